@@ -1,0 +1,56 @@
+# `make demo` and `make test` work in a fresh clone with Python 3.11 (or later) and make.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.SUFFIXES:
+
+VENV ?= .venv
+PYTHON ?=
+candidates := $(if $(PYTHON),$(PYTHON),python3.11 python3.12 python3.13 python3 python)
+usable := import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))
+python := $(VENV)/bin/python
+
+# Which packages arrive is progress; the rest of what pip says is left out (its errors are not).
+install := PYTHONUNBUFFERED=1 $(python) -m pip install --disable-pip-version-check --editable
+progress := awk '/^ *(Collecting|Downloading|Building|Installing|Successfully)/ { print; fflush() }'
+
+.PHONY: help demo test check clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' Makefile
+	@echo "PYTHON=/path/to/python chooses the interpreter, VENV=folder the environment ($(VENV))."
+
+demo: $(VENV)/demo.stamp ## set up, then train a small GPT on 8 virtual devices
+	$(python) examples/train_gpt.py
+
+test: $(VENV)/test.stamp ## set up, then run every check and test
+	PYTHON=$(python) tools/check.sh
+
+check: test ## the same as test
+
+clean: ## remove the environment, builds and caches
+	rm -rf $(VENV) build dist .hypothesis .*_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(python):
+	@for candidate in $(candidates); do \
+	  if "$$candidate" -c '$(usable)' 2>/dev/null; then \
+	    echo "creating $(VENV) with $$candidate ($$("$$candidate" --version))"; \
+	    "$$candidate" -m venv $(VENV); \
+	    exit 0; \
+	  fi; \
+	done; \
+	echo "error: no Python 3.11 or later with venv and ensurepip among: $(candidates);" \
+	  "install one (Debian, Ubuntu: python3 and python3-venv), or name one with PYTHON=" >&2; \
+	exit 1
+
+$(VENV)/demo.stamp: pyproject.toml | $(python)
+	@echo "installing what the demo needs into $(VENV) (jaxlib is the large one)"
+	@$(install) '.[demo]' | $(progress)
+	@touch $@
+
+$(VENV)/test.stamp: pyproject.toml | $(python)
+	@echo "installing what the tests need into $(VENV) (jaxlib is the large one)"
+	@$(install) '.[test,check]' | $(progress)
+	@touch $@

@@ -1,0 +1,289 @@
+"""`dtensor.jit`: compile a JAX function written for one device for a mesh of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.tree_util import PyTreeDef, default_registry
+
+from dtensor.compiler.calls import (
+    TRACED,
+    StaticArgs,
+    donated_leaves,
+    is_dtensor,
+    meshes_in,
+    spread_layouts,
+    type_of,
+)
+from dtensor.compiler.constraint import constrain
+from dtensor.compiler.jax_frontend import TracedArray, TracedProgram, argument_names, trace
+from dtensor.compiler.options import CompileOptions
+from dtensor.compiler.stages import Lowered, Source
+from dtensor.dialect.errors import CompileError, LayoutError
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.array import ArrayType
+from dtensor.runtime.placement import layout_of
+
+
+def jit(
+    fn: Callable[..., Any],
+    *,
+    in_layouts: Any = None,
+    out_layouts: Any = None,
+    donate_argnums: int | Sequence[int] = (),
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    mesh: Mesh | None = None,
+    options: CompileOptions | None = None,
+) -> JitFunction:
+    """Compile `fn`, written for one device, for the devices of a mesh.
+
+    Args:
+        fn: a function of arrays that JAX can trace; its arguments and results are pytrees.
+        in_layouts: layouts of the positional arguments: a tuple with one tree per argument that is
+            not static, or one layout for all. A layout may stand for a whole subtree. None, also
+            for a leaf, takes the layout the array comes in; the compiler chooses that of host
+            arrays and others that lie on no mesh.
+        out_layouts: layouts of the results, likewise; None leaves the choice to the compiler.
+        donate_argnums: positions of arguments whose buffers the program may reuse.
+        static_argnums: positions of arguments that the program is compiled for the value of.
+        static_argnames: names of such arguments.
+        mesh: the mesh; None takes it from the layouts or from the arguments.
+        options: how to compile.
+
+    Returns:
+        A function that takes DTensors, sharded jax.Arrays or host arrays and returns DTensors.
+        Programs are kept by the structure, shapes, element types and layouts of the arguments.
+
+    Raises:
+        ValueError: the function lacks an argument that is named here.
+
+    Example:
+        `step = dtensor.jit(train_step, in_layouts=(params_layouts, batch_layout))`
+    """
+    static = StaticArgs.of(fn, static_argnums, static_argnames)
+    if isinstance(in_layouts, list):
+        in_layouts = tuple(in_layouts)
+    if not (in_layouts is None or isinstance(in_layouts, tuple | Layout)):
+        raise LayoutError(
+            f"in_layouts is of type {type(in_layouts).__name__}; give a tuple with one entry per "
+            "argument, or one layout for all of them"
+        )
+    known = meshes_in((in_layouts, out_layouts))
+    return JitFunction(
+        fn,
+        in_layouts,
+        out_layouts,
+        donate_argnums,
+        static,
+        _one_mesh(([] if mesh is None else [mesh]) + known),
+        options or CompileOptions(),
+    )
+
+
+class JitFunction:
+    """A function compiled for a mesh; made by `dtensor.jit`."""
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        in_layouts: Any,
+        out_layouts: Any,
+        donate_argnums: int | Sequence[int],
+        static: StaticArgs,
+        mesh: Mesh | None,
+        options: CompileOptions,
+    ) -> None:
+        functools.update_wrapper(self, fn)
+        self._fn = fn
+        self._in_layouts = in_layouts
+        self._out_layouts = out_layouts
+        self._donate_argnums = donate_argnums
+        self._static = static
+        self._split = bool(static.argnums or static.argnames)
+        self._mesh = mesh
+        self._options = options
+        self._programs: dict[Any, Callable[[Sequence[Any]], Any]] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program for these arguments, compiling it the first time."""
+        statics: Any = ()
+        if self._split:
+            args, kwargs, statics = self._static.split(args, kwargs)
+        leaves, tree = default_registry.flatten((args, kwargs), is_dtensor)
+        try:
+            types = tuple([leaf._type for leaf in leaves])
+        except AttributeError:
+            types = tuple([type_of(leaf) for leaf in leaves])
+        config = jax.config
+        key = (
+            tree,
+            types,
+            statics,
+            config.jax_enable_x64,  # type: ignore[attr-defined]
+            config.jax_default_matmul_precision,  # type: ignore[attr-defined]
+        )
+        call = self._programs.get(key)
+        if call is None:
+            if TRACED in types:
+                return self._inline(args, kwargs, statics)
+            compiled = self._lower(types, tree, statics).compile()
+            call = self._programs[key] = compiled.caller(types)
+        return call(leaves)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """Trace the function and give it layouts, without running anything.
+
+        Args:
+            args: arrays, or ShapeDtypeStructs; a NamedSharding in one is its layout.
+            kwargs: the same by keyword.
+
+        Raises:
+            CompileError: the function cannot be compiled; the message names the line.
+            LayoutError: a layout does not fit its argument.
+        """
+        args, kwargs, statics = self._static.split(args, kwargs)
+        leaves, tree = default_registry.flatten((args, kwargs), is_dtensor)
+        types = tuple(type_of(leaf) for leaf in leaves)
+        if TRACED in types:
+            raise TypeError("lower takes concrete arrays or ShapeDtypeStructs, not traced arrays")
+        return self._lower(types, tree, statics)
+
+    def _inline(self, args: Any, kwargs: Any, statics: Any) -> Any:
+        """The function's own body, where jax is tracing a function around it."""
+        leaves, tree = jax.tree_util.tree_flatten(args)
+        ranks = [jax.numpy.ndim(leaf) for leaf in leaves]
+        layouts = spread_layouts(self._in_layouts, tree, ranks, self._mesh, "in_layouts")
+        args = tree.unflatten(map(_constrained, leaves, layouts))
+        every, named = self._static.merge(args, kwargs, statics)
+        results, tree = jax.tree_util.tree_flatten(self._fn(*every, **named))
+        ranks = [jax.numpy.ndim(leaf) for leaf in results]
+        layouts = spread_layouts(self._out_layouts, tree, ranks, self._mesh, "out_layouts")
+        return tree.unflatten(map(_constrained, results, layouts))
+
+    def _lower(self, types: Sequence[ArrayType], tree: PyTreeDef, statics: Any) -> Lowered:
+        structs = [jax.ShapeDtypeStruct(t.shape, t.dtype, weak_type=t.weak_type) for t in types]
+        args, kwargs = tree.unflatten(structs)
+        every, named = self._static.merge(args, kwargs, statics)
+        names = argument_names(self._fn, every, self._static.argnums, kwargs)
+        mesh = self._mesh or _mesh_of_arguments(types, names)
+        traced = trace(
+            self._fn,
+            every,
+            named,
+            mesh=mesh,
+            static_argnums=self._static.argnums,
+            static_argnames=self._static.argnames,
+        )
+        mesh = _one_mesh([*([mesh] if mesh else []), *traced.meshes])
+        if mesh is None:
+            raise CompileError(
+                f"no mesh for {_name(self._fn)}: no argument and no layout names one; "
+                "pass mesh= or in_layouts= to dtensor.jit, or call it with DTensors"
+            )
+        return Lowered(
+            Source(
+                module=traced.bytecode,
+                filename=_file(self._fn),
+                name=_name(self._fn),
+                mesh=mesh,
+                in_layouts=self._argument_layouts(types, traced.args, (args, kwargs), mesh),
+                out_layouts=self._result_layouts(traced, mesh),
+                options=self._options,
+                args=traced.args,
+                results=traced.results,
+                in_tree=tree,
+                out_tree=traced.out_tree,
+                donated=donated_leaves(args, self._donate_argnums, self._static),
+                host_callbacks=traced.host_callbacks,
+                keepalives=traced.keepalives,
+            )
+        )
+
+    def _argument_layouts(
+        self, types: Sequence[ArrayType], infos: Sequence[TracedArray], call: Any, mesh: Mesh
+    ) -> tuple[Layout | None, ...]:
+        positional = jax.tree_util.tree_structure(call[0])
+        ranks = [len(t.shape) for t in types]
+        given = spread_layouts(
+            self._in_layouts, positional, ranks[: positional.num_leaves], mesh, "in_layouts"
+        )
+        given += [None] * (len(types) - len(given))
+        layouts = []
+        for layout, type_, info in zip(given, types, infos, strict=True):
+            found = layout if layout is not None else _own_layout(type_, info.name, mesh)
+            layouts.append(_fitting(found, type_.shape, f"argument {info.name}"))
+        return tuple(layouts)
+
+    def _result_layouts(self, traced: TracedProgram, mesh: Mesh) -> tuple[Layout | None, ...]:
+        ranks = [len(info.shape) for info in traced.results]
+        given = spread_layouts(self._out_layouts, traced.out_tree, ranks, mesh, "out_layouts")
+        return tuple(
+            _fitting(layout, info.shape, info.name)
+            for layout, info in zip(given, traced.results, strict=True)
+        )
+
+
+def _one_mesh(meshes: Sequence[Mesh]) -> Mesh | None:
+    different = list(dict.fromkeys(meshes))
+    if len(different) > 1:
+        raise LayoutError(
+            f"a program runs on one mesh, but layouts name {different[0]!r} and {different[1]!r}"
+        )
+    return different[0] if different else None
+
+
+def _mesh_of_arguments(types: Sequence[ArrayType], names: Sequence[str]) -> Mesh | None:
+    first: tuple[Mesh, str] | None = None
+    for type_, name in zip(types, names, strict=True):
+        layout = type_.layout
+        if layout is None and type_.sharding is not None:
+            layout = layout_of(type_.sharding, len(type_.shape))
+        if layout is None:
+            continue
+        if first is None:
+            first = (layout.mesh, name)
+        elif layout.mesh != first[0]:
+            raise LayoutError(
+                f"{first[1]} lies on {first[0]!r} and {name} on {layout.mesh!r}; relayout one of "
+                "them, or pass mesh= to dtensor.jit"
+            )
+    return None if first is None else first[0]
+
+
+def _own_layout(type_: ArrayType, name: str, mesh: Mesh) -> Layout | None:
+    """The layout an argument comes in, where it lies on the program's mesh."""
+    if type_.layout is not None:
+        return type_.layout if type_.layout.mesh == mesh else None
+    if type_.sharding is None:
+        return None
+    return layout_of(type_.sharding, len(type_.shape), mesh)
+
+
+def _fitting(layout: Layout | None, shape: tuple[int, ...], what: str) -> Layout | None:
+    if layout is None:
+        return None
+    problem = layout.problem(shape) or layout.border_problem()
+    if problem is not None:
+        raise LayoutError(f"{what}: layout {layout.short()} cannot be its: {problem}")
+    return layout
+
+
+def _constrained(value: Any, layout: Layout | None) -> Any:
+    if layout is None or not isinstance(value, jax.core.Tracer):
+        return value
+    return constrain(value, layout)
+
+
+def _name(fn: Callable[..., Any]) -> str:
+    return str(getattr(fn, "__name__", None) or type(fn).__name__)
+
+
+def _file(fn: Callable[..., Any]) -> str:
+    code = getattr(fn, "__code__", None)
+    return str(code.co_filename) if code is not None else f"<{_name(fn)}>"

@@ -1,0 +1,235 @@
+"""The arguments of a call: static ones apart, leaves typed, layouts spread over trees."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding, Sharding
+from jax.tree_util import PyTreeDef
+
+from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.array import ArrayType, DTensor, array_type
+from dtensor.runtime.placement import layout_of
+
+TRACED = ArrayType()
+"""The type of a leaf that jax is tracing: the call stands inside another traced function."""
+
+
+def is_dtensor(value: Any) -> bool:
+    """Whether `value` is a DTensor; with it as `is_leaf`, DTensors are leaves."""
+    return type(value) is DTensor
+
+
+def type_of(leaf: Any) -> ArrayType:
+    """What a program has to know of a leaf of its arguments.
+
+    Raises:
+        TypeError: the leaf is not an array, or one of extended element type.
+    """
+    if type(leaf) is DTensor:
+        return leaf._type
+    if isinstance(leaf, jax.core.Tracer):
+        return TRACED
+    if isinstance(leaf, jax.Array):
+        _refuse_extended(leaf.dtype)
+        sharding = leaf.sharding if leaf.committed else None
+        return array_type(leaf.shape, leaf.dtype, None, sharding, leaf.weak_type)
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        _refuse_extended(leaf.dtype)
+        sharding = leaf.sharding if isinstance(leaf.sharding, Sharding) else None
+        return array_type(tuple(leaf.shape), leaf.dtype, None, sharding, leaf.weak_type)
+    if isinstance(leaf, bool | int | float | complex):
+        dtype = np.dtype(jax.dtypes.result_type(leaf))
+        return array_type((), dtype, None, None, not isinstance(leaf, bool))
+    if isinstance(leaf, np.ndarray | np.generic) and leaf.dtype.kind not in "OSUMm":
+        return array_type(leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype))
+    raise TypeError(
+        f"argument of type {type(leaf).__name__} is not an array; name it in static_argnums or "
+        "static_argnames if the program shall be compiled for its value"
+    )
+
+
+def _refuse_extended(dtype: Any) -> None:
+    if jax.dtypes.issubdtype(dtype, jax.dtypes.extended):
+        raise TypeError(
+            f"argument has extended element type {dtype}; pass jax.random.key_data(key), and use "
+            "jax.random.wrap_key_data inside"
+        )
+
+
+@dataclass(frozen=True)
+class StaticArgs:
+    """Which arguments a program is compiled for the value of.
+
+    Attributes:
+        argnums: their positions.
+        argnames: their names.
+    """
+
+    argnums: tuple[int, ...]
+    argnames: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        fn: Callable[..., Any],
+        argnums: int | Sequence[int],
+        argnames: str | Sequence[str],
+    ) -> StaticArgs:
+        """Positions and names, each completed from the other by the signature of `fn`.
+
+        Raises:
+            ValueError: the function has no such argument.
+        """
+        nums = [argnums] if isinstance(argnums, int) else list(argnums)
+        names = [argnames] if isinstance(argnames, str) else list(argnames)
+        if not (nums or names):
+            return cls((), ())
+        parameters = inspect.signature(fn).parameters
+        positional = [
+            p.name
+            for p in parameters.values()
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+        takes_any = any(p.kind == p.VAR_KEYWORD for p in parameters.values())
+        for name in names:
+            if name not in parameters and not takes_any:
+                raise ValueError(f"static_argnames: the function has no argument '{name}'")
+        variadic = any(p.kind == p.VAR_POSITIONAL for p in parameters.values())
+        nums = [n + len(positional) if n < 0 else n for n in nums]
+        for n in nums:
+            if not (0 <= n < len(positional) or (variadic and n >= 0)):
+                raise ValueError(f"static_argnums: the function has no argument {n}")
+        names += [positional[n] for n in nums if n < len(positional)]
+        nums += [positional.index(name) for name in names if name in positional]
+        return cls(tuple(sorted(set(nums))), tuple(dict.fromkeys(names)))
+
+    def split(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any], Hashable]:
+        """The dynamic arguments, and the static ones as a key.
+
+        Raises:
+            ValueError: a static argument is not hashable.
+        """
+        by_position = tuple((n, args[n]) for n in self.argnums if n < len(args))
+        by_name = tuple((name, kwargs[name]) for name in self.argnames if name in kwargs)
+        for where, value in (*by_position, *by_name):
+            try:
+                hash(value)
+            except TypeError:
+                raise ValueError(
+                    f"static argument {where!r} of type {type(value).__name__} is not hashable"
+                ) from None
+        dynamic = tuple(arg for n, arg in enumerate(args) if n not in self.argnums)
+        named = {name: arg for name, arg in kwargs.items() if name not in self.argnames}
+        return dynamic, named, (by_position, by_name)
+
+    def merge(
+        self, args: Sequence[Any], kwargs: dict[str, Any], statics: Any
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """All arguments, in order: the inverse of `split`."""
+        if not statics:
+            return list(args), kwargs
+        by_position, by_name = statics
+        merged = list(args)
+        for n, value in by_position:
+            merged.insert(n, value)
+        return merged, {**kwargs, **dict(by_name)}
+
+    def position(self, dynamic: int) -> int:
+        """The position of the `dynamic`-th argument that is not static."""
+        for n in self.argnums:
+            if n <= dynamic:
+                dynamic += 1
+        return dynamic
+
+
+def donated_leaves(
+    args: tuple[Any, ...], donate_argnums: int | Sequence[int], static: StaticArgs
+) -> tuple[int, ...]:
+    """Indices of the leaves of the donated arguments.
+
+    Args:
+        args: the dynamic positional arguments, with DTensors or other leaves.
+        donate_argnums: positions among all arguments.
+        static: the static arguments, which cannot be donated.
+
+    Raises:
+        ValueError: an argument is static, or not there.
+    """
+    wanted = {donate_argnums} if isinstance(donate_argnums, int) else set(donate_argnums)
+    donated, start = [], 0
+    positions = [static.position(n) for n in range(len(args))]
+    total = len(args) + len(static.argnums)
+    wanted = {n + total if n < 0 else n for n in wanted}
+    if not wanted <= set(positions):
+        odd = min(wanted - set(positions))
+        why = "is static" if odd in static.argnums else "was not given by position"
+        raise ValueError(f"donate_argnums: argument {odd} {why}")
+    for position, arg in zip(positions, args, strict=True):
+        count = jax.tree_util.tree_structure(arg, is_leaf=is_dtensor).num_leaves
+        if position in wanted:
+            donated += range(start, start + count)
+        start += count
+    return tuple(donated)
+
+
+def spread_layouts(
+    tree: Any, treedef: PyTreeDef, ranks: Sequence[int], mesh: Mesh | None, what: str
+) -> list[Layout | None]:
+    """A layout, or None, for each leaf of a tree.
+
+    Args:
+        tree: layouts, NamedShardings and None, for whole subtrees where they stand for one.
+        treedef: structure of the arguments or results, with `ranks` many leaves.
+        ranks: number of dimensions of each leaf.
+        mesh: the mesh of the call, where it is known.
+        what: `in_layouts` or `out_layouts`, for errors.
+
+    Raises:
+        LayoutError: the tree does not fit, or has something else for a leaf.
+    """
+    if tree is None:
+        return [None] * treedef.num_leaves
+    full = treedef.unflatten(range(treedef.num_leaves))
+    try:
+        leaves = jax.tree_util.tree_leaves(
+            jax.tree_util.tree_broadcast(tree, full, is_leaf=_is_layout_leaf),
+            is_leaf=_is_layout_leaf,
+        )
+    except ValueError as error:
+        raise LayoutError(
+            f"{what} has another structure than what it describes, {treedef}: {error}"
+        ) from None
+    return [
+        _layout_leaf(leaf, rank, mesh, what) for leaf, rank in zip(leaves, ranks, strict=True)
+    ]
+
+
+def meshes_in(tree: Any) -> list[Mesh]:
+    """The meshes of the layouts in a tree, each once, in order."""
+    leaves = jax.tree_util.tree_leaves(tree, is_leaf=_is_layout_leaf)
+    return list(dict.fromkeys(leaf.mesh for leaf in leaves if isinstance(leaf, Layout)))
+
+
+def _is_layout_leaf(value: Any) -> bool:
+    return value is None or isinstance(value, Layout | Sharding)
+
+
+def _layout_leaf(leaf: Any, rank: int, mesh: Mesh | None, what: str) -> Layout | None:
+    if isinstance(leaf, NamedSharding):
+        layout = layout_of(leaf, rank, mesh)
+        if layout is None:
+            raise LayoutError(f"{what}: {leaf} is not a sharding over {mesh!r}")
+        return layout
+    if leaf is None or isinstance(leaf, Layout):
+        return leaf
+    raise LayoutError(f"{what} holds {leaf!r}; its leaves are Layouts, or None to leave the choice")

@@ -1,0 +1,101 @@
+"""`relayout` inside a traced function: a layout constraint that jax carries through everything.
+
+The primitive lowers to `stablehlo.composite "dtensor.relayout"` with the identity as decomposition,
+so a function with constraints still runs, unchanged in value, under plain `jax.jit`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching
+from jax.interpreters import mlir as jax_mlir
+
+from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.layout import Dim, Layout
+from dtensor.dialect.mlir import ir
+
+COMPOSITE_NAME = "dtensor.relayout"
+
+relayout_p = Primitive("dtensor_relayout")
+
+
+def constrain(x: Any, layout: Layout) -> Any:
+    """The traced array `x`, to be laid out as `layout` says at this point of the program.
+
+    Raises:
+        LayoutError: the layout has another rank, does not divide the shape, or is partial.
+    """
+    if layout.is_partial:
+        raise LayoutError(
+            f"layout {layout.short()} is partial; a constraint in a program must be complete: "
+            "leave partial results to the compiler"
+        )
+    layout.verify(x.shape)
+    return relayout_p.bind(x, layout=layout)
+
+
+@relayout_p.def_impl
+def _identity(x: Any, *, layout: Layout) -> Any:
+    return x
+
+
+@relayout_p.def_abstract_eval
+def _abstract(x: Any, *, layout: Layout) -> Any:
+    return jax.core.ShapedArray(x.shape, x.dtype, weak_type=x.weak_type)
+
+
+def _transpose(cotangent: Any, x: Any, *, layout: Layout) -> list[Any]:
+    if type(cotangent) is ad.Zero:
+        return [ad.Zero(cotangent.aval)]
+    return [relayout_p.bind(cotangent, layout=layout)]
+
+
+ad.deflinear2(relayout_p, _transpose)
+
+
+def _batch(args: Any, dims: Any, *, layout: Layout) -> Any:
+    # What was one array is now many along a new dimension, which the user has said nothing about.
+    (x,), (at,) = args, dims
+    opened = (*layout.dims[:at], Dim((), is_open=True), *layout.dims[at:])
+    return relayout_p.bind(x, layout=Layout.of(opened, layout.mesh)), at
+
+
+batching.primitive_batchers[relayout_p] = _batch
+
+
+def _lower(ctx: Any, x: Any, *, layout: Layout) -> Any:
+    attributes = {
+        "name": ir.StringAttr.get(COMPOSITE_NAME),
+        "decomposition": ir.FlatSymbolRefAttr.get(_identity_function(ctx.module_context, x.type)),
+        "composite_attributes": ir.DictAttr.get({"layout": ir.StringAttr.get(str(layout))}),
+    }
+    return ir.Operation.create("stablehlo.composite", [x.type], [x], attributes).results
+
+
+jax_mlir.register_lowering(relayout_p, _lower)
+
+
+def _identity_function(module_context: Any, type_: ir.Type) -> str:
+    """Name of the module's function from `type_` to itself that returns its argument."""
+    words = "".join(c if c.isalnum() else "_" for c in str(type_)).strip("_")
+    name = f"dtensor_relayout_{words}"
+    if name in module_context.symbol_table:
+        return name
+    with ir.InsertionPoint(module_context.module.body), ir.Location.unknown():
+        function = ir.Operation.create(
+            "func.func",
+            regions=1,
+            attributes={
+                "sym_name": ir.StringAttr.get(name),
+                "sym_visibility": ir.StringAttr.get("private"),
+                "function_type": ir.TypeAttr.get(ir.FunctionType.get([type_], [type_])),
+            },
+        )
+        block = ir.Block.create_at_start(function.regions[0], [type_])
+        with ir.InsertionPoint(block):
+            ir.Operation.create("func.return", operands=[block.arguments[0]])
+    module_context.symbol_table.insert(function)
+    return name

@@ -1,0 +1,175 @@
+"""From a module of global shapes to the program of one device: the passes, in order."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dtensor.compiler.memory import check_memory
+from dtensor.compiler.options import CompileOptions
+from dtensor.compiler.report import Collective, local_cost
+from dtensor.dialect.attributes import layout_attr, layout_of
+from dtensor.dialect.context import make_context, parse_module
+from dtensor.dialect.diagnostics import error
+from dtensor.dialect.errors import CompileError, StrictError
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import ir
+from dtensor.dialect.names import ARG_ATTRS, LAYOUT, RES_ATTRS
+from dtensor.passes.base import PassState
+from dtensor.passes.functions import main_function
+from dtensor.passes.ledger import Ledger
+from dtensor.passes.pipeline import Pipeline
+from dtensor.passes.pipelines import SPMD
+
+After = Callable[[str, ir.Module], None]
+_LAST_WITH_LAYOUTS = "dtensor-optimize-collectives"
+
+
+@dataclass(frozen=True)
+class DriverResult:
+    """What the passes made of a program.
+
+    Attributes:
+        bytecode: StableHLO of one device, with locations.
+        mesh: the mesh it is for.
+        arg_layouts: layout of each argument.
+        result_layouts: layout of each result.
+        ledger: why.
+        collectives: every planned collective, in program order.
+        local_flops: floating-point operations per device and execution, loops counted in full.
+    """
+
+    bytecode: bytes
+    mesh: Mesh
+    arg_layouts: tuple[Layout, ...]
+    result_layouts: tuple[Layout, ...]
+    ledger: Ledger
+    collectives: tuple[Collective, ...]
+    local_flops: float
+
+
+def compile_module(
+    source: bytes | str,
+    filename: str,
+    mesh: Mesh | None,
+    in_layouts: Sequence[Layout | None],
+    out_layouts: Sequence[Layout | None],
+    options: CompileOptions,
+    after: After | None = None,
+    donated: Sequence[int] = (),
+) -> DriverResult:
+    """Run the pipeline on a module.
+
+    Args:
+        source: StableHLO, as text or bytecode; plain, or annotated with layouts.
+        filename: what messages call `source`.
+        mesh: the mesh; None where the module has one.
+        in_layouts: layout of each argument; None leaves it to the annotation, or the compiler.
+        out_layouts: layout of each result, likewise.
+        options: how to compile.
+        after: called with the name of each pass and the module after it.
+        donated: indices of arguments whose memory the results may take.
+
+    Raises:
+        LocatedError: the program or a layout is at fault; the message names the line.
+        StrictError: something was done that nobody asked for, under `strict`.
+        MemoryLimitError: one device would hold more than `max_bytes_per_device`.
+    """
+    with make_context(), ir.Location.unknown():
+        module = parse_module(source, filename)
+        function = main_function(module)
+        _put_layouts(function, ARG_ATTRS, in_layouts, "argument")
+        _put_layouts(function, RES_ATTRS, out_layouts, "result")
+        state = PassState(mesh=mesh, cost=options.cost)
+        if mesh is not None:
+            state.meshes = {mesh.name: mesh}
+        found: list[tuple[tuple[Collective, ...], float]] = []
+
+        def watch(name: str, current: ir.Module) -> None:
+            if name == _LAST_WITH_LAYOUTS:
+                assert state.mesh is not None
+                main = main_function(current)
+                found.append(local_cost(main, state.meshes, state.ledger))
+                if options.max_bytes_per_device is not None:
+                    check_memory(main, options.max_bytes_per_device, donated)
+            if after is not None:
+                after(name, current)
+
+        pipeline = SPMD if options.pipeline is None else Pipeline.parse(options.pipeline)
+        pipeline.run(module, state, after=watch, print_after=options.print_ir_after)
+        if not found or state.mesh is None:
+            raise CompileError(
+                f"the pipeline does not run {_LAST_WITH_LAYOUTS}, which plans are read from; "
+                "leave CompileOptions.pipeline out, or include it"
+            )
+        if options.strict:
+            _be_strict(state.ledger)
+        function = main_function(module)
+        layouts = state.meshes
+        collectives, flops = found[-1]
+        return DriverResult(
+            _bytecode(module),
+            state.mesh,
+            _take_layouts(function, ARG_ATTRS, layouts),
+            _take_layouts(function, RES_ATTRS, layouts),
+            state.ledger,
+            collectives,
+            flops,
+        )
+
+
+def _put_layouts(
+    function: ir.Operation, name: str, layouts: Sequence[Layout | None], what: str
+) -> None:
+    """Annotate arguments or results with the layouts of the call; checked against their shapes."""
+    type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    types = type_.inputs if name == ARG_ATTRS else type_.results
+    if len(layouts) != len(types):
+        error(function, f"{len(layouts)} layouts for {len(types)} {what}s; give one for each")
+    old = function.attributes[name] if name in function.attributes else None
+    entries = []
+    for i, (layout, tensor) in enumerate(zip(layouts, types, strict=True)):
+        attributes = {} if old is None else {a.name: a.attr for a in ir.DictAttr(old[i])}
+        if layout is not None:
+            shape = tuple(ir.RankedTensorType(tensor).shape)
+            problem = layout.problem(shape) or layout.border_problem()
+            if problem is not None:
+                error(function, f"{what} {i}: {problem}")
+            attributes[LAYOUT] = layout_attr(layout)
+        entries.append(ir.DictAttr.get(attributes))
+    if entries:
+        function.attributes[name] = ir.ArrayAttr.get(entries)
+
+
+def _take_layouts(
+    function: ir.Operation, name: str, meshes: dict[str, Mesh]
+) -> tuple[Layout, ...]:
+    """Read the layouts of arguments or results, and drop them: XLA does not know them."""
+    if name not in function.attributes:
+        return ()
+    layouts = []
+    entries = []
+    for entry in function.attributes[name]:
+        attributes = {a.name: a.attr for a in ir.DictAttr(entry)}
+        layouts.append(layout_of(attributes.pop(LAYOUT), meshes))
+        entries.append(ir.DictAttr.get(attributes))
+    function.attributes[name] = ir.ArrayAttr.get(entries)
+    return tuple(layouts)
+
+
+def _be_strict(ledger: Ledger) -> None:
+    unasked = ledger.unasked()
+    if not unasked:
+        return
+    first = unasked[0]
+    where = f"{first.location}: " if first.location else ""
+    more = f" (and {len(unasked) - 1} more)" if len(unasked) > 1 else ""
+    raise StrictError(f"{where}strict: {first.text}{more}")
+
+
+def _bytecode(module: ir.Module) -> bytes:
+    buffer = io.BytesIO()
+    module.operation.write_bytecode(buffer)
+    return buffer.getvalue()

@@ -1,0 +1,232 @@
+"""From a JAX function to a StableHLO module of global shapes."""
+
+from __future__ import annotations
+
+import inspect
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jax.interpreters import mlir as jax_mlir
+from jax.tree_util import PyTreeDef
+
+from dtensor.compiler.constraint import relayout_p
+from dtensor.dialect.errors import CompileError
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import ir
+from dtensor.runtime.placement import jax_mesh
+
+
+@dataclass(frozen=True)
+class TracedArray:
+    """An argument or a result of a traced function: global shape in elements, type and name."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class TracedProgram:
+    """A function as a StableHLO module.
+
+    Attributes:
+        bytecode: the module, of global shapes, with the locations of the user's lines.
+        args: the arguments of `@main`, one per leaf of the function's arguments.
+        results: the results of `@main`.
+        out_tree: structure of what the function returns.
+        host_callbacks: Python functions the module calls, by callback index.
+        keepalives: objects that must live as long as the module.
+        meshes: meshes of the layout constraints inside, each once.
+    """
+
+    bytecode: bytes
+    args: tuple[TracedArray, ...]
+    results: tuple[TracedArray, ...]
+    out_tree: PyTreeDef
+    host_callbacks: tuple[Callable[..., Any], ...]
+    keepalives: tuple[object, ...]
+    meshes: tuple[Mesh, ...]
+
+
+def trace(
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    mesh: Mesh | None,
+    static_argnums: Sequence[int] = (),
+    static_argnames: Sequence[str] = (),
+) -> TracedProgram:
+    """Trace `fn` and lower it to StableHLO.
+
+    Args:
+        fn: the function.
+        args: positional arguments: trees of ShapeDtypeStructs without shardings; static ones as
+            they are.
+        kwargs: the same by keyword.
+        mesh: the mesh of the call; bare PartitionSpecs in the function refer to it. None where it
+            is not known before tracing.
+        static_argnums: positions of static arguments.
+        static_argnames: names of static arguments.
+
+    Raises:
+        CompileError: the function has effects that a program over a mesh cannot have.
+    """
+    jitted = jax.jit(
+        fn,
+        static_argnums=tuple(static_argnums),
+        static_argnames=tuple(static_argnames),
+        keep_unused=True,
+    )
+    traced = _trace(jitted, args, kwargs, mesh)
+    equations = list(_equations(traced.jaxpr.jaxpr))
+    _refuse_effects(traced.jaxpr.effects, equations)
+    platform = None if mesh is None else jax_mesh(mesh).devices.flat[0].platform
+    lowered = traced.lower(lowering_platforms=None if platform is None else (platform,))
+    callbacks, keepalives = _callbacks_of(lowered)
+    dynamic = [arg for i, arg in enumerate(args) if i not in static_argnums]
+    named = {key: value for key, value in kwargs.items() if key not in static_argnames}
+    infos = _infos(argument_names(fn, args, static_argnums, named), (tuple(dynamic), named))
+    module: Any = lowered.compiler_ir("stablehlo")
+    _check_arity(module, len(infos))
+    results = [
+        TracedArray(tuple(leaf.shape), np.dtype(leaf.dtype).name, f"result{_key(path)}")
+        for path, leaf in jax.tree_util.tree_leaves_with_path(traced.out_info)
+    ]
+    return TracedProgram(
+        module_bytecode(module),
+        tuple(infos),
+        tuple(results),
+        jax.tree_util.tree_structure(traced.out_info),
+        callbacks,
+        keepalives,
+        tuple(dict.fromkeys(e.params["layout"].mesh for e in equations if _is_constraint(e))),
+    )
+
+
+def argument_names(
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    static_argnums: Sequence[int],
+    kwargs: Mapping[str, Any],
+) -> list[str]:
+    """The names of the leaves of the arguments that are not static: `params['w']`, `args[0]`."""
+    try:
+        parameters = list(inspect.signature(fn).parameters.values())
+    except (TypeError, ValueError):  # a builtin without a signature
+        parameters = []
+    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    rest = next((p.name for p in parameters if p.kind == p.VAR_POSITIONAL), "args")
+    named = []
+    for index, arg in enumerate(args):
+        if index in static_argnums:
+            continue
+        known = index < len(positional)
+        name = positional[index] if known else f"{rest}[{index - len(positional)}]"
+        named.append((name, arg))
+    named += sorted(kwargs.items())
+    return [
+        f"{name}{_key(path)}"
+        for name, arg in named
+        for path, _ in jax.tree_util.tree_leaves_with_path(arg)
+    ]
+
+
+def _key(path: Any) -> str:
+    return jax.tree_util.keystr(path)
+
+
+def _infos(names: Sequence[str], tree: Any) -> list[TracedArray]:
+    leaves = jax.tree_util.tree_leaves(tree)
+    return [
+        TracedArray(tuple(leaf.shape), np.dtype(leaf.dtype).name, name)
+        for name, leaf in zip(names, leaves, strict=True)
+    ]
+
+
+def _trace(jitted: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: Mesh | None) -> Any:
+    try:
+        return jitted.trace(*args, **kwargs)
+    except (RuntimeError, ValueError) as error:
+        # A bare PartitionSpec needs a mesh around it; other functions must not find one, since a
+        # mesh of their own may differ in the types of its axes.
+        if mesh is None or "mesh" not in str(error) or not jax.sharding.get_abstract_mesh().empty:
+            raise
+        with jax.sharding.use_abstract_mesh(jax_mesh(mesh).abstract_mesh):
+            return jitted.trace(*args, **kwargs)
+
+
+def _equations(jaxpr: Any) -> Iterator[Any]:
+    for equation in jaxpr.eqns:
+        yield equation
+        for parameter in equation.params.values():
+            for inner in parameter if isinstance(parameter, list | tuple) else (parameter,):
+                inner = getattr(inner, "jaxpr", inner)
+                if hasattr(inner, "eqns"):
+                    yield from _equations(inner)
+
+
+def _is_constraint(equation: Any) -> bool:
+    return equation.primitive is relayout_p
+
+
+def _refuse_effects(effects: Any, equations: Sequence[Any]) -> None:
+    for equation in equations:
+        name = equation.primitive.name
+        if equation.params.get("ordered"):
+            raise CompileError(
+                f"{name} with ordered=True: a program over a mesh has no one order of calls; "
+                "leave out ordered=True"
+            )
+        if name == "io_callback" and equation.outvars:
+            raise CompileError(
+                "io_callback that returns values: each device would call it, and may get other "
+                "values; use pure_callback, or return nothing"
+            )
+    ordered = [e for e in effects if "Ordered" in type(e).__name__]
+    if ordered:
+        raise CompileError(f"the function has effects {ordered} that a program over a mesh cannot have")
+
+
+def _callbacks_of(lowered: Any) -> tuple[tuple[Callable[..., Any], ...], tuple[object, ...]]:
+    # jax has no public way to them; without them a module with callbacks crashes the process.
+    compile_args = lowered._lowering.compile_args
+    return tuple(compile_args["host_callbacks"]), tuple(compile_args["keepalive"] or ())
+
+
+def main_function(module: Any) -> Any:
+    """The operation of the module's `@main`; None if it has none."""
+    for op in module.body.operations:
+        operation = op.operation
+        if operation.name == "func.func":
+            if ir.StringAttr(operation.attributes["sym_name"]).value == "main":
+                return operation
+    return None
+
+
+def _check_arity(module: Any, expected: int) -> None:
+    found = len(main_function(module).regions[0].blocks[0].arguments)
+    if found != expected:
+        raise CompileError(
+            f"jax lowered {expected} arguments to {found}; "
+            "is jax_use_simplified_jaxpr_constants or another option of jax set that adds some?"
+        )
+
+
+def module_bytecode(module: Any) -> bytes:
+    """The module as MLIR bytecode."""
+    out = io.BytesIO()
+    module.operation.write_bytecode(out)
+    return out.getvalue()
+
+
+def parse_module(source: bytes | str) -> Any:
+    """A module in a context of jax's, where dialects that are not registered may occur."""
+    context = jax_mlir.make_ir_context()
+    context.allow_unregistered_dialects = True
+    with context:
+        return ir.Module.parse(source)

@@ -1,0 +1,97 @@
+"""Layouts of the leaves of a tree, chosen by the leaves' names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import jax
+from jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
+
+from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.array import DTensor
+
+
+def path_text(path: Sequence[Any]) -> str:
+    """A leaf's place in its tree: `layers/attn/wq`, `0/mu/layers/attn/wq`."""
+    return "/".join(_key_text(key) for key in path)
+
+
+def _key_text(key: Any) -> str:
+    if isinstance(key, DictKey | FlattenedIndexKey):
+        return str(key.key)
+    if isinstance(key, SequenceKey):
+        return str(key.idx)
+    if isinstance(key, GetAttrKey):
+        return key.name
+    return str(key).strip(".[]'\"")
+
+
+def layouts_by_name(
+    tree: Any, rules: Iterable[tuple[str, Sequence[Any] | Layout]], mesh: Mesh
+) -> Any:
+    """A layout for each leaf of `tree`, by the first rule whose pattern is found in its path.
+
+    Args:
+        tree: pytree of arrays, DTensors or ShapeDtypeStructs.
+        rules: `(pattern, specs)` pairs: a regular expression, searched in paths such as
+            `layers/attn/wq`, and what `Layout` takes: one entry per dimension.
+        mesh: the mesh the layouts name.
+
+    Returns:
+        The same tree with layouts for leaves; what no rule matches is replicated.
+
+    Raises:
+        LayoutError: a rule matches no leaf, or only leaves that rules before it took; or its layout
+            does not fit a leaf. The message names the rule and the leaf.
+
+    Example:
+        `layouts_by_name(params, [("attn/wq$", [UNSHARDED, "model"])], mesh)`
+    """
+    rules = [(pattern, re.compile(pattern), specs) for pattern, specs in rules]
+    leaves, treedef = jax.tree_util.tree_flatten_with_path(
+        tree, is_leaf=lambda x: isinstance(x, DTensor)
+    )
+    used = [0] * len(rules)
+    hidden = [0] * len(rules)
+    layouts = []
+    for path, leaf in leaves:
+        name = path_text(path)
+        matching = [i for i, (_, regex, _) in enumerate(rules) if regex.search(name)]
+        for later in matching[1:]:
+            hidden[later] += 1
+        if not matching:
+            layouts.append(Layout.replicated(mesh, len(jax.numpy.shape(leaf))))
+            continue
+        used[matching[0]] += 1
+        pattern, _, specs = rules[matching[0]]
+        layouts.append(_checked_layout(specs, mesh, pattern, name, leaf))
+    for index, (pattern, _, _) in enumerate(rules):
+        if not used[index]:
+            raise LayoutError(_unused(pattern, hidden[index], [path for path, _ in leaves]))
+    return jax.tree_util.tree_unflatten(treedef, layouts)
+
+
+def _checked_layout(
+    specs: Sequence[Any] | Layout, mesh: Mesh, pattern: str, name: str, leaf: Any
+) -> Layout:
+    try:
+        layout = specs if isinstance(specs, Layout) else Layout(specs, mesh)
+        layout.verify(leaf.shape if hasattr(leaf, "shape") else jax.numpy.shape(leaf))
+    except LayoutError as error:
+        raise LayoutError(f"rule {pattern!r} for '{name}': {error}") from None
+    return layout
+
+
+def _unused(pattern: str, hidden: int, paths: Sequence[Any]) -> str:
+    if hidden:
+        return (
+            f"rule {pattern!r} has no effect: earlier rules took the {hidden} leaves it matches; "
+            "move it up, or remove it"
+        )
+    names = [path_text(path) for path in paths]
+    some = ", ".join(repr(name) for name in names[:8]) + (", ..." if len(names) > 8 else "")
+    return f"rule {pattern!r} matches no leaf; the leaves are {some}"

@@ -1,0 +1,171 @@
+"""`dtensor.compile_mlir`: compile a StableHLO module for a mesh."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import jax
+import ml_dtypes
+import numpy as np
+from jax.interpreters import mlir as jax_mlir
+
+from dtensor.compiler.jax_frontend import TracedArray, main_function, parse_module
+from dtensor.compiler.options import CompileOptions
+from dtensor.compiler.stages import Compiled, Lowered, Source
+from dtensor.dialect.errors import CompileError, LayoutError
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import ir
+
+
+def compile_mlir(
+    source: str | bytes | os.PathLike[str],
+    *,
+    mesh: Mesh | None = None,
+    in_layouts: Sequence[Layout | None] | Layout | None = None,
+    out_layouts: Sequence[Layout | None] | Layout | None = None,
+    options: CompileOptions | None = None,
+) -> Compiled:
+    """Compile a StableHLO module, plain or annotated with dtensor or sdy layouts, for a mesh.
+
+    Args:
+        source: MLIR text or bytecode, or the path of a file with either.
+        mesh: the mesh; None takes the module's own, or that of the layouts.
+        in_layouts: layout of each argument of `@main`, or one for all; None, also for an entry,
+            keeps what the module says and else leaves the choice to the compiler.
+        out_layouts: layout of each result, likewise.
+        options: how to compile.
+
+    Returns:
+        The compiled program. It is called with one array per argument and returns a tuple with one
+        DTensor per result.
+
+    Raises:
+        CompileError: the module is malformed, has no `@main` or calls Python functions; the
+            message begins with file:line:col.
+        LayoutError: the layouts do not fit `@main`.
+        OSError: the file cannot be read.
+    """
+    return lower_mlir(
+        source, mesh=mesh, in_layouts=in_layouts, out_layouts=out_layouts, options=options
+    ).compile()
+
+
+def lower_mlir(
+    source: str | bytes | os.PathLike[str],
+    *,
+    mesh: Mesh | None = None,
+    in_layouts: Sequence[Layout | None] | Layout | None = None,
+    out_layouts: Sequence[Layout | None] | Layout | None = None,
+    options: CompileOptions | None = None,
+) -> Lowered:
+    """The first half of `compile_mlir`: the module with its layouts, not yet compiled."""
+    module, filename = _read(source)
+    arguments, results = _signature(module, filename)
+    given_in = _per_array(in_layouts, arguments, "in_layouts", "arguments")
+    given_out = _per_array(out_layouts, results, "out_layouts", "results")
+    meshes = dict.fromkeys(x.mesh for x in (*given_in, *given_out) if x is not None)
+    if mesh is None and meshes:
+        mesh = next(iter(meshes))
+    if any(other != mesh for other in meshes):
+        raise LayoutError(f"a program runs on one mesh, but layouts name {list(meshes)}")
+    return Lowered(
+        Source(
+            module=module,
+            filename=filename,
+            name="main" if filename.startswith("<") else Path(filename).stem,
+            mesh=mesh,
+            in_layouts=given_in,
+            out_layouts=given_out,
+            options=options or CompileOptions(),
+            args=arguments,
+            results=results,
+            in_tree=jax.tree_util.tree_structure((tuple(range(len(arguments))), {})),
+            out_tree=jax.tree_util.tree_structure(tuple(range(len(results)))),
+        )
+    )
+
+
+def _read(source: str | bytes | os.PathLike[str]) -> tuple[str | bytes, str]:
+    """The module, as text or bytecode, and the name of its file."""
+    if isinstance(source, bytes):
+        return _text_or_bytecode(source, "<bytes>"), "<bytes>"
+    if isinstance(source, str) and ("\n" in source or "{" in source):
+        return source, "<string>"
+    path = Path(source)
+    return _text_or_bytecode(path.read_bytes(), str(path)), str(path)
+
+
+def _text_or_bytecode(data: bytes, filename: str) -> str | bytes:
+    if data.startswith(b"ML\xefR"):
+        return data
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise CompileError(f"{filename}: neither MLIR text nor bytecode: {error}") from None
+
+
+def _signature(
+    module: str | bytes, filename: str
+) -> tuple[tuple[TracedArray, ...], tuple[TracedArray, ...]]:
+    try:
+        parsed = parse_module(module)
+    except ir.MLIRError as error:
+        raise CompileError(str(error).replace('"-"', filename)) from None
+    main = main_function(parsed)
+    if main is None:
+        raise CompileError(f"{filename}: the module has no function @main")
+    signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
+    arguments = [_array(t, f"args[{i}]", filename) for i, t in enumerate(signature.inputs)]
+    results = [_array(t, f"result[{i}]", filename) for i, t in enumerate(signature.results)]
+    return tuple(arguments), tuple(results)
+
+
+def _array(type_: Any, name: str, filename: str) -> TracedArray:
+    if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape:
+        raise CompileError(
+            f"{filename}: {name} has type {type_}; arguments and results must be tensors of known "
+            "shape"
+        )
+    element = str(type_.element_type)
+    if element not in _dtype_names():
+        raise CompileError(f"{filename}: {name} has element type {element}, which jax does not have")
+    return TracedArray(tuple(type_.shape), _dtype_names()[element], name)
+
+
+@lru_cache(maxsize=1)
+def _dtype_names() -> dict[str, str]:
+    """numpy's name of each element type of MLIR's that jax has."""
+    names = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+    names += ["float16", "float32", "float64", "complex64", "complex128"]
+    names += [n for n in dir(ml_dtypes) if n.startswith(("bfloat", "float", "int", "uint"))]
+    found = {}
+    with jax_mlir.make_ir_context():
+        for name in names:
+            try:
+                found.setdefault(str(jax_mlir.dtype_to_ir_type(np.dtype(name))), name)
+            except (TypeError, KeyError):  # ml_dtypes has some that jax lacks
+                continue
+    return found
+
+
+def _per_array(
+    layouts: Sequence[Layout | None] | Layout | None,
+    arrays: Sequence[TracedArray],
+    option: str,
+    what: str,
+) -> tuple[Layout | None, ...]:
+    if layouts is None or isinstance(layouts, Layout):
+        return (layouts,) * len(arrays)
+    given = tuple(layouts)
+    if len(given) != len(arrays):
+        raise LayoutError(f"{option} has {len(given)} entries, but @main has {len(arrays)} {what}")
+    for layout, array in zip(given, arrays, strict=True):
+        problem = layout and (layout.problem(array.shape) or layout.border_problem())
+        if layout is not None and problem:
+            raise LayoutError(f"{array.name}: layout {layout.short()} cannot be its: {problem}")
+    return given

@@ -1,0 +1,52 @@
+"""Options of a compilation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dtensor.dialect.errors import CompileError
+from dtensor.passes.cost.model import CostModel
+
+REDUCE_DTYPES = ("float32", "float64", "bfloat16", "float16")
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """How to compile a program.
+
+    Attributes:
+        strict: an operation that falls back to replication, a relayout that nobody asked for and
+            an argument that must be moved are errors instead of records in the ledger.
+        max_bytes_per_device: bytes of arguments, results and temporaries that one device may hold
+            by the plan; a program that needs more is an error that names its largest tensors,
+            before XLA compiles anything. None is no limit.
+        reduce_dtype: element type in which sums over devices are made where the values have a
+            narrower floating-point type, such as "float32" for bfloat16 gradients; None keeps
+            each value's own.
+        cost: the machine that plans are made for.
+        pipeline: passes to run in place of the standard ones, as `dtensor-opt` writes them:
+            `builtin.module(dtensor-import, ...)`. None is the standard pipeline.
+        print_ir_after: names of passes after which the module is printed to stderr.
+
+    Raises:
+        CompileError: a value is not one the option can have.
+    """
+
+    strict: bool = False
+    max_bytes_per_device: int | None = None
+    reduce_dtype: str | None = None
+    cost: CostModel = field(default_factory=CostModel)
+    pipeline: str | None = None
+    print_ir_after: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        limit = self.max_bytes_per_device
+        if limit is not None and limit <= 0:
+            raise CompileError(f"max_bytes_per_device is {limit}; it must be positive, or None")
+        if self.reduce_dtype is not None and self.reduce_dtype not in REDUCE_DTYPES:
+            raise CompileError(
+                f"reduce_dtype is {self.reduce_dtype!r}; it must be one of "
+                f"{', '.join(REDUCE_DTYPES)}, or None"
+            )
+        if isinstance(self.print_ir_after, str):
+            raise CompileError("print_ir_after is a string; it must be a tuple of pass names")

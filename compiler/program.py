@@ -1,0 +1,66 @@
+"""The compiled program: all that the runtime needs to load and call it, and nothing of the compiler."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
+
+
+@dataclass(frozen=True)
+class ArrayInfo:
+    """An argument or a result of a compiled program.
+
+    Attributes:
+        shape: global shape in elements.
+        dtype: name of the element type as numpy writes it: `float32`, `bfloat16`.
+        layout: how the array is laid out over the mesh; complete, contiguous and even.
+        name: where the array stands in the arguments or results: `params['w']`, `result[0]`.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    layout: Layout
+    name: str = ""
+
+    @property
+    def local_shape(self) -> tuple[int, ...]:
+        """Shape of the shard one device holds, in elements."""
+        return self.layout.local_shape(self.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledProgram:
+    """A program for one device of the mesh, with explicit collectives, ready to be loaded.
+
+    Compared by identity: two programs of equal bytecode may hold different Python callbacks.
+
+    Attributes:
+        bytecode: StableHLO module as MLIR bytecode; `@main` has local shapes.
+        mesh: the mesh whose devices run the program; a device's partition id is its position.
+        args: what each argument of `@main` is.
+        results: what each result of `@main` is.
+        donated: indices of the arguments whose buffers the program may reuse.
+        host_callbacks: Python functions that the program calls, by callback index.
+        keepalives: objects that must live as long as the program does.
+        ledger: the compiler's records of what it decided and why.
+    """
+
+    bytecode: bytes = field(repr=False)
+    mesh: Mesh
+    args: tuple[ArrayInfo, ...]
+    results: tuple[ArrayInfo, ...]
+    donated: tuple[int, ...] = ()
+    host_callbacks: tuple[Callable[..., Any], ...] = ()
+    keepalives: tuple[object, ...] = ()
+    ledger: Any = field(default=None, repr=False)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the bytecode, in hexadecimal: equal wherever the same program was compiled."""
+        return hashlib.sha256(self.bytecode).hexdigest()

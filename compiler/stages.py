@@ -1,0 +1,363 @@
+"""The stages of a compilation, after jax's: lowered to one device's StableHLO, then compiled by XLA."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import numpy as np
+from jax.tree_util import PyTreeDef, default_registry
+
+from dtensor.compiler import driver
+from dtensor.compiler.calls import TRACED, is_dtensor, type_of
+from dtensor.compiler.explain import explain
+from dtensor.compiler.jax_frontend import TracedArray, parse_module
+from dtensor.compiler.options import CompileOptions
+from dtensor.compiler.program import ArrayInfo, CompiledProgram
+from dtensor.compiler.relayout import relayout
+from dtensor.dialect.errors import CompileError, StrictError
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.array import ArrayType, DTensor, array_type, from_jax
+from dtensor.runtime.executable import Executable
+from dtensor.runtime.placement import layout_of, local_devices
+from dtensor.runtime.splicing import has_python_callbacks, python_callbacks
+from dtensor.runtime.transfer import place
+
+Converter = Callable[[Any], jax.Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A program of global shapes, and how it is called.
+
+    Attributes:
+        module: StableHLO, as text or bytecode.
+        filename: what locations in `module` without a file belong to.
+        name: name of the function.
+        mesh: the mesh; None where the module says it.
+        in_layouts: layout of each argument, None to leave the choice to the compiler.
+        out_layouts: layout of each result, likewise.
+        options: how to compile.
+        args: shape, type and name of each argument.
+        results: the same of each result.
+        in_tree: structure of `(args, kwargs)`.
+        out_tree: structure of what a call returns.
+        donated: indices of the arguments whose buffers may be reused.
+        host_callbacks: Python functions that the module calls, by callback index.
+        keepalives: objects that must live as long as the program.
+    """
+
+    module: bytes | str
+    filename: str
+    name: str
+    mesh: Mesh | None
+    in_layouts: tuple[Layout | None, ...]
+    out_layouts: tuple[Layout | None, ...]
+    options: CompileOptions
+    args: tuple[TracedArray, ...]
+    results: tuple[TracedArray, ...]
+    in_tree: PyTreeDef
+    out_tree: PyTreeDef
+    donated: tuple[int, ...] = ()
+    host_callbacks: tuple[Callable[..., Any], ...] = ()
+    keepalives: tuple[object, ...] = ()
+
+
+class Lowered:
+    """A program and its layouts, before and after the passes; `compile` loads it on the mesh."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    @cached_property
+    def _result(self) -> driver.DriverResult:
+        return self._run(None)
+
+    def _run(self, after: Callable[..., None] | None) -> driver.DriverResult:
+        source = self._source
+        return driver.compile_module(
+            source.module,
+            source.filename,
+            source.mesh,
+            list(source.in_layouts),
+            list(source.out_layouts),
+            source.options,
+            after,
+        )
+
+    def as_text(self, after: str | None = None) -> str:
+        """The module as text.
+
+        Args:
+            after: name of a pass, such as "dtensor-propagate"; None is the end of the pipeline: the
+                program of one device.
+
+        Raises:
+            CompileError: no pass of this name ran.
+        """
+        if after is None:
+            return str(parse_module(self._result.bytecode))
+        texts: dict[str, str] = {}
+
+        def keep(name: str, module: object) -> None:
+            texts[name] = str(module) if name == after else ""
+
+        self._run(keep)
+        if after not in texts:
+            raise CompileError(f"no pass '{after}' ran; there were {', '.join(texts)}")
+        return texts[after]
+
+    @property
+    def args(self) -> tuple[TracedArray, ...]:
+        """Shape, element type and name of each argument."""
+        return self._source.args
+
+    def compile(self) -> Compiled:
+        """Compile for the devices of the mesh.
+
+        Raises:
+            CompileError: the program cannot be compiled; the message names the line.
+        """
+        compiled = Compiled(self._source, self._result)
+        compiled.executable.compiled  # noqa: B018 - compiles now, and not at the first call
+        return compiled
+
+
+class Compiled:
+    """A program on the devices of its mesh.
+
+    Attributes:
+        program: what runs on each device.
+        executable: the program, loaded.
+    """
+
+    def __init__(self, source: Source, result: driver.DriverResult) -> None:
+        self._source = source
+        self._result = result
+        self.program = _program(source, result)
+        self.executable = Executable(self.program, source.name)
+        self._result_types = [
+            array_type(info.shape, np.dtype(info.dtype), info.layout)
+            for info in self.program.results
+        ]
+        self._calls: dict[tuple[ArrayType, ...], Callable[[Sequence[Any]], Any]] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program; returns before it has finished.
+
+        Args:
+            args: what the program was compiled for: DTensors, jax.Arrays or host arrays. One in
+                another layout is moved first, which the ledger records.
+            kwargs: the same by keyword.
+
+        Returns:
+            DTensors, in the structure the function returns.
+
+        Raises:
+            TypeError: other structure, shapes or element types than compiled for.
+            StrictError: an argument would have to be moved.
+        """
+        leaves, tree = default_registry.flatten((args, kwargs), is_dtensor)
+        if tree != self._source.in_tree:
+            raise TypeError(
+                f"compiled for arguments of structure {self._source.in_tree}, called with {tree}"
+            )
+        types = tuple([type_of(leaf) for leaf in leaves])
+        call = self._calls.get(types)
+        if call is None:
+            call = self._calls[types] = self.caller(types)
+        return call(leaves)
+
+    def caller(self, types: Sequence[ArrayType]) -> Callable[[Sequence[Any]], Any]:
+        """What runs the program on the flat list of its arguments, of these types.
+
+        Raises:
+            TypeError: the program takes other shapes or element types.
+            StrictError: an argument would have to be moved, under `strict`.
+        """
+        infos = self.program.args
+        if TRACED in types:
+            raise TypeError("a compiled program cannot be traced; trace the dtensor.jit function")
+        if len(types) != len(infos):
+            raise TypeError(f"the program takes {len(infos)} arrays, not {len(types)}")
+        converters = [
+            self._converter(info, type_) for info, type_ in zip(infos, types, strict=True)
+        ]
+        run, result_types = self.executable.run, self._result_types
+        unflatten = self._source.out_tree.unflatten
+        make = DTensor
+
+        if all(type_.layout is not None for type_ in types) and not any(converters):
+
+            def call(leaves: Sequence[Any]) -> Any:
+                results = run(*[leaf._array for leaf in leaves])
+                return unflatten(map(make, results, result_types))
+
+        else:
+            convert = [converter or _array_of for converter in converters]
+
+            def call(leaves: Sequence[Any]) -> Any:
+                results = run(*[c(leaf) for c, leaf in zip(convert, leaves, strict=True)])
+                return unflatten(map(make, results, result_types))
+
+        return call
+
+    def _converter(self, info: ArrayInfo, type_: ArrayType) -> Converter | None:
+        """How to bring an argument to where the program takes it; None if it is there."""
+        if type_.shape != info.shape or type_.dtype.name != info.dtype:
+            raise TypeError(
+                f"argument {info.name}: compiled for {info.dtype}{list(info.shape)}, "
+                f"called with {type_.dtype}{list(type_.shape)}"
+            )
+        layout, sharding = type_.layout, type_.sharding
+        if layout is None and sharding is not None:
+            layout = layout_of(sharding, len(info.shape), info.layout.mesh)
+        if layout == info.layout or (layout is None and sharding is None):
+            return None  # in place, or on the host, from where it has to go anyway
+        before = str(sharding) if layout is None else layout.short()
+        text = f"argument {info.name} comes as {before}, the program takes {info.layout.short()}"
+        if self._source.options.strict:
+            raise StrictError(
+                f"{text}; call it with dtensor.relayout(x, layout), or compile for that layout"
+            )
+        moved_bytes = math.prod(info.local_shape) * np.dtype(info.dtype).itemsize
+        self._result.ledger.add(
+            "moved argument",
+            text,
+            before="" if layout is None else str(layout),
+            after=str(info.layout),
+            bytes=float(moved_bytes),
+            asked_for=False,
+        )
+        if layout is not None and layout.mesh == info.layout.mesh:
+            return lambda leaf: relayout(_dtensor_of(leaf), info.layout).to_jax()
+        return lambda leaf: place(leaf, info.layout).to_jax()
+
+    # What was compiled.
+
+    def as_text(self) -> str:
+        """The HLO that XLA optimised for one device."""
+        return self.executable.as_text()
+
+    @property
+    def mesh(self) -> Mesh:
+        """The mesh the program runs on."""
+        return self.program.mesh
+
+    @property
+    def in_layouts(self) -> Any:
+        """The layout of each argument: `(args, kwargs)` with layouts for leaves."""
+        return self._source.in_tree.unflatten([info.layout for info in self.program.args])
+
+    @property
+    def out_layouts(self) -> Any:
+        """The layout of each result, in the structure the function returns."""
+        return self._source.out_tree.unflatten([info.layout for info in self.program.results])
+
+    @property
+    def collectives(self) -> Sequence[Any]:
+        """The planned collectives, in program order.
+
+        Each has `kind`, `mesh_axes`, `dtype`, `shape`, `bytes` (wire bytes per device of one
+        execution), `trip_count` (executions per call), `location` and `reason`.
+        """
+        return self._result.collectives
+
+    @property
+    def wire_bytes(self) -> float:
+        """Planned wire bytes per device and call."""
+        return float(sum(c.bytes * (c.trip_count or 1) for c in self.collectives))
+
+    @property
+    def local_flops(self) -> float:
+        """Floating-point operations per device and call, loops counted in full."""
+        return float(self._result.local_flops)
+
+    def cost_analysis(self) -> dict[str, float]:
+        """XLA's counts for one device; loop bodies count once."""
+        return self.executable.cost_analysis()
+
+    def memory_analysis(self) -> Any:
+        """XLA's count of the bytes of arguments, results and temporaries of one device."""
+        return self.executable.memory_analysis()
+
+    def explain(self, what: str | None = None) -> str:
+        """Why things are laid out as they are, as text.
+
+        Args:
+            what: name of an argument or result, such as `params['w']`, or of a collective; None
+                explains all of them.
+        """
+        return explain(self.program, self._result, what)
+
+    @property
+    def ledger(self) -> Mapping[str, Any]:
+        """The records of what was decided and why, as JSON values; see docs/ledger.md."""
+        records: Mapping[str, Any] = self._result.ledger.to_json()
+        return records
+
+
+def _array_of(leaf: Any) -> Any:
+    return leaf._array if type(leaf) is DTensor else leaf
+
+
+def _dtensor_of(leaf: Any) -> DTensor:
+    return leaf if isinstance(leaf, DTensor) else from_jax(leaf)
+
+
+def _program(source: Source, result: driver.DriverResult) -> CompiledProgram:
+    mesh = result.mesh
+    callbacks = source.host_callbacks
+    if has_python_callbacks(result.bytecode):
+        if not callbacks:
+            raise CompileError(
+                f"{source.filename}: the module calls Python functions, which text cannot hold; "
+                "compile the JAX function with dtensor.jit instead"
+            )
+        callbacks = _once_per_run(result.bytecode, callbacks, len(local_devices(mesh)))
+    return CompiledProgram(
+        bytecode=result.bytecode,
+        mesh=mesh,
+        args=_infos(source.args, result.arg_layouts),
+        results=_infos(source.results, result.result_layouts),
+        donated=source.donated,
+        host_callbacks=callbacks,
+        keepalives=source.keepalives,
+        ledger=result.ledger,
+    )
+
+
+def _infos(arrays: Sequence[TracedArray], layouts: Sequence[Layout]) -> tuple[ArrayInfo, ...]:
+    return tuple(
+        ArrayInfo(array.shape, array.dtype, layout, array.name)
+        for array, layout in zip(arrays, layouts, strict=True)
+    )
+
+
+def _once_per_run(
+    bytecode: bytes, callbacks: Sequence[Callable[..., Any]], devices: int
+) -> tuple[Callable[..., Any], ...]:
+    """Callbacks that return nothing, reduced to one call for the calls of all local devices.
+
+    Every device calls, with the whole operands; a callback that returns values answers each.
+    """
+    wrapped = list(callbacks)
+    for op, index in python_callbacks(parse_module(bytecode)):
+        if len(op.results) == 0:
+            wrapped[index] = _every(devices, callbacks[index])
+    return tuple(wrapped)
+
+
+def _every(count: int, callback: Callable[..., Any]) -> Callable[..., Any]:
+    calls = itertools.count()  # atomic: devices call from their own threads
+
+    def call(*args: Any) -> Any:
+        return callback(*args) if next(calls) % count == 0 else ()
+
+    return call

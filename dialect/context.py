@@ -1,0 +1,130 @@
+"""Contexts, and reading modules into them."""
+
+from __future__ import annotations
+
+import re
+
+from dtensor.dialect import names
+from dtensor.dialect.diagnostics import LocatedError, from_mlir, name_source
+from dtensor.dialect.mlir import extend_context, ir
+
+BYTECODE_MAGIC = b"ML\xefR"
+_PROPERTIES = re.compile(r'"dtensor\.[^"]*"\s*\([^)]*\)\s*<\{')
+
+
+def make_context() -> ir.Context:
+    """A context that knows StableHLO, CHLO, Shardy and, through our own verifier, dtensor.
+
+    MLIR itself must accept operations it does not know, because the dialect is defined in Python:
+    `dtensor.dialect.verify` is what rejects the misspelt ones.
+    """
+    context = ir.Context()
+    extend_context(context)
+    context.allow_unregistered_dialects = True
+    context.enable_multithreading(False)  # modules are small; keeps output in one order
+    return context
+
+
+def parse_module(source: str | bytes, filename: str = "<string>", first_line: int = 1) -> ir.Module:
+    """Read a module, MLIR text or bytecode, into the current context.
+
+    Args:
+        source: the text, or the bytes of a text or bytecode file.
+        filename: what messages call the source.
+        first_line: line of `filename` on which `source` starts.
+
+    Raises:
+        LocatedError: MLIR cannot read it; places are lines of `filename`.
+    """
+    context = ir.Context.current
+    name_source(context, filename)
+    is_bytecode = isinstance(source, bytes) and source.startswith(BYTECODE_MAGIC)
+    if isinstance(source, bytes) and not is_bytecode:
+        source = _decoded(source, filename)
+    if isinstance(source, str):
+        source = "\n" * (first_line - 1) + source
+    try:
+        module = ir.Module.parse(source)
+    except ir.MLIRError as failure:
+        raise LocatedError.of(from_mlir(failure)) from None
+    except ValueError as failure:  # truncated bytecode
+        raise LocatedError(None, f"{filename}: {failure}") from None
+    if is_bytecode or (isinstance(source, str) and _PROPERTIES.search(source)):
+        _properties_to_attributes(module)
+    return module
+
+
+def _decoded(source: bytes, filename: str) -> str:
+    try:
+        return source.decode("utf-8")
+    except UnicodeDecodeError as bad:
+        raise LocatedError(
+            None,
+            f"{filename}: byte {bad.start} is neither UTF-8 text nor MLIR bytecode; "
+            "give a .mlir file, or bytecode as --emit-bytecode writes it",
+        ) from None
+
+
+def _properties_to_attributes(module: ir.Module) -> None:
+    """Rewrite `"dtensor.op"() <{a = 1}>` as `{a = 1}`: properties cannot be listed from Python."""
+    found: list[ir.Operation] = []
+
+    def collect(op: ir.Operation) -> ir.WalkResult:
+        if op.name.startswith("dtensor."):
+            found.append(op.operation)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(collect)
+    for op in found:
+        properties = _properties(op)
+        if properties is not None:
+            _recreate(op, properties)
+
+
+def _properties(op: ir.Operation) -> ir.DictAttr | None:
+    text = str(op)
+    opening = text.find("<{")
+    if opening < 0 or opening > text.find(")") + 2:
+        return None  # the first parenthesis closes the operands; properties follow it
+    depth = 0
+    quoted = False
+    for index in range(opening + 1, len(text)):
+        character = text[index]
+        if character == '"' and text[index - 1] != "\\":
+            quoted = not quoted
+        elif not quoted and character in "{}":
+            depth += 1 if character == "{" else -1
+            if depth == 0:
+                return ir.DictAttr(ir.Attribute.parse(text[opening + 1 : index + 1]))
+    return None
+
+
+def _recreate(op: ir.Operation, properties: ir.DictAttr) -> None:
+    attributes = {properties[i].name: properties[i].attr for i in range(len(properties))}
+    for name in op.attributes:
+        attributes[name] = op.attributes[name]
+    new = ir.Operation.create(
+        op.name,
+        results=[result.type for result in op.results],
+        operands=list(op.operands),
+        attributes=attributes,
+        loc=op.location,
+        ip=ir.InsertionPoint(op),
+    )
+    for old, replacement in zip(op.results, new.results, strict=True):
+        old.replace_all_uses_with(replacement)
+    op.erase()
+
+
+def entry_function(module: ir.Module) -> ir.Operation | None:
+    """The function that is run: `@main`, or else the only public one; None if there is neither."""
+    public = []
+    for view in module.body.operations:
+        op = view.operation
+        if op.name != names.FUNC:
+            continue
+        if ir.StringAttr(op.attributes[names.SYM_NAME]).value == names.MAIN:
+            return op
+        if names.SYM_VISIBILITY not in op.attributes:
+            public.append(op)
+    return public[0] if len(public) == 1 else None

@@ -1,0 +1,29 @@
+"""The errors users can meet. Each message says what was found, what was needed and what to change."""
+
+
+class DTensorError(Exception):
+    """Base of every error that dtensor raises on purpose."""
+
+
+class MeshError(DTensorError, ValueError):
+    """A mesh that cannot exist, or that lacks what was asked of it."""
+
+
+class LayoutError(DTensorError, ValueError):
+    """A layout that cannot exist on its mesh, or that does not fit its tensor."""
+
+
+class CompileError(DTensorError, ValueError):
+    """A program that cannot be compiled; the message starts with file:line:col where there is one."""
+
+
+class StrictError(CompileError):
+    """A fallback or a relayout that nobody asked for, under `strict=True`."""
+
+
+class MemoryLimitError(CompileError):
+    """The program needs more bytes per device than `max_bytes_per_device` allows."""
+
+
+class UnsupportedVersionError(DTensorError, ImportError):
+    """The installed jax or jaxlib is outside the supported range."""

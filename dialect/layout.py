@@ -1,0 +1,419 @@
+"""The layout: how one array is laid out over a mesh."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.mesh import Mesh
+
+UNSHARDED = "unsharded"
+OPEN = "?"
+REDUCTIONS = ("sum", "max", "min", "prod", "and", "or")
+
+
+
+@dataclass(frozen=True, slots=True)
+class Dim:
+    """How one tensor dimension is cut: a word of digits, major to minor.
+
+    A digit is a mesh axis, a part of one, or an integer count of blocks; what remains of the
+    dimension is the implicit last digit and is contiguous. `{3, "x"}` is three blocks, each split
+    over x.
+
+    Attributes:
+        digits: the word, canonical: adjacent integers multiplied, no trailing integer, no 1.
+        is_open: whether propagation may add axes to this dimension.
+    """
+
+    digits: tuple[AxisRef | int, ...] = ()
+    is_open: bool = False
+
+    @property
+    def axes(self) -> tuple[AxisRef, ...]:
+        """The mesh axes among the digits, major first."""
+        return tuple(d for d in self.digits if not isinstance(d, int))
+
+    @property
+    def split(self) -> int:
+        """Into how many shards the dimension is cut."""
+        return math.prod(d.size for d in self.digits if not isinstance(d, int))
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether a shard is one contiguous range of the dimension."""
+        return not any(isinstance(d, int) for d in self.digits)
+
+
+WHOLE = Dim()
+
+
+def digit_size(digit: AxisRef | int) -> int:
+    """Number of values a digit takes."""
+    return digit if isinstance(digit, int) else digit.size
+
+
+def canonical_digits(digits: Iterable[AxisRef | int], mesh: Mesh) -> tuple[AxisRef | int, ...]:
+    """The same cut in canonical form; adjacent parts of one axis join."""
+    word: list[AxisRef | int] = []
+    for digit in digits:
+        if digit_size(digit) == 1:
+            continue
+        last = word[-1] if word else None
+        if isinstance(digit, int) and isinstance(last, int):
+            word[-1] = last * digit
+        elif (
+            isinstance(digit, AxisRef)
+            and isinstance(last, AxisRef)
+            and last.name == digit.name
+            and last.pre * last.size == digit.pre
+        ):
+            word[-1] = AxisRef(last.name, last.pre, last.size * digit.size)
+        else:
+            word.append(digit)
+    while word and isinstance(word[-1], int):
+        word.pop()
+    return tuple(word)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How an array is laid out over a mesh.
+
+    Args:
+        specs: per dimension `UNSHARDED`, an axis name, or a tuple of digits, major first: axis
+            names, `AxisRef`s and integer block counts; `OPEN` (`"?"`), alone or last in a tuple,
+            lets propagation add axes. A `Dim` is taken as it is.
+        mesh: the mesh whose axes the layout names.
+        partial: reduction (`"sum"`, `"max"`, `"min"`, `"prod"`, `"and"`, `"or"`) to the axes over
+            which the devices hold parts that still have to be combined.
+
+    Raises:
+        LayoutError: an axis is unknown, used twice, or a digit is malformed.
+
+    Example:
+        `Layout(["x", UNSHARDED, ("y", "z")], mesh)`
+    """
+
+    dims: tuple[Dim, ...]
+    partial: tuple[tuple[AxisRef, str], ...]
+    mesh: Mesh
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __init__(
+        self,
+        specs: Sequence[Any],
+        mesh: Mesh,
+        partial: Mapping[str, Any] | Iterable[tuple[AxisRef, str]] = (),
+    ) -> None:
+        if not isinstance(mesh, Mesh):
+            raise LayoutError(f"a layout needs a Mesh, got {type(mesh).__name__}")
+        if isinstance(specs, str):
+            raise LayoutError(f"layout {specs!r} is one string; give one entry per dimension")
+        dims = tuple(_dim(spec, mesh) for spec in specs)
+        parts = _partial(partial, mesh)
+        _check_axes_used_once(dims, parts)
+        self._set(dims, parts, mesh)
+
+    def _set(
+        self, dims: tuple[Dim, ...], partial: tuple[tuple[AxisRef, str], ...], mesh: Mesh
+    ) -> None:
+        object.__setattr__(self, "dims", dims)
+        object.__setattr__(self, "partial", partial)
+        object.__setattr__(self, "mesh", mesh)
+        object.__setattr__(self, "_hash", hash((dims, partial, mesh)))
+
+    @classmethod
+    def of(
+        cls,
+        dims: Sequence[Dim],
+        mesh: Mesh,
+        partial: Iterable[tuple[AxisRef, str]] = (),
+    ) -> Layout:
+        """A layout from parts that are known to be right: inside the compiler, where speed counts."""
+        layout = object.__new__(cls)
+        layout._set(tuple(dims), tuple(sorted(partial)), mesh)
+        return layout
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @classmethod
+    def replicated(cls, mesh: Mesh, rank: int) -> Layout:
+        """Every device holds the whole array of `rank` dimensions."""
+        return cls.of((WHOLE,) * rank, mesh)
+
+    @classmethod
+    def batch_sharded(cls, mesh: Mesh, batch_dim: str, rank: int, axis: int = 0) -> Layout:
+        """Dimension `axis` is split over the mesh axis `batch_dim`, the others are whole.
+
+        Raises:
+            LayoutError: `axis` is not a dimension, or the mesh has no such axis.
+        """
+        if not -rank <= axis < rank:
+            raise LayoutError(f"dimension {axis} does not exist in an array of rank {rank}")
+        specs: list[Any] = [UNSHARDED] * rank
+        specs[axis] = batch_dim
+        return cls(specs, mesh)
+
+    @classmethod
+    def inner_sharded(cls, mesh: Mesh, inner_dim: str, rank: int) -> Layout:
+        """The last dimension is split over the mesh axis `inner_dim`."""
+        return cls.batch_sharded(mesh, inner_dim, rank, axis=-1)
+
+    # What it says.
+
+    @property
+    def rank(self) -> int:
+        """Number of tensor dimensions."""
+        return len(self.dims)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether devices hold parts that still have to be combined."""
+        return bool(self.partial)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether every shard is one contiguous block."""
+        return all(dim.is_contiguous for dim in self.dims)
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether every device holds the whole, complete array."""
+        return not self.partial and all(not dim.digits for dim in self.dims)
+
+    @property
+    def has_open(self) -> bool:
+        """Whether propagation may add axes to some dimension."""
+        return any(dim.is_open for dim in self.dims)
+
+    @property
+    def axes(self) -> tuple[AxisRef, ...]:
+        """Every axis the dimensions are split over, in order of dimensions."""
+        return tuple(axis for dim in self.dims for axis in dim.axes)
+
+    @property
+    def partial_axes(self) -> tuple[AxisRef, ...]:
+        """Every axis over which the value is partial."""
+        return tuple(axis for axis, _ in self.partial)
+
+    @property
+    def num_shards(self) -> int:
+        """Into how many different shards the array is cut."""
+        return math.prod(dim.split for dim in self.dims)
+
+    @property
+    def sharding_specs(self) -> list[str]:
+        """Per dimension the axis name or `UNSHARDED`, as TensorFlow DTensor writes it."""
+        specs = []
+        for dim in self.dims:
+            names = [axis.name for axis in dim.axes]
+            specs.append(",".join(names) if names else UNSHARDED)
+        return specs
+
+    def closed(self) -> Layout:
+        """The same layout without open dimensions."""
+        if not self.has_open:
+            return self
+        return Layout.of([Dim(dim.digits) for dim in self.dims], self.mesh, self.partial)
+
+    def complete(self) -> Layout:
+        """The same layout after its partial axes were reduced."""
+        return self if not self.partial else Layout.of(self.dims, self.mesh)
+
+    # Fitting a tensor.
+
+    def problem(self, shape: Sequence[int]) -> str | None:
+        """What keeps this layout from fitting a tensor of global `shape`; None if it fits."""
+        if len(self.dims) != len(shape):
+            return f"layout has {len(self.dims)} dimensions but the tensor has rank {len(shape)}"
+        for index, (dim, size) in enumerate(zip(self.dims, shape, strict=True)):
+            parts = math.prod(digit_size(d) for d in dim.digits)
+            if size % parts == 0:
+                continue
+            names = [a.name for a in dim.axes]
+            what = f"the {dim.split} devices of axes {names}"
+            if not dim.is_contiguous:
+                what = f"the {parts} blocks of {self._dim_text(dim)}"
+            up = -(-size // parts) * parts
+            return (
+                f"dimension {index} has {size} elements, not divisible by {what}; "
+                f"pad it to {up}, or leave it whole"
+            )
+        return None
+
+    def verify(self, shape: Sequence[int]) -> None:
+        """Check that this layout fits a tensor.
+
+        Args:
+            shape: global shape in elements.
+
+        Raises:
+            LayoutError: the rank differs or a dimension does not divide.
+        """
+        problem = self.problem(shape)
+        if problem is not None:
+            raise LayoutError(problem)
+
+    def border_problem(self) -> str | None:
+        """Why an argument or a result cannot have this layout; None if it can."""
+        if self.partial:
+            axes = [axis.name for axis in self.partial_axes]
+            return f"partial over axes {axes}; arguments and results must be complete: reduce first"
+        for index, dim in enumerate(self.dims):
+            if not dim.is_contiguous:
+                return (
+                    f"dimension {index} is cut into blocks, {self._dim_text(dim)}; arguments and "
+                    "results must have contiguous shards: drop the block count"
+                )
+        return None
+
+    def local_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """Shape of the shard one device holds; equal on every device.
+
+        Args:
+            shape: global shape in elements.
+
+        Raises:
+            LayoutError: this layout does not fit `shape`.
+        """
+        self.verify(shape)
+        return tuple(n // dim.split for n, dim in zip(shape, self.dims, strict=True))
+
+    def global_shape(self, local_shape: Sequence[int]) -> tuple[int, ...]:
+        """Global shape in elements of an array whose shards have `local_shape`."""
+        return tuple(n * dim.split for n, dim in zip(local_shape, self.dims, strict=True))
+
+    # Written form.
+
+    def __str__(self) -> str:
+        dims = ", ".join(self._dim_text(dim) for dim in self.dims)
+        text = f"#dtensor.layout<@{self.mesh.name}, [{dims}]"
+        if self.partial:
+            text += f", partial = {{{', '.join(self._partial_texts())}}}"
+        return text + ">"
+
+    def _dim_text(self, dim: Dim) -> str:
+        parts = [
+            str(d) if isinstance(d, int) else d.text(self.mesh.axis_size(d.name))
+            for d in dim.digits
+        ]
+        return "{" + ", ".join([*parts, *(["?"] if dim.is_open else [])]) + "}"
+
+    def _partial_texts(self) -> Iterator[str]:
+        for kind in REDUCTIONS:
+            axes = [a.text(self.mesh.axis_size(a.name)) for a, k in self.partial if k == kind]
+            if len(axes) == 1:
+                yield f"{kind}: {axes[0]}"
+            elif axes:
+                yield f"{kind}: ({', '.join(axes)})"
+
+    def short(self) -> str:
+        """The dimensions and partial axes alone, for tables and messages: `[{"x"}, {}]`."""
+        text = "[" + ", ".join(self._dim_text(dim) for dim in self.dims) + "]"
+        if self.partial:
+            text += f" partial {{{', '.join(self._partial_texts())}}}"
+        return text
+
+    def __repr__(self) -> str:
+        specs = ", ".join(_spec_text(dim, self.mesh) for dim in self.dims)
+        partial = f", partial={{{', '.join(self._partial_texts())}}}" if self.partial else ""
+        return f"Layout([{specs}], {self.mesh!r}{partial})"
+
+    @classmethod
+    def parse(cls, text: str, mesh: Mesh) -> Layout:
+        """The layout whose written form is `text`, on `mesh`.
+
+        Raises:
+            LayoutError: the text is malformed, or names another mesh or an unknown axis.
+        """
+        from dtensor.dialect.layout_text import parse_layout
+
+        return parse_layout(text, mesh)
+
+
+def _spec_text(dim: Dim, mesh: Mesh) -> str:
+    parts = [
+        str(d)
+        if isinstance(d, int)
+        else (f"'{d.name}'" if d == mesh.axis(d.name) else d.text(mesh.axis_size(d.name)))
+        for d in dim.digits
+    ]
+    parts += ["OPEN"] if dim.is_open else []
+    if not parts:
+        return "UNSHARDED"
+    return parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
+
+
+def _dim(spec: Any, mesh: Mesh) -> Dim:
+    if isinstance(spec, Dim):
+        return Dim(canonical_digits((_digit(d, mesh) for d in spec.digits), mesh), spec.is_open)
+    if spec is None or spec == UNSHARDED:
+        return WHOLE
+    entries = (spec,) if isinstance(spec, str | AxisRef | int) else tuple(spec)
+    is_open = bool(entries) and entries[-1] == OPEN
+    if is_open:
+        entries = entries[:-1]
+    return Dim(canonical_digits([_digit(entry, mesh) for entry in entries], mesh), is_open)
+
+
+def _digit(entry: Any, mesh: Mesh) -> AxisRef | int:
+    if isinstance(entry, AxisRef):
+        whole = mesh.axis_size(entry.name) if entry.name in mesh else 0
+        if whole == 0:
+            raise LayoutError(_unknown_axis(entry.name, mesh))
+        if entry.pre < 1 or entry.size < 1 or whole % (entry.pre * entry.size):
+            raise LayoutError(
+                f'"{entry.name}":({entry.pre}){entry.size} is not a part of axis '
+                f"'{entry.name}', which has {whole} devices"
+            )
+        return entry
+    if isinstance(entry, int) and not isinstance(entry, bool):
+        if entry < 1:
+            raise LayoutError(f"block count {entry} is not positive")
+        return entry
+    if not isinstance(entry, str):
+        raise LayoutError(
+            f"layout entry {entry!r} is neither UNSHARDED, an axis name nor a tuple of them"
+        )
+    if entry not in mesh:
+        raise LayoutError(_unknown_axis(entry, mesh))
+    return mesh.axis(entry)
+
+
+def _unknown_axis(name: str, mesh: Mesh) -> str:
+    have = ", ".join(f'"{axis}"' for axis in mesh.axis_names)
+    return f'layout names axis "{name}" that mesh @{mesh.name} does not have; it has {have}'
+
+
+def _partial(
+    partial: Mapping[str, Any] | Iterable[tuple[AxisRef, str]], mesh: Mesh
+) -> tuple[tuple[AxisRef, str], ...]:
+    pairs: list[tuple[AxisRef, str]] = []
+    if isinstance(partial, Mapping):
+        for kind, axes in partial.items():
+            entries = (axes,) if isinstance(axes, str | AxisRef) else tuple(axes)
+            for entry in entries:
+                digit = _digit(entry, mesh)
+                if isinstance(digit, int):
+                    raise LayoutError(f"partial over {digit!r}: give an axis, not a block count")
+                pairs.append((digit, kind))
+    else:
+        pairs = list(partial)
+    for _, kind in pairs:
+        if kind not in REDUCTIONS:
+            raise LayoutError(f"unknown reduction '{kind}'; known are {', '.join(REDUCTIONS)}")
+    return tuple(sorted(pair for pair in pairs if pair[0].size > 1))
+
+
+def _check_axes_used_once(dims: Sequence[Dim], partial: Sequence[tuple[AxisRef, str]]) -> None:
+    used: list[AxisRef] = []
+    for axis in [*(a for dim in dims for a in dim.axes), *(a for a, _ in partial)]:
+        if any(axis.overlaps(other) for other in used):
+            raise LayoutError(f'layout uses axis "{axis.name}" twice; an axis can split one dimension')
+        used.append(axis)

@@ -1,0 +1,141 @@
+"""Reading the written form of a layout: `#dtensor.layout<@mesh, [{"x"}, {3, "y"}, {?}]>`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.layout import OPEN, Layout
+from dtensor.dialect.mesh import Mesh
+
+_TOKEN = re.compile(r'\s*(?:"([^"]*)"|(@[\w.\-]+|@"[^"]*")|(\d+)|([A-Za-z_]\w*)|([\[\]{}<>,?:()=]))')
+_PREFIX = re.compile(r"\s*#?(?:dtensor\.)?layout\s*<")
+_FORM = '#dtensor.layout<@mesh, [{"x"}, {}]>'
+
+
+@dataclass(frozen=True)
+class _Token:
+    kind: str  # "string", "symbol", "int", "word" or the character itself
+    text: str
+    position: int
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        match = _PREFIX.match(text)
+        if match is None:
+            raise LayoutError(f"malformed layout {text.strip()!r}; the form is {_FORM}")
+        self.tokens = self._tokens(match.end())
+        self.index = 0
+
+    def _tokens(self, position: int) -> list[_Token]:
+        tokens = []
+        end = len(self.text.rstrip())
+        while position < end:
+            match = _TOKEN.match(self.text, position)
+            if match is None:
+                raise self.error(f"unexpected {self.text[position]!r}", position)
+            kinds = ("string", "symbol", "int", "word", "char")
+            kind, text = next((k, g) for k, g in zip(kinds, match.groups(), strict=True) if g is not None)
+            tokens.append(_Token(text if kind == "char" else kind, text, match.start()))
+            position = match.end()
+        return tokens
+
+    def error(self, what: str, position: int | None = None) -> LayoutError:
+        at = len(self.text) if position is None else position
+        return LayoutError(f"malformed layout {self.text.strip()!r}: {what} at column {at + 1}")
+
+    def peek(self) -> str:
+        return self.tokens[self.index].kind if self.index < len(self.tokens) else "end"
+
+    def take(self, kind: str, what: str | None = None) -> str:
+        if self.peek() != kind:
+            have = self.tokens[self.index] if self.index < len(self.tokens) else None
+            found = f"found {have.text!r}" if have else "the text ends"
+            raise self.error(
+                f"expected {what or repr(kind)}, {found}", have.position if have else None
+            )
+        self.index += 1
+        return self.tokens[self.index - 1].text
+
+    def accept(self, kind: str) -> bool:
+        if self.peek() != kind:
+            return False
+        self.index += 1
+        return True
+
+
+def parse_layout(text: str, mesh: Mesh) -> Layout:
+    """The layout that `text` writes, on `mesh`; see `Layout.parse`."""
+    reader = _Reader(text)
+    symbol = reader.take("symbol", "a mesh symbol such as @mesh")[1:].strip('"')
+    if symbol != mesh.name:
+        raise LayoutError(f"layout refers to mesh @{symbol}, but the mesh here is @{mesh.name}")
+    reader.take(",")
+    specs = _list(reader, "[", "]", lambda: _dim(reader, mesh))
+    partial: dict[str, list[AxisRef | str]] = {}
+    if reader.accept(","):
+        word = reader.take("word", "'partial'")
+        if word != "partial":
+            raise reader.error(f"expected 'partial', found {word!r}")
+        reader.take("=")
+        for kind, axes in _list(reader, "{", "}", lambda: _reduction(reader, mesh)):
+            if kind in partial:
+                raise reader.error(f"reduction '{kind}' is given twice")
+            partial[kind] = axes
+    reader.take(">")
+    if reader.peek() != "end":
+        raise reader.error("text after the closing '>'")
+    return Layout(specs, mesh, partial)
+
+
+def layout_mesh_name(text: str) -> str:
+    """The mesh symbol, without `@`, that a layout's written form names."""
+    return _Reader(text).take("symbol", "a mesh symbol such as @mesh")[1:].strip('"')
+
+
+def _list(reader: _Reader, opening: str, closing: str, item):  # type: ignore[no-untyped-def]
+    reader.take(opening)
+    items = []
+    if reader.accept(closing):
+        return items
+    while True:
+        items.append(item())
+        if reader.accept(closing):
+            return items
+        reader.take(",")
+
+
+def _dim(reader: _Reader, mesh: Mesh) -> tuple[AxisRef | int | str, ...]:
+    def entry() -> AxisRef | int | str:
+        if reader.accept("?"):
+            return OPEN
+        if reader.peek() == "int":
+            return int(reader.take("int"))
+        return _axis(reader, mesh)
+
+    digits = tuple(_list(reader, "{", "}", entry))
+    if OPEN in digits[:-1]:
+        raise reader.error("'?' must come last in a dimension")
+    return digits
+
+
+def _axis(reader: _Reader, mesh: Mesh) -> AxisRef | str:
+    name = reader.take("string", "an axis name in quotes")
+    if not reader.accept(":"):
+        return name
+    reader.take("(")
+    pre = int(reader.take("int", "the size before the part"))
+    reader.take(")")
+    return AxisRef(name, pre, int(reader.take("int", "the size of the part")))
+
+
+def _reduction(reader: _Reader, mesh: Mesh) -> tuple[str, list[AxisRef | str]]:
+    kind = reader.take("word", "a reduction such as sum")
+    reader.take(":")
+    if reader.peek() == "(":
+        return kind, _list(reader, "(", ")", lambda: _axis(reader, mesh))
+    return kind, [_axis(reader, mesh)]

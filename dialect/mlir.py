@@ -1,0 +1,84 @@
+"""MLIR as jaxlib ships it. The only file that imports jaxlib's internals.
+
+Everything here is imported without jax, so that `dtensor-opt` starts quickly.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from dtensor.dialect.errors import UnsupportedVersionError
+
+OLDEST: Final = (0, 10, 2)
+NEWEST: Final = (0, 13, 0)  # the first version that is not supported
+
+
+def check_version(version: str) -> None:
+    """Check that jaxlib `version` is one that dtensor was tested with.
+
+    Raises:
+        UnsupportedVersionError: it is outside 0.10.2 <= version < 0.13.
+    """
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+    if not OLDEST <= numbers < NEWEST:
+        raise UnsupportedVersionError(
+            f"jaxlib {version} is not supported; dtensor needs 0.10.2 <= jaxlib < 0.13: "
+            "pip install 'jax>=0.10.2,<0.13'"
+        )
+
+
+def _installed_version() -> str:
+    try:
+        from jaxlib.version import __version__
+    except ImportError as missing:
+        raise UnsupportedVersionError(
+            "jaxlib is not installed; dtensor needs it: pip install 'jax>=0.10.2,<0.13'"
+        ) from missing
+    return str(__version__)
+
+
+JAXLIB_VERSION: Final = _installed_version()
+check_version(JAXLIB_VERSION)
+
+from jaxlib.mlir import ir, passmanager  # noqa: E402
+from jaxlib.mlir._mlir_libs import (  # noqa: E402
+    _chlo,
+    _jax_mlir_ext,
+    _mlir,
+    _mosaic_gpu_ext,
+    _sdy,
+    _stablehlo,
+)
+from jaxlib.mlir.dialects import chlo, func, sdy, stablehlo  # noqa: E402
+
+_registry = ir.DialectRegistry()
+_jax_mlir_ext.register_dialects(_registry)  # also the C++ passes: canonicalize, cse, sdy-*, ...
+_stablehlo.register_stablehlo_passes()
+
+register_dialect = _mlir.register_dialect
+register_operation = _mlir.register_operation
+
+
+def extend_context(context: ir.Context) -> None:
+    """Load StableHLO, CHLO and Shardy into `context`, and teach C++ `inline` about func.call."""
+    context.append_dialect_registry(_registry)
+    context.load_all_available_dialects()
+    for dialect in (_stablehlo, _chlo, _sdy):
+        dialect.register_dialect(context)
+    _mosaic_gpu_ext.register_inliner_extensions(context)
+
+
+__all__ = [
+    "JAXLIB_VERSION",
+    "check_version",
+    "chlo",
+    "extend_context",
+    "func",
+    "ir",
+    "passmanager",
+    "register_dialect",
+    "register_operation",
+    "sdy",
+    "stablehlo",
+]

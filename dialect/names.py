@@ -1,0 +1,57 @@
+"""Every name of the dialect that stands in the IR: operations, attributes, functions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+NAMESPACE: Final = "dtensor"
+
+# Operations.
+MESH_OP: Final = "dtensor.mesh"
+RELAYOUT: Final = "dtensor.relayout"
+ALL_GATHER: Final = "dtensor.all_gather"
+ALL_SLICE: Final = "dtensor.all_slice"
+ALL_REDUCE: Final = "dtensor.all_reduce"
+REDUCE_SCATTER: Final = "dtensor.reduce_scatter"
+ALL_TO_ALL: Final = "dtensor.all_to_all"
+COLLECTIVE_PERMUTE: Final = "dtensor.collective_permute"
+HALO_EXCHANGE: Final = "dtensor.halo_exchange"
+AXIS_INDEX: Final = "dtensor.axis_index"
+
+# Attributes of operations outside the dialect, and of function arguments and results.
+LAYOUT: Final = "dtensor.layout"
+OPERANDS: Final = "dtensor.operands"
+RESULTS: Final = "dtensor.results"
+LOCAL: Final = "dtensor.local"
+"""Unit attribute of a module whose types are per-device: dtensor-expand sets it."""
+
+DISCARDABLE: Final[dict[str, str]] = {
+    LAYOUT: "layout of a function's argument or result",
+    OPERANDS: "layouts that an operation wants its operands in",
+    RESULTS: "layouts that an operation gives its results in",
+    LOCAL: "the module's types are per-device",
+}
+
+# Attributes of the dialect's own operations.
+SYM_NAME: Final = "sym_name"
+SYM_VISIBILITY: Final = "sym_visibility"
+MESH_ATTR: Final = "mesh"
+LAYOUT_ATTR: Final = "layout"
+AXES: Final = "axes"
+DIM: Final = "dim"
+REDUCTION: Final = "reduction"
+SPLIT_DIM: Final = "split_dim"
+CONCAT_DIM: Final = "concat_dim"
+FROM: Final = "from"
+TO: Final = "to"
+LOW: Final = "low"
+HIGH: Final = "high"
+
+# Other dialects.
+MAIN: Final = "main"
+MODULE: Final = "builtin.module"
+FUNC: Final = "func.func"
+ARG_ATTRS: Final = "arg_attrs"
+RES_ATTRS: Final = "res_attrs"
+COMPOSITE_NAME: Final = "dtensor.relayout"
+"""Name of the `stablehlo.composite` that `dtensor.relayout` traces to."""

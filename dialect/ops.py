@@ -1,0 +1,429 @@
+"""The dialect's operations: classes, attributes, checks, in one table at the end.
+
+A check is a plain function of what an operation says (`Facts`); it yields one sentence for each
+thing that is wrong. Builders are in `dtensor.dialect.build`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from dtensor.dialect import names
+from dtensor.dialect.attributes import layout_of, mesh_and_axes, mesh_of
+from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.layout import REDUCTIONS, Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import ir, register_dialect, register_operation
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """Type of a value: its shape in elements, and its element type."""
+
+    shape: tuple[int, ...]
+    element: ir.Type
+
+    def __str__(self) -> str:
+        return f"tensor<{'x'.join([*map(str, self.shape), str(self.element)])}>"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What one operation says, read from MLIR: tensors and attributes, already well formed."""
+
+    op: ir.Operation
+    operands: tuple[Tensor, ...]
+    results: tuple[Tensor, ...]
+    attributes: dict[str, Any]
+    mesh: Mesh | None
+
+    def axes(self, name: str = names.AXES) -> tuple[AxisRef, ...]:
+        """The axes in attribute `name`."""
+        found: tuple[AxisRef, ...] = self.attributes[name]
+        return found
+
+    def number(self, name: str) -> int:
+        """The integer in attribute `name`."""
+        return int(self.attributes[name])
+
+    def split(self, name: str = names.AXES) -> int:
+        """How many devices the axes in attribute `name` tell apart."""
+        return math.prod(axis.size for axis in self.axes(name))
+
+
+Check = Callable[[Facts], Iterator[str]]
+Meshes = dict[str, Mesh]
+
+
+# Attribute kinds: each reads an attribute or raises LayoutError or MeshError with the sentence.
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of attribute: its form, for messages, and how to read it."""
+
+    form: str
+    read: Callable[[ir.Attribute, Meshes], Any]
+    is_optional: bool = False
+
+
+def _text(attribute: ir.Attribute, _: Meshes) -> str:
+    if not isinstance(attribute, ir.StringAttr):
+        raise ValueError(f"found {attribute}")
+    return str(attribute.value)
+
+
+def _integer(attribute: ir.Attribute, _: Meshes) -> int:
+    if not isinstance(attribute, ir.IntegerAttr) or str(attribute.type) != "i64":
+        raise ValueError(f"found {attribute}")
+    return int(attribute.value)
+
+
+def _reduction(attribute: ir.Attribute, meshes: Meshes) -> str:
+    text = _text(attribute, meshes)
+    if text not in REDUCTIONS:
+        raise ValueError(f'found "{text}"')
+    return text
+
+
+def _mesh(attribute: ir.Attribute, _: Meshes) -> Mesh:
+    return mesh_of(attribute, "mesh")
+
+
+SYMBOL: Final = Kind('a name such as "mesh"', _text)
+VISIBILITY: Final = Kind('"private" or "public"', _text, is_optional=True)
+MESH: Final = Kind('a mesh such as #dtensor.mesh<["x"=2]>', _mesh)
+LAYOUT: Final = Kind('a layout such as #dtensor.layout<@mesh, [{"x"}]>', layout_of)
+AXES: Final = Kind('axes such as #dtensor.axes<@mesh, ["x"]>', mesh_and_axes)
+INDEX: Final = Kind("an integer such as 0 : i64", _integer)
+REDUCTION: Final = Kind(f"one of {', '.join(REDUCTIONS)}", _reduction)
+
+
+# Sentences that several checks share.
+
+
+def _needs_dim(facts: Facts, name: str) -> Iterator[str]:
+    dim, rank = facts.number(name), len(facts.operands[0].shape)
+    if not 0 <= dim < rank:
+        yield f"{name} = {dim} is no dimension of a tensor of rank {rank}; give 0 to {rank - 1}"
+
+
+def _needs_result(facts: Facts, shape: tuple[int, ...], why: str) -> Iterator[str]:
+    wanted = Tensor(shape, facts.operands[0].element)
+    found = facts.results[0]
+    if found.shape != shape or found.element != wanted.element:
+        yield f"result is {found}, but {why} gives {wanted}; change the result type"
+
+
+def _needs_division(facts: Facts, dim: int) -> Iterator[str]:
+    size, split = facts.operands[0].shape[dim], facts.split()
+    if size % split:
+        names_ = [axis.name for axis in facts.axes()]
+        yield (
+            f"dimension {dim} has {size} elements, not divisible by the {split} devices of axes "
+            f"{names_}; pad it to {-(-size // split) * split}, or use other axes"
+        )
+
+
+def _scaled(shape: tuple[int, ...], dim: int, by: int) -> tuple[int, ...]:
+    return (*shape[:dim], shape[dim] * by, *shape[dim + 1 :])
+
+
+def _divided(shape: tuple[int, ...], dim: int, by: int) -> tuple[int, ...]:
+    return (*shape[:dim], shape[dim] // by, *shape[dim + 1 :])
+
+
+# Checks, one per operation.
+
+
+def _check_mesh(facts: Facts) -> Iterator[str]:
+    parent = facts.op.parent
+    if parent is None or parent.operation.name != names.MODULE:
+        yield "a mesh must stand at the top of the module; move it out of the function"
+
+
+def _check_relayout(facts: Facts) -> Iterator[str]:
+    layout: Layout = facts.attributes[names.LAYOUT_ATTR]
+    problem = layout.problem(facts.operands[0].shape)
+    if problem is not None:
+        yield problem
+    yield from _needs_result(facts, facts.operands[0].shape, "relayout (same global type)")
+
+
+def _check_all_gather(facts: Facts) -> Iterator[str]:
+    yield from (problems := list(_needs_dim(facts, names.DIM)))
+    if not problems:
+        shape = _scaled(facts.operands[0].shape, facts.number(names.DIM), facts.split())
+        yield from _needs_result(facts, shape, f"gathering from {facts.split()} devices")
+
+
+def _check_slice(facts: Facts) -> Iterator[str]:
+    problems = list(_needs_dim(facts, names.DIM))
+    dim = facts.number(names.DIM)
+    if not problems:
+        problems = list(_needs_division(facts, dim))
+    yield from problems
+    if not problems:
+        shape = _divided(facts.operands[0].shape, dim, facts.split())
+        yield from _needs_result(facts, shape, f"slicing among {facts.split()} devices")
+
+
+def _check_all_reduce(facts: Facts) -> Iterator[str]:
+    if len(facts.operands) != len(facts.results):
+        yield (
+            f"has {len(facts.operands)} operands and {len(facts.results)} results; "
+            "give one result for each operand"
+        )
+        return
+    for index, (operand, result) in enumerate(zip(facts.operands, facts.results, strict=True)):
+        if operand != result:
+            yield f"result {index} is {result}, but operand {index} is {operand}; make them equal"
+
+
+def _check_all_to_all(facts: Facts) -> Iterator[str]:
+    problems = [
+        *_needs_dim(facts, names.SPLIT_DIM),
+        *_needs_dim(facts, names.CONCAT_DIM),
+    ]
+    split_dim, concat_dim = facts.number(names.SPLIT_DIM), facts.number(names.CONCAT_DIM)
+    if not problems and split_dim == concat_dim:
+        problems = [f"split_dim and concat_dim are both {split_dim}; they must differ"]
+    if not problems:
+        problems = list(_needs_division(facts, split_dim))
+    yield from problems
+    if not problems:
+        shape = _divided(facts.operands[0].shape, split_dim, facts.split())
+        shape = _scaled(shape, concat_dim, facts.split())
+        yield from _needs_result(facts, shape, f"exchanging among {facts.split()} devices")
+
+
+def _check_permute(facts: Facts) -> Iterator[str]:
+    source, target = facts.axes(names.FROM), facts.axes(names.TO)
+    before, after = facts.split(names.FROM), facts.split(names.TO)
+    if before != after:
+        yield (f"'from' tells {before} devices apart but 'to' {after}; give axes of equal product")
+    elif _covered(source) != _covered(target) and any(
+        a.overlaps(b) for a in source for b in target
+    ):
+        yield (
+            "'from' and 'to' share some axes but not all; "
+            "give the same axes in another order, or disjoint ones"
+        )
+    yield from _needs_result(facts, facts.operands[0].shape, "a permutation")
+
+
+def _covered(axes: tuple[AxisRef, ...]) -> set[tuple[str, int]]:
+    """The axes down to prime parts, so that `"x"` covers what `"x":(1)2, "x":(2)2` does."""
+    parts = set()
+    for axis in axes:
+        pre, rest, factor = axis.pre, axis.size, 2
+        while rest > 1:
+            while rest % factor:
+                factor += 1
+            parts.add((axis.name, pre))
+            pre, rest = pre * factor, rest // factor
+    return parts
+
+
+def _check_halo(facts: Facts) -> Iterator[str]:
+    problems = list(_needs_dim(facts, names.DIM))
+    low, high = facts.number(names.LOW), facts.number(names.HIGH)
+    if not problems:
+        size = facts.operands[0].shape[facts.number(names.DIM)]
+        problems = [
+            f"{name} = {width} is not between 0 and the {size} elements of a shard; "
+            "only the direct neighbours' elements can be had: split over fewer devices"
+            for name, width in ((names.LOW, low), (names.HIGH, high))
+            if not 0 <= width <= size
+        ]
+    yield from problems
+    if not problems:
+        dim = facts.number(names.DIM)
+        shape = list(facts.operands[0].shape)
+        shape[dim] += low + high
+        yield from _needs_result(facts, tuple(shape), f"a halo of {low} and {high} elements")
+
+
+def _check_axis_index(facts: Facts) -> Iterator[str]:
+    found = facts.results[0]
+    if found.shape or str(found.element) != "i32":
+        yield f"result is {found}, but a device's coordinate is tensor<i32>; change the result type"
+
+
+# The classes. Iterating a module gives these views; `view.dim` and the like read attributes.
+
+
+@register_dialect
+class DTensorDialect(ir.Dialect):
+    """The dtensor dialect, as far as MLIR's Python bindings know it."""
+
+    DIALECT_NAMESPACE = names.NAMESPACE
+
+
+class DTensorOp(ir.OpView):
+    """Base of the dialect's operations."""
+
+    _ODS_REGIONS = (0, True)
+    OPERATION_NAME: ClassVar[str]
+    ATTRIBUTES: ClassVar[dict[str, Kind]]
+    OPERANDS: ClassVar[int | None] = 1  # None: one or more
+    RESULTS: ClassVar[int | None] = 1
+    CHECK: ClassVar[staticmethod[[Facts], Iterator[str]]]
+
+    def read(self, name: str, meshes: Meshes) -> Any:
+        """Value of attribute `name`: a Layout, `(mesh, axes)`, an int or a string."""
+        return self.ATTRIBUTES[name].read(self.operation.attributes[name], meshes)
+
+
+@register_operation(DTensorDialect)
+class MeshOp(DTensorOp):
+    """Names a mesh: `"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>}`.
+
+    Stands at the top of a module. Computes nothing; layouts and axes refer to it by symbol.
+    """
+
+    OPERATION_NAME = names.MESH_OP
+    ATTRIBUTES: ClassVar = {
+        names.SYM_NAME: SYMBOL,
+        names.MESH_ATTR: MESH,
+        names.SYM_VISIBILITY: VISIBILITY,
+    }
+    OPERANDS = 0
+    RESULTS = 0
+    CHECK = staticmethod(_check_mesh)
+
+
+@register_operation(DTensorDialect)
+class RelayoutOp(DTensorOp):
+    """The operand's global value, laid out as `layout`.
+
+    In the user's program a constraint; after dtensor-insert-relayouts a conversion.
+    """
+
+    OPERATION_NAME = names.RELAYOUT
+    ATTRIBUTES: ClassVar = {names.LAYOUT_ATTR: LAYOUT}
+    CHECK = staticmethod(_check_relayout)
+
+
+@register_operation(DTensorDialect)
+class AllGatherOp(DTensorOp):
+    """The shards of all devices along `axes`, first axis major, concatenated in `dim`.
+
+    The global value is unchanged; `dim` is no longer split over `axes`.
+    """
+
+    OPERATION_NAME = names.ALL_GATHER
+    ATTRIBUTES: ClassVar = {names.AXES: AXES, names.DIM: INDEX}
+    CHECK = staticmethod(_check_all_gather)
+
+
+@register_operation(DTensorDialect)
+class AllSliceOp(DTensorOp):
+    """Each device's own slice of `dim`, by its coordinate along `axes`: no communication.
+
+    The global value is unchanged; `dim` becomes split over `axes`. Inverse of all_gather.
+    """
+
+    OPERATION_NAME = names.ALL_SLICE
+    ATTRIBUTES: ClassVar = {names.AXES: AXES, names.DIM: INDEX}
+    CHECK = staticmethod(_check_slice)
+
+
+@register_operation(DTensorDialect)
+class AllReduceOp(DTensorOp):
+    """The reduction of what the devices along `axes` hold, on each of them.
+
+    The global value is unchanged; it is no longer partial over `axes`. Several operands are
+    reduced in one message, each on its own.
+    """
+
+    OPERATION_NAME = names.ALL_REDUCE
+    ATTRIBUTES: ClassVar = {names.AXES: AXES, names.REDUCTION: REDUCTION}
+    OPERANDS = None
+    RESULTS = None
+    CHECK = staticmethod(_check_all_reduce)
+
+
+@register_operation(DTensorDialect)
+class ReduceScatterOp(DTensorOp):
+    """all_reduce over `axes`, then all_slice of `dim` over the same axes, in one step."""
+
+    OPERATION_NAME = names.REDUCE_SCATTER
+    ATTRIBUTES: ClassVar = {names.AXES: AXES, names.DIM: INDEX, names.REDUCTION: REDUCTION}
+    CHECK = staticmethod(_check_slice)
+
+
+@register_operation(DTensorDialect)
+class AllToAllOp(DTensorOp):
+    """Moves `axes` from `concat_dim`, which becomes whole over them, to `split_dim`.
+
+    The global value is unchanged.
+    """
+
+    OPERATION_NAME = names.ALL_TO_ALL
+    ATTRIBUTES: ClassVar = {names.AXES: AXES, names.SPLIT_DIM: INDEX, names.CONCAT_DIM: INDEX}
+    CHECK = staticmethod(_check_all_to_all)
+
+
+@register_operation(DTensorDialect)
+class CollectivePermuteOp(DTensorOp):
+    """Moves each shard from device k along `from` to device k along `to`.
+
+    A device's k is its coordinates read along the axes, first axis major; coordinates on other
+    axes stay. The global value is unchanged; digits `from` of its layout become `to`.
+    """
+
+    OPERATION_NAME = names.COLLECTIVE_PERMUTE
+    ATTRIBUTES: ClassVar = {names.FROM: AXES, names.TO: AXES}
+    CHECK = staticmethod(_check_permute)
+
+
+@register_operation(DTensorDialect)
+class HaloExchangeOp(DTensorOp):
+    """Each shard, extended in `dim` by its neighbours' elements along `axes`.
+
+    The last `low` elements of the lower neighbour come first, the first `high` of the upper one
+    last; zeros stand there on the edge devices.
+    """
+
+    OPERATION_NAME = names.HALO_EXCHANGE
+    ATTRIBUTES: ClassVar = {
+        names.AXES: AXES,
+        names.DIM: INDEX,
+        names.LOW: INDEX,
+        names.HIGH: INDEX,
+    }
+    CHECK = staticmethod(_check_halo)
+
+
+@register_operation(DTensorDialect)
+class AxisIndexOp(DTensorOp):
+    """The device's coordinate along `axes`, read as one number, first axis major."""
+
+    OPERATION_NAME = names.AXIS_INDEX
+    ATTRIBUTES: ClassVar = {names.AXES: AXES}
+    OPERANDS = 0
+    CHECK = staticmethod(_check_axis_index)
+
+
+OPS: Final[dict[str, type[DTensorOp]]] = {
+    op.OPERATION_NAME: op
+    for op in (
+        MeshOp,
+        RelayoutOp,
+        AllGatherOp,
+        AllSliceOp,
+        AllReduceOp,
+        ReduceScatterOp,
+        AllToAllOp,
+        CollectivePermuteOp,
+        HaloExchangeOp,
+        AxisIndexOp,
+    )
+}
+
+LOCAL_OPS: Final = frozenset(OPS) - {names.MESH_OP, names.RELAYOUT}
+"""Operations that only stand in per-device modules."""

@@ -1,0 +1,160 @@
+"""What a pass is, and what passes share while a pipeline runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from dtensor.dialect.diagnostics import did_you_mean
+from dtensor.dialect.errors import CompileError
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import ir
+
+if TYPE_CHECKING:
+    from dtensor.passes.cost.model import CostModel
+    from dtensor.passes.graph import Graph
+    from dtensor.passes.ledger import Ledger
+    from dtensor.passes.propagation.strategy import Strategy
+
+
+class PassOptionError(CompileError):
+    """An option that a pass does not have, or a value that does not fit it."""
+
+
+def _new_ledger() -> Ledger:
+    from dtensor.passes.ledger import Ledger
+
+    return Ledger()
+
+
+@dataclass
+class PassState:
+    """What passes share inside one run of a pipeline.
+
+    Attributes:
+        mesh: the mesh the program is compiled for; set by dtensor-import, or by `--mesh`.
+        meshes: every mesh of the module, by symbol.
+        ledger: the records of every decision.
+        graph: cached reading of the IR. The pipeline drops it after every C++ pass; passes that
+            change operations drop or update it themselves.
+        strategy: what propagation chose for `graph`; dropped with it.
+        cost: the machine that plans are made for; None is the default one.
+    """
+
+    mesh: Mesh | None = None
+    meshes: dict[str, Mesh] = field(default_factory=dict)
+    ledger: Ledger = field(default_factory=_new_ledger)
+    graph: Graph | None = None
+    strategy: Strategy | None = None
+    cost: CostModel | None = None
+
+    def forget_ir(self) -> None:
+        """Drop what holds handles into the IR: a C++ pass may have erased what they point to."""
+        self.graph = None
+        self.strategy = None
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A transformation of a module.
+
+    Subclasses are frozen dataclasses: their fields, of type int, bool, float or str, are the
+    pass's options, and their docstring is its documentation.
+    """
+
+    name: ClassVar[str]
+
+    def run(self, module: ir.Module, state: PassState) -> None:
+        """Transform `module` in place.
+
+        Raises:
+            LocatedError: the user's program cannot be transformed.
+        """
+        raise AssertionError(f"pass {type(self).__name__} does not define run()")
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, str]) -> Self:
+        """The pass with options as text, from the command line or a pipeline.
+
+        Raises:
+            PassOptionError: an unknown option, or a value of the wrong type.
+        """
+        types = option_types(cls)
+        values: dict[str, Any] = {}
+        for written, text in options.items():
+            option = written.replace("-", "_")
+            if option not in types:
+                hint = did_you_mean(written, [o.replace("_", "-") for o in types])
+                raise PassOptionError(
+                    f"pass '{cls.name}' has no option '{written}'{hint or '; it has none'}"
+                )
+            values[option] = _value(cls.name, written, text, types[option])
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a pass, as `--list-passes` shows it."""
+
+    name: str
+    type: str
+    default: str
+    help: str
+
+
+def option_types(cls: type[Pass]) -> dict[str, type]:
+    """The type of each option of a pass, by field name."""
+    hints = typing.get_type_hints(cls, include_extras=False)
+    return {f.name: hints[f.name] for f in dataclasses.fields(cls) if f.init}
+
+
+def options_of(cls: type[Pass]) -> list[Option]:
+    """The options of a pass; the help is `field(metadata={"help": ...})`, or the line's comment."""
+    types = option_types(cls)
+    comments = _field_comments(cls)
+    found = []
+    for item in dataclasses.fields(cls):
+        if not item.init:
+            continue
+        default = _written(item.default) if item.default is not dataclasses.MISSING else "required"
+        text = item.metadata.get("help") or comments.get(item.name, "")
+        name = item.name.replace("_", "-")
+        found.append(Option(name, types[item.name].__name__, default, text))
+    return found
+
+
+def _written(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _field_comments(cls: type) -> dict[str, str]:
+    """`name: int = 1  # what it does`: the comment is the option's help."""
+    try:
+        lines = inspect.getsource(cls).split("\n")
+    except (OSError, TypeError):
+        return {}
+    comments = {}
+    for line in lines:
+        code, mark, comment = line.partition("  # ")
+        if mark and line.startswith("    ") and ":" in code:
+            comments[code.split(":", 1)[0].strip()] = comment.strip()
+    return comments
+
+
+_BOOLS = {"true": True, "1": True, "false": False, "0": False}
+
+
+def _value(pass_name: str, option: str, text: str, kind: type) -> Any:
+    try:
+        if kind is bool:
+            return _BOOLS[text.lower()]
+        return kind(text)
+    except (KeyError, ValueError):
+        wanted = {bool: "true or false", int: "an integer", float: "a number"}.get(kind, "a string")
+        raise PassOptionError(
+            f"option '{option}' of pass '{pass_name}' is '{text}'; give {wanted}"
+        ) from None

@@ -1,0 +1,1 @@
+"""Optimising collectives on local types."""

@@ -1,0 +1,1 @@
+"""What communication and local work cost, in bytes and seconds."""

@@ -1,0 +1,1 @@
+"""Expansion: from global shapes and layouts to the program of one device."""

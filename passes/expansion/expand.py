@@ -1,0 +1,321 @@
+"""Expansion: every op on the shapes of one device, every relayout as explicit collectives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from dtensor.dialect.attributes import layout_of, layouts_of_array, read_meshes
+from dtensor.dialect.diagnostics import error
+from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import ir
+from dtensor.dialect.names import (
+    ARG_ATTRS,
+    FUNC,
+    LAYOUT,
+    LAYOUT_ATTR,
+    LOCAL,
+    MAIN,
+    OPERANDS,
+    RELAYOUT,
+    RES_ATTRS,
+    RESULTS,
+)
+from dtensor.passes.base import Pass, PassState
+from dtensor.passes.expansion.context import Expander, ExpansionContext, LocalOp, Shape
+from dtensor.passes.expansion.relayouts import expand_relayout, relayout_value
+from dtensor.passes.expansion.table import EXPANDERS
+
+_TERMINATORS = ("stablehlo.return", "func.return")
+_BRANCHES = ("stablehlo.case", "stablehlo.if")
+
+
+@dataclass(frozen=True)
+class ExpandPass(Pass):
+    """Turns the program of all devices into the program of one.
+
+    Every value gets the shape of its shard, every `dtensor.relayout` becomes the cheapest chain of
+    collectives, and ops whose attributes speak of whole dimensions are adapted. The layouts on ops
+    are dropped; those of function arguments and results stay.
+    """
+
+    name: ClassVar[str] = "dtensor-expand"
+
+    def run(self, module: ir.Module, state: PassState) -> None:
+        functions = [op for op in module.body.operations if op.operation.name == FUNC]
+        laid_out = [op.operation for op in functions if _has_layouts(op.operation)]
+        if not laid_out:
+            return
+        meshes = state.meshes or read_meshes(module)
+        mesh = state.mesh or next(iter(meshes.values()), None)
+        if mesh is None:
+            error(laid_out[0], "the module has no mesh; add a dtensor.mesh operation")
+        state.forget_ir()
+        expansion = _Expansion(mesh, {mesh.name: mesh, **meshes}, state)
+        for function in laid_out:
+            expansion.function(function)
+        module.operation.attributes[LOCAL] = ir.UnitAttr.get()
+
+
+def _has_layouts(function: ir.Operation) -> bool:
+    """Whether a function belongs to the program; reducers and the like have no layouts."""
+    name = ir.StringAttr(function.attributes["sym_name"]).value
+    return name == MAIN or any(
+        LAYOUT in ir.DictAttr(entry)
+        for key in (ARG_ATTRS, RES_ATTRS)
+        if key in function.attributes
+        for entry in ir.ArrayAttr(function.attributes[key])
+    )
+
+
+class _Expansion:
+    """Rewrites functions in place; knows the layout of every value it has passed."""
+
+    def __init__(self, mesh: Mesh, meshes: dict[str, Mesh], state: PassState) -> None:
+        self.mesh = mesh
+        self.meshes = meshes
+        self.ctx = ExpansionContext(mesh, state, relayout_value)
+        self._layouts: dict[ir.Value[Any], Layout] = {}
+        self._arrays: dict[ir.Attribute, tuple[Layout | None, ...]] = {}
+        self._local_types: dict[tuple[ir.Type, Layout], ir.Type] = {}
+
+    # Layouts and types.
+
+    def array(self, attribute: ir.Attribute) -> tuple[Layout | None, ...]:
+        """The layouts of an array attribute, read once per distinct attribute."""
+        found = self._arrays.get(attribute)
+        if found is None:
+            found = self._arrays[attribute] = layouts_of_array(attribute, self.meshes)
+        return found
+
+    def layout(self, value: ir.Value[Any], user: ir.Operation) -> Layout:
+        """The layout of a value that was already expanded."""
+        found = self._layouts.get(value)
+        if found is None:
+            error(user, f"internal error: an operand of '{user.name}' has no layout")
+        return found
+
+    def local_type(self, type_: ir.Type, layout: Layout, op: ir.Operation) -> ir.Type:
+        """The type of this device's part of a value of global type `type_`."""
+        key = (type_, layout)
+        found = self._local_types.get(key)
+        if found is None:
+            shape, element = self.ctx.read_type(type_)
+            try:
+                found = self.ctx.tensor_type(layout.local_shape(shape), element)
+            except LayoutError as problem:
+                error(
+                    op, f"internal error: {layout} of '{op.name}' does not fit {type_}: {problem}"
+                )
+            self._local_types[key] = found
+        return found
+
+    def set_types(
+        self,
+        values: Sequence[ir.Value[Any]],
+        layouts: Sequence[Layout | None],
+        op: ir.Operation,
+    ) -> None:
+        """Give values their local types and remember their layouts."""
+        known = self._layouts
+        for value, layout in zip(values, layouts, strict=True):
+            if layout is None:
+                continue
+            known[value] = layout
+            type_ = value.type
+            local = self.local_type(type_, layout, op)
+            if local is not type_ and local != type_:
+                value.set_type(local)
+
+    # Functions.
+
+    def function(self, function: ir.Operation) -> None:
+        """Expand one function: arguments, body, results, signature."""
+        attributes = function.attributes
+        type_ = ir.FunctionType(ir.TypeAttr(attributes["function_type"]).value)
+        arguments = self._border(function, ARG_ATTRS, len(type_.inputs), "argument")
+        results = self._border(function, RES_ATTRS, len(type_.results), "result")
+        block = function.regions[0].blocks[0]
+        self.set_types(list(block.arguments), arguments, function)
+        self.block(block, results)
+        outputs = [
+            t if layout is None else self.local_type(t, layout, function)
+            for t, layout in zip(type_.results, results, strict=True)
+        ]
+        local = ir.FunctionType.get([a.type for a in block.arguments], outputs)
+        attributes["function_type"] = ir.TypeAttr.get(local)
+
+    def _border(
+        self, function: ir.Operation, key: str, count: int, what: str
+    ) -> list[Layout | None]:
+        entries: Iterable[Any] = [None] * count
+        if key in function.attributes:
+            entries = ir.ArrayAttr(function.attributes[key])
+        type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+        types = type_.inputs if key == ARG_ATTRS else type_.results
+        found: list[Layout | None] = []
+        for i, (entry, value_type) in enumerate(zip(entries, types, strict=True)):
+            if entry is not None and LAYOUT in entry:
+                found.append(layout_of(entry[LAYOUT], self.meshes))
+            elif isinstance(value_type, ir.RankedTensorType):
+                error(
+                    function,
+                    f"{what} {i} has no {LAYOUT}; run dtensor-propagate and "
+                    "dtensor-insert-relayouts before dtensor-expand",
+                )
+            else:
+                found.append(None)
+        return found
+
+    # Blocks.
+
+    def block(self, block: ir.Block, results: Sequence[Layout | None]) -> None:
+        """Expand the ops of a block whose terminator must pass on values of layouts `results`."""
+        for view in list(block.operations):
+            op = view.operation
+            name = op.name
+            if name in _TERMINATORS:
+                self.terminator(op, results)
+            elif name == RELAYOUT:
+                self.relayout(op)
+            elif name == "stablehlo.while":
+                self.loop(op)
+            elif name in _BRANCHES:
+                self.branches(op)
+            else:
+                self.plain(op, name)
+
+    def results_of(self, op: ir.Operation) -> tuple[Layout | None, ...]:
+        """The planned layouts of an op's results."""
+        attributes = op.attributes
+        if RESULTS in attributes:
+            layouts = self.array(attributes[RESULTS])
+            if len(layouts) == len(op.results):
+                return layouts
+            error(
+                op, f"'{op.name}' has {len(op.results)} results, but {RESULTS} has {len(layouts)}"
+            )
+        if any(isinstance(result.type, ir.RankedTensorType) for result in op.results):
+            error(
+                op,
+                f"'{op.name}' has no {RESULTS}; run dtensor-propagate and "
+                "dtensor-insert-relayouts before dtensor-expand",
+            )
+        return (None,) * len(op.results)
+
+    def drop_layouts(self, op: ir.Operation) -> None:
+        """Remove the layouts from an op."""
+        attributes = op.attributes
+        for name in (RESULTS, OPERANDS):
+            if name in attributes:
+                del attributes[name]
+
+    def plain(self, op: ir.Operation, name: str) -> None:
+        """Expand an op without regions that hold tensors."""
+        layouts = self.results_of(op)
+        expander = EXPANDERS.get(name)
+        if expander is not None and self.run_expander(expander, op, name, layouts):
+            return
+        self.set_types(op.results, layouts, op)
+        self.drop_layouts(op)
+
+    def run_expander(
+        self,
+        expander: Expander,
+        op: ir.Operation,
+        name: str,
+        layouts: tuple[Layout | None, ...],
+    ) -> bool:
+        """Run an expander; whether it replaced the op."""
+        ctx = self.ctx
+        operand_layouts = tuple(self.layout(value, op) for value in op.operands)
+        operand_shapes = tuple(
+            layout.global_shape(ctx.shape_of(value))
+            for value, layout in zip(op.operands, operand_layouts, strict=True)
+        )
+        shapes: tuple[Shape, ...] = tuple(ctx.shape_of(result) for result in op.results)
+        ctx.move_to(op)
+        result_layouts = tuple(layout or Layout.replicated(self.mesh, 0) for layout in layouts)
+        local = LocalOp(op, name, operand_layouts, result_layouts, operand_shapes, shapes, ctx)
+        values = expander(local)
+        if values is None:
+            return False
+        self.replace(op, values, layouts)
+        return True
+
+    def replace(
+        self,
+        op: ir.Operation,
+        values: Sequence[ir.Value[Any]],
+        layouts: Sequence[Layout | None],
+    ) -> None:
+        """Put local values in the place of an op's results and erase it."""
+        for result, value, layout in zip(op.results, values, layouts, strict=True):
+            if layout is not None:
+                wanted = self.local_type(result.type, layout, op)
+                if value.type != wanted:
+                    error(
+                        op,
+                        f"internal error: the expansion of '{op.name}' gave {value.type}, but "
+                        f"layout {layout} of {result.type} is {wanted}",
+                    )
+                self._layouts[value] = layout
+            result.replace_all_uses_with(value)
+        op.erase()
+
+    def relayout(self, op: ir.Operation) -> None:
+        """Replace a relayout by the steps that carry it out."""
+        attributes = op.attributes
+        if RESULTS in attributes:
+            after = self.array(attributes[RESULTS])[0]
+        else:
+            after = layout_of(attributes[LAYOUT_ATTR], self.meshes)
+        assert after is not None
+        after = after.closed()
+        value = op.operands[0]
+        before = self.layout(value, op).closed()
+        self.ctx.move_to(op)
+        shape = self.ctx.shape_of(op.results[0])
+        self.replace(op, [expand_relayout(self.ctx, value, before, after, shape)], [after])
+
+    def terminator(self, op: ir.Operation, wanted: Sequence[Layout | None]) -> None:
+        """Check that a block passes on what its owner expects."""
+        for i, (value, layout) in enumerate(zip(op.operands, wanted, strict=True)):
+            have = self._layouts.get(value)
+            if layout is not None and (have is None or have.closed() != layout.closed()):
+                error(
+                    op,
+                    f"internal error: value {i} of '{op.name}' has layout {have}, but {layout} "
+                    "was planned; a relayout is missing before it",
+                )
+        self.drop_layouts(op)
+
+    def loop(self, op: ir.Operation) -> None:
+        """Expand a while: init, arguments, yields and results share their layouts."""
+        layouts = self.results_of(op)
+        for value, layout in zip(op.operands, layouts, strict=True):
+            have = self._layouts.get(value)
+            if layout is not None and (have is None or have.closed() != layout.closed()):
+                error(
+                    op,
+                    f"internal error: an initial value of the loop has layout {have}, but its "
+                    f"result has {layout}",
+                )
+        condition, body = op.regions[0].blocks[0], op.regions[1].blocks[0]
+        self.set_types(list(condition.arguments), layouts, op)
+        self.set_types(list(body.arguments), layouts, op)
+        self.block(condition, [Layout.replicated(self.mesh, 0)])
+        self.block(body, layouts)
+        self.set_types(op.results, layouts, op)
+        self.drop_layouts(op)
+
+    def branches(self, op: ir.Operation) -> None:
+        """Expand a case or an if: every branch gives the layouts of the results."""
+        layouts = self.results_of(op)
+        for region in op.regions:
+            self.block(region.blocks[0], layouts)
+        self.set_types(op.results, layouts, op)
+        self.drop_layouts(op)

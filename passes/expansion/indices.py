@@ -1,0 +1,155 @@
+"""Digit arithmetic: between an element's index in the whole dimension and in a shard of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.layout import Dim
+from dtensor.dialect.mlir import ir
+
+if TYPE_CHECKING:
+    from dtensor.passes.expansion.context import ExpansionContext
+
+
+@dataclass(frozen=True, slots=True)
+class Digit:
+    """One digit of a dimension's index.
+
+    Attributes:
+        axes: the mesh axes that fix it, first major; empty if it varies inside the shard.
+        size: number of values.
+        global_weight: what one step of the digit adds to the index in the whole dimension.
+        local_weight: what it adds to the index in the shard; 0 if axes fix it.
+    """
+
+    axes: tuple[AxisRef, ...]
+    size: int
+    global_weight: int
+    local_weight: int
+
+
+def digits_of(dim: Dim, size: int) -> tuple[Digit, ...]:
+    """The digits of a dimension of `size` elements, major first; neighbouring axes are joined.
+
+    The last one is the contiguous rest, unless it has a single value; a dimension of one element
+    has no digits.
+    """
+    word: list[tuple[tuple[AxisRef, ...], int]] = []
+    for digit in dim.digits:
+        if isinstance(digit, int):
+            word.append(((), digit))
+        elif word and word[-1][0]:
+            axes, count = word[-1]
+            word[-1] = ((*axes, digit), count * digit.size)
+        else:
+            word.append(((digit,), digit.size))
+    rest = size // math.prod(count for _, count in word)
+    if rest != 1:
+        word.append(((), rest))
+    digits: list[Digit] = []
+    global_weight = local_weight = 1
+    for axes, count in reversed(word):
+        digits.append(Digit(axes, count, global_weight, 0 if axes else local_weight))
+        global_weight *= count
+        local_weight *= 1 if axes else count
+    return tuple(reversed(digits))
+
+
+def index_element(size: int) -> str:
+    """The element type in which indices into a dimension of `size` elements are computed."""
+    return "i32" if size < 2**31 else "i64"
+
+
+def shard_offset(ctx: ExpansionContext, dim: Dim, size: int, element: str) -> ir.Value[Any] | None:
+    """What this device's axes add to the global index, a scalar; None if no axis splits `dim`."""
+    total: ir.Value[Any] | None = None
+    for digit in digits_of(dim, size):
+        if digit.axes:
+            part = ctx.convert(ctx.axis_index(digit.axes), element)
+            part = ctx.times(part, digit.global_weight)
+            total = part if total is None else ctx.binary("add", total, part)
+    return total
+
+
+def global_index(ctx: ExpansionContext, dim: Dim, size: int, element: str) -> ir.Value[Any]:
+    """The index in the whole dimension of each element of this shard, a 1-D tensor."""
+    work = index_element(size)
+    inner = [digit for digit in digits_of(dim, size) if not digit.axes]
+    index = _inner_index(ctx, inner, work)
+    offset = shard_offset(ctx, dim, size, work)
+    if offset is not None:
+        index = ctx.binary("add", index, ctx.broadcast(offset, ctx.shape_of(index)))
+    return ctx.convert(index, element)
+
+
+def _inner_index(ctx: ExpansionContext, inner: Sequence[Digit], element: str) -> ir.Value[Any]:
+    shape = tuple(digit.size for digit in inner)
+    if not inner:
+        return ctx.constant(0, ctx.tensor_type((1,), element))
+    total: ir.Value[Any] | None = None
+    for position, digit in enumerate(inner):
+        part = ctx.times(ctx.iota(shape, position, element), digit.global_weight)
+        total = part if total is None else ctx.binary("add", total, part)
+    assert total is not None
+    return ctx.reshape(total, (math.prod(shape),))
+
+
+def localise_index(
+    ctx: ExpansionContext, index: ir.Value[Any], dim: Dim, size: int
+) -> tuple[ir.Value[Any], ir.Value[Any]]:
+    """Where global indices lie in this shard, and whether they lie in it at all.
+
+    Args:
+        ctx: where to create operations.
+        index: a tensor, of any rank and integer type, of indices into the whole dimension.
+        dim: how the dimension is cut.
+        size: elements of the whole dimension.
+
+    Returns:
+        The local index, i32 or i64, meaningless where the second is false; and an i1 tensor: true
+        where the index is in range and this shard holds its element.
+    """
+    given = ctx.element_of(index)
+    wide = size >= 2**31 or given in ("i64", "ui64", "ui32")
+    index = ctx.convert(index, "i64" if wide else "i32")
+    if dim.is_contiguous:
+        return _localise_range(ctx, index, dim, size)
+    return _localise_digits(ctx, index, dim, size)
+
+
+def _localise_range(
+    ctx: ExpansionContext, index: ir.Value[Any], dim: Dim, size: int
+) -> tuple[ir.Value[Any], ir.Value[Any]]:
+    offset = shard_offset(ctx, dim, size, ctx.element_of(index))
+    if offset is not None:
+        index = ctx.binary("subtract", index, ctx.broadcast(offset, ctx.shape_of(index)))
+    return index, in_range(ctx, index, size // dim.split)
+
+
+def _localise_digits(
+    ctx: ExpansionContext, index: ir.Value[Any], dim: Dim, size: int
+) -> tuple[ir.Value[Any], ir.Value[Any]]:
+    shape, element = ctx.shape_of(index), ctx.element_of(index)
+    mine = in_range(ctx, index, size)
+    local: ir.Value[Any] | None = None
+    for digit in digits_of(dim, size):
+        value = ctx.over(index, digit.global_weight)
+        value = ctx.modulo(value, digit.size)
+        if digit.axes:
+            here = ctx.broadcast(ctx.convert(ctx.axis_index(digit.axes), element), shape)
+            mine = ctx.binary("and", mine, ctx.compare("EQ", value, here))
+            continue
+        part = ctx.times(value, digit.local_weight)
+        local = part if local is None else ctx.binary("add", local, part)
+    return (ctx.constant_like(0, index) if local is None else local), mine
+
+
+def in_range(ctx: ExpansionContext, index: ir.Value[Any], size: int) -> ir.Value[Any]:
+    """An i1 tensor: true where `0 <= index < size`; `index` is signed."""
+    low = ctx.compare("GE", index, ctx.constant_like(0, index))
+    high = ctx.compare("LT", index, ctx.constant_like(size, index))
+    return ctx.binary("and", low, high)

@@ -1,0 +1,48 @@
+"""Values that come from nowhere: constants and iota, computed where they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mlir import ir
+from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.rules.constants import constant_attribute, is_splat
+from dtensor.passes.rules.reading import integer
+
+
+def expand_constant(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
+    """A splat gets its local type; of any other constant each device cuts its shard."""
+    layout, shape = op.result_layouts[0], op.result_shapes[0]
+    local_shape = layout.local_shape(shape)
+    if local_shape == shape:
+        return None
+    ctx, operation = op.ctx, op.operation
+    value = constant_attribute(operation)
+    local_type = ctx.tensor_type(local_shape, op.result_element())
+    if value is not None and value.is_splat:
+        splat = ir.DenseElementsAttr.get_splat(local_type, value.get_splat_value())
+        operation.attributes["value"] = splat
+        return None
+    whole = ctx.clone(operation).results[0]
+    if not is_splat(operation):
+        complete = Layout.replicated(layout.mesh, layout.rank)
+        return [ctx.relayout(whole, complete, layout, shape)]
+    attributes = {  # the bindings cannot write complex constants; any piece of a splat will do
+        "start_indices": ir.DenseI64ArrayAttr.get([0] * len(shape)),
+        "limit_indices": ir.DenseI64ArrayAttr.get(list(local_shape)),
+        "strides": ir.DenseI64ArrayAttr.get([1] * len(shape)),
+    }
+    return [ctx.value("stablehlo.slice", [whole], local_type, attributes)]
+
+
+def expand_iota(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
+    """Along a split dimension the elements are global indices."""
+    layout = op.result_layouts[0]
+    dim = integer(op.operation.attributes["iota_dimension"])
+    if layout.dims[dim].split == 1:
+        return None
+    size = op.result_shapes[0][dim]
+    index = op.ctx.global_index(layout, dim, size, op.result_element())
+    return [op.ctx.broadcast(index, op.local_result_shape(), [dim])]

@@ -1,0 +1,87 @@
+"""Relayouts carried out: constants are made anew, all else moves by the cheapest steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mlir import ir
+from dtensor.passes.cost.model import CostModel
+from dtensor.passes.expansion.context import ExpansionContext
+from dtensor.passes.graph import element_bytes
+from dtensor.passes.relayout.realise import apply_steps
+from dtensor.passes.relayout.search import plan
+from dtensor.passes.rules.constants import constant_attribute, identity_of
+
+_MOVES = ("stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.transpose")
+IDEMPOTENT = ("max", "min", "and", "or")  # x op x = x: a complete value is a part as it stands
+
+
+def expand_relayout(
+    ctx: ExpansionContext,
+    value: ir.Value[Any],
+    before: Layout,
+    after: Layout,
+    global_shape: Sequence[int],
+) -> ir.Value[Any]:
+    """`value`, moved from layout `before` to `after`."""
+    if before == after:
+        return value
+    splat = _splat_of(value)
+    if splat is not None:
+        constant, scalar = splat
+        identities = identity_of(constant, ctx.element_of(value))
+        if all(kind in identities for _, kind in (*before.partial, *after.partial)):
+            type_ = ctx.tensor_type(after.local_shape(global_shape), ctx.element_of(value))
+            attribute = ir.DenseElementsAttr.get_splat(type_, scalar)
+            return ctx.value("stablehlo.constant", [], type_, {"value": attribute})
+    return relayout_value(ctx, value, before, after, global_shape)
+
+
+def _splat_of(value: ir.Value[Any]) -> tuple[ir.Operation, ir.Attribute] | None:
+    """The constant that `value` repeats, and its one element."""
+    maker = _maker(value)
+    while maker is not None and maker.name in _MOVES:
+        maker = _maker(maker.operands[0])
+    if maker is None or maker.name != "stablehlo.constant":
+        return None
+    attribute = constant_attribute(maker)
+    if attribute is None or not attribute.is_splat:
+        return None
+    return maker, attribute.get_splat_value()
+
+
+def _maker(value: ir.Value[Any]) -> ir.Operation | None:
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) else owner.operation
+
+
+def relayout_value(
+    ctx: ExpansionContext,
+    value: ir.Value[Any],
+    before: Layout,
+    after: Layout,
+    global_shape: Sequence[int],
+) -> ir.Value[Any]:
+    """`value`, moved by the cheapest chain of steps."""
+    planned = _without_idempotent(before, after)
+    if before == planned:
+        return value
+    cost = (ctx.state.cost if ctx.state is not None else None) or CostModel()
+    itemsize = element_bytes(ctx.element_of(value))
+    steps = plan(before, planned, tuple(global_shape), itemsize, cost)
+    return apply_steps(value, steps, ctx)
+
+
+def _without_idempotent(before: Layout, after: Layout) -> Layout:
+    """`after` less the parts that cost no step: a complete value is a part of its own maximum."""
+    if not after.partial:
+        return after
+    used = [*before.axes, *before.partial_axes]
+    partial = [
+        (axis, kind)
+        for axis, kind in after.partial
+        if kind not in IDEMPOTENT or any(axis.overlaps(other) for other in used)
+    ]
+    return Layout.of(after.dims, after.mesh, partial)

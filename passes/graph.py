@@ -1,0 +1,266 @@
+"""One reading of the IR into integer lists, so that no inner loop touches MLIR.
+
+A value of the program is an integer. A *node* is an op, or one of the places where a layout is
+decided without an op: an argument, a loop-carried value, the join of branches, a result.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from dtensor.dialect.diagnostics import error
+from dtensor.dialect.mlir import ir
+from dtensor.dialect.names import RELAYOUT
+from dtensor.passes.rules.rule import OpInfo, OpRule
+from dtensor.passes.rules.table import rule_of
+from dtensor.passes.trip_count import trip_count
+
+# Node kinds.
+OP = "op"  # an op with or without a rule
+ARGUMENT = "argument"  # a function argument
+CONSTRAINT = "constraint"  # dtensor.relayout
+CARRY = "carry"  # one loop-carried value: (init, yield) -> (condition arg, body arg, result)
+JOIN = "join"  # one result of a case or if: (yield of each branch) -> result
+THROUGH = "through"  # one operand of an optimization_barrier and the result it becomes
+WHOLE_USE = "whole use"  # a predicate or a branch index: every device must see the same
+RESULT = "result"  # one value that the function returns
+
+UNKNOWN_TRIPS = 10.0
+
+_ELEMENT_BITS = {"i1": 8, "f8": 8}
+_NO_LAYOUT = ("tuple<", "!stablehlo.token", "!quant")
+
+
+@dataclass(slots=True)
+class TypeInfo:
+    """A tensor type, read once."""
+
+    shape: tuple[int, ...]
+    element: str
+    bytes: float  # of the whole tensor
+    itemsize: float
+
+
+@dataclass
+class Node:
+    """A place where layouts are decided."""
+
+    index: int
+    kind: str
+    name: str
+    operation: ir.Operation | None
+    operands: list[int]
+    results: list[int]
+    rule: OpRule | None
+    weight: float  # how often it runs per execution of the program
+    slot: int = 0  # argument, result, or carried-value number
+
+
+@dataclass
+class Graph:
+    """The values and nodes of `@main`, regions included, in program order."""
+
+    values: list[ir.Value] = field(default_factory=list)
+    types: list[TypeInfo] = field(default_factory=list)
+    weights: list[float] = field(default_factory=list)  # per value: executions of its producer
+    producer: list[int] = field(default_factory=list)  # per value: node
+    producer_slot: list[int] = field(default_factory=list)  # per value: which result of the node
+    uses: list[list[tuple[int, int]]] = field(default_factory=list)  # per value: (node, operand)
+    nodes: list[Node] = field(default_factory=list)
+    number: dict[ir.Value, int] = field(default_factory=dict)
+    rules: dict[object, OpRule | None] = field(default_factory=dict)
+    unknown_trips: list[ir.Operation] = field(default_factory=list)
+
+    def bytes(self, value: int) -> float:
+        """Global size of a value in bytes."""
+        return self.types[value].bytes
+
+
+def element_bytes(element: str) -> float:
+    """Size of one element in bytes: `f32` 4, `i1` 1, `complex<f64>` 16, `i4` 0.5."""
+    if element.startswith("complex<"):
+        return 2 * element_bytes(element[8:-1])
+    if element == "i1" or element.startswith("f8"):
+        return 1.0
+    digits = "".join(c for c in element.lstrip("ubisf") if c.isdigit())
+    return int(digits) / 8 if digits else 4.0
+
+
+class _Reader:
+    """Builds the graph of one function."""
+
+    def __init__(self) -> None:
+        self.graph = Graph()
+        self._types: dict[ir.Type, TypeInfo] = {}
+
+    def type_info(self, type_: ir.Type, where: ir.Operation | None) -> TypeInfo:
+        info = self._types.get(type_)
+        if info is None:
+            if not isinstance(type_, ir.RankedTensorType):
+                try:
+                    type_ = ir.RankedTensorType(type_)
+                except ValueError:
+                    info = TypeInfo((), str(type_), 0.0, 0.0)  # a token: nothing to lay out
+                    self._types[type_] = info
+                    return info
+            shape = tuple(type_.shape)
+            if any(type_.is_dynamic_dim(d) for d in range(len(shape))):
+                message = f"type {type_} has a dynamic dimension; give every dimension a size"
+                error(where, message) if where is not None else ValueError(message)
+            element = str(type_.element_type)
+            size = element_bytes(element)
+            info = TypeInfo(shape, element, math.prod(shape) * size, size)
+            self._types[type_] = info
+        return info
+
+    def add_value(self, value: ir.Value, node: int, slot: int, weight: float) -> int:
+        graph = self.graph
+        index = len(graph.values)
+        graph.number[value] = index
+        graph.values.append(value)
+        graph.types.append(self.type_info(value.type, None))
+        graph.weights.append(weight)
+        graph.producer.append(node)
+        graph.producer_slot.append(slot)
+        graph.uses.append([])
+        return index
+
+    def add_node(
+        self,
+        kind: str,
+        name: str,
+        operation: ir.Operation | None,
+        operands: list[int],
+        weight: float,
+        rule: OpRule | None = None,
+        slot: int = 0,
+    ) -> Node:
+        graph = self.graph
+        node = Node(len(graph.nodes), kind, name, operation, operands, [], rule, weight, slot)
+        graph.nodes.append(node)
+        for k, value in enumerate(operands):
+            graph.uses[value].append((node.index, k))
+        return node
+
+    def add_late_operand(self, node: Node, value: int) -> None:
+        """One more operand for a node that was made before the value was known (a loop's yield)."""
+        self.graph.uses[value].append((node.index, len(node.operands)))
+        node.operands.append(value)
+
+    def read_function(self, function: ir.Operation) -> None:
+        block = function.regions[0].blocks[0]
+        for i, argument in enumerate(block.arguments):
+            node = self.add_node(ARGUMENT, "argument", function, [], 1.0, slot=i)
+            node.results.append(self.add_value(argument, node.index, 0, 1.0))
+        for i, value in enumerate(self.read_block(block, 1.0)):
+            self.add_node(RESULT, "result", function, [value], 1.0, slot=i)
+
+    def read_block(self, block: ir.Block, weight: float) -> list[int]:
+        """Read a block's ops; the values its terminator passes on."""
+        number = self.graph.number
+        for op_view in block.operations:
+            op = op_view.operation
+            name = op.name
+            if name in ("stablehlo.return", "func.return"):
+                return [number[v] for v in op.operands]
+            operands = [number[v] for v in op.operands]
+            if name == "stablehlo.while":
+                self.read_while(op, operands, weight)
+            elif name in ("stablehlo.case", "stablehlo.if"):
+                self.read_branches(op, operands, weight)
+            elif name == "stablehlo.optimization_barrier":
+                self.read_barrier(op, operands, weight)
+            else:
+                self.read_op(op, name, operands, weight)
+        return []
+
+    def read_op(self, op: ir.Operation, name: str, operands: list[int], weight: float) -> None:
+        results = list(op.results)
+        kind, rule = (CONSTRAINT, None) if name == RELAYOUT else (OP, None)
+        if kind is OP:
+            rule = self.rule(op, name, operands, results)
+        node = self.add_node(kind, name, op, operands, weight, rule)
+        for slot, value in enumerate(results):
+            node.results.append(self.add_value(value, node.index, slot, weight))
+
+    def read_barrier(self, op: ir.Operation, operands: list[int], weight: float) -> None:
+        for slot, (value, result) in enumerate(zip(operands, op.results, strict=True)):
+            node = self.add_node(THROUGH, op.name, op, [value], weight, slot=slot)
+            node.results.append(self.add_value(result, node.index, 0, weight))
+
+    def rule(
+        self, op: ir.Operation, name: str, operands: list[int], results: list[ir.Value]
+    ) -> OpRule | None:
+        types = self.graph.types
+        key = (
+            name,
+            tuple([id(types[v]) for v in operands]),
+            tuple([r.type for r in results]),
+            tuple(op.attributes.items()) if len(op.attributes) else (),
+            _region_key(op) if len(op.regions) else (),
+        )
+        rules = self.graph.rules
+        if key in rules:
+            return rules[key]
+        result_infos = [self.type_info(r.type, op) for r in results]
+        info = OpInfo(
+            op,
+            name,
+            tuple(types[v].shape for v in operands),
+            tuple(t.shape for t in result_infos),
+            tuple(types[v].element for v in operands),
+            tuple(t.element for t in result_infos),
+        )
+        rules[key] = rule = rule_of(info)
+        return rule
+
+    def read_while(self, op: ir.Operation, operands: list[int], weight: float) -> None:
+        trips = trip_count(op)
+        if trips is None:
+            self.graph.unknown_trips.append(op)
+        inside = weight * (UNKNOWN_TRIPS if trips is None else float(trips))
+        condition, body = op.regions[0].blocks[0], op.regions[1].blocks[0]
+        carries = []
+        for slot, init in enumerate(operands):
+            node = self.add_node(CARRY, "stablehlo.while", op, [init], weight, slot=slot)
+            node.results.append(self.add_value(condition.arguments[slot], node.index, 0, inside))
+            node.results.append(self.add_value(body.arguments[slot], node.index, 1, inside))
+            carries.append(node)
+        for value in self.read_block(condition, inside):
+            self.add_node(WHOLE_USE, "loop predicate", op, [value], inside)
+        for node, value in zip(carries, self.read_block(body, inside), strict=True):
+            self.add_late_operand(node, value)
+        for node, result in zip(carries, op.results, strict=True):
+            node.results.append(self.add_value(result, node.index, 2, weight))
+
+    def read_branches(self, op: ir.Operation, operands: list[int], weight: float) -> None:
+        self.add_node(WHOLE_USE, "branch index", op, operands[:1], weight)
+        yields = [self.read_block(region.blocks[0], weight) for region in op.regions]
+        for slot, result in enumerate(op.results):
+            node = self.add_node(
+                JOIN, op.name, op, [branch[slot] for branch in yields], weight, slot=slot
+            )
+            node.results.append(self.add_value(result, node.index, 0, weight))
+
+
+def _region_key(op: ir.Operation) -> tuple[object, ...]:
+    """What tells two combiner bodies apart: ops, wiring and attributes."""
+    key: list[object] = []
+    for region in op.regions:
+        for block in region.blocks:
+            numbers = {argument: i for i, argument in enumerate(block.arguments)}
+            for inner in block.operations:
+                wiring = tuple(numbers.get(v, v) for v in inner.operation.operands)
+                attributes = tuple(inner.operation.attributes.items())
+                key.append((inner.operation.name, wiring, attributes))
+                for result in inner.operation.results:
+                    numbers[result] = len(numbers)
+    return tuple(key)
+
+
+def read_graph(function: ir.Operation) -> Graph:
+    """The graph of one function whose calls have been inlined."""
+    reader = _Reader()
+    reader.read_function(function)
+    return reader.graph

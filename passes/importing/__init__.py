@@ -1,0 +1,1 @@
+"""Import: whatever the annotations were written in, one form afterwards."""

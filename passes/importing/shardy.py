@@ -1,0 +1,134 @@
+"""Shardy's annotations (`sdy.*`) as dtensor's."""
+
+from __future__ import annotations
+
+import re
+
+from dtensor.dialect.attributes import layout_attr
+from dtensor.dialect.diagnostics import error
+from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import ir
+from dtensor.dialect.names import LAYOUT, LAYOUT_ATTR, RELAYOUT
+
+_MESH = re.compile(r"#sdy\.mesh<\[(.*?)\](?:, device_ids=\[([\d, ]*)\])?>", re.DOTALL)
+_SHARDING = re.compile(r"#sdy\.sharding<@([\w.\-]+|\"[^\"]*\"), (\[.*?\])(.*)>\Z", re.DOTALL)
+_ARGUMENT = "sdy.sharding"
+
+
+def read_shardy_meshes(module: ir.Module) -> dict[str, Mesh]:
+    """The module's `sdy.mesh` operations, by symbol."""
+    found: dict[str, Mesh] = {}
+    for view in module.body.operations:
+        op = view.operation
+        if op.name != "sdy.mesh":
+            continue
+        name = ir.StringAttr(op.attributes["sym_name"]).value
+        match = _MESH.match(str(op.attributes["mesh"]))
+        if match is None:
+            error(op, f"mesh @{name} has no axes; dtensor needs named axes")
+        axes = [
+            (axis, int(size)) for axis, size in re.findall(r'"([^"]+)"=(\d+)', match.group(1))
+        ]
+        ids = [int(i) for i in match.group(2).split(",")] if match.group(2) else None
+        found[name] = Mesh(axes, ids, name)
+    return found
+
+
+def sharding_layout(text: str, meshes: dict[str, Mesh], target: Mesh) -> Layout:
+    """The layout that an `#sdy.sharding<...>` writes.
+
+    Args:
+        text: the attribute's written form.
+        meshes: Shardy's meshes by symbol.
+        target: the mesh of the module, with the same axes.
+
+    Raises:
+        LayoutError: another mesh, priorities or a form that has no counterpart.
+    """
+    match = _SHARDING.match(text)
+    if match is None:
+        raise LayoutError(f"sharding {text} is not of the form #sdy.sharding<@mesh, [...]>")
+    name, dims, rest = match.group(1).strip('"'), match.group(2), match.group(3)
+    if name not in meshes:
+        raise LayoutError(f"sharding names mesh @{name}, which the module does not define")
+    if meshes[name].axes != target.axes:
+        raise LayoutError(
+            f"sharding is on mesh @{name} {meshes[name]!r}, the module is compiled for {target!r}; "
+            "use one mesh"
+        )
+    dims = re.sub(r"\}p\d+", "}", dims)  # user priorities: propagation by cost does not need them
+    partial = ""
+    unreduced = re.search(r"unreduced=\{([^}]*)\}", rest)
+    if unreduced and unreduced.group(1).strip():
+        partial = f", partial = {{sum: ({unreduced.group(1)})}}"
+    return Layout.parse(f"#dtensor.layout<@{target.name}, {dims}{partial}>", target)
+
+
+def import_shardy(module: ir.Module, functions: list[ir.Operation], mesh: Mesh) -> None:
+    """Turn every Shardy annotation of the module into dtensor's; erase the meshes."""
+    meshes = read_shardy_meshes(module)
+    for function in functions:
+        for name in ("arg_attrs", "res_attrs"):
+            _import_function_attributes(function, name, meshes, mesh)
+        for block in function.regions[0].blocks:
+            _import_block(block, meshes, mesh)
+    for view in list(module.body.operations):
+        if view.operation.name == "sdy.mesh":
+            view.operation.erase()
+
+
+def _layout(op: ir.Operation, attribute: ir.Attribute, meshes: dict[str, Mesh], mesh: Mesh) -> Layout:
+    try:
+        return sharding_layout(str(attribute), meshes, mesh)
+    except LayoutError as wrong:
+        error(op, str(wrong))
+
+
+def _import_function_attributes(
+    function: ir.Operation, name: str, meshes: dict[str, Mesh], mesh: Mesh
+) -> None:
+    if name not in function.attributes:
+        return
+    entries = []
+    changed = False
+    for entry in function.attributes[name]:
+        attributes = {a.name: a.attr for a in ir.DictAttr(entry)}
+        sharding = attributes.pop(_ARGUMENT, None)
+        if sharding is not None:
+            changed = True
+            if LAYOUT not in attributes:
+                attributes[LAYOUT] = layout_attr(_layout(function, sharding, meshes, mesh))
+        entries.append(ir.DictAttr.get(attributes))
+    if changed:
+        function.attributes[name] = ir.ArrayAttr.get(entries)
+
+
+def _import_block(block: ir.Block, meshes: dict[str, Mesh], mesh: Mesh) -> None:
+    for view in list(block.operations):
+        op = view.operation
+        if op.name == "sdy.sharding_constraint":
+            layout = _layout(op, op.attributes["sharding"], meshes, mesh)
+            new = ir.Operation.create(
+                RELAYOUT,
+                results=[op.results[0].type],
+                operands=[op.operands[0]],
+                attributes={LAYOUT_ATTR: layout_attr(layout)},
+                loc=op.location,
+                ip=ir.InsertionPoint(op),
+            )
+            op.results[0].replace_all_uses_with(new.results[0])
+            op.erase()
+            continue
+        if op.name == "sdy.manual_computation":
+            error(
+                op,
+                "a manual region (jax.shard_map) stands inside the program; dtensor expands whole "
+                "programs: call shard_map outside, or write the region as ordinary operations",
+            )
+        if op.name.startswith("sdy."):
+            error(op, f"{op.name} has no counterpart in dtensor; remove it")
+        for region in op.regions:
+            for inner in region.blocks:
+                _import_block(inner, meshes, mesh)

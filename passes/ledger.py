@@ -1,0 +1,156 @@
+"""The ledger: one append-only list of records of why the compiler did what it did.
+
+Ids live in MLIR locations: the import pass numbers every op and wraps its location as
+`fused<id>[location]`; an op that a pass creates carries the id of the record it was created for.
+Records number from `FIRST_RECORD`, so an id tells which of the two it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from dtensor.dialect.mlir import ir
+from dtensor.passes.locations import location_text, tagged_id
+
+FIRST_RECORD = 1 << 32
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One decision.
+
+    Attributes:
+        id: number of the record, from `FIRST_RECORD`.
+        kind: `choice`, `relayout`, `fallback`, `refusal`, `moved argument`, `warning`, ...
+        text: the reason, one sentence.
+        ops: ids of the ops concerned, the responsible one first.
+        axes: names of the mesh axes concerned.
+        parents: ids of the records that led to this one.
+        before: layout before, written form; empty if it does not apply.
+        after: layout after, likewise.
+        bytes: planned wire bytes per device and per execution.
+        seconds: planned seconds under the cost model.
+        runner_up: the best alternative and its cost, in words.
+        location: `file:line:col` of the program line concerned; empty if unknown.
+        asked_for: whether the user asked for it; what nobody asked for is an error under `strict`.
+    """
+
+    id: int
+    kind: str
+    text: str
+    ops: tuple[int, ...] = ()
+    axes: tuple[str, ...] = ()
+    parents: tuple[int, ...] = ()
+    before: str = ""
+    after: str = ""
+    bytes: float = 0.0
+    seconds: float = 0.0
+    runner_up: str = ""
+    location: str = ""
+    asked_for: bool = True
+
+
+@dataclass
+class Trail:
+    """How the chosen labels of one mesh axis were reached, as integers.
+
+    Attributes:
+        axis: written form of the axis or part of it.
+        parents: per node that uses the axis, the value through which it was reached.
+        labels: per node that uses the axis, `(places of operands, places of results)`.
+    """
+
+    axis: str
+    parents: dict[int, int]
+    labels: dict[int, tuple[tuple[int, ...], tuple[int, ...]]]
+
+
+@dataclass
+class NodeFacts:
+    """What explanations need to know of the graph after the IR has changed."""
+
+    names: list[str]
+    kinds: list[str]
+    slots: list[int]
+    locations: list[ir.Location | None]
+    operands: list[list[int]]
+    results: list[list[int]]
+    producer: list[int]
+    value_types: list[str]
+
+
+@dataclass
+class Ledger:
+    """Records, and the ops they speak of."""
+
+    records: list[Record] = field(default_factory=list)
+    op_names: list[str] = field(default_factory=list)
+    op_locations: list[ir.Location] = field(default_factory=list)
+    trails: list[Trail] = field(default_factory=list)
+    facts: NodeFacts | None = None
+    _once: dict[tuple[object, ...], Record] = field(default_factory=dict)
+
+    def add(
+        self,
+        kind: str,
+        text: str,
+        at: ir.Location | ir.Operation | None = None,
+        **fields: Any,
+    ) -> Record:
+        """Append a record.
+
+        Args:
+            kind: see `Record`.
+            text: the reason, one sentence.
+            at: the op or location concerned; its op id and its line enter the record.
+            fields: the other fields of `Record`.
+        """
+        location = at.location if isinstance(at, ir.Operation) else at
+        if location is not None:
+            fields.setdefault("location", location_text(location))
+            op_id = tagged_id(location)
+            if op_id is not None:
+                fields.setdefault("ops", (op_id,))
+        record = Record(FIRST_RECORD + len(self.records), kind, text, **fields)
+        self.records.append(record)
+        return record
+
+    def warn(self, at: ir.Location | ir.Operation | None, message: str) -> Record:
+        """Append a warning, once per place and message."""
+        key = (str(at.location if isinstance(at, ir.Operation) else at), message)
+        if key not in self._once:
+            self._once[key] = self.add("warning", message, at)
+        return self._once[key]
+
+    def record(self, number: int) -> Record | None:
+        """The record with this id; None if the id names an op."""
+        index = number - FIRST_RECORD
+        return self.records[index] if 0 <= index < len(self.records) else None
+
+    def choices_of(self, axes: Sequence[str]) -> tuple[int, ...]:
+        """Ids of the records that say what was chosen on these mesh axes."""
+        return tuple(r.id for r in self.of_kind("choice") if set(r.axes) & set(axes))
+
+    def of_kind(self, *kinds: str) -> Iterator[Record]:
+        """The records of these kinds, in order."""
+        return (record for record in self.records if record.kind in kinds)
+
+    def unasked(self) -> Sequence[Record]:
+        """What nobody asked for: errors under `strict`."""
+        return [record for record in self.records if not record.asked_for]
+
+    def to_json(self) -> dict[str, Any]:
+        """The ledger as JSON values: `{"version", "ops", "records"}`; see docs/ledger.md."""
+        ops = [
+            {"id": i, "name": name, "location": location_text(location)}
+            for i, (name, location) in enumerate(
+                zip(self.op_names, self.op_locations, strict=True)
+            )
+        ]
+        records = []
+        for record in self.records:
+            entry = asdict(record)
+            records.append({k: list(v) if isinstance(v, tuple) else v for k, v in entry.items()})
+        return {"version": 1, "ops": ops, "records": records}

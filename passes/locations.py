@@ -1,0 +1,82 @@
+"""Locations: the ids they carry, and the user's line among their frames."""
+
+from __future__ import annotations
+
+import os
+
+from dtensor.dialect.diagnostics import frames, place_of
+from dtensor.dialect.mlir import ir
+
+
+def tag(location: ir.Location, number: int) -> ir.Location:
+    """The location wrapped with an id: `fused<number>[location]`."""
+    i64 = ir.IntegerType.get_signless(64, location.context)
+    return ir.Location.fused([location], ir.IntegerAttr.get(i64, number), location.context)
+
+
+def tagged_id(location: ir.Location) -> int | None:
+    """The outermost id that a location carries; None if it carries none."""
+    if isinstance(location, ir.FusedLoc):
+        metadata = location.metadata
+        if isinstance(metadata, ir.IntegerAttr):
+            return int(metadata.value)
+        for inner in location.locations:
+            found = tagged_id(inner)
+            if found is not None:
+                return found
+    if isinstance(location, ir.CallSiteLoc):
+        return tagged_id(location.callee)
+    if isinstance(location, ir.NameLoc):
+        return tagged_id(location.child_loc)
+    return None
+
+
+def all_ids(location: ir.Location) -> list[int]:
+    """Every id that a location carries, outermost first."""
+    found: list[int] = []
+    if isinstance(location, ir.FusedLoc):
+        metadata = location.metadata
+        if isinstance(metadata, ir.IntegerAttr):
+            found.append(int(metadata.value))
+        for inner in location.locations:
+            found += all_ids(inner)
+    elif isinstance(location, ir.CallSiteLoc):
+        found += all_ids(location.callee)
+    elif isinstance(location, ir.NameLoc):
+        found += all_ids(location.child_loc)
+    return found
+
+
+def location_text(location: ir.Location) -> str:
+    """`train.py:41:7 (via flax/linear.py:271)`: the user's line, and the library's below it."""
+    stack = frames(location)
+    user = place_of(location)
+    if user is None:
+        return ""
+    text = f"{short_path(user.file)}:{user.line}:{user.column}"
+    via = stack[0]
+    if via == user or not via.is_library:
+        return text
+    return f"{text} (via {short_path(via.file)}:{via.line})"
+
+
+def operation_name(location: ir.Location) -> str:
+    """The path of transformations JAX writes, `jit(step)/transpose(jvp())/dot_general`; or ''."""
+    if isinstance(location, ir.NameLoc):
+        return location.name_str if "/" in location.name_str else operation_name(location.child_loc)
+    if isinstance(location, ir.FusedLoc):
+        return next((n for n in map(operation_name, location.locations) if n), "")
+    if isinstance(location, ir.CallSiteLoc):
+        return operation_name(location.callee) or operation_name(location.caller)
+    return ""
+
+
+def short_path(file: str) -> str:
+    """A file's name, its package folders where it is installed, its folder where that says more."""
+    for marker in ("site-packages" + os.sep, "dist-packages" + os.sep):
+        if marker in file:
+            return file.split(marker, 1)[1]
+    name = os.path.basename(file)
+    if name in ("__init__.py", "main.py", "model.py", "train.py"):
+        return os.path.join(os.path.basename(os.path.dirname(file)), name)
+    return name

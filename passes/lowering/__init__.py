@@ -1,0 +1,1 @@
+"""Lowering dtensor operations to StableHLO."""

@@ -1,0 +1,235 @@
+"""How each dtensor operation is written in StableHLO."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from dtensor.dialect import names
+from dtensor.dialect.attributes import mesh_and_axes
+from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import ir
+from dtensor.passes.lowering.emitter import Emitter
+from dtensor.passes.relayout.identity import identity_attr
+
+Meshes = dict[str, Mesh]
+Lowering = Callable[[ir.Operation, Emitter, Meshes], "list[ir.Value]"]
+
+
+def _integer(op: ir.Operation, name: str) -> int:
+    return int(ir.IntegerAttr(op.attributes[name]).value)
+
+
+def _axes(
+    op: ir.Operation, meshes: Meshes, name: str = names.AXES
+) -> tuple[Mesh, tuple[AxisRef, ...], int]:
+    """The mesh, the axes with more than one device, and how many devices they tell apart."""
+    mesh, axes = mesh_and_axes(op.attributes[name], meshes)
+    axes = tuple(axis for axis in axes if axis.size > 1)
+    return mesh, axes, math.prod(axis.size for axis in axes)
+
+
+def _reduction(op: ir.Operation) -> str:
+    return str(ir.StringAttr(op.attributes[names.REDUCTION]).value)
+
+
+def all_gather(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value]:
+    """One all_gather."""
+    mesh, axes, parts = _axes(op, meshes)
+    if parts == 1:
+        return list(op.operands)
+    attributes = {"all_gather_dim": emitter.integer(_integer(op, names.DIM))}
+    types = [result.type for result in op.results]
+    name = "stablehlo.all_gather"
+    return list(emitter.collective(name, op.operands, types, mesh, axes, attributes).results)
+
+
+def all_slice(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value]:
+    """A dynamic_slice that starts at this device's coordinate."""
+    mesh, axes, parts = _axes(op, meshes)
+    if parts == 1:
+        return list(op.operands)
+    dim = _integer(op, names.DIM)
+    shape, element = emitter.tensor(op.results[0].type)
+    start = emitter.coordinate(mesh, axes)
+    if shape[dim] != 1:
+        size = emitter.constant(shape[dim])
+        times = emitter.create("stablehlo.multiply", [start, size], [emitter.scalar_i32])
+        start = times.results[0]
+    starts = [start if d == dim else emitter.constant(0) for d in range(len(shape))]
+    attributes = {"slice_sizes": emitter.integers(shape)}
+    operands = [op.operands[0], *starts]
+    type_ = emitter.tensor_type(shape, element)
+    return [emitter.create("stablehlo.dynamic_slice", operands, [type_], attributes).results[0]]
+
+
+def all_reduce(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value]:
+    """One all_reduce of all operands."""
+    mesh, axes, parts = _axes(op, meshes)
+    if parts == 1:
+        return list(op.operands)
+    types = [result.type for result in op.results]
+    name, kind = "stablehlo.all_reduce", _reduction(op)
+    return list(emitter.collective(name, op.operands, types, mesh, axes, {}, kind).results)
+
+
+def reduce_scatter(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value]:
+    """One reduce_scatter."""
+    mesh, axes, parts = _axes(op, meshes)
+    if parts == 1:
+        return list(op.operands)
+    attributes = {"scatter_dimension": emitter.integer(_integer(op, names.DIM))}
+    types = [op.results[0].type]
+    name, kind = "stablehlo.reduce_scatter", _reduction(op)
+    return list(emitter.collective(name, op.operands, types, mesh, axes, attributes, kind).results)
+
+
+def all_to_all(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value]:
+    """One all_to_all."""
+    mesh, axes, parts = _axes(op, meshes)
+    if parts == 1:
+        return list(op.operands)
+    attributes = {
+        "split_dimension": emitter.integer(_integer(op, names.SPLIT_DIM)),
+        "concat_dimension": emitter.integer(_integer(op, names.CONCAT_DIM)),
+        "split_count": emitter.integer(parts),
+    }
+    types = [op.results[0].type]
+    name = "stablehlo.all_to_all"
+    return list(emitter.collective(name, op.operands, types, mesh, axes, attributes).results)
+
+
+def collective_permute(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value]:
+    """One collective_permute that names every device as a target."""
+    mesh, sources, _ = _axes(op, meshes, names.FROM)
+    _, targets, _ = _axes(op, meshes, names.TO)
+    pairs = permute_pairs(mesh, sources, targets)
+    if all(source == target for source, target in pairs):
+        return list(op.operands)
+    return [_permute(op.operands[0], pairs, emitter)]
+
+
+def permute_pairs(
+    mesh: Mesh, sources: tuple[AxisRef, ...], targets: tuple[AxisRef, ...]
+) -> list[tuple[int, int]]:
+    """From which mesh position each position receives, sources in order.
+
+    The device at number k along `sources` sends to the one at number k along `targets`; axes in
+    only one of the lists trade places, so that no two devices send to one.
+    """
+    sources, targets = (
+        (*sources, *(axis for axis in targets if axis not in sources)),
+        (*targets, *(axis for axis in sources if axis not in targets)),
+    )
+    to_position = {}
+    for start in range(mesh.size):
+        key = tuple(mesh.coordinate(start, axis) for axis in targets)
+        rest = start - sum(
+            c * mesh.position_stride(axis) for c, axis in zip(key, targets, strict=True)
+        )
+        to_position[_number(key, targets), rest] = start
+    pairs = []
+    for start in range(mesh.size):
+        key = tuple(mesh.coordinate(start, axis) for axis in sources)
+        rest = start - sum(
+            c * mesh.position_stride(axis) for c, axis in zip(key, sources, strict=True)
+        )
+        pairs.append((start, to_position[_number(key, sources), rest]))
+    return pairs
+
+
+def _number(coordinates: tuple[int, ...], axes: tuple[AxisRef, ...]) -> int:
+    number = 0
+    for coordinate, axis in zip(coordinates, axes, strict=True):
+        number = number * axis.size + coordinate
+    return number
+
+
+def _permute(value: ir.Value, pairs: list[tuple[int, int]], emitter: Emitter) -> ir.Value:
+    attributes = {
+        "source_target_pairs": emitter.matrix(pairs),
+        "channel_handle": emitter.channel(),
+    }
+    op = emitter.create("stablehlo.collective_permute", [value], [value.type], attributes)
+    result: ir.Value = op.results[0]
+    return result
+
+
+def halo_exchange(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value]:
+    """A permute from each direct neighbour, then a concatenation.
+
+    A device that no pair names as a target receives zeros: the edges of the tensor.
+    """
+    mesh, axes, parts = _axes(op, meshes)
+    dim, value = _integer(op, names.DIM), op.operands[0]
+    low, high = _integer(op, names.LOW), _integer(op, names.HIGH)
+    size = emitter.tensor(value.type)[0][dim]
+    pieces = [value]
+    if low:
+        pairs = _neighbours(mesh, axes, parts, 1)
+        pieces.insert(0, _halo(value, dim, (size - low, size), pairs, emitter))
+    if high:
+        pairs = _neighbours(mesh, axes, parts, -1)
+        pieces.append(_halo(value, dim, (0, high), pairs, emitter))
+    if len(pieces) == 1:
+        return pieces
+    attributes = {"dimension": emitter.integer(dim)}
+    types = [op.results[0].type]
+    return list(emitter.create("stablehlo.concatenate", pieces, types, attributes).results)
+
+
+def _neighbours(
+    mesh: Mesh, axes: tuple[AxisRef, ...], parts: int, hop: int
+) -> list[tuple[int, int]]:
+    """Pairs of mesh positions: who sends `hop` devices further along `axes`, to whom."""
+    return [
+        (group[i], group[i + hop])
+        for group in mesh.groups(axes)
+        for i in range(parts)
+        if 0 <= i + hop < parts
+    ]
+
+
+def _halo(
+    value: ir.Value,
+    dim: int,
+    limits: tuple[int, int],
+    pairs: list[tuple[int, int]],
+    emitter: Emitter,
+) -> ir.Value:
+    """Elements `limits` along `dim` of the sender's shard; zeros where nobody sends."""
+    shape, element = emitter.tensor(value.type)
+    starts, ends = [0] * len(shape), list(shape)
+    starts[dim], ends[dim] = limits
+    sizes = [end - start for start, end in zip(starts, ends, strict=True)]
+    type_ = emitter.tensor_type(sizes, element)
+    if not pairs:
+        attributes = {"value": identity_attr("sum", type_)}
+        zeros: ir.Value = emitter.create("stablehlo.constant", [], [type_], attributes).results[0]
+        return zeros
+    attributes = {
+        "start_indices": emitter.integers(starts),
+        "limit_indices": emitter.integers(ends),
+        "strides": emitter.integers([1] * len(shape)),
+    }
+    part = emitter.create("stablehlo.slice", [value], [type_], attributes).results[0]
+    return _permute(part, pairs, emitter)
+
+
+def axis_index(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value]:
+    """Arithmetic on partition_id."""
+    mesh, axes, _ = _axes(op, meshes)
+    return [emitter.coordinate(mesh, axes)]
+
+
+LOWERINGS: dict[str, Lowering] = {
+    names.ALL_GATHER: all_gather,
+    names.ALL_SLICE: all_slice,
+    names.ALL_REDUCE: all_reduce,
+    names.REDUCE_SCATTER: reduce_scatter,
+    names.ALL_TO_ALL: all_to_all,
+    names.COLLECTIVE_PERMUTE: collective_permute,
+    names.HALO_EXCHANGE: halo_exchange,
+    names.AXIS_INDEX: axis_index,
+}

@@ -1,0 +1,105 @@
+"""The pass that writes dtensor collectives as StableHLO collectives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dtensor.dialect import names
+from dtensor.dialect.attributes import read_meshes
+from dtensor.dialect.diagnostics import error
+from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import ir
+from dtensor.passes.base import Pass, PassState
+from dtensor.passes.functions import functions
+from dtensor.passes.lowering.collectives import LOWERINGS
+from dtensor.passes.lowering.control_flow import check_control_flow
+from dtensor.passes.lowering.emitter import Emitter
+
+_BORDER = (names.ARG_ATTRS, names.RES_ATTRS)
+
+
+@dataclass(frozen=True)
+class LowerPass(Pass):
+    """Writes every dtensor operation of a per-device module in plain StableHLO.
+
+    Collectives get replica groups of mesh positions, `use_global_device_ids` and a channel of their
+    own; coordinates are computed from `partition_id`, which each function reads once. Nothing of
+    the dialect remains, except, if asked for, the layouts of arguments and results.
+
+    Collectives inside branches and loops are checked first: the axes over which a predicate may
+    differ and the axes of the collectives it governs must not meet.
+    """
+
+    name: ClassVar[str] = "dtensor-lower"
+
+    keep_layouts: bool = False  # leave the layouts and the meshes of @main's arguments and results
+
+    def run(self, module: ir.Module, state: PassState) -> None:
+        meshes = state.meshes or read_meshes(module)
+        found = functions(module)
+        listed = [(function, list(_dtensor_ops(function))) for function in found]
+        check_control_flow(found, (op for _, ops in listed for op in ops), meshes)
+        emitter = Emitter()
+        for function, ops in listed:
+            if ops:
+                emitter.enter_function(function.regions[0].blocks[0])
+            for op in ops:
+                _lower(op, emitter, meshes)
+            if not self.keep_layouts:
+                _drop_layouts(function)
+        _drop_module_facts(module, self.keep_layouts)
+        state.forget_ir()
+
+
+def _dtensor_ops(owner: ir.Operation) -> Iterator[ir.Operation]:
+    """The dtensor operations in the regions of `owner`, in program order."""
+    for region in owner.regions:
+        for block in region:
+            for view in block.operations:
+                op = view.operation
+                if op.name.startswith("dtensor."):
+                    yield op
+                elif len(op.regions):
+                    yield from _dtensor_ops(op)
+
+
+def _lower(op: ir.Operation, emitter: Emitter, meshes: dict[str, Mesh]) -> None:
+    lowering = LOWERINGS.get(op.name)
+    if lowering is None:
+        error(op, f"'{op.name}' cannot be lowered; run dtensor-expand before dtensor-lower")
+    emitter.move_to(op)
+    try:
+        values = lowering(op, emitter, meshes)
+    except LayoutError as wrong:
+        error(op, str(wrong))
+    for result, value in zip(op.results, values, strict=True):
+        result.replace_all_uses_with(value)
+    op.erase()
+
+
+def _drop_layouts(function: ir.Operation) -> None:
+    for key in _BORDER:
+        if key not in function.attributes:
+            continue
+        entries = [
+            {named.name: named.attr for named in ir.DictAttr(entry) if named.name != names.LAYOUT}
+            for entry in ir.ArrayAttr(function.attributes[key])
+        ]
+        if any(entries):
+            function.attributes[key] = ir.ArrayAttr.get([ir.DictAttr.get(e) for e in entries])
+        else:
+            del function.attributes[key]
+
+
+def _drop_module_facts(module: ir.Module, keep_meshes: bool) -> None:
+    attributes = module.operation.attributes
+    if names.LOCAL in attributes:
+        del attributes[names.LOCAL]
+    if keep_meshes:
+        return
+    for view in list(module.body.operations):
+        if view.operation.name == names.MESH_OP:
+            view.operation.erase()

@@ -1,0 +1,214 @@
+"""Setting up the problem of one mesh axis, given what the axes before it decided."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dtensor.dialect.axes import AxisRef
+from dtensor.passes.cost.model import CostModel
+from dtensor.passes.graph import Graph, Node
+from dtensor.passes.propagation.labels import Label, LabelTable
+from dtensor.passes.propagation.pins import Pins
+from dtensor.passes.propagation.places import WHOLE, place_of
+from dtensor.passes.propagation.problem import Problem, cost_arrays
+from dtensor.passes.propagation.spread import spread
+
+Digit = tuple[int, int, int]  # factor (or dimension), major, devices
+
+
+@dataclass
+class Decided:
+    """What the axes decided so far say.
+
+    Attributes:
+        digits: per node the digits of its factors that are taken.
+        value_split: per value into how many shards its producer cuts it.
+        node_split: per node among how many devices its work is divided.
+        outcomes: per decided axis, in order, the label of every node.
+    """
+
+    digits: list[list[Digit]]
+    value_split: list[int]
+    node_split: list[int]
+    outcomes: list[tuple[Label, ...]] = field(default_factory=list)
+
+    def add(self, graph: Graph, atom: AxisRef, labels: tuple[Label, ...]) -> None:
+        """Take in one more axis."""
+        self.outcomes.append(labels)
+        for node, label in zip(graph.nodes, labels, strict=True):
+            if label.factor >= 0:
+                self.digits[node.index].append((label.factor, label.major, atom.size))
+                if label.divides:
+                    self.node_split[node.index] *= atom.size
+            for value, place in zip(node.results, label.outs, strict=True):
+                if place > WHOLE:
+                    self.value_split[value] *= atom.size
+
+
+def nothing_decided(graph: Graph) -> Decided:
+    """The state before the first axis."""
+    return Decided([[] for _ in graph.nodes], [1] * len(graph.values), [1] * len(graph.nodes))
+
+
+def free_values(graph: Graph) -> list[bool]:
+    """Per value whether its producer can make any shard of it without communication.
+
+    Constants and iota read nothing; broadcasts of scalars read what every device has. They are
+    cloned per distinct place when layouts are realised.
+    """
+    free = [False] * len(graph.values)
+    for node in graph.nodes:
+        if is_free(graph, node):
+            for value in node.results:
+                free[value] = True
+    return free
+
+
+def is_free(graph: Graph, node: Node) -> bool:
+    """Whether the node's results cost nothing in any layout."""
+    if node.rule is None:
+        return False
+    if node.rule.is_free:
+        return True
+    return (
+        node.name == "stablehlo.broadcast_in_dim"
+        and not graph.types[node.operands[0]].shape
+    )
+
+
+def decided_by(graph: Graph, outcomes: Sequence[tuple[AxisRef, tuple[Label, ...]]]) -> Decided:
+    """What the given axes decide together."""
+    decided = nothing_decided(graph)
+    for atom, labels in outcomes:
+        decided.add(graph, atom, labels)
+    return decided
+
+
+def renew(problem: Problem, others: Decided, cost: CostModel, labels: tuple[Label, ...]) -> None:
+    """Set the problem up once more, now that the other axes are known; start from `labels`."""
+    graph, atom = problem.graph, problem.atom
+    problem.current = list(labels)
+    problem.value_alpha, problem.value_whole, problem.node_seconds = cost_arrays(
+        graph, cost, atom, others.value_split, others.node_split
+    )
+    for node in graph.nodes:
+        taken = others.digits[node.index]
+        mine = problem.labels[node.index]
+        if taken and len(mine) > 1:
+            problem.labels[node.index] = [
+                label
+                for label in mine
+                if label is labels[node.index]
+                or label.factor < 0
+                or _compatible(label, taken, atom.size)
+            ]
+
+
+def make_problem(
+    graph: Graph,
+    pins: Pins,
+    atom: AxisRef,
+    decided: Decided,
+    cost: CostModel,
+    free: list[bool],
+    min_flops: float,
+) -> Problem:
+    """The problem of one axis, its labels spread from the pins.
+
+    Args:
+        graph: values and nodes.
+        pins: what is fixed.
+        atom: the axis.
+        decided: what earlier axes decided.
+        cost: the machine.
+        free: see `free_values`.
+        min_flops: an op with more floating-point operations per device may not leave the axis
+            idle if it can be divided (design: no lost parallelism).
+    """
+    table = LabelTable(atom.size)
+    labels = [[table.idle(node)] for node in graph.nodes]
+    fixed: list[Label | None] = [None] * len(graph.nodes)
+    open_dims: dict[int, frozenset[int]] = {}
+    for index in pins.whole:
+        fixed[index] = labels[index][0]
+    for index, layout in pins.layouts.items():
+        place = place_of(layout, atom)
+        if place == WHOLE and layout.has_open:
+            open_dims[index] = frozenset(d for d, dim in enumerate(layout.dims) if dim.is_open)
+            continue
+        node = graph.nodes[index]
+        fixed[index] = labels[index][0] if place == WHOLE else table.joint(node, place)
+        labels[index] = [fixed[index]]  # type: ignore[list-item]
+    for node in graph.nodes:
+        if free[node.results[0]] if node.results else False:
+            fixed[node.index] = labels[node.index][0]
+    alpha, whole, seconds = cost_arrays(graph, cost, atom, decided.value_split, decided.node_split)
+    problem = Problem(
+        graph, atom, table, labels, fixed, [], free, alpha, whole, seconds, open_dims=open_dims
+    )
+    spread(problem)
+    _respect_taken_digits(problem, decided)
+    _forbid_idleness(problem, decided, min_flops)
+    problem.current = [ls[0] for ls in problem.labels]
+    return problem
+
+
+def _respect_taken_digits(problem: Problem, decided: Decided) -> None:
+    """Drop labels that overlap digits of earlier axes; offer the place behind those instead."""
+    n = problem.atom.size
+    for node in problem.graph.nodes:
+        taken = decided.digits[node.index]
+        labels = problem.labels[node.index]
+        if not taken or len(labels) == 1 or problem.fixed[node.index] is not None:
+            continue
+        kept: list[Label] = []
+        for label in labels:
+            replacement: Label | None = label
+            if label.factor >= 0 and not _compatible(label, taken, n):
+                replacement = _behind(problem, node, label, taken)
+                if replacement is not None:
+                    source = problem.reached_from.get((node.index, label), -1)
+                    problem.reached_from.setdefault((node.index, replacement), source)
+            if replacement is not None and replacement not in kept:
+                kept.append(replacement)
+        problem.labels[node.index] = kept
+
+
+def _compatible(label: Label, taken: list[Digit], n: int) -> bool:
+    end = label.major * n
+    return all(
+        factor != label.factor or other % end == 0 or label.major % (other * size) == 0
+        for factor, other, size in taken
+    )
+
+
+def _behind(problem: Problem, node: Node, label: Label, taken: list[Digit]) -> Label | None:
+    major = max(other * size for factor, other, size in taken if factor == label.factor)
+    if node.rule is not None:
+        return problem.table.of_rule(node.rule).digit(label.factor, major)
+    value = (node.results or node.operands)[0]
+    if problem.graph.types[value].shape[label.factor] % (major * problem.atom.size):
+        return None
+    return problem.table.joint(node, major * 64 + label.factor)
+
+
+def _forbid_idleness(problem: Problem, decided: Decided, min_flops: float) -> None:
+    for node in problem.graph.nodes:
+        if node.rule is None or problem.fixed[node.index] is not None:
+            continue
+        if node.rule.flops < min_flops * decided.node_split[node.index]:
+            continue
+        if node.name not in ("stablehlo.dot_general", "stablehlo.convolution"):
+            continue
+        dividing = [label for label in problem.labels[node.index] if label.divides]
+        if dividing:
+            problem.labels[node.index] = dividing
+
+
+def reaches(problem: Problem) -> bool:
+    """Whether the axis is used anywhere."""
+    return any(
+        len(ls) > 1 or (f is not None and max(f.ins + f.outs, default=WHOLE) > WHOLE)
+        for ls, f in zip(problem.labels, problem.fixed, strict=True)
+    )

@@ -1,0 +1,51 @@
+"""Steps 3 to 7 on one mesh axis: candidates, their costs, and the cheapest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dtensor.passes.propagation.descend import descend
+from dtensor.passes.propagation.labels import Label
+from dtensor.passes.propagation.problem import Problem
+from dtensor.passes.propagation.seeds import SeedClass, seed_classes, seed_orders
+from dtensor.passes.propagation.sweep import sweep
+
+MAX_CANDIDATES = 6
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One candidate after descent.
+
+    Attributes:
+        name: how the seeds spread: `all together`, `class 0 first`, ...
+        seconds: planned seconds of the program, as far as this axis goes.
+        labels: the label of every node.
+    """
+
+    name: str
+    seconds: float
+    labels: tuple[Label, ...]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen on one axis, and what it was chosen over."""
+
+    winner: Outcome
+    others: tuple[Outcome, ...]
+    classes: tuple[SeedClass, ...]
+
+
+def choose(problem: Problem) -> Choice:
+    """Leave the cheapest assignment in `problem.current`; least seconds, then candidate order."""
+    classes = seed_classes(problem)
+    outcomes = []
+    for name, groups in seed_orders(classes, MAX_CANDIDATES):
+        problem.current = sweep(problem, groups)
+        descend(problem)
+        outcomes.append(Outcome(name, problem.total_seconds(), tuple(problem.current)))
+    best = min(range(len(outcomes)), key=lambda i: (outcomes[i].seconds, i))
+    problem.current = list(outcomes[best].labels)
+    others = tuple(o for i, o in enumerate(outcomes) if i != best)
+    return Choice(outcomes[best], others, tuple(classes))

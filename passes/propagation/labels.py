@@ -1,0 +1,187 @@
+"""Labels: the ways in which one node can use one mesh axis.
+
+A label gives the place of the axis on every operand and result of the node. Labels derive from
+the op's rule alone, so they are built once per rule and axis size and shared by all equal ops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dtensor.passes.graph import CARRY, JOIN, THROUGH, Node
+from dtensor.passes.propagation.places import MAX_RANK, WHOLE, partial_place, split_place
+from dtensor.passes.rules.rule import DimMap, OpRule
+
+
+@dataclass(eq=False, slots=True)
+class Label:
+    """One way to use an axis; compared by identity.
+
+    Attributes:
+        ins: place of each operand.
+        outs: place of each result.
+        factor: the factor that is split, the dimension for a node without a rule; -1 for none.
+        major: the digit `(major, n)` of the factor.
+        divides: whether the node's work is divided by the axis.
+    """
+
+    ins: tuple[int, ...]
+    outs: tuple[int, ...]
+    factor: int = -1
+    major: int = 1
+    divides: bool = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the axis does nothing here."""
+        return self.factor < 0 and max(self.ins, default=WHOLE) == WHOLE == min(
+            self.ins + self.outs, default=WHOLE
+        )
+
+
+def fit(dims: tuple[DimMap | None, ...], factor: int, major: int, n: int) -> int | None:
+    """The place that the digit `(major, n)` of a factor has on a tensor.
+
+    Returns:
+        A split; WHOLE where the tensor does not carry the factor; None where the digit straddles
+        two dimensions or does not divide.
+    """
+    carried = False
+    for d, m in enumerate(dims):
+        if m is None or m.factor != factor:
+            continue
+        carried = True
+        if major % m.before == 0 and m.size % (major // m.before * n) == 0:
+            return split_place(d, m.outer * (major // m.before))
+    return None if carried else WHOLE
+
+
+class RuleLabels:
+    """The labels of one rule for an axis of `n` devices."""
+
+    def __init__(self, rule: OpRule, n: int) -> None:
+        self.rule = rule
+        self.n = n
+        self.idle = Label((WHOLE,) * len(rule.operands), (WHOLE,) * len(rule.results))
+        self.passes = [
+            Label(
+                tuple(WHOLE if kind is None else partial_place(kind) for kind in p.operands),
+                tuple(WHOLE if kind is None else partial_place(kind) for kind in p.results),
+            )
+            for p in rule.passes
+        ]
+        self._by_digit: dict[tuple[int, int], Label | None] = {}
+        self._by_place: dict[tuple[int, int], tuple[Label, ...]] = {}
+        self.cuts: dict[tuple[int, int], tuple[int, ...]] = {}
+
+    def digit(self, factor: int, major: int) -> Label | None:
+        """The label that splits the digit `(major, n)` of a factor; None if it cannot be."""
+        key = (factor, major)
+        if key not in self._by_digit:
+            self._by_digit[key] = self._build(factor, major)
+        return self._by_digit[key]
+
+    def _build(self, factor: int, major: int) -> Label | None:
+        rule, n = self.rule, self.n
+        spec = rule.factors[factor]
+        if spec.size == 0 or spec.size % (major * n):
+            return None
+        ins = [fit(dims, factor, major, n) for dims in rule.operands]
+        outs = [fit(dims, factor, major, n) for dims in rule.results]
+        if None in ins or None in outs:
+            self._note_cut(factor, major)
+            return None
+        places_in = [WHOLE if p is None else p for p in ins]
+        places_out = [WHOLE if p is None else p for p in outs]
+        if spec.reduction is not None:
+            part = partial_place(spec.reduction)
+            for k in spec.partial_operands:
+                places_in[k] = part
+            places_out = [part if p == WHOLE else p for p in places_out]
+        return Label(tuple(places_in), tuple(places_out), factor, major, True)
+
+    def _note_cut(self, factor: int, major: int) -> None:
+        """Remember where the axis would have to be cut for its parts to fit."""
+        cuts = set()
+        for dims in (*self.rule.operands, *self.rule.results):
+            for m in dims:
+                if m is None or m.factor != factor:
+                    continue
+                for edge in (m.before, m.before * m.size):
+                    if major < edge < major * self.n and edge % major == 0:
+                        cut = edge // major
+                        if self.n % cut == 0:
+                            cuts.add(cut)
+        self.cuts[factor, major] = tuple(sorted(cuts))
+
+    def at(self, slot: int, place: int) -> tuple[Label, ...]:
+        """The labels in which operand `slot`, or result `~slot` if negative, has this place."""
+        key = (slot, place)
+        found = self._by_place.get(key)
+        if found is None:
+            found = self._by_place[key] = self._find(slot, place)
+        return found
+
+    def _find(self, slot: int, place: int) -> tuple[Label, ...]:
+        if place < WHOLE:
+            if slot < 0:
+                return ()
+            return tuple(p for p in self.passes if p.ins[slot] == place)
+        major, dim = divmod(place, MAX_RANK)
+        dims = self.rule.operands[slot] if slot >= 0 else self.rule.results[~slot]
+        m = dims[dim]
+        if m is None or major % m.outer:
+            return ()
+        label = self.digit(m.factor, major // m.outer * m.before)
+        if label is None or (label.ins[slot] if slot >= 0 else label.outs[~slot]) != place:
+            return ()
+        return (label,)
+
+
+class LabelTable:
+    """Labels of all nodes for one axis size."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+        self._rules: dict[int, RuleLabels] = {}
+        self._joint: dict[tuple[int, int, int], Label] = {}
+        self._idle: dict[tuple[int, int], Label] = {}
+
+    def of_rule(self, rule: OpRule) -> RuleLabels:
+        """The labels of a rule."""
+        found = self._rules.get(id(rule))
+        if found is None:
+            found = self._rules[id(rule)] = RuleLabels(rule, self.n)
+        return found
+
+    def rules(self) -> list[RuleLabels]:
+        """The labels of every rule asked for so far."""
+        return list(self._rules.values())
+
+    def idle(self, node: Node) -> Label:
+        """The label under which the axis does nothing at the node."""
+        if node.rule is not None:
+            return self.of_rule(node.rule).idle
+        key = (len(node.operands), len(node.results))
+        found = self._idle.get(key)
+        if found is None:
+            found = self._idle[key] = Label((WHOLE,) * key[0], (WHOLE,) * key[1])
+        return found
+
+    def joint(self, node: Node, place: int) -> Label:
+        """The label that gives every operand and result of a node the same place."""
+        key = (len(node.operands), len(node.results), place)
+        found = self._joint.get(key)
+        if found is None:
+            major, dim = divmod(place, MAX_RANK) if place >= 0 else (1, -1)
+            found = Label((place,) * key[0], (place,) * key[1], dim, major, place >= 0)
+            self._joint[key] = found
+        return found
+
+    def at(self, node: Node, slot: int, place: int) -> tuple[Label, ...]:
+        """The labels of a node whose operand or result at `slot` has this place."""
+        if node.rule is not None:
+            return self.of_rule(node.rule).at(slot, place)
+        if node.kind in (CARRY, JOIN, THROUGH):
+            return (self.joint(node, place),)
+        return ()

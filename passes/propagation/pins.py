@@ -1,0 +1,81 @@
+"""What the user fixed: the layouts of arguments, results and constraints, per node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dtensor.dialect.attributes import layout_of
+from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import ir
+from dtensor.dialect.names import LAYOUT
+from dtensor.passes.graph import ARGUMENT, CONSTRAINT, OP, RESULT, WHOLE_USE, Graph
+from dtensor.passes.propagation.places import place_of
+
+
+@dataclass
+class Pins:
+    """Fixed layouts by node; a node in neither map is free."""
+
+    layouts: dict[int, Layout] = field(default_factory=dict)
+    whole: set[int] = field(default_factory=set)
+
+
+def read_pins(graph: Graph, meshes: dict[str, Mesh]) -> Pins:
+    """The layouts that the IR's annotations fix."""
+    pins = Pins()
+    for node in graph.nodes:
+        op = node.operation
+        assert op is not None
+        if node.kind == OP and node.rule is None or node.kind == WHOLE_USE:
+            pins.whole.add(node.index)
+        elif node.kind == CONSTRAINT:
+            pins.layouts[node.index] = layout_of(op.attributes["layout"], meshes)
+        elif node.kind in (ARGUMENT, RESULT):
+            name = "arg_attrs" if node.kind == ARGUMENT else "res_attrs"
+            if name in op.attributes:
+                entry = ir.DictAttr(op.attributes[name][node.slot])
+                if LAYOUT in entry:
+                    pins.layouts[node.index] = layout_of(entry[LAYOUT], meshes)
+            value = (node.results or node.operands)[0]
+            if not graph.types[value].itemsize:
+                pins.whole.add(node.index)
+    return pins
+
+
+def atoms_of(pins: Pins, mesh: Mesh, cuts: dict[str, set[int]]) -> list[AxisRef]:
+    """The parts of axes that are decided one by one: one divisor chain per mesh axis.
+
+    Args:
+        pins: their written parts cut the axes.
+        mesh: the mesh.
+        cuts: more cuts, found at reshapes; extended by the written parts.
+
+    Raises:
+        ValueError: two written parts of one axis have no common refinement.
+    """
+    for layout in pins.layouts.values():
+        for axis in (*layout.axes, *layout.partial_axes):
+            cuts.setdefault(axis.name, set()).update((axis.pre, axis.pre * axis.size))
+    atoms = []
+    for name, size in mesh.axes:
+        edges = sorted({1, size, *cuts.get(name, set())})
+        for low, high in zip(edges, edges[1:], strict=False):
+            if high % low:
+                raise ValueError(
+                    f'parts of axis "{name}" end at {low} and {high} devices, and neither divides '
+                    "the other; write parts that nest"
+                )
+            atoms.append(AxisRef(name, low, high // low))
+    return atoms
+
+
+def seed_bytes(graph: Graph, pins: Pins, atom: AxisRef) -> float:
+    """Size in bytes of the largest pinned value that the axis splits."""
+    largest = 0.0
+    for index, layout in pins.layouts.items():
+        if place_of(layout, atom) >= 0:
+            node = graph.nodes[index]
+            largest = max(largest, *(graph.bytes(v) for v in node.operands + node.results))
+    return largest

@@ -1,0 +1,110 @@
+"""Places: where one mesh axis stands on one tensor, as an integer.
+
+`WHOLE` is -1; partial values are below it, one number per reduction; a split is
+`major * 64 + dimension`, where `major` counts the combinations of more major digits: the axis is
+the digit `(major, n)` of the dimension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.layout import REDUCTIONS, Dim, Layout, canonical_digits
+from dtensor.dialect.mesh import Mesh
+
+WHOLE = -1
+MAX_RANK = 64
+_KIND_PLACE = {kind: -2 - i for i, kind in enumerate(REDUCTIONS)}
+
+
+def split_place(dim: int, major: int) -> int:
+    """The place of an axis that splits dimension `dim` behind `major` blocks."""
+    return major * MAX_RANK + dim
+
+
+def partial_place(kind: str) -> int:
+    """The place of an axis over which the value is partial."""
+    return _KIND_PLACE[kind]
+
+
+def place_kind(place: int) -> str:
+    """The reduction of a partial place."""
+    return REDUCTIONS[-2 - place]
+
+
+def place_of(layout: Layout, atom: AxisRef) -> int:
+    """Where `atom`, an axis or a part of one, stands in a layout."""
+    for axis, kind in layout.partial:
+        if axis.name == atom.name and axis.overlaps(atom):
+            return partial_place(kind)
+    for dim, word in enumerate(layout.dims):
+        major = 1
+        for digit in word.digits:
+            if isinstance(digit, int):
+                major *= digit
+                continue
+            if digit.name == atom.name and digit.overlaps(atom):
+                return split_place(dim, major * atom.pre // digit.pre)
+            major *= digit.size
+    return WHOLE
+
+
+def place_text(place: int) -> str:
+    """A place in words."""
+    if place == WHOLE:
+        return "whole"
+    if place < WHOLE:
+        return f"partial {place_kind(place)}"
+    major, dim = divmod(place, MAX_RANK)
+    return f"dimension {dim}" if major == 1 else f"dimension {dim} behind {major} blocks"
+
+
+class LayoutTable:
+    """Layouts by the places of all atoms; each is built once."""
+
+    def __init__(self, atoms: Sequence[AxisRef], mesh: Mesh) -> None:
+        self.atoms = tuple(atoms)
+        self.mesh = mesh
+        self._layouts: dict[tuple[int, tuple[int, ...]], Layout] = {}
+
+    def layout(self, rank: int, places: tuple[int, ...]) -> Layout:
+        """The layout of a tensor of `rank` dimensions; one place per atom."""
+        key = (rank, places)
+        found = self._layouts.get(key)
+        if found is None:
+            found = self._layouts[key] = self._build(rank, places)
+        return found
+
+    def _build(self, rank: int, places: tuple[int, ...]) -> Layout:
+        words: list[list[tuple[int, AxisRef]]] = [[] for _ in range(rank)]
+        partial: list[tuple[AxisRef, str]] = []
+        for atom, place in zip(self.atoms, places, strict=True):
+            if place >= 0:
+                major, dim = divmod(place, MAX_RANK)
+                words[dim].append((major, atom))
+            elif place < WHOLE:
+                partial.append((atom, place_kind(place)))
+        dims = []
+        for word in words:
+            digits: list[AxisRef | int] = []
+            end = 1
+            for major, atom in sorted(word):
+                assert major % end == 0, (major, end, word)
+                digits += [major // end, atom]
+                end = major * atom.size
+            dims.append(Dim(canonical_digits(digits, self.mesh)))
+        return Layout.of(dims, self.mesh, _joined(partial))
+
+
+def _joined(partial: list[tuple[AxisRef, str]]) -> list[tuple[AxisRef, str]]:
+    """Neighbouring parts of one axis, partial alike, as one."""
+    joined: list[tuple[AxisRef, str]] = []
+    for atom, kind in sorted(partial):
+        if joined:
+            last, last_kind = joined[-1]
+            if last_kind == kind and last.name == atom.name and last.pre * last.size == atom.pre:
+                joined[-1] = (AxisRef(last.name, last.pre, last.size * atom.size), kind)
+                continue
+        joined.append((atom, kind))
+    return joined

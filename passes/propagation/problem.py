@@ -1,0 +1,121 @@
+"""The choice on one mesh axis: nodes, their labels, what is pinned, and what everything costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dtensor.dialect.axes import AxisRef
+from dtensor.passes.cost.model import CostModel
+from dtensor.passes.graph import Graph, Node
+from dtensor.passes.propagation.labels import Label, LabelTable
+from dtensor.passes.propagation.places import WHOLE
+
+
+@dataclass
+class Problem:
+    """One mesh axis, or part of one, over one graph.
+
+    Attributes:
+        graph: values and nodes.
+        atom: the axis.
+        labels: per node the labels it may take, the idle one first unless it was ruled out.
+        fixed: per node the label it must take, or None.
+        current: per node the label taken now.
+        reached_from: `(node, label) -> value` through which the label was reached, for the ledger.
+        free: per value whether its producer can give it any place at no cost.
+        value_alpha: per value the seconds that one collective takes however little it moves,
+            times how often its producer runs.
+        value_whole: per value the seconds that sending one whole copy takes, likewise, earlier
+            axes' splits divided out.
+        node_seconds: per node the seconds of local work if this axis leaves it whole.
+        open_dims: per node that is pinned but for some dimensions, those dimensions.
+    """
+
+    graph: Graph
+    atom: AxisRef
+    table: LabelTable
+    labels: list[list[Label]]
+    fixed: list[Label | None]
+    current: list[Label]
+    free: list[bool]
+    value_alpha: list[float]
+    value_whole: list[float]
+    node_seconds: list[float]
+    reached_from: dict[tuple[int, Label], int] = field(default_factory=dict)
+    open_dims: dict[int, frozenset[int]] = field(default_factory=dict)
+
+    def place(self, value: int) -> int:
+        """The place at which the value is produced now."""
+        graph = self.graph
+        return self.current[graph.producer[value]].outs[graph.producer_slot[value]]
+
+    def change_seconds(self, value: int, before: int, after: int) -> float:
+        """Seconds of moving a value from one place to another."""
+        if before == after or before == WHOLE:
+            return 0.0
+        n = self.atom.size
+        alpha, whole = self.value_alpha[value], self.value_whole[value]
+        share = whole * (n - 1) / n
+        if before < WHOLE:
+            if after < WHOLE:
+                return alpha * 2 + share * 3  # reduce, then keep one part: never wanted
+            return alpha + (2 * share if after == WHOLE else share)
+        if after <= WHOLE:
+            return alpha + share
+        return alpha + share / n
+
+    def value_seconds(self, value: int) -> float:
+        """Seconds of all relayouts of a value, once per distinct place that its users want."""
+        if self.free[value]:
+            return 0.0
+        current = self.current
+        before = self.place(value)
+        if before == WHOLE:
+            return 0.0
+        wanted = {current[node].ins[k] for node, k in self.graph.uses[value]}
+        wanted.discard(before)
+        if not wanted:
+            return 0.0
+        if WHOLE in wanted:  # what is whole can be sliced, or kept as one part, for nothing
+            return self.change_seconds(value, before, WHOLE)
+        return sum(self.change_seconds(value, before, after) for after in wanted)
+
+    def local_seconds(self, node: int) -> float:
+        """Seconds of a node's own work under its current label."""
+        seconds = self.node_seconds[node]
+        return seconds / self.atom.size if self.current[node].divides else seconds
+
+    def total_seconds(self) -> float:
+        """Seconds of the whole program, as far as this axis goes."""
+        work = sum(map(self.local_seconds, range(len(self.graph.nodes))))
+        return work + sum(map(self.value_seconds, range(len(self.graph.values))))
+
+    def movable(self, node: Node) -> bool:
+        """Whether the node has a choice."""
+        return self.fixed[node.index] is None and len(self.labels[node.index]) > 1
+
+
+def cost_arrays(
+    graph: Graph,
+    cost: CostModel,
+    atom: AxisRef,
+    value_split: list[int],
+    node_split: list[int],
+) -> tuple[list[float], list[float], list[float]]:
+    """Per value alpha and whole-copy seconds, per node seconds of work; see `Problem`."""
+    link = cost.axis_link(atom.name)
+    alpha = [link.alpha * w for w in graph.weights]
+    whole = [
+        t.bytes / split / link.bytes_per_second * w
+        for t, w, split in zip(graph.types, graph.weights, value_split, strict=True)
+    ]
+    peak, hbm = cost.peak_flops, cost.hbm_bytes_per_second
+    sizes = [t.bytes for t in graph.types]
+    seconds = []
+    for node, split in zip(graph.nodes, node_split, strict=True):
+        if node.rule is None or node.rule.is_free:
+            seconds.append(0.0)
+            continue
+        traffic = sum([sizes[v] for v in node.operands]) + sum([sizes[v] for v in node.results])
+        seconds.append(node.weight * max(node.rule.flops / peak, traffic / hbm) / split)
+    return alpha, whole, seconds

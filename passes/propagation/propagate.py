@@ -1,0 +1,264 @@
+"""The pass that decides layouts: see docs/propagation.md for the algorithm, step by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dtensor.dialect.diagnostics import error
+from dtensor.dialect.layout import Dim, Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import ir
+from dtensor.passes.base import Pass, PassState
+from dtensor.passes.cost.model import CostModel
+from dtensor.passes.functions import main_function
+from dtensor.passes.graph import ARGUMENT, OP, RESULT, Graph, read_graph
+from dtensor.passes.ledger import Ledger, NodeFacts, Trail
+from dtensor.passes.propagation.axis import (
+    Decided,
+    decided_by,
+    free_values,
+    make_problem,
+    nothing_decided,
+    renew,
+)
+from dtensor.passes.propagation.choose import Choice, choose
+from dtensor.passes.propagation.descend import descend
+from dtensor.passes.propagation.labels import Label
+from dtensor.passes.propagation.pins import Pins, atoms_of, read_pins, seed_bytes
+from dtensor.passes.propagation.places import WHOLE, LayoutTable
+from dtensor.passes.propagation.problem import Problem
+from dtensor.passes.propagation.strategy import Strategy, write_strategy
+
+
+@dataclass(frozen=True)
+class PropagatePass(Pass):
+    """Decides the layouts in which every op reads and writes.
+
+    From the layouts of arguments, results and constraints, each mesh axis in turn: what is free
+    spreads; where operands disagree, candidates are costed and the cheapest is taken. Leaves
+    `dtensor.operands` and `dtensor.results` on every op; types stay global.
+    """
+
+    name: ClassVar[str] = "dtensor-propagate"
+    min_flops: float = 1e5  # a matmul of more flops per device never leaves a usable axis idle
+
+    def run(self, module: ir.Module, state: PassState) -> None:
+        """Annotate the module with the chosen strategy; keep it in `state` as well."""
+        function = main_function(module)
+        mesh = state.mesh
+        if mesh is None:
+            error(function, "no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4")
+        graph = state.graph if state.graph is not None else read_graph(function)
+        state.graph = graph
+        pins = read_pins(graph, state.meshes)
+        _note_fallbacks(graph, state.ledger)
+        state.ledger.facts = _facts(graph)
+        cost = state.cost if state.cost is not None else CostModel()
+        strategy = decide(graph, pins, mesh, cost, self.min_flops, state.ledger, function)
+        write_strategy(graph, strategy)
+        state.strategy = strategy
+
+
+def decide(
+    graph: Graph,
+    pins: Pins,
+    mesh: Mesh,
+    cost: CostModel,
+    min_flops: float,
+    ledger: Ledger,
+    function: ir.Operation,
+) -> Strategy:
+    """Choose for every axis in turn and put the layouts together."""
+    cuts: dict[str, set[int]] = {}
+    free = free_values(graph)
+    while True:
+        try:
+            atoms = atoms_of(pins, mesh, cuts)
+        except ValueError as wrong:
+            error(function, str(wrong))
+        atoms.sort(
+            key=lambda a: (
+                -seed_bytes(graph, pins, a) / cost.axis_link(a.name).bytes_per_second,
+                mesh.axis_names.index(a.name),
+                a.pre,
+            )
+        )
+        decided = nothing_decided(graph)
+        choices: list[tuple[Problem, Choice]] = []
+        more_cuts = False
+        for atom in atoms:
+            problem = make_problem(graph, pins, atom, decided, cost, free, min_flops)
+            more_cuts |= _add_cuts(problem, cuts)
+            if more_cuts:
+                break
+            choice = choose(problem)
+            choices.append((problem, choice))
+            decided.add(graph, atom, choice.winner.labels)
+        if not more_cuts:
+            break
+    _refine(graph, choices, decided, cost)
+    for (problem, choice), labels in zip(choices, decided.outcomes, strict=True):
+        _record(problem, choice, labels, ledger)
+    return _realise(graph, LayoutTable([p.atom for p, _ in choices], mesh), decided, pins, free)
+
+
+def _refine(
+    graph: Graph, choices: list[tuple[Problem, Choice]], decided: Decided, cost: CostModel
+) -> None:
+    """Descend once more on every axis, given all the others: the first ones were blind to them."""
+    if len(choices) < 2:
+        return
+    atoms = [problem.atom for problem, _ in choices]
+    for i, (problem, _) in enumerate(choices):
+        others = [
+            (atom, labels)
+            for j, (atom, labels) in enumerate(zip(atoms, decided.outcomes, strict=True))
+            if j != i
+        ]
+        renew(problem, decided_by(graph, others), cost, decided.outcomes[i])
+        if descend(problem):
+            decided.outcomes[i] = tuple(problem.current)
+
+
+def _add_cuts(problem: Problem, cuts: dict[str, set[int]]) -> bool:
+    """Cut the axis where one of its digits straddles two dimensions of a reshape."""
+    atom = problem.atom
+    grown = False
+    for rule_labels in problem.table.rules():
+        for edges in rule_labels.cuts.values():
+            for edge in edges:
+                have = cuts.setdefault(atom.name, set())
+                cut = atom.pre * edge
+                if cut not in have and all(
+                    cut % c == 0 or c % cut == 0 for c in have if c
+                ):
+                    have.add(cut)
+                    grown = True
+    return grown
+
+
+def _realise(
+    graph: Graph, table: LayoutTable, decided: Decided, pins: Pins, free: list[bool]
+) -> Strategy:
+    """Layouts from the places of all axes."""
+    outcomes = decided.outcomes
+    operands: list[tuple[Layout, ...]] = []
+    results: list[tuple[Layout, ...]] = []
+    types, layout = graph.types, table.layout
+    cache: dict[tuple[object, ...], tuple[tuple[Layout, ...], tuple[Layout, ...]]] = {}
+    for node in graph.nodes:
+        labels = [outcome[node.index] for outcome in outcomes]
+        ranks = tuple([len(types[v].shape) for v in node.operands])
+        out_ranks = tuple([len(types[v].shape) for v in node.results])
+        key = (tuple(map(id, labels)), ranks, out_ranks)
+        found = cache.get(key)
+        if found is None:
+            found = cache[key] = (
+                tuple(
+                    layout(rank, tuple([label.ins[k] for label in labels]))
+                    for k, rank in enumerate(ranks)
+                ),
+                tuple(
+                    layout(rank, tuple([label.outs[k] for label in labels]))
+                    for k, rank in enumerate(out_ranks)
+                ),
+            )
+        operands.append(found[0])
+        results.append(found[1])
+        if node.kind in (ARGUMENT, RESULT) and node.index not in pins.layouts:
+            operands[-1] = tuple(map(_at_border, found[0]))
+            results[-1] = tuple(map(_at_border, found[1]))
+    _place_free_values(graph, operands, results, free)
+    return Strategy(operands, results)
+
+
+def _at_border(layout: Layout) -> Layout:
+    """The nearest layout that an argument or a result can have."""
+    if layout.border_problem() is None:
+        return layout
+    dims = []
+    for dim in layout.dims:
+        word = []
+        for digit in dim.digits:
+            if isinstance(digit, int):
+                break
+            word.append(digit)
+        dims.append(Dim(tuple(word)))
+    return Layout.of(dims, layout.mesh)
+
+
+def _place_free_values(
+    graph: Graph,
+    operands: list[tuple[Layout, ...]],
+    results: list[tuple[Layout, ...]],
+    free: list[bool],
+) -> None:
+    """A free value with users takes the layout its first user wants, reductions aside."""
+    for node in graph.nodes:
+        if not node.results or not free[node.results[0]]:
+            continue
+        uses = graph.uses[node.results[0]]
+        if uses:
+            index, k = uses[0]
+            results[node.index] = (operands[index][k].complete(),)
+
+
+def _note_fallbacks(graph: Graph, ledger: Ledger) -> None:
+    for node in graph.nodes:
+        if node.kind == OP and node.rule is None and node.operation is not None:
+            moved = sum(graph.bytes(v) for v in node.operands)
+            if not moved and not node.results:
+                continue
+            ledger.add(
+                "fallback",
+                f"{node.name} has no rule: its operands are replicated, {moved:.0f} bytes per "
+                "device; add a rule in passes/rules, or lay its operands out whole",
+                node.operation,
+                bytes=0.0,
+                asked_for=False,
+            )
+    for loop in graph.unknown_trips:
+        ledger.warn(
+            loop, "the trip count of this loop is unknown; its cost is planned for 10 iterations"
+        )
+
+
+def _facts(graph: Graph) -> NodeFacts:
+    return NodeFacts(
+        [n.name for n in graph.nodes],
+        [n.kind for n in graph.nodes],
+        [n.slot for n in graph.nodes],
+        [None if n.operation is None else n.operation.location for n in graph.nodes],
+        [n.operands for n in graph.nodes],
+        [n.results for n in graph.nodes],
+        graph.producer,
+        [f"{'x'.join(map(str, t.shape))}x{t.element}".lstrip("x") for t in graph.types],
+    )
+
+
+def _record(
+    problem: Problem, choice: Choice, chosen: tuple[Label, ...], ledger: Ledger
+) -> None:
+    mesh_axis = problem.atom
+    parents: dict[int, int] = {}
+    labels: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+    for index, label in enumerate(chosen):
+        if max(label.ins + label.outs, default=WHOLE) > WHOLE or min(
+            label.ins + label.outs, default=WHOLE
+        ) < WHOLE:
+            labels[index] = (label.ins, label.outs)
+            parents[index] = problem.reached_from.get((index, label), -1)
+    text = mesh_axis.name if mesh_axis.pre == 1 else f"{mesh_axis.name}:({mesh_axis.pre})"
+    ledger.trails.append(Trail(text, parents, labels))
+    runner_up = min(choice.others, key=lambda o: o.seconds, default=None)
+    ledger.add(
+        "choice",
+        f'axis "{mesh_axis.name}": {len(choice.classes)} classes of seeds; '
+        f"spread {choice.winner.name}, {choice.winner.seconds * 1e6:.1f} us planned",
+        axes=(mesh_axis.name,),
+        seconds=choice.winner.seconds,
+        runner_up=(
+            "" if runner_up is None else f"{runner_up.name}, {runner_up.seconds * 1e6:.1f} us"
+        ),
+    )

@@ -1,0 +1,106 @@
+"""The result of propagation: the layouts in which every node reads and writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dtensor.dialect.attributes import layouts_array_attr, layouts_of_array
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import ir
+from dtensor.dialect.names import LAYOUT, OPERANDS, RESULTS
+from dtensor.passes.graph import (
+    ARGUMENT,
+    CARRY,
+    CONSTRAINT,
+    JOIN,
+    OP,
+    RESULT,
+    THROUGH,
+    Graph,
+    Node,
+)
+
+
+@dataclass
+class Strategy:
+    """Per node, by number, the layouts of its operands and results."""
+
+    operands: list[tuple[Layout, ...]]
+    results: list[tuple[Layout, ...]]
+
+
+def write_strategy(graph: Graph, strategy: Strategy) -> None:
+    """Annotate the IR: `dtensor.operands` and `dtensor.results` on ops, layouts on the function."""
+    by_op: dict[int, list[Node]] = {}
+    for node in graph.nodes:
+        if node.kind in (OP, CONSTRAINT):
+            assert node.operation is not None
+            attributes = node.operation.attributes
+            attributes[OPERANDS] = layouts_array_attr(strategy.operands[node.index])
+            attributes[RESULTS] = layouts_array_attr(strategy.results[node.index])
+        elif node.kind in (CARRY, JOIN, THROUGH):
+            by_op.setdefault(id(node.operation), []).append(node)
+    for nodes in by_op.values():
+        operation = nodes[0].operation
+        assert operation is not None
+        results = tuple(strategy.results[node.index][-1] for node in nodes)
+        if nodes[0].kind != JOIN:
+            wants = results
+        else:
+            wants = (Layout.replicated(_any_mesh(strategy), 0),)
+        operation.attributes[OPERANDS] = layouts_array_attr(wants)
+        operation.attributes[RESULTS] = layouts_array_attr(results)
+    write_function_layouts(graph, strategy)
+
+
+def _any_mesh(strategy: Strategy) -> Mesh:
+    return next(ls[0].mesh for ls in (*strategy.results, *strategy.operands) if ls)
+
+
+def write_function_layouts(graph: Graph, strategy: Strategy) -> None:
+    """Put the layouts of arguments and results on the function."""
+    for kind, name, layouts in (
+        (ARGUMENT, "arg_attrs", strategy.results),
+        (RESULT, "res_attrs", strategy.operands),
+    ):
+        nodes = [node for node in graph.nodes if node.kind == kind]
+        if not nodes:
+            continue
+        function = nodes[0].operation
+        assert function is not None
+        old = function.attributes[name] if name in function.attributes else None
+        merged = []
+        for i, node in enumerate(nodes):
+            entries = {a.name: a.attr for a in ir.DictAttr(old[i])} if old is not None else {}
+            entries[LAYOUT] = layouts_array_attr((layouts[node.index][0],))[0]
+            merged.append(ir.DictAttr.get(entries))
+        function.attributes[name] = ir.ArrayAttr.get(merged)
+
+
+def read_strategy(graph: Graph, meshes: dict[str, Mesh]) -> Strategy:
+    """The strategy that `write_strategy` wrote; the graph must be of the same IR."""
+    operands: list[tuple[Layout, ...]] = []
+    results: list[tuple[Layout, ...]] = []
+    mesh = next(iter(meshes.values()))
+    scalar = Layout.replicated(mesh, 0)
+    for node in graph.nodes:
+        op = node.operation
+        assert op is not None
+        if node.kind in (ARGUMENT, RESULT):
+            name = "arg_attrs" if node.kind == ARGUMENT else "res_attrs"
+            entry = ir.DictAttr(op.attributes[name][node.slot])[LAYOUT]
+            layout = layouts_of_array(ir.ArrayAttr.get([entry]), meshes)
+            operands.append(() if node.kind == ARGUMENT else layout)
+            results.append(layout if node.kind == ARGUMENT else ())
+        elif node.kind in (OP, CONSTRAINT):
+            operands.append(tuple(layouts_of_array(op.attributes[OPERANDS], meshes)))
+            results.append(tuple(layouts_of_array(op.attributes[RESULTS], meshes)))
+        elif node.kind in (CARRY, JOIN, THROUGH):
+            layout = layouts_of_array(op.attributes[RESULTS], meshes)[node.slot]
+            operands.append((layout,) * len(node.operands))
+            results.append((layout,) * len(node.results))
+        else:
+            operands.append((scalar,) * len(node.operands))
+            results.append(())
+    return Strategy(operands, results)

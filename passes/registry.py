@@ -1,0 +1,30 @@
+"""Every pass of our own, by name. Strings, so that reading the table imports no pass."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Final
+
+from dtensor.passes.base import Pass
+
+PASSES: Final[dict[str, str]] = {
+    "dtensor-import": "dtensor.passes.importing.import_module:ImportPass",
+    "dtensor-propagate": "dtensor.passes.propagation.propagate:PropagatePass",
+    "dtensor-insert-relayouts": "dtensor.passes.relayout.insert:InsertRelayoutsPass",
+    "dtensor-optimize-relayouts": "dtensor.passes.relayout.optimize:OptimizeRelayoutsPass",
+    "dtensor-expand": "dtensor.passes.expansion.expand:ExpandPass",
+    "dtensor-optimize-collectives": "dtensor.passes.collectives.optimize:OptimizeCollectivesPass",
+    "dtensor-lower": "dtensor.passes.lowering.lower:LowerPass",
+    "dtensor-drop-layouts": "dtensor.passes.drop_layouts:DropLayoutsPass",
+    "dtensor-print-rules": "dtensor.passes.rules.print_rules:PrintRulesPass",
+    "dtensor-verify": "dtensor.passes.verify:VerifyPass",
+}
+
+
+def pass_class(name: str) -> type[Pass]:
+    """The class of the pass `name`, which must be in the table."""
+    module_name, _, class_name = PASSES[name].partition(":")
+    found = getattr(importlib.import_module(module_name), class_name)
+    if not (isinstance(found, type) and issubclass(found, Pass)) or found.name != name:
+        raise AssertionError(f"{PASSES[name]} is not the pass {name}")
+    return found

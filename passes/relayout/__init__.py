@@ -1,0 +1,1 @@
+"""Relayouts: the search for the cheapest chain of steps, and its realisation."""

@@ -1,0 +1,48 @@
+"""The identity element of each reduction: what a device without a part holds."""
+
+from __future__ import annotations
+
+from dtensor.dialect.mlir import ir
+
+# Largest finite value of the float types that have no infinity.
+_FINITE_MAX = {
+    "f8E4M3FN": 448.0,
+    "f8E4M3FNUZ": 240.0,
+    "f8E4M3B11FNUZ": 30.0,
+    "f8E5M2FNUZ": 57344.0,
+}
+
+
+def identity_attr(reduction: str, tensor: ir.Type) -> ir.Attribute:
+    """A splat constant of type `tensor` that leaves any value unchanged under `reduction`.
+
+    Args:
+        reduction: "sum", "max", "min", "prod", "and" or "or".
+        tensor: a ranked tensor type of booleans, integers, floats or complex numbers; "max" and
+            "min" have no identity among complex numbers.
+    """
+    element = ir.RankedTensorType(tensor).element_type
+    if isinstance(element, ir.ComplexType):
+        assert reduction in ("sum", "prod"), f"no identity of {reduction} for {element}"
+        value = "(1.0, 0.0)" if reduction == "prod" else "(0.0, 0.0)"
+        return ir.Attribute.parse(f"dense<{value}> : {tensor}")
+    if isinstance(element, ir.IntegerType):
+        scalar: ir.Attribute = ir.IntegerAttr.get(element, _integer(reduction, element))
+    else:
+        scalar = ir.FloatAttr.get(element, _float(reduction, str(element)))
+    return ir.DenseElementsAttr.get_splat(tensor, scalar)
+
+
+def _integer(reduction: str, element: ir.IntegerType) -> int:
+    width = element.width
+    if element.is_unsigned or width == 1:
+        low, high = 0, 2**width - 1
+    else:
+        low, high = -(2 ** (width - 1)), 2 ** (width - 1) - 1
+    ones = high if element.is_unsigned or width == 1 else -1
+    return {"sum": 0, "or": 0, "prod": 1, "and": ones, "max": low, "min": high}[reduction]
+
+
+def _float(reduction: str, element: str) -> float:
+    high = _FINITE_MAX.get(element, float("inf"))
+    return {"sum": 0.0, "prod": 1.0, "max": -high, "min": high}[reduction]

@@ -1,0 +1,245 @@
+"""Making operands agree with the chosen strategy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dtensor.dialect.attributes import layout_attr, layouts_array_attr
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mlir import ir
+from dtensor.dialect.names import LAYOUT_ATTR, OPERANDS, RELAYOUT, RESULTS
+from dtensor.passes.base import Pass, PassState
+from dtensor.passes.cost.model import CostModel
+from dtensor.passes.functions import main_function
+from dtensor.passes.graph import (
+    ARGUMENT,
+    CARRY,
+    CONSTRAINT,
+    JOIN,
+    OP,
+    RESULT,
+    THROUGH,
+    WHOLE_USE,
+    Graph,
+    Node,
+    read_graph,
+)
+from dtensor.passes.ledger import FIRST_RECORD
+from dtensor.passes.locations import tag, tagged_id
+from dtensor.passes.propagation.axis import is_free
+from dtensor.passes.propagation.strategy import Strategy, read_strategy
+from dtensor.passes.relayout.search import plan_bytes, plan_seconds
+
+
+@dataclass(frozen=True)
+class InsertRelayoutsPass(Pass):
+    """Puts a `dtensor.relayout` wherever a use wants another layout than its producer gives.
+
+    A relayout stands behind the producer, one per distinct layout, and starts from the layout of
+    the value that is cheapest to start from. Constants, iota and broadcasts of scalars are cloned
+    instead. Constraints disappear: what they ask for has been decided. Afterwards every value has
+    one layout, in its producer's `dtensor.results`.
+    """
+
+    name: ClassVar[str] = "dtensor-insert-relayouts"
+
+    def run(self, module: ir.Module, state: PassState) -> None:
+        """Insert the relayouts and their records."""
+        graph = state.graph
+        if graph is None:
+            graph = read_graph(main_function(module))
+        strategy = state.strategy
+        if strategy is None:
+            strategy = read_strategy(graph, state.meshes)
+        inserter = _Inserter(graph, strategy, state)
+        for value in range(len(graph.values)):
+            inserter.visit(value)
+        inserter.erase_constraints()
+        for node in graph.nodes:
+            if node.operation is not None and OPERANDS in node.operation.attributes:
+                del node.operation.attributes[OPERANDS]
+        inserter.erase_dropped()
+        state.graph = None
+        state.strategy = None
+
+
+class _Inserter:
+    def __init__(self, graph: Graph, strategy: Strategy, state: PassState) -> None:
+        self.graph = graph
+        self.strategy = strategy
+        self.state = state
+        self.cost = state.cost if state.cost is not None else CostModel()
+
+    def visit(self, number: int) -> None:
+        """Give every use of one value the layout it wants."""
+        graph = self.graph
+        producer = graph.nodes[graph.producer[number]]
+        given = self.strategy.results[producer.index][graph.producer_slot[number]]
+        wanted: dict[Layout, list[tuple[Node, int]]] = {}
+        for index, k in graph.uses[number]:
+            want = self.strategy.operands[index][k]
+            if want is not given and want != given:
+                wanted.setdefault(want, []).append((graph.nodes[index], k))
+        if not wanted:
+            return
+        have: list[tuple[Layout, ir.Value]] = [(given, graph.values[number])]
+        free = producer.kind == OP and is_free(graph, producer)
+        info = graph.types[number]
+        for _ in range(len(wanted)):
+            layout, start = min(
+                (
+                    (want, source)
+                    for want in wanted
+                    for source in range(len(have))
+                    if not (free and source > 0)
+                ),
+                key=lambda pair: (
+                    plan_seconds(have[pair[1]][0], pair[0], info.shape, info.itemsize, self.cost),
+                    pair[1],
+                ),
+            )
+            users = wanted.pop(layout)
+            if free:
+                made = self._clone(producer, layout, number)
+            else:
+                made = self._relayout(number, have[start], layout, users[0][0])
+            have.append((layout, made))
+            for node, k in users:
+                self._replace(node, k, made)
+
+    def _clone(self, producer: Node, layout: Layout, number: int) -> ir.Value:
+        """A copy of a free producer that makes the value in another layout."""
+        assert producer.operation is not None
+        with ir.InsertionPoint.after(producer.operation):
+            copy = producer.operation.clone()
+        complete = layout.complete()
+        copy.attributes[RESULTS] = layouts_array_attr((complete,))
+        if OPERANDS in copy.attributes:
+            del copy.attributes[OPERANDS]
+        if complete == layout:
+            return copy.results[0]
+        return self._create(copy.results[0], layout, copy.location, copy)
+
+    def _relayout(
+        self, number: int, source: tuple[Layout, ir.Value], after: Layout, user: Node
+    ) -> ir.Value:
+        graph = self.graph
+        info = graph.types[number]
+        before, value = source
+        producer = graph.nodes[graph.producer[number]]
+        responsible = producer if before.is_partial and producer.kind == OP else user
+        if responsible.operation is None or responsible.kind in (ARGUMENT, RESULT):
+            responsible = producer if producer.kind not in (ARGUMENT,) else user
+        assert responsible.operation is not None
+        location = responsible.operation.location
+        wire = plan_bytes(before, after, info.shape, info.itemsize, self.cost)
+        record = self.state.ledger.add(
+            "relayout",
+            self._reason(number, before, after, producer, user),
+            location,
+            axes=_changed_axes(before, after),
+            before=str(before),
+            after=str(after),
+            bytes=wire * graph.weights[number],
+            seconds=plan_seconds(before, after, info.shape, info.itemsize, self.cost),
+            parents=self.state.ledger.choices_of(_changed_axes(before, after)),
+            asked_for=not wire or CONSTRAINT in (producer.kind, user.kind) or before.is_partial
+            or RESULT == user.kind or ARGUMENT == producer.kind,
+        )
+        return self._create(value, after, tag(_untagged(location), record.id), None)
+
+    def _create(
+        self, value: ir.Value, after: Layout, location: ir.Location, behind: ir.Operation | None
+    ) -> ir.Value:
+        owner = value.owner
+        if behind is not None:
+            point = ir.InsertionPoint.after(behind)
+        elif isinstance(owner, ir.Block):
+            point = ir.InsertionPoint.at_block_begin(owner)
+        else:
+            point = ir.InsertionPoint.after(owner.operation)
+        op = ir.Operation.create(
+            RELAYOUT,
+            results=[value.type],
+            operands=[value],
+            attributes={LAYOUT_ATTR: layout_attr(after), RESULTS: layouts_array_attr((after,))},
+            loc=location,
+            ip=point,
+        )
+        return op.results[0]
+
+    def _replace(self, node: Node, k: int, value: ir.Value) -> None:
+        operation = node.operation
+        assert operation is not None
+        if node.kind in (OP, CONSTRAINT):
+            operation.operands[k] = value
+        elif node.kind == THROUGH or (node.kind == CARRY and k == 0):
+            operation.operands[node.slot] = value
+        elif node.kind == CARRY:
+            _terminator(operation.regions[1].blocks[0]).operands[node.slot] = value
+        elif node.kind == JOIN:
+            _terminator(operation.regions[k].blocks[0]).operands[node.slot] = value
+        elif node.kind == RESULT:
+            _terminator(operation.regions[0].blocks[0]).operands[node.slot] = value
+        elif node.kind == WHOLE_USE and node.name == "branch index":
+            operation.operands[0] = value
+        elif node.kind == WHOLE_USE:
+            _terminator(operation.regions[0].blocks[0]).operands[0] = value
+
+    def _reason(
+        self, number: int, before: Layout, after: Layout, producer: Node, user: Node
+    ) -> str:
+        def name(node: Node) -> str:
+            if node.kind == ARGUMENT:
+                return f"argument {node.slot}"
+            if node.kind == RESULT:
+                return f"result {node.slot}"
+            return "the constraint" if node.kind == CONSTRAINT else node.name.split(".")[-1]
+
+        def verb(node: Node) -> str:
+            return "must have" if node.kind in (RESULT, CONSTRAINT) else "needs"
+
+        made = f"{name(producer)} gives {before.short()}"
+        if before.is_partial and producer.kind == OP and not producer.name.endswith("add"):
+            made = f"{name(producer)} over a split dimension gives {before.short()}"
+        return f"{made}, {name(user)} {verb(user)} {after.short()}"
+
+    def erase_constraints(self) -> None:
+        """Constraints and their operands agree now; the constraint itself goes."""
+        for node in self.graph.nodes:
+            if node.kind == CONSTRAINT:
+                assert node.operation is not None
+                node.operation.results[0].replace_all_uses_with(node.operation.operands[0])
+
+    def erase_dropped(self) -> None:
+        """Erase the constraints; their handles are not used again."""
+        for node in self.graph.nodes:
+            if node.kind == CONSTRAINT:
+                assert node.operation is not None
+                node.operation.erase()
+                node.operation = None
+
+
+def _terminator(block: ir.Block) -> ir.Operation:
+    return block.operations[len(block.operations) - 1].operation
+
+
+def _untagged(location: ir.Location) -> ir.Location:
+    """The location without a record's id; an op's own id stays."""
+    number = tagged_id(location)
+    if number is not None and number >= FIRST_RECORD and isinstance(location, ir.FusedLoc):
+        return location.locations[0]
+    return location
+
+
+def _changed_axes(before: Layout, after: Layout) -> tuple[str, ...]:
+    """Names of the axes on which two layouts differ."""
+    names = []
+    for name in before.mesh.axis_names:
+        mine = [(d, x) for d, dim in enumerate(before.dims) for x in dim.axes if x.name == name]
+        other = [(d, x) for d, dim in enumerate(after.dims) for x in dim.axes if x.name == name]
+        parts = [p for p in before.partial if p[0].name == name]
+        if mine != other or parts != [p for p in after.partial if p[0].name == name]:
+            names.append(name)
+    return tuple(names)

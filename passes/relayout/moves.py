@@ -1,0 +1,181 @@
+"""The moves of the relayout search: what can be done from a state, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+from dtensor.passes.cost import model
+from dtensor.passes.relayout.permutations import permutations, temporary_slices
+from dtensor.passes.relayout.problem import NOWHERE, PARTIAL, Problem, State
+
+
+class Move(NamedTuple):
+    """A move of some atoms; `kind` names the step it becomes, `others` the targets of a permute."""
+
+    kind: str
+    atoms: tuple[int, ...]
+    result: State
+    wire_bytes: float
+    seconds: float
+    others: tuple[int, ...] = ()
+
+
+def moves(problem: Problem, state: State) -> Iterator[Move]:
+    """Every move worth trying from a state in which nothing more can be sliced for free."""
+    occupied = problem.occupied(state)
+    yield from _reductions(problem, state, occupied)
+    movable = _movable(problem, state, occupied)
+    yield from _all_to_alls(problem, state, movable)
+    yield from _gathers(problem, state, movable)
+    size = problem.local_bytes(state)
+    for sources, targets, result in permutations(problem, state):
+        wire = model.permute_bytes(size)
+        seconds = problem.cost.seconds(wire, problem.axes(sources))
+        yield Move("permute", sources, result, wire, seconds, targets)
+    for atoms, result in temporary_slices(problem, state, occupied):
+        yield Move("slice", atoms, result, 0.0, 0.0)
+
+
+def settle(problem: Problem, state: State) -> tuple[State, list[Move]]:
+    """Do what costs nothing: slice atoms into free places they are wanted in, and mask.
+
+    A slice makes all that follows cheaper and never takes a place that another atom is wanted in.
+    """
+    goal = problem.goal
+    if NOWHERE not in state:
+        return state, []
+    occupied = problem.occupied(state)
+    sliced: list[tuple[int, int, int]] = []
+    masked: dict[str, list[int]] = {}
+    for atom, place in enumerate(state):
+        target = goal[atom]
+        if place != NOWHERE or target == NOWHERE:
+            continue
+        if target == PARTIAL:
+            masked.setdefault(problem.kinds[atom], []).append(atom)
+        elif not problem.conflicts[target] & occupied:
+            occupied |= 1 << target
+            sliced.append((problem.place_dims[target], problem.place_outers[target], atom))
+    done = []
+    for run in _neighbours(problem, sorted(sliced)):
+        state = _with(state, run, goal)
+        done.append(Move("slice", run, state, 0.0, 0.0))
+    for kind in sorted(masked):
+        state = _with(state, masked[kind], goal)
+        done.append(Move("mask", tuple(masked[kind]), state, 0.0, 0.0))
+    return state, done
+
+
+def _neighbours(problem: Problem, ordered: Sequence[tuple[int, int, int]]) -> list[tuple[int, ...]]:
+    runs: list[list[int]] = []
+    end = (-1, 0)
+    for dim, outer, atom in ordered:
+        if (dim, outer) == end:
+            runs[-1].append(atom)
+        else:
+            runs.append([atom])
+        end = (dim, outer * problem.sizes[atom])
+    return [tuple(run) for run in runs]
+
+
+def _with(state: State, atoms: Iterable[int], new: State) -> State:
+    places = list(state)
+    for atom in atoms:
+        places[atom] = new[atom]
+    return tuple(places)
+
+
+def _without(state: State, atoms: Iterable[int]) -> State:
+    places = list(state)
+    for atom in atoms:
+        places[atom] = NOWHERE
+    return tuple(places)
+
+
+def _reductions(problem: Problem, state: State, occupied: int) -> Iterator[Move]:
+    goal = problem.goal
+    parts = [a for a, p in enumerate(state) if p == PARTIAL and goal[a] != PARTIAL]
+    if not parts:
+        return
+    size = problem.local_bytes(state)
+    for atoms in _groups_to_reduce(problem, parts):
+        wire = model.all_reduce_bytes(size, problem.split(atoms))
+        seconds = problem.cost.seconds(wire, problem.axes(atoms))
+        yield Move("reduce", atoms, _without(state, atoms), wire, seconds)
+    free = [a for a in parts if goal[a] >= 0 and not problem.conflicts[goal[a]] & occupied]
+    placed = sorted((problem.place_dims[goal[a]], problem.place_outers[goal[a]], a) for a in free)
+    for run in _neighbours(problem, placed):
+        for atoms in _pieces(run):
+            if len({problem.kinds[a] for a in atoms}) > 1:
+                continue
+            wire = model.reduce_scatter_bytes(size, problem.split(atoms))
+            seconds = problem.cost.seconds(wire, problem.axes(atoms))
+            yield Move("reduce_scatter", atoms, _with(state, atoms, goal), wire, seconds)
+
+
+def _groups_to_reduce(problem: Problem, parts: list[int]) -> list[tuple[int, ...]]:
+    """Atoms of one kind all at once, those that end nowhere at once, and each alone."""
+    groups = []
+    for kind in sorted({problem.kinds[a] for a in parts}):
+        alike = [a for a in parts if problem.kinds[a] == kind]
+        nowhere = [a for a in alike if problem.goal[a] == NOWHERE]
+        groups += [tuple(alike), tuple(nowhere), *((a,) for a in alike)]
+    return [g for g in dict.fromkeys(groups) if g]
+
+
+def _pieces(run: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Every stretch of neighbours in a run, longest first."""
+    count = len(run)
+    return [run[i : i + n] for n in range(count, 0, -1) for i in range(count - n + 1)]
+
+
+def _movable(problem: Problem, state: State, occupied: int) -> list[int]:
+    """Atoms that can go straight from their place to the one they are wanted in."""
+    goal = problem.goal
+    return [
+        atom
+        for atom, place in enumerate(state)
+        if place >= 0
+        and goal[atom] >= 0
+        and goal[atom] != place
+        and not problem.conflicts[goal[atom]] & occupied
+    ]
+
+
+def _all_to_alls(problem: Problem, state: State, movable: list[int]) -> Iterator[Move]:
+    if not movable:
+        return
+    size = problem.local_bytes(state)
+    for atoms in _subsets(movable):
+        wire = model.all_to_all_bytes(size, problem.split(atoms))
+        seconds = problem.cost.seconds(wire, problem.axes(atoms))
+        yield Move("all_to_all", atoms, _with(state, atoms, problem.goal), wire, seconds)
+
+
+def _subsets(atoms: list[int]) -> list[tuple[int, ...]]:
+    """All subsets of a few atoms; of many, all of them together and each alone."""
+    if len(atoms) > 3:
+        return [tuple(atoms), *((a,) for a in atoms)]
+    return [s for n in range(len(atoms), 0, -1) for s in combinations(atoms, n)]
+
+
+def _gathers(problem: Problem, state: State, movable: list[int]) -> Iterator[Move]:
+    """Gathers of neighbouring atoms, unless all of them can move by all_to_all, which is less."""
+    goal = problem.goal
+    size = problem.local_bytes(state)
+    for run in problem.runs(state):
+        for atoms in _pieces(run):
+            if any(state[a] == goal[a] for a in atoms) or all(a in movable for a in atoms):
+                continue
+            parts = problem.split(atoms)
+            result = _without(state, atoms)
+            if all(goal[a] == PARTIAL for a in atoms):
+                kinds = {problem.kinds[a] for a in atoms}
+                if len(kinds) == 1:
+                    yield Move("spread", atoms, _with(state, atoms, goal), 0.0, 0.0)
+                continue
+            wire = model.all_gather_bytes(size * parts, parts)
+            seconds = problem.cost.seconds(wire, problem.axes(atoms))
+            yield Move("gather", atoms, result, wire, seconds)

@@ -1,0 +1,173 @@
+"""Whole shards that change places: moves in which axes trade the digits they fix.
+
+If two axes of 2 devices stand in one another's places, each device needs just what another has: a
+collective_permute moves one shard, where gathering would move the tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dtensor.passes.relayout.problem import NOWHERE, Problem, State
+
+Permutation = tuple[tuple[int, ...], tuple[int, ...], State]
+
+
+def permutations(problem: Problem, state: State) -> Iterator[Permutation]:
+    """Permutes worth trying: atoms before, atoms after, in the same order of digits; the result."""
+    for found in (_by_place(problem, state), _by_run(problem, state)):
+        if found is not None:
+            yield found
+
+
+def _by_place(problem: Problem, state: State) -> Permutation | None:
+    """Each atom takes the place it is wanted in from the atom of equal size that stands there."""
+    holder = {place: atom for atom, place in enumerate(state) if place >= 0}
+    owner = {}
+    for atom, place in enumerate(state):
+        target = problem.goal[atom]
+        if target in holder and target != place and (place >= 0 or place == NOWHERE):
+            owner[target] = atom
+    if not owner:
+        return None
+    places = list(state)
+    for place, atom in owner.items():
+        places[atom] = place
+    taking = set(owner.values())
+    for place in owner:
+        displaced = holder[place]
+        if displaced not in taking:
+            places[displaced] = _vacated(state, owner, place)
+    result = tuple(places)
+    changed = _changed(problem, state, result)
+    return (
+        tuple(holder[place] for place in changed),
+        tuple({p: a for a, p in enumerate(result)}[place] for place in changed),
+        result,
+    )
+
+
+def _vacated(state: State, owner: dict[int, int], place: int) -> int:
+    """The place that falls vacant when the chain of atoms that ends at `place` moves up."""
+    while place in owner:
+        place = state[owner[place]]
+    return place
+
+
+def _changed(problem: Problem, state: State, result: State) -> list[int]:
+    """Places whose atom differs, in order of position."""
+    before = {place: atom for atom, place in enumerate(state) if place >= 0}
+    after = {place: atom for atom, place in enumerate(result) if place >= 0}
+    places = [place for place in before if before[place] != after.get(place)]
+    return sorted(places, key=lambda p: (problem.place_dims[p], problem.place_outers[p]))
+
+
+def _by_run(problem: Problem, state: State) -> Permutation | None:
+    """Neighbouring atoms change to the atoms wanted there, whatever the single sizes.
+
+    Where a run holds more than is wanted, the wanted atoms come first and the others follow.
+    """
+    sources: list[int] = []
+    targets: list[int] = []
+    starts: list[tuple[int, int]] = []
+    for run in problem.runs(state):
+        place = state[run[0]]
+        start = (problem.place_dims[place], problem.place_outers[place])
+        wanted = _wanted(problem, run, problem.goal_runs.get(start, ()))
+        if wanted and wanted != run:
+            sources += run
+            targets += wanted
+            starts += [start] * len(run)
+    arriving = [a for a in targets if a not in sources]
+    if not sources or any(state[a] != NOWHERE for a in arriving):
+        return None
+    places = list(state)
+    for atom in sources:
+        places[atom] = NOWHERE
+    if not _put(problem, places, targets, sources, starts):
+        return None
+    return tuple(sources), tuple(targets), tuple(places)
+
+
+def _put(
+    problem: Problem,
+    places: list[int],
+    targets: list[int],
+    sources: list[int],
+    starts: list[tuple[int, int]],
+) -> bool:
+    """Place the target atoms one after the other, run by run; False where one does not fit."""
+    index = 0
+    for start in dict.fromkeys(starts):
+        end = problem.split([s for s, at in zip(sources, starts, strict=True) if at == start])
+        dim, outer = start
+        done = 1
+        while done < end:
+            atom = targets[index]
+            places[atom] = problem.place(dim, outer * done, problem.sizes[atom])
+            if places[atom] == NOWHERE:
+                return False
+            done *= problem.sizes[atom]
+            index += 1
+    return True
+
+
+def _wanted(problem: Problem, run: tuple[int, ...], goal: tuple[int, ...]) -> tuple[int, ...]:
+    have, want = problem.split(run), problem.split(goal)
+    if not goal or have == want:
+        return goal
+    if have % want == 0 and set(goal) <= set(run):
+        return (*goal, *(a for a in run if a not in goal))
+    return ()
+
+
+def temporary_slices(
+    problem: Problem, state: State, occupied: int
+) -> Iterator[tuple[tuple[int, ...], State]]:
+    """Slices into places the atoms do not stay in, so that a permute moves smaller shards."""
+    for atom, place in enumerate(state):
+        if place == NOWHERE and problem.goal[atom] >= 0:
+            vacant = _end_of_chain(problem, state, atom)
+            if vacant >= 0 and not problem.conflicts[vacant] & occupied:
+                places = list(state)
+                places[atom] = vacant
+                yield (atom,), tuple(places)
+    for run in problem.runs(state):
+        filled = _filled(problem, state, run, occupied)
+        if filled is not None:
+            yield filled
+
+
+def _end_of_chain(problem: Problem, state: State, atom: int) -> int:
+    """The vacant place at the end of: the place wanted, its holder's wanted place, and so on."""
+    holder = {place: a for a, place in enumerate(state) if place >= 0}
+    place = problem.goal[atom]
+    for _ in state:
+        if place not in holder:
+            break
+        place = problem.goal[holder[place]]
+    wanted = place >= 0 and place not in holder and place != problem.goal[atom]
+    return place if wanted and problem.place_sizes[place] == problem.sizes[atom] else NOWHERE
+
+
+def _filled(
+    problem: Problem, state: State, run: tuple[int, ...], occupied: int
+) -> tuple[tuple[int, ...], State] | None:
+    """Atoms missing from the run that is wanted here, sliced behind the ones that are here."""
+    place = state[run[0]]
+    dim, outer = problem.place_dims[place], problem.place_outers[place]
+    goal = problem.goal_runs.get((dim, outer), ())
+    missing = tuple(a for a in goal if state[a] == NOWHERE)
+    have = problem.split(run)
+    if not missing or have * problem.split(missing) != problem.split(goal):
+        return None
+    if not set(run) <= set(goal):
+        return None
+    places = list(state)
+    outer *= have
+    for atom in missing:
+        places[atom] = problem.place(dim, outer, problem.sizes[atom])
+        if places[atom] == NOWHERE or problem.conflicts[places[atom]] & occupied:
+            return None
+        outer *= problem.sizes[atom]
+    return missing, tuple(places)

@@ -1,0 +1,164 @@
+"""Layouts as places: which digit of which dimension each piece of a mesh axis fixes.
+
+An *atom* is a piece of a mesh axis that both layouts of a relayout keep in one part. The digits of
+a dimension of N elements stand at positions: a digit of n values with M combinations of more
+major digits stands at (M, n), and element i has there the value (i // (N / (M n))) % n. Two digits
+can stand in one dimension if one ends, at M n, where or before the other starts: M n divides M'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.layout import Dim, Layout, canonical_digits
+from dtensor.dialect.mesh import Mesh
+
+Position = tuple[int, int]  # tensor dimension, and M: the combinations of more major digits
+
+
+def positions(layout: Layout) -> list[tuple[AxisRef, int, int]]:
+    """Every axis that splits a dimension, as `(axis, dimension, M)`."""
+    found = []
+    for index, dim in enumerate(layout.dims):
+        outer = 1
+        for digit in dim.digits:
+            if isinstance(digit, int):
+                outer *= digit
+            else:
+                found.append((digit, index, outer))
+                outer *= digit.size
+    return found
+
+
+def is_chain(cuts: Iterable[int]) -> bool:
+    """Whether each cut of an axis divides the next."""
+    ordered = sorted(cuts)
+    return all(b % a == 0 for a, b in zip(ordered, ordered[1:], strict=False))
+
+
+def axis_cuts(before: Layout, after: Layout) -> dict[str, set[int]]:
+    """Per axis name, where the layouts cut it: products of the more major parts' sizes."""
+    cuts: dict[str, set[int]] = {}
+    for layout in (before, after):
+        for axis in (*layout.axes, *layout.partial_axes):
+            cuts.setdefault(axis.name, set()).update((axis.pre, axis.pre * axis.size))
+    return cuts
+
+
+def align(before: Layout, after: Layout, cuts: dict[str, set[int]]) -> None:
+    """Add cuts so that digits of both layouts begin and end at the same places where they can.
+
+    Moving from `{"x"}` (2 devices) to `{"y"}` (4) is possible without gathering because the major
+    half of y can take the place of x.
+    """
+    where = [p for p in (*positions(before), *positions(after)) if not _is_prime(p[0].size)]
+    boundaries: dict[int, set[int]] = {}
+    for layout in (before, after):
+        for axis, dim, outer in positions(layout):
+            boundaries.setdefault(dim, set()).update((outer, outer * axis.size))
+    grown = True
+    while grown:
+        grown = False
+        for axis, dim, outer in where:
+            for edge in sorted(boundaries[dim]):
+                if outer < edge < outer * axis.size and edge % outer == 0:
+                    grown |= _add_cut(cuts[axis.name], axis.pre * (edge // outer))
+            inside = [c for c in cuts[axis.name] if axis.pre < c < axis.pre * axis.size]
+            boundaries[dim].update(outer * c // axis.pre for c in inside)
+
+
+def _add_cut(cuts: set[int], cut: int) -> bool:
+    if cut in cuts or not is_chain({*cuts, cut}):
+        return False
+    cuts.add(cut)
+    return True
+
+
+def _is_prime(size: int) -> bool:
+    return size in (2, 3, 5, 7)
+
+
+def split_axis(axis: AxisRef, cuts: set[int]) -> list[AxisRef]:
+    """The atoms of an axis, major first."""
+    inner = sorted(c for c in cuts if axis.pre < c < axis.pre * axis.size)
+    if not inner:
+        return [axis]
+    edges = [axis.pre, *inner, axis.pre * axis.size]
+    return [AxisRef(axis.name, a, b // a) for a, b in zip(edges, edges[1:], strict=False)]
+
+
+def atom_positions(layout: Layout, cuts: dict[str, set[int]]) -> dict[AxisRef, Position]:
+    """Where each atom stands that splits a dimension."""
+    found: dict[AxisRef, Position] = {}
+    for axis, dim, outer in positions(layout):
+        for atom in split_axis(axis, cuts[axis.name]):
+            found[atom] = (dim, outer)
+            outer *= atom.size
+    return found
+
+
+def atom_kinds(layout: Layout, cuts: dict[str, set[int]]) -> dict[AxisRef, str]:
+    """The reduction of each atom over which the value is partial."""
+    return {
+        atom: kind for axis, kind in layout.partial for atom in split_axis(axis, cuts[axis.name])
+    }
+
+
+def merge_axes(axes: Sequence[AxisRef]) -> tuple[AxisRef, ...]:
+    """The same axes, neighbouring parts of one axis joined."""
+    merged: list[AxisRef] = []
+    for axis in axes:
+        last = merged[-1] if merged else None
+        if last and last.name == axis.name and last.pre * last.size == axis.pre:
+            merged[-1] = AxisRef(last.name, last.pre, last.size * axis.size)
+        else:
+            merged.append(axis)
+    return tuple(merged)
+
+
+def layout_from(
+    atoms: Iterable[tuple[AxisRef, Position]],
+    partial: Iterable[tuple[AxisRef, str]],
+    rank: int,
+    mesh: Mesh,
+) -> Layout:
+    """The layout whose atoms stand at the given positions."""
+    words: list[list[tuple[int, AxisRef]]] = [[] for _ in range(rank)]
+    for atom, (dim, outer) in atoms:
+        words[dim].append((outer, atom))
+    dims = []
+    for word in words:
+        digits: list[AxisRef | int] = []
+        end = 1
+        for outer, atom in sorted(word):
+            digits += [outer // end, atom]
+            end = outer * atom.size
+        dims.append(Dim(canonical_digits(digits, mesh)))
+    return Layout.of(dims, mesh, _merge_partial(partial))
+
+
+def _merge_partial(partial: Iterable[tuple[AxisRef, str]]) -> list[tuple[AxisRef, str]]:
+    merged: list[tuple[AxisRef, str]] = []
+    for axis, kind in sorted(partial):
+        last, last_kind = merged[-1] if merged else (None, "")
+        if last and last_kind == kind and merge_axes([last, axis]) != (last, axis):
+            merged[-1] = (merge_axes([last, axis])[0], kind)
+        else:
+            merged.append((axis, kind))
+    return merged
+
+
+def local_outer(layout: Layout, dim: int, outer: int) -> int:
+    """Combinations of the local digits of a shard that are more major than position `outer`."""
+    end = 1
+    fixed = 1
+    for digit in layout.dims[dim].digits:
+        if isinstance(digit, int):
+            end *= digit
+            continue
+        if end >= outer:
+            break
+        fixed *= min(digit.size, outer // end)  # `outer` may lie inside the axis
+        end *= digit.size
+    return outer // fixed

@@ -1,0 +1,198 @@
+"""The search for the cheapest chain of steps from one layout to another.
+
+Dijkstra's algorithm over layouts, complete and partial, of the atoms that move. Only places that
+the two layouts name are visited, and a few that shorten a permute, so that the number of layouts
+stays small; the search is bounded all the same, and then takes the plain route that gathers only
+what differs.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from functools import lru_cache
+
+from dtensor.dialect.layout import Layout
+from dtensor.passes.cost.model import CostModel, all_gather_bytes, all_reduce_bytes
+from dtensor.passes.relayout.emit import emit
+from dtensor.passes.relayout.moves import Move, moves, settle
+from dtensor.passes.relayout.places import axis_cuts, is_chain, layout_from, positions
+from dtensor.passes.relayout.problem import NOWHERE, PARTIAL, Problem, State
+from dtensor.passes.relayout.steps import Step, wire_bytes
+
+MAX_LAYOUTS = 500  # layouts the search settles before it takes the plain route
+
+_DEFAULT_COST = CostModel()
+_Key = tuple[float, float, int]  # peak bytes above the cap, seconds, moves
+
+
+def plan(
+    before: Layout,
+    after: Layout,
+    shape: Sequence[int],
+    itemsize: float,
+    cost: CostModel = _DEFAULT_COST,
+    memory_cap: int | None = None,
+) -> tuple[Step, ...]:
+    """The cheapest steps that bring a tensor from layout `before` to layout `after`.
+
+    Args:
+        before: layout the tensor has; open dimensions count as closed.
+        after: layout it is wanted in, on the same mesh; an axis that is partial in both must have
+            the same reduction in both.
+        shape: global shape in elements; both layouts fit it.
+        itemsize: bytes of one element.
+        cost: the machine.
+        memory_cap: bytes that operand and result of a step may take together on one device; where
+            no chain stays below, the one with the least peak is taken.
+
+    Returns:
+        The steps, none if the layouts are equal. The last step's result is `after`.
+    """
+    return _plan(before.closed(), after.closed(), tuple(shape), itemsize, cost, memory_cap)
+
+
+def plan_bytes(
+    before: Layout,
+    after: Layout,
+    shape: Sequence[int],
+    itemsize: float,
+    cost: CostModel = _DEFAULT_COST,
+) -> float:
+    """Wire bytes per device of the cheapest steps from `before` to `after`."""
+    return wire_bytes(plan(before, after, shape, itemsize, cost))
+
+
+def plan_seconds(
+    before: Layout,
+    after: Layout,
+    shape: Sequence[int],
+    itemsize: float,
+    cost: CostModel = _DEFAULT_COST,
+) -> float:
+    """Seconds of communication of the cheapest steps from `before` to `after`."""
+    steps = plan(before, after, shape, itemsize, cost)
+    return steps_seconds(steps, cost)
+
+
+def steps_seconds(steps: Sequence[Step], cost: CostModel = _DEFAULT_COST) -> float:
+    """Seconds of communication of a chain of steps."""
+    return sum(cost.seconds(s.wire_bytes, s.network_axes) for s in steps if not s.is_local)
+
+
+@lru_cache(maxsize=65536)
+def _plan(
+    before: Layout,
+    after: Layout,
+    shape: tuple[int, ...],
+    itemsize: float,
+    cost: CostModel,
+    memory_cap: int | None,
+) -> tuple[Step, ...]:
+    if before == after:
+        return ()
+    clash = [name for name, cuts in axis_cuts(before, after).items() if not is_chain(cuts)]
+    if clash:
+        return _plan_in_two(before, after, shape, itemsize, cost, memory_cap, clash)
+    problem = Problem(before, after, shape, itemsize, cost)
+    start, first = settle(problem, problem.start)
+    if start == problem.goal:
+        return emit(problem, after, first)
+    return emit(problem, after, [*first, *_search(problem, start, memory_cap)])
+
+
+def _plan_in_two(
+    before: Layout,
+    after: Layout,
+    shape: tuple[int, ...],
+    itemsize: float,
+    cost: CostModel,
+    memory_cap: int | None,
+    clash: list[str],
+) -> tuple[Step, ...]:
+    """Two layouts cut an axis in ways without a common refinement: 6 = 2 * 3 and 3 * 2.
+
+    That axis is taken out of the tensor first, and put in again.
+    """
+    middle = layout_from(
+        [(axis, (dim, outer)) for axis, dim, outer in positions(before) if axis.name not in clash],
+        [(axis, kind) for axis, kind in before.partial if axis.name not in clash],
+        before.rank,
+        before.mesh,
+    )
+    assert middle not in (before, after), f"{before} or {after} cuts one axis in two ways"
+    return (
+        *_plan(before, middle, shape, itemsize, cost, memory_cap),
+        *_plan(middle, after, shape, itemsize, cost, memory_cap),
+    )
+
+
+def _search(problem: Problem, start: State, memory_cap: int | None) -> list[Move]:
+    """The moves from `start` to the goal, by Dijkstra's algorithm."""
+    best: dict[State, _Key] = {start: (0.0, 0.0, 0)}
+    came: dict[State, tuple[State, list[Move]]] = {}
+    queue: list[tuple[_Key, int, State]] = [((0.0, 0.0, 0), 0, start)]
+    pushed = 0
+    settled = 0
+    while queue and settled < MAX_LAYOUTS:
+        key, _, state = heapq.heappop(queue)
+        if key != best[state]:
+            continue
+        if state == problem.goal:
+            return _path(came, start, state)
+        settled += 1
+        for move in moves(problem, state):
+            result, free = settle(problem, move.result)
+            new_key = _key(problem, key, state, move, memory_cap)
+            if result in best and best[result] <= new_key:
+                continue
+            best[result] = new_key
+            came[result] = (state, [move, *free])
+            pushed += 1
+            heapq.heappush(queue, (new_key, pushed, result))
+    return _plain_route(problem, start)
+
+
+def _key(problem: Problem, key: _Key, state: State, move: Move, memory_cap: int | None) -> _Key:
+    over = key[0]
+    if memory_cap is not None:
+        peak = problem.local_bytes(state) + problem.local_bytes(move.result)
+        over = max(over, peak - memory_cap)
+    return over, key[1] + move.seconds, key[2] + 1
+
+
+def _path(
+    came: dict[State, tuple[State, list[Move]]], start: State, state: State
+) -> list[Move]:
+    steps: list[list[Move]] = []
+    while state != start:
+        state, done = came[state]
+        steps.append(done)
+    return [move for done in reversed(steps) for move in done]
+
+
+def _plain_route(problem: Problem, state: State) -> list[Move]:
+    """Reduce, gather what stands elsewhere, and slice: always possible."""
+    done: list[Move] = []
+    for kind in sorted(set(problem.kinds)):
+        atoms = tuple(
+            a
+            for a, place in enumerate(state)
+            if place == PARTIAL and problem.goal[a] != PARTIAL and problem.kinds[a] == kind
+        )
+        if atoms:
+            wire = all_reduce_bytes(problem.local_bytes(state), problem.split(atoms))
+            state = _taken_out(state, atoms)
+            done.append(Move("reduce", atoms, state, wire, 0.0))
+    for run in problem.runs(state):
+        for atom in run:
+            if state[atom] != problem.goal[atom]:
+                state = _taken_out(state, (atom,))
+                size = problem.sizes[atom]
+                wire = all_gather_bytes(problem.local_bytes(state), size)
+                done.append(Move("gather", (atom,), state, wire, 0.0))
+    return [*done, *settle(problem, state)[1]]
+
+
+def _taken_out(state: State, atoms: Sequence[int]) -> State:
+    return tuple(NOWHERE if a in atoms else place for a, place in enumerate(state))

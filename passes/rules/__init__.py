@@ -1,0 +1,1 @@
+"""Op rules: how the dimensions of each op move together, without a mesh."""

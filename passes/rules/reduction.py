@@ -1,0 +1,95 @@
+"""Reductions over dimensions, whose shards each make a part of the result."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dtensor.dialect.mlir import ir
+from dtensor.passes.rules.elements import reductions_of
+from dtensor.passes.rules.reading import integers
+from dtensor.passes.rules.rule import OpInfo, OpRule, RuleBuilder
+
+COMBINERS = {
+    "stablehlo.add": "sum",
+    "stablehlo.maximum": "max",
+    "stablehlo.minimum": "min",
+    "stablehlo.multiply": "prod",
+    "stablehlo.and": "and",
+    "stablehlo.or": "or",
+}
+_ON_BOOLEANS = {"sum": "or", "max": "or", "prod": "and", "min": "and"}
+
+
+def combiners(region: ir.Region, elements: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The reduction by which a combiner body joins each of its pairs of arguments.
+
+    Args:
+        region: a body `(a0.. an-1, b0.. bn-1) -> (r0.. rn-1)`.
+        elements: element types of the n values, as written.
+
+    Returns:
+        One reduction per value, `ri = ai op bi` in either order; None for any other body.
+    """
+    block = region.blocks[0]
+    count = len(elements)
+    operations = [view.operation for view in block.operations]
+    if len(block.arguments) != 2 * count or len(operations) != count + 1:
+        return None
+    numbers: dict[ir.Value[Any], int] = {argument: i for i, argument in enumerate(block.arguments)}
+    kinds: dict[ir.Value[Any], tuple[str, int]] = {}
+    for operation in operations[:-1]:
+        reduction = COMBINERS.get(operation.name)
+        sides = sorted(numbers.get(v, -1) for v in operation.operands)
+        if reduction is None or len(sides) != 2 or sides[0] + count != sides[1] or sides[0] < 0:
+            return None
+        kinds[operation.results[0]] = (reduction, sides[0])
+    found = []
+    for i, value in enumerate(operations[-1].operands):
+        reduction, pair = kinds.get(value, (None, -1))
+        if reduction is None or pair != i:
+            return None
+        if elements[i] == "i1":
+            reduction = _ON_BOOLEANS.get(reduction, reduction)
+        if reduction not in reductions_of(elements[i]):
+            return None
+        found.append(reduction)
+    return tuple(found)
+
+
+def combiner(region: ir.Region, elements: tuple[str, ...]) -> str | None:
+    """The one reduction by which a combiner body joins all its pairs; None if there is not one."""
+    kinds = combiners(region, elements)
+    return kinds[0] if kinds and len(set(kinds)) == 1 else None
+
+
+def reduce_rule(op: OpInfo) -> OpRule:
+    """`ij,->i`: kept dimensions are shared, a shard of a reduced one makes a part of the result.
+
+    The init value belongs to one shard only, so it is a part too. Parts of the combiner's own
+    reduction pass, for the order of combining is free. With a body that is not one known
+    combiner (argmax), a reduced dimension must be whole.
+    """
+    count = len(op.operand_shapes) // 2
+    inits = range(count, 2 * count)
+    reduction = combiner(op.operation.regions[0], op.operand_elements[:count])
+    reduced = set(integers(op.attribute("dimensions")))
+    builder = RuleBuilder(op)
+    kept = 0
+    for d, size in enumerate(op.operand_shapes[0]):
+        if d not in reduced:
+            factor = builder.factor(size)
+            for k in range(count):
+                builder.operand(k, d, factor)
+                builder.result(k, kept, factor)
+            kept += 1
+        elif reduction is not None:
+            factor = builder.factor(size, reduction, inits)
+            for k in range(count):
+                builder.operand(k, d, factor)
+        else:
+            for k in range(count):
+                builder.whole(k, d, "is reduced by a body that is not one known combiner")
+    if reduction is not None:
+        builder.passes_each([reduction], [True] * (2 * count))
+    return builder.build(flops=float(math.prod(op.operand_shapes[0])) * count)

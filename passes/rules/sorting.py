@@ -1,0 +1,38 @@
+"""Sort and top_k: rows are sorted each by itself."""
+
+from __future__ import annotations
+
+import math
+
+from dtensor.dialect.mlir import ir
+from dtensor.passes.rules.rule import OpInfo, OpRule, RuleBuilder
+
+
+def sort_rule(op: OpInfo) -> OpRule:
+    """`ij,ij->ij,ij`; the dimension that is sorted is whole."""
+    rank = len(op.operand_shapes[0])
+    dimension = ir.IntegerAttr(op.attribute("dimension")).value if op.has("dimension") else -1
+    return _rows(op, dimension % rank if rank else 0, "is sorted")
+
+
+def top_k_rule(op: OpInfo) -> OpRule:
+    """`ij->ik,ik`; the last dimension, of which the k largest are taken, is whole."""
+    return _rows(op, len(op.operand_shapes[0]) - 1, "its largest elements are taken")
+
+
+def _rows(op: OpInfo, dimension: int, reason: str) -> OpRule:
+    builder = RuleBuilder(op)
+    for d, size in enumerate(op.operand_shapes[0]):
+        if d == dimension:
+            for k in range(len(op.operand_shapes)):
+                builder.whole(k, d, reason)
+            continue
+        factor = builder.factor(size)
+        for k in range(len(op.operand_shapes)):
+            builder.operand(k, d, factor)
+        for k in range(len(op.result_shapes)):
+            builder.result(k, d, factor)
+    shape = op.operand_shapes[0]
+    length = shape[dimension] if shape else 1
+    comparisons = math.prod(shape) * math.log2(max(length, 2))
+    return builder.build(flops=comparisons * len(op.operand_shapes))

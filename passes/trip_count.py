@@ -1,0 +1,76 @@
+"""How often a counted loop runs."""
+
+from __future__ import annotations
+
+from dtensor.dialect.mlir import ir
+
+
+def trip_count(loop: ir.Operation) -> int | None:
+    """Number of iterations of a `stablehlo.while` that counts up by a constant; None if unknown.
+
+    The form recognised is the one JAX emits for `scan` and `fori_loop`: the condition compares a
+    carried integer with a constant by LT, the body adds a constant to it, and its initial value is
+    a constant.
+    """
+    condition, body = loop.regions[0].blocks[0], loop.regions[1].blocks[0]
+    terminator = condition.operations[len(condition.operations) - 1].operation
+    compare = _producer(terminator.operands[0])
+    if compare is None or compare.name != "stablehlo.compare":
+        return None
+    direction = str(compare.attributes["comparison_direction"])
+    slot = _argument_number(compare.operands[0], condition)
+    limit = _integer(compare.operands[1], loop, condition)
+    if "LT" not in direction or slot is None or limit is None:
+        return None
+    start = _integer(loop.operands[slot], loop, None)
+    step = _step(body, slot, loop)
+    if start is None or not step:
+        return None
+    return max(0, -(-(limit - start) // step))
+
+
+def _step(body: ir.Block, slot: int, loop: ir.Operation) -> int | None:
+    terminator = body.operations[len(body.operations) - 1].operation
+    add = _producer(terminator.operands[slot])
+    if add is None or add.name != "stablehlo.add":
+        return None
+    for one, other in ((0, 1), (1, 0)):
+        if _argument_number(add.operands[one], body) == slot:
+            step = _integer(add.operands[other], loop, body)
+            return step if step is not None and step > 0 else None
+    return None
+
+
+def _producer(value: ir.Value) -> ir.Operation | None:
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) else owner.operation
+
+
+def _argument_number(value: ir.Value, block: ir.Block) -> int | None:
+    if isinstance(value.owner, ir.Block) and value.owner == block:
+        return int(ir.BlockArgument(value).arg_number)
+    return None
+
+
+def _integer(value: ir.Value, loop: ir.Operation, block: ir.Block | None) -> int | None:
+    """The integer a value holds, if it is a constant or a carried value that never changes."""
+    producer = _producer(value)
+    if producer is None:
+        if block is None:
+            return None
+        slot = _argument_number(value, block)
+        if slot is None or not _is_invariant(loop, slot):
+            return None
+        return _integer(loop.operands[slot], loop, None)
+    if producer.name != "stablehlo.constant":
+        return None
+    attribute = producer.attributes["value"]
+    if not isinstance(attribute, ir.DenseIntElementsAttr) or len(attribute) != 1:
+        return None
+    return int(attribute[0])
+
+
+def _is_invariant(loop: ir.Operation, slot: int) -> bool:
+    body = loop.regions[1].blocks[0]
+    terminator = body.operations[len(body.operations) - 1].operation
+    return _argument_number(terminator.operands[slot], body) == slot

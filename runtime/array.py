@@ -1,0 +1,255 @@
+"""The distributed array: a jax.Array and its layout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.placement import layout_of, local_devices
+
+_WHOLE_VALUES = 1000  # elements of a replicated array that repr writes out in full
+_SHARDS_SHOWN = 8
+
+
+class ArrayType:
+    """Global shape, element type and layout of an array; one object for each combination.
+
+    Equal types are the same object, so a tuple of types is a cheap cache key.
+
+    Attributes:
+        shape: global shape in elements.
+        dtype: element type.
+        layout: how the array is laid out; None where it is not laid out over a dtensor mesh.
+        sharding: jax's sharding, for an array on a device that came without a layout.
+        weak_type: whether the element type gives way to others, as a Python number's does.
+    """
+
+    __slots__ = ("dtype", "layout", "shape", "sharding", "weak_type")
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    layout: Layout | None
+    sharding: jax.sharding.Sharding | None
+    weak_type: bool
+
+    def __repr__(self) -> str:
+        layout = "" if self.layout is None else f" {self.layout.short()}"
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]{layout}"
+
+
+_types: dict[tuple[Any, ...], ArrayType] = {}
+
+
+def array_type(
+    shape: tuple[int, ...],
+    dtype: Any,
+    layout: Layout | None = None,
+    sharding: jax.sharding.Sharding | None = None,
+    weak_type: bool = False,
+) -> ArrayType:
+    """The one `ArrayType` of these properties."""
+    key = (shape, dtype, layout, sharding, weak_type)
+    found = _types.get(key)
+    if found is None:
+        found = ArrayType()
+        found.shape, found.dtype, found.layout = shape, np.dtype(dtype), layout
+        found.sharding, found.weak_type = sharding, weak_type
+        _types[key] = found
+    return found
+
+
+class DTensor:
+    """An array laid out over a mesh: a `jax.Array` plus its `Layout`.
+
+    Made by `copy_to_mesh`, `pack`, `from_jax` and compiled functions. It is a leaf-like node of
+    jax's pytrees: `jax.tree.map` and `jax.jit` see the `jax.Array` beneath.
+    """
+
+    __slots__ = ("__weakref__", "_array", "_type")
+
+    def __init__(self, array: jax.Array, type: ArrayType) -> None:
+        self._array = array
+        self._type = type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Global shape in elements."""
+        return self._type.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Element type."""
+        return self._type.dtype
+
+    @property
+    def layout(self) -> Layout:
+        """How the array is laid out over its mesh."""
+        assert self._type.layout is not None
+        return self._type.layout
+
+    @property
+    def mesh(self) -> Mesh:
+        """The mesh the array lies on."""
+        return self.layout.mesh
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self._type.shape)
+
+    @property
+    def size(self) -> int:
+        """Global number of elements."""
+        return self._array.size
+
+    @property
+    def nbytes(self) -> int:
+        """Global size in bytes; a replica does not count again."""
+        return self._array.nbytes
+
+    @property
+    def local_shape(self) -> tuple[int, ...]:
+        """Shape of the shard one device holds, in elements."""
+        return self.layout.local_shape(self.shape)
+
+    def to_jax(self) -> jax.Array:
+        """The jax.Array beneath, with a NamedSharding; nothing is copied."""
+        return self._array
+
+    def unpack(self) -> list[jax.Array]:
+        """The shards this process holds, one per device, in the order of the mesh.
+
+        Returns:
+            Arrays of `local_shape`, each on its own device; nothing is copied.
+        """
+        by_device = {shard.device: shard.data for shard in self._array.addressable_shards}
+        return [by_device[device] for device in local_devices(self.mesh)]
+
+    def block_until_ready(self) -> DTensor:
+        """Wait until the array is computed; returns the array."""
+        self._array.block_until_ready()
+        return self
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """The values, of an array that is whole on every device.
+
+        Raises:
+            LayoutError: the array is sharded, so no device has all of it.
+        """
+        if not self.layout.is_fully_replicated:
+            whole = "Layout.replicated(x.mesh, x.ndim)"
+            raise LayoutError(
+                f"cannot read an array of layout {self.layout.short()}: no device holds all of it; "
+                f"gather it with dtensor.relayout(x, {whole}), or read its shards with x.unpack()"
+            )
+        return np.asarray(self._array.addressable_data(0))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def item(self) -> Any:
+        """The value of an array of one element, as a Python number."""
+        return self.numpy().item()
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without dimensions")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.numpy())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else str(self)
+
+    def __repr__(self) -> str:
+        head = f"DTensor(shape={self.shape}, dtype={self.dtype}, layout={self.layout.short()}, "
+        return f"{head}mesh={self.mesh!r})\n{self._values()}"
+
+    def _values(self) -> str:
+        if self._array.is_deleted():
+            return "deleted: its buffers were donated to a program"
+        if self.layout.is_fully_replicated:
+            return np.array2string(self.numpy(), threshold=_WHOLE_VALUES)
+        seen: dict[str, str] = {}
+        for shard in self._array.addressable_shards:
+            index = _index_text(shard.index, self.shape)
+            if index in seen:
+                continue
+            if len(seen) == _SHARDS_SHOWN:
+                seen["..."] = ""
+                break
+            values = np.array2string(
+                np.asarray(shard.data), threshold=8, edgeitems=2, max_line_width=1_000_000
+            )
+            seen[index] = " ".join(values.split())
+        return "\n".join(f"{index} {values}".rstrip() for index, values in seen.items())
+
+
+def _index_text(index: tuple[slice, ...], shape: tuple[int, ...]) -> str:
+    ranges = [s.indices(size)[:2] for s, size in zip(index, shape, strict=True)]
+    return "[" + ", ".join(f"{start}:{stop}" for start, stop in ranges) + "]"
+
+
+def from_jax(array: jax.Array, mesh: Mesh | None = None) -> DTensor:
+    """The DTensor of a jax.Array that lies on a mesh; nothing is copied.
+
+    Args:
+        array: an array with a NamedSharding (of a mesh with axes of any type).
+        mesh: the mesh that the layout shall name; None finds it from the array.
+
+    Raises:
+        TypeError: not a jax.Array, or one of extended element type, such as a random key.
+        LayoutError: its sharding is of another kind, or on other devices than `mesh`.
+    """
+    if not isinstance(array, jax.Array) or isinstance(array, jax.core.Tracer):
+        raise TypeError(
+            f"from_jax needs a concrete jax.Array, got {type(array).__name__}; "
+            "use copy_to_mesh for host arrays"
+        )
+    if jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
+        raise TypeError(f"array has extended element type {array.dtype}; use jax.random.key_data")
+    layout = layout_of(array.sharding, array.ndim, mesh)
+    if layout is None:
+        where = "a mesh" if mesh is None else repr(mesh)
+        raise LayoutError(
+            f"array with sharding {array.sharding} is not laid out over {where}; "
+            "place it with dtensor.copy_to_mesh(array, layout)"
+        )
+    return DTensor(array, array_type(array.shape, array.dtype, layout))
+
+
+def _flatten(tensor: DTensor) -> tuple[tuple[jax.Array], ArrayType]:
+    return (tensor._array,), tensor._type
+
+
+def _unflatten(kind: ArrayType, children: tuple[Any]) -> Any:
+    # What a function over the leaves returned: an array keeps being a DTensor, with the layout that
+    # it really has; anything else (a tracer, a shape, a layout) is left as it is.
+    (child,) = children
+    if not isinstance(child, jax.Array) or isinstance(child, jax.core.Tracer):
+        return child
+    mesh = None if kind.layout is None else kind.layout.mesh
+    layout = layout_of(child.sharding, child.ndim, mesh) or layout_of(child.sharding, child.ndim)
+    return child if layout is None else DTensor(child, array_type(child.shape, child.dtype, layout))
+
+
+jax.tree_util.register_pytree_node(DTensor, _flatten, _unflatten)

@@ -1,0 +1,215 @@
+"""Loading and calling a compiled program: `jax.jit(jax.shard_map(primitive))`.
+
+The primitive stands for the program of one device; its lowering splices the compiled module into the
+one jax makes, so jax's own dispatch, donation, caches and ahead-of-time stages serve it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+from jax.extend.core import Primitive
+from jax.interpreters import mlir as jax_mlir
+
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.runtime import splicing
+from dtensor.runtime.placement import jax_mesh, named_sharding, refined_mesh
+
+_MAX_STEPS_IN_FLIGHT = 8
+
+
+class ArraySpec(Protocol):
+    """What the runtime needs to know of an argument or a result."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Global shape in elements."""
+
+    @property
+    def dtype(self) -> str:
+        """Name of the element type."""
+
+    @property
+    def layout(self) -> Layout:
+        """How the array is laid out."""
+
+    @property
+    def local_shape(self) -> tuple[int, ...]:
+        """Shape of a shard in elements."""
+
+
+class Program(Protocol):
+    """What the runtime needs of a compiled program; `compiler.program.CompiledProgram` has it."""
+
+    @property
+    def bytecode(self) -> bytes:
+        """StableHLO module of one device, as MLIR bytecode."""
+
+    @property
+    def mesh(self) -> Mesh:
+        """The mesh whose devices run the program."""
+
+    @property
+    def args(self) -> Sequence[ArraySpec]:
+        """The arguments of `@main`."""
+
+    @property
+    def results(self) -> Sequence[ArraySpec]:
+        """The results of `@main`."""
+
+    @property
+    def donated(self) -> tuple[int, ...]:
+        """Indices of the arguments whose buffers may be reused."""
+
+    @property
+    def host_callbacks(self) -> tuple[Callable[..., Any], ...]:
+        """Python functions the program calls, by callback index."""
+
+    @property
+    def keepalives(self) -> tuple[object, ...]:
+        """Objects that must live as long as the program."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of the bytecode."""
+
+
+class ProgramKey:
+    """Stands for a program in jax's traces: hashed by digest, printed short."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.results = [
+            jax.core.ShapedArray(result.local_shape, np.dtype(result.dtype))
+            for result in program.results
+        ]
+
+    def __hash__(self) -> int:
+        return hash(self.program.fingerprint)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ProgramKey) and self.program is other.program
+
+    def __repr__(self) -> str:
+        return f"program {self.program.fingerprint[:12]}"
+
+
+_local_program = Primitive("dtensor_local_program")
+_local_program.multiple_results = True
+
+
+@_local_program.def_abstract_eval
+def _abstract(*args: Any, key: ProgramKey) -> list[jax.core.ShapedArray]:
+    return key.results
+
+
+def _lower(ctx: Any, *args: Any, key: ProgramKey) -> Any:
+    return splicing.splice(ctx.module_context, key.program, args)
+
+
+jax_mlir.register_lowering(_local_program, _lower)
+
+
+class Executable:
+    """A program loaded on the devices of its mesh.
+
+    Args:
+        program: what to run.
+        name: name of the program in profiles and in the compiled HLO.
+
+    Attributes:
+        run: starts the program on global arrays as its arguments describe them, and returns the
+            global results before they are computed. Host arrays are distributed; an array of
+            another sharding would be moved without a word, so the caller compares layouts first.
+
+    Raises:
+        MeshError: jax lacks a device of the mesh.
+    """
+
+    def __init__(self, program: Program, name: str = "step") -> None:
+        self.program = program
+        self._jitted = _jitted(program, f"dtensor_{re.sub(r'[^A-Za-z0-9_]', '_', name)}")
+        self.run: Callable[..., Sequence[jax.Array]] = self._jitted
+        if _needs_throttle(program):
+            self.run = _throttled(self._jitted)
+
+    @cached_property
+    def lowered(self) -> jax.stages.Lowered:
+        """The module as jax hands it to XLA."""
+        args = [jax.ShapeDtypeStruct(a.shape, np.dtype(a.dtype)) for a in self.program.args]
+        lowered: jax.stages.Lowered = self._jitted.lower(*args)
+        return lowered
+
+    @cached_property
+    def compiled(self) -> jax.stages.Compiled:
+        """XLA's executable; calls use the same one."""
+        return self.lowered.compile()
+
+    def as_text(self) -> str:
+        """The optimised HLO."""
+        return self.compiled.as_text() or ""
+
+    def cost_analysis(self) -> dict[str, float]:
+        """XLA's counts for one device; loop bodies count once."""
+        analysis: Any = self.compiled.cost_analysis()
+        return dict(analysis[0] if isinstance(analysis, list) else analysis or {})
+
+    def memory_analysis(self) -> Any:
+        """XLA's count of the bytes that arguments, results and temporaries take on one device."""
+        return self.compiled.memory_analysis()
+
+
+def _jitted(program: Program, name: str) -> Any:
+    key = ProgramKey(program)
+
+    def body(*args: Any) -> tuple[Any, ...]:
+        return tuple(_local_program.bind(*args, key=key))
+
+    body.__name__ = body.__qualname__ = name
+    mapped: Callable[..., Any] = body
+    if program.mesh.size > 1:
+        layouts = [info.layout for info in (*program.args, *program.results)]
+        refined = refined_mesh(program.mesh, layouts)
+        mapped = jax.shard_map(
+            body,
+            mesh=refined.jax_mesh,
+            in_specs=tuple(refined.spec(arg.layout) for arg in program.args),
+            out_specs=tuple(refined.spec(result.layout) for result in program.results),
+            check_vma=False,  # the program's own collectives are opaque to jax
+        )
+    return jax.jit(
+        mapped,
+        in_shardings=tuple(named_sharding(arg.layout) for arg in program.args),
+        out_shardings=tuple(named_sharding(result.layout) for result in program.results),
+        donate_argnums=program.donated,
+        keep_unused=True,
+    )
+
+
+def _needs_throttle(program: Program) -> bool:
+    # Before jax 0.12, more than about eight unfinished steps with collectives deadlock on CPU:
+    # their devices' threads wait for one another.
+    if jax.__version_info__ >= (0, 12) or program.mesh.size == 1 or not program.results:
+        return False
+    platform = jax_mesh(program.mesh).devices.flat[0].platform
+    return bool(platform == "cpu" and splicing.has_collectives(program.bytecode))
+
+
+_steps_started = itertools.count(1)  # of all programs: they share the threads
+
+
+def _throttled(run: Callable[..., Sequence[jax.Array]]) -> Callable[..., Sequence[jax.Array]]:
+    def throttled(*arrays: Any) -> Sequence[jax.Array]:
+        results = run(*arrays)
+        if not next(_steps_started) % _MAX_STEPS_IN_FLIGHT:
+            results[-1].block_until_ready()
+        return results
+
+    return throttled

@@ -1,0 +1,209 @@
+"""Where a layout's shards are: dtensor's Mesh and Layout as jax's Mesh and NamedSharding, and back.
+
+A jax mesh cannot name a part of an axis, so a layout that splits a dimension over `"x":(1)2` of an
+axis of 8 devices is written on a refined jax mesh, whose axes `x_0` and `x_1` have 2 and 4 devices.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec, SingleDeviceSharding
+
+from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.errors import LayoutError, MeshError
+from dtensor.dialect.layout import OPEN, Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.runtime import client
+
+
+@dataclass(frozen=True)
+class RefinedMesh:
+    """A jax mesh whose axes are the parts that some layouts split their dimensions over.
+
+    Attributes:
+        jax_mesh: the devices, arranged along the parts, in the order of the dtensor mesh.
+        parts: the jax axes of each dtensor axis, major first.
+    """
+
+    jax_mesh: jax.sharding.Mesh
+    parts: Mapping[str, tuple[tuple[str, AxisRef], ...]]
+
+    def names(self, axis: AxisRef) -> tuple[str, ...]:
+        """The jax axes that make up `axis`, major first."""
+        end = axis.pre * axis.size
+        return tuple(n for n, p in self.parts[axis.name] if axis.pre <= p.pre < end)
+
+    def spec(self, layout: Layout) -> PartitionSpec:
+        """The layout in jax's words; it must be complete and contiguous."""
+        entries: list[Any] = []
+        for dim in layout.dims:
+            names = tuple(name for axis in dim.axes for name in self.names(axis))
+            entries.append(names[0] if len(names) == 1 else names or None)
+        return PartitionSpec(*entries)
+
+
+@lru_cache(maxsize=None)
+def jax_mesh(mesh: Mesh) -> jax.sharding.Mesh:
+    """The mesh as jax's, with automatic axes.
+
+    Raises:
+        MeshError: jax does not have one of the devices.
+    """
+    devices = np.empty(mesh.size, dtype=object)
+    devices[:] = client.mesh_devices(mesh)
+    return jax.sharding.Mesh(devices.reshape(mesh.shape), mesh.axis_names)
+
+
+def refined_mesh(mesh: Mesh, layouts: Iterable[Layout]) -> RefinedMesh:
+    """The coarsest jax mesh on which every layout can be written.
+
+    Raises:
+        LayoutError: two layouts use parts of an axis that have no common refinement.
+    """
+    cuts: dict[str, set[int]] = {name: set() for name in mesh.axis_names}
+    for layout in layouts:
+        for axis in layout.axes:
+            cuts[axis.name] |= {axis.pre, axis.pre * axis.size}
+    return _refined(mesh, tuple((name, tuple(sorted(cuts[name]))) for name in mesh.axis_names))
+
+
+@lru_cache(maxsize=None)
+def _refined(mesh: Mesh, cuts: tuple[tuple[str, tuple[int, ...]], ...]) -> RefinedMesh:
+    parts: dict[str, tuple[tuple[str, AxisRef], ...]] = {}
+    for name, at in cuts:
+        size = mesh.axis_size(name)
+        chain = sorted({1, size, *at})
+        for low, high in zip(chain, chain[1:], strict=False):
+            if high % low:
+                raise LayoutError(
+                    f'axis "{name}" of {size} devices is cut at {low} and at {high}, which have no '
+                    "common refinement; cut it where one divides the other"
+                )
+        refs = [AxisRef(name, low, high // low) for low, high in zip(chain, chain[1:], strict=False)]
+        if len(refs) <= 1:
+            parts[name] = ((name, mesh.axis(name)),)
+        else:
+            parts[name] = tuple((_part_name(name, i, mesh), ref) for i, ref in enumerate(refs))
+    base = jax_mesh(mesh)
+    flat = [(name, ref) for axis in mesh.axis_names for name, ref in parts[axis]]
+    if len(flat) == len(mesh.axes):
+        return RefinedMesh(base, parts)
+    shape = [ref.size for _, ref in flat]
+    refined = jax.sharding.Mesh(base.devices.reshape(shape), [name for name, _ in flat])
+    _AXES_OF_REFINED[refined] = (mesh, dict(flat))
+    return RefinedMesh(refined, parts)
+
+
+_AXES_OF_REFINED: dict[jax.sharding.Mesh, tuple[Mesh, dict[str, AxisRef]]] = {}
+
+
+def _part_name(axis: str, index: int, mesh: Mesh) -> str:
+    name = f"{axis}_{index}"
+    while name in mesh:
+        name += "_"
+    return name
+
+
+@lru_cache(maxsize=None)
+def named_sharding(layout: Layout) -> NamedSharding:
+    """The sharding that places an array as `layout` says.
+
+    Raises:
+        LayoutError: an array cannot have this layout (partial, or cut into blocks).
+        MeshError: jax does not have one of the mesh's devices.
+    """
+    problem = layout.border_problem()
+    if problem is not None:
+        raise LayoutError(f"no array can have the layout {layout.short()}: {problem}")
+    refined = refined_mesh(layout.mesh, [layout])
+    return NamedSharding(refined.jax_mesh, refined.spec(layout))
+
+
+def layout_of(sharding: object, rank: int, mesh: Mesh | None = None) -> Layout | None:
+    """The layout of an array of `rank` dimensions that jax placed by `sharding`.
+
+    Args:
+        sharding: any jax sharding.
+        rank: number of dimensions of the array.
+        mesh: the mesh the layout should be on, where it is known.
+
+    Returns:
+        The layout, or None where no mesh of dtensor's can say it: another kind of sharding, or
+        other devices than those of `mesh`.
+    """
+    if isinstance(sharding, NamedSharding):
+        return _layout_of_named(sharding, rank, mesh)
+    if isinstance(sharding, SingleDeviceSharding) and mesh is not None and mesh.size == 1:
+        if sharding.device_set == set(jax_mesh(mesh).devices.flat):
+            return Layout.replicated(mesh, rank)
+    return None
+
+
+def _layout_of_named(sharding: NamedSharding, rank: int, mesh: Mesh | None) -> Layout | None:
+    spec = sharding.spec
+    if getattr(spec, "unreduced", None) or len(spec) > rank:
+        return None
+    if sharding.mesh in _AXES_OF_REFINED:
+        found, names = _AXES_OF_REFINED[sharding.mesh]  # type: ignore[index]
+    else:
+        known = mesh_of(sharding.mesh, mesh)
+        if known is None:
+            return None
+        found, names = known, {name: known.axis(name) for name in known.axis_names}
+    if mesh is not None and found != mesh:
+        return None
+    specs: list[Any] = []
+    for entry in (*spec, *[None] * (rank - len(spec))):
+        if entry is PartitionSpec.UNCONSTRAINED:
+            specs.append(OPEN)
+        elif entry is None:
+            specs.append(None)
+        else:
+            axes = (entry,) if isinstance(entry, str) else tuple(entry)
+            specs.append(tuple(names[axis] for axis in axes))
+    return Layout(specs, found)
+
+
+def mesh_of(
+    jax_mesh_: jax.sharding.Mesh | AbstractMesh, preferred: Mesh | None = None
+) -> Mesh | None:
+    """The dtensor mesh of a jax mesh: `preferred`, or one in use, or else a new one.
+
+    Returns:
+        None for a mesh without devices that `preferred` does not resemble, or with another axis
+        name than dtensor's meshes may have.
+    """
+    axes = tuple(zip(jax_mesh_.axis_names, jax_mesh_.axis_sizes, strict=True))
+    if preferred is not None and preferred.axes == axes:
+        if isinstance(jax_mesh_, AbstractMesh):
+            return preferred
+        if tuple(jax_mesh_.devices.flat) == tuple(jax_mesh(preferred).devices.flat):
+            return preferred
+    if isinstance(jax_mesh_, AbstractMesh):
+        return None
+    try:
+        return client.bind_devices(Mesh(axes, _ids(jax_mesh_)), list(jax_mesh_.devices.flat))
+    except MeshError:
+        return None
+
+
+def _ids(jax_mesh_: jax.sharding.Mesh) -> Sequence[int]:
+    return [device.id for device in jax_mesh_.devices.flat]
+
+
+def local_devices(mesh: Mesh) -> list[jax.Device]:
+    """The devices of `mesh` that this process drives, in the order of the mesh."""
+    here = jax.process_index()
+    return [device for device in jax_mesh(mesh).devices.flat if device.process_index == here]
+
+
+def shard_count(layout: Layout) -> int:
+    """How many shards of an array of this layout hold different elements."""
+    return math.prod(dim.split for dim in layout.dims)

@@ -1,0 +1,169 @@
+"""Between hosts and devices: pack and unpack shards, copy an array to a mesh."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.layout import Layout
+from dtensor.runtime.array import DTensor, array_type, from_jax
+from dtensor.runtime.placement import local_devices, named_sharding
+
+Index = tuple[slice, ...]
+Ranges = tuple[tuple[int, int], ...]
+
+
+def pack(tensors: Sequence[Any], layout: Layout) -> DTensor:
+    """One array from the shards of each device.
+
+    Args:
+        tensors: one shard per device that this process drives, in the order of the mesh; all of
+            one shape and element type. Shards already on their device are not copied. Replicas
+            are not compared.
+        layout: how the shards make up the array.
+
+    Raises:
+        LayoutError: wrong number of shards, or shapes, element types or rank do not agree.
+        RuntimeError: called while tracing.
+    """
+    parts = list(tensors)
+    if any(isinstance(part, jax.core.Tracer) for part in parts):
+        raise RuntimeError("pack must be called outside of traced functions")
+    devices = local_devices(layout.mesh)
+    if len(parts) != len(devices):
+        raise LayoutError(
+            f"pack got {len(parts)} shards for the {len(devices)} local devices of {layout.mesh!r};"
+            " give one per device, replicas included"
+        )
+    parts = [part if isinstance(part, jax.Array) else np.asarray(part) for part in parts]
+    for what in ("shape", "dtype"):
+        values = [getattr(part, what) for part in parts]
+        odd = next((i for i, value in enumerate(values) if value != values[0]), None)
+        if odd is not None:
+            raise LayoutError(
+                f"shards must all have one {what}: shard 0 has {values[0]}, "
+                f"shard {odd} has {values[odd]}"
+            )
+    if parts[0].ndim != layout.rank:
+        raise LayoutError(
+            f"layout {layout.short()} has {layout.rank} dimensions but the shards have rank "
+            f"{parts[0].ndim}"
+        )
+    sharding = named_sharding(layout)
+    placed = [
+        jax.device_put(_owned(p), device) for p, device in zip(parts, devices, strict=True)
+    ]
+    shape = layout.global_shape(placed[0].shape)
+    array = jax.make_array_from_single_device_arrays(shape, sharding, placed)
+    return DTensor(array, array_type(array.shape, array.dtype, layout))
+
+
+def unpack(tensor: DTensor) -> list[jax.Array]:
+    """The shards of `tensor` on this process's devices, in the order of the mesh.
+
+    Raises:
+        TypeError: not a DTensor.
+    """
+    if not isinstance(tensor, DTensor):
+        raise TypeError(f"unpack needs a DTensor, got {type(tensor).__name__}")
+    return tensor.unpack()
+
+
+def fetch_layout(tensor: Any) -> Layout | None:
+    """The layout of a DTensor or of a jax.Array on a mesh; None for anything else."""
+    if isinstance(tensor, DTensor):
+        return tensor.layout
+    if isinstance(tensor, jax.Array) and not isinstance(tensor, jax.core.Tracer):
+        try:
+            return from_jax(tensor).layout
+        except (LayoutError, TypeError):
+            return None
+    return None
+
+
+def place(array: Any, layout: Layout) -> DTensor:
+    """Copy an array to the mesh of `layout`, shard by shard.
+
+    No device gets more than its own shard; a source that lies on other devices passes through the
+    host, in pieces no larger than a shard.
+
+    Args:
+        array: a host array, or a jax.Array anywhere.
+        layout: complete, contiguous, and dividing the array's shape evenly.
+
+    Raises:
+        LayoutError: the layout does not fit the array.
+        TypeError: not a numeric array.
+    """
+    sharding = named_sharding(layout)
+    if isinstance(array, DTensor):
+        array = array.to_jax()
+    source = array if isinstance(array, jax.Array) else _host_array(array)
+    layout.verify(source.shape)
+    if isinstance(source, jax.Array) and source.sharding.is_equivalent_to(sharding, source.ndim):
+        result = jax.device_put(source, sharding)  # renames the sharding; moves nothing
+    else:
+        pieces = _pieces(source)
+        shards: dict[Ranges, np.ndarray[Any, Any]] = {}
+
+        def shard(index: Index | None) -> np.ndarray[Any, Any]:
+            ranges = _ranges(index or (), source.shape)
+            if ranges not in shards:
+                shards[ranges] = _region(pieces, ranges)
+            return shards[ranges]
+
+        result = jax.make_array_from_callback(
+            source.shape, sharding, shard, dtype=jax.dtypes.canonicalize_dtype(source.dtype)
+        )
+    return DTensor(result, array_type(result.shape, result.dtype, layout))
+
+
+def _host_array(value: Any) -> np.ndarray[Any, Any]:
+    array = np.asarray(value)
+    if array.dtype.kind in "OSUMm":
+        raise TypeError(f"{type(value).__name__} of element type {array.dtype} is not numeric")
+    if isinstance(value, bool | int | float | complex):
+        return array.astype(jax.dtypes.result_type(value))
+    return array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
+
+
+def _owned(part: Any) -> Any:
+    # On CPU jax may use a numpy array's memory as the buffer itself; the caller may write to it.
+    return part if isinstance(part, jax.Array) else np.array(_host_array(part))
+
+
+def _ranges(index: Index, shape: Sequence[int]) -> Ranges:
+    whole = (*index, *[slice(None)] * (len(shape) - len(index)))
+    return tuple(s.indices(size)[:2] for s, size in zip(whole, shape, strict=True))
+
+
+def _pieces(source: jax.Array | np.ndarray[Any, Any]) -> dict[Ranges, np.ndarray[Any, Any]]:
+    """What this process has of an array, on the host, by the ranges of the elements."""
+    if isinstance(source, np.ndarray):
+        return {_ranges((), source.shape): source}
+    shards = {_ranges(shard.index, source.shape): shard for shard in source.addressable_shards}
+    return {ranges: np.asarray(shard.data) for ranges, shard in shards.items()}
+
+
+def _region(pieces: dict[Ranges, np.ndarray[Any, Any]], ranges: Ranges) -> np.ndarray[Any, Any]:
+    """A copy of the elements in `ranges`."""
+    dtype = next(iter(pieces.values())).dtype
+    region = np.empty([stop - start for start, stop in ranges], dtype)
+    missing = region.size
+    for have, values in pieces.items():
+        common = [(max(a, c), min(b, d)) for (a, b), (c, d) in zip(have, ranges, strict=True)]
+        if any(start >= stop for start, stop in common):
+            continue
+        into = tuple(slice(s - r[0], e - r[0]) for (s, e), r in zip(common, ranges, strict=True))
+        take = tuple(slice(s - h[0], e - h[0]) for (s, e), h in zip(common, have, strict=True))
+        region[into] = values[take]
+        missing -= region[into].size
+    if missing:
+        raise LayoutError(
+            "part of the array lies on devices of other processes; relayout it on its own mesh first"
+        )
+    return region

@@ -1,0 +1,34 @@
+// RUN: dtensor-opt %s --dtensor-print-rules 2>&1 | filecheck %s
+
+// Where whole blocks are kept together, each block can be split: `3 b` is three blocks of b.
+
+func.func @qkv(%a: tensor<2x18xf32>, %zero: tensor<f32>) -> tensor<2x18xf32> {
+  // CHECK: remark: stablehlo.slice: [a, 3 b] -> [a, b]; passes sum -> sum |
+  %q = stablehlo.slice %a [0:2, 0:6] : (tensor<2x18xf32>) -> tensor<2x6xf32>
+  // CHECK: remark: stablehlo.slice: [a, 3 b] -> [a, 2 b];
+  %kv = stablehlo.slice %a [0:2, 6:18] : (tensor<2x18xf32>) -> tensor<2x12xf32>
+  // CHECK: remark: stablehlo.concatenate: [a, b], [a, 2 b] -> [a, 3 b]; passes sum, sum -> sum |
+  %0 = stablehlo.concatenate %q, %kv, dim = 1 : (tensor<2x6xf32>, tensor<2x12xf32>) -> tensor<2x18xf32>
+  // The gradient of the first slice.
+  // CHECK: remark: stablehlo.pad: [a, b], [] -> [a, 3 b]; passes sum, sum -> sum |
+  %1 = stablehlo.pad %q, %zero, low = [0, 0], high = [0, 12], interior = [0, 0]
+      : (tensor<2x6xf32>, tensor<f32>) -> tensor<2x18xf32>
+  return %0 : tensor<2x18xf32>
+}
+
+func.func @strided(%a: tensor<24xf32>) -> tensor<12xf32> {
+  // CHECK: remark: stablehlo.slice: [a] -> [a:(1)12];
+  %0 = stablehlo.slice %a [1:24:2] : (tensor<24xf32>) -> tensor<12xf32>
+  return %0 : tensor<12xf32>
+}
+
+func.func @uneven(%a: tensor<5x7xf32>, %zero: tensor<f32>) -> tensor<5x6xf32> {
+  // CHECK: remark: stablehlo.slice: [a, *] -> [a, *]; {{.*}}; dimension 1 of operand 0 has 6 of 7 elements cut out of it, not whole blocks
+  %0 = stablehlo.slice %a [0:5, 1:7] : (tensor<5x7xf32>) -> tensor<5x6xf32>
+  // CHECK: remark: stablehlo.pad: [a, *], [] -> [a, *]; {{.*}}; dimension 1 of operand 0 is padded from 7 to 8 elements, not by whole blocks
+  %1 = stablehlo.pad %a, %zero, low = [0, 1], high = [0, 0], interior = [0, 0]
+      : (tensor<5x7xf32>, tensor<f32>) -> tensor<5x8xf32>
+  // CHECK: remark: stablehlo.concatenate: [a, *], [a, *] -> [a, *]; {{.*}}; dimension 1 of operand 0 is joined from [7, 8] elements, which have no common blocks
+  %2 = stablehlo.concatenate %a, %1, dim = 1 : (tensor<5x7xf32>, tensor<5x8xf32>) -> tensor<5x15xf32>
+  return %0 : tensor<5x6xf32>
+}

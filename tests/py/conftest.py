@@ -1,0 +1,21 @@
+"""Eight virtual CPU devices for every test, chosen before jax is imported."""
+
+import os
+import sys
+
+import hypothesis
+
+if "jax" in sys.modules:
+    raise RuntimeError(
+        "jax was imported before tests/py/conftest.py could ask for 8 virtual devices; "
+        "run pytest without the plugin that imports it"
+    )
+
+# The last flag of a name wins, so whatever else the user has set stays in force.
+DEVICES_FLAG = "--xla_force_host_platform_device_count=8"
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {DEVICES_FLAG}".strip()
+os.environ["JAX_PLATFORMS"] = "cpu"
+
+# The same examples in every run; the first example of a property may wait for XLA to compile.
+hypothesis.settings.register_profile("dtensor", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("dtensor")

@@ -1,0 +1,176 @@
+"""Relayout plans, carried out on 8 devices, give what the layouts say: element by element."""
+
+import functools
+import itertools
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import ir
+from dtensor.passes.expansion.context import ExpansionContext
+from dtensor.passes.relayout.realise import apply_steps
+from dtensor.passes.relayout.search import plan
+from tests.py.passes.relayout.run_local import (
+    Array,
+    local_module,
+    partial_groups,
+    run_text,
+    shard,
+    tensor_type,
+)
+
+MESH = Mesh([("x", 2), ("y", 4)])
+SHAPE = (8, 24)
+BATCH = 48  # relayouts in one program: compiling is what takes time
+
+WORDS = (
+    "{}",
+    '{"x"}',
+    '{"y"}',
+    '{"x", "y"}',
+    '{"y", "x"}',
+    '{2, "x"}',
+    '{2, "y"}',
+    '{"x", 2, "y":(2)2}',
+    '{"y":(1)2}',
+    '{"y":(2)2}',
+    '{"y":(2)2, "y":(1)2}',
+    '{"y":(1)2, "x", "y":(2)2}',
+    '{3, "x"}',
+    '{3, "y"}',
+    '{"x", 3, "y"}',
+)
+PARTIAL = ("", '"x"', '"y"', '("x", "y")', '"y":(1)2', '("x", "y":(2)2)')
+IDENTITY = {"sum": 0, "max": -20, "min": 20, "or": 0, "and": 1, "prod": 1}
+
+
+@functools.cache
+def layouts(kind: str) -> list[Layout]:
+    """Every layout of SHAPE from the words above, complete or partial with one reduction."""
+    found = []
+    for first, second in itertools.product(WORDS, WORDS):
+        for axes in PARTIAL:
+            text = f"#dtensor.layout<@mesh, [{first}, {second}]"
+            text += f", partial = {{{kind}: {axes}}}>" if axes else ">"
+            try:
+                layout = Layout.parse(text, MESH)
+            except ValueError:
+                continue
+            if layout.problem(SHAPE) is None:
+                found.append(layout)
+    return found
+
+
+def pairs(kind: str, count: int, seed: int) -> list[tuple[Layout, Layout]]:
+    """A sample of pairs of layouts that is the same in every run."""
+    chosen = random.Random(seed)
+    every = layouts(kind)
+    return [(chosen.choice(every), chosen.choice(every)) for _ in range(count)]
+
+
+def whole_array(dtype: Any, kind: str, seed: int) -> Array:
+    numbers = np.random.default_rng(seed)
+    if dtype == np.bool_:
+        return numbers.integers(0, 2, SHAPE).astype(dtype)
+    array = numbers.integers(-9, 9, SHAPE)
+    if np.issubdtype(dtype, np.complexfloating):
+        return (array + 1j * numbers.integers(-9, 9, SHAPE)).astype(dtype)
+    if kind == "prod":
+        array = 2 ** (array % 4)
+    return array.astype(dtype)
+
+
+def reduce(kind: str, parts: Sequence[Array]) -> Array:
+    functions: dict[str, Any] = {
+        "sum": np.add,
+        "max": np.maximum,
+        "min": np.minimum,
+        "prod": np.multiply,
+        "and": np.bitwise_and,
+        "or": np.bitwise_or,
+    }
+    return functools.reduce(functions[kind], parts)
+
+
+def give(whole: Array, layout: Layout, kind: str) -> list[Array]:
+    """What each device holds at first: parts that combine to `whole` where it is partial."""
+    shards = [shard(whole, layout, device) for device in range(MESH.size)]
+    if not layout.partial:
+        return shards
+    for group in partial_groups(layout):
+        complete = shards[group[0]]
+        others = [np.full_like(complete, IDENTITY[kind]) for _ in group[1:]]
+        if kind == "sum" and whole.dtype != np.bool_:
+            others = [np.full_like(complete, 2 * i - 3) for i in range(len(others))]
+            complete = complete - reduce("sum", others)
+        held = [*others, complete]  # the last device of a group has the most to say
+        for device, part in zip(group, held, strict=True):
+            shards[device] = part
+    return shards
+
+
+def check(whole: Array, layout: Layout, kind: str, got: list[Array]) -> None:
+    for group in partial_groups(layout):
+        if layout.partial:
+            combined = reduce(kind, [got[device] for device in group])
+            np.testing.assert_array_equal(combined, shard(whole, layout, group[0]))
+            continue
+        for device in group:
+            np.testing.assert_array_equal(got[device], shard(whole, layout, device))
+
+
+def run(moves: list[tuple[Layout, Layout]], dtype: Any, kind: str) -> None:
+    dtype = np.dtype(dtype)
+    name = str(dtype)
+    wholes = [whole_array(dtype, kind, i) for i in range(len(moves))]
+    inputs = [give(w, before, kind) for w, (before, _) in zip(wholes, moves, strict=True)]
+    types = [tensor_type(before.local_shape(SHAPE), name) for before, _ in moves]
+
+    def body(ctx: ExpansionContext, values: list[ir.Value]) -> list[ir.Value]:
+        return [
+            apply_steps(value, plan(before, after, SHAPE, dtype.itemsize), ctx)
+            for value, (before, after) in zip(values, moves, strict=True)
+        ]
+
+    text = local_module(MESH, types, body)
+    outs = [(after.local_shape(SHAPE), name) for _, after in moves]
+    results = run_text(MESH, text, inputs, outs)
+    for whole, (before, after), got in zip(wholes, moves, results, strict=True):
+        try:
+            check(whole, after, kind, got)
+        except AssertionError as wrong:
+            steps = [step.text for step in plan(before, after, SHAPE, dtype.itemsize)]
+            raise AssertionError(f"{before} to {after} by {steps}: {wrong}") from None
+
+
+@pytest.mark.parametrize("batch", range(6))
+def test_any_layout_to_any_other_in_f32(batch: int) -> None:
+    run(pairs("sum", BATCH, batch), np.float32, "sum")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kind"),
+    [
+        (jnp.bfloat16, "sum"),
+        (np.int32, "sum"),
+        (np.int32, "max"),
+        (np.float32, "min"),
+        (jnp.bfloat16, "max"),
+        (np.int8, "min"),
+        (np.uint8, "max"),
+        (np.int32, "and"),
+        (np.int32, "or"),
+        (np.bool_, "and"),
+        (np.bool_, "or"),
+        (np.complex64, "sum"),
+        (np.float32, "prod"),
+    ],
+)
+def test_every_element_type_and_reduction(dtype: Any, kind: str) -> None:
+    run(pairs(kind, 24, 100), dtype, kind)

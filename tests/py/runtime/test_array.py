@@ -1,0 +1,103 @@
+"""DTensors: what they say of themselves, and as leaves of jax's trees."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import NamedSharding, PartitionSpec
+
+from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.layout import UNSHARDED, Layout
+from dtensor.runtime.array import DTensor, from_jax
+from dtensor.runtime.client import create_mesh
+from dtensor.runtime.placement import jax_mesh
+from dtensor.runtime.transfer import place
+
+MESH = create_mesh([("x", 2), ("y", 4)])
+VALUES = np.arange(24, dtype=np.float32).reshape(4, 6)
+SHARDED = Layout(["x", UNSHARDED], MESH)
+WHOLE = Layout.replicated(MESH, 2)
+
+
+def test_shape_and_layout() -> None:
+    x = place(VALUES, SHARDED)
+    assert (x.shape, x.ndim, x.size, x.nbytes, len(x)) == ((4, 6), 2, 24, 96, 4)
+    assert x.dtype == np.float32
+    assert (x.layout, x.mesh, x.local_shape) == (SHARDED, MESH, (2, 6))
+
+
+def test_replicated_arrays_read() -> None:
+    x = place(VALUES, WHOLE)
+    np.testing.assert_array_equal(x.numpy(), VALUES)
+    np.testing.assert_array_equal(np.asarray(x), VALUES)
+    assert np.asarray(x, dtype=np.float64).dtype == np.float64
+    scalar = place(2.5, Layout.replicated(MESH, 0))
+    assert float(scalar) == scalar.item() == 2.5
+    assert int(scalar) == 2
+    assert bool(scalar)
+    assert f"{scalar:.3f}" == "2.500"
+
+
+@pytest.mark.parametrize("read", [DTensor.numpy, np.asarray, list, DTensor.item])
+def test_reading_a_sharded_array_is_an_error_that_names_relayout(read: object) -> None:
+    x = place(VALUES, SHARDED)
+    with pytest.raises(LayoutError, match=r"no device holds all of it; gather it with dtensor.rela"):
+        read(x)  # type: ignore[operator]
+
+
+def test_unpack_gives_the_shards_in_mesh_order() -> None:
+    mesh = create_mesh([("x", 4)], devices=[6, 2, 0, 3])
+    shards = place(np.arange(8.0), Layout(["x"], mesh)).unpack()
+    assert [next(iter(s.devices())).id for s in shards] == [6, 2, 0, 3]
+    np.testing.assert_array_equal(np.stack(shards), np.arange(8.0).reshape(4, 2))
+
+
+def test_jax_arrays_both_ways_without_a_copy() -> None:
+    array = jax.device_put(VALUES, NamedSharding(jax_mesh(MESH), PartitionSpec(None, "x")))
+    x = from_jax(array)
+    assert x.to_jax() is array
+    assert x.layout == Layout([UNSHARDED, "x"], MESH)
+
+
+def test_arrays_of_explicit_meshes_are_taken() -> None:
+    mesh = jax.make_mesh((2, 4), ("x", "y"), axis_types=(jax.sharding.AxisType.Explicit,) * 2)
+    array = jax.device_put(VALUES, NamedSharding(mesh, PartitionSpec("x")))
+    assert from_jax(array).layout == SHARDED
+
+
+def test_from_jax_refuses_what_lies_on_no_mesh() -> None:
+    with pytest.raises(LayoutError, match="is not laid out over a mesh; place it with dtensor.copy"):
+        from_jax(jnp.ones(3))
+    with pytest.raises(TypeError, match="use copy_to_mesh for host arrays"):
+        from_jax(VALUES)  # type: ignore[arg-type]
+    key = jax.device_put(jax.random.key(0), NamedSharding(jax_mesh(MESH), PartitionSpec()))
+    with pytest.raises(TypeError, match="use jax.random.key_data"):
+        from_jax(key)
+
+
+def test_repr_shows_the_layout_and_the_values() -> None:
+    assert repr(place(VALUES[:1, :3], WHOLE)) == (
+        "DTensor(shape=(1, 3), dtype=float32, layout=[{}, {}], mesh=Mesh(x=2, y=4))\n[[0. 1. 2.]]"
+    )
+    assert repr(place(VALUES[:, :2], SHARDED)) == (
+        'DTensor(shape=(4, 2), dtype=float32, layout=[{"x"}, {}], mesh=Mesh(x=2, y=4))\n'
+        "[0:2, 0:2] [[0. 1.] [6. 7.]]\n"
+        "[2:4, 0:2] [[12. 13.] [18. 19.]]"
+    )
+    large = repr(place(np.zeros((4, 1000)), Layout([UNSHARDED, ("x", "y")], MESH)))
+    assert len(large) < 1000
+    x = place(VALUES, SHARDED)
+    x.to_jax().delete()
+    assert "deleted" in repr(x)
+
+
+def test_trees_see_the_array_beneath() -> None:
+    tree = {"w": place(VALUES, SHARDED)}
+    doubled = jax.tree.map(lambda a: a * 2, tree)
+    assert isinstance(doubled["w"], DTensor)
+    assert doubled["w"].layout == SHARDED
+    assert jax.tree.map(lambda a: a.shape, tree) == {"w": (4, 6)}
+    result = jax.jit(lambda t: t["w"].sum())(tree)
+    assert float(result) == VALUES.sum()
+    gradient = jax.grad(lambda t: (t["w"] ** 2).sum())(tree)
+    assert gradient["w"].layout == SHARDED

@@ -1,0 +1,109 @@
+"""Packing, unpacking and copying arrays to a mesh."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.layout import UNSHARDED, Layout
+from dtensor.runtime.client import create_mesh
+from dtensor.runtime.transfer import fetch_layout, pack, place, unpack
+
+MESH = create_mesh([("x", 2), ("y", 4)])
+OTHER = create_mesh([("a", 4), ("b", 2)], devices=[7, 6, 5, 4, 3, 2, 1, 0], name="other")
+VALUES = np.arange(64, dtype=np.int32).reshape(8, 8)
+SPECS = [UNSHARDED, "x", "y", ("x", "y"), ("y", "x")]
+LAYOUTS = [
+    Layout(list(pair), MESH)
+    for pair in itertools.product(SPECS, repeat=2)
+    if not (set(pair[0]) | {pair[0]}) & (set(pair[1]) | {pair[1]}) - set("unsharded")
+    or UNSHARDED in pair
+]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=Layout.short)
+def test_unpack_then_pack_is_the_same_array(layout: Layout) -> None:
+    x = place(VALUES, layout)
+    again = pack(unpack(x), layout)
+    assert again.layout == layout
+    np.testing.assert_array_equal(np.asarray(again.to_jax()), VALUES)
+
+
+@given(st.sampled_from(LAYOUTS), st.sampled_from(["host", "device", "mesh", "other mesh"]))
+def test_place_takes_arrays_from_anywhere(layout: Layout, where: str) -> None:
+    source = {
+        "host": lambda: VALUES,
+        "device": lambda: jax.device_put(VALUES, jax.devices()[3]),
+        "mesh": lambda: place(VALUES, Layout(["y", "x"], MESH)).to_jax(),
+        "other mesh": lambda: place(VALUES, Layout([UNSHARDED, "a"], OTHER)),
+    }[where]()
+    x = place(source, layout)
+    np.testing.assert_array_equal(np.asarray(x.to_jax()), VALUES)
+    for shard in x.unpack():
+        assert shard.shape == layout.local_shape((8, 8))
+
+
+def test_an_array_in_place_is_not_copied() -> None:
+    layout = Layout(["x", UNSHARDED], MESH)
+    x = place(VALUES, layout)
+    pointers = [s.unsafe_buffer_pointer() for s in x.unpack()]
+    assert [s.unsafe_buffer_pointer() for s in place(x, layout).unpack()] == pointers
+    assert [s.unsafe_buffer_pointer() for s in pack(x.unpack(), layout).unpack()] == pointers
+
+
+def test_the_caller_may_write_to_the_host_array_afterwards() -> None:
+    layout, whole = Layout(["x"], MESH), Layout.replicated(MESH, 1)
+    host = np.arange(4096, dtype=np.float32)
+    expected = host.copy()
+    packed = pack([host[:2048]] * 4 + [host[2048:]] * 4, layout)
+    arrays = [place(host, layout), place(host, whole), packed]
+    host[:] = -1
+    for array in arrays:
+        np.testing.assert_array_equal(np.asarray(array.to_jax()), expected)
+
+
+def test_python_numbers_and_wide_types_become_what_jax_makes_of_them() -> None:
+    scalar = Layout.replicated(MESH, 0)
+    assert place(3, scalar).dtype == jnp.asarray(3).dtype
+    assert place(3.0, scalar).dtype == jnp.asarray(3.0).dtype
+    assert place(np.zeros(2), Layout.replicated(MESH, 1)).dtype == np.float32
+    with pytest.raises(TypeError, match="str of element type <U1 is not numeric"):
+        place("a", scalar)
+
+
+def test_what_pack_refuses() -> None:
+    layout = Layout(["x", UNSHARDED], MESH)
+    shard = np.zeros((2, 3), np.float32)
+    with pytest.raises(LayoutError, match="pack got 5 shards for the 8 local devices of Mesh"):
+        pack([shard] * 5, layout)
+    with pytest.raises(LayoutError, match=r"one shape: shard 0 has \(2, 3\), shard 7 has \(3,\)"):
+        pack([shard] * 7 + [np.zeros(3, np.float32)], layout)
+    with pytest.raises(LayoutError, match="one dtype: shard 0 has float32, shard 7 has int8"):
+        pack([shard] * 7 + [shard.astype(np.int8)], layout)
+    with pytest.raises(LayoutError, match="has 2 dimensions but the shards have rank 1"):
+        pack([np.zeros(3)] * 8, layout)
+    with pytest.raises(RuntimeError, match="pack must be called outside of traced functions"):
+        jax.jit(lambda a: pack([a] * 8, layout).to_jax())(shard)
+    with pytest.raises(TypeError, match="unpack needs a DTensor, got ndarray"):
+        unpack(shard)  # type: ignore[arg-type]
+
+
+def test_what_place_refuses() -> None:
+    with pytest.raises(LayoutError, match="dimension 0 has 6 elements, not divisible by the 4"):
+        place(np.zeros((6, 2)), Layout(["y", UNSHARDED], MESH))
+    with pytest.raises(LayoutError, match="layout has 1 dimensions but the tensor has rank 2"):
+        place(np.zeros((6, 2)), Layout(["y"], MESH))
+
+
+def test_fetch_layout() -> None:
+    layout = Layout(["x", UNSHARDED], MESH)
+    x = place(VALUES, layout)
+    assert fetch_layout(x) == layout
+    assert fetch_layout(x.to_jax()) == layout
+    assert fetch_layout(jnp.ones(3)) is None
+    assert fetch_layout(VALUES) is None

@@ -1,0 +1,75 @@
+"""The shape of the repository itself: links, file sizes, docstrings, paths, start-up imports."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import dtensor
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE_FOLDERS = ["compiler", "dialect", "passes", "runtime", "tools"]
+SOURCES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for folder in [*SOURCE_FOLDERS, "benchmarks", "dtensor", "examples", "tests/py"]
+    for path in (ROOT / folder).rglob("*.py")
+    if not any(parent.is_symlink() for parent in path.parents)
+)
+TEXTS = sorted(
+    path.relative_to(ROOT).as_posix()
+    for pattern in ["*.md", "*.toml", "Makefile", ".ci/run", "docs/**/*.md", "tools/*.sh"]
+    for path in ROOT.glob(pattern)
+)
+MACHINE_PATH = re.compile(r"(?<![\w.$}])/(?:home|root|tmp|work|Users)/\w")
+
+
+@pytest.mark.parametrize("folder", SOURCE_FOLDERS)
+def test_each_source_folder_is_linked_into_the_package(folder: str) -> None:
+    link = ROOT / "dtensor" / folder
+    assert link.is_symlink(), f"{link} must be a link; `git config core.symlinks` may be false"
+    assert link.readlink().as_posix() == f"../{folder}"
+    assert (link / "__init__.py").is_file()
+
+
+def test_nothing_but_the_source_folders_is_linked() -> None:
+    links = [path.name for path in (ROOT / "dtensor").iterdir() if path.is_symlink()]
+    assert sorted(links) == SOURCE_FOLDERS
+
+
+def test_the_package_under_test_is_this_checkout() -> None:
+    assert Path(dtensor.__file__).parent == ROOT / "dtensor"
+    assert (ROOT / "dtensor" / "py.typed").is_file()
+
+
+def test_the_version_is_the_same_in_both_places() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert dtensor.__version__ == project["version"]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_source_files_stay_short(source: str) -> None:
+    lines = len((ROOT / source).read_text(encoding="utf-8").splitlines())
+    assert lines <= 500, f"{source} has {lines} lines; a file is one idea, split it"
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_modules_have_a_docstring(source: str) -> None:
+    tree = ast.parse((ROOT / source).read_text(encoding="utf-8"))
+    assert ast.get_docstring(tree), f"{source} needs a first line that says what it is for"
+
+
+@pytest.mark.parametrize("text", [s for s in SOURCES if not s.startswith("tests/")] + TEXTS)
+def test_no_path_of_one_machine(text: str) -> None:
+    found = MACHINE_PATH.search((ROOT / text).read_text(encoding="utf-8"))
+    assert found is None, f"{text} names {found and found.group()!r}, which exists on one machine"
+
+
+@pytest.mark.parametrize("module", ["dtensor.passes.registry", "dtensor.tools.dtensor_opt"])
+def test_starting_a_tool_does_not_import_jax(module: str) -> None:
+    program = f"import sys, {module}; sys.exit('jax' in sys.modules and 'jax was imported')"
+    run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Runs the checks named on the command line, all of them by default, and says at the end which failed.
+#
+#   tools/check.sh              everything
+#   tools/check.sh lint types   only these
+#
+# Steps: lint format imports types pytest lit, and quick (pytest without the slow tests).
+# The interpreter is $PYTHON, else .venv/bin/python, else python3.
+set -uo pipefail
+
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." || exit 2
+
+python=${PYTHON:-}
+if [[ -z $python ]]; then
+  python=python3
+  [[ -x .venv/bin/python ]] && python=.venv/bin/python
+fi
+
+if ! "$python" -c 'import pytest' 2>/dev/null; then
+  echo "error: $python lacks the test tools; run 'make test' once, or name another with PYTHON=" >&2
+  exit 2
+fi
+
+steps=("$@")
+[[ $# -eq 0 ]] && steps=(lint format imports types pytest lit)
+
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+
+run_pytest() {
+  # Two workers: each holds eight virtual devices, and CI has two cores.
+  "$python" -m pytest -q -n 2 --dist worksteal "$@"
+}
+
+run_step() {
+  case $1 in
+    lint) "$python" -m ruff check . ;;
+    format) "$python" -m ruff format --check . ;;
+    imports) "$python" -c 'from importlinter.cli import lint_imports_command as main; main()' --no-logo ;;
+    types) "$python" -m mypy ;;
+    pytest) run_pytest ;;
+    quick) run_pytest -m "not slow" ;;
+    lit) "$python" -c 'from lit.main import main; main()' -sv --no-progress-bar tests/lit ;;
+    *) echo "error: no step '$1'; there are lint format imports types pytest quick lit" && return 2 ;;
+  esac
+}
+
+# What pytest ("3 failed, 9 passed in 2.10s") and lit ("  Passed: 9 (100.00%)") say at their end.
+count_tests() {
+  cat "$logs"/pytest "$logs"/quick "$logs"/lit 2>/dev/null | awk '
+    /^=* ?[0-9]+ [a-z]+.* in [0-9.]+s/ {
+      for (i = 2; i <= NF; i++) {
+        if ($i ~ /^passed/) passed += $(i - 1)
+        if ($i ~ /^(failed|error)/) failed += $(i - 1)
+        if ($i ~ /^(skipped|xfailed)/) skipped += $(i - 1)
+      }
+    }
+    /^  (Passed|Passed With Retry) *:/ { passed += number() }
+    /^  (Failed|Unresolved|Timed Out|Unexpectedly Passed) *:/ { failed += number() }
+    /^  (Skipped|Unsupported|Expectedly Failed) *:/ { skipped += number() }
+    function number(  parts) { split($0, parts, ":"); return parts[2] + 0 }
+    END { printf "tests: %d passed, %d failed, %d skipped\n", passed, failed, skipped }'
+}
+
+failed=()
+summary=()
+for step in "${steps[@]}"; do
+  printf '\n== %s\n' "$step"
+  start=$SECONDS
+  if run_step "$step" 2>&1 | tee "$logs/$step"; then result=ok; else result=FAILED && failed+=("$step"); fi
+  summary+=("$(printf '%-8s %-6s %4d s' "$step" "$result" $((SECONDS - start)))")
+done
+
+printf '\n'
+printf '%s\n' "${summary[@]}" "total           $(printf '%4d' "$SECONDS") s"
+[[ ${#failed[@]} -gt 0 ]] && echo "failed: ${failed[*]}"
+[[ " ${steps[*]} " =~ \ (pytest|quick|lit)\  ]] && count_tests
+[[ ${#failed[@]} -eq 0 ]]
