@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import numpy as np
 from jax.tree_util import PyTreeDef, default_registry
 
 from dtensor.compiler.calls import (

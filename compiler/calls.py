@@ -209,9 +209,7 @@ def spread_layouts(
         raise LayoutError(
             f"{what} has another structure than what it describes, {treedef}: {error}"
         ) from None
-    return [
-        _layout_leaf(leaf, rank, mesh, what) for leaf, rank in zip(leaves, ranks, strict=True)
-    ]
+    return [_layout_leaf(leaf, rank, mesh, what) for leaf, rank in zip(leaves, ranks, strict=True)]
 
 
 def meshes_in(tree: Any) -> list[Mesh]:

@@ -20,8 +20,8 @@ from dtensor.dialect.names import ARG_ATTRS, LAYOUT, RES_ATTRS
 from dtensor.passes.base import PassState
 from dtensor.passes.functions import main_function
 from dtensor.passes.ledger import Ledger
-from dtensor.passes.pipeline import Pipeline
-from dtensor.passes.pipelines import SPMD
+from dtensor.passes.pipeline import Instruments, Pipeline
+from dtensor.passes.pipelines import pipeline_text
 
 After = Callable[[str, ir.Module], None]
 _LAST_WITH_LAYOUTS = "dtensor-optimize-collectives"
@@ -85,20 +85,27 @@ def compile_module(
         state = PassState(mesh=mesh, cost=options.cost)
         if mesh is not None:
             state.meshes = {mesh.name: mesh}
-        found: list[tuple[tuple[Collective, ...], float]] = []
+        found: list[_Plan] = []
 
         def watch(name: str, current: ir.Module) -> None:
             if name == _LAST_WITH_LAYOUTS:
                 assert state.mesh is not None
                 main = main_function(current)
-                found.append(local_cost(main, state.meshes, state.ledger))
+                found.append(
+                    _Plan(
+                        *local_cost(main, state.meshes, state.ledger),
+                        _layouts(main, ARG_ATTRS, state.meshes),
+                        _layouts(main, RES_ATTRS, state.meshes),
+                    )
+                )
                 if options.max_bytes_per_device is not None:
                     check_memory(main, options.max_bytes_per_device, donated)
             if after is not None:
                 after(name, current)
 
-        pipeline = SPMD if options.pipeline is None else Pipeline.parse(options.pipeline)
-        pipeline.run(module, state, after=watch, print_after=options.print_ir_after)
+        pipeline = Pipeline.parse(options.pipeline or pipeline_text("dtensor-spmd"))
+        instruments = Instruments(print_after=frozenset(options.print_ir_after), after=watch)
+        pipeline.run(module, state, instruments)
         if not found or state.mesh is None:
             raise CompileError(
                 f"the pipeline does not run {_LAST_WITH_LAYOUTS}, which plans are read from; "
@@ -106,18 +113,26 @@ def compile_module(
             )
         if options.strict:
             _be_strict(state.ledger)
-        function = main_function(module)
-        layouts = state.meshes
-        collectives, flops = found[-1]
+        plan = found[-1]
         return DriverResult(
             _bytecode(module),
             state.mesh,
-            _take_layouts(function, ARG_ATTRS, layouts),
-            _take_layouts(function, RES_ATTRS, layouts),
+            plan.arg_layouts,
+            plan.result_layouts,
             state.ledger,
-            collectives,
-            flops,
+            plan.collectives,
+            plan.local_flops,
         )
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is read from the local program before it is lowered."""
+
+    collectives: tuple[Collective, ...]
+    local_flops: float
+    arg_layouts: tuple[Layout, ...]
+    result_layouts: tuple[Layout, ...]
 
 
 def _put_layouts(
@@ -143,20 +158,13 @@ def _put_layouts(
         function.attributes[name] = ir.ArrayAttr.get(entries)
 
 
-def _take_layouts(
-    function: ir.Operation, name: str, meshes: dict[str, Mesh]
-) -> tuple[Layout, ...]:
-    """Read the layouts of arguments or results, and drop them: XLA does not know them."""
+def _layouts(function: ir.Operation, name: str, meshes: dict[str, Mesh]) -> tuple[Layout, ...]:
+    """The layouts of a function's arguments or results."""
     if name not in function.attributes:
         return ()
-    layouts = []
-    entries = []
-    for entry in function.attributes[name]:
-        attributes = {a.name: a.attr for a in ir.DictAttr(entry)}
-        layouts.append(layout_of(attributes.pop(LAYOUT), meshes))
-        entries.append(ir.DictAttr.get(attributes))
-    function.attributes[name] = ir.ArrayAttr.get(entries)
-    return tuple(layouts)
+    return tuple(
+        layout_of(ir.DictAttr(entry)[LAYOUT], meshes) for entry in function.attributes[name]
+    )
 
 
 def _be_strict(ledger: Ledger) -> None:

@@ -10,13 +10,12 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.interpreters import mlir as jax_mlir
 from jax.tree_util import PyTreeDef
 
 from dtensor.compiler.constraint import relayout_p
 from dtensor.dialect.errors import CompileError
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.passes.functions import main_function
 from dtensor.runtime.placement import jax_mesh
 
 
@@ -119,7 +118,9 @@ def argument_names(
         parameters = list(inspect.signature(fn).parameters.values())
     except (TypeError, ValueError):  # a builtin without a signature
         parameters = []
-    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    positional = [
+        p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
     rest = next((p.name for p in parameters if p.kind == p.VAR_POSITIONAL), "args")
     named = []
     for index, arg in enumerate(args):
@@ -189,23 +190,15 @@ def _refuse_effects(effects: Any, equations: Sequence[Any]) -> None:
             )
     ordered = [e for e in effects if "Ordered" in type(e).__name__]
     if ordered:
-        raise CompileError(f"the function has effects {ordered} that a program over a mesh cannot have")
+        raise CompileError(
+            f"the function has effects {ordered} that a program over a mesh cannot have"
+        )
 
 
 def _callbacks_of(lowered: Any) -> tuple[tuple[Callable[..., Any], ...], tuple[object, ...]]:
     # jax has no public way to them; without them a module with callbacks crashes the process.
     compile_args = lowered._lowering.compile_args
     return tuple(compile_args["host_callbacks"]), tuple(compile_args["keepalive"] or ())
-
-
-def main_function(module: Any) -> Any:
-    """The operation of the module's `@main`; None if it has none."""
-    for op in module.body.operations:
-        operation = op.operation
-        if operation.name == "func.func":
-            if ir.StringAttr(operation.attributes["sym_name"]).value == "main":
-                return operation
-    return None
 
 
 def _check_arity(module: Any, expected: int) -> None:
@@ -222,11 +215,3 @@ def module_bytecode(module: Any) -> bytes:
     out = io.BytesIO()
     module.operation.write_bytecode(out)
     return out.getvalue()
-
-
-def parse_module(source: bytes | str) -> Any:
-    """A module in a context of jax's, where dialects that are not registered may occur."""
-    context = jax_mlir.make_ir_context()
-    context.allow_unregistered_dialects = True
-    with context:
-        return ir.Module.parse(source)

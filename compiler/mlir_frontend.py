@@ -13,13 +13,15 @@ import ml_dtypes
 import numpy as np
 from jax.interpreters import mlir as jax_mlir
 
-from dtensor.compiler.jax_frontend import TracedArray, main_function, parse_module
+from dtensor.compiler.jax_frontend import TracedArray
 from dtensor.compiler.options import CompileOptions
 from dtensor.compiler.stages import Compiled, Lowered, Source
+from dtensor.dialect.context import make_context, parse_module
 from dtensor.dialect.errors import CompileError, LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
+from dtensor.passes.functions import main_function
 
 
 def compile_mlir(
@@ -45,7 +47,7 @@ def compile_mlir(
         DTensor per result.
 
     Raises:
-        CompileError: the module is malformed, has no `@main` or calls Python functions; the
+        CompileError: the module is malformed, has no entry function or calls Python functions; the
             message begins with file:line:col.
         LayoutError: the layouts do not fit `@main`.
         OSError: the file cannot be read.
@@ -93,32 +95,18 @@ def lower_mlir(
 def _read(source: str | bytes | os.PathLike[str]) -> tuple[str | bytes, str]:
     """The module, as text or bytecode, and the name of its file."""
     if isinstance(source, bytes):
-        return _text_or_bytecode(source, "<bytes>"), "<bytes>"
+        return source, "<bytes>"
     if isinstance(source, str) and ("\n" in source or "{" in source):
         return source, "<string>"
     path = Path(source)
-    return _text_or_bytecode(path.read_bytes(), str(path)), str(path)
-
-
-def _text_or_bytecode(data: bytes, filename: str) -> str | bytes:
-    if data.startswith(b"ML\xefR"):
-        return data
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise CompileError(f"{filename}: neither MLIR text nor bytecode: {error}") from None
+    return path.read_bytes(), str(path)
 
 
 def _signature(
     module: str | bytes, filename: str
 ) -> tuple[tuple[TracedArray, ...], tuple[TracedArray, ...]]:
-    try:
-        parsed = parse_module(module)
-    except ir.MLIRError as error:
-        raise CompileError(str(error).replace('"-"', filename)) from None
-    main = main_function(parsed)
-    if main is None:
-        raise CompileError(f"{filename}: the module has no function @main")
+    with make_context():
+        main = main_function(parse_module(module, filename))
     signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
     arguments = [_array(t, f"args[{i}]", filename) for i, t in enumerate(signature.inputs)]
     results = [_array(t, f"result[{i}]", filename) for i, t in enumerate(signature.results)]
@@ -133,13 +121,15 @@ def _array(type_: Any, name: str, filename: str) -> TracedArray:
         )
     element = str(type_.element_type)
     if element not in _dtype_names():
-        raise CompileError(f"{filename}: {name} has element type {element}, which jax does not have")
+        raise CompileError(
+            f"{filename}: {name} has element type {element}, which jax does not have"
+        )
     return TracedArray(tuple(type_.shape), _dtype_names()[element], name)
 
 
 @lru_cache(maxsize=1)
 def _dtype_names() -> dict[str, str]:
-    """numpy's name of each element type of MLIR's that jax has."""
+    """What numpy calls each of MLIR's element types that jax has."""
     names = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
     names += ["float16", "float32", "float64", "complex64", "complex128"]
     names += [n for n in dir(ml_dtypes) if n.startswith(("bfloat", "float", "int", "uint"))]
@@ -159,9 +149,8 @@ def _per_array(
     option: str,
     what: str,
 ) -> tuple[Layout | None, ...]:
-    if layouts is None or isinstance(layouts, Layout):
-        return (layouts,) * len(arrays)
-    given = tuple(layouts)
+    one_for_all = layouts is None or isinstance(layouts, Layout)
+    given = (layouts,) * len(arrays) if one_for_all else tuple(layouts)
     if len(given) != len(arrays):
         raise LayoutError(f"{option} has {len(given)} entries, but @main has {len(arrays)} {what}")
     for layout, array in zip(given, arrays, strict=True):

@@ -1,4 +1,4 @@
-"""The compiled program: all that the runtime needs to load and call it, and nothing of the compiler."""
+"""The compiled program: all that the runtime needs to load and call it."""
 
 from __future__ import annotations
 

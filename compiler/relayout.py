@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -65,7 +65,7 @@ def copy_to_mesh(array: Any, layout: Layout) -> DTensor:
     return place(array, layout.closed())
 
 
-@lru_cache(maxsize=None)
+@cache
 def _move_to(layout: Layout) -> JitFunction:
     from dtensor.compiler.api import jit  # api compiles arguments' moves with this module
 

@@ -1,4 +1,4 @@
-"""The stages of a compilation, after jax's: lowered to one device's StableHLO, then compiled by XLA."""
+"""The stages of a compilation, after jax's: lowered to StableHLO of one device, then compiled."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from jax.tree_util import PyTreeDef, default_registry
 from dtensor.compiler import driver
 from dtensor.compiler.calls import TRACED, is_dtensor, type_of
 from dtensor.compiler.explain import explain
-from dtensor.compiler.jax_frontend import TracedArray, parse_module
+from dtensor.compiler.jax_frontend import TracedArray
 from dtensor.compiler.options import CompileOptions
 from dtensor.compiler.program import ArrayInfo, CompiledProgram
 from dtensor.compiler.relayout import relayout
+from dtensor.dialect.context import make_context, parse_module
 from dtensor.dialect.errors import CompileError, StrictError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
@@ -89,6 +90,7 @@ class Lowered:
             list(source.out_layouts),
             source.options,
             after,
+            source.donated,
         )
 
     def as_text(self, after: str | None = None) -> str:
@@ -102,7 +104,8 @@ class Lowered:
             CompileError: no pass of this name ran.
         """
         if after is None:
-            return str(parse_module(self._result.bytecode))
+            with make_context():
+                return str(parse_module(self._result.bytecode))
         texts: dict[str, str] = {}
 
         def keep(name: str, module: object) -> None:
@@ -348,9 +351,10 @@ def _once_per_run(
     Every device calls, with the whole operands; a callback that returns values answers each.
     """
     wrapped = list(callbacks)
-    for op, index in python_callbacks(parse_module(bytecode)):
-        if len(op.results) == 0:
-            wrapped[index] = _every(devices, callbacks[index])
+    with make_context():
+        for op, index in python_callbacks(parse_module(bytecode)):
+            if len(op.results) == 0:
+                wrapped[index] = _every(devices, callbacks[index])
     return tuple(wrapped)
 
 

@@ -161,7 +161,9 @@ def _converted(info: ir.DiagnosticInfo) -> Diagnostic:
         if not note.message.startswith("see current operation")
     )
     severity = info.severity.name.lower()
-    return Diagnostic(severity, place_of(info.location), _first_line(info.message), notes)
+    location = info.location  # comes as a plain Location; this gives it its class
+    location = ir.Location.from_attr(location.attr, location.context)
+    return Diagnostic(severity, place_of(location), _first_line(info.message), notes)
 
 
 def _first_line(text: str) -> str:

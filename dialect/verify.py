@@ -160,7 +160,9 @@ class _Verifier:
         operands = [self._tensor(value.type) for value in op.operands]
         results = [self._tensor(value.type) for value in op.results]
         for type_, tensor in zip(
-            [value.type for value in (*op.operands, *op.results)], [*operands, *results], strict=True
+            [value.type for value in (*op.operands, *op.results)],
+            [*operands, *results],
+            strict=True,
         ):
             if tensor is None:
                 yield f"'{name}' works on tensors of static shape, found {type_}"
@@ -267,7 +269,9 @@ class _Verifier:
         if not self.is_local:
             return layout.problem(tensor.shape)
         if layout.rank != len(tensor.shape):
-            return f"layout has {layout.rank} dimensions but the tensor has rank {len(tensor.shape)}"
+            return (
+                f"layout has {layout.rank} dimensions but the tensor has rank {len(tensor.shape)}"
+            )
         return None
 
     # Functions.
@@ -288,9 +292,7 @@ class _Verifier:
                     where = _argument_location(op, index) if what == "argument" else op.location
                     self._report(where, f"{what} {index}: {problem}")
 
-    def _border_problems(
-        self, entry: ir.DictAttr, type_: ir.Type, is_entry: bool
-    ) -> Iterator[str]:
+    def _border_problems(self, entry: ir.DictAttr, type_: ir.Type, is_entry: bool) -> Iterator[str]:
         for index in range(len(entry)):
             name = entry[index].name
             if name.startswith(_PREFIX) and name != names.LAYOUT:
@@ -319,9 +321,10 @@ def _arity(name: str, what: str, found: int, wanted: int | None) -> Iterator[str
 
 def _argument_location(function: ir.Operation, index: int) -> ir.Location:
     blocks = function.regions[0].blocks
-    if not len(blocks):
-        return function.location
-    return blocks[0].arguments[index].location
+    location: ir.Location = function.location
+    if len(blocks):
+        location = blocks[0].arguments[index].location
+    return location
 
 
 @cache
@@ -331,9 +334,5 @@ def _known_ops(dialect: str) -> list[str]:
     modules = {"stablehlo": stablehlo, "chlo": chlo, "func": func, "sdy": sdy}
     if dialect not in modules:
         return []
-    views = vars(modules[dialect]).values()
-    return sorted(
-        view.OPERATION_NAME
-        for view in views
-        if isinstance(view, type) and isinstance(getattr(view, "OPERATION_NAME", None), str)
-    )
+    found = (getattr(view, "OPERATION_NAME", None) for view in vars(modules[dialect]).values())
+    return sorted(name for name in found if isinstance(name, str))

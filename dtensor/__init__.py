@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-# As jax does when it is imported first: jaxlib's notes about the devices it finds stay out of sight.
+# As jax does when it is imported first: jaxlib's notes about devices stay out of sight.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ _HOMES = {
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = sorted(_HOME_OF)  # noqa: PLE0605
+__all__ = sorted(_HOME_OF)
 
 
 def __getattr__(name: str) -> object:

@@ -14,12 +14,20 @@ def tag(location: ir.Location, number: int) -> ir.Location:
     return ir.Location.fused([location], ir.IntegerAttr.get(i64, number), location.context)
 
 
+def _metadata(location: ir.FusedLoc) -> int | None:
+    """The integer that a fused location carries; None if it carries none."""
+    try:
+        return int(ir.IntegerAttr(location.metadata).value)
+    except (ValueError, TypeError):
+        return None
+
+
 def tagged_id(location: ir.Location) -> int | None:
     """The outermost id that a location carries; None if it carries none."""
     if isinstance(location, ir.FusedLoc):
-        metadata = location.metadata
-        if isinstance(metadata, ir.IntegerAttr):
-            return int(metadata.value)
+        number = _metadata(location)
+        if number is not None:
+            return number
         for inner in location.locations:
             found = tagged_id(inner)
             if found is not None:
@@ -35,9 +43,9 @@ def all_ids(location: ir.Location) -> list[int]:
     """Every id that a location carries, outermost first."""
     found: list[int] = []
     if isinstance(location, ir.FusedLoc):
-        metadata = location.metadata
-        if isinstance(metadata, ir.IntegerAttr):
-            found.append(int(metadata.value))
+        number = _metadata(location)
+        if number is not None:
+            found.append(number)
         for inner in location.locations:
             found += all_ids(inner)
     elif isinstance(location, ir.CallSiteLoc):

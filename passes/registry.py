@@ -15,6 +15,7 @@ PASSES: Final[dict[str, str]] = {
     "dtensor-expand": "dtensor.passes.expansion.expand:ExpandPass",
     "dtensor-optimize-collectives": "dtensor.passes.collectives.optimize:OptimizeCollectivesPass",
     "dtensor-lower": "dtensor.passes.lowering.lower:LowerPass",
+    "dtensor-inline": "dtensor.passes.inline_calls:InlinePass",
     "dtensor-drop-layouts": "dtensor.passes.drop_layouts:DropLayoutsPass",
     "dtensor-print-rules": "dtensor.passes.rules.print_rules:PrintRulesPass",
     "dtensor-verify": "dtensor.passes.verify:VerifyPass",

@@ -156,9 +156,7 @@ def _device(device: jax.Device | int, by_id: Mapping[int, jax.Device]) -> jax.De
     return by_id[device]
 
 
-def _too_few(
-    axes: Sequence[tuple[str, int]], need: int, have: int, device_type: str | None
-) -> str:
+def _too_few(axes: Sequence[tuple[str, int]], need: int, have: int, device_type: str | None) -> str:
     kind = device_type.upper() if device_type else preferred_device_type()
     shape = " x ".join(f"{name}={size}" for name, size in axes)
     text = f"mesh {shape} needs {need} devices, but jax has {have} {kind} device{'s'[: have != 1]}"

@@ -1,7 +1,7 @@
 """Loading and calling a compiled program: `jax.jit(jax.shard_map(primitive))`.
 
-The primitive stands for the program of one device; its lowering splices the compiled module into the
-one jax makes, so jax's own dispatch, donation, caches and ahead-of-time stages serve it.
+The primitive stands for the program of one device; its lowering splices the compiled module into
+the one jax makes, so jax's own dispatch, donation, caches and ahead-of-time stages serve it.
 """
 
 from __future__ import annotations

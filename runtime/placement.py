@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -49,7 +50,7 @@ class RefinedMesh:
         return PartitionSpec(*entries)
 
 
-@lru_cache(maxsize=None)
+@cache
 def jax_mesh(mesh: Mesh) -> jax.sharding.Mesh:
     """The mesh as jax's, with automatic axes.
 
@@ -74,19 +75,19 @@ def refined_mesh(mesh: Mesh, layouts: Iterable[Layout]) -> RefinedMesh:
     return _refined(mesh, tuple((name, tuple(sorted(cuts[name]))) for name in mesh.axis_names))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _refined(mesh: Mesh, cuts: tuple[tuple[str, tuple[int, ...]], ...]) -> RefinedMesh:
     parts: dict[str, tuple[tuple[str, AxisRef], ...]] = {}
     for name, at in cuts:
         size = mesh.axis_size(name)
         chain = sorted({1, size, *at})
-        for low, high in zip(chain, chain[1:], strict=False):
+        for low, high in pairwise(chain):
             if high % low:
                 raise LayoutError(
                     f'axis "{name}" of {size} devices is cut at {low} and at {high}, which have no '
                     "common refinement; cut it where one divides the other"
                 )
-        refs = [AxisRef(name, low, high // low) for low, high in zip(chain, chain[1:], strict=False)]
+        refs = [AxisRef(name, low, high // low) for low, high in pairwise(chain)]
         if len(refs) <= 1:
             parts[name] = ((name, mesh.axis(name)),)
         else:
@@ -111,7 +112,7 @@ def _part_name(axis: str, index: int, mesh: Mesh) -> str:
     return name
 
 
-@lru_cache(maxsize=None)
+@cache
 def named_sharding(layout: Layout) -> NamedSharding:
     """The sharding that places an array as `layout` says.
 

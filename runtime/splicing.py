@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from jax.interpreters import mlir as jax_mlir
 
+from dtensor.dialect.context import entry_function
 from dtensor.dialect.mlir import ir
 
 if TYPE_CHECKING:
@@ -49,12 +50,8 @@ def splice(module_context: Any, program: Program, args: Sequence[Any]) -> Any:
         The results of the call.
     """
     module = ir.Module.parse(program.bytecode, module_context.context)
-    main = next(
-        op.operation
-        for op in module.body.operations
-        if op.operation.name == "func.func"
-        and ir.StringAttr(op.operation.attributes["sym_name"]).value == "main"
-    )
+    main = entry_function(module)
+    assert main is not None, "the module has no entry function"
     signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
     _check_types(signature, program)
     _prepare(module, module_context, program)

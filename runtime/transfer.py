@@ -54,9 +54,7 @@ def pack(tensors: Sequence[Any], layout: Layout) -> DTensor:
             f"{parts[0].ndim}"
         )
     sharding = named_sharding(layout)
-    placed = [
-        jax.device_put(_owned(p), device) for p, device in zip(parts, devices, strict=True)
-    ]
+    placed = [jax.device_put(_owned(p), device) for p, device in zip(parts, devices, strict=True)]
     shape = layout.global_shape(placed[0].shape)
     array = jax.make_array_from_single_device_arrays(shape, sharding, placed)
     return DTensor(array, array_type(array.shape, array.dtype, layout))
@@ -164,6 +162,6 @@ def _region(pieces: dict[Ranges, np.ndarray[Any, Any]], ranges: Ranges) -> np.nd
         missing -= region[into].size
     if missing:
         raise LayoutError(
-            "part of the array lies on devices of other processes; relayout it on its own mesh first"
+            "part of the array lies on devices of other processes; relayout it on its mesh first"
         )
     return region

@@ -55,11 +55,14 @@ class ExpansionContext:
         return found
 
     def read_type(self, type_: ir.Type) -> tuple[Shape, str]:
-        """Shape and element type, as written, of a tensor type."""
+        """Shape and element type, as written, of a tensor type; of others `()` and the type."""
         found = self._read.get(type_)
         if found is None:
-            tensor = ir.RankedTensorType(type_)
-            found = self._read[type_] = (tuple(tensor.shape), str(tensor.element_type))
+            if isinstance(type_, ir.RankedTensorType):
+                found = (tuple(type_.shape), str(type_.element_type))
+            else:
+                found = ((), str(type_))
+            self._read[type_] = found
         return found
 
     def shape_of(self, value: ir.Value[Any]) -> Shape:

@@ -9,11 +9,12 @@ from dtensor.passes.rules.reading import integers
 
 def expand_slice(op: LocalOp) -> None:
     """`[start:limit:stride]` in elements of the shard."""
+    if not op.operand_layouts[0].axes:
+        return
     attributes = op.operation.attributes
     starts = integers(attributes["start_indices"])
     limits = integers(attributes["limit_indices"])
     strides = integers(attributes["strides"])
-    changed = False
     for d, dim in enumerate(op.operand_layouts[0].dims):
         if dim.split == 1:
             continue
@@ -23,19 +24,18 @@ def expand_slice(op: LocalOp) -> None:
         last = (kept // dim.split - 1) * strides[d]
         starts[d] = blocks.first // dim.split + blocks.phase
         limits[d] = starts[d] + last + 1 if kept else starts[d]
-        changed = True
-    if changed:
-        op.set_integers("start_indices", starts)
-        op.set_integers("limit_indices", limits)
+    op.set_integers("start_indices", starts)
+    op.set_integers("limit_indices", limits)
 
 
 def expand_pad(op: LocalOp) -> None:
     """`low`, `high` in elements of the shard."""
+    if not op.operand_layouts[0].axes:
+        return
     attributes = op.operation.attributes
     lows = integers(attributes["edge_padding_low"])
     highs = integers(attributes["edge_padding_high"])
     interiors = integers(attributes["interior_padding"])
-    changed = False
     for d, dim in enumerate(op.operand_layouts[0].dims):
         if dim.split == 1:
             continue
@@ -46,7 +46,5 @@ def expand_pad(op: LocalOp) -> None:
         spread = local + max(local - 1, 0) * interiors[d]
         lows[d] = blocks.first // dim.split + blocks.phase
         highs[d] = padded // dim.split - lows[d] - spread
-        changed = True
-    if changed:
-        op.set_integers("edge_padding_low", lows)
-        op.set_integers("edge_padding_high", highs)
+    op.set_integers("edge_padding_low", lows)
+    op.set_integers("edge_padding_high", highs)

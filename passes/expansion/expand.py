@@ -49,6 +49,8 @@ class ExpandPass(Pass):
         laid_out = [op.operation for op in functions if _has_layouts(op.operation)]
         if not laid_out:
             return
+        if LOCAL in module.operation.attributes:
+            error(module.operation, "the module is expanded already; its types are per-device")
         meshes = state.meshes or read_meshes(module)
         mesh = state.mesh or next(iter(meshes.values()), None)
         if mesh is None:
@@ -75,12 +77,13 @@ class _Expansion:
     """Rewrites functions in place; knows the layout of every value it has passed."""
 
     def __init__(self, mesh: Mesh, meshes: dict[str, Mesh], state: PassState) -> None:
-        self.mesh = mesh
         self.meshes = meshes
+        self.scalar = Layout.replicated(mesh, 0)  # also stands for values that are no tensors
         self.ctx = ExpansionContext(mesh, state, relayout_value)
         self._layouts: dict[ir.Value[Any], Layout] = {}
         self._arrays: dict[ir.Attribute, tuple[Layout | None, ...]] = {}
         self._local_types: dict[tuple[ir.Type, Layout], ir.Type] = {}
+        self._global_shapes: dict[tuple[ir.Type, Layout], Shape] = {}
 
     # Layouts and types.
 
@@ -95,6 +98,8 @@ class _Expansion:
         """The layout of a value that was already expanded."""
         found = self._layouts.get(value)
         if found is None:
+            if not isinstance(value.type, ir.RankedTensorType):
+                return self.scalar
             error(user, f"internal error: an operand of '{user.name}' has no layout")
         return found
 
@@ -111,6 +116,14 @@ class _Expansion:
                     op, f"internal error: {layout} of '{op.name}' does not fit {type_}: {problem}"
                 )
             self._local_types[key] = found
+        return found
+
+    def global_shape(self, type_: ir.Type, layout: Layout) -> Shape:
+        """The shape of the whole value of which this device's part has type `type_`."""
+        key = (type_, layout)
+        found = self._global_shapes.get(key)
+        if found is None:
+            found = self._global_shapes[key] = layout.global_shape(self.ctx.read_type(type_)[0])
         return found
 
     def set_types(
@@ -188,23 +201,23 @@ class _Expansion:
             else:
                 self.plain(op, name)
 
-    def results_of(self, op: ir.Operation) -> tuple[Layout | None, ...]:
+    def results_of(
+        self, op: ir.Operation, results: Sequence[ir.Value[Any]]
+    ) -> tuple[Layout | None, ...]:
         """The planned layouts of an op's results."""
         attributes = op.attributes
         if RESULTS in attributes:
             layouts = self.array(attributes[RESULTS])
-            if len(layouts) == len(op.results):
+            if len(layouts) == len(results):
                 return layouts
-            error(
-                op, f"'{op.name}' has {len(op.results)} results, but {RESULTS} has {len(layouts)}"
-            )
-        if any(isinstance(result.type, ir.RankedTensorType) for result in op.results):
+            error(op, f"'{op.name}' has {len(results)} results, but {RESULTS} has {len(layouts)}")
+        if any(isinstance(result.type, ir.RankedTensorType) for result in results):
             error(
                 op,
                 f"'{op.name}' has no {RESULTS}; run dtensor-propagate and "
                 "dtensor-insert-relayouts before dtensor-expand",
             )
-        return (None,) * len(op.results)
+        return (None,) * len(results)
 
     def drop_layouts(self, op: ir.Operation) -> None:
         """Remove the layouts from an op."""
@@ -215,11 +228,12 @@ class _Expansion:
 
     def plain(self, op: ir.Operation, name: str) -> None:
         """Expand an op without regions that hold tensors."""
-        layouts = self.results_of(op)
+        results = list(op.results)
+        layouts = self.results_of(op, results)
         expander = EXPANDERS.get(name)
-        if expander is not None and self.run_expander(expander, op, name, layouts):
+        if expander is not None and self.run_expander(expander, op, name, results, layouts):
             return
-        self.set_types(op.results, layouts, op)
+        self.set_types(results, layouts, op)
         self.drop_layouts(op)
 
     def run_expander(
@@ -227,18 +241,22 @@ class _Expansion:
         expander: Expander,
         op: ir.Operation,
         name: str,
+        results: Sequence[ir.Value[Any]],
         layouts: tuple[Layout | None, ...],
     ) -> bool:
         """Run an expander; whether it replaced the op."""
         ctx = self.ctx
-        operand_layouts = tuple(self.layout(value, op) for value in op.operands)
+        operands = list(op.operands)
+        operand_layouts = tuple([self.layout(value, op) for value in operands])
         operand_shapes = tuple(
-            layout.global_shape(ctx.shape_of(value))
-            for value, layout in zip(op.operands, operand_layouts, strict=True)
+            [
+                self.global_shape(value.type, layout)
+                for value, layout in zip(operands, operand_layouts, strict=True)
+            ]
         )
-        shapes: tuple[Shape, ...] = tuple(ctx.shape_of(result) for result in op.results)
+        shapes: tuple[Shape, ...] = tuple([ctx.shape_of(result) for result in results])
         ctx.move_to(op)
-        result_layouts = tuple(layout or Layout.replicated(self.mesh, 0) for layout in layouts)
+        result_layouts = tuple([layout or self.scalar for layout in layouts])
         local = LocalOp(op, name, operand_layouts, result_layouts, operand_shapes, shapes, ctx)
         values = expander(local)
         if values is None:
@@ -295,7 +313,7 @@ class _Expansion:
 
     def loop(self, op: ir.Operation) -> None:
         """Expand a while: init, arguments, yields and results share their layouts."""
-        layouts = self.results_of(op)
+        layouts = self.results_of(op, op.results)
         for value, layout in zip(op.operands, layouts, strict=True):
             have = self._layouts.get(value)
             if layout is not None and (have is None or have.closed() != layout.closed()):
@@ -307,14 +325,14 @@ class _Expansion:
         condition, body = op.regions[0].blocks[0], op.regions[1].blocks[0]
         self.set_types(list(condition.arguments), layouts, op)
         self.set_types(list(body.arguments), layouts, op)
-        self.block(condition, [Layout.replicated(self.mesh, 0)])
+        self.block(condition, [self.scalar])
         self.block(body, layouts)
         self.set_types(op.results, layouts, op)
         self.drop_layouts(op)
 
     def branches(self, op: ir.Operation) -> None:
         """Expand a case or an if: every branch gives the layouts of the results."""
-        layouts = self.results_of(op)
+        layouts = self.results_of(op, op.results)
         for region in op.regions:
             self.block(region.blocks[0], layouts)
         self.set_types(op.results, layouts, op)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.rules.elements import element_kind
 from dtensor.passes.rules.indexing import IndexedDims, gather_dims, scatter_dims
+from dtensor.passes.rules.reading import integers
 
 
-def expand_gather(op: LocalOp) -> Sequence[ir.Value] | None:
+def expand_gather(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
     """Local slice sizes; and if an indexed dimension is split, zeros for what others own."""
     operand_shape, layout = op.operand_shapes[0], op.operand_layouts[0]
     dims = gather_dims(op.operation, operand_shape, len(op.operand_shapes[1]))
-    sizes = list(op.operation.attributes["slice_sizes"])
+    sizes = integers(op.operation.attributes["slice_sizes"])
     for d, _ in dims.full:
         sizes[d] //= layout.dims[d].split
     op.set_integers("slice_sizes", sizes)
@@ -25,12 +27,12 @@ def expand_gather(op: LocalOp) -> Sequence[ir.Value] | None:
 
 def _gather_owned(
     op: LocalOp, dims: IndexedDims, owned: Sequence[tuple[int, int]]
-) -> Sequence[ir.Value]:
+) -> Sequence[ir.Value[Any]]:
     ctx, layout = op.ctx, op.operand_layouts[0]
     indices = op.operands[1]
     element = ctx.element_of(indices)
     columns = _columns(ctx, indices, dims.vector_dim)
-    mine: ir.Value | None = None
+    mine: ir.Value[Any] | None = None
     for d, component in owned:
         size = op.operand_shapes[0][d]
         index = _clamped(ctx, columns[component], size)
@@ -49,7 +51,7 @@ def _gather_owned(
     return [ctx.select(mask, local_gather.results[0], _zeros(op, result))]
 
 
-def _zeros(op: LocalOp, type_: ir.Type) -> ir.Value:
+def _zeros(op: LocalOp, type_: ir.Type) -> ir.Value[Any]:
     """The identity of "sum" and "or"."""
     ctx, element = op.ctx, op.result_element()
     if element_kind(element)[0] != "complex":
@@ -58,7 +60,7 @@ def _zeros(op: LocalOp, type_: ir.Type) -> ir.Value:
     return ctx.value("stablehlo.complex", [part, part], type_)
 
 
-def _clamped(ctx: ExpansionContext, index: ir.Value, size: int) -> ir.Value:
+def _clamped(ctx: ExpansionContext, index: ir.Value[Any], size: int) -> ir.Value[Any]:
     """The index of the element that a gather takes: the nearest one, if out of range."""
     kind, bits = element_kind(ctx.element_of(index))
     highest = 2 ** (bits - (kind == "signed")) - 1
@@ -96,8 +98,8 @@ def expand_scatter(op: LocalOp) -> None:
 
 
 def _own_or_outside(
-    ctx: ExpansionContext, index: ir.Value, layout: Layout, dim: int, size: int
-) -> ir.Value:
+    ctx: ExpansionContext, index: ir.Value[Any], layout: Layout, dim: int, size: int
+) -> ir.Value[Any]:
     """The local index, or one that is out of range if the element is not here.
 
     Of a contiguous shard the distance from its first element is that already; it keeps different
@@ -109,7 +111,7 @@ def _own_or_outside(
     return ctx.select(mine, local, ctx.constant_like(-1, local))
 
 
-def _columns(ctx: ExpansionContext, indices: ir.Value, vector_dim: int) -> list[ir.Value]:
+def _columns(ctx: ExpansionContext, indices: ir.Value[Any], vector_dim: int) -> list[ir.Value[Any]]:
     """The components of the index vectors, each a tensor without `vector_dim`."""
     shape, element = ctx.read_type(indices.type)
     if vector_dim == len(shape):
@@ -135,8 +137,8 @@ def _columns(ctx: ExpansionContext, indices: ir.Value, vector_dim: int) -> list[
 
 
 def _joined(
-    ctx: ExpansionContext, columns: Sequence[ir.Value], vector_dim: int, rank: int
-) -> ir.Value:
+    ctx: ExpansionContext, columns: Sequence[ir.Value[Any]], vector_dim: int, rank: int
+) -> ir.Value[Any]:
     """Index vectors from their components, of one type; undoes `_columns`."""
     shape, element = ctx.read_type(columns[0].type)
     if vector_dim == rank:

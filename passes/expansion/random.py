@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
@@ -10,7 +11,7 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import LocalOp
 
 
-def expand_rng_bit_generator(op: LocalOp) -> Sequence[ir.Value] | None:
+def expand_rng_bit_generator(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
     """All bits, of which the shard is cut out: the algorithm numbers them globally."""
     layout, shape = op.result_layouts[1], op.result_shapes[1]
     if layout.is_fully_replicated:

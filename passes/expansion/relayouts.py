@@ -32,7 +32,8 @@ def expand_relayout(
     if splat is not None:
         constant, scalar = splat
         identities = identity_of(constant, ctx.element_of(value))
-        if all(kind in identities for _, kind in (*before.partial, *after.partial)):
+        kinds = [kind for _, kind in (*before.partial, *after.partial)]
+        if all(kind in identities or kind in IDEMPOTENT for kind in kinds):
             type_ = ctx.tensor_type(after.local_shape(global_shape), ctx.element_of(value))
             attribute = ir.DenseElementsAttr.get_splat(type_, scalar)
             return ctx.value("stablehlo.constant", [], type_, {"value": attribute})

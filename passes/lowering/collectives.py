@@ -10,6 +10,7 @@ from dtensor.dialect.attributes import mesh_and_axes
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
+from dtensor.passes.lowering.bitwise import all_reduce_bits, is_bitwise, reduce_scatter_bits
 from dtensor.passes.lowering.emitter import Emitter
 from dtensor.passes.relayout.identity import identity_attr
 
@@ -71,6 +72,8 @@ def all_reduce(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Va
         return list(op.operands)
     types = [result.type for result in op.results]
     name, kind = "stablehlo.all_reduce", _reduction(op)
+    if is_bitwise(kind, emitter.tensor(types[0])[1]):
+        return [all_reduce_bits(v, mesh, axes, parts, kind, emitter) for v in op.operands]
     return list(emitter.collective(name, op.operands, types, mesh, axes, {}, kind).results)
 
 
@@ -79,9 +82,12 @@ def reduce_scatter(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[i
     mesh, axes, parts = _axes(op, meshes)
     if parts == 1:
         return list(op.operands)
-    attributes = {"scatter_dimension": emitter.integer(_integer(op, names.DIM))}
+    dim = _integer(op, names.DIM)
+    attributes = {"scatter_dimension": emitter.integer(dim)}
     types = [op.results[0].type]
     name, kind = "stablehlo.reduce_scatter", _reduction(op)
+    if is_bitwise(kind, emitter.tensor(types[0])[1]):
+        return [reduce_scatter_bits(op.operands[0], dim, mesh, axes, parts, kind, emitter)]
     return list(emitter.collective(name, op.operands, types, mesh, axes, attributes, kind).results)
 
 

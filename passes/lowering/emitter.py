@@ -13,7 +13,7 @@ Tensor = tuple[tuple[int, ...], ir.Type]  # shape and element type
 
 # What a reduction of truth values is: sums and maxima of 0 and 1 saturate.
 _BOOLEAN = {"sum": "or", "max": "or", "or": "or", "prod": "and", "min": "and", "and": "and"}
-_BODIES = {
+BODIES = {
     "sum": "stablehlo.add",
     "prod": "stablehlo.multiply",
     "max": "stablehlo.maximum",
@@ -96,6 +96,12 @@ class Emitter:
             ip=self._point,
         )
 
+    def reshape(self, value: ir.Value, shape: Sequence[int]) -> ir.Value:
+        """`value` in another shape."""
+        type_ = self.tensor_type(shape, self.tensor(value.type)[1])
+        reshaped: ir.Value = self.create("stablehlo.reshape", [value], [type_]).results[0]
+        return reshaped
+
     def integer(self, value: int) -> ir.Attribute:
         """`value : i64`."""
         return ir.IntegerAttr.get(self.i64, value)
@@ -147,13 +153,14 @@ class Emitter:
         if not reduction:
             return self.create(name, operands, results, attributes)
         op = self.create(name, operands, results, attributes, regions=1)
-        self._reduction_body(op, reduction, self.tensor(operands[0].type)[1])
+        element = self.tensor(operands[0].type)[1]
+        combiner = BODIES[_BOOLEAN[reduction] if str(element) == "i1" else reduction]
+        self.reduction_body(op, combiner, self.tensor_type((), element))
         return op
 
-    def _reduction_body(self, op: ir.Operation, reduction: str, element: ir.Type) -> None:
-        scalar = ir.RankedTensorType.get([], element)
+    def reduction_body(self, op: ir.Operation, name: str, scalar: ir.Type) -> None:
+        """Give `op` a region that combines two scalars by the operation `name`."""
         body = op.regions[0].blocks.append(scalar, scalar, arg_locs=[op.location, op.location])
-        name = _BODIES[_BOOLEAN[reduction] if str(element) == "i1" else reduction]
         at = ir.InsertionPoint(body)
         combined = ir.Operation.create(
             name, results=[scalar], operands=list(body.arguments), loc=op.location, ip=at

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 from dtensor.dialect.mlir import ir
 
 # Largest finite value of the float types that have no infinity.
@@ -24,8 +26,9 @@ def identity_attr(reduction: str, tensor: ir.Type) -> ir.Attribute:
     element = ir.RankedTensorType(tensor).element_type
     if isinstance(element, ir.ComplexType):
         assert reduction in ("sum", "prod"), f"no identity of {reduction} for {element}"
-        value = "(1.0, 0.0)" if reduction == "prod" else "(0.0, 0.0)"
-        return ir.Attribute.parse(f"dense<{value}> : {tensor}")
+        real = 1.0 if reduction == "prod" else 0.0
+        code = "f" if str(element.element_type) == "f32" else "d"
+        return ir.DenseElementsAttr.get(array(code, [real, 0.0]), type=tensor)
     if isinstance(element, ir.IntegerType):
         scalar: ir.Attribute = ir.IntegerAttr.get(element, _integer(reduction, element))
     else:

@@ -6,13 +6,14 @@ import math
 
 from dtensor.dialect.mlir import ir, stablehlo
 from dtensor.passes.rules.elements import keeps_sums, reductions_of
+from dtensor.passes.rules.reading import integer
 from dtensor.passes.rules.rule import OpInfo, OpRule, RuleBuilder
 from dtensor.passes.rules.windows import OVERLAP, windows_of
 
 
 def group_count(operation: ir.Operation, name: str) -> int:
     """`feature_group_count` or `batch_group_count` of a convolution."""
-    return int(ir.IntegerAttr(operation.attributes[name]).value)
+    return integer(operation.attributes[name])
 
 
 def convolution_rule(op: OpInfo) -> OpRule:
@@ -76,7 +77,9 @@ def _groups(
     rhs, result = numbers.kernel_output_feature_dimension, numbers.output_feature_dimension
     if groups not in (op.operand_shapes[0][lhs], op.result_shapes[0][result]):
         for tensor, dim in ((0, lhs), (1, rhs), (~0, result)):
-            builder.whole(tensor, dim, f"falls into {groups} groups of several features on each side")
+            builder.whole(
+                tensor, dim, f"falls into {groups} groups of several features on each side"
+            )
         return
     factor = builder.factor(groups)
     builder.operand(0, lhs, factor)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from dtensor.dialect.mlir import ir, stablehlo
 from dtensor.passes.rules.elements import reductions_of
+from dtensor.passes.rules.reading import integers
 from dtensor.passes.rules.reduction import combiner
 from dtensor.passes.rules.rule import OpInfo, OpRule, RuleBuilder
 
@@ -52,7 +53,7 @@ def gather_dims(operation: ir.Operation, operand: Sequence[int], indices: int) -
         indices: rank of its start indices.
     """
     numbers = stablehlo.GatherDimensionNumbers(operation.attributes["dimension_numbers"])
-    sizes = list(ir.DenseI64ArrayAttr(operation.attributes["slice_sizes"]))
+    sizes = integers(operation.attributes["slice_sizes"])
     batching = list(numbers.operand_batching_dims)
     skipped = {*numbers.collapsed_slice_dims, *batching}
     windows = [d for d in range(len(operand)) if d not in skipped]
@@ -134,7 +135,7 @@ _VECTOR = "holds the components of one index"
 
 
 def gather_rule(op: OpInfo) -> OpRule:
-    """`vi,j->ji` reduce `v`: an embedding lookup, `v` split over its owners, or `j` over the indices.
+    """`vi,j->ji` reduce `v`: an embedding lookup; `v` is the vocabulary, `j` are the indices.
 
     A shard that does not own the element adds zero (false), so the result is a sum (an "or").
     Where the operand is in parts, every part is looked up by itself.

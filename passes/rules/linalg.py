@@ -6,6 +6,7 @@ import math
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.rules.elements import reductions_of
+from dtensor.passes.rules.reading import integers
 from dtensor.passes.rules.rule import OpInfo, OpRule, RuleBuilder
 
 _MATRIX = "is a dimension of the matrices"
@@ -39,7 +40,7 @@ def triangular_solve_rule(op: OpInfo) -> OpRule:
 def fft_rule(op: OpInfo) -> OpRule:
     """`bi->bi`; the dimensions that are transformed are whole. Linear: parts of a sum pass."""
     shape = op.operand_shapes[0]
-    lengths = list(ir.DenseI64ArrayAttr(op.attribute("fft_length")))
+    lengths = integers(op.attribute("fft_length"))
     builder = _leading(op, len(shape) - len(lengths), "is transformed")
     builder.passes(["sum"], ["sum"])
     points = max(math.prod(lengths), 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dtensor.dialect.mlir import ir
+from dtensor.passes.rules.reading import integer
 from dtensor.passes.rules.rule import OpInfo, OpRule, RuleBuilder
 
 
@@ -25,7 +25,7 @@ def batch_norm_grad_rule(op: OpInfo) -> OpRule:
 
 def _features(op: OpInfo, wide: tuple[int, ...], are_others_split: bool) -> OpRule:
     """Operands `wide` and result 0 have all dimensions, the other tensors the features alone."""
-    feature = ir.IntegerAttr(op.attribute("feature_index")).value
+    feature = integer(op.attribute("feature_index"))
     shape = op.operand_shapes[0]
     builder = RuleBuilder(op)
     for d, size in enumerate(shape):

@@ -40,8 +40,8 @@ class PrintRulesPass(Pass):
 
 def rule_text(rule: OpRule) -> str:
     """All of a rule, in one line."""
-    parts = [str(rule)]
-    passes = [f"{_kinds(p.operands)} -> {_kinds(p.results)}" for p in rule.passes]
+    parts = [str(rule).strip()]
+    passes = [f"{_kinds(p.operands)} -> {_kinds(p.results)}".strip() for p in rule.passes]
     if passes:
         parts.append(f"passes {' | '.join(passes)}")
     if rule.is_free:

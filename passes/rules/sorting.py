@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from dtensor.dialect.mlir import ir
+from dtensor.passes.rules.reading import integer
 from dtensor.passes.rules.rule import OpInfo, OpRule, RuleBuilder
 
 
 def sort_rule(op: OpInfo) -> OpRule:
     """`ij,ij->ij,ij`; the dimension that is sorted is whole."""
     rank = len(op.operand_shapes[0])
-    dimension = ir.IntegerAttr(op.attribute("dimension")).value if op.has("dimension") else -1
+    dimension = integer(op.attribute("dimension")) if op.has("dimension") else -1
     return _rows(op, dimension % rank if rank else 0, "is sorted")
 
 

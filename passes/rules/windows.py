@@ -11,10 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dtensor.dialect.mlir import ir
+from dtensor.passes.rules.reading import integers
 from dtensor.passes.rules.reduction import combiner
 from dtensor.passes.rules.rule import OpInfo, OpRule, RuleBuilder
 
-OVERLAP = "its windows overlap, are padded or leave gaps, so a shard would need some of the next one"
+OVERLAP = (
+    "its windows overlap, are padded or leave gaps, so a shard would need some of the next one"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +51,24 @@ def windows_of(op: OpInfo, sizes: Sequence[int], base: str, dilation: str) -> li
         base: name of the attribute with the dilations of the tensor.
         dilation: name of the attribute with the dilations of the window.
     """
-
-    def integers(name: str) -> list[int]:
-        if not op.has(name):
-            return [1] * len(sizes)
-        return list(ir.DenseI64ArrayAttr(op.attribute(name)))
-
     padding = [0] * (2 * len(sizes))
     if op.has("padding") and sizes:
-        padding = list(ir.DenseIntElementsAttr(op.attribute("padding")))
-    columns = (integers("window_strides"), padding[::2], padding[1::2])
-    return [
-        Window(*values)
-        for values in zip(sizes, *columns, integers(base), integers(dilation), strict=True)
-    ]
+        pairs = ir.DenseIntElementsAttr(op.attribute("padding"))
+        padding = [pairs[i] for i in range(len(pairs))]
+    count = len(sizes)
+    columns = (
+        sizes,
+        _integers(op, "window_strides", count),
+        padding[::2],
+        padding[1::2],
+        _integers(op, base, count),
+        _integers(op, dilation, count),
+    )
+    return [Window(*values) for values in zip(*columns, strict=True)]
+
+
+def _integers(op: OpInfo, name: str, count: int) -> list[int]:
+    return integers(op.attribute(name)) if op.has(name) else [1] * count
 
 
 def reduce_window_rule(op: OpInfo) -> OpRule:
@@ -71,7 +78,7 @@ def reduce_window_rule(op: OpInfo) -> OpRule:
     if both are parts.
     """
     count = len(op.result_shapes)
-    sizes = list(ir.DenseI64ArrayAttr(op.attribute("window_dimensions")))
+    sizes = integers(op.attribute("window_dimensions"))
     builder = RuleBuilder(op)
     windows = windows_of(op, sizes, "base_dilations", "window_dilations")
     for d, (window, size) in enumerate(zip(windows, op.operand_shapes[0], strict=True)):
@@ -95,9 +102,7 @@ def select_and_scatter_rule(op: OpInfo) -> OpRule:
     It is linear in the source and the init value, if the scatter body adds.
     """
     shape, source = op.operand_shapes[0], op.operand_shapes[1]
-    sizes = [1] * len(shape)
-    if op.has("window_dimensions"):
-        sizes = list(ir.DenseI64ArrayAttr(op.attribute("window_dimensions")))
+    sizes = _integers(op, "window_dimensions", len(shape))
     builder = RuleBuilder(op)
     for d, window in enumerate(windows_of(op, sizes, "", "")):
         if not window.tiles(shape[d]):

@@ -13,7 +13,7 @@ from jax._src.lib import xla_client  # type: ignore[attr-defined]
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, passmanager
 from dtensor.passes.base import PassState
 from dtensor.passes.expansion.expand import ExpandPass
 from tests.py.passes.rule_labels import Array
@@ -49,6 +49,14 @@ def expanded(
     for key, values in (("arg_attrs", layouts), ("res_attrs", results)):
         entries = [ir.DictAttr.get({"dtensor.layout": parse(str(x))}) for x in values]
         function.attributes[key] = ir.ArrayAttr.get(entries)
+    return expanded_function(module, mesh, name)
+
+
+def expanded_function(
+    module: ir.Module, mesh: Mesh, name: str
+) -> tuple[str, list[tuple[AxisRef, ...]]]:
+    """As `expanded`, of a module that has its layouts."""
+    function = function_of(module)
     ExpandPass().run(module, PassState(mesh=mesh))
     for key in ("arg_attrs", "res_attrs"):
         del function.attributes[key]
@@ -63,10 +71,7 @@ def _coordinates_as_arguments(function: ir.Operation, mesh: Mesh) -> list[tuple[
     block = function.regions[0].blocks[0]
     asked: list[tuple[AxisRef, ...]] = []
     i32 = ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
-    for view in list(block.operations):
-        op = view.operation
-        if not op.name.startswith("dtensor."):
-            continue
+    for op in _dtensor_ops(block):
         assert op.name in ("dtensor.axis_index", "dtensor.all_slice"), f"{op.name} in an expansion"
         text = str(op.attributes["axes"])
         axes = Layout.parse(f"#dtensor.layout<@mesh, [{{{text[text.index('[') + 1 : -2]}}}]>", mesh)
@@ -82,6 +87,18 @@ def _coordinates_as_arguments(function: ir.Operation, mesh: Mesh) -> list[tuple[
     local = ir.FunctionType.get(inputs, type_.results)
     function.attributes["function_type"] = ir.TypeAttr.get(local)
     return asked
+
+
+def _dtensor_ops(block: ir.Block) -> list[ir.Operation]:
+    found: list[ir.Operation] = []
+    for view in block.operations:
+        op = view.operation
+        if op.name.startswith("dtensor."):
+            found.append(op)
+        for region in op.regions:
+            for inner in region.blocks:
+                found += _dtensor_ops(inner)
+    return found
 
 
 def _slice_at(op: ir.Operation, index: ir.Value[Any], i32: ir.Type) -> None:
@@ -157,7 +174,16 @@ def _signature(text: str) -> tuple[list[str], list[str]]:
     return [str(t) for t in type_.inputs], [str(t) for t in type_.results]
 
 
+def _without_chlo(text: str) -> str:
+    module = ir.Module.parse(text)
+    pipeline = "builtin.module(func.func(chlo-legalize-to-stablehlo))"
+    passmanager.PassManager.parse(pipeline).run(module.operation)
+    return str(module)
+
+
 def _execute(text: str, values: Sequence[Array]) -> list[Array]:
+    if "chlo." in text:
+        text = _without_chlo(text)
     device = jax.devices("cpu")[0]
     options = xla_client.CompileOptions()
     debug = options.executable_build_options.debug_options

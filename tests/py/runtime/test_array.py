@@ -41,7 +41,9 @@ def test_replicated_arrays_read() -> None:
 @pytest.mark.parametrize("read", [DTensor.numpy, np.asarray, list, DTensor.item])
 def test_reading_a_sharded_array_is_an_error_that_names_relayout(read: object) -> None:
     x = place(VALUES, SHARDED)
-    with pytest.raises(LayoutError, match=r"no device holds all of it; gather it with dtensor.rela"):
+    with pytest.raises(
+        LayoutError, match=r"no device holds all of it; gather it with dtensor.rela"
+    ):
         read(x)  # type: ignore[operator]
 
 
@@ -66,12 +68,14 @@ def test_arrays_of_explicit_meshes_are_taken() -> None:
 
 
 def test_from_jax_refuses_what_lies_on_no_mesh() -> None:
-    with pytest.raises(LayoutError, match="is not laid out over a mesh; place it with dtensor.copy"):
+    with pytest.raises(
+        LayoutError, match=r"is not laid out over a mesh; place it with dtensor.copy"
+    ):
         from_jax(jnp.ones(3))
     with pytest.raises(TypeError, match="use copy_to_mesh for host arrays"):
         from_jax(VALUES)  # type: ignore[arg-type]
     key = jax.device_put(jax.random.key(0), NamedSharding(jax_mesh(MESH), PartitionSpec()))
-    with pytest.raises(TypeError, match="use jax.random.key_data"):
+    with pytest.raises(TypeError, match=r"use jax.random.key_data"):
         from_jax(key)
 
 

@@ -3,7 +3,6 @@
 import jax
 import numpy as np
 import pytest
-from tests.py.runtime.programs import program, sum_over_rows
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import UNSHARDED, Layout
@@ -12,6 +11,7 @@ from dtensor.runtime.client import create_mesh
 from dtensor.runtime.executable import Executable
 from dtensor.runtime.placement import named_sharding
 from dtensor.runtime.transfer import place
+from tests.py.runtime.programs import program, sum_over_rows
 
 ADD_ONE = """
 module {
@@ -84,7 +84,7 @@ def test_donated_buffers_are_reused() -> None:
     mesh = create_mesh([("x", 4)])
     layout = Layout(["x", UNSHARDED], mesh)
     step = Executable(program(ADD_ONE, mesh, [((8, 3), layout)], [((8, 3), layout)], donated=(0,)))
-    x = place(np.zeros((8, 3), np.float32), layout).to_jax()
+    (x,) = step.run(np.zeros((8, 3), np.float32))  # in memory of XLA's, which it can reuse
     before = x.addressable_shards[0].data.unsafe_buffer_pointer()
     (result,) = step.run(x)
     assert x.is_deleted()
@@ -104,7 +104,9 @@ def test_many_unblocked_steps_with_collectives_end() -> None:
 def test_ahead_of_time_stages_and_use_inside_jax_jit() -> None:
     mesh = create_mesh([("x", 4)])
     layout = Layout(["x", UNSHARDED], mesh)
-    step = Executable(program(ADD_ONE, mesh, [((8, 3), layout)], [((8, 3), layout)]), name="my step")
+    step = Executable(
+        program(ADD_ONE, mesh, [((8, 3), layout)], [((8, 3), layout)]), name="my step"
+    )
     assert "dtensor_my_step" in step.lowered.as_text()
     assert step.memory_analysis().argument_size_in_bytes == 2 * 3 * 4
     assert step.cost_analysis()["flops"] > 0

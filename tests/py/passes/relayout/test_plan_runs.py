@@ -47,7 +47,14 @@ WORDS = (
     '{"x", 3, "y"}',
 )
 PARTIAL = ("", '"x"', '"y"', '("x", "y")', '"y":(1)2', '("x", "y":(2)2)')
-IDENTITY = {"sum": 0, "max": -20, "min": 20, "or": 0, "and": 1, "prod": 1}
+
+
+def identity(kind: str, dtype: Any) -> int:
+    """A value that changes no element of `whole_array` under a reduction."""
+    if np.issubdtype(dtype, np.unsignedinteger):
+        return {"max": 0, "min": 255}[kind]
+    ones = 1 if dtype == np.bool_ else -1
+    return {"sum": 0, "max": -20, "min": 20, "or": 0, "and": ones, "prod": 1}[kind]
 
 
 @functools.cache
@@ -78,7 +85,8 @@ def whole_array(dtype: Any, kind: str, seed: int) -> Array:
     numbers = np.random.default_rng(seed)
     if dtype == np.bool_:
         return numbers.integers(0, 2, SHAPE).astype(dtype)
-    array = numbers.integers(-9, 9, SHAPE)
+    low = 0 if np.issubdtype(dtype, np.unsignedinteger) else -9
+    array = numbers.integers(low, 9, SHAPE)
     if np.issubdtype(dtype, np.complexfloating):
         return (array + 1j * numbers.integers(-9, 9, SHAPE)).astype(dtype)
     if kind == "prod":
@@ -105,7 +113,7 @@ def give(whole: Array, layout: Layout, kind: str) -> list[Array]:
         return shards
     for group in partial_groups(layout):
         complete = shards[group[0]]
-        others = [np.full_like(complete, IDENTITY[kind]) for _ in group[1:]]
+        others = [np.full_like(complete, identity(kind, whole.dtype)) for _ in group[1:]]
         if kind == "sum" and whole.dtype != np.bool_:
             others = [np.full_like(complete, 2 * i - 3) for i in range(len(others))]
             complete = complete - reduce("sum", others)

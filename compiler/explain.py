@@ -1,0 +1,166 @@
+"""Explanations: each argument, result and collective with its chain of reasons, as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dtensor.dialect.diagnostics import did_you_mean
+from dtensor.dialect.errors import CompileError
+from dtensor.passes.graph import ARGUMENT, CONSTRAINT, OP, RESULT
+from dtensor.passes.ledger import Ledger, NodeFacts, Trail
+from dtensor.passes.locations import location_text
+
+if TYPE_CHECKING:
+    from dtensor.compiler.driver import DriverResult
+    from dtensor.compiler.program import ArrayInfo, CompiledProgram
+    from dtensor.compiler.report import Collective
+
+_MAX_STEPS = 12
+
+
+def explain(program: CompiledProgram, result: DriverResult, what: str | None = None) -> str:
+    """Why things are laid out as they are.
+
+    Args:
+        program: names and layouts of arguments and results.
+        result: what the passes did.
+        what: name of an argument or result (a part of the name that no other has will do), or
+            `collective 3`; None explains everything.
+
+    Raises:
+        CompileError: nothing has this name, or several things do.
+    """
+    entries: dict[str, list[str]] = {}
+    for kind, infos in ((ARGUMENT, program.args), (RESULT, program.results)):
+        for slot, info in enumerate(infos):
+            entries[_unique(entries, info.name or f"{kind} {slot}")] = _array(
+                kind, slot, info, result.ledger
+            )
+    for number, collective in enumerate(result.collectives):
+        entries[f"collective {number}"] = _collective(number, collective, result.ledger)
+    if what is None:
+        lines = [line for entry in entries.values() for line in entry]
+        return "\n".join(lines + _notes(result.ledger))
+    if what in entries:
+        return "\n".join(entries[what])
+    matches = [name for name in entries if what in name]
+    if len(matches) == 1:
+        return "\n".join(entries[matches[0]])
+    if not matches:
+        hint = did_you_mean(what, list(entries))
+        raise CompileError(f"nothing is called '{what}'{hint}; names are {_some(list(entries))}")
+    raise CompileError(f"'{what}' is part of several names: {_some(matches)}; give one whole")
+
+
+def _unique(taken: dict[str, list[str]], name: str) -> str:
+    return name if name not in taken else f"{name} ({len(taken)})"
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def _array(kind: str, slot: int, info: ArrayInfo, ledger: Ledger) -> list[str]:
+    shape = "x".join(map(str, info.shape)) or "scalar"
+    lines = [f"{kind} {info.name or slot}: {info.dtype} {shape}, {info.layout.short()}"]
+    facts = ledger.facts
+    if facts is None:
+        return lines
+    node = next(
+        i for i, (k, s) in enumerate(zip(facts.kinds, facts.slots, strict=True))
+        if k == kind and s == slot
+    )
+    used = False
+    for trail in ledger.trails:
+        if node in trail.labels:
+            used = True
+            lines += _chain(node, trail, facts)
+    if not used:
+        lines.append("  whole on every device: " + _why_whole(node, ledger))
+    return lines
+
+
+def _chain(node: int, trail: Trail, facts: NodeFacts) -> list[str]:
+    """From a node back to what the user fixed, along the values through which it was reached."""
+    lines = []
+    seen = {node}
+    for _ in range(_MAX_STEPS):
+        value = trail.parents[node]
+        if value < 0:
+            given = "given" if facts.kinds[node] in (ARGUMENT, RESULT, CONSTRAINT) else "chosen"
+            lines.append(f'  axis "{trail.axis}": {given} at {_node_name(node, facts)}')
+            return lines
+        near = [facts.producer[value]]
+        near += [i for i in trail.parents if value in facts.operands[i]]
+        steps = [i for i in near if i in trail.parents and i not in seen]
+        if not steps:
+            lines.append(f'  axis "{trail.axis}": from a value of {_node_name(node, facts)}')
+            return lines
+        steps.sort(key=lambda i: trail.parents[i] == value)
+        lines.append(f'  axis "{trail.axis}": from {_node_name(steps[0], facts)}')
+        node = steps[0]
+        seen.add(node)
+    lines.append("  ...")
+    return lines
+
+
+def _node_name(node: int, facts: NodeFacts) -> str:
+    kind = facts.kinds[node]
+    if kind in (ARGUMENT, RESULT):
+        return f"{kind} {facts.slots[node]}"
+    location = facts.locations[node]
+    where = location_text(location) if location is not None else ""
+    name = "constraint" if kind == CONSTRAINT else facts.names[node].split(".")[-1]
+    return f"{name} at {where}" if where else name
+
+
+def _why_whole(node: int, ledger: Ledger) -> str:
+    facts = ledger.facts
+    assert facts is not None
+    values = facts.results[node] + facts.operands[node]
+    for record in ledger.of_kind("relayout"):
+        if record.axes and facts.kinds[node] == RESULT and f"result {facts.slots[node]} " in (
+            record.text + " "
+        ):
+            return f"it was laid out so; {record.text}"
+    neighbours = [
+        i
+        for i, (kind, operands) in enumerate(zip(facts.kinds, facts.operands, strict=True))
+        if kind == OP and values and values[0] in operands
+    ]
+    split = [i for i in neighbours for t in ledger.trails if i in t.labels]
+    if split:
+        return f"it was laid out so; {_node_name(split[0], facts)} slices it where it needs a part"
+    return "no annotation reaches it"
+
+
+def _collective(number: int, collective: Collective, ledger: Ledger) -> list[str]:
+    axes = ", ".join(collective.mesh_axes)
+    times = "in a loop of unknown length" if collective.trip_count is None else (
+        f"{collective.trip_count} times" if collective.trip_count != 1 else "once"
+    )
+    shape = "x".join(map(str, collective.shape)) or "scalar"
+    lines = [
+        f"collective {number}: {collective.kind} over {axes} of {collective.dtype} {shape}, "
+        f"{collective.bytes:.0f} bytes per device, {times}"
+    ]
+    if collective.location:
+        lines.append(f"  at {collective.location}")
+    if collective.reason:
+        lines.append(f"  because {collective.reason}")
+    for number_ in collective.records:
+        record = ledger.record(number_)
+        for parent in record.parents if record is not None else ():
+            choice = ledger.record(parent)
+            if choice is not None and f"  {choice.text}" not in lines:
+                lines.append(f"  {choice.text}")
+                if choice.runner_up:
+                    lines.append(f"  instead of: {choice.runner_up}")
+    return lines
+
+
+def _notes(ledger: Ledger) -> list[str]:
+    return [
+        f"{record.kind}: {record.text}" + (f" at {record.location}" if record.location else "")
+        for record in ledger.of_kind("fallback", "refusal", "warning", "moved argument")
+    ]

@@ -1,0 +1,91 @@
+"""Neighbouring all_reduces in one message."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from dtensor.dialect import names
+from dtensor.dialect.mlir import ir
+from dtensor.passes.collectives.reader import Collective, Collectives
+from dtensor.passes.graph import element_bytes
+
+_Group = list[Collective]
+
+
+def combine_all_reduces(work: Collectives, limit_bytes: int) -> None:
+    """Combine all_reduces of one block, axes, reduction and element type into one.
+
+    It takes the place of the last; so none of the values may be needed before. A group's operands
+    together stay within `limit_bytes`: its first part could be on its way while the last is
+    computed, and that is lost.
+    """
+    blocks: dict[int, list[Collective]] = {}
+    for item in work.items:
+        if item.is_alive and item.name == names.ALL_REDUCE:
+            blocks.setdefault(item.block, []).append(item)
+    for number, items in blocks.items():
+        if len(items) > 1:
+            for group in _groups(work.blocks[number], items, limit_bytes):
+                _combine(work, group)
+
+
+def _groups(block: ir.Block, items: list[Collective], limit_bytes: int) -> list[_Group]:
+    order = {view.operation: position for position, view in enumerate(block.operations)}
+    found: list[_Group] = []
+    open_groups: dict[object, tuple[_Group, int, int]] = {}  # group, its bytes, its first use
+    for item in sorted(items, key=lambda item: order[item.op]):
+        element, size = _element_and_bytes(item.op)
+        key = (item.mesh, item.axes, item.reduction, element)
+        position = order[item.op]
+        first_use = _first_use(item.op, block, order)
+        group, total, needed = open_groups.get(key, ([], 0, 0))
+        if group and position < needed and total + size <= limit_bytes:
+            group.append(item)
+            open_groups[key] = (group, total + size, min(needed, first_use))
+        else:
+            group = [item]
+            found.append(group)
+            open_groups[key] = (group, size, first_use)
+    return [group for group in found if len(group) > 1]
+
+
+def _element_and_bytes(op: ir.Operation) -> tuple[str, int]:
+    total = 0
+    element = ""
+    for value in op.operands:
+        type_ = ir.RankedTensorType(value.type)
+        element = str(type_.element_type)
+        total += int(math.prod(type_.shape) * element_bytes(element))
+    return element, total
+
+
+def _first_use(op: ir.Operation, block: ir.Block, order: dict[ir.Operation, int]) -> int:
+    """Position of the first operation of the block that uses a result, itself or inside."""
+    first = len(order)
+    for result in op.results:
+        for use in result.uses:
+            user = use.owner.operation
+            while user not in order:
+                user = user.parent.operation
+            first = min(first, order[user])
+    return first
+
+
+def _combine(work: Collectives, group: Sequence[Collective]) -> None:
+    last = group[-1]
+    operands = [value for item in group for value in item.op.operands]
+    made = work.create(
+        names.ALL_REDUCE,
+        operands,
+        [value.type for value in operands],
+        (last.mesh, last.axes),
+        last,
+        last,
+        reduction=last.reduction,
+    )
+    results = list(made.op.results)
+    for item in group:
+        count = len(item.op.results)
+        work.replace(item, results[:count])
+        del results[:count]

@@ -1,0 +1,33 @@
+"""The same operation on the same values: once is enough."""
+
+from __future__ import annotations
+
+from dtensor.dialect.mlir import ir
+from dtensor.passes.collectives.reader import Collective, Collectives
+
+_Key = tuple[object, ...]
+
+
+def merge_duplicates(work: Collectives) -> None:
+    """Replace each operation by an equal one before it, in its block or an enclosing one.
+
+    Runs before anything is created: operations are then numbered in program order.
+    """
+    seen: dict[_Key, Collective] = {}
+    for item in list(work.items):
+        if not item.is_alive:
+            continue
+        what = _key(item.op)
+        earlier, block = None, item.block
+        while earlier is None and block >= 0:
+            earlier = seen.get((block, *what))
+            block = work.parents[block]
+        if earlier is None:
+            seen[item.block, *what] = item
+        else:
+            work.replace(item, earlier.op.results)
+
+
+def _key(op: ir.Operation) -> _Key:
+    attributes = tuple((name, op.attributes[name]) for name in op.attributes)
+    return (op.name, tuple(op.operands), attributes, tuple(r.type for r in op.results))

@@ -1,0 +1,170 @@
+"""The dtensor operations of a module, read once into lists that the rewrites work on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dtensor.dialect import names
+from dtensor.dialect.attributes import axes_attr, index_attr, mesh_and_axes
+from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import ir
+
+
+class Collective:
+    """One dtensor operation.
+
+    Attributes:
+        index: its number; operations of one block are numbered in program order.
+        op: the operation.
+        name: its name.
+        mesh: the mesh of its axes.
+        axes: its axes; of a permute, those the shards come from.
+        dim: the dimension it works on, or -1.
+        reduction: how it combines, or "".
+        block: number of the block it stands in.
+        is_alive: False once it was erased.
+    """
+
+    __slots__ = ("axes", "block", "dim", "index", "is_alive", "mesh", "name", "op", "reduction")
+
+    def __init__(self, index: int, op: ir.Operation, block: int, meshes: dict[str, Mesh]) -> None:
+        self.index = index
+        self.op = op
+        self.name = op.name
+        self.block = block
+        attributes = op.attributes
+        axes = names.FROM if self.name == names.COLLECTIVE_PERMUTE else names.AXES
+        self.mesh, self.axes = mesh_and_axes(attributes[axes], meshes)
+        self.dim = -1
+        if names.DIM in attributes:
+            self.dim = int(ir.IntegerAttr(attributes[names.DIM]).value)
+        self.reduction = ""
+        if names.REDUCTION in attributes:
+            self.reduction = str(ir.StringAttr(attributes[names.REDUCTION]).value)
+        self.is_alive = True
+
+
+class Collectives:
+    """The dtensor operations of one module, and the changes made to them.
+
+    Attributes:
+        items: every operation, dead ones included; new ones are appended.
+        blocks: the blocks that hold some.
+        parents: per block, the number of the nearest enclosing block that holds some, or -1.
+    """
+
+    def __init__(self, module: ir.Module, meshes: dict[str, Mesh]) -> None:
+        self.meshes = meshes
+        self.items: list[Collective] = []
+        self.blocks: list[ir.Block] = []
+        self.parents: list[int] = []
+        self.maker: dict[ir.Value, int] = {}
+        self.worklist: list[int] = []
+        for view in module.body.operations:
+            op = view.operation
+            if op.name == names.FUNC:
+                self._read_regions(op, -1)
+
+    def _read_regions(self, owner: ir.Operation, parent: int) -> None:
+        for region in owner.regions:
+            for block in region:
+                self._read_block(block, parent)
+
+    def _read_block(self, block: ir.Block, parent: int) -> None:
+        number = -1
+        for view in block.operations:
+            op = view.operation
+            if op.name.startswith("dtensor."):
+                if number < 0:
+                    number = len(self.blocks)
+                    self.blocks.append(block)
+                    self.parents.append(parent)
+                self.add(op, number)
+            elif len(op.regions):
+                self._read_regions(op, number if number >= 0 else parent)
+
+    def add(self, op: ir.Operation, block: int) -> Collective:
+        """Take note of an operation and put it on the worklist."""
+        item = Collective(len(self.items), op, block, self.meshes)
+        self.items.append(item)
+        for result in op.results:
+            self.maker[result] = item.index
+        self.worklist.append(item.index)
+        return item
+
+    def producer(self, value: ir.Value) -> Collective | None:
+        """The dtensor operation that made a value."""
+        index = self.maker.get(value)
+        if index is None or not self.items[index].is_alive:
+            return None
+        return self.items[index]
+
+    def users(self, item: Collective) -> list[Collective]:
+        """The dtensor operations that use a result of `item`."""
+        found = []
+        for result in item.op.results:
+            for use in result.uses:
+                owner = use.owner.operation
+                if owner.name.startswith("dtensor.") and len(owner.results):
+                    user = self.producer(owner.results[0])
+                    if user is not None:
+                        found.append(user)
+        return found
+
+    def has_one_use(self, item: Collective) -> bool:
+        """Whether the results of `item` are used exactly once altogether."""
+        return sum(1 for result in item.op.results for _ in result.uses) == 1
+
+    def is_unused(self, item: Collective) -> bool:
+        """Whether nothing uses a result of `item`."""
+        return all(next(iter(result.uses), None) is None for result in item.op.results)
+
+    def create(
+        self,
+        name: str,
+        operands: Sequence[ir.Value],
+        types: Sequence[ir.Type],
+        axes: tuple[Mesh, Sequence[AxisRef]],
+        before: Collective,
+        because: Collective,
+        dim: int = -1,
+        reduction: str = "",
+    ) -> Collective:
+        """A new operation in front of `before`, at the location of `because`."""
+        attributes = {names.AXES: axes_attr(*axes)}
+        if dim >= 0:
+            attributes[names.DIM] = index_attr(dim)
+        if reduction:
+            attributes[names.REDUCTION] = ir.StringAttr.get(reduction)
+        op = ir.Operation.create(
+            name,
+            results=list(types),
+            operands=list(operands),
+            attributes=attributes,
+            loc=because.op.location,
+            ip=ir.InsertionPoint(before.op),
+        )
+        return self.add(op, before.block)
+
+    def replace(self, item: Collective, values: Sequence[ir.Value]) -> None:
+        """Use `values` in place of the results of `item`, and erase it."""
+        self.worklist.extend(user.index for user in self.users(item))
+        for result, value in zip(item.op.results, values, strict=True):
+            result.replace_all_uses_with(value)
+        self.erase(item)
+
+    def erase(self, item: Collective) -> None:
+        """Erase an operation that is not used, and those that only it used."""
+        made_operands = [self.producer(value) for value in item.op.operands]
+        item.is_alive = False
+        for result in item.op.results:
+            del self.maker[result]
+        item.op.erase()
+        for producer in made_operands:
+            if producer is None or not producer.is_alive:
+                continue
+            if self.is_unused(producer):
+                self.erase(producer)
+            else:
+                self.worklist.append(producer.index)

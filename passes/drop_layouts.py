@@ -1,0 +1,63 @@
+"""Dropping layouts: plain StableHLO again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dtensor.dialect import names
+from dtensor.dialect.mlir import ir
+from dtensor.passes.base import Pass, PassState
+
+
+@dataclass(frozen=True)
+class DropLayoutsPass(Pass):
+    """Removes every layout attribute and every dtensor.relayout.
+
+    What is left has the same values and says nothing of a mesh. Collectives stay.
+    """
+
+    name: ClassVar[str] = "dtensor-drop-layouts"
+    keep_borders: bool = False  # leave the layouts of function arguments and results
+
+    def run(self, module: ir.Module, state: PassState) -> None:
+        found: list[ir.Operation] = []
+
+        def collect(op: ir.Operation) -> ir.WalkResult:
+            found.append(op)
+            return ir.WalkResult.ADVANCE
+
+        module.operation.walk(collect)
+        for op in found:
+            if op.name == names.RELAYOUT:
+                op.results[0].replace_all_uses_with(op.operands[0])
+                op.erase()
+                continue
+            for attribute in (names.OPERANDS, names.RESULTS):
+                if attribute in op.attributes:
+                    del op.attributes[attribute]
+            if op.name == names.FUNC and not self.keep_borders:
+                _drop_borders(op)
+        state.graph = None
+
+
+def _drop_borders(function: ir.Operation) -> None:
+    for key in (names.ARG_ATTRS, names.RES_ATTRS):
+        if key not in function.attributes:
+            continue
+        kept = []
+        for entry in ir.ArrayAttr(function.attributes[key]):
+            entry = ir.DictAttr(entry)
+            kept.append(
+                ir.DictAttr.get(
+                    {
+                        entry[i].name: entry[i].attr
+                        for i in range(len(entry))
+                        if entry[i].name != names.LAYOUT
+                    }
+                )
+            )
+        if any(len(entry) for entry in kept):
+            function.attributes[key] = ir.ArrayAttr.get(kept)
+        else:
+            del function.attributes[key]

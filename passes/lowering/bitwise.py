@@ -1,0 +1,66 @@
+"""Bitwise `and` and `or` of integers across devices.
+
+XLA reduces across devices by sum, product, minimum and maximum, and truth values by `and` and
+`or`, but not the bits of integers. Those are exchanged and combined on each device.
+"""
+
+from __future__ import annotations
+
+from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import ir
+from dtensor.passes.lowering.emitter import BODIES, Emitter
+from dtensor.passes.relayout.identity import identity_attr
+
+
+def is_bitwise(reduction: str, element: ir.Type) -> bool:
+    """Whether a reduction works on the bits of integers."""
+    return reduction in ("and", "or") and str(element) != "i1"
+
+
+def all_reduce_bits(
+    value: ir.Value, mesh: Mesh, axes: tuple[AxisRef, ...], parts: int, kind: str, emitter: Emitter
+) -> ir.Value:
+    """An all_gather into a new first dimension, which is then reduced."""
+    shape, element = emitter.tensor(value.type)
+    row = emitter.reshape(value, (1, *shape))
+    gathered = emitter.tensor_type((parts, *shape), element)
+    attributes = {"all_gather_dim": emitter.integer(0)}
+    name = "stablehlo.all_gather"
+    rows = emitter.collective(name, [row], [gathered], mesh, axes, attributes).results[0]
+    return _reduced(rows, 0, kind, emitter)
+
+
+def reduce_scatter_bits(
+    value: ir.Value,
+    dim: int,
+    mesh: Mesh,
+    axes: tuple[AxisRef, ...],
+    parts: int,
+    kind: str,
+    emitter: Emitter,
+) -> ir.Value:
+    """An all_to_all of the parts of `dim`, which are then reduced."""
+    shape, _ = emitter.tensor(value.type)
+    attributes = {
+        "split_dimension": emitter.integer(dim),
+        "concat_dimension": emitter.integer(dim),
+        "split_count": emitter.integer(parts),
+    }
+    name = "stablehlo.all_to_all"
+    moved = emitter.collective(name, [value], [value.type], mesh, axes, attributes).results[0]
+    rows = (*shape[:dim], parts, shape[dim] // parts, *shape[dim + 1 :])
+    return _reduced(emitter.reshape(moved, rows), dim, kind, emitter)
+
+
+def _reduced(value: ir.Value, dim: int, kind: str, emitter: Emitter) -> ir.Value:
+    shape, element = emitter.tensor(value.type)
+    scalar = emitter.tensor_type((), element)
+    attributes = {"value": identity_attr(kind, scalar)}
+    start = emitter.create("stablehlo.constant", [], [scalar], attributes).results[0]
+    type_ = emitter.tensor_type((*shape[:dim], *shape[dim + 1 :]), element)
+    attributes = {"dimensions": emitter.integers([dim])}
+    op = emitter.create("stablehlo.reduce", [value, start], [type_], attributes, regions=1)
+    emitter.reduction_body(op, BODIES[kind], scalar)
+    result: ir.Value = op.results[0]
+    return result

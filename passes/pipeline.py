@@ -1,0 +1,223 @@
+"""Pipelines: our own and C++ passes in one line, checked before and measured while they run."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TextIO
+
+from dtensor.dialect.attributes import read_meshes
+from dtensor.dialect.diagnostics import LocatedError, did_you_mean, from_mlir
+from dtensor.dialect.mlir import ir, passmanager
+from dtensor.dialect.verify import verify_all
+from dtensor.passes import cxx
+from dtensor.passes.base import Pass, PassOptionError, PassState
+from dtensor.passes.pipeline_text import Entry, PipelineError, parse_pipeline
+from dtensor.passes.pipelines import PIPELINES
+from dtensor.passes.registry import PASSES, pass_class
+
+ALL: Final = "all"
+_ANCHORS = (cxx.MODULE, cxx.FUNC, cxx.ANY)
+
+
+@dataclass(frozen=True)
+class OwnStep:
+    """A pass of ours, with its options."""
+
+    name: str
+    transformation: Pass
+
+
+@dataclass(frozen=True)
+class CxxStep:
+    """A C++ pass, as MLIR's pipeline parser takes it."""
+
+    name: str
+    text: str
+
+
+Step = OwnStep | CxxStep
+
+
+@dataclass
+class Instruments:
+    """What to observe while a pipeline runs.
+
+    Attributes:
+        print_before: names of passes before which the module is printed; `ALL` is every one.
+        print_after: the same, after.
+        print_locations: whether printed modules carry locations.
+        verify_each: verify the module after each pass.
+        after: called with the name of each pass and the module after it.
+        output: where modules are printed; None is stderr.
+        seconds: filled in: name and wall-clock seconds of each pass, in order.
+    """
+
+    print_before: frozenset[str] = frozenset()
+    print_after: frozenset[str] = frozenset()
+    print_locations: bool = False
+    verify_each: bool = False
+    after: Callable[[str, ir.Module], None] | None = None
+    output: TextIO | None = None
+    seconds: list[tuple[str, float]] = field(default_factory=list)
+
+    def show(self, when: str, name: str, module: ir.Module) -> None:
+        """Print the module if asked to; `when` is "Before" or "After"."""
+        wanted = self.print_before if when == "Before" else self.print_after
+        if ALL in wanted or name in wanted:
+            text = module.operation.get_asm(enable_debug_info=self.print_locations)
+            output = self.output or sys.stderr
+            output.write(f"// -----// IR Dump {when} {name} //----- //\n{text}\n")
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Passes in the order they run."""
+
+    steps: tuple[Step, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Pipeline:
+        """The pipeline that `text` writes: `builtin.module(a{opt=1}, func.func(cse))` or `a, cse`.
+
+        Raises:
+            PipelineError: malformed, an unknown pass or option, or a pass inside an anchor that it
+                does not run on; the position says where.
+        """
+        entries = parse_pipeline(text)
+        if len(entries) == 1 and entries[0].name in (cxx.MODULE, cxx.ANY):
+            entries = entries[0].inner or ()
+        return cls(tuple(_steps(text, entries)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the passes, in order."""
+        return tuple(step.name for step in self.steps)
+
+    def run(
+        self, module: ir.Module, state: PassState, instruments: Instruments | None = None
+    ) -> None:
+        """Run every pass on `module`, in place.
+
+        An exception that is a bug of a pass comes out as it is, with a note that names the pass.
+
+        Raises:
+            LocatedError: the program cannot be transformed, or a pass left it invalid.
+        """
+        watch = instruments or Instruments()
+        _read_meshes_into(state, module)
+        for step in self.steps:
+            watch.show("Before", step.name, module)
+            start = time.perf_counter()
+            try:
+                _run_step(step, module, state)
+            except Exception as failure:
+                failure.add_note(f"while running pass {step.name}")
+                raise
+            watch.seconds.append((step.name, time.perf_counter() - start))
+            if watch.verify_each:
+                _verify_after(step.name, module)
+            watch.show("After", step.name, module)
+            if watch.after is not None:
+                watch.after(step.name, module)
+
+
+def _run_step(step: Step, module: ir.Module, state: PassState) -> None:
+    if isinstance(step, OwnStep):
+        step.transformation.run(module, state)
+        return
+    # No handle of an operation may outlive a C++ pass: touching one that was erased aborts.
+    state.forget_ir()
+    manager = passmanager.PassManager.parse(f"{cxx.MODULE}({step.text})")
+    try:
+        manager.run(module.operation)
+    except ir.MLIRError as failure:
+        raise LocatedError.of(from_mlir(failure)) from None
+
+
+def _verify_after(name: str, module: ir.Module) -> None:
+    try:
+        verify_all(module)
+    except LocatedError as wrong:
+        wrong.add_note(f"found after pass {name}")
+        raise
+
+
+def _read_meshes_into(state: PassState, module: ir.Module) -> None:
+    """Know the mesh of a module that is half-way through the pipeline."""
+    state.meshes = read_meshes(module)
+    if state.mesh is None and len(state.meshes) == 1:
+        state.mesh = next(iter(state.meshes.values()))
+
+
+# From text to steps.
+
+
+def _steps(text: str, entries: Sequence[Entry], anchor: str = cxx.MODULE) -> Iterator[Step]:
+    for entry in entries:
+        if entry.inner is not None:
+            if anchor != cxx.MODULE or entry.name not in (cxx.FUNC, cxx.ANY):
+                hint = did_you_mean(entry.name, _ANCHORS)
+                raise PipelineError(
+                    text, entry.position, f"'{entry.name}' cannot hold passes here{hint}"
+                )
+            yield from _steps(text, entry.inner, entry.name)
+        elif entry.name in PIPELINES:
+            yield from _named(text, entry, anchor)
+        elif entry.name in PASSES:
+            yield _own(text, entry, anchor)
+        else:
+            yield _cxx(text, entry, anchor)
+
+
+def _named(text: str, entry: Entry, anchor: str) -> Iterator[Step]:
+    if anchor != cxx.MODULE or entry.options:
+        what = "takes no options" if entry.options else f"runs on the module, not in {anchor}"
+        raise PipelineError(text, entry.position, f"pipeline '{entry.name}' {what}")
+    inner = ", ".join(stage.text for stage in PIPELINES[entry.name])
+    yield from Pipeline.parse(inner).steps
+
+
+def _own(text: str, entry: Entry, anchor: str) -> OwnStep:
+    if anchor != cxx.MODULE:
+        raise PipelineError(
+            text, entry.position, f"pass '{entry.name}' runs on the module; move it out of {anchor}"
+        )
+    try:
+        return OwnStep(entry.name, pass_class(entry.name).from_options(entry.options))
+    except PassOptionError as wrong:
+        raise PipelineError(text, entry.position, str(wrong)) from None
+
+
+def _cxx(text: str, entry: Entry, anchor: str) -> CxxStep:
+    name = entry.name
+    needed = cxx.CXX_PASSES.get(name)
+    if needed is None:
+        known = [*PASSES, *PIPELINES, *cxx.CXX_PASSES]
+        hint = did_you_mean(name, known)
+        if "did you mean" not in hint:
+            hint = "; --list-passes lists them"
+        raise PipelineError(text, entry.position, f"unknown pass '{name}'{hint}")
+    if needed == cxx.MODULE and anchor == cxx.FUNC:
+        raise PipelineError(
+            text, entry.position, f"pass '{name}' runs on the module; move it out of {anchor}"
+        )
+    written = f"{name}{{{entry.option_text}}}" if entry.option_text else name
+    if needed == cxx.FUNC or anchor == cxx.FUNC:
+        written = f"{cxx.FUNC}({written})"
+    try:
+        with ir.Context() as scratch:  # only to check the options; passes are known to every context
+            passmanager.PassManager.parse(f"{cxx.MODULE}({written})", scratch)
+    except ValueError as wrong:
+        reason = _option_problem(str(wrong))
+        raise PipelineError(text, entry.position, f"pass '{name}': {reason}") from None
+    return CxxStep(name, written)
+
+
+def _option_problem(message: str) -> str:
+    """What MLIR says about an option, without its own copy of the pipeline."""
+    lines = [line.strip() for line in message.split("\n") if line.strip()]
+    told = [line.split("error: ", 1)[1] for line in lines if "error: " in line]
+    return told[-1] if told else (lines[0] if lines else "its options are malformed")

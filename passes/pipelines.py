@@ -1,0 +1,56 @@
+"""The named pipelines: which passes run, in which order, and why each is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One pass of a pipeline: its text, and the reason it is there."""
+
+    text: str
+    reason: str
+
+
+_PREPARE = (
+    Stage("inline", "rules see what is called; JAX emits one private function per inner jit"),
+    Stage("dtensor-inline", "calls that C++ inline leaves, because the callee has dtensor ops"),
+    Stage("symbol-dce", "functions that nothing calls any more need no layouts"),
+    Stage("canonicalize", "folds what JAX wrote long-hand, so that it need not be laid out"),
+    Stage("cse", "equal operations get one layout, and one relayout"),
+)
+
+_GLOBAL = (
+    Stage("dtensor-import", "one form of mesh and annotations; an id on every operation"),
+    Stage("dtensor-propagate", "a layout for every value"),
+    Stage("dtensor-insert-relayouts", "operands agree with the strategy chosen"),
+    Stage("dtensor-optimize-relayouts", "relayouts move, merge and vanish in global shapes"),
+)
+
+_LOCAL = (
+    Stage("dtensor-expand", "one device's shapes; relayouts become collectives"),
+    Stage("dtensor-optimize-collectives", "collectives are combined and fused"),
+    Stage("dtensor-lower", "collectives become StableHLO's"),
+)
+
+_TIDY = (
+    Stage("canonicalize", "index arithmetic of constants folds"),
+    Stage("cse", "equal slices and masks are computed once"),
+)
+
+PIPELINES: Final[dict[str, tuple[Stage, ...]]] = {
+    "dtensor-spmd": (*_PREPARE, *_GLOBAL, *_LOCAL, *_TIDY),
+    "dtensor-prepare": _PREPARE,
+}
+
+SUMMARIES: Final[dict[str, str]] = {
+    "dtensor-spmd": "the whole line: a program of global shapes becomes that of one device",
+    "dtensor-prepare": "what dtensor-import needs done before it",
+}
+
+
+def pipeline_text(name: str) -> str:
+    """A named pipeline as the text that `--pass-pipeline` takes."""
+    return f"builtin.module({', '.join(stage.text for stage in PIPELINES[name])})"

@@ -1,0 +1,73 @@
+"""`dtensor.compile_mlir`: StableHLO text, bytecode or a file."""
+
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from dtensor.compiler.jax_frontend import module_bytecode
+from dtensor.compiler.mlir_frontend import compile_mlir
+from dtensor.dialect.context import make_context, parse_module
+from dtensor.dialect.errors import CompileError, LayoutError
+from dtensor.dialect.layout import UNSHARDED, Layout
+from dtensor.runtime.client import create_mesh
+
+MESH = create_mesh([("x", 2), ("y", 4)])
+ROWS = Layout(["x", UNSHARDED], MESH)
+SOURCE = """
+module {
+  func.func public @main(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>) -> tensor<4x8xf32> {
+    %c = stablehlo.add %a, %b : tensor<4x8xf32>
+    return %c : tensor<4x8xf32>
+  }
+}
+"""
+A = np.arange(32, dtype=np.float32).reshape(4, 8)
+
+
+@pytest.mark.parametrize("form", ["text", "bytes of text", "bytecode", "file", "bytecode file"])
+def test_every_form_of_a_module(form: str, tmp_path: Path) -> None:
+    with make_context():
+        bytecode = module_bytecode(parse_module(SOURCE))
+    path = tmp_path / "add.mlir"
+    path.write_bytes(bytecode if "bytecode" in form else SOURCE.encode())
+    source = {"text": SOURCE, "bytes of text": SOURCE.encode(), "bytecode": bytecode}.get(
+        form, path
+    )
+    compiled = compile_mlir(source, mesh=MESH, in_layouts=[ROWS, None], out_layouts=ROWS)
+    (result,) = compiled(A, A)
+    assert result.layout == ROWS
+    np.testing.assert_array_equal(np.asarray(result.to_jax()), 2 * A)
+    assert compiled.in_layouts[0][0] == ROWS
+
+
+def test_the_mesh_comes_from_the_layouts() -> None:
+    (result,) = compile_mlir(SOURCE, in_layouts=ROWS)(A, A)
+    assert result.mesh == MESH
+
+
+def test_what_it_refuses(tmp_path: Path) -> None:
+    with pytest.raises(LayoutError, match="in_layouts has 1 entries, but @main has 2 arguments"):
+        compile_mlir(SOURCE, in_layouts=[ROWS])
+    with pytest.raises(
+        LayoutError, match=r"result\[0\]: layout .* cannot be its: dimension 0 has 4"
+    ):
+        compile_mlir(SOURCE, out_layouts=Layout([("x", "y"), UNSHARDED], MESH))
+    with pytest.raises(CompileError, match="name the entry function @main"):
+        compile_mlir("module {}", mesh=MESH)
+    with pytest.raises(CompileError, match="tensors of known shape"):
+        compile_mlir(SOURCE.replace("4x8", "?x8"), mesh=MESH)
+    path = tmp_path / "odd.mlir"
+    path.write_text(SOURCE.replace("stablehlo.add", "stablehlo.ad"))
+    with pytest.raises(CompileError, match=r"odd\.mlir:4:10: "):
+        compile_mlir(path, mesh=MESH)
+    with pytest.raises(FileNotFoundError):
+        compile_mlir(tmp_path / "none.mlir", mesh=MESH)
+
+
+def test_a_module_that_calls_python_is_refused() -> None:
+    shape = jax.ShapeDtypeStruct((4, 8), np.float32)
+    lowered = jax.jit(lambda a: jax.pure_callback(np.sin, shape, a)).lower(A)
+    with pytest.raises(CompileError, match="calls Python functions, which text cannot hold"):
+        compile_mlir(lowered.as_text(), mesh=MESH)

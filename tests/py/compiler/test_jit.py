@@ -1,0 +1,282 @@
+"""`dtensor.jit`, called, lowered and compiled."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+from dtensor.compiler.api import jit
+from dtensor.compiler.options import CompileOptions
+from dtensor.compiler.relayout import copy_to_mesh, relayout
+from dtensor.dialect.errors import CompileError, LayoutError, StrictError
+from dtensor.dialect.layout import UNSHARDED, Layout
+from dtensor.runtime.array import DTensor
+from dtensor.runtime.client import create_mesh
+from dtensor.runtime.placement import jax_mesh
+
+MESH = create_mesh([("x", 2), ("y", 4)])
+ROWS = Layout(["x", UNSHARDED], MESH)
+COLUMNS = Layout([UNSHARDED, "y"], MESH)
+WHOLE = Layout.replicated(MESH, 2)
+X = np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8)
+W = np.linspace(-1, 1, 128, dtype=np.float32).reshape(8, 16)
+
+
+def layer(params: Any, x: Any) -> Any:
+    h = jnp.tanh(x @ params["w"])
+    return {"h": h, "loss": (h**2).mean()}
+
+
+def values(x: Any) -> np.ndarray[Any, Any]:
+    assert isinstance(x, DTensor)
+    return np.asarray(x.to_jax())
+
+
+def test_dtensors_in_and_out_with_the_result_of_one_device() -> None:
+    params = {"w": copy_to_mesh(W, COLUMNS)}
+    result = jit(layer)(params, copy_to_mesh(X, ROWS))
+    expected = layer({"w": W}, X)
+    # f32 sums over 2 or 4 shards: 1e-6 relative
+    np.testing.assert_allclose(values(result["h"]), expected["h"], rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(values(result["loss"]), expected["loss"], rtol=1e-6)
+    assert result["h"].mesh == MESH
+
+
+def test_layouts_for_arguments_and_results() -> None:
+    step = jit(layer, in_layouts=({"w": COLUMNS}, ROWS), out_layouts={"h": COLUMNS, "loss": None})
+    result = step({"w": W}, X)
+    assert result["h"].layout == COLUMNS
+    compiled = step.lower({"w": W}, X).compile()
+    assert compiled.in_layouts == (({"w": COLUMNS}, ROWS), {})
+    assert compiled.out_layouts["h"] == COLUMNS
+    assert compiled.mesh == MESH
+    np.testing.assert_allclose(
+        values(compiled({"w": W}, X)["h"]), layer({"w": W}, X)["h"], rtol=1e-5
+    )
+
+
+def test_one_layout_stands_for_a_subtree() -> None:
+    tree = {"a": X, "b": {"c": X + 1}}
+    result = jit(lambda t: jax.tree.map(jnp.sin, t), in_layouts=(ROWS,), out_layouts=WHOLE)(tree)
+    assert result["b"]["c"].layout == WHOLE
+    np.testing.assert_allclose(result["b"]["c"].numpy(), np.sin(X + 1), rtol=1e-6)
+
+
+def test_host_arrays_jax_arrays_and_numbers_are_taken() -> None:
+    f = jit(lambda a, b, c: a * b + c, mesh=MESH, out_layouts=WHOLE)
+    sharded = jax.device_put(X, NamedSharding(jax_mesh(MESH), PartitionSpec("x")))
+    for a in (X, X.astype(np.float64), jnp.asarray(X), sharded, copy_to_mesh(X, COLUMNS)):
+        np.testing.assert_allclose(f(a, 2, 0.5).numpy(), X * 2 + 0.5, rtol=1e-6)
+
+
+def test_arrays_of_explicit_meshes_are_taken() -> None:
+    mesh = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+    a = jax.device_put(X, NamedSharding(mesh, PartitionSpec("x", "y")))
+    b = jax.device_put(W, NamedSharding(mesh, PartitionSpec("x", None)))
+    with pytest.raises(Exception, match=r"."):  # why layouts are kept beside the traced shapes
+        jax.jit(jnp.matmul)(a, b)
+    result = jit(jnp.matmul, out_layouts=WHOLE)(a, b)
+    np.testing.assert_allclose(result.numpy(), X @ W, rtol=1e-5, atol=1e-6)
+
+
+def test_programs_are_kept_by_type_and_layout() -> None:
+    traces = []
+
+    def f(x: Any) -> Any:
+        traces.append(x.shape)
+        return x + 1
+
+    g = jit(f)
+    for layout in (ROWS, ROWS, COLUMNS, ROWS, COLUMNS):
+        g(copy_to_mesh(X, layout))
+    assert len(g._programs) == 2
+    g(copy_to_mesh(X[:4], ROWS))
+    assert len(g._programs) == 3
+    assert traces == [(8, 8), (4, 8)]  # jax traces for shapes alone
+
+
+def test_static_arguments() -> None:
+    def f(n: int, x: Any, *, mode: str = "times") -> Any:
+        return x * n if mode == "times" else x + n
+
+    g = jit(f, static_argnums=0, static_argnames="mode", out_layouts=WHOLE)
+    x = copy_to_mesh(X, ROWS)
+    np.testing.assert_array_equal(g(3, x).numpy(), X * 3)
+    np.testing.assert_array_equal(g(2, x, mode="plus").numpy(), X + 2)
+    np.testing.assert_array_equal(g(n=2, x=x, mode="plus").numpy(), X + 2)
+    with pytest.raises(ValueError, match="static argument 0 of type list is not hashable"):
+        g([1], x)
+    with pytest.raises(ValueError, match="the function has no argument 'size'"):
+        jit(f, static_argnames="size")
+
+
+def test_donated_arguments_are_gone() -> None:
+    def f(n: int, state: Any, x: Any) -> Any:
+        return jax.tree.map(lambda s: s + n * x, state)
+
+    g = jit(f, static_argnums=0, donate_argnums=1, out_layouts=ROWS)
+    state, x = {"s": copy_to_mesh(X, ROWS)}, copy_to_mesh(X, ROWS)
+    result = g(1, state, x)
+    assert state["s"].to_jax().is_deleted()
+    assert not x.to_jax().is_deleted()
+    np.testing.assert_array_equal(values(result["s"]), 2 * X)
+    with pytest.raises(ValueError, match="donate_argnums: argument 0 is static"):
+        jit(f, static_argnums=0, donate_argnums=0)(1, state, x)
+
+
+def test_an_argument_in_another_layout_is_moved_and_recorded() -> None:
+    compiled = jit(lambda a: a + 1, in_layouts=(ROWS,)).lower(X).compile()
+    np.testing.assert_array_equal(values(compiled(copy_to_mesh(X, COLUMNS))), X + 1)
+    (record,) = [r for r in compiled.ledger["records"] if r["kind"] == "moved argument"]
+    assert 'argument a comes as [{}, {"y"}], the program takes [{"x"}, {}]' in record["text"]
+    assert not record["asked_for"]
+    compiled(copy_to_mesh(X, COLUMNS))  # recorded once
+    assert len([r for r in compiled.ledger["records"] if r["kind"] == "moved argument"]) == 1
+
+
+def test_an_argument_in_another_device_order_is_moved_and_recorded() -> None:
+    other = create_mesh([("x", 2), ("y", 4)], devices=[3, 1, 0, 2, 7, 6, 5, 4])
+    compiled = jit(lambda a: a + 1, in_layouts=(ROWS,)).lower(X).compile()
+    moved = copy_to_mesh(X, Layout(["x", UNSHARDED], other))
+    for argument in (moved, moved.to_jax(), jax.device_put(X, jax.devices()[5])):
+        np.testing.assert_array_equal(values(compiled(argument)), X + 1)
+    assert len([r for r in compiled.ledger["records"] if r["kind"] == "moved argument"]) == 3
+
+
+def test_under_strict_a_move_is_an_error() -> None:
+    f = jit(lambda a: a + 1, in_layouts=(ROWS,), options=CompileOptions(strict=True))
+    f(copy_to_mesh(X, ROWS))
+    f(X)
+    with pytest.raises(StrictError, match=r"argument a comes as .* call it with dtensor.relayout"):
+        f(copy_to_mesh(X, COLUMNS))
+
+
+def test_inside_another_traced_function_it_is_inlined() -> None:
+    inner = jit(lambda a: jnp.tanh(a), in_layouts=(ROWS,), out_layouts=COLUMNS)
+    x = copy_to_mesh(X, ROWS)
+    outer = jit(lambda a: inner(a).sum())
+    np.testing.assert_allclose(values(outer(x)), np.tanh(X).sum(), atol=1e-5)
+    np.testing.assert_allclose(jax.jit(lambda a: inner(a) * 2)(X), np.tanh(X) * 2, rtol=1e-6)
+    np.testing.assert_allclose(
+        jax.grad(lambda a: inner(a).sum())(X), 1 - np.tanh(X) ** 2, rtol=1e-5
+    )
+    assert "dtensor.relayout" in jax.jit(inner).lower(X).as_text()
+
+
+def test_lower_takes_shapes_and_their_shardings() -> None:
+    sharding = NamedSharding(jax_mesh(MESH), PartitionSpec("x"))
+    shape = jax.ShapeDtypeStruct((8, 8), np.float32, sharding=sharding)
+    lowered = jit(lambda a: a + 1).lower(shape)
+    assert "tensor<4x8xf32>" in lowered.as_text()
+    assert "tensor<8x8xf32>" in lowered.as_text(after="dtensor-import")
+    with pytest.raises(CompileError, match="no pass 'dtensor-improt' ran; there were dtensor-impo"):
+        lowered.as_text(after="dtensor-improt")
+    compiled = lowered.compile()
+    assert "HloModule" in compiled.as_text()
+    assert compiled.memory_analysis().argument_size_in_bytes == 4 * 8 * 4
+    assert compiled.cost_analysis()["flops"] >= 32
+    assert compiled.in_layouts == ((ROWS,), {})
+
+
+def test_a_compiled_program_checks_what_it_is_called_with() -> None:
+    compiled = jit(lambda a, b: a + b, mesh=MESH).lower(X, b=X).compile()
+    compiled(X, b=X)
+    with pytest.raises(TypeError, match="compiled for arguments of structure"):
+        compiled(X, X)
+    with pytest.raises(TypeError, match=r"argument b: compiled for float32\[8, 8\], called with"):
+        compiled(X, b=X[:4])
+    with pytest.raises(TypeError, match="cannot be traced"):
+        jax.jit(lambda a: compiled(a, b=a))(X)
+
+
+def test_relayout_of_arrays() -> None:
+    x = copy_to_mesh(X, ROWS)
+    y = relayout(x, Layout(["y", "x"], MESH))
+    assert y.layout == Layout(["y", "x"], MESH)
+    np.testing.assert_array_equal(values(y), X)
+    np.testing.assert_array_equal(relayout(y, WHOLE).numpy(), X)
+    assert relayout(x, ROWS) is x
+    other = create_mesh([("z", 4)], devices=[7, 5, 3, 1])
+    np.testing.assert_array_equal(values(relayout(y, Layout(["z", UNSHARDED], other))), X)
+    placed = relayout(jnp.asarray(X), COLUMNS)
+    assert isinstance(placed, jax.Array)
+    assert not placed.sharding.is_fully_replicated
+    with pytest.raises(LayoutError, match="layout has 1 dimensions"):
+        relayout(x, Layout(["x"], MESH))
+    with pytest.raises(TypeError, match="in a traced function use relayout"):
+        jax.jit(lambda a: copy_to_mesh(a, ROWS))(X)
+
+
+def test_pure_callbacks_see_the_whole_arrays() -> None:
+    shapes = []
+
+    def double(a: Any) -> Any:
+        shapes.append(a.shape)
+        return np.asarray(a) * 2
+
+    def f(x: Any) -> Any:
+        return jax.pure_callback(double, jax.ShapeDtypeStruct(x.shape, x.dtype), x) + 1
+
+    result = jit(f, out_layouts=ROWS)(copy_to_mesh(X, ROWS))
+    np.testing.assert_array_equal(values(result), 2 * X + 1)
+    assert set(shapes) == {(8, 8)}
+
+
+def test_debug_callbacks_run_once_and_several_callbacks_keep_their_order() -> None:
+    seen: list[float] = []
+
+    def f(x: Any) -> Any:
+        jax.debug.callback(lambda v: seen.append(float(v)), x.sum())
+        y = jax.pure_callback(np.negative, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+        jax.debug.callback(lambda v: seen.append(float(v)), y.sum() + 1)
+        return y
+
+    g = jit(f, out_layouts=WHOLE)
+    x = copy_to_mesh(np.ones((8, 8), np.float32), ROWS)
+    for _ in range(2):
+        np.testing.assert_array_equal(g(x).block_until_ready().numpy(), -np.ones((8, 8)))
+    assert sorted(seen) == [-63.0, -63.0, 64.0, 64.0]
+
+
+def test_one_device_is_a_mesh_too() -> None:
+    mesh = create_mesh([("x", 1)])
+    result = jit(layer, mesh=mesh)({"w": W}, X)
+    np.testing.assert_allclose(result["h"].numpy(), layer({"w": W}, X)["h"], rtol=1e-5, atol=1e-6)
+
+
+def test_what_jit_refuses() -> None:
+    with pytest.raises(
+        CompileError, match="no mesh for layer: no argument and no layout names one"
+    ):
+        jit(layer)({"w": W}, X)
+    with pytest.raises(LayoutError, match="in_layouts is of type dict; give a tuple"):
+        jit(layer, in_layouts={"w": ROWS})
+    with pytest.raises(
+        LayoutError, match="in_layouts has another structure than what it describes"
+    ):
+        jit(layer, in_layouts=({"v": ROWS}, ROWS))({"w": W}, X)
+    with pytest.raises(
+        LayoutError, match=r"argument params\['w'\]: layout .* cannot be its: dimens"
+    ):
+        jit(layer, in_layouts=(ROWS, None))({"w": W[:5]}, X[:, :5])
+    with pytest.raises(LayoutError, match=r"result: layout .* cannot be its: partial over axes"):
+        jit(lambda x: x, out_layouts=Layout([None, None], MESH, partial={"sum": "x"}))(X)
+    with pytest.raises(TypeError, match="argument of type str is not an array; name it in static"):
+        jit(lambda x, s: x, mesh=MESH)(X, "a")
+    with pytest.raises(TypeError, match=r"pass jax.random.key_data"):
+        jit(lambda k: k, mesh=MESH)(jax.random.key(0))
+    other = create_mesh([("z", 8)])
+    with pytest.raises(LayoutError, match="a program runs on one mesh, but layouts name"):
+        jit(layer, in_layouts=(ROWS, Layout(["z"], other)))
+    with pytest.raises(LayoutError, match=r"a lies on Mesh\(x=2, y=4\) and b on Mesh\(z=8\)"):
+        jit(lambda a, b: (a, b))(copy_to_mesh(X, ROWS), copy_to_mesh(X, Layout(["z", None], other)))
+
+
+def test_the_wrapper_looks_like_the_function() -> None:
+    assert jit(layer, mesh=MESH).__name__ == "layer"
+    partial = functools.partial(layer, {"w": W})
+    assert jit(partial, mesh=MESH)(X)["h"].shape == (8, 16)

@@ -1,0 +1,24 @@
+"""Options of a compilation."""
+
+import dataclasses
+
+import pytest
+
+from dtensor.compiler.options import CompileOptions
+from dtensor.dialect.errors import CompileError
+
+
+def test_options_are_values() -> None:
+    assert CompileOptions(strict=True) == CompileOptions(strict=True)
+    assert len({CompileOptions(), CompileOptions(), CompileOptions(strict=True)}) == 2
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        CompileOptions().strict = True  # type: ignore[misc]
+
+
+def test_values_that_mean_nothing_are_refused() -> None:
+    with pytest.raises(CompileError, match="max_bytes_per_device is 0; it must be positive"):
+        CompileOptions(max_bytes_per_device=0)
+    with pytest.raises(CompileError, match="reduce_dtype is 'int8'; it must be one of float32"):
+        CompileOptions(reduce_dtype="int8")
+    with pytest.raises(CompileError, match="must be a tuple of pass names"):
+        CompileOptions(print_ir_after="dtensor-import")  # type: ignore[arg-type]

@@ -1,0 +1,119 @@
+"""Expanded programs by numbers: loops, branches and reductions of shards against the whole."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.context import make_context
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import ir
+from tests.py.passes.rule_shards import Call, expanded_function, run_calls
+
+MESH = Mesh({"x": 2, "y": 3})
+
+# Layouts stand in `<...>`, and are taken out for the program on one device.
+PROGRAM = """
+func.func @main(%a: tensor<4x12xf32> <[{"x"}, {"y"}]>, %k: tensor<i32> <[]>)
+    -> (tensor<4x12xf32> <[{"x"}, {"y"}]>, tensor<4x6xf32> <[{"x"}, {2, "y"}]>,
+        tensor<12xf32> <[{"y"}], partial = {sum: "x"}>) {
+  %zero = stablehlo.constant <<[]>> dense<0> : tensor<i32>
+  %part = stablehlo.constant <<[], partial = {sum: "x"}>> dense<0.0> : tensor<f32>
+  %i = "stablehlo.iota"() {iota_dimension = 1 : i64 <<<[{"x"}, {"y"}]>>>} : () -> tensor<4x12xf32>
+  %0:2 = stablehlo.while(%n = %zero, %c = %a) : tensor<i32>, tensor<4x12xf32>
+    attributes {kept = 1 : i64 <<<[]>, <[{"x"}, {"y"}]>>>}
+    cond {
+      %three = stablehlo.constant <<[]>> dense<3> : tensor<i32>
+      %1 = "stablehlo.compare"(%n, %three) {
+        comparison_direction = #stablehlo<comparison_direction LT> <<<[]>>>
+      } : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %1 : tensor<i1>
+    } do {
+      %one = stablehlo.constant <<[]>> dense<1> : tensor<i32>
+      %1 = stablehlo.add %n, %one <<[]>> : tensor<i32>
+      %2 = "stablehlo.case"(%k) ({
+        %3 = stablehlo.add %c, %i <<[{"x"}, {"y"}]>> : tensor<4x12xf32>
+        stablehlo.return %3 : tensor<4x12xf32>
+      }, {
+        %3 = "stablehlo.iota"() {iota_dimension = 0 : i64 <<<[{"x"}, {"y"}]>>>}
+          : () -> tensor<4x12xf32>
+        %4 = stablehlo.subtract %c, %3 <<[{"x"}, {"y"}]>> : tensor<4x12xf32>
+        stablehlo.return %4 : tensor<4x12xf32>
+      }) {kept = 1 : i64 <<<[{"x"}, {"y"}]>>>} : (tensor<i32>) -> tensor<4x12xf32>
+      stablehlo.return %1, %2 : tensor<i32>, tensor<4x12xf32>
+    }
+  %r = "stablehlo.reduce"(%0#1, %part) ({
+  ^bb0(%u: tensor<f32>, %v: tensor<f32>):
+    %1 = stablehlo.add %u, %v : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) {dimensions = array<i64: 0> <<<[{"y"}], partial = {sum: "x"}>>>}
+    : (tensor<4x12xf32>, tensor<f32>) -> tensor<12xf32>
+  %s = stablehlo.slice %0#1 [0:4, 0:12:2] <<[{"x"}, {2, "y"}]>>
+    : (tensor<4x12xf32>) -> tensor<4x6xf32>
+  return %0#1, %s, %r : tensor<4x12xf32>, tensor<4x6xf32>, tensor<12xf32>
+}
+"""
+
+
+def written(with_layouts: bool) -> str:
+    """The program with its layouts in the written form, or without any."""
+    out, rest = "", PROGRAM.replace('{2, "y"}', '{"y"}')
+    while "<[" in rest:
+        before, _, rest = rest.partition("<[")
+        depth, end = 1, 0
+        while depth:
+            depth += {"<": 1, ">": -1}.get(rest[end], 0)
+            end += 1
+        inside, rest = rest[: end - 1], rest[end:]
+        marks = len(before) - len(before.rstrip("<"))
+        before = before[: len(before) - marks]
+        layouts = f"#dtensor.layout<@mesh, [{inside}>"
+        while marks and rest.startswith(", <["):
+            inside, _, rest = rest[4:].partition("]>")
+            layouts += f", #dtensor.layout<@mesh, [{inside}]>"
+        rest = rest[marks:]
+        text = {
+            0: f"{{dtensor.layout = {layouts}}}",
+            1: f"{{dtensor.results = [{layouts}]}}",
+            2: f", dtensor.results = [{layouts}]",
+        }[marks]
+        out += before + (text if with_layouts else "")
+    return out + rest
+
+
+def coordinate(axes: tuple[AxisRef, ...], at: dict[str, int]) -> Any:
+    number = 0
+    for axis in axes:
+        number = number * axis.size + at[axis.name]
+    return np.array(number, np.int32)
+
+
+def test_a_program_with_a_loop_branches_and_a_partial_result() -> None:
+    rng = np.random.default_rng(3)
+    whole = rng.integers(-4, 5, (4, 12)).astype(np.float32)
+    with make_context(), ir.Location.unknown():
+        plain = written(with_layouts=False).replace("@main", "private @whole")
+        module = ir.Module.parse(written(with_layouts=True))
+        text, asked = expanded_function(module, MESH, "shard")
+        calls = []
+        for branch in (0, 1):
+            k = np.array(branch, np.int32)
+            calls.append(Call("whole", [whole, k]))
+            for x, y in itertools.product(range(2), range(3)):
+                own = whole[2 * x : 2 * x + 2, 4 * y : 4 * y + 4]
+                at = {"x": x, "y": y}
+                calls.append(Call("shard", [own, k, *(coordinate(axes, at) for axes in asked)]))
+        run_calls({"whole": plain, "shard": text}, calls)
+    for branch in (0, 1):
+        reference, *shards = calls[7 * branch : 7 * branch + 7]
+        final, even, column_sums = reference.outputs
+        columns = [shard.outputs[2] for shard in shards]
+        for n, (x, y) in enumerate(itertools.product(range(2), range(3))):
+            rows = slice(2 * x, 2 * x + 2)
+            np.testing.assert_array_equal(shards[n].outputs[0], final[rows, 4 * y : 4 * y + 4])
+            np.testing.assert_array_equal(shards[n].outputs[1], even[rows, 2 * y : 2 * y + 2])
+            own = slice(4 * y, 4 * y + 4)
+            np.testing.assert_array_equal(columns[y] + columns[3 + y], column_sums[own])

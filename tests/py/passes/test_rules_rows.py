@@ -1,0 +1,319 @@
+"""Ops that treat rows, matrices or windows each by itself: every label by numbers."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dtensor.dialect.context import make_context
+from dtensor.dialect.errors import CompileError
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import ir
+from dtensor.passes.rules.rule import OpInfo
+from dtensor.passes.rules.table import rule_of
+from tests.py.passes.rule_oracle import Array, Report, check_rule, letters, op_module
+from tests.py.passes.rule_shards import expanded
+
+F32_EPS = 2.0**-23
+MOVES = {"f32": 4, "bf16": 4, "i32": 6, "i1": 2}  # reductions that an element type has
+
+
+def factor_sizes(report: Report) -> list[int]:
+    return sorted(factor.size for factor in report.rule.factors)
+
+
+# Slices at computed places.
+
+
+@pytest.mark.parametrize("element", list(MOVES))
+@pytest.mark.parametrize("start", [-3, 2, 9])
+def test_dynamic_slice(element: str, start: int) -> None:
+    t = f"4x6x8x{element}"
+    op = (
+        "stablehlo.dynamic_slice %a, %i, %j, %k, sizes = [4, 2, 8] : "
+        f"(tensor<{t}>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<4x2x8x{element}>"
+    )
+    report = check_rule(
+        op_module(f"a: {t}, i: i32, j: i32, k: i32", op, f"4x2x8x{element}"),
+        inputs={k: np.array(start + k, np.int32) for k in (1, 2, 3)},
+        max_pairs=6,
+    )
+    assert factor_sizes(report) == [4, 8]
+    assert "2 of 6 elements" in report.rule.why_whole[0, 1]
+    assert len(report.passes) == MOVES[element]
+
+
+@pytest.mark.parametrize("element", list(MOVES))
+@pytest.mark.parametrize("start", [-3, 2, 9])
+def test_dynamic_update_slice(element: str, start: int) -> None:
+    t, u = f"4x6x8x{element}", f"4x2x8x{element}"
+    op = (
+        f"stablehlo.dynamic_update_slice %a, %u, %i, %j, %k : (tensor<{t}>, tensor<{u}>, "
+        f"tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<{t}>"
+    )
+    report = check_rule(
+        op_module(f"a: {t}, u: {u}, i: i32, j: i32, k: i32", op, t),
+        inputs={k: np.array(start + k, np.int32) for k in (2, 3, 4)},
+        max_pairs=6,
+    )
+    assert factor_sizes(report) == [4, 8]
+    assert {(0, 1), (1, 1)} <= set(report.rule.why_whole)
+    assert len(report.passes) == MOVES[element]
+    assert all(way[0][:2] == (way[1][0],) * 2 for way in report.passes)
+
+
+def test_slices_of_nothing() -> None:
+    t = "tensor<0xf32>"
+    op = f"stablehlo.dynamic_slice %a, %i, sizes = [0] : ({t}, tensor<i32>) -> {t}"
+    check_rule(op_module("a: 0xf32, i: i32", op, "0xf32"))
+    op = (
+        "stablehlo.dynamic_update_slice %a, %u, %i : "
+        "(tensor<8xf32>, tensor<0xf32>, tensor<i32>) -> tensor<8xf32>"
+    )
+    check_rule(op_module("a: 8xf32, u: 0xf32, i: i32", op, "8xf32"))
+
+
+# Random bits.
+
+
+@pytest.mark.parametrize("algorithm", ["THREE_FRY", "PHILOX"])
+@pytest.mark.parametrize("element", ["ui32", "ui64"])
+def test_rng_bit_generator_gives_each_shard_its_piece(algorithm: str, element: str) -> None:
+    op = (
+        f"stablehlo.rng_bit_generator %s, algorithm = {algorithm} : "
+        f"(tensor<2xui64>) -> (tensor<2xui64>, tensor<4x6x{element}>)"
+    )
+    report = check_rule(
+        op_module("s: 2xui64", op, f"2xui64, 4x6x{element}"),
+        inputs={0: np.array([7, 2**63 + 5], np.uint64)},
+    )
+    assert letters(report) == "ab"
+    assert report.passes == []
+
+
+def test_rng_is_refused_on_more_than_one_device() -> None:
+    op = (
+        "stablehlo.rng %a, %b, %s, distribution = UNIFORM : "
+        "(tensor<f32>, tensor<f32>, tensor<2xi64>) -> tensor<4x6xf32>"
+    )
+    text = op_module("a: f32, b: f32, s: 2xi64", op, "4x6xf32")
+    with make_context(), ir.Location.unknown():
+        for mesh in (Mesh({"x": 1}), Mesh({"x": 2})):
+            layouts = [Layout.replicated(mesh, rank) for rank in (0, 0, 1)]
+            if mesh.size == 1:
+                expanded(text, mesh, layouts, [Layout.replicated(mesh, 2)], "one")
+                continue
+            with pytest.raises(CompileError, match="the 2 devices of mesh @mesh would disagree"):
+                expanded(text, mesh, layouts, [Layout.replicated(mesh, 2)], "two")
+
+
+# Sorting.
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16", "i32"])
+@pytest.mark.parametrize("dimension", [0, 1, 2])
+def test_sort_by_key(element: str, dimension: int) -> None:
+    t = f"tensor<{element}>"
+    k, v = f"4x6x2x{element}", "4x6x2xi32"
+    op = (
+        f'"stablehlo.sort"(%k, %v) <{{dimension = {dimension} : i64, is_stable = true}}> ({{\n'
+        f"^bb0(%a: {t}, %b: {t}, %c: tensor<i32>, %d: tensor<i32>):\n"
+        f"  %p = stablehlo.compare LT, %a, %b : ({t}, {t}) -> tensor<i1>\n"
+        f"  stablehlo.return %p : tensor<i1>\n}}) : (tensor<{k}>, tensor<{v}>) "
+        f"-> (tensor<{k}>, tensor<{v}>)"
+    )
+    ids = np.random.default_rng(0).permutation(48).reshape(4, 6, 2).astype(np.int32)
+    report = check_rule(op_module(f"k: {k}, v: {v}", op, f"{k}, {v}"), inputs={1: ids})
+    assert factor_sizes(report) == sorted({4, 6, 2} - {(4, 6, 2)[dimension]})
+    assert report.passes == []
+    assert {(0, dimension), (1, dimension)} <= set(report.rule.why_whole)
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16", "i32"])
+def test_top_k(element: str) -> None:
+    op = (
+        f"chlo.top_k(%a, k = 3) : tensor<4x6x{element}> -> (tensor<4x3x{element}>, tensor<4x3xi32>)"
+    )
+    values = np.random.default_rng(0).integers(-3, 3, (4, 6))
+    text = op_module(f"a: 4x6x{element}", op, f"4x3x{element}, 4x3xi32")
+    report = (
+        check_rule(text)
+        if element == "bf16"
+        else check_rule(
+            text, inputs={0: values.astype({"f32": np.float32, "i32": np.int32}[element])}
+        )
+    )
+    assert factor_sizes(report) == [4]
+
+
+# Linear algebra.
+
+
+def well_conditioned(*shape: int) -> Array:
+    rng = np.random.default_rng(0)
+    half = rng.standard_normal(shape).astype(np.float32)
+    return half @ np.swapaxes(half, -1, -2) + 3 * np.eye(shape[-1], dtype=np.float32)
+
+
+def test_cholesky() -> None:
+    t = "4x6x3x3xf32"
+    op = f"stablehlo.cholesky %a, lower = true : tensor<{t}>"
+    report = check_rule(
+        op_module(f"a: {t}", op, t), inputs={0: well_conditioned(4, 6, 3, 3)}, tolerance=F32_EPS * 8
+    )
+    assert factor_sizes(report) == [4, 6]
+    assert report.passes == []
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_triangular_solve(left: bool) -> None:
+    b = "4x3x6xf32" if left else "4x6x3xf32"
+    op = (
+        '"stablehlo.triangular_solve"(%a, %b) <{left_side = '
+        f"{str(left).lower()}, lower = true, unit_diagonal = false, "
+        "transpose_a = #stablehlo<transpose NO_TRANSPOSE>}> : "
+        f"(tensor<4x3x3xf32>, tensor<{b}>) -> tensor<{b}>"
+    )
+    report = check_rule(
+        op_module(f"a: 4x3x3xf32, b: {b}", op, b),
+        inputs={0: np.linalg.cholesky(well_conditioned(4, 3, 3))},
+        tolerance=F32_EPS * 16,
+        max_pairs=30,
+    )
+    assert factor_sizes(report) == [4, 6]
+    assert report.passes == [((None, "sum"), ("sum",))]
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "after"),
+    [
+        ("FFT", "4x6x8xcomplex<f32>", "4x6x8xcomplex<f32>"),
+        ("IFFT", "4x6x8xcomplex<f32>", "4x6x8xcomplex<f32>"),
+        ("RFFT", "4x6x8xf32", "4x6x5xcomplex<f32>"),
+        ("IRFFT", "4x6x5xcomplex<f32>", "4x6x8xf32"),
+    ],
+)
+def test_fft(kind: str, before: str, after: str) -> None:
+    op = f"stablehlo.fft %a, type = {kind}, length = [8] : (tensor<{before}>) -> tensor<{after}>"
+    report = check_rule(op_module(f"a: {before}", op, after), tolerance=F32_EPS * 8, max_pairs=30)
+    assert factor_sizes(report) == [4, 6]
+    assert report.passes == [(("sum",), ("sum",))]
+
+
+# Batch norm.
+
+
+def test_batch_norm_inference() -> None:
+    t, f = "4x6x2xf32", "6xf32"
+    op = (
+        '"stablehlo.batch_norm_inference"(%a, %s, %o, %m, %v) <{epsilon = 0.01 : f32, '
+        f"feature_index = 1 : i64}}> : (tensor<{t}>, {', '.join([f'tensor<{f}>'] * 4)}) "
+        f"-> tensor<{t}>"
+    )
+    report = check_rule(
+        op_module(f"a: {t}, s: {f}, o: {f}, m: {f}, v: {f}", op, t),
+        inputs={4: np.linspace(1, 2, 6, dtype=np.float32)},
+        tolerance=F32_EPS * 8,
+    )
+    assert factor_sizes(report) == [2, 4, 6]
+
+
+def test_batch_norm_training_and_grad_split_features_alone() -> None:
+    t, f = "4x6x2xf32", "6xf32"
+    op = (
+        '"stablehlo.batch_norm_training"(%a, %s, %o) <{epsilon = 0.01 : f32, '
+        f"feature_index = 1 : i64}}> : (tensor<{t}>, tensor<{f}>, tensor<{f}>) "
+        f"-> (tensor<{t}>, tensor<{f}>, tensor<{f}>)"
+    )
+    text = op_module(f"a: {t}, s: {f}, o: {f}", op, f"{t}, {f}, {f}")
+    assert factor_sizes(check_rule(text, tolerance=F32_EPS * 8)) == [6]
+    op = (
+        '"stablehlo.batch_norm_grad"(%a, %s, %m, %v, %g) <{epsilon = 0.01 : f32, '
+        f"feature_index = 1 : i64}}> : (tensor<{t}>, {', '.join([f'tensor<{f}>'] * 3)}, "
+        f"tensor<{t}>) -> (tensor<{t}>, tensor<{f}>, tensor<{f}>)"
+    )
+    report = check_rule(
+        op_module(f"a: {t}, s: {f}, m: {f}, v: {f}, g: {t}", op, f"{t}, {f}, {f}"),
+        inputs={3: np.linspace(1, 2, 6, dtype=np.float32)},
+        tolerance=F32_EPS * 32,
+    )
+    assert factor_sizes(report) == [6]
+
+
+# Custom calls.
+
+ATTRIBUTES = (
+    'mhlo.backend_config = {uplo = 76 : ui8}, mhlo.frontend_attributes = {num_batch_dims = "2"}, '
+    "operand_layouts = [dense<[2, 3, 1, 0]> : tensor<4xindex>], "
+    "result_layouts = [dense<[2, 3, 1, 0]> : tensor<4xindex>, dense<[1, 0]> : tensor<2xindex>], "
+    "sdy.sharding_rule = #sdy.op_sharding_rule<([i, j, k, l])->([i, j, m, n], [i, j]) "
+    "{i=4, j=6, k=3, l=3, m=3, n=3}, custom>"
+)
+
+
+@pytest.fixture
+def lapack() -> None:
+    """LAPACK's calls exist once jax has lowered one; before that, running one ends the process."""
+    jax.jit(jnp.linalg.cholesky).lower(jnp.eye(2))
+
+
+def custom_call(target: str, attributes: str) -> str:
+    t = "4x6x3x3xf32"
+    op = (
+        f"stablehlo.custom_call @{target}(%a) {{{attributes}}} : "
+        f"(tensor<{t}>) -> (tensor<{t}>, tensor<4x6xi32>)"
+    )
+    return op_module(f"a: {t}", op, f"{t}, 4x6xi32")
+
+
+@pytest.mark.usefixtures("lapack")
+def test_lapack_call_splits_batch_dimensions() -> None:
+    report = check_rule(
+        custom_call("lapack_spotrf_ffi", ATTRIBUTES),
+        inputs={0: well_conditioned(4, 6, 3, 3)},
+        tolerance=F32_EPS * 8,
+        max_pairs=30,
+    )
+    assert factor_sizes(report) == [4, 6]
+
+
+@pytest.mark.parametrize(
+    ("target", "attributes"),
+    [
+        ("lapack_spotrf_ffi", ATTRIBUTES.partition(", sdy.")[0]),
+        ("CustomSPMDPartitioning", ATTRIBUTES),
+        ("xla_ffi_python_cpu_callback", ATTRIBUTES),
+        ("lapack_spotrf_ffi", ATTRIBUTES + ", has_side_effect = true"),
+    ],
+)
+def test_other_calls_have_no_rule(target: str, attributes: str) -> None:
+    with make_context(), ir.Location.unknown():
+        module = ir.Module.parse(custom_call(target, attributes))
+        function = next(iter(module.body.operations)).operation
+        op = next(iter(function.regions[0].blocks[0].operations)).operation
+        shapes = ((4, 6, 3, 3),), ((4, 6, 3, 3), (4, 6))
+        assert rule_of(OpInfo(op, op.name, *shapes, ("f32",), ("f32", "i32"))) is None
+
+
+@pytest.mark.usefixtures("lapack")
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "([i, j, k, l])->([i, j, m, n], [i, j]) {i=4, j=6, k=3, l=3, m=3, n=3} "
+        "need_replication={i}, custom",
+        "([i, j, k, l])->([o, j, m, n], [i, j]) {i=4, j=6, k=3, l=3, m=3, n=3, o=4}, custom",
+        "([ij, k, l, m])->([ij, k, n, o], [ij, k]) {i=2, j=2, k=6, l=3, m=3, n=3, o=3}, custom",
+    ],
+)
+def test_factors_that_are_special_or_share_a_dimension_are_left_whole(rule: str) -> None:
+    attributes = ATTRIBUTES.partition("#sdy")[0] + f"#sdy.op_sharding_rule<{rule}>"
+    report = check_rule(
+        custom_call("lapack_spotrf_ffi", attributes),
+        inputs={0: well_conditioned(4, 6, 3, 3)},
+        tolerance=F32_EPS * 8,
+        max_pairs=0,
+    )
+    assert factor_sizes(report) == [6]

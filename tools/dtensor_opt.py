@@ -1,0 +1,291 @@
+"""dtensor-opt: reads a module, runs passes, prints it.
+
+`dtensor-opt --help` describes the options. It never imports jax, so it answers in about 0.3 s.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dtensor.dialect import build
+from dtensor.dialect.attributes import read_meshes
+from dtensor.dialect.context import BYTECODE_MAGIC, make_context, parse_module
+from dtensor.dialect.diagnostics import (
+    Diagnostic,
+    LocatedError,
+    Place,
+    SourceText,
+    did_you_mean,
+    formatted,
+    place_of,
+)
+from dtensor.dialect.errors import DTensorError
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import JAXLIB_VERSION, ir
+from dtensor.dialect.verify import verify_module
+from dtensor.passes.base import PassState
+from dtensor.passes.pipeline import ALL, Instruments, Pipeline
+from dtensor.tools.opt_arguments import Arguments, UsageError, parse_arguments
+from dtensor.tools.opt_expected import Chunk, expected, mismatches, split
+
+_NAME = "dtensor-opt"
+
+
+def main() -> None:
+    """Entry point of the command; exits the process."""
+    status = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        status = status or 0
+    os._exit(status)  # freeing MLIR's contexts at interpreter exit takes longer than it is worth
+
+
+def run(argv: Sequence[str]) -> int:
+    """Do what the command line asks, and return the exit status. Never raises."""
+    debug = "--debug" in argv
+    try:
+        return _run(parse_arguments(argv))
+    except SystemExit as done:  # argparse after --help
+        return int(done.code or 0)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        _discard_output()
+        return 0
+    except DTensorError as wrong:
+        _complain(f"{_NAME}: error: {wrong}", wrong, debug)
+    except OSError as wrong:
+        file = f"{wrong.filename}: " if wrong.filename else ""
+        _complain(f"{_NAME}: error: {file}{wrong.strerror or wrong}", wrong, debug)
+    except Exception as bug:  # the border: users see one line, not a traceback
+        _complain(_internal_error(bug), bug, debug)
+    return 1
+
+
+def _complain(message: str, failure: BaseException, debug: bool) -> None:
+    if debug:
+        traceback.print_exception(failure)
+    try:
+        print(message, file=sys.stderr)
+    except OSError:
+        _discard_output()
+
+
+def _discard_output() -> None:
+    """Let nothing fail any more that is still to be flushed."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(null, stream.fileno())
+
+
+def _run(arguments: Arguments) -> int:
+    if arguments.version:
+        print(_version())
+        return 0
+    if arguments.list_passes:
+        from dtensor.tools.opt_listing import listing
+
+        print(listing())
+        return 0
+    pipeline = Pipeline.parse(arguments.pipeline) if arguments.pipeline else Pipeline(())
+    _check_pass_names(arguments, pipeline)
+    source = _read(arguments.file)
+    session = _Session(arguments, pipeline, "<stdin>" if arguments.file == "-" else arguments.file)
+    return session.run(source)
+
+
+def _version() -> str:
+    from dtensor import __version__
+
+    python = ".".join(map(str, sys.version_info[:3]))
+    return f"{_NAME} {__version__} (jaxlib {JAXLIB_VERSION}, Python {python})"
+
+
+def _check_pass_names(arguments: Arguments, pipeline: Pipeline) -> None:
+    for name in sorted((arguments.print_before | arguments.print_after) - {ALL}):
+        if name not in pipeline.names:
+            hint = did_you_mean(name, pipeline.names) or "; no passes run"
+            raise UsageError(f"cannot print the module around '{name}': it does not run{hint}")
+
+
+def _read(file: str) -> bytes:
+    return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+
+
+def _internal_error(bug: BaseException) -> str:
+    """One line: that it is our bug, in which pass, at which operation."""
+    where = _place_in(bug)
+    notes = "".join(f", {note}" for note in getattr(bug, "__notes__", ()))
+    what = f"{type(bug).__name__}: {bug}".split("\n", 1)[0]
+    return (
+        f"{where}internal error{notes}: {what}; this is a bug in dtensor, not in your program: "
+        "--debug shows the traceback, please report it"
+    )
+
+
+def _place_in(bug: BaseException) -> str:
+    """`file:line:col: ` of the operation that the innermost frame was at work on, if it tells."""
+    places = [f"{_NAME}: "]
+    for frame, _ in traceback.walk_tb(bug.__traceback__):
+        for name in ("op", "operation", "call", "function"):
+            value = frame.f_locals.get(name)
+            if isinstance(value, ir.Operation) and value.attached:
+                place = place_of(value)
+                places += [f"{place}: "] if place is not None else []
+    return places[-1]
+
+
+@dataclass
+class _Session:
+    """One input, all its modules."""
+
+    arguments: Arguments
+    pipeline: Pipeline
+    file: str
+    found: list[Diagnostic] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    outputs: list[bytes] = field(default_factory=list)
+
+    def run(self, source: bytes) -> int:
+        """Run the pipeline on each module, write the output and what was found."""
+        text = "" if source.startswith(BYTECODE_MAGIC) else source.decode("utf-8", "replace")
+        chunks: list[Chunk | bytes] = [source]
+        if self.arguments.split_input and text:
+            chunks = [*split(text)]
+        failed = False
+        for chunk in chunks:
+            failed |= not self._module(chunk)
+        lines = SourceText({self.file: text})
+        if self.arguments.verify_diagnostics:
+            wrong = mismatches(expected(text), self.found, self.file)
+            self._write_diagnostics(wrong, lines)
+            failed = bool(wrong)
+        else:
+            self._write_diagnostics(self.found, lines)
+            self._write_outputs()
+        if self.arguments.timing:
+            self._write_timing()
+        return 1 if failed else 0
+
+    def _module(self, chunk: Chunk | bytes) -> bool:
+        """Read, transform and keep one module; whether that went well."""
+        with make_context(), ir.Location.unknown():
+            state = PassState(mesh=self.arguments.mesh)
+            try:
+                output = self._transformed(chunk, state)
+            except LocatedError as wrong:
+                self.found += wrong.diagnostics
+                return False
+            finally:
+                self.found += _warnings(state, self.file)
+            self.outputs.append(output)
+            return True
+
+    def _transformed(self, chunk: Chunk | bytes, state: PassState) -> bytes:
+        arguments = self.arguments
+        start = time.perf_counter()
+        if isinstance(chunk, Chunk):
+            module = parse_module(chunk.text, self.file, chunk.first_line)
+        else:
+            module = parse_module(chunk, self.file)
+        if arguments.mesh is not None:
+            _declare(arguments.mesh, module)
+        start = self._took("(read)", start)
+        verify_module(module)
+        self._took("(verify)", start)
+        instruments = Instruments(
+            arguments.print_before,
+            arguments.print_after,
+            arguments.print_locations,
+            arguments.verify_each,
+        )
+        try:
+            self.pipeline.run(module, state, instruments)
+        finally:
+            for name, seconds in instruments.seconds:
+                self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+        start = time.perf_counter()
+        verify_module(module)
+        start = self._took("(verify)", start)
+        output = self._written(module)
+        self._took("(write)", start)
+        return output
+
+    def _took(self, name: str, start: float) -> float:
+        now = time.perf_counter()
+        self.seconds[name] = self.seconds.get(name, 0.0) + now - start
+        return now
+
+    def _written(self, module: ir.Module) -> bytes:
+        if self.arguments.bytecode:
+            buffer = io.BytesIO()
+            module.operation.write_bytecode(buffer)
+            return buffer.getvalue()
+        text = module.operation.get_asm(enable_debug_info=self.arguments.print_locations)
+        return f"{str(text).rstrip()}\n".encode()
+
+    def _write_outputs(self) -> None:
+        if self.arguments.bytecode and len(self.outputs) > 1:
+            raise UsageError(
+                f"--emit-bytecode writes one module, but the input has {len(self.outputs)}; "
+                "split the file"
+            )
+        data = b"// -----\n".join(self.outputs)
+        if self.arguments.output != "-":
+            if self.outputs:
+                Path(self.arguments.output).write_bytes(data)
+            return
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+    def _write_diagnostics(self, items: Sequence[Diagnostic], lines: SourceText) -> None:
+        for item in items:
+            text = formatted(item, lines)
+            print(text if item.place is not None else f"{self.file}: {text}", file=sys.stderr)
+
+    def _write_timing(self) -> None:
+        total = sum(self.seconds.values()) or 1.0
+        print("// wall-clock time per pass", file=sys.stderr)
+        for name, seconds in [*self.seconds.items(), ("total", total)]:
+            print(
+                f"//   {1e3 * seconds:9.2f} ms  {100 * seconds / total:5.1f} %  {name}",
+                file=sys.stderr,
+            )
+
+
+def _declare(mesh: Mesh, module: ir.Module) -> None:
+    """Give a module that names no mesh the one of --mesh, so that layouts can refer to it."""
+    if any(view.operation.name == "sdy.mesh" for view in module.body.operations):
+        return
+    if not read_meshes(module):
+        build.mesh(mesh, ip=ir.InsertionPoint.at_block_begin(module.body))
+
+
+def _warnings(state: PassState, file: str) -> list[Diagnostic]:
+    """What the passes warned of; the ledger knows places as text."""
+    found = []
+    for record in state.ledger.of_kind("warning"):
+        name, _, rest = record.location.partition(" (")[0].partition(":")
+        line, _, column = rest.partition(":")
+        place = None
+        if line.isdigit() and column.isdigit():
+            known = file if os.path.basename(file) == name else name
+            place = Place(known, int(line), int(column))
+        found.append(Diagnostic("warning", place, record.text))
+    return found
+
+
+if __name__ == "__main__":
+    main()

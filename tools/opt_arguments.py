@@ -1,0 +1,196 @@
+"""The command line of dtensor-opt."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dtensor.dialect.errors import CompileError, MeshError
+from dtensor.dialect.mesh import Mesh
+from dtensor.passes.cxx import CXX_PASSES
+from dtensor.passes.pipelines import PIPELINES, SUMMARIES
+from dtensor.passes.registry import PASSES
+
+_USAGE = "dtensor-opt [FILE] [passes] [options]"
+_DESCRIPTION = """\
+Reads a StableHLO module, runs passes on it, prints it. FILE is MLIR text or bytecode: plain, with
+#dtensor layouts, or with sdy annotations, as jax.jit(f).lower(x).as_text() prints it; - is stdin.
+"""
+_EXAMPLES = """\
+examples:
+  dtensor-opt step.mlir --dtensor-spmd                the program of one device, with collectives
+  dtensor-opt step.mlir --mesh data=2,model=4 --dtensor-prepare --dtensor-import
+  dtensor-opt step.mlir -p dtensor-propagate,cse      passes by name, in order
+  dtensor-opt step.mlir --dtensor-spmd --mlir-print-ir-after=dtensor-propagate
+  dtensor-opt step.mlir --pass-pipeline='builtin.module(dtensor-lower{keep-layouts=true}, cse)'
+  jax_program.py | dtensor-opt --canonicalize --cse   C++ passes have flags as well
+
+exit status: 0 the module was printed; 1 there was an error.
+"""
+
+
+class UsageError(CompileError):
+    """A command line that cannot be followed."""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What the command line asks for."""
+
+    file: str
+    output: str
+    pipeline: str
+    mesh: Mesh | None
+    split_input: bool
+    verify_diagnostics: bool
+    print_before: frozenset[str]
+    print_after: frozenset[str]
+    print_locations: bool
+    timing: bool
+    verify_each: bool
+    bytecode: bool
+    list_passes: bool
+    version: bool
+    debug: bool
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse that raises instead of exiting with status 2."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        raise UsageError(f"{message}; see dtensor-opt --help")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="dtensor-opt",
+        usage=_USAGE,
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("file", nargs="?", default="-", metavar="FILE", help="input; - or nothing is stdin")
+    add("-o", dest="output", default="-", metavar="FILE", help="output; - is stdout")
+    add("--emit-bytecode", action="store_true", help="write MLIR bytecode, not text")
+    add("--mesh", metavar="x=2,y=4", help="mesh to compile for, major axis first, in devices")
+    _add_pass_flags(parser)
+    group = parser.add_argument_group("looking inside")
+    add = group.add_argument
+    add("--mlir-print-ir-before", metavar="PASS,...", help="print the module before these passes")
+    add("--mlir-print-ir-after", metavar="PASS,...", help="print the module after these passes")
+    add("--mlir-print-ir-before-all", action="store_true", help="print it before every pass")
+    add("--mlir-print-ir-after-all", action="store_true", help="print it after every pass")
+    add("--mlir-print-debuginfo", action="store_true", help="print locations")
+    add("--mlir-timing", action="store_true", help="print seconds per pass to stderr")
+    add("--verify-each", action="store_true", help="verify the module after each pass")
+    group = parser.add_argument_group("testing")
+    add = group.add_argument
+    add("--split-input-file", action="store_true", help="modules are separated by // ----- lines")
+    add(
+        "--verify-diagnostics",
+        action="store_true",
+        help="succeed if exactly the expected-error {{...}} comments' errors are found",
+    )
+    add("--debug", action="store_true", help="show the traceback of an internal error")
+    add("--version", action="store_true", help="print versions and exit")
+    return parser
+
+
+def _add_pass_flags(parser: argparse.ArgumentParser) -> None:
+    """Flags of single passes are only listed here; `_pass_flags` reads them, in order."""
+    group = parser.add_argument_group("passes, in the order given")
+    add = group.add_argument
+    add("-p", "--passes", action="append", default=[], metavar="a,b", help="passes by name")
+    add("--pass-pipeline", metavar="TEXT", help="builtin.module(a{option=1}, func.func(cse), ...)")
+    for name, summary in SUMMARIES.items():
+        add(f"--{name}", action="store_true", help=summary)
+    for name in PASSES:
+        add(f"--{name}", nargs=0, action=_Never, help=argparse.SUPPRESS)
+    own = " ".join(f"--{name}" for name in PASSES)
+    group.description = (
+        f"One flag per pass, options after '=': {own}, and one per C++ pass, such as "
+        "--canonicalize or --cse. --dtensor-lower='keep-layouts=true' sets an option."
+    )
+    add("--list-passes", action="store_true", help="describe every pass and its options, and exit")
+
+
+class _Never(argparse.Action):
+    """A flag that was taken out of the command line before argparse saw it."""
+
+    def __call__(self, *_: object, **__: object) -> None:
+        raise AssertionError("pass flags are read before argparse")
+
+
+def parse_arguments(argv: Sequence[str]) -> Arguments:
+    """Read the command line; `--help` prints and exits.
+
+    Raises:
+        UsageError: it cannot be followed.
+    """
+    flags, rest = _pass_flags(argv)
+    found = _parser().parse_args(rest)
+    ways = [bool(flags), bool(found.passes), found.pass_pipeline is not None]
+    if sum(ways) > 1:
+        raise UsageError("give passes as flags, by -p, or by --pass-pipeline, but one way only")
+    pipeline = found.pass_pipeline or ", ".join(found.passes or flags)
+    return Arguments(
+        file=found.file,
+        output=found.output,
+        pipeline=pipeline,
+        mesh=parse_mesh(found.mesh) if found.mesh is not None else None,
+        split_input=found.split_input_file,
+        verify_diagnostics=found.verify_diagnostics,
+        print_before=_pass_set(found.mlir_print_ir_before, found.mlir_print_ir_before_all),
+        print_after=_pass_set(found.mlir_print_ir_after, found.mlir_print_ir_after_all),
+        print_locations=found.mlir_print_debuginfo,
+        timing=found.mlir_timing,
+        verify_each=found.verify_each,
+        bytecode=found.emit_bytecode,
+        list_passes=found.list_passes,
+        version=found.version,
+        debug=found.debug,
+    )
+
+
+def _pass_flags(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Flags such as `--dtensor-lower='keep-layouts=true'` as pipeline text, and the other words."""
+    flags: list[str] = []
+    rest: list[str] = []
+    for index, word in enumerate(argv):
+        if word == "--":
+            rest += argv[index:]
+            break
+        name, _, options = word.removeprefix("--").partition("=")
+        known = name in PASSES or name in PIPELINES or name in CXX_PASSES
+        if word.startswith("--") and known:
+            flags.append(f"{name}{{{options}}}" if options else name)
+        else:
+            rest.append(word)
+    return flags, rest
+
+
+def _pass_set(names: str | None, every: bool) -> frozenset[str]:
+    if every:
+        return frozenset(["all"])
+    return frozenset(name.strip() for name in (names or "").split(",") if name.strip())
+
+
+def parse_mesh(text: str) -> Mesh:
+    """The mesh that `x=2,y=4` writes.
+
+    Raises:
+        UsageError: it is not of that form.
+    """
+    axes = []
+    for part in text.split(","):
+        name, equals, size = part.partition("=")
+        if not equals or not size.strip().isdigit():
+            raise UsageError(f"--mesh '{text}': '{part}' is no axis; the form is x=2,y=4")
+        axes.append((name.strip(), int(size)))
+    try:
+        return Mesh(axes)
+    except MeshError as wrong:
+        raise UsageError(f"--mesh '{text}': {wrong}") from None
