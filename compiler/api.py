@@ -29,6 +29,10 @@ from dtensor.runtime.array import ArrayType
 from dtensor.runtime.placement import layout_of
 
 
+_flatten = default_registry.flatten
+_config = jax.config
+
+
 def jit(
     fn: Callable[..., Any],
     *,
@@ -111,26 +115,29 @@ class JitFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program for these arguments, compiling it the first time."""
-        statics: Any = ()
-        if self._split:
+        # Kept short: this is what a call costs beyond jax's own dispatch.
+        statics: Any = None
+        if kwargs or self._split:
             args, kwargs, statics = self._static.split(args, kwargs)
-        leaves, tree = default_registry.flatten((args, kwargs), is_dtensor)
+            leaves, tree = _flatten((args, kwargs), is_dtensor)
+        else:
+            leaves, tree = _flatten(args, is_dtensor)
         try:
             types = tuple([leaf._type for leaf in leaves])
         except AttributeError:
             types = tuple([type_of(leaf) for leaf in leaves])
-        config = jax.config
         key = (
             tree,
             types,
             statics,
-            config.jax_enable_x64,  # type: ignore[attr-defined]
-            config.jax_default_matmul_precision,  # type: ignore[attr-defined]
+            _config.jax_enable_x64,  # type: ignore[attr-defined]
+            _config.jax_default_matmul_precision,  # type: ignore[attr-defined]
         )
         call = self._programs.get(key)
         if call is None:
             if TRACED in types:
                 return self._inline(args, kwargs, statics)
+            tree = _flatten((args, kwargs), is_dtensor)[1]
             compiled = self._lower(types, tree, statics).compile()
             call = self._programs[key] = compiled.caller(types)
         return call(leaves)
@@ -147,7 +154,7 @@ class JitFunction:
             LayoutError: a layout does not fit its argument.
         """
         args, kwargs, statics = self._static.split(args, kwargs)
-        leaves, tree = default_registry.flatten((args, kwargs), is_dtensor)
+        leaves, tree = _flatten((args, kwargs), is_dtensor)
         types = tuple(type_of(leaf) for leaf in leaves)
         if TRACED in types:
             raise TypeError("lower takes concrete arrays or ShapeDtypeStructs, not traced arrays")

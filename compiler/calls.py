@@ -22,9 +22,8 @@ TRACED = ArrayType()
 """The type of a leaf that jax is tracing: the call stands inside another traced function."""
 
 
-def is_dtensor(value: Any) -> bool:
-    """Whether `value` is a DTensor; with it as `is_leaf`, DTensors are leaves."""
-    return type(value) is DTensor
+is_dtensor: Callable[[Any], bool] = DTensor.__instancecheck__
+"""Whether a value is a DTensor; as `is_leaf`, it makes leaves of them. A builtin, hence fast."""
 
 
 def type_of(leaf: Any) -> ArrayType:

@@ -80,8 +80,8 @@ def compile_module(
     with make_context(), ir.Location.unknown():
         module = parse_module(source, filename)
         function = main_function(module)
-        _put_layouts(function, ARG_ATTRS, in_layouts, "argument")
-        _put_layouts(function, RES_ATTRS, out_layouts, "result")
+        put_layouts(function, ARG_ATTRS, in_layouts, "argument")
+        put_layouts(function, RES_ATTRS, out_layouts, "result")
         state = PassState(mesh=mesh, cost=options.cost)
         if mesh is not None:
             state.meshes = {mesh.name: mesh}
@@ -135,7 +135,7 @@ class _Plan:
     result_layouts: tuple[Layout, ...]
 
 
-def _put_layouts(
+def put_layouts(
     function: ir.Operation, name: str, layouts: Sequence[Layout | None], what: str
 ) -> None:
     """Annotate arguments or results with the layouts of the call; checked against their shapes."""

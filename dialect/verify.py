@@ -79,6 +79,7 @@ class _Verifier:
         self.context = module.context
         self.found: list[Diagnostic] = []
         self.is_local = False
+        self.entry = entry_function(module)
         self._tensors: dict[ir.Type, Tensor | None] = {}
         self._problems: dict[tuple[Any, ...], list[str]] = {}
 
@@ -278,7 +279,7 @@ class _Verifier:
 
     def _function(self, op: ir.Operation, _: str) -> None:
         attributes = op.attributes
-        is_entry = op == entry_function(self.module)
+        is_entry = self.entry is not None and op == self.entry
         signature = ir.FunctionType(ir.TypeAttr(attributes["function_type"]).value)
         for key, what, types in (
             (names.ARG_ATTRS, "argument", signature.inputs),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, TextIO
 
@@ -108,6 +110,10 @@ class Pipeline:
         """
         watch = instruments or Instruments()
         _read_meshes_into(state, module)
+        with _collector_paused():
+            self._run(module, state, watch)
+
+    def _run(self, module: ir.Module, state: PassState, watch: Instruments) -> None:
         for step in self.steps:
             watch.show("Before", step.name, module)
             start = time.perf_counter()
@@ -122,6 +128,18 @@ class Pipeline:
             watch.show("After", step.name, module)
             if watch.after is not None:
                 watch.after(step.name, module)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Passes make many objects and few cycles; a full collection walks all that jax keeps alive."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _run_step(step: Step, module: ir.Module, state: PassState) -> None:
@@ -147,9 +165,10 @@ def _verify_after(name: str, module: ir.Module) -> None:
 
 def _read_meshes_into(state: PassState, module: ir.Module) -> None:
     """Know the mesh of a module that is half-way through the pipeline."""
-    state.meshes = read_meshes(module)
-    if state.mesh is None and len(state.meshes) == 1:
-        state.mesh = next(iter(state.meshes.values()))
+    found = read_meshes(module)
+    state.meshes = {**state.meshes, **found}
+    if state.mesh is None and len(found) == 1:
+        state.mesh = next(iter(found.values()))
 
 
 # From text to steps.

@@ -11,7 +11,7 @@ from dtensor.passes.graph import Graph, Node
 from dtensor.passes.propagation.labels import Label, LabelTable
 from dtensor.passes.propagation.pins import Pins
 from dtensor.passes.propagation.places import WHOLE, place_of
-from dtensor.passes.propagation.problem import Problem, cost_arrays
+from dtensor.passes.propagation.problem import Problem, Sizes, cost_arrays
 from dtensor.passes.propagation.spread import spread
 
 Digit = tuple[int, int, int]  # factor (or dimension), major, devices
@@ -85,12 +85,14 @@ def decided_by(graph: Graph, outcomes: Sequence[tuple[AxisRef, tuple[Label, ...]
     return decided
 
 
-def renew(problem: Problem, others: Decided, cost: CostModel, labels: tuple[Label, ...]) -> None:
+def renew(
+    problem: Problem, others: Decided, cost: CostModel, sizes: Sizes, labels: tuple[Label, ...]
+) -> None:
     """Set the problem up once more, now that the other axes are known; start from `labels`."""
     graph, atom = problem.graph, problem.atom
     problem.current = list(labels)
     problem.value_alpha, problem.value_whole, problem.node_seconds = cost_arrays(
-        graph, cost, atom, others.value_split, others.node_split
+        graph, sizes, cost, atom, others.value_split, others.node_split
     )
     for node in graph.nodes:
         taken = others.digits[node.index]
@@ -111,6 +113,7 @@ def make_problem(
     atom: AxisRef,
     decided: Decided,
     cost: CostModel,
+    sizes: Sizes,
     free: list[bool],
     min_flops: float,
 ) -> Problem:
@@ -122,6 +125,7 @@ def make_problem(
         atom: the axis.
         decided: what earlier axes decided.
         cost: the machine.
+        sizes: of the graph.
         free: see `free_values`.
         min_flops: an op with more floating-point operations per device may not leave the axis
             idle if it can be divided (design: no lost parallelism).
@@ -143,7 +147,9 @@ def make_problem(
     for node in graph.nodes:
         if free[node.results[0]] if node.results else False:
             fixed[node.index] = labels[node.index][0]
-    alpha, whole, seconds = cost_arrays(graph, cost, atom, decided.value_split, decided.node_split)
+    alpha, whole, seconds = cost_arrays(
+        graph, sizes, cost, atom, decided.value_split, decided.node_split
+    )
     problem = Problem(
         graph, atom, table, labels, fixed, [], free, alpha, whole, seconds, open_dims=open_dims
     )

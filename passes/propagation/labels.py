@@ -6,7 +6,7 @@ the op's rule alone, so they are built once per rule and axis size and shared by
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dtensor.passes.graph import CARRY, JOIN, THROUGH, Node
 from dtensor.passes.propagation.places import MAX_RANK, WHOLE, partial_place, split_place
@@ -23,6 +23,7 @@ class Label:
         factor: the factor that is split, the dimension for a node without a rule; -1 for none.
         major: the digit `(major, n)` of the factor.
         divides: whether the node's work is divided by the axis.
+        is_idle: whether the axis does nothing here.
     """
 
     ins: tuple[int, ...]
@@ -31,12 +32,11 @@ class Label:
     major: int = 1
     divides: bool = False
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether the axis does nothing here."""
-        return self.factor < 0 and max(self.ins, default=WHOLE) == WHOLE == min(
-            self.ins + self.outs, default=WHOLE
-        )
+    is_idle: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        places = self.ins + self.outs
+        self.is_idle = all(place == WHOLE for place in places)
 
 
 def fit(dims: tuple[DimMap | None, ...], factor: int, major: int, n: int) -> int | None:

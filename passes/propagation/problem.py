@@ -95,8 +95,41 @@ class Problem:
         return self.fixed[node.index] is None and len(self.labels[node.index]) > 1
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """What costs are computed from, read once per graph.
+
+    Attributes:
+        value_bytes: per value its whole size in bytes, times how often its producer runs.
+        node_seconds: per node the seconds of its work on one device, times how often it runs.
+    """
+
+    value_bytes: list[float]
+    node_seconds: list[float]
+
+
+def measure(graph: Graph, cost: CostModel) -> Sizes:
+    """The sizes of a graph."""
+    peak, hbm = cost.peak_flops, cost.hbm_bytes_per_second
+    sizes = [t.bytes for t in graph.types]
+    seconds = []
+    for node in graph.nodes:
+        if node.rule is None or node.rule.is_free:
+            seconds.append(0.0)
+            continue
+        traffic = 0.0
+        for value in node.operands:
+            traffic += sizes[value]
+        for value in node.results:
+            traffic += sizes[value]
+        seconds.append(node.weight * max(node.rule.flops / peak, traffic / hbm))
+    weighted = [size * weight for size, weight in zip(sizes, graph.weights, strict=True)]
+    return Sizes(weighted, seconds)
+
+
 def cost_arrays(
     graph: Graph,
+    sizes: Sizes,
     cost: CostModel,
     atom: AxisRef,
     value_split: list[int],
@@ -104,18 +137,8 @@ def cost_arrays(
 ) -> tuple[list[float], list[float], list[float]]:
     """Per value alpha and whole-copy seconds, per node seconds of work; see `Problem`."""
     link = cost.axis_link(atom.name)
-    alpha = [link.alpha * w for w in graph.weights]
-    whole = [
-        t.bytes / split / link.bytes_per_second * w
-        for t, w, split in zip(graph.types, graph.weights, value_split, strict=True)
-    ]
-    peak, hbm = cost.peak_flops, cost.hbm_bytes_per_second
-    sizes = [t.bytes for t in graph.types]
-    seconds = []
-    for node, split in zip(graph.nodes, node_split, strict=True):
-        if node.rule is None or node.rule.is_free:
-            seconds.append(0.0)
-            continue
-        traffic = sum([sizes[v] for v in node.operands]) + sum([sizes[v] for v in node.results])
-        seconds.append(node.weight * max(node.rule.flops / peak, traffic / hbm) / split)
-    return alpha, whole, seconds
+    start, rate = link.alpha, link.bytes_per_second
+    alpha = [start * weight for weight in graph.weights]
+    whole = [b / (n * rate) for b, n in zip(sizes.value_bytes, value_split, strict=True)]
+    work = [s / n for s, n in zip(sizes.node_seconds, node_split, strict=True)]
+    return alpha, whole, work

@@ -27,7 +27,7 @@ from dtensor.passes.propagation.descend import descend
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.pins import Pins, atoms_of, read_pins, seed_bytes
 from dtensor.passes.propagation.places import WHOLE, LayoutTable
-from dtensor.passes.propagation.problem import Problem
+from dtensor.passes.propagation.problem import Problem, Sizes, measure
 from dtensor.passes.propagation.strategy import Strategy, write_strategy
 
 
@@ -72,6 +72,7 @@ def decide(
     """Choose for every axis in turn and put the layouts together."""
     cuts: dict[str, set[int]] = {}
     free = free_values(graph)
+    sizes = measure(graph, cost)
     while True:
         try:
             atoms = atoms_of(pins, mesh, cuts)
@@ -88,7 +89,9 @@ def decide(
         choices: list[tuple[Problem, Choice]] = []
         more_cuts = False
         for atom in atoms:
-            problem = make_problem(graph, pins, atom, decided, cost, free, min_flops)
+            problem = make_problem(
+                graph, pins, atom, decided, cost, sizes, free, min_flops
+            )
             more_cuts |= _add_cuts(problem, cuts)
             if more_cuts:
                 break
@@ -97,14 +100,18 @@ def decide(
             decided.add(graph, atom, choice.winner.labels)
         if not more_cuts:
             break
-    _refine(graph, choices, decided, cost)
+    _refine(graph, choices, decided, cost, sizes)
     for (problem, choice), labels in zip(choices, decided.outcomes, strict=True):
         _record(problem, choice, labels, ledger)
     return _realise(graph, LayoutTable([p.atom for p, _ in choices], mesh), decided, pins, free)
 
 
 def _refine(
-    graph: Graph, choices: list[tuple[Problem, Choice]], decided: Decided, cost: CostModel
+    graph: Graph,
+    choices: list[tuple[Problem, Choice]],
+    decided: Decided,
+    cost: CostModel,
+    sizes: Sizes,
 ) -> None:
     """Descend once more on every axis, given all the others: the first ones were blind to them."""
     if len(choices) < 2:
@@ -116,7 +123,7 @@ def _refine(
             for j, (atom, labels) in enumerate(zip(atoms, decided.outcomes, strict=True))
             if j != i
         ]
-        renew(problem, decided_by(graph, others), cost, decided.outcomes[i])
+        renew(problem, decided_by(graph, others), cost, sizes, decided.outcomes[i])
         if descend(problem):
             decided.outcomes[i] = tuple(problem.current)
 

@@ -28,56 +28,75 @@ class SeedClass:
 def seed_classes(problem: Problem) -> list[SeedClass]:
     """Classes of the pinned splits, the largest first; ties in program order."""
     graph = problem.graph
-    parent: dict[Point, Point] = {}
-
-    def find(point: Point) -> Point:
-        root = point
-        while parent.setdefault(root, root) != root:
-            root = parent[root]
-        while parent[point] != root:
-            parent[point], point = root, parent[point]
-        return root
-
-    for node in graph.nodes:
-        values = node.operands + node.results
-        for label in problem.labels[node.index]:
-            points = [
-                (v, p) for v, p in zip(values, label.ins + label.outs, strict=True) if p > WHOLE
-            ]
-            for point in points[1:]:
-                parent[find(point)] = find(points[0])
+    parent = _joined(problem)
     groups: dict[Point, list[Point]] = {}
-    for node in graph.nodes:
-        pinned = problem.fixed[node.index]
-        if pinned is None:
+    for node, pinned in zip(graph.nodes, problem.fixed, strict=True):
+        if pinned is None or pinned.is_idle:
             continue
         places = pinned.ins + pinned.outs
         for value, place in zip(node.operands + node.results, places, strict=True):
             if place > WHOLE:
-                points = groups.setdefault(find((value, place)), [])
+                points = groups.setdefault(_find(parent, (value, place)), [])
                 if (value, place) not in points:
                     points.append((value, place))
-    classes = [
-        SeedClass(points, sum(graph.bytes(v) for v, _ in points), set())
-        for points in groups.values()
-    ]
+    roots = list(groups)
+    classes = [SeedClass(p, sum(graph.bytes(v) for v, _ in p), set()) for p in groups.values()]
     order = sorted(range(len(classes)), key=lambda i: -classes[i].bytes)
-    number = {root: order.index(i) for i, root in enumerate(groups)}
     ordered = [classes[i] for i in order]
-    for node in graph.nodes:
-        if len(problem.labels[node.index]) < 3:  # idle and one more: nobody competes
+    if len(ordered) > 1:
+        _find_rivals(problem, parent, {roots[i]: rank for rank, i in enumerate(order)}, ordered)
+    return ordered
+
+
+def _find(parent: dict[Point, Point], point: Point) -> Point:
+    root = point
+    while (above := parent.get(root, root)) != root:
+        root = above
+    while (above := parent.get(point, point)) != root:
+        parent[point] = root
+        point = above
+    return root
+
+
+def _joined(problem: Problem) -> dict[Point, Point]:
+    """Union-find over the splits that some label makes go together."""
+    parent: dict[Point, Point] = {}
+    for node, labels in zip(problem.graph.nodes, problem.labels, strict=True):
+        for label in labels:
+            if label.factor < 0 and not label.divides:
+                continue
+            first: Point | None = None
+            for values, places in ((node.operands, label.ins), (node.results, label.outs)):
+                for value, place in zip(values, places, strict=True):
+                    if place <= WHOLE:
+                        continue
+                    root = _find(parent, (value, place))
+                    if first is None:
+                        first = root
+                    elif root != first:
+                        parent[root] = first
+    return parent
+
+
+def _find_rivals(
+    problem: Problem,
+    parent: dict[Point, Point],
+    number: dict[Point, int],
+    classes: list[SeedClass],
+) -> None:
+    for node, labels in zip(problem.graph.nodes, problem.labels, strict=True):
+        if len(labels) < 2:
             continue
         here = set()
         values = node.operands + node.results
-        for label in problem.labels[node.index]:
+        for label in labels:
             for value, place in zip(values, label.ins + label.outs, strict=True):
                 if place > WHOLE:
-                    here.add(number.get(find((value, place)), -1))
+                    here.add(number.get(_find(parent, (value, place)), -1))
                     break
         here.discard(-1)
         for one in here:
-            ordered[one].rivals |= here - {one}
-    return ordered
+            classes[one].rivals |= here - {one}
 
 
 def seed_orders(classes: list[SeedClass], limit: int) -> list[tuple[str, list[list[Point]]]]:

@@ -7,7 +7,6 @@ node collects every label that some seed leads to. Linear in the number of label
 from __future__ import annotations
 
 from dtensor.passes.graph import ARGUMENT, CONSTRAINT, RESULT
-from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.places import MAX_RANK, WHOLE
 from dtensor.passes.propagation.problem import Problem
 
@@ -16,53 +15,52 @@ ANY_DIMS = range(MAX_RANK)
 
 def spread(problem: Problem) -> None:
     """Fill `problem.labels` with every label reachable from the pinned nodes."""
-    graph = problem.graph
-    nodes, uses, producer = graph.nodes, graph.uses, graph.producer
-    fixed, free, labels = problem.fixed, problem.free, problem.labels
-    at = problem.table.at
-    open_dims = problem.open_dims
+    graph, table = problem.graph, problem.table
+    nodes, uses, producer, slots = graph.nodes, graph.uses, graph.producer, graph.producer_slot
+    fixed, free, labels, open_dims = problem.fixed, problem.free, problem.labels, problem.open_dims
+    reached_from = problem.reached_from
+    rules = [None if node.rule is None else table.of_rule(node.rule) for node in nodes]
     seen: set[tuple[int, int]] = set()
     queue: list[tuple[int, int]] = []
 
-    def reach(value: int, place: int) -> None:
-        if place == WHOLE or free[value] or (value, place) in seen:
-            return
-        pinned = fixed[producer[value]]
-        if pinned is not None and pinned.outs[graph.producer_slot[value]] != place:
-            return  # its users may take it so, but it leads nowhere else
-        seen.add((value, place))
-        queue.append((value, place))
+    def reach(values: list[int], places: tuple[int, ...]) -> None:
+        for value, place in zip(values, places, strict=True):
+            if place == WHOLE or free[value] or (value, place) in seen:
+                continue
+            pinned = fixed[producer[value]]
+            if pinned is not None and pinned.outs[slots[value]] != place:
+                continue  # its users may take it so, but it leads nowhere else
+            seen.add((value, place))
+            queue.append((value, place))
 
     def visit(index: int, slot: int, place: int, source: int) -> None:
-        node = nodes[index]
         if fixed[index] is not None:
             return
-        if node.kind in (ARGUMENT, RESULT, CONSTRAINT):
+        rule = rules[index]
+        node = nodes[index]
+        if rule is not None:
+            found = rule.at(slot, place)
+        elif node.kind in (ARGUMENT, RESULT, CONSTRAINT):
             allowed = place >= 0 and place % MAX_RANK in open_dims.get(index, ANY_DIMS)
-            found: tuple[Label, ...] = (problem.table.joint(node, place),) if allowed else ()
+            found = (table.joint(node, place),) if allowed else ()
         else:
-            found = at(node, slot, place)
+            found = table.at(node, slot, place)
+        have = labels[index]
         for label in found:
-            if label in labels[index]:
-                continue
-            labels[index].append(label)
-            problem.reached_from[index, label] = source
-            for value, there in zip(node.operands, label.ins, strict=True):
-                reach(value, there)
-            for value, there in zip(node.results, label.outs, strict=True):
-                reach(value, there)
+            if label not in have:
+                have.append(label)
+                reached_from[index, label] = source
+                reach(node.operands, label.ins)
+                reach(node.results, label.outs)
 
-    for node in nodes:
-        pinned = fixed[node.index]
-        if pinned is not None:
-            for value, place in zip(node.operands, pinned.ins, strict=True):
-                reach(value, place)
-            for value, place in zip(node.results, pinned.outs, strict=True):
-                reach(value, place)
+    for node, pinned in zip(nodes, fixed, strict=True):
+        if pinned is not None and not pinned.is_idle:
+            reach(node.operands, pinned.ins)
+            reach(node.results, pinned.outs)
     head = 0
     while head < len(queue):
         value, place = queue[head]
         head += 1
-        visit(producer[value], ~graph.producer_slot[value], place, value)
+        visit(producer[value], ~slots[value], place, value)
         for index, slot in uses[value]:
             visit(index, slot, place, value)

@@ -1,0 +1,26 @@
+// RUN: dtensor-opt %s --split-input-file --verify-diagnostics
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+func.func @main(%arg0: tensor<4xf32>) {
+  // expected-error @below {{'dtensor.operands' has 1 layouts for 2 values; give one each, unit where the value is no tensor}}
+  %0 = stablehlo.add %arg0, %arg0 {dtensor.operands = [#dtensor.layout<@mesh, [{}]>]} : tensor<4xf32>
+  return
+}
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+func.func @main(%arg0: tensor<6xf32>) {
+  // expected-error @below {{'dtensor.results' 0: dimension 0 has 6 elements, not divisible by the 4 devices of axes ['y']}}
+  %0 = stablehlo.abs %arg0 {dtensor.results = [#dtensor.layout<@mesh, [{"y"}]>]} : tensor<6xf32>
+  return
+}
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+func.func @main(%arg0: tensor<6xf32>) {
+  // expected-error @below {{'dtensor.results': expected a list of #dtensor.layout<...>, found #dtensor.layout<@mesh, [{}]>}}
+  %0 = stablehlo.abs %arg0 {dtensor.results = #dtensor.layout<@mesh, [{}]>} : tensor<6xf32>
+  return
+}
