@@ -25,6 +25,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
 
 import dtensor
 
@@ -108,7 +109,8 @@ def training_step(mesh: dtensor.Mesh) -> Case:
 
     jax_state, jax_batch = [tensor.to_jax() for tensor in state], batch.to_jax()
     replicated = jax_state[0].sharding
-    scalar = jax.sharding.NamedSharding(replicated.mesh, jax.sharding.PartitionSpec())
+    assert isinstance(replicated, NamedSharding)
+    scalar = NamedSharding(replicated.mesh, PartitionSpec())
     plain = jax.jit(step, out_shardings=([replicated] * 8, scalar))
     ours = dtensor.jit(step, out_layouts=([whole] * 8, dtensor.Layout.replicated(mesh, 0)))
     # One call per round: before jax 0.12, steps with collectives in flight can deadlock on CPU.

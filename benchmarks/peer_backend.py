@@ -59,6 +59,9 @@ class Backend(BackendInterface):
         """Compile and report; see `backend_api.Backend`."""
         devices = math.prod(mesh.values())
         place = dtensor.create_mesh(list(mesh.items()), devices=jax.devices()[:devices])
+        workloads.set_constrain_hook(
+            lambda x, spec: dtensor.relayout(x, _layout(spec, x.ndim, place))
+        )
         in_layouts = jax.tree.map(
             lambda arg, spec: _layout(spec, len(arg.shape), place), abstract_args, in_specs
         )
@@ -71,9 +74,6 @@ class Backend(BackendInterface):
                 shapes,
                 is_leaf=_is_spec,
             )
-        workloads.set_constrain_hook(
-            lambda x, spec: dtensor.relayout(x, _layout(spec, x.ndim, place))
-        )
         cpu0, start = time.process_time(), time.perf_counter()
         step = dtensor.jit(
             fn,

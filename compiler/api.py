@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-from jax.tree_util import PyTreeDef, default_registry
+from jax.tree_util import default_registry
 
 from dtensor.compiler.calls import (
     TRACED,
@@ -27,7 +27,6 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType
 from dtensor.runtime.placement import layout_of
-
 
 _flatten = default_registry.flatten
 _config = jax.config
@@ -162,6 +161,7 @@ class JitFunction:
 
     def _inline(self, args: Any, kwargs: Any, statics: Any) -> Any:
         """The function's own body, where jax is tracing a function around it."""
+        tree: Any
         leaves, tree = jax.tree_util.tree_flatten(args)
         ranks = [jax.numpy.ndim(leaf) for leaf in leaves]
         layouts = spread_layouts(self._in_layouts, tree, ranks, self._mesh, "in_layouts")
@@ -172,7 +172,7 @@ class JitFunction:
         layouts = spread_layouts(self._out_layouts, tree, ranks, self._mesh, "out_layouts")
         return tree.unflatten(map(_constrained, results, layouts))
 
-    def _lower(self, types: Sequence[ArrayType], tree: PyTreeDef, statics: Any) -> Lowered:
+    def _lower(self, types: Sequence[ArrayType], tree: Any, statics: Any) -> Lowered:
         structs = [jax.ShapeDtypeStruct(t.shape, t.dtype, weak_type=t.weak_type) for t in types]
         args, kwargs = tree.unflatten(structs)
         every, named = self._static.merge(args, kwargs, statics)
@@ -214,7 +214,7 @@ class JitFunction:
     def _argument_layouts(
         self, types: Sequence[ArrayType], infos: Sequence[TracedArray], call: Any, mesh: Mesh
     ) -> tuple[Layout | None, ...]:
-        positional = jax.tree_util.tree_structure(call[0])
+        positional: Any = jax.tree_util.tree_structure(call[0])
         ranks = [len(t.shape) for t in types]
         given = spread_layouts(
             self._in_layouts, positional, ranks[: positional.num_leaves], mesh, "in_layouts"
@@ -222,7 +222,7 @@ class JitFunction:
         given += [None] * (len(types) - len(given))
         layouts = []
         for layout, type_, info in zip(given, types, infos, strict=True):
-            found = layout if layout is not None else _own_layout(type_, info.name, mesh)
+            found = layout if layout is not None else _own_layout(type_, mesh)
             layouts.append(_fitting(found, type_.shape, f"argument {info.name}"))
         return tuple(layouts)
 
@@ -262,7 +262,7 @@ def _mesh_of_arguments(types: Sequence[ArrayType], names: Sequence[str]) -> Mesh
     return None if first is None else first[0]
 
 
-def _own_layout(type_: ArrayType, name: str, mesh: Mesh) -> Layout | None:
+def _own_layout(type_: ArrayType, mesh: Mesh) -> Layout | None:
     """The layout an argument comes in, where it lies on the program's mesh."""
     if type_.layout is not None:
         return type_.layout if type_.layout.mesh == mesh else None

@@ -56,7 +56,7 @@ def type_of(leaf: Any) -> ArrayType:
 
 
 def _refuse_extended(dtype: Any) -> None:
-    if jax.dtypes.issubdtype(dtype, jax.dtypes.extended):
+    if jax.numpy.issubdtype(dtype, jax.dtypes.extended):
         raise TypeError(
             f"argument has extended element type {dtype}; pass jax.random.key_data(key), and use "
             "jax.random.wrap_key_data inside"
@@ -165,7 +165,8 @@ def donated_leaves(
         ValueError: an argument is static, or not there.
     """
     wanted = {donate_argnums} if isinstance(donate_argnums, int) else set(donate_argnums)
-    donated, start = [], 0
+    donated: list[int] = []
+    start = 0
     positions = [static.position(n) for n in range(len(args))]
     total = len(args) + len(static.argnums)
     wanted = {n + total if n < 0 else n for n in wanted}
@@ -174,7 +175,7 @@ def donated_leaves(
         why = "is static" if odd in static.argnums else "was not given by position"
         raise ValueError(f"donate_argnums: argument {odd} {why}")
     for position, arg in zip(positions, args, strict=True):
-        count = jax.tree_util.tree_structure(arg, is_leaf=is_dtensor).num_leaves
+        count = len(jax.tree_util.tree_leaves(arg, is_leaf=is_dtensor))
         if position in wanted:
             donated += range(start, start + count)
         start += count

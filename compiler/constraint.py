@@ -37,14 +37,18 @@ def constrain(x: Any, layout: Layout) -> Any:
     return relayout_p.bind(x, layout=layout)
 
 
-@relayout_p.def_impl
 def _identity(x: Any, *, layout: Layout) -> Any:
     return x
 
 
-@relayout_p.def_abstract_eval
+relayout_p.def_impl(_identity)
+
+
 def _abstract(x: Any, *, layout: Layout) -> Any:
     return jax.core.ShapedArray(x.shape, x.dtype, weak_type=x.weak_type)
+
+
+relayout_p.def_abstract_eval(_abstract)
 
 
 def _transpose(cotangent: Any, x: Any, *, layout: Layout) -> list[Any]:

@@ -17,6 +17,7 @@ from dtensor.dialect.errors import CompileError
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.functions import main_function
 from dtensor.runtime.placement import jax_mesh
+from dtensor.runtime.splicing import python_callbacks
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,8 @@ def trace(
     infos = _infos(argument_names(fn, args, static_argnums, named), (tuple(dynamic), named))
     module: Any = lowered.compiler_ir("stablehlo")
     _check_arity(module, len(infos))
+    if callbacks:
+        _drop_device_of_callbacks(module)
     results = [
         TracedArray(tuple(leaf.shape), np.dtype(leaf.dtype).name, f"result{_key(path)}")
         for path, leaf in jax.tree_util.tree_leaves_with_path(traced.out_info)
@@ -199,6 +202,16 @@ def _callbacks_of(lowered: Any) -> tuple[tuple[Callable[..., Any], ...], tuple[o
     # jax has no public way to them; without them a module with callbacks crashes the process.
     compile_args = lowered._lowering.compile_args
     return tuple(compile_args["host_callbacks"]), tuple(compile_args["keepalive"] or ())
+
+
+def _drop_device_of_callbacks(module: Any) -> None:
+    """Remove jax's wish that device 0 alone calls Python: here each does, on whole arrays."""
+    for op, _ in python_callbacks(module):
+        if "sdy.sharding" in op.attributes:
+            del op.attributes["sdy.sharding"]
+    for op in list(module.body.operations):
+        if op.operation.name == "sdy.mesh" and "<[]" in str(op.operation.attributes["mesh"]):
+            op.operation.erase()
 
 
 def _check_arity(module: Any, expected: int) -> None:

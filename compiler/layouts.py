@@ -26,7 +26,7 @@ def _key_text(key: Any) -> str:
     if isinstance(key, SequenceKey):
         return str(key.idx)
     if isinstance(key, GetAttrKey):
-        return key.name
+        return str(key.name)
     return str(key).strip(".[]'\"")
 
 
@@ -51,25 +51,25 @@ def layouts_by_name(
     Example:
         `layouts_by_name(params, [("attn/wq$", [UNSHARDED, "model"])], mesh)`
     """
-    rules = [(pattern, re.compile(pattern), specs) for pattern, specs in rules]
+    compiled = [(pattern, re.compile(pattern), specs) for pattern, specs in rules]
     leaves, treedef = jax.tree_util.tree_flatten_with_path(
         tree, is_leaf=lambda x: isinstance(x, DTensor)
     )
-    used = [0] * len(rules)
-    hidden = [0] * len(rules)
+    used = [0] * len(compiled)
+    hidden = [0] * len(compiled)
     layouts = []
     for path, leaf in leaves:
         name = path_text(path)
-        matching = [i for i, (_, regex, _) in enumerate(rules) if regex.search(name)]
+        matching = [i for i, (_, regex, _) in enumerate(compiled) if regex.search(name)]
         for later in matching[1:]:
             hidden[later] += 1
         if not matching:
             layouts.append(Layout.replicated(mesh, len(jax.numpy.shape(leaf))))
             continue
         used[matching[0]] += 1
-        pattern, _, specs = rules[matching[0]]
+        pattern, _, specs = compiled[matching[0]]
         layouts.append(_checked_layout(specs, mesh, pattern, name, leaf))
-    for index, (pattern, _, _) in enumerate(rules):
+    for index, (pattern, _, _) in enumerate(compiled):
         if not used[index]:
             raise LayoutError(_unused(pattern, hidden[index], [path for path, _ in leaves]))
     return jax.tree_util.tree_unflatten(treedef, layouts)

@@ -22,6 +22,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.passes.functions import main_function
+from dtensor.runtime.splicing import has_python_callbacks
 
 
 def compile_mlir(
@@ -67,6 +68,11 @@ def lower_mlir(
 ) -> Lowered:
     """The first half of `compile_mlir`: the module with its layouts, not yet compiled."""
     module, filename = _read(source)
+    if has_python_callbacks(module.encode() if isinstance(module, str) else module):
+        raise CompileError(
+            f"{filename}: the module calls Python functions, which a file cannot hold; "
+            "compile the JAX function with dtensor.jit instead"
+        )
     arguments, results = _signature(module, filename)
     given_in = _per_array(in_layouts, arguments, "in_layouts", "arguments")
     given_out = _per_array(out_layouts, results, "out_layouts", "results")
@@ -133,7 +139,7 @@ def _dtype_names() -> dict[str, str]:
     names = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
     names += ["float16", "float32", "float64", "complex64", "complex128"]
     names += [n for n in dir(ml_dtypes) if n.startswith(("bfloat", "float", "int", "uint"))]
-    found = {}
+    found: dict[str, str] = {}
     with jax_mlir.make_ir_context():
         for name in names:
             try:
@@ -149,8 +155,11 @@ def _per_array(
     option: str,
     what: str,
 ) -> tuple[Layout | None, ...]:
-    one_for_all = layouts is None or isinstance(layouts, Layout)
-    given = (layouts,) * len(arrays) if one_for_all else tuple(layouts)
+    given: tuple[Layout | None, ...]
+    if layouts is None or isinstance(layouts, Layout):
+        given = (layouts,) * len(arrays)
+    else:
+        given = tuple(layouts)
     if len(given) != len(arrays):
         raise LayoutError(f"{option} has {len(given)} entries, but @main has {len(arrays)} {what}")
     for layout, array in zip(given, arrays, strict=True):

@@ -27,7 +27,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType, DTensor, array_type, from_jax
 from dtensor.runtime.executable import Executable
 from dtensor.runtime.placement import layout_of, local_devices
-from dtensor.runtime.splicing import has_python_callbacks, python_callbacks
+from dtensor.runtime.splicing import python_callbacks
 from dtensor.runtime.transfer import place
 
 Converter = Callable[[Any], jax.Array]
@@ -219,6 +219,8 @@ class Compiled:
                 f"called with {type_.dtype}{list(type_.shape)}"
             )
         layout, sharding = type_.layout, type_.sharding
+        if type_.weak_type and layout is None and sharding is None:
+            return lambda number: _of_dtype(number, type_.dtype)
         if layout is None and sharding is not None:
             layout = layout_of(sharding, len(info.shape), info.layout.mesh)
         if layout == info.layout or (layout is None and sharding is None):
@@ -306,6 +308,11 @@ class Compiled:
         return records
 
 
+def _of_dtype(number: Any, dtype: np.dtype[Any]) -> Any:
+    # jax would compile once more for a number whose type gives way to others.
+    return number if isinstance(number, jax.Array) else np.asarray(number, dtype)
+
+
 def _array_of(leaf: Any) -> Any:
     return leaf._array if type(leaf) is DTensor else leaf
 
@@ -317,12 +324,7 @@ def _dtensor_of(leaf: Any) -> DTensor:
 def _program(source: Source, result: driver.DriverResult) -> CompiledProgram:
     mesh = result.mesh
     callbacks = source.host_callbacks
-    if has_python_callbacks(result.bytecode):
-        if not callbacks:
-            raise CompileError(
-                f"{source.filename}: the module calls Python functions, which text cannot hold; "
-                "compile the JAX function with dtensor.jit instead"
-            )
+    if callbacks:
         callbacks = _once_per_run(result.bytecode, callbacks, len(local_devices(mesh)))
     return CompiledProgram(
         bytecode=result.bytecode,

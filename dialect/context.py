@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from dtensor.dialect import names
-from dtensor.dialect.diagnostics import LocatedError, from_mlir, name_source
+from dtensor.dialect.diagnostics import LocatedError, Place, from_mlir, name_source
 from dtensor.dialect.mlir import extend_context, ir
 
 BYTECODE_MAGIC = b"ML\xefR"
@@ -48,7 +48,7 @@ def parse_module(source: str | bytes, filename: str = "<string>", first_line: in
     except ir.MLIRError as failure:
         raise LocatedError.of(from_mlir(failure)) from None
     except ValueError as failure:  # truncated bytecode
-        raise LocatedError(None, f"{filename}: {failure}") from None
+        raise LocatedError(Place(filename, 1, 1), str(failure)) from None
     if is_bytecode or (isinstance(source, str) and _PROPERTIES.search(source)):
         _properties_to_attributes(module)
     return module
@@ -59,8 +59,8 @@ def _decoded(source: bytes, filename: str) -> str:
         return source.decode("utf-8")
     except UnicodeDecodeError as bad:
         raise LocatedError(
-            None,
-            f"{filename}: byte {bad.start} is neither UTF-8 text nor MLIR bytecode; "
+            Place(filename, 1, 1),
+            f"byte {bad.start} is neither UTF-8 text nor MLIR bytecode; "
             "give a .mlir file, or bytecode as --emit-bytecode writes it",
         ) from None
 

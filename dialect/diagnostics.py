@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ _OURS = tuple(
 )
 _STDLIB = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
 _SITE = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+_PREFIXES = re.compile(r"^(?:dtensor|stablehlo|chlo|sdy|func)[.\-]")
 UNNAMED = "-"  # what MLIR calls text that it was not given a file for
 
 
@@ -213,7 +215,15 @@ def did_you_mean(found: str, known: Sequence[str]) -> str:
     """`; did you mean 'x'?`, or a list of what is known when nothing is close."""
     from difflib import get_close_matches
 
-    close = get_close_matches(found, known, n=1, cutoff=0.6)
+    # Compared without their common prefix, or every dtensor.a would be close to every dtensor.b.
+    stems: dict[str, str] = {}
+    for name in known:
+        stems.setdefault(_stem(name), name)
+    close = get_close_matches(_stem(found), list(stems), n=1, cutoff=0.6)
     if close:
-        return f"; did you mean '{close[0]}'?"
+        return f"; did you mean '{stems[close[0]]}'?"
     return f"; known are {', '.join(known)}" if known else ""
+
+
+def _stem(name: str) -> str:
+    return _PREFIXES.sub("", name, count=1)

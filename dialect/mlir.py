@@ -11,7 +11,7 @@ from typing import Final
 from dtensor.dialect.errors import UnsupportedVersionError
 
 OLDEST: Final = (0, 10, 2)
-NEWEST: Final = (0, 13, 0)  # the first version that is not supported
+NEWEST: Final = (0, 13)  # the first version that is not supported
 
 
 def check_version(version: str) -> None:

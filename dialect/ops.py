@@ -38,7 +38,6 @@ class Facts:
     operands: tuple[Tensor, ...]
     results: tuple[Tensor, ...]
     attributes: dict[str, Any]
-    mesh: Mesh | None
 
     def axes(self, name: str = names.AXES) -> tuple[AxisRef, ...]:
         """The axes in attribute `name`."""
@@ -107,7 +106,9 @@ REDUCTION: Final = Kind(f"one of {', '.join(REDUCTIONS)}", _reduction)
 
 def _needs_dim(facts: Facts, name: str) -> Iterator[str]:
     dim, rank = facts.number(name), len(facts.operands[0].shape)
-    if not 0 <= dim < rank:
+    if rank == 0:
+        yield f"{name} = {dim} is no dimension of a scalar; give a tensor with dimensions"
+    elif not 0 <= dim < rank:
         yield f"{name} = {dim} is no dimension of a tensor of rank {rank}; give 0 to {rank - 1}"
 
 

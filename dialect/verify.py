@@ -156,7 +156,7 @@ class _Verifier:
         if len(op.regions):
             arity.append(f"'{name}' has a region; it takes none: remove it")
         yield from arity
-        values, mesh, problems = self._read_attributes(op, known)
+        values, problems = self._read_attributes(op, known)
         yield from problems
         operands = [self._tensor(value.type) for value in op.operands]
         results = [self._tensor(value.type) for value in op.results]
@@ -175,17 +175,16 @@ class _Verifier:
             tuple(t for t in operands if t is not None),
             tuple(t for t in results if t is not None),
             values,
-            mesh,
         )
         for problem in known.CHECK(facts):
             yield f"'{name}' {problem}" if problem.startswith("has ") else problem
 
     def _read_attributes(
         self, op: ir.Operation, known: type[DTensorOp]
-    ) -> tuple[dict[str, Any], Mesh | None, list[str]]:
+    ) -> tuple[dict[str, Any], list[str]]:
         name = known.OPERATION_NAME
         values: dict[str, Any] = {}
-        mesh = None
+        mesh: Mesh | None = None
         problems = []
         attributes = op.attributes
         for each, kind in known.ATTRIBUTES.items():
@@ -202,13 +201,18 @@ class _Verifier:
                 problems.append(f"attribute '{each}' must be {kind.form}, {wrong}")
                 continue
             if isinstance(value, tuple):
-                mesh, value = value
+                other, value = value
+                if mesh is not None and mesh != other:
+                    problems.append(
+                        f"attributes refer to meshes @{mesh.name} and @{other.name}; use one mesh"
+                    )
+                mesh = other
             values[each] = value
         for each in attributes:
             if each not in known.ATTRIBUTES and "." not in each:
                 hint = did_you_mean(each, list(known.ATTRIBUTES))
                 problems.append(f"'{name}' has no attribute '{each}'{hint}")
-        return values, mesh, problems
+        return values, problems
 
     def _tensor(self, type_: ir.Type) -> Tensor | None:
         """The type as a tensor of static shape; None if it is not one."""

@@ -197,7 +197,7 @@ class _Reader:
             name,
             tuple([id(types[v]) for v in operands]),
             tuple([r.type for r in results]),
-            tuple(op.attributes.items()) if len(op.attributes) else (),
+            _attribute_key(op),
             _region_key(op) if len(op.regions) else (),
         )
         rules = self.graph.rules
@@ -242,6 +242,16 @@ class _Reader:
                 JOIN, op.name, op, [branch[slot] for branch in yields], weight, slot=slot
             )
             node.results.append(self.add_value(result, node.index, 0, weight))
+
+
+def _attribute_key(op: ir.Operation) -> tuple[object, ...]:
+    """The attributes of an op as a key; by their text where jaxlib cannot read one."""
+    if not len(op.attributes):
+        return ()
+    try:
+        return tuple(op.attributes.items())
+    except TypeError:  # dense complex elements
+        return (str(op),)
 
 
 def _region_key(op: ir.Operation) -> tuple[object, ...]:

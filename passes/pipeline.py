@@ -178,7 +178,7 @@ def _steps(text: str, entries: Sequence[Entry], anchor: str = cxx.MODULE) -> Ite
     for entry in entries:
         if entry.inner is not None:
             if anchor != cxx.MODULE or entry.name not in (cxx.FUNC, cxx.ANY):
-                hint = did_you_mean(entry.name, _ANCHORS)
+                hint = "" if entry.name in _ANCHORS else did_you_mean(entry.name, _ANCHORS)
                 raise PipelineError(
                     text, entry.position, f"'{entry.name}' cannot hold passes here{hint}"
                 )
@@ -227,7 +227,9 @@ def _cxx(text: str, entry: Entry, anchor: str) -> CxxStep:
     if needed == cxx.FUNC or anchor == cxx.FUNC:
         written = f"{cxx.FUNC}({written})"
     try:
-        with ir.Context() as scratch:  # only to check the options; passes are known to every context
+        with (
+            ir.Context() as scratch
+        ):  # only to check the options; passes are known to every context
             passmanager.PassManager.parse(f"{cxx.MODULE}({written})", scratch)
     except ValueError as wrong:
         reason = _option_problem(str(wrong))
@@ -239,4 +241,5 @@ def _option_problem(message: str) -> str:
     """What MLIR says about an option, without its own copy of the pipeline."""
     lines = [line.strip() for line in message.split("\n") if line.strip()]
     told = [line.split("error: ", 1)[1] for line in lines if "error: " in line]
-    return told[-1] if told else (lines[0] if lines else "its options are malformed")
+    reason = told[-1] if told else (lines[0] if lines else "its options are malformed")
+    return reason.removeprefix("<Pass-Options-Parser>: ")

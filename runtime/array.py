@@ -225,7 +225,7 @@ def from_jax(array: jax.Array, mesh: Mesh | None = None) -> DTensor:
             f"from_jax needs a concrete jax.Array, got {type(array).__name__}; "
             "use copy_to_mesh for host arrays"
         )
-    if jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
+    if jax.numpy.issubdtype(array.dtype, jax.dtypes.extended):
         raise TypeError(f"array has extended element type {array.dtype}; use jax.random.key_data")
     layout = layout_of(array.sharding, array.ndim, mesh)
     if layout is None:

@@ -56,7 +56,7 @@ def preferred_device_type() -> str:
     for device_type, platforms in _PLATFORMS.items():
         if platform in platforms:
             return device_type
-    return platform.upper()
+    return str(platform).upper()
 
 
 def create_mesh(

@@ -20,6 +20,7 @@ from jax.interpreters import mlir as jax_mlir
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime import splicing
+from dtensor.runtime.distributed import agree_on_program
 from dtensor.runtime.placement import jax_mesh, named_sharding, refined_mesh
 
 _MAX_STEPS_IN_FLIGHT = 8
@@ -105,9 +106,11 @@ _local_program = Primitive("dtensor_local_program")
 _local_program.multiple_results = True
 
 
-@_local_program.def_abstract_eval
 def _abstract(*args: Any, key: ProgramKey) -> list[jax.core.ShapedArray]:
     return key.results
+
+
+_local_program.def_abstract_eval(_abstract)
 
 
 def _lower(ctx: Any, *args: Any, key: ProgramKey) -> Any:
@@ -131,10 +134,12 @@ class Executable:
 
     Raises:
         MeshError: jax lacks a device of the mesh.
+        RuntimeError: another process of the mesh loads another program.
     """
 
     def __init__(self, program: Program, name: str = "step") -> None:
         self.program = program
+        agree_on_program(program.fingerprint, program.mesh)
         self._jitted = _jitted(program, f"dtensor_{re.sub(r'[^A-Za-z0-9_]', '_', name)}")
         self.run: Callable[..., Sequence[jax.Array]] = self._jitted
         if _needs_throttle(program):

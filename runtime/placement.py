@@ -152,7 +152,7 @@ def _layout_of_named(sharding: NamedSharding, rank: int, mesh: Mesh | None) -> L
     if getattr(spec, "unreduced", None) or len(spec) > rank:
         return None
     if sharding.mesh in _AXES_OF_REFINED:
-        found, names = _AXES_OF_REFINED[sharding.mesh]  # type: ignore[index]
+        found, names = _AXES_OF_REFINED[sharding.mesh]
     else:
         known = mesh_of(sharding.mesh, mesh)
         if known is None:

@@ -61,7 +61,7 @@ def splice(module_context: Any, program: Program, args: Sequence[Any]) -> Any:
     name = jax_mlir.merge_mlir_modules(
         module_context.module, "dtensor_main", module, dst_symtab=module_context.symbol_table
     )
-    callee = {"callee": ir.FlatSymbolRefAttr.get(name)}
+    callee: dict[str, ir.Attribute] = {"callee": ir.FlatSymbolRefAttr.get(name)}
     return ir.Operation.create("func.call", results, list(args), callee).results
 
 
@@ -101,8 +101,6 @@ def _prepare(module: Any, module_context: Any, program: Program) -> None:
         assert index < len(program.host_callbacks), "a callback without its Python function"
         number = ir.IntegerAttr.get(ir.IntegerType.get_unsigned(64), first + index)
         op.attributes["mhlo.backend_config"] = ir.DictAttr.get({"index": number})
-        if "sdy.sharding" in op.attributes:  # jax's: on device 0 alone; here each device calls
-            del op.attributes["sdy.sharding"]
 
 
 def _check_form(op: Any) -> None:

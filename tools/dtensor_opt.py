@@ -160,7 +160,7 @@ class _Session:
 
     def run(self, source: bytes) -> int:
         """Run the pipeline on each module, write the output and what was found."""
-        text = "" if source.startswith(BYTECODE_MAGIC) else source.decode("utf-8", "replace")
+        text = _text_of(source)
         chunks: list[Chunk | bytes] = [source]
         if self.arguments.split_input and text:
             chunks = [*split(text)]
@@ -263,6 +263,14 @@ class _Session:
                 f"//   {1e3 * seconds:9.2f} ms  {100 * seconds / total:5.1f} %  {name}",
                 file=sys.stderr,
             )
+
+
+def _text_of(source: bytes) -> str:
+    """The input as text; empty if it is none, which reading it will report."""
+    try:
+        return "" if source.startswith(BYTECODE_MAGIC) else source.decode("utf-8")
+    except UnicodeDecodeError:
+        return ""
 
 
 def _declare(mesh: Mesh, module: ir.Module) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from dtensor.dialect import names
 from dtensor.dialect.attributes import axes_attr, index_attr, mesh_and_axes
@@ -59,7 +60,7 @@ class Collectives:
         self.items: list[Collective] = []
         self.blocks: list[ir.Block] = []
         self.parents: list[int] = []
-        self.maker: dict[ir.Value, int] = {}
+        self.maker: dict[ir.Value[Any], int] = {}
         self.worklist: list[int] = []
         for view in module.body.operations:
             op = view.operation
@@ -93,7 +94,7 @@ class Collectives:
         self.worklist.append(item.index)
         return item
 
-    def producer(self, value: ir.Value) -> Collective | None:
+    def producer(self, value: ir.Value[Any]) -> Collective | None:
         """The dtensor operation that made a value."""
         index = self.maker.get(value)
         if index is None or not self.items[index].is_alive:
@@ -123,7 +124,7 @@ class Collectives:
     def create(
         self,
         name: str,
-        operands: Sequence[ir.Value],
+        operands: Sequence[ir.Value[Any]],
         types: Sequence[ir.Type],
         axes: tuple[Mesh, Sequence[AxisRef]],
         before: Collective,
@@ -147,7 +148,7 @@ class Collectives:
         )
         return self.add(op, before.block)
 
-    def replace(self, item: Collective, values: Sequence[ir.Value]) -> None:
+    def replace(self, item: Collective, values: Sequence[ir.Value[Any]]) -> None:
         """Use `values` in place of the results of `item`, and erase it."""
         self.worklist.extend(user.index for user in self.users(item))
         for result, value in zip(item.op.results, values, strict=True):

@@ -13,6 +13,7 @@ from dtensor.passes.expansion import (
     indexing,
     nullary,
     random,
+    reduction,
 )
 from dtensor.passes.expansion.context import Expander
 
@@ -24,6 +25,7 @@ EXPANDERS: dict[str, Expander] = {
     "stablehlo.gather": indexing.expand_gather,
     "stablehlo.iota": nullary.expand_iota,
     "stablehlo.pad": cutting.expand_pad,
+    "stablehlo.reduce": reduction.expand_reduce,
     "stablehlo.rng": random.expand_rng,
     "stablehlo.rng_bit_generator": random.expand_rng_bit_generator,
     "stablehlo.scatter": indexing.expand_scatter,

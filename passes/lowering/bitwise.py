@@ -6,6 +6,8 @@ XLA reduces across devices by sum, product, minimum and maximum, and truth value
 
 from __future__ import annotations
 
+from typing import Any
+
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
@@ -19,8 +21,13 @@ def is_bitwise(reduction: str, element: ir.Type) -> bool:
 
 
 def all_reduce_bits(
-    value: ir.Value, mesh: Mesh, axes: tuple[AxisRef, ...], parts: int, kind: str, emitter: Emitter
-) -> ir.Value:
+    value: ir.Value[Any],
+    mesh: Mesh,
+    axes: tuple[AxisRef, ...],
+    parts: int,
+    kind: str,
+    emitter: Emitter,
+) -> ir.Value[Any]:
     """An all_gather into a new first dimension, which is then reduced."""
     shape, element = emitter.tensor(value.type)
     row = emitter.reshape(value, (1, *shape))
@@ -32,14 +39,14 @@ def all_reduce_bits(
 
 
 def reduce_scatter_bits(
-    value: ir.Value,
+    value: ir.Value[Any],
     dim: int,
     mesh: Mesh,
     axes: tuple[AxisRef, ...],
     parts: int,
     kind: str,
     emitter: Emitter,
-) -> ir.Value:
+) -> ir.Value[Any]:
     """An all_to_all of the parts of `dim`, which are then reduced."""
     shape, _ = emitter.tensor(value.type)
     attributes = {
@@ -53,7 +60,7 @@ def reduce_scatter_bits(
     return _reduced(emitter.reshape(moved, rows), dim, kind, emitter)
 
 
-def _reduced(value: ir.Value, dim: int, kind: str, emitter: Emitter) -> ir.Value:
+def _reduced(value: ir.Value[Any], dim: int, kind: str, emitter: Emitter) -> ir.Value[Any]:
     shape, element = emitter.tensor(value.type)
     scalar = emitter.tensor_type((), element)
     attributes = {"value": identity_attr(kind, scalar)}
@@ -62,5 +69,5 @@ def _reduced(value: ir.Value, dim: int, kind: str, emitter: Emitter) -> ir.Value
     attributes = {"dimensions": emitter.integers([dim])}
     op = emitter.create("stablehlo.reduce", [value, start], [type_], attributes, regions=1)
     emitter.reduction_body(op, BODIES[kind], scalar)
-    result: ir.Value = op.results[0]
+    result: ir.Value[Any] = op.results[0]
     return result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from dtensor.dialect import names
 from dtensor.dialect.attributes import mesh_and_axes
@@ -15,7 +16,7 @@ from dtensor.passes.lowering.emitter import Emitter
 from dtensor.passes.relayout.identity import identity_attr
 
 Meshes = dict[str, Mesh]
-Lowering = Callable[[ir.Operation, Emitter, Meshes], "list[ir.Value]"]
+Lowering = Callable[[ir.Operation, Emitter, Meshes], "list[ir.Value[Any]]"]
 
 
 def _integer(op: ir.Operation, name: str) -> int:
@@ -35,7 +36,7 @@ def _reduction(op: ir.Operation) -> str:
     return str(ir.StringAttr(op.attributes[names.REDUCTION]).value)
 
 
-def all_gather(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value]:
+def all_gather(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value[Any]]:
     """One all_gather."""
     mesh, axes, parts = _axes(op, meshes)
     if parts == 1:
@@ -46,7 +47,7 @@ def all_gather(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Va
     return list(emitter.collective(name, op.operands, types, mesh, axes, attributes).results)
 
 
-def all_slice(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value]:
+def all_slice(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value[Any]]:
     """A dynamic_slice that starts at this device's coordinate."""
     mesh, axes, parts = _axes(op, meshes)
     if parts == 1:
@@ -65,8 +66,8 @@ def all_slice(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Val
     return [emitter.create("stablehlo.dynamic_slice", operands, [type_], attributes).results[0]]
 
 
-def all_reduce(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value]:
-    """One all_reduce of all operands."""
+def all_reduce(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value[Any]]:
+    """One all_reduce of all operands, or one each, side by side."""
     mesh, axes, parts = _axes(op, meshes)
     if parts == 1:
         return list(op.operands)
@@ -74,10 +75,15 @@ def all_reduce(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Va
     name, kind = "stablehlo.all_reduce", _reduction(op)
     if is_bitwise(kind, emitter.tensor(types[0])[1]):
         return [all_reduce_bits(v, mesh, axes, parts, kind, emitter) for v in op.operands]
+    if not emitter.is_variadic:
+        return [
+            emitter.collective(name, [v], [v.type], mesh, axes, {}, kind).results[0]
+            for v in op.operands
+        ]
     return list(emitter.collective(name, op.operands, types, mesh, axes, {}, kind).results)
 
 
-def reduce_scatter(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value]:
+def reduce_scatter(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value[Any]]:
     """One reduce_scatter."""
     mesh, axes, parts = _axes(op, meshes)
     if parts == 1:
@@ -91,7 +97,7 @@ def reduce_scatter(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[i
     return list(emitter.collective(name, op.operands, types, mesh, axes, attributes, kind).results)
 
 
-def all_to_all(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value]:
+def all_to_all(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value[Any]]:
     """One all_to_all."""
     mesh, axes, parts = _axes(op, meshes)
     if parts == 1:
@@ -106,7 +112,7 @@ def all_to_all(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Va
     return list(emitter.collective(name, op.operands, types, mesh, axes, attributes).results)
 
 
-def collective_permute(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value]:
+def collective_permute(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value[Any]]:
     """One collective_permute that names every device as a target."""
     mesh, sources, _ = _axes(op, meshes, names.FROM)
     _, targets, _ = _axes(op, meshes, names.TO)
@@ -152,17 +158,17 @@ def _number(coordinates: tuple[int, ...], axes: tuple[AxisRef, ...]) -> int:
     return number
 
 
-def _permute(value: ir.Value, pairs: list[tuple[int, int]], emitter: Emitter) -> ir.Value:
+def _permute(value: ir.Value[Any], pairs: list[tuple[int, int]], emitter: Emitter) -> ir.Value[Any]:
     attributes = {
         "source_target_pairs": emitter.matrix(pairs),
         "channel_handle": emitter.channel(),
     }
     op = emitter.create("stablehlo.collective_permute", [value], [value.type], attributes)
-    result: ir.Value = op.results[0]
+    result: ir.Value[Any] = op.results[0]
     return result
 
 
-def halo_exchange(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value]:
+def halo_exchange(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value[Any]]:
     """A permute from each direct neighbour, then a concatenation.
 
     A device that no pair names as a target receives zeros: the edges of the tensor.
@@ -198,12 +204,12 @@ def _neighbours(
 
 
 def _halo(
-    value: ir.Value,
+    value: ir.Value[Any],
     dim: int,
     limits: tuple[int, int],
     pairs: list[tuple[int, int]],
     emitter: Emitter,
-) -> ir.Value:
+) -> ir.Value[Any]:
     """Elements `limits` along `dim` of the sender's shard; zeros where nobody sends."""
     shape, element = emitter.tensor(value.type)
     starts, ends = [0] * len(shape), list(shape)
@@ -212,7 +218,9 @@ def _halo(
     type_ = emitter.tensor_type(sizes, element)
     if not pairs:
         attributes = {"value": identity_attr("sum", type_)}
-        zeros: ir.Value = emitter.create("stablehlo.constant", [], [type_], attributes).results[0]
+        zeros: ir.Value[Any] = emitter.create(
+            "stablehlo.constant", [], [type_], attributes
+        ).results[0]
         return zeros
     attributes = {
         "start_indices": emitter.integers(starts),
@@ -223,7 +231,7 @@ def _halo(
     return _permute(part, pairs, emitter)
 
 
-def axis_index(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value]:
+def axis_index(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value[Any]]:
     """Arithmetic on partition_id."""
     mesh, axes, _ = _axes(op, meshes)
     return [emitter.coordinate(mesh, axes)]

@@ -10,6 +10,7 @@ over its axis, and reducing or gathering over an axis makes equal again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from dtensor.dialect import names
 from dtensor.dialect.attributes import layout_of, mesh_and_axes
@@ -72,7 +73,7 @@ class _Flow:
         meshes: dict[str, Mesh],
     ) -> None:
         self.meshes = meshes
-        self.varies: dict[ir.Value, int] = {}
+        self.varies: dict[ir.Value[Any], int] = {}
         self.functions = {ir.StringAttr(f.attributes[names.SYM_NAME]).value: f for f in functions}
         self.calls: dict[tuple[str, tuple[int, ...], int], list[int]] = {}
         self.cuts = _cuts(functions, collectives, meshes)
@@ -163,9 +164,8 @@ class _Flow:
         mine = self.mask(axes)
         if name == names.AXIS_INDEX:
             return [mine]
-        clash = governed & (mine | self.unknown)
-        if clash and name != names.ALL_SLICE:
-            self.refuse(op, axes, clash)
+        if governed & (mine | self.unknown) and name != names.ALL_SLICE:
+            self.refuse(op, axes, governed)
         if name in _EQUALISING:
             return [bits & ~self.covered(axes) for bits in operands]
         return [bits | mine for bits in operands]
@@ -175,11 +175,11 @@ class _Flow:
         """The bit of differences that no axis explains."""
         return (self.everything + 1) >> 1
 
-    def refuse(self, op: ir.Operation, axes: Sequence[AxisRef], clash: int) -> None:
+    def refuse(self, op: ir.Operation, axes: Sequence[AxisRef], governed: int) -> None:
         """Report a collective that some of its devices may not reach."""
         short = op.name.removeprefix("dtensor.")
         used = sorted({axis.name for axis in axes})
-        over = sorted({part.name for part, bit in self.bits.items() if bit & clash})
+        over = sorted({part.name for part, bit in self.bits.items() if bit & governed})
         differs = f"may differ over mesh axes {over}" if over else "may differ between devices"
         error(
             op,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from typing import Any
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mesh import Mesh
@@ -31,7 +32,8 @@ class Emitter:
     coordinate is computed once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_variadic: bool = False) -> None:
+        self.is_variadic = is_variadic  # whether an all_reduce may have several operands
         self.i64 = ir.IntegerType.get_signless(64)
         self.i32 = ir.IntegerType.get_signless(32)
         self.ui32 = ir.IntegerType.get_unsigned(32)
@@ -42,9 +44,9 @@ class Emitter:
         self._tensors: dict[ir.Type, Tensor] = {}
         self._block: ir.Block | None = None
         self._head: ir.Operation | None = None  # the last op of the function's preamble
-        self._coordinates: dict[tuple[Mesh, tuple[AxisRef, ...]], ir.Value] = {}
-        self._constants: dict[int, ir.Value] = {}
-        self._partition: ir.Value | None = None
+        self._coordinates: dict[tuple[Mesh, tuple[AxisRef, ...]], ir.Value[Any]] = {}
+        self._constants: dict[int, ir.Value[Any]] = {}
+        self._partition: ir.Value[Any] | None = None
         self._location: ir.Location | None = None
         self._point: ir.InsertionPoint | None = None
 
@@ -80,7 +82,7 @@ class Emitter:
     def create(
         self,
         name: str,
-        operands: Sequence[ir.Value],
+        operands: Sequence[ir.Value[Any]],
         results: Sequence[ir.Type],
         attributes: dict[str, ir.Attribute] | None = None,
         regions: int = 0,
@@ -96,10 +98,10 @@ class Emitter:
             ip=self._point,
         )
 
-    def reshape(self, value: ir.Value, shape: Sequence[int]) -> ir.Value:
+    def reshape(self, value: ir.Value[Any], shape: Sequence[int]) -> ir.Value[Any]:
         """`value` in another shape."""
         type_ = self.tensor_type(shape, self.tensor(value.type)[1])
-        reshaped: ir.Value = self.create("stablehlo.reshape", [value], [type_]).results[0]
+        reshaped: ir.Value[Any] = self.create("stablehlo.reshape", [value], [type_]).results[0]
         return reshaped
 
     def integer(self, value: int) -> ir.Attribute:
@@ -120,9 +122,7 @@ class Emitter:
     def channel(self) -> ir.Attribute:
         """A channel that no other collective of this module has."""
         self._channels += 1
-        return ir.Attribute.parse(
-            f"#stablehlo.channel_handle<handle = {self._channels}, type = 1>"
-        )
+        return ir.Attribute.parse(f"#stablehlo.channel_handle<handle = {self._channels}, type = 1>")
 
     def groups(self, mesh: Mesh, axes: tuple[AxisRef, ...]) -> ir.Attribute:
         """The mesh positions that differ on `axes`, one row per group, the first axis major."""
@@ -135,7 +135,7 @@ class Emitter:
     def collective(
         self,
         name: str,
-        operands: Sequence[ir.Value],
+        operands: Sequence[ir.Value[Any]],
         results: Sequence[ir.Type],
         mesh: Mesh,
         axes: tuple[AxisRef, ...],
@@ -171,7 +171,7 @@ class Emitter:
 
     # Coordinates.
 
-    def coordinate(self, mesh: Mesh, axes: tuple[AxisRef, ...]) -> ir.Value:
+    def coordinate(self, mesh: Mesh, axes: tuple[AxisRef, ...]) -> ir.Value[Any]:
         """This device's coordinate along `axes`, the first major: an i32 scalar."""
         key = (mesh, axes)
         found = self._coordinates.get(key)
@@ -179,9 +179,9 @@ class Emitter:
             found = self._coordinates[key] = self._coordinate(mesh, axes)
         return found
 
-    def _coordinate(self, mesh: Mesh, axes: tuple[AxisRef, ...]) -> ir.Value:
+    def _coordinate(self, mesh: Mesh, axes: tuple[AxisRef, ...]) -> ir.Value[Any]:
         """Neighbouring axes of the mesh are one digit of the position; digits are summed."""
-        total: ir.Value | None = None
+        total: ir.Value[Any] | None = None
         weight = 1
         for stride, size in reversed(position_digits(mesh, axes)):
             part = self._digit(mesh.size, stride, size)
@@ -193,7 +193,7 @@ class Emitter:
             weight *= size
         return self.constant(0) if total is None else total
 
-    def _digit(self, devices: int, stride: int, size: int) -> ir.Value:
+    def _digit(self, devices: int, stride: int, size: int) -> ir.Value[Any]:
         value = self._partition_id()
         if stride != 1:
             value = self._arithmetic("divide", value, stride)
@@ -201,18 +201,18 @@ class Emitter:
             value = self._arithmetic("remainder", value, size)
         return value
 
-    def _arithmetic(self, name: str, value: ir.Value, number: int) -> ir.Value:
+    def _arithmetic(self, name: str, value: ir.Value[Any], number: int) -> ir.Value[Any]:
         operands = [value, self.constant(number)]
         return self._preamble(f"stablehlo.{name}", operands, self.scalar_i32)
 
-    def _partition_id(self) -> ir.Value:
+    def _partition_id(self) -> ir.Value[Any]:
         if self._partition is None:
             unsigned = ir.RankedTensorType.get([], self.ui32)
             number = self._preamble("stablehlo.partition_id", [], unsigned)
             self._partition = self._preamble("stablehlo.convert", [number], self.scalar_i32)
         return self._partition
 
-    def constant(self, value: int) -> ir.Value:
+    def constant(self, value: int) -> ir.Value[Any]:
         """An i32 scalar, at the start of the function."""
         found = self._constants.get(value)
         if found is None:
@@ -225,10 +225,10 @@ class Emitter:
     def _preamble(
         self,
         name: str,
-        operands: Sequence[ir.Value],
+        operands: Sequence[ir.Value[Any]],
         result: ir.Type,
         attributes: dict[str, ir.Attribute] | None = None,
-    ) -> ir.Value:
+    ) -> ir.Value[Any]:
         """A new operation behind those made before it at the start of the function."""
         assert self._block is not None
         if self._head is None:
@@ -243,7 +243,7 @@ class Emitter:
             loc=self._location,
             ip=point,
         )
-        value: ir.Value = self._head.results[0]
+        value: ir.Value[Any] = self._head.results[0]
         return value
 
 

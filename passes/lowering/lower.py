@@ -29,6 +29,9 @@ class LowerPass(Pass):
     own; coordinates are computed from `partition_id`, which each function reads once. Nothing of
     the dialect remains, except, if asked for, the layouts of arguments and results.
 
+    A combined all_reduce becomes one per operand, side by side, which XLA combines again: with
+    several results, jaxlib refuses it inside shard_map ("sharding is tuple-shaped").
+
     Collectives inside branches and loops are checked first: the axes over which a predicate may
     differ and the axes of the collectives it governs must not meet.
     """
@@ -36,13 +39,14 @@ class LowerPass(Pass):
     name: ClassVar[str] = "dtensor-lower"
 
     keep_layouts: bool = False  # leave the layouts and the meshes of @main's arguments and results
+    variadic: bool = False  # leave an all_reduce of several operands one operation
 
     def run(self, module: ir.Module, state: PassState) -> None:
         meshes = state.meshes or read_meshes(module)
         found = functions(module)
         listed = [(function, list(_dtensor_ops(function))) for function in found]
         check_control_flow(found, (op for _, ops in listed for op in ops), meshes)
-        emitter = Emitter()
+        emitter = Emitter(self.variadic)
         for function, ops in listed:
             if ops:
                 emitter.enter_function(function.regions[0].blocks[0])
@@ -50,7 +54,8 @@ class LowerPass(Pass):
                 _lower(op, emitter, meshes)
             if not self.keep_layouts:
                 _drop_layouts(function)
-        _drop_module_facts(module, self.keep_layouts)
+        if not self.keep_layouts:
+            _drop_module_facts(module)
         state.forget_ir()
 
 
@@ -94,12 +99,10 @@ def _drop_layouts(function: ir.Operation) -> None:
             del function.attributes[key]
 
 
-def _drop_module_facts(module: ir.Module, keep_meshes: bool) -> None:
+def _drop_module_facts(module: ir.Module) -> None:
     attributes = module.operation.attributes
     if names.LOCAL in attributes:
         del attributes[names.LOCAL]
-    if keep_meshes:
-        return
     for view in list(module.body.operations):
         if view.operation.name == names.MESH_OP:
             view.operation.erase()

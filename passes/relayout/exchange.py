@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from dtensor.passes.relayout.places import local_outer
 from dtensor.passes.relayout.steps import AllToAll
@@ -37,7 +38,7 @@ def direct_exchange(step: AllToAll, shape: Shape) -> DirectExchange | None:
     source, target = moves[0].source[0], moves[0].target[0]
     if source == target:
         return None
-    for move, following in zip(moves, moves[1:], strict=False):
+    for move, following in pairwise(moves):
         size = move.axis.size
         if following.source != (source, move.source[1] * size):
             return None

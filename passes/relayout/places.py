@@ -9,6 +9,7 @@ can stand in one dimension if one ends, at M n, where or before the other starts
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Dim, Layout, canonical_digits
@@ -34,7 +35,7 @@ def positions(layout: Layout) -> list[tuple[AxisRef, int, int]]:
 def is_chain(cuts: Iterable[int]) -> bool:
     """Whether each cut of an axis divides the next."""
     ordered = sorted(cuts)
-    return all(b % a == 0 for a, b in zip(ordered, ordered[1:], strict=False))
+    return all(b % a == 0 for a, b in pairwise(ordered))
 
 
 def axis_cuts(before: Layout, after: Layout) -> dict[str, set[int]]:
@@ -85,7 +86,7 @@ def split_axis(axis: AxisRef, cuts: set[int]) -> list[AxisRef]:
     if not inner:
         return [axis]
     edges = [axis.pre, *inner, axis.pre * axis.size]
-    return [AxisRef(axis.name, a, b // a) for a, b in zip(edges, edges[1:], strict=False)]
+    return [AxisRef(axis.name, a, b // a) for a, b in pairwise(edges)]
 
 
 def atom_positions(layout: Layout, cuts: dict[str, set[int]]) -> dict[AxisRef, Position]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from dtensor.dialect import names
 from dtensor.dialect.attributes import index_attr
@@ -37,35 +37,41 @@ class LocalBuilder(Protocol):
     def value(
         self,
         name: str,
-        operands: Sequence[ir.Value],
+        operands: Sequence[ir.Value[Any]],
         result: ir.Type,
         attributes: dict[str, ir.Attribute] | None = None,
-    ) -> ir.Value: ...
+    ) -> ir.Value[Any]: ...
 
     def tensor_type(self, shape: Sequence[int], element: str) -> ir.Type: ...
 
     def read_type(self, type_: ir.Type) -> tuple[Shape, str]: ...
 
-    def reshape(self, value: ir.Value, shape: Sequence[int]) -> ir.Value: ...
+    def reshape(self, value: ir.Value[Any], shape: Sequence[int]) -> ir.Value[Any]: ...
 
     def broadcast(
-        self, value: ir.Value, shape: Sequence[int], dims: Sequence[int] = ()
-    ) -> ir.Value: ...
+        self, value: ir.Value[Any], shape: Sequence[int], dims: Sequence[int] = ()
+    ) -> ir.Value[Any]: ...
 
-    def compare(self, direction: str, left: ir.Value, right: ir.Value) -> ir.Value: ...
+    def compare(
+        self, direction: str, left: ir.Value[Any], right: ir.Value[Any]
+    ) -> ir.Value[Any]: ...
 
-    def select(self, predicate: ir.Value, yes: ir.Value, no: ir.Value) -> ir.Value: ...
+    def select(
+        self, predicate: ir.Value[Any], yes: ir.Value[Any], no: ir.Value[Any]
+    ) -> ir.Value[Any]: ...
 
-    def iota(self, shape: Sequence[int], dim: int, element: str) -> ir.Value: ...
+    def iota(self, shape: Sequence[int], dim: int, element: str) -> ir.Value[Any]: ...
 
     def axes(self, axes: Sequence[AxisRef]) -> ir.Attribute: ...
 
-    def axis_index(self, axes: Sequence[AxisRef]) -> ir.Value: ...
+    def axis_index(self, axes: Sequence[AxisRef]) -> ir.Value[Any]: ...
 
-    def constant(self, value: int | float | bool, type_: ir.Type) -> ir.Value: ...
+    def constant(self, value: int | float | bool, type_: ir.Type) -> ir.Value[Any]: ...
 
 
-def apply_steps(value: ir.Value, steps: Sequence[Step], builder: LocalBuilder) -> ir.Value:
+def apply_steps(
+    value: ir.Value[Any], steps: Sequence[Step], builder: LocalBuilder
+) -> ir.Value[Any]:
     """Create the operations of a plan.
 
     Args:
@@ -81,7 +87,7 @@ def apply_steps(value: ir.Value, steps: Sequence[Step], builder: LocalBuilder) -
     return value
 
 
-def _apply(value: ir.Value, step: Step, builder: LocalBuilder) -> ir.Value:
+def _apply(value: ir.Value[Any], step: Step, builder: LocalBuilder) -> ir.Value[Any]:
     match step:
         case Slice():
             return _on_rows(value, names.ALL_SLICE, step.dim, step.outer, step.axes, builder)
@@ -128,14 +134,14 @@ def _attributes(
 
 
 def _on_rows(
-    value: ir.Value,
+    value: ir.Value[Any],
     name: str,
     dim: int,
     outer: int,
     axes: Sequence[AxisRef],
     builder: LocalBuilder,
     reduction: str = "",
-) -> ir.Value:
+) -> ir.Value[Any]:
     """The collective `name` on dimension `dim`, in each of its `outer` rows."""
     shape, element = builder.read_type(value.type)
     parts = math.prod(axis.size for axis in axes)
@@ -151,7 +157,7 @@ def _on_rows(
     return builder.reshape(result, (*shape[:dim], outer * work[at], *shape[dim + 1 :]))
 
 
-def _all_to_all(value: ir.Value, step: AllToAll, builder: LocalBuilder) -> ir.Value:
+def _all_to_all(value: ir.Value[Any], step: AllToAll, builder: LocalBuilder) -> ir.Value[Any]:
     shape, element = builder.read_type(value.type)
     direct = direct_exchange(step, shape)
     axes = builder.axes(step.axes)
@@ -179,7 +185,7 @@ def _all_to_all(value: ir.Value, step: AllToAll, builder: LocalBuilder) -> ir.Va
     return builder.reshape(parts, form.final)
 
 
-def _transpose(value: ir.Value, order: Sequence[int], builder: LocalBuilder) -> ir.Value:
+def _transpose(value: ir.Value[Any], order: Sequence[int], builder: LocalBuilder) -> ir.Value[Any]:
     if list(order) == list(range(len(order))):
         return value
     shape, element = builder.read_type(value.type)
@@ -188,18 +194,18 @@ def _transpose(value: ir.Value, order: Sequence[int], builder: LocalBuilder) -> 
     return builder.value("stablehlo.transpose", [value], type_, attributes)
 
 
-def _is_first(axes: Sequence[AxisRef], builder: LocalBuilder) -> ir.Value:
+def _is_first(axes: Sequence[AxisRef], builder: LocalBuilder) -> ir.Value[Any]:
     index = builder.axis_index(axes)
     return builder.compare("EQ", index, builder.constant(0, index.type))
 
 
-def _identity(reduction: str, type_: ir.Type, builder: LocalBuilder) -> ir.Value:
+def _identity(reduction: str, type_: ir.Type, builder: LocalBuilder) -> ir.Value[Any]:
     attributes = {"value": identity_attr(reduction, type_)}
     return builder.value("stablehlo.constant", [], type_, attributes)
 
 
-def _spread(value: ir.Value, step: Spread, builder: LocalBuilder) -> ir.Value:
-    shape, element = builder.read_type(value.type)
+def _spread(value: ir.Value[Any], step: Spread, builder: LocalBuilder) -> ir.Value[Any]:
+    shape, _ = builder.read_type(value.type)
     dim, parts = step.dim, math.prod(axis.size for axis in step.axes)
     rest = shape[dim] // step.outer
     rows = (*shape[:dim], step.outer, rest, *shape[dim + 1 :])

@@ -161,9 +161,7 @@ def _key(problem: Problem, key: _Key, state: State, move: Move, memory_cap: int 
     return over, key[1] + move.seconds, key[2] + 1
 
 
-def _path(
-    came: dict[State, tuple[State, list[Move]]], start: State, state: State
-) -> list[Move]:
+def _path(came: dict[State, tuple[State, list[Move]]], start: State, state: State) -> list[Move]:
     steps: list[list[Move]] = []
     while state != start:
         state, done = came[state]

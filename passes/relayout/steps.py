@@ -179,8 +179,10 @@ class ReduceScatter(Step):
 
 @dataclass(frozen=True)
 class Mask(Step):
-    """A complete value becomes partial: the first device along `axes` keeps it, others hold the
-    identity of the reduction."""
+    """A complete value becomes partial: the first device along `axes` keeps it.
+
+    The others hold the identity of the reduction.
+    """
 
     axes: tuple[AxisRef, ...]
     reduction: str

@@ -45,13 +45,18 @@ def identity_of(operation: ir.Operation, element: str) -> tuple[str, ...]:
     value = constant_attribute(operation)
     if value is None:
         pair = _complex_splat(operation)
-        return ("sum",) if pair is not None and all(float(p) == 0 for p in pair) else ()
+        return ("sum",) if pair is not None and all(map(_is_zero, pair)) else ()
     if not value.is_splat:
         return ()
     scalar = value.get_splat_value()
     if isinstance(scalar, ir.FloatAttr):
         return _float_identity(scalar.value)
     return _integer_identity(str(scalar), element)
+
+
+def _is_zero(written: str) -> bool:
+    """Whether a written float is zero; infinities and NaNs are written as bits, `0xFF800000`."""
+    return not written.startswith("0x") and float(written) == 0
 
 
 def _float_identity(value: float) -> tuple[str, ...]:

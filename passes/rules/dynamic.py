@@ -15,7 +15,7 @@ def dynamic_slice_rule(op: OpInfo) -> OpRule:
     for d, size in enumerate(op.operand_shapes[0]):
         kept = op.result_shapes[0][d]
         if kept != size:
-            builder.whole(0, d, f"{kept} of {size} elements are taken, from a computed place on")
+            builder.whole(0, d, f"has {kept} of {size} elements taken, from a computed place on")
             continue
         factor = builder.factor(size)
         builder.operand(0, d, factor)
@@ -34,7 +34,7 @@ def dynamic_update_slice_rule(op: OpInfo) -> OpRule:
     for d, size in enumerate(op.operand_shapes[0]):
         new = op.operand_shapes[1][d]
         if new != size:
-            reason = f"{new} of {size} elements are updated, from a computed place on"
+            reason = f"has {new} of {size} elements updated, from a computed place on"
             builder.whole(0, d, reason)
             builder.whole(1, d, reason)
             continue

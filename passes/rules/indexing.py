@@ -130,7 +130,9 @@ def _indexed_dims(
     )
 
 
-_PARTLY = "windows over it hold some of its elements and may lie across two shards"
+_PARTLY = "is read or written in windows of some elements, which may lie across two shards"
+_OVERWRITTEN = "has updates that overwrite; which one is the last, only all of them tell"
+_UNKNOWN_BODY = "has updates that are joined by a body that is not one known combiner"
 _VECTOR = "holds the components of one index"
 
 
@@ -181,6 +183,7 @@ def scatter_rule(op: OpInfo) -> OpRule:
     dims = scatter_dims(op.operation, operand, len(indices), updates)
     inputs, slices = range(count), range(count + 1, 2 * count + 1)
     reduction = combiner(op.operation.regions[0], op.result_elements)
+    is_overwriting = overwrites(op.operation.regions[0], count)
     builder = RuleBuilder(op)
     for d, i, u in dims.batching:
         factor = _shared(builder, inputs, d)
@@ -189,7 +192,7 @@ def scatter_rule(op: OpInfo) -> OpRule:
             builder.operand(k, u, factor)
     for i, u in dims.spread:
         if reduction is None:
-            builder.whole(count, i, "is scattered by a body that is not one known combiner")
+            builder.whole(count, i, _OVERWRITTEN if is_overwriting else _UNKNOWN_BODY)
             continue
         factor = builder.factor(indices[i], reduction, inputs)
         builder.operand(count, i, factor)

@@ -31,7 +31,7 @@ def _features(op: OpInfo, wide: tuple[int, ...], are_others_split: bool) -> OpRu
     for d, size in enumerate(shape):
         if d != feature and not are_others_split:
             for k in wide:
-                builder.whole(k, d, "its mean and variance are taken by one op")
+                builder.whole(k, d, "has its mean and variance taken by one op")
             continue
         factor = builder.factor(size)
         for k in wide:

@@ -17,7 +17,7 @@ def sort_rule(op: OpInfo) -> OpRule:
 
 def top_k_rule(op: OpInfo) -> OpRule:
     """`ij->ik,ik`; the last dimension, of which the k largest are taken, is whole."""
-    return _rows(op, len(op.operand_shapes[0]) - 1, "its largest elements are taken")
+    return _rows(op, len(op.operand_shapes[0]) - 1, "has its largest elements taken")
 
 
 def _rows(op: OpInfo, dimension: int, reason: str) -> OpRule:

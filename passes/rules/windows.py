@@ -15,9 +15,7 @@ from dtensor.passes.rules.reading import integers
 from dtensor.passes.rules.reduction import combiner
 from dtensor.passes.rules.rule import OpInfo, OpRule, RuleBuilder
 
-OVERLAP = (
-    "its windows overlap, are padded or leave gaps, so a shard would need some of the next one"
-)
+OVERLAP = "has windows that overlap, are padded or leave gaps, so a shard would need the next one"
 
 
 @dataclass(frozen=True, slots=True)

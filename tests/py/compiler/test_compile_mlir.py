@@ -32,9 +32,12 @@ def test_every_form_of_a_module(form: str, tmp_path: Path) -> None:
         bytecode = module_bytecode(parse_module(SOURCE))
     path = tmp_path / "add.mlir"
     path.write_bytes(bytecode if "bytecode" in form else SOURCE.encode())
-    source = {"text": SOURCE, "bytes of text": SOURCE.encode(), "bytecode": bytecode}.get(
-        form, path
-    )
+    forms: dict[str, str | bytes | Path] = {
+        "text": SOURCE,
+        "bytes of text": SOURCE.encode(),
+        "bytecode": bytecode,
+    }
+    source = forms.get(form, path)
     compiled = compile_mlir(source, mesh=MESH, in_layouts=[ROWS, None], out_layouts=ROWS)
     (result,) = compiled(A, A)
     assert result.layout == ROWS
@@ -69,5 +72,5 @@ def test_what_it_refuses(tmp_path: Path) -> None:
 def test_a_module_that_calls_python_is_refused() -> None:
     shape = jax.ShapeDtypeStruct((4, 8), np.float32)
     lowered = jax.jit(lambda a: jax.pure_callback(np.sin, shape, a)).lower(A)
-    with pytest.raises(CompileError, match="calls Python functions, which text cannot hold"):
+    with pytest.raises(CompileError, match="calls Python functions, which a file cannot hold"):
         compile_mlir(lowered.as_text(), mesh=MESH)

@@ -27,7 +27,7 @@ def traced(fn: Any, *args: Any, **kwargs: Any) -> TracedProgram:
 
 def text_of(program: TracedProgram) -> str:
     with make_context():
-        return parse_module(program.bytecode).operation.get_asm(enable_debug_info=True)
+        return str(parse_module(program.bytecode).operation.get_asm(enable_debug_info=True))
 
 
 def test_arguments_and_results_have_the_names_the_user_knows() -> None:

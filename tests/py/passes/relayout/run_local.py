@@ -21,7 +21,7 @@ from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.lowering.lower import LowerPass
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Body = Callable[[ExpansionContext, list[ir.Value]], list[ir.Value]]
+Body = Callable[[ExpansionContext, list[ir.Value[Any]]], list[ir.Value[Any]]]
 
 _primitive = Primitive("dtensor_test_local")
 _primitive.multiple_results = True

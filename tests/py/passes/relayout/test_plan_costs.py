@@ -170,7 +170,7 @@ def test_step_texts_name_axes_and_dimensions() -> None:
             *plan(parse('[{}, {}], partial = {sum: "x"}'), parse('[{"x"}, {}]'), SHAPE, 4),
         )
     ]
-    assert "reduce_scatter sum over \"x\" into dimension 0" in texts
+    assert 'reduce_scatter sum over "x" into dimension 0' in texts
     assert any(text.startswith("all_to_all") or "all_gather" in text for text in texts)
 
 
@@ -195,5 +195,3 @@ def test_links_can_differ_by_axis() -> None:
     assert cost.place_change(0, WHOLE_PLACE, 20, 2, "x") == 2.0
     assert cost.place_change(0, WHOLE_PLACE, 20, 2, "y") < 1e-6
     assert cost.seconds(10, (MESH.axis("x"), MESH.axis("y"))) == 2.0
-
-

@@ -140,7 +140,7 @@ def run(moves: list[tuple[Layout, Layout]], dtype: Any, kind: str) -> None:
     inputs = [give(w, before, kind) for w, (before, _) in zip(wholes, moves, strict=True)]
     types = [tensor_type(before.local_shape(SHAPE), name) for before, _ in moves]
 
-    def body(ctx: ExpansionContext, values: list[ir.Value]) -> list[ir.Value]:
+    def body(ctx: ExpansionContext, values: list[ir.Value[Any]]) -> list[ir.Value[Any]]:
         return [
             apply_steps(value, plan(before, after, SHAPE, dtype.itemsize), ctx)
             for value, (before, after) in zip(values, moves, strict=True)

@@ -1,0 +1,91 @@
+"""Sums of parts: add first, then reduce once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dtensor.dialect import names
+from dtensor.dialect.attributes import layouts_array_attr
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mlir import ir
+from dtensor.passes.relayout.values import Relayouts, has_one_use
+
+# What passes parts of which reduction through.
+_LINEAR = {
+    "stablehlo.add": ("sum",),
+    "stablehlo.subtract": ("sum",),
+    "stablehlo.maximum": ("max",),
+    "stablehlo.minimum": ("min",),
+    "stablehlo.multiply": ("prod",),
+    "stablehlo.and": ("and",),
+    "stablehlo.or": ("or",),
+}
+
+
+def delay_reductions(work: Relayouts) -> bool:
+    """`relayout(a) + relayout(b)`, from the same partial layout to the same complete one.
+
+    One relayout of `a + b` moves half as much. Only where both relayouts have no other use: then
+    nothing else changes.
+    """
+    changed = False
+    for number, op in list(work.alive()):
+        if work.ops[number] is None or not has_one_use(op.results[0]):
+            continue
+        user = next(iter(op.results[0].uses)).owner.operation
+        pair = _pair(work, user)
+        if pair is None or number not in pair:
+            continue
+        first, second = (work.ops[n] for n in pair)
+        assert first is not None
+        assert second is not None
+        before, after = work.layout(first.operands[0]), work.after(first)
+        assert before is not None
+        operands = [first.operands[0], second.operands[0]]
+        joined = _joined(user, operands, before)
+        why = f"two such values are combined by {user.name} before they are reduced"
+        made = work.create(joined, after, ir.InsertionPoint(user), pair[0], why)
+        user.results[0].replace_all_uses_with(made)
+        user.erase()
+        work.erase(pair[0])
+        work.erase(pair[1])
+        changed = True
+    return changed
+
+
+def _pair(work: Relayouts, user: ir.Operation) -> tuple[int, int] | None:
+    """The two relayouts that an operation combines, if they may be joined."""
+    if user.name not in _LINEAR:
+        return None
+    numbers = [work.relayout_of(value) for value in user.operands]
+    if numbers[0] is None or numbers[1] is None or numbers[0] == numbers[1]:
+        return None
+    first, second = work.ops[numbers[0]], work.ops[numbers[1]]
+    assert first is not None
+    assert second is not None
+    if not (has_one_use(first.results[0]) and has_one_use(second.results[0])):
+        return None
+    before = work.layout(first.operands[0])
+    if before is None or before != work.layout(second.operands[0]):
+        return None
+    kinds = {kind for _, kind in before.partial}
+    reduces = bool(kinds) and not work.after(first).partial
+    alike = work.after(first) == work.after(second)
+    if not (reduces and alike and kinds <= set(_LINEAR[user.name])):
+        return None
+    return numbers[0], numbers[1]
+
+
+def _joined(user: ir.Operation, operands: list[ir.Value[Any]], layout: Layout) -> ir.Value[Any]:
+    attributes = {name: user.attributes[name] for name in user.attributes}
+    attributes.pop(names.OPERANDS, None)
+    attributes[names.RESULTS] = layouts_array_attr((layout,))
+    joined: ir.Value[Any] = ir.Operation.create(
+        user.name,
+        results=[user.results[0].type],
+        operands=operands,
+        attributes=attributes,
+        loc=user.location,
+        ip=ir.InsertionPoint(user),
+    ).results[0]
+    return joined

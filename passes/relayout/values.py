@@ -1,0 +1,201 @@
+"""The relayouts of a module of global shapes, and the layout of every value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dtensor.dialect import names
+from dtensor.dialect.attributes import layout_attr, layout_of, layouts_array_attr, layouts_of_array
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import ir
+from dtensor.passes.base import PassState
+from dtensor.passes.cost.model import CostModel
+from dtensor.passes.functions import functions
+from dtensor.passes.graph import element_bytes
+from dtensor.passes.ledger import FIRST_RECORD
+from dtensor.passes.locations import tag, tagged_id
+from dtensor.passes.relayout.search import plan, steps_seconds
+from dtensor.passes.relayout.steps import wire_bytes
+
+LOOP = "stablehlo.while"
+
+
+class Relayouts:
+    """The relayouts of one module, in program order, and what rewrites need to change them.
+
+    Attributes:
+        ops: the relayouts; erased ones are None.
+        scopes: per relayout, the number of the block it stands in.
+        parents: per block, the number of the block around it, or -1.
+        in_order: how many were read; later ones were created and stand anywhere.
+    """
+
+    def __init__(self, module: ir.Module, state: PassState, meshes: dict[str, Mesh]) -> None:
+        self.module = module
+        self.state = state
+        self.meshes = meshes
+        self.cost = state.cost if state.cost is not None else CostModel()
+        self.ops: list[ir.Operation | None] = []
+        self._numbers: dict[ir.Value[Any], int] = {}
+        self.scopes: list[int] = []
+        self.parents: list[int] = []
+        for function in functions(module):
+            self._read_regions(function, -1)
+        self.in_order = len(self.ops)
+
+    def _read_regions(self, owner: ir.Operation, parent: int) -> None:
+        for region in owner.regions:
+            for block in region:
+                scope = len(self.parents)
+                self.parents.append(parent)
+                for view in block.operations:
+                    op = view.operation
+                    if op.name == names.RELAYOUT:
+                        self._add(op, scope)
+                    elif len(op.regions):
+                        self._read_regions(op, scope)
+
+    def _add(self, op: ir.Operation, scope: int) -> None:
+        self._numbers[op.results[0]] = len(self.ops)
+        self.ops.append(op)
+        self.scopes.append(scope)
+
+    def alive(self) -> Iterator[tuple[int, ir.Operation]]:
+        """The relayouts that are left, with their numbers."""
+        for number, op in enumerate(self.ops):
+            if op is not None:
+                yield number, op
+
+    def relayout_of(self, value: ir.Value[Any]) -> int | None:
+        """The number of the relayout that made a value."""
+        return self._numbers.get(value)
+
+    # Layouts.
+
+    def after(self, op: ir.Operation) -> Layout:
+        """The layout a relayout gives."""
+        return layout_of(op.attributes[names.LAYOUT_ATTR], self.meshes).closed()
+
+    def layout(self, value: ir.Value[Any]) -> Layout | None:
+        """The layout of a value; None where the program does not say."""
+        owner = value.owner
+        if isinstance(owner, ir.Block):
+            return self._argument_layout(value, owner.owner.operation)
+        op = owner.operation
+        if op.name == names.RELAYOUT:
+            return self.after(op)
+        return self._result_layout(op, ir.OpResult(value).result_number)
+
+    def _argument_layout(self, value: ir.Value[Any], op: ir.Operation) -> Layout | None:
+        number = ir.BlockArgument(value).arg_number
+        if op.name == LOOP:
+            return self._result_layout(op, number)
+        if op.name != names.FUNC or names.ARG_ATTRS not in op.attributes:
+            return None
+        entry = ir.ArrayAttr(op.attributes[names.ARG_ATTRS])[number]
+        if names.LAYOUT not in entry:
+            return None
+        return layout_of(entry[names.LAYOUT], self.meshes).closed()
+
+    def _result_layout(self, op: ir.Operation, number: int) -> Layout | None:
+        if names.RESULTS not in op.attributes:
+            return None
+        layouts = layouts_of_array(op.attributes[names.RESULTS], self.meshes)
+        found = layouts[number] if number < len(layouts) else None
+        return None if found is None else found.closed()
+
+    # Costs.
+
+    def seconds(self, value: ir.Value[Any], before: Layout, after: Layout) -> float:
+        """Seconds of moving a value of this type from one layout to another."""
+        shape, itemsize = _shape_and_itemsize(value.type)
+        return steps_seconds(plan(before, after, shape, itemsize, self.cost), self.cost)
+
+    # Changes.
+
+    def erase(self, number: int) -> None:
+        """Erase a relayout that is not used."""
+        op = self.ops[number]
+        assert op is not None
+        self.ops[number] = None
+        del self._numbers[op.results[0]]
+        op.erase()
+
+    def replace(self, number: int, value: ir.Value[Any]) -> None:
+        """Use `value` in place of a relayout's result, and erase it."""
+        op = self.ops[number]
+        assert op is not None
+        op.results[0].replace_all_uses_with(value)
+        self.erase(number)
+
+    def create(
+        self,
+        value: ir.Value[Any],
+        after: Layout,
+        point: ir.InsertionPoint,
+        like: int,
+        why: str,
+    ) -> ir.Value[Any]:
+        """A relayout of `value` in the scope of relayout `like`, with a record of its own."""
+        old = self.ops[like]
+        assert old is not None
+        op = ir.Operation.create(
+            names.RELAYOUT,
+            results=[value.type],
+            operands=[value],
+            attributes={
+                names.LAYOUT_ATTR: layout_attr(after),
+                names.RESULTS: layouts_array_attr((after,)),
+            },
+            loc=self._location(old.location, value, after, why),
+            ip=point,
+        )
+        self._add(op, self.scopes[like])
+        result: ir.Value[Any] = op.results[0]
+        return result
+
+    def _location(
+        self, old: ir.Location, value: ir.Value[Any], after: Layout, why: str
+    ) -> ir.Location:
+        """The old location, with a record of why the relayout is now another."""
+        number = tagged_id(old)
+        before = self.layout(value)
+        record = None
+        if number is not None and number >= FIRST_RECORD:
+            record = self.state.ledger.record(number)
+        if record is None or before is None:
+            return old
+        shape, itemsize = _shape_and_itemsize(value.type)
+        steps = plan(before, after, shape, itemsize, self.cost)
+        made = self.state.ledger.add(
+            "relayout",
+            f"{record.text}; {why}",
+            ops=record.ops,
+            axes=record.axes,
+            parents=(record.id,),
+            before=str(before),
+            after=str(after),
+            bytes=wire_bytes(steps),
+            seconds=steps_seconds(steps, self.cost),
+            location=record.location,
+            asked_for=record.asked_for,
+        )
+        inner = old.locations[0] if isinstance(old, ir.FusedLoc) else old
+        return tag(inner, made.id)
+
+
+def has_one_use(value: ir.Value[Any]) -> bool:
+    """Whether a value is used exactly once."""
+    return sum(1 for _ in value.uses) == 1
+
+
+def itemsize(value: ir.Value[Any]) -> float:
+    """Bytes of one element of a tensor."""
+    return _shape_and_itemsize(value.type)[1]
+
+
+def _shape_and_itemsize(type_: ir.Type) -> tuple[tuple[int, ...], float]:
+    tensor = ir.RankedTensorType(type_)
+    return tuple(tensor.shape), element_bytes(str(tensor.element_type))

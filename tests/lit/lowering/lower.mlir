@@ -1,0 +1,121 @@
+// RUN: dtensor-opt %s -p dtensor-lower | filecheck %s
+// RUN: dtensor-opt %s --dtensor-lower='keep-layouts=true' | filecheck %s --check-prefix=KEEP
+// RUN: dtensor-opt %s --dtensor-lower='variadic=true' | filecheck %s --check-prefix=VARIADIC
+
+// Each collective becomes StableHLO's, on mesh positions: device (x, y) is 4 x + y.
+
+// CHECK-NOT: dtensor
+// KEEP: "dtensor.mesh"
+module attributes {dtensor.local} {
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+
+// CHECK-LABEL: func.func @gather
+// KEEP: dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>
+func.func @gather(%arg0: tensor<2x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>, tf.aliasing_output = 0 : i32}) -> tensor<8x3xf32> {
+  // CHECK-SAME: {tf.aliasing_output = 0 : i32}
+  // CHECK: "stablehlo.all_gather"(%arg0) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
+  // CHECK-SAME: replica_groups = dense<{{\[\[}}0, 1, 2, 3], [4, 5, 6, 7]]> : tensor<2x4xi64>, use_global_device_ids}>
+  %0 = "dtensor.all_gather"(%arg0) {axes = #dtensor.axes<@mesh, ["y"]>, dim = 0 : i64} : (tensor<2x3xf32>) -> tensor<8x3xf32>
+  return %0 : tensor<8x3xf32>
+}
+
+// The first axis is major: along (y, x), device (1, 2) comes after (0, 2) and before (0, 3).
+
+// CHECK-LABEL: func.func @gather_over_two_axes
+func.func @gather_over_two_axes(%arg0: tensor<2x3xf32>) -> tensor<2x24xf32> {
+  // CHECK: all_gather_dim = 1 : i64, channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, replica_groups = dense<{{\[\[}}0, 4, 1, 5, 2, 6, 3, 7]]>
+  %0 = "dtensor.all_gather"(%arg0) {axes = #dtensor.axes<@mesh, ["y", "x"]>, dim = 1 : i64} : (tensor<2x3xf32>) -> tensor<2x24xf32>
+  return %0 : tensor<2x24xf32>
+}
+
+// CHECK-LABEL: func.func @gather_over_part_of_an_axis
+func.func @gather_over_part_of_an_axis(%arg0: tensor<2x3xf32>) -> tensor<4x3xf32> {
+  // CHECK: replica_groups = dense<{{\[\[}}0, 2], [1, 3], [4, 6], [5, 7]]>
+  %0 = "dtensor.all_gather"(%arg0) {axes = #dtensor.axes<@mesh, ["y":(1)2]>, dim = 0 : i64} : (tensor<2x3xf32>) -> tensor<4x3xf32>
+  return %0 : tensor<4x3xf32>
+}
+
+// CHECK-LABEL: func.func @reduce
+func.func @reduce(%arg0: tensor<2x3xf32>, %arg1: tensor<5xf32>) -> (tensor<2x3xf32>, tensor<5xf32>) {
+  // CHECK: %[[R:.*]] = "stablehlo.all_reduce"(%arg0)
+  // CHECK-SAME: replica_groups = dense<{{\[\[}}0, 4], [1, 5], [2, 6], [3, 7]]>
+  // CHECK: ^bb0(%[[A:.*]]: tensor<f32>, %[[B:.*]]: tensor<f32>):
+  // CHECK-NEXT: %[[M:.*]] = stablehlo.maximum %[[A]], %[[B]]
+  // CHECK-NEXT: stablehlo.return %[[M]]
+  // CHECK: %[[S:.*]] = "stablehlo.all_reduce"(%arg1)
+  // CHECK: return %[[R]], %[[S]]
+  // VARIADIC: %[[R:.*]]:2 = "stablehlo.all_reduce"(%arg0, %arg1)
+  // VARIADIC: return %[[R]]#0, %[[R]]#1
+  %0:2 = "dtensor.all_reduce"(%arg0, %arg1) {axes = #dtensor.axes<@mesh, ["x"]>, reduction = "max"} : (tensor<2x3xf32>, tensor<5xf32>) -> (tensor<2x3xf32>, tensor<5xf32>)
+  return %0#0, %0#1 : tensor<2x3xf32>, tensor<5xf32>
+}
+
+// Sums of truth values saturate; XLA reduces truth values by `or` and `and` only.
+
+// CHECK-LABEL: func.func @sum_of_truth_values
+func.func @sum_of_truth_values(%arg0: tensor<2x3xi1>) -> tensor<2x3xi1> {
+  // CHECK: "stablehlo.all_reduce"
+  // CHECK: stablehlo.or
+  %0 = "dtensor.all_reduce"(%arg0) {axes = #dtensor.axes<@mesh, ["x"]>, reduction = "sum"} : (tensor<2x3xi1>) -> tensor<2x3xi1>
+  return %0 : tensor<2x3xi1>
+}
+
+// XLA does not reduce the bits of integers across devices.
+
+// CHECK-LABEL: func.func @bitwise_or
+func.func @bitwise_or(%arg0: tensor<2x3xi32>) -> tensor<2x3xi32> {
+  // CHECK: %[[ROW:.*]] = stablehlo.reshape %arg0 : (tensor<2x3xi32>) -> tensor<1x2x3xi32>
+  // CHECK-NEXT: %[[ROWS:.*]] = "stablehlo.all_gather"(%[[ROW]]){{.*}} -> tensor<2x2x3xi32>
+  // CHECK: stablehlo.reduce(%[[ROWS]] init: {{.*}}) applies stablehlo.or across dimensions = [0]
+  %0 = "dtensor.all_reduce"(%arg0) {axes = #dtensor.axes<@mesh, ["x"]>, reduction = "or"} : (tensor<2x3xi32>) -> tensor<2x3xi32>
+  return %0 : tensor<2x3xi32>
+}
+
+// CHECK-LABEL: func.func @scatter
+func.func @scatter(%arg0: tensor<8x3xf32>) -> tensor<2x3xf32> {
+  // CHECK: "stablehlo.reduce_scatter"(%arg0) <{channel_handle
+  // CHECK-SAME: scatter_dimension = 0 : i64, use_global_device_ids
+  // CHECK: stablehlo.add
+  %0 = "dtensor.reduce_scatter"(%arg0) {axes = #dtensor.axes<@mesh, ["y"]>, dim = 0 : i64, reduction = "sum"} : (tensor<8x3xf32>) -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
+
+// CHECK-LABEL: func.func @exchange
+func.func @exchange(%arg0: tensor<8x3xf32>) -> tensor<2x12xf32> {
+  // CHECK: "stablehlo.all_to_all"(%arg0) <{channel_handle
+  // CHECK-SAME: concat_dimension = 1 : i64
+  // CHECK-SAME: split_count = 4 : i64, split_dimension = 0 : i64}>
+  %0 = "dtensor.all_to_all"(%arg0) {axes = #dtensor.axes<@mesh, ["y"]>, split_dim = 0 : i64, concat_dim = 1 : i64} : (tensor<8x3xf32>) -> tensor<2x12xf32>
+  return %0 : tensor<2x12xf32>
+}
+
+// The shard of device k along (x, y) moves to device k along (y, x): 1 is (0, 1), then (1, 0) = 4.
+
+// CHECK-LABEL: func.func @permute
+func.func @permute(%arg0: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  // CHECK: "stablehlo.collective_permute"(%arg0) <{channel_handle
+  // CHECK-SAME: source_target_pairs = dense<{{\[\[}}0, 0], [1, 4], [2, 1], [3, 5], [4, 2], [5, 6], [6, 3], [7, 7]]>
+  %0 = "dtensor.collective_permute"(%arg0) {from = #dtensor.axes<@mesh, ["x", "y"]>, to = #dtensor.axes<@mesh, ["y", "x"]>} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
+
+// CHECK-LABEL: func.func @permute_to_another_axis
+func.func @permute_to_another_axis(%arg0: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  // CHECK: source_target_pairs = dense<{{\[\[}}0, 0], [1, 1], [2, 4], [3, 5], [4, 2], [5, 3], [6, 6], [7, 7]]>
+  %0 = "dtensor.collective_permute"(%arg0) {from = #dtensor.axes<@mesh, ["x"]>, to = #dtensor.axes<@mesh, ["y":(1)2]>} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
+
+// CHECK-LABEL: func.func @halo
+func.func @halo(%arg0: tensor<6x3xf32>) -> tensor<9x3xf32> {
+  // CHECK: %[[LAST:.*]] = stablehlo.slice %arg0 [4:6, 0:3]
+  // CHECK-NEXT: %[[LOW:.*]] = "stablehlo.collective_permute"(%[[LAST]])
+  // CHECK-SAME: dense<{{\[\[}}0, 1], [1, 2], [2, 3], [4, 5], [5, 6], [6, 7]]>
+  // CHECK-NEXT: %[[FIRST:.*]] = stablehlo.slice %arg0 [0:1, 0:3]
+  // CHECK-NEXT: %[[HIGH:.*]] = "stablehlo.collective_permute"(%[[FIRST]])
+  // CHECK-SAME: dense<{{\[\[}}1, 0], [2, 1], [3, 2], [5, 4], [6, 5], [7, 6]]>
+  // CHECK-NEXT: stablehlo.concatenate %[[LOW]], %arg0, %[[HIGH]], dim = 0
+  %0 = "dtensor.halo_exchange"(%arg0) {axes = #dtensor.axes<@mesh, ["y"]>, dim = 0 : i64, low = 2 : i64, high = 1 : i64} : (tensor<6x3xf32>) -> tensor<9x3xf32>
+  return %0 : tensor<9x3xf32>
+}
+}

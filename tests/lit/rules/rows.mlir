@@ -1,0 +1,35 @@
+// RUN: dtensor-opt %s --dtensor-print-rules 2>&1 | filecheck %s
+
+// Rows, matrices and channels that are treated each by itself.
+
+func.func @sorting(%k: tensor<3x5xf32>, %v: tensor<3x5xi32>) -> tensor<3x2xf32> {
+  // CHECK: remark: stablehlo.sort: [a, *], [a, *] -> [a, *], [a, *]; dimension 1 of operand 0 is sorted
+  %0:2 = "stablehlo.sort"(%k, %v) <{dimension = 1 : i64, is_stable = true}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<i32>, %d: tensor<i32>):
+    %p = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  }) : (tensor<3x5xf32>, tensor<3x5xi32>) -> (tensor<3x5xf32>, tensor<3x5xi32>)
+  // CHECK: remark: chlo.top_k: [a, *] -> [a, *], [a, *]; dimension 1 of operand 0 has its largest elements taken
+  %values, %indices = chlo.top_k(%0#0, k = 2) : tensor<3x5xf32> -> (tensor<3x2xf32>, tensor<3x2xi32>)
+  return %values : tensor<3x2xf32>
+}
+
+func.func @matrices(%a: tensor<2x3x3xf32>, %b: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
+  // CHECK: remark: stablehlo.cholesky: [a, *, *] -> [a, *, *]; dimension 1 of operand 0 is a dimension of the matrices
+  %0 = stablehlo.cholesky %a, lower = true : tensor<2x3x3xf32>
+  // CHECK: remark: stablehlo.triangular_solve: [a, *, *], [a, *, b] -> [a, *, b]; passes _, sum -> sum;
+  %1 = "stablehlo.triangular_solve"(%0, %b) <{left_side = true, lower = true, unit_diagonal = false, transpose_a = #stablehlo<transpose NO_TRANSPOSE>}> : (tensor<2x3x3xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  // CHECK: remark: stablehlo.fft: [a, b, *] -> [a, b, *]; passes sum -> sum; dimension 2 of operand 0 is transformed
+  %2 = stablehlo.fft %1, type = RFFT, length = [4] : (tensor<2x3x4xf32>) -> tensor<2x3x3xcomplex<f32>>
+  return %1 : tensor<2x3x4xf32>
+}
+
+func.func @normalisation(%a: tensor<2x3x4xf32>, %f: tensor<3xf32>) -> tensor<2x3x4xf32> {
+  // CHECK: remark: stablehlo.batch_norm_inference: [a, b, c], [b], [b], [b], [b] -> [a, b, c]{{$}}
+  %0 = "stablehlo.batch_norm_inference"(%a, %f, %f, %f, %f) <{epsilon = 0.01 : f32, feature_index = 1 : i64}> : (tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<2x3x4xf32>
+  // CHECK: remark: stablehlo.batch_norm_training: [*, a, *], [a], [a] -> [*, a, *], [a], [a]; dimension 0 of operand 0 has its mean and variance taken
+  %1:3 = "stablehlo.batch_norm_training"(%0, %f, %f) <{epsilon = 0.01 : f32, feature_index = 1 : i64}> : (tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>)
+  // CHECK: remark: stablehlo.batch_norm_grad: [*, a, *], [a], [a], [a], [*, a, *] -> [*, a, *], [a], [a];
+  %2:3 = "stablehlo.batch_norm_grad"(%0, %f, %f, %f, %a) <{epsilon = 0.01 : f32, feature_index = 1 : i64}> : (tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<2x3x4xf32>) -> (tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>)
+  return %1#0 : tensor<2x3x4xf32>
+}

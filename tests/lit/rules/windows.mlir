@@ -1,0 +1,35 @@
+// RUN: dtensor-opt %s --dtensor-print-rules 2>&1 | filecheck %s
+
+// A dimension is split if its windows tile it, so that each shard holds whole windows.
+
+func.func @cumulative_sum(%a: tensor<4x6xf32>, %zero: tensor<f32>) -> tensor<4x6xf32> {
+  // CHECK: remark: stablehlo.reduce_window: [a, *], [] -> [a, *]; passes sum, sum -> sum;
+  // CHECK-SAME: dimension 1 of operand 0 has windows that overlap, are padded or leave gaps
+  %0 = "stablehlo.reduce_window"(%a, %zero) <{window_dimensions = array<i64: 1, 6>, padding = dense<[[0, 0], [5, 0]]> : tensor<2x2xi64>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.add %x, %y : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<4x6xf32>, tensor<f32>) -> tensor<4x6xf32>
+  return %0 : tensor<4x6xf32>
+}
+
+// Of the 6 elements, three windows of two.
+func.func @max_pool(%a: tensor<4x6xf32>, %s: tensor<4x3xf32>, %low: tensor<f32>) -> tensor<4x6xf32> {
+  // CHECK: remark: stablehlo.reduce_window: [a, b:(1)6], [] -> [a, b]; passes max, max -> max{{$}}
+  %0 = "stablehlo.reduce_window"(%a, %low) <{window_dimensions = array<i64: 1, 2>, window_strides = array<i64: 1, 2>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.maximum %x, %y : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<4x6xf32>, tensor<f32>) -> tensor<4x3xf32>
+  // CHECK: remark: stablehlo.select_and_scatter: [a, b:(1)6], [a, b], [] -> [a, b:(1)6]; passes _, sum, sum -> sum{{$}}
+  %1 = "stablehlo.select_and_scatter"(%a, %s, %low) <{window_dimensions = array<i64: 1, 2>, window_strides = array<i64: 1, 2>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %2 = stablehlo.compare GE, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %2 : tensor<i1>
+  }, {
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %2 = stablehlo.add %x, %y : tensor<f32>
+    stablehlo.return %2 : tensor<f32>
+  }) : (tensor<4x6xf32>, tensor<4x3xf32>, tensor<f32>) -> tensor<4x6xf32>
+  return %1 : tensor<4x6xf32>
+}

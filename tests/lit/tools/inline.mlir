@@ -1,0 +1,39 @@
+// RUN: dtensor-opt %s --dtensor-inline --symbol-dce | filecheck %s
+// RUN: dtensor-opt %s --inline --symbol-dce | filecheck %s --check-prefix=CXX
+// RUN: dtensor-opt %s --dtensor-inline --symbol-dce --mlir-print-debuginfo | filecheck %s --check-prefix=WHERE
+
+// C++ inline leaves the call, because it does not know what dtensor.relayout does.
+// CXX: call @rows
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+
+// CHECK-NOT: func.func private
+func.func private @rows(%arg0: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %0 = "dtensor.relayout"(%arg0) {layout = #dtensor.layout<@mesh, [{"x"}, {}]>} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %0 : tensor<2x4xf32>
+}
+
+func.func private @tanh_of_rows(%arg0: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %0 = call @rows(%arg0) : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %1 = stablehlo.tanh %0 : tensor<2x4xf32>
+  return %1 : tensor<2x4xf32>
+}
+
+// CHECK-LABEL: func.func @twice_and_inside_a_branch
+func.func @twice_and_inside_a_branch(%arg0: tensor<2x4xf32>, %arg1: tensor<i1>) -> tensor<2x4xf32> {
+  // CHECK: %[[ROWS:.*]] = "dtensor.relayout"(%arg0)
+  // CHECK: %[[TANH:.*]] = stablehlo.tanh %[[ROWS]]
+  // WHERE: stablehlo.tanh {{.*}} loc(#[[SITE:.*]])
+  // WHERE: #[[SITE]] = loc(callsite(#{{.*}} at #{{.*}}))
+  %0 = call @tanh_of_rows(%arg0) : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  // CHECK: stablehlo.if
+  %1 = "stablehlo.if"(%arg1) ({
+    // CHECK: %[[AGAIN:.*]] = "dtensor.relayout"(%[[TANH]])
+    // CHECK: stablehlo.return %[[AGAIN]]
+    %2 = call @rows(%0) : (tensor<2x4xf32>) -> tensor<2x4xf32>
+    stablehlo.return %2 : tensor<2x4xf32>
+  }, {
+    stablehlo.return %0 : tensor<2x4xf32>
+  }) : (tensor<i1>) -> tensor<2x4xf32>
+  return %1 : tensor<2x4xf32>
+}

@@ -1,0 +1,82 @@
+"""Every builder makes an operation that the verifier accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from dtensor.dialect import build
+from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.context import make_context, parse_module
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import ir
+from dtensor.dialect.ops import OPS, AllGatherOp, MeshOp
+from dtensor.dialect.verify import verify_all
+
+MESH = Mesh({"x": 2, "y": 4})
+X, Y = MESH.axis("x"), MESH.axis("y")
+MINOR = AxisRef("y", 2, 2)
+
+
+@pytest.fixture(name="module")
+def _module() -> Iterator[ir.Module]:
+    with make_context(), ir.Location.unknown():
+        module = parse_module("func.func @main(%arg0: tensor<8x3xf32>) {\n  return\n}")
+        build.mesh(MESH, ip=ir.InsertionPoint.at_block_begin(module.body))
+        yield module
+
+
+def _block(module: ir.Module) -> ir.Block:
+    return list(module.body.operations)[1].operation.regions[0].blocks[0]
+
+
+def test_each_builder_gives_the_type_that_the_verifier_wants(module: ir.Module) -> None:
+    block = _block(module)
+    x: Any = block.arguments[0]
+    with ir.InsertionPoint.at_block_terminator(block):
+        made = {
+            "dtensor.relayout": build.relayout(x, Layout(["y", None], MESH)),
+            "dtensor.all_gather": build.all_gather(x, MESH, [Y, X], 1),
+            "dtensor.all_slice": build.all_slice(x, MESH, [X, MINOR], 0),
+            "dtensor.all_reduce": build.all_reduce([x, x], MESH, [Y], "sum")[1],
+            "dtensor.reduce_scatter": build.reduce_scatter(x, MESH, [Y, X], 0, "max"),
+            "dtensor.all_to_all": build.all_to_all(x, MESH, [Y], 0, 1),
+            "dtensor.collective_permute": build.collective_permute(x, MESH, [X], [MINOR]),
+            "dtensor.halo_exchange": build.halo_exchange(x, MESH, [Y], 0, 1, 2),
+            "dtensor.axis_index": build.axis_index(MESH, [Y, X]),
+        }
+    assert {"dtensor.mesh", *made} == set(OPS), "an operation without a builder"
+    assert {name: value.owner.name for name, value in made.items()} == {n: n for n in made}
+    assert {name: str(value.type) for name, value in made.items()} == {
+        "dtensor.relayout": "tensor<8x3xf32>",
+        "dtensor.all_gather": "tensor<8x24xf32>",
+        "dtensor.all_slice": "tensor<2x3xf32>",
+        "dtensor.all_reduce": "tensor<8x3xf32>",
+        "dtensor.reduce_scatter": "tensor<1x3xf32>",
+        "dtensor.all_to_all": "tensor<2x12xf32>",
+        "dtensor.collective_permute": "tensor<8x3xf32>",
+        "dtensor.halo_exchange": "tensor<11x3xf32>",
+        "dtensor.axis_index": "tensor<i32>",
+    }
+    verify_all(module)
+
+
+def test_operations_take_the_location_given(module: ir.Module) -> None:
+    block = _block(module)
+    place = ir.Location.file("train.py", 3, 7)
+    ip = ir.InsertionPoint.at_block_terminator(block)
+    value = build.all_gather(block.arguments[0], MESH, [X], 0, loc=place, ip=ip)
+    assert value.owner.location == place
+
+
+def test_iterating_gives_views_that_read_attributes(module: ir.Module) -> None:
+    block = _block(module)
+    build.all_gather(block.arguments[0], MESH, [X], 1, ip=ir.InsertionPoint.at_block_begin(block))
+    view = block.operations[0]
+    assert isinstance(view, AllGatherOp)
+    assert view.read("dim", {}) == 1
+    assert view.read("axes", {"mesh": MESH}) == (MESH, (X,))
+    assert isinstance(module.body.operations[0], MeshOp)

@@ -1,0 +1,90 @@
+"""Reading modules: text, bytecode, properties, errors with their places."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+import pytest
+
+from dtensor.dialect.context import entry_function, make_context, parse_module
+from dtensor.dialect.diagnostics import LocatedError, Place, place_of
+from dtensor.dialect.mlir import ir
+
+GATHER = (
+    "func.func @main(%arg0: tensor<2xf32>) {\n"
+    '  %0 = "dtensor.all_gather"(%arg0) ATTRIBUTES : (tensor<2xf32>) -> tensor<4xf32>\n'
+    "  return\n"
+    "}\n"
+)
+ATTRIBUTES = '{axes = #dtensor.axes<@mesh, ["x"]>, dim = 0 : i64}'
+
+
+@pytest.fixture(autouse=True)
+def _in_context() -> Iterator[None]:
+    with make_context(), ir.Location.unknown():
+        yield
+
+
+def _bytecode(module: ir.Module) -> bytes:
+    buffer = io.BytesIO()
+    module.operation.write_bytecode(buffer)
+    return buffer.getvalue()
+
+
+def test_text_bytes_and_bytecode_are_one_module() -> None:
+    text = GATHER.replace("ATTRIBUTES", ATTRIBUTES)
+    module = parse_module(text)
+    assert str(parse_module(text.encode())) == str(module)
+    assert str(parse_module(_bytecode(module))) == str(module)
+
+
+def test_properties_become_attributes_in_text_and_in_bytecode() -> None:
+    wanted = str(parse_module(GATHER.replace("ATTRIBUTES", ATTRIBUTES)))
+    text = GATHER.replace("ATTRIBUTES", f"<{ATTRIBUTES}>")
+    assert str(parse_module(text)) == wanted
+    raw = _bytecode(ir.Module.parse(text))
+    assert "<{" in str(ir.Module.parse(raw)), "the bytecode holds properties"
+    assert str(parse_module(raw)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("func.func @f(", "step.mlir:7:14: expected SSA identifier"),
+        ("func.func @f() { return }\n\n  foo.bar", "step.mlir:9:3: "),
+        ('func.func @f() {\n  "stablehlo.adx"() : () -> ()\n}', "step.mlir:8:3: unregistered"),
+    ],
+)
+def test_errors_carry_file_line_and_column(text: str, message: str) -> None:
+    with pytest.raises(LocatedError) as caught:
+        parse_module(text, "step.mlir", first_line=7)
+    assert str(caught.value).startswith(message)
+    assert caught.value.place is not None
+    assert caught.value.place.file == "step.mlir"
+
+
+@pytest.mark.parametrize("source", [b"\xff\xfe", b"ML\xefR\x00\x01"])
+def test_bytes_that_are_no_module_are_refused(source: bytes) -> None:
+    with pytest.raises(LocatedError, match=r"step\.mlir"):
+        parse_module(source, "step.mlir")
+
+
+def test_places_of_operations_name_the_file() -> None:
+    module = parse_module(GATHER.replace("ATTRIBUTES", ATTRIBUTES), "step.mlir")
+    function = entry_function(module)
+    assert function is not None
+    gather = function.regions[0].blocks[0].operations[0]
+    assert place_of(gather) == Place("step.mlir", 2, 8)
+
+
+def test_the_entry_is_main_or_the_only_public_function() -> None:
+    def entry(*functions: str) -> str | None:
+        module = parse_module("\n".join(f"func.func {f}() {{ return }}" for f in functions))
+        found = entry_function(module)
+        return None if found is None else str(found.attributes["sym_name"])
+
+    assert entry("@step", "@main") == '"main"'
+    assert entry("private @other", "@step") == '"step"'
+    assert entry("@one", "@two") is None
+    assert entry() is None
