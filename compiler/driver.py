@@ -25,6 +25,7 @@ from dtensor.passes.pipelines import pipeline_text
 
 After = Callable[[str, ir.Module], None]
 _LAST_WITH_LAYOUTS = "dtensor-optimize-collectives"
+_ELEMENTS = {"float32": "f32", "float64": "f64", "bfloat16": "bf16", "float16": "f16"}
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def compile_module(
             if after is not None:
                 after(name, current)
 
-        pipeline = Pipeline.parse(options.pipeline or pipeline_text("dtensor-spmd"))
+        pipeline = Pipeline.parse(_pipeline_text(options))
         instruments = Instruments(print_after=frozenset(options.print_ir_after), after=watch)
         pipeline.run(module, state, instruments)
         if not found or state.mesh is None:
@@ -123,6 +124,16 @@ def compile_module(
             plan.collectives,
             plan.local_flops,
         )
+
+
+def _pipeline_text(options: CompileOptions) -> str:
+    """The passes to run, under these options."""
+    text = options.pipeline or pipeline_text("dtensor-spmd")
+    if options.reduce_dtype is not None:
+        element = _ELEMENTS[options.reduce_dtype]
+        widen = f"dtensor-widen-reductions{{element={element}}}, {_LAST_WITH_LAYOUTS}"
+        text = text.replace(_LAST_WITH_LAYOUTS, widen, 1)
+    return text
 
 
 @dataclass(frozen=True)

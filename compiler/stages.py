@@ -6,11 +6,12 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import NamedSharding
 from jax.tree_util import PyTreeDef, default_registry
 
 from dtensor.compiler import driver
@@ -26,7 +27,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType, DTensor, array_type, from_jax
 from dtensor.runtime.executable import Executable
-from dtensor.runtime.placement import layout_of, local_devices
+from dtensor.runtime.placement import layout_of, local_devices, named_sharding
 from dtensor.runtime.splicing import python_callbacks
 from dtensor.runtime.transfer import place
 
@@ -219,12 +220,14 @@ class Compiled:
                 f"called with {type_.dtype}{list(type_.shape)}"
             )
         layout, sharding = type_.layout, type_.sharding
-        if type_.weak_type and layout is None and sharding is None:
-            return lambda number: _of_dtype(number, type_.dtype)
-        if layout is None and sharding is not None:
+        if layout is None and sharding is None:  # on the host, from where it has to go anyway
+            return partial(_put, type_.dtype, named_sharding(info.layout))
+        if layout is None:
             layout = layout_of(sharding, len(info.shape), info.layout.mesh)
-        if layout == info.layout or (layout is None and sharding is None):
-            return None  # in place, or on the host, from where it has to go anyway
+            if layout == info.layout:
+                return partial(_put, type_.dtype, named_sharding(info.layout))
+        if layout == info.layout:
+            return None
         before = str(sharding) if layout is None else layout.short()
         text = f"argument {info.name} comes as {before}, the program takes {info.layout.short()}"
         if self._source.options.strict:
@@ -308,9 +311,14 @@ class Compiled:
         return records
 
 
-def _of_dtype(number: Any, dtype: np.dtype[Any]) -> Any:
-    # jax would compile once more for a number whose type gives way to others.
-    return number if isinstance(number, jax.Array) else np.asarray(number, dtype)
+def _put(dtype: np.dtype[Any], sharding: NamedSharding, leaf: Any) -> jax.Array:
+    # Written exactly as the program was compiled for: jax would compile it again for a sharding
+    # that is written another way, or for a type that gives way to others.
+    if not isinstance(leaf, jax.Array):
+        return jax.device_put(np.asarray(leaf, dtype), sharding)
+    if leaf.weak_type:
+        leaf = leaf.astype(dtype)
+    return leaf if leaf.sharding == sharding else jax.device_put(leaf, sharding)
 
 
 def _array_of(leaf: Any) -> Any:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from dtensor.dialect import names
-from dtensor.dialect.diagnostics import LocatedError, Place, from_mlir, name_source
+from dtensor.dialect.diagnostics import Diagnostic, LocatedError, Place, from_mlir, name_source
 from dtensor.dialect.mlir import extend_context, ir
 
 BYTECODE_MAGIC = b"ML\xefR"
@@ -46,12 +47,18 @@ def parse_module(source: str | bytes, filename: str = "<string>", first_line: in
     try:
         module = ir.Module.parse(source)
     except ir.MLIRError as failure:
-        raise LocatedError.of(from_mlir(failure)) from None
+        found = [item if item.place else _at_start(item, filename) for item in from_mlir(failure)]
+        raise LocatedError.of(found) from None
     except ValueError as failure:  # truncated bytecode
         raise LocatedError(Place(filename, 1, 1), str(failure)) from None
     if is_bytecode or (isinstance(source, str) and _PROPERTIES.search(source)):
         _properties_to_attributes(module)
     return module
+
+
+def _at_start(item: Diagnostic, filename: str) -> Diagnostic:
+    """Bytecode has no lines; the message must name the file all the same."""
+    return replace(item, place=Place(filename, 1, 1))
 
 
 def _decoded(source: bytes, filename: str) -> str:

@@ -106,8 +106,8 @@ class _Reader:
                     return info
             shape = tuple(type_.shape)
             if any(type_.is_dynamic_dim(d) for d in range(len(shape))):
-                message = f"type {type_} has a dynamic dimension; give every dimension a size"
-                error(where, message) if where is not None else ValueError(message)
+                assert where is not None
+                error(where, f"{type_} has a dynamic dimension; give every dimension a size")
             element = str(type_.element_type)
             size = element_bytes(element)
             info = TypeInfo(shape, element, math.prod(shape) * size, size)
@@ -116,10 +116,11 @@ class _Reader:
 
     def add_value(self, value: ir.Value, node: int, slot: int, weight: float) -> int:
         graph = self.graph
+        where = graph.nodes[node].operation
         index = len(graph.values)
         graph.number[value] = index
         graph.values.append(value)
-        graph.types.append(self.type_info(value.type, None))
+        graph.types.append(self.type_info(value.type, where))
         graph.weights.append(weight)
         graph.producer.append(node)
         graph.producer_slot.append(slot)

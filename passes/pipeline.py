@@ -7,11 +7,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TextIO
 
 from dtensor.dialect.attributes import read_meshes
-from dtensor.dialect.diagnostics import LocatedError, did_you_mean, from_mlir
+from dtensor.dialect.diagnostics import Diagnostic, LocatedError, did_you_mean, from_mlir
 from dtensor.dialect.mlir import ir, passmanager
 from dtensor.dialect.verify import verify_all
 from dtensor.passes import cxx
@@ -159,8 +159,9 @@ def _verify_after(name: str, module: ir.Module) -> None:
     try:
         verify_all(module)
     except LocatedError as wrong:
-        wrong.add_note(f"found after pass {name}")
-        raise
+        note = Diagnostic("note", None, f"found after pass {name}, which left the module invalid")
+        found = [replace(item, notes=(*item.notes, note)) for item in wrong.diagnostics]
+        raise LocatedError.of(found) from None
 
 
 def _read_meshes_into(state: PassState, module: ir.Module) -> None:

@@ -14,6 +14,7 @@ PASSES: Final[dict[str, str]] = {
     "dtensor-optimize-relayouts": "dtensor.passes.relayout.optimize:OptimizeRelayoutsPass",
     "dtensor-expand": "dtensor.passes.expansion.expand:ExpandPass",
     "dtensor-optimize-collectives": "dtensor.passes.collectives.optimize:OptimizeCollectivesPass",
+    "dtensor-widen-reductions": "dtensor.passes.collectives.widen:WidenReductionsPass",
     "dtensor-lower": "dtensor.passes.lowering.lower:LowerPass",
     "dtensor-inline": "dtensor.passes.inline_calls:InlinePass",
     "dtensor-drop-layouts": "dtensor.passes.drop_layouts:DropLayoutsPass",

@@ -11,7 +11,7 @@ import numpy as np
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.placement import layout_of, local_devices
+from dtensor.runtime.placement import layout_of, local_devices, named_sharding
 
 _WHOLE_VALUES = 1000  # elements of a replicated array that repr writes out in full
 _SHARDS_SHOWN = 8
@@ -210,7 +210,7 @@ def _index_text(index: tuple[slice, ...], shape: tuple[int, ...]) -> str:
 
 
 def from_jax(array: jax.Array, mesh: Mesh | None = None) -> DTensor:
-    """The DTensor of a jax.Array that lies on a mesh; nothing is copied.
+    """The DTensor of a jax.Array that lies on a mesh; no element is copied.
 
     Args:
         array: an array with a NamedSharding (of a mesh with axes of any type).
@@ -234,6 +234,18 @@ def from_jax(array: jax.Array, mesh: Mesh | None = None) -> DTensor:
             f"array with sharding {array.sharding} is not laid out over {where}; "
             "place it with dtensor.copy_to_mesh(array, layout)"
         )
+    return with_layout(array, layout)
+
+
+def with_layout(array: jax.Array, layout: Layout) -> DTensor:
+    """The DTensor of an array that lies as `layout` says; no element moves.
+
+    jax can write one placement in several ways and would compile a program again for each, so the
+    array's sharding becomes the one that `named_sharding` writes.
+    """
+    sharding = named_sharding(layout)
+    if array.sharding != sharding:
+        array = jax.device_put(array, sharding)
     return DTensor(array, array_type(array.shape, array.dtype, layout))
 
 
@@ -249,7 +261,7 @@ def _unflatten(kind: ArrayType, children: tuple[Any]) -> Any:
         return child
     mesh = None if kind.layout is None else kind.layout.mesh
     layout = layout_of(child.sharding, child.ndim, mesh) or layout_of(child.sharding, child.ndim)
-    return child if layout is None else DTensor(child, array_type(child.shape, child.dtype, layout))
+    return child if layout is None else with_layout(child, layout)
 
 
 jax.tree_util.register_pytree_node(DTensor, _flatten, _unflatten)

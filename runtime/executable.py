@@ -148,13 +148,18 @@ class Executable:
     @cached_property
     def lowered(self) -> jax.stages.Lowered:
         """The module as jax hands it to XLA."""
-        args = [jax.ShapeDtypeStruct(a.shape, np.dtype(a.dtype)) for a in self.program.args]
+        args = [
+            jax.ShapeDtypeStruct(
+                arg.shape, np.dtype(arg.dtype), sharding=named_sharding(arg.layout)
+            )
+            for arg in self.program.args
+        ]
         lowered: jax.stages.Lowered = self._jitted.lower(*args)
         return lowered
 
     @cached_property
     def compiled(self) -> jax.stages.Compiled:
-        """XLA's executable; calls use the same one."""
+        """XLA's executable; calls with arrays of exactly these shardings use the same one."""
         return self.lowered.compile()
 
     def as_text(self) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
-from dtensor.runtime.array import DTensor, array_type, from_jax
+from dtensor.runtime.array import DTensor, array_type, from_jax, with_layout
 from dtensor.runtime.placement import local_devices, named_sharding
 
 Index = tuple[slice, ...]
@@ -103,20 +103,19 @@ def place(array: Any, layout: Layout) -> DTensor:
     source = array if isinstance(array, jax.Array) else _host_array(array)
     layout.verify(source.shape)
     if isinstance(source, jax.Array) and source.sharding.is_equivalent_to(sharding, source.ndim):
-        result = jax.device_put(source, sharding)  # renames the sharding; moves nothing
-    else:
-        pieces = _pieces(source)
-        shards: dict[Ranges, np.ndarray[Any, Any]] = {}
+        return with_layout(source, layout)
+    pieces = _pieces(source)
+    shards: dict[Ranges, np.ndarray[Any, Any]] = {}
 
-        def shard(index: Index | None) -> np.ndarray[Any, Any]:
-            ranges = _ranges(index or (), source.shape)
-            if ranges not in shards:
-                shards[ranges] = _region(pieces, ranges)
-            return shards[ranges]
+    def shard(index: Index | None) -> np.ndarray[Any, Any]:
+        ranges = _ranges(index or (), source.shape)
+        if ranges not in shards:
+            shards[ranges] = _region(pieces, ranges)
+        return shards[ranges]
 
-        result = jax.make_array_from_callback(
-            source.shape, sharding, shard, dtype=jax.dtypes.canonicalize_dtype(source.dtype)
-        )
+    result = jax.make_array_from_callback(
+        source.shape, sharding, shard, dtype=jax.dtypes.canonicalize_dtype(source.dtype)
+    )
     return DTensor(result, array_type(result.shape, result.dtype, layout))
 
 

@@ -67,7 +67,9 @@ def _first_use(op: ir.Operation, block: ir.Block, order: dict[ir.Operation, int]
         for use in result.uses:
             user = use.owner.operation
             while user not in order:
-                user = user.parent.operation
+                parent = user.parent
+                assert parent is not None
+                user = parent.operation
             first = min(first, order[user])
     return first
 

@@ -24,6 +24,7 @@ from dtensor.dialect.names import (
 )
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.functions import functions, main_function
+from dtensor.passes.importing.meshes import merge_meshes
 from dtensor.passes.importing.shardy import import_shardy, read_shardy_meshes
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.locations import tag
@@ -46,6 +47,8 @@ class ImportPass(Pass):
         mesh = _one_mesh(module, state)
         found = functions(module)
         _check_calls(found, function)
+        merge_meshes(module, found, state.meshes, mesh)
+        state.meshes = {mesh.name: mesh}
         import_shardy(module, found, mesh)
         _import_composites(function.regions[0].blocks[0], mesh)
         _erase_other_functions(module, function)
@@ -79,7 +82,7 @@ def _one_mesh(module: ir.Module, state: PassState) -> Mesh:
             ip=ir.InsertionPoint.at_block_begin(module.body),
         )
     state.mesh = mesh
-    state.meshes = {**meshes, mesh.name: mesh}
+    state.meshes = {**meshes, mesh.name: mesh}  # still to be merged
     return mesh
 
 

@@ -116,7 +116,8 @@ class _Flow:
         if names.ARG_ATTRS not in function.attributes:
             return [self.everything] * count
         found = []
-        for entry in ir.ArrayAttr(function.attributes[names.ARG_ATTRS]):
+        for item in ir.ArrayAttr(function.attributes[names.ARG_ATTRS]):
+            entry = ir.DictAttr(item)
             if names.LAYOUT not in entry:
                 found.append(self.everything)
                 continue
@@ -246,7 +247,8 @@ def _cuts(
     for function in functions:
         if names.ARG_ATTRS not in function.attributes:
             continue
-        for entry in ir.ArrayAttr(function.attributes[names.ARG_ATTRS]):
+        for item in ir.ArrayAttr(function.attributes[names.ARG_ATTRS]):
+            entry = ir.DictAttr(item)
             if names.LAYOUT in entry:
                 try:
                     layout = layout_of(entry[names.LAYOUT], meshes)

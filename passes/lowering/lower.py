@@ -90,13 +90,18 @@ def _drop_layouts(function: ir.Operation) -> None:
         if key not in function.attributes:
             continue
         entries = [
-            {named.name: named.attr for named in ir.DictAttr(entry) if named.name != names.LAYOUT}
+            {named.name: named.attr for named in _named(entry) if named.name != names.LAYOUT}
             for entry in ir.ArrayAttr(function.attributes[key])
         ]
         if any(entries):
             function.attributes[key] = ir.ArrayAttr.get([ir.DictAttr.get(e) for e in entries])
         else:
             del function.attributes[key]
+
+
+def _named(entry: ir.Attribute) -> list[ir.NamedAttribute]:
+    dictionary = ir.DictAttr(entry)
+    return [dictionary[index] for index in range(len(dictionary))]
 
 
 def _drop_module_facts(module: ir.Module) -> None:

@@ -37,11 +37,11 @@ def identity_attr(reduction: str, tensor: ir.Type) -> ir.Attribute:
 
 
 def _integer(reduction: str, element: ir.IntegerType) -> int:
-    width = element.width
+    width = int(element.width)
     if element.is_unsigned or width == 1:
-        low, high = 0, 2**width - 1
+        low, high = 0, (1 << width) - 1
     else:
-        low, high = -(2 ** (width - 1)), 2 ** (width - 1) - 1
+        low, high = -(1 << (width - 1)), (1 << (width - 1)) - 1
     ones = high if element.is_unsigned or width == 1 else -1
     return {"sum": 0, "or": 0, "prod": 1, "and": ones, "max": low, "min": high}[reduction]
 

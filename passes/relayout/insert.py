@@ -144,8 +144,12 @@ class _Inserter:
             bytes=wire * graph.weights[number],
             seconds=plan_seconds(before, after, info.shape, info.itemsize, self.cost),
             parents=self.state.ledger.choices_of(_changed_axes(before, after)),
-            asked_for=not wire or CONSTRAINT in (producer.kind, user.kind) or before.is_partial
-            or RESULT == user.kind or ARGUMENT == producer.kind,
+            asked_for=(
+                not wire
+                or before.is_partial  # the program itself sums
+                or user.kind in (CONSTRAINT, RESULT)
+                or producer.kind == CONSTRAINT
+            ),
         )
         return self._create(value, after, tag(_untagged(location), record.id), None)
 

@@ -31,7 +31,7 @@ class Problem:
     """The moving atoms of one relayout, their places, and which places exclude each other."""
 
     def __init__(
-        self, before: Layout, after: Layout, shape: Sequence[int], itemsize: int, cost: CostModel
+        self, before: Layout, after: Layout, shape: Sequence[int], itemsize: float, cost: CostModel
     ) -> None:
         self.before = before
         self.mesh = before.mesh

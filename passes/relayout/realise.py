@@ -190,7 +190,7 @@ def _transpose(value: ir.Value[Any], order: Sequence[int], builder: LocalBuilder
         return value
     shape, element = builder.read_type(value.type)
     type_ = builder.tensor_type([shape[i] for i in order], element)
-    attributes = {"permutation": ir.DenseI64ArrayAttr.get(list(order))}
+    attributes: dict[str, ir.Attribute] = {"permutation": ir.DenseI64ArrayAttr.get(list(order))}
     return builder.value("stablehlo.transpose", [value], type_, attributes)
 
 

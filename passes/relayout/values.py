@@ -94,7 +94,7 @@ class Relayouts:
             return self._result_layout(op, number)
         if op.name != names.FUNC or names.ARG_ATTRS not in op.attributes:
             return None
-        entry = ir.ArrayAttr(op.attributes[names.ARG_ATTRS])[number]
+        entry = ir.DictAttr(ir.ArrayAttr(op.attributes[names.ARG_ATTRS])[number])
         if names.LAYOUT not in entry:
             return None
         return layout_of(entry[names.LAYOUT], self.meshes).closed()
@@ -182,7 +182,9 @@ class Relayouts:
             location=record.location,
             asked_for=record.asked_for,
         )
-        inner = old.locations[0] if isinstance(old, ir.FusedLoc) else old
+        inner = old
+        if isinstance(old, ir.FusedLoc):
+            inner = list(old.locations)[0]
         return tag(inner, made.id)
 
 

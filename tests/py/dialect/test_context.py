@@ -51,7 +51,7 @@ def test_properties_become_attributes_in_text_and_in_bytecode() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("func.func @f(", "step.mlir:7:14: expected SSA identifier"),
+        ("func.func @f(", "step.mlir:7:13: expected non-function type"),
         ("func.func @f() { return }\n\n  foo.bar", "step.mlir:9:3: "),
         ('func.func @f() {\n  "stablehlo.adx"() : () -> ()\n}', "step.mlir:8:3: unregistered"),
     ],

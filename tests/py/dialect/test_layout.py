@@ -89,7 +89,7 @@ def test_the_written_form_is_canonical() -> None:
         ('<@mesh, [{"y":(3)2}]>', "is not a part of axis 'y', which has 4 devices"),
         ('<@mesh, [{?, "x"}]>', "'?' must come last in a dimension"),
         ('<@mesh, [{"x"}]', "expected '>', the text ends"),
-        ("<@mesh, [{x}]>", "expected an axis name in quotes, found 'x' at column 18"),
+        ("<@mesh, [{x}]>", "expected an axis name in quotes, found 'x' at column 17"),
         ('<@mesh, [{"x"}], whole = {}>', "expected 'partial', found 'whole'"),
         ('<@mesh, [{}], partial = {mean: "x"}>', "unknown reduction 'mean'; known are sum, max"),
         ('<@grid, [{"x"}]>', "layout refers to mesh @grid, but the mesh here is @mesh"),

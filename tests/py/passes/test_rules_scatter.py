@@ -119,8 +119,12 @@ def test_one_overwriting_update_passes_parts() -> None:
     assert kinds(report) == ALL["f32"]
 
 
-def test_a_body_that_is_no_combiner_keeps_the_updates_whole() -> None:
-    report = scatter("12x4xf32", "8x1xi32", "8x4xf32", ROWS, odd((8, 1)), body="stablehlo.subtract")
+@pytest.mark.parametrize("flags", ["", ", unique_indices = true"])
+def test_a_body_that_is_no_combiner_keeps_the_updates_whole(flags: str) -> None:
+    values = np.array([[0], [2], [3], [5], [8], [11], [12], [40]], np.int32)
+    report = scatter(
+        "12x4xf32", "8x1xi32", "8x4xf32", ROWS, values, body="stablehlo.subtract", flags=flags
+    )
     assert sorted(f.size for f in report.rule.factors) == [4, 12]
     assert report.passes == []
 

@@ -16,7 +16,7 @@ from dtensor.dialect.context import make_context
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import func, ir
-from dtensor.passes.base import PassState
+from dtensor.passes.base import Pass, PassState
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.lowering.lower import LowerPass
 
@@ -27,9 +27,11 @@ _primitive = Primitive("dtensor_test_local")
 _primitive.multiple_results = True
 
 
-@_primitive.def_abstract_eval
 def _results(*_: Any, text: str, outs: tuple[tuple[tuple[int, ...], str], ...]) -> list[Any]:
     return [jax.core.ShapedArray(shape, jax.numpy.dtype(dtype)) for shape, dtype in outs]
+
+
+_primitive.def_abstract_eval(_results)
 
 
 def _splice(ctx: Any, *args: Any, text: str, outs: Any) -> Any:
@@ -38,15 +40,21 @@ def _splice(ctx: Any, *args: Any, text: str, outs: Any) -> Any:
     name = jax_mlir.merge_mlir_modules(
         ctx.module_context.module, "local", module, dst_symtab=ctx.module_context.symbol_table
     )
-    results = list(main.type.results)
+    results = [result.type for result in _terminator(main).operands]
     return func.CallOp(results, ir.FlatSymbolRefAttr.get(name), list(args)).results
 
 
 jax_mlir.register_lowering(_primitive, _splice)
 
 
-def local_module(mesh: Mesh, types: Sequence[str], body: Body) -> str:
-    """The lowered text of a per-device function of arguments `types`."""
+def _terminator(main: func.FuncOp) -> ir.Operation:
+    operations = main.operation.regions[0].blocks[0].operations
+    last: ir.Operation = operations[len(operations) - 1].operation
+    return last
+
+
+def local_module(mesh: Mesh, types: Sequence[str], body: Body, passes: Sequence[Pass] = ()) -> str:
+    """The lowered text of a per-device function of arguments `types`, after other passes."""
     with make_context(), ir.Location.unknown():
         names = [f"%{i}: {t}" for i, t in enumerate(types)]
         module = ir.Module.parse(
@@ -56,13 +64,15 @@ def local_module(mesh: Mesh, types: Sequence[str], body: Body) -> str:
         main = module.body.operations[1].operation
         block = main.regions[0].blocks[0]
         end = block.operations[0].operation
-        context = ExpansionContext(mesh, None, lambda *_: None)  # type: ignore[arg-type,return-value]
+        context = ExpansionContext(mesh, None, lambda *_: None)  # type: ignore[arg-type]
         context.move_to(end)
         values = body(context, list(block.arguments))
         context.create("func.return", values, [])
         end.erase()
         type_ = ir.FunctionType.get([a.type for a in block.arguments], [v.type for v in values])
         main.attributes["function_type"] = ir.TypeAttr.get(type_)
+        for earlier in passes:
+            earlier.run(module, PassState(mesh=mesh, meshes={mesh.name: mesh}))
         return lower_text(module, mesh)
 
 

@@ -4,6 +4,7 @@ import functools
 import itertools
 import random
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import jax.numpy as jnp
@@ -13,6 +14,7 @@ import pytest
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
+from dtensor.passes.collectives.optimize import OptimizeCollectivesPass
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.relayout.realise import apply_steps
 from dtensor.passes.relayout.search import plan
@@ -182,3 +184,40 @@ def test_any_layout_to_any_other_in_f32(batch: int) -> None:
 )
 def test_every_element_type_and_reduction(dtype: Any, kind: str) -> None:
     run(pairs(kind, 24, 100), dtype, kind)
+
+
+def test_a_chain_of_layouts_and_the_same_chain_optimised() -> None:
+    """Reduced, gathered, sliced and back, several times over: rewriting changes no element."""
+    chosen = random.Random(5)
+    every = [layout for layout in layouts("sum") if not layout.partial]
+    partial = [layout for layout in layouts("sum") if layout.partial]
+    chains = [
+        [chosen.choice(partial), *(chosen.choice(every) for _ in range(3))] for _ in range(24)
+    ]
+    wholes = [whole_array(np.float32, "sum", i) for i in range(len(chains))]
+    inputs = [give(w, chain[0], "sum") for w, chain in zip(wholes, chains, strict=True)]
+    types = [tensor_type(chain[0].local_shape(SHAPE), "float32") for chain in chains]
+
+    def body(ctx: ExpansionContext, values: list[ir.Value[Any]]) -> list[ir.Value[Any]]:
+        results = []
+        for value, chain in zip(values, chains, strict=True):
+            whole = Layout.replicated(MESH, 2)
+            for before, after in pairwise(chain):
+                value = apply_steps(value, plan(before, whole, SHAPE, 4), ctx)
+                value = apply_steps(value, plan(whole, after, SHAPE, 4), ctx)
+            results.append(value)
+        return results
+
+    plain = local_module(MESH, types, body)
+    optimised = local_module(MESH, types, body, [OptimizeCollectivesPass()])
+    assert 2 * collectives_in(optimised) < collectives_in(plain)
+    outs = [(chain[-1].local_shape(SHAPE), "float32") for chain in chains]
+    for text in (plain, optimised):
+        results = run_text(MESH, text, inputs, outs)
+        for whole, chain, got in zip(wholes, chains, results, strict=True):
+            check(whole, chain[-1], "sum", got)
+
+
+def collectives_in(text: str) -> int:
+    names = ("all_gather", "all_reduce", "reduce_scatter", "all_to_all", "collective_permute")
+    return sum(text.count(f"stablehlo.{name}") for name in names)

@@ -1,0 +1,80 @@
+"""Sums over devices in a wider floating-point type than the values have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dtensor.dialect import names
+from dtensor.dialect.diagnostics import error
+from dtensor.dialect.mlir import ir
+from dtensor.passes.base import Pass, PassState
+
+_BITS = {"bf16": 16, "f16": 16, "f32": 32, "f64": 64}
+_REDUCES = (names.ALL_REDUCE, names.REDUCE_SCATTER)
+
+
+@dataclass(frozen=True)
+class WidenReductionsPass(Pass):
+    """Makes sums over devices of narrow floats in a wider type, and converts the result back.
+
+    A bfloat16 sum over 8 devices loses several of its 8 bits; in f32 it loses none, for twice the
+    bytes. `CompileOptions.reduce_dtype` puts this pass into the pipeline.
+    """
+
+    name: ClassVar[str] = "dtensor-widen-reductions"
+
+    element: str = "f32"  # type in which sums are made: f16, bf16, f32 or f64
+
+    def run(self, module: ir.Module, state: PassState) -> None:
+        if self.element not in _BITS:
+            error(
+                module.operation, f"element is '{self.element}'; give one of {', '.join(_BITS)}"
+            )
+        wide = ir.Type.parse(self.element)
+        found: list[ir.Operation] = []
+        for view in module.body.operations:
+            _collect(view.operation, found)
+        for op in found:
+            self._widen(op, wide)
+        state.forget_ir()
+
+    def _widen(self, op: ir.Operation, wide: ir.Type) -> None:
+        if ir.StringAttr(op.attributes[names.REDUCTION]).value not in ("sum", "prod"):
+            return
+        for k, operand in enumerate(op.operands):
+            tensor = ir.RankedTensorType(operand.type)
+            if _BITS.get(str(tensor.element_type), 64) >= _BITS[self.element]:
+                continue
+            result = op.results[k]
+            given = ir.RankedTensorType(result.type)
+            before = _convert(operand, wide, ir.InsertionPoint(op), op.location)
+            op.operands[k] = before
+            result.set_type(ir.RankedTensorType.get(list(given.shape), wide))
+            narrow = _convert(
+                result, given.element_type, ir.InsertionPoint.after(op), op.location
+            )
+            result.replace_all_uses_except(narrow, narrow.owner.operation)
+
+
+def _collect(op: ir.Operation, found: list[ir.Operation]) -> None:
+    if op.name in _REDUCES:
+        found.append(op)
+    for region in op.regions:
+        for block in region.blocks:
+            for view in block.operations:
+                _collect(view.operation, found)
+
+
+def _convert(
+    value: ir.Value, element: ir.Type, point: ir.InsertionPoint, location: ir.Location
+) -> ir.Value:
+    shape = list(ir.RankedTensorType(value.type).shape)
+    created: ir.Value = ir.Operation.create(
+        "stablehlo.convert",
+        results=[ir.RankedTensorType.get(shape, element)],
+        operands=[value],
+        loc=location,
+        ip=point,
+    ).results[0]
+    return created

@@ -1,0 +1,66 @@
+"""Several names for one mesh become one."""
+
+from __future__ import annotations
+
+from dtensor.dialect.attributes import layout_attr, layout_of
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import ir
+from dtensor.dialect.names import (
+    ARG_ATTRS,
+    LAYOUT,
+    LAYOUT_ATTR,
+    MESH_OP,
+    RELAYOUT,
+    RES_ATTRS,
+    SYM_NAME,
+)
+
+
+def merge_meshes(
+    module: ir.Module, functions: list[ir.Operation], meshes: dict[str, Mesh], mesh: Mesh
+) -> None:
+    """Let every layout name `mesh`; erase the others.
+
+    Args:
+        module: a module whose meshes all have the same axes.
+        functions: its functions.
+        meshes: its `dtensor.mesh` operations by symbol.
+        mesh: the one that stays.
+    """
+    if all(name == mesh.name for name in meshes):
+        return
+    known = {**meshes, mesh.name: mesh}
+    for function in functions:
+        for name in (ARG_ATTRS, RES_ATTRS):
+            if name in function.attributes:
+                entries = [_renamed_entry(e, known, mesh) for e in function.attributes[name]]
+                function.attributes[name] = ir.ArrayAttr.get(entries)
+        for block in function.regions[0].blocks:
+            _rename_in(block, known, mesh)
+    for view in list(module.body.operations):
+        op = view.operation
+        if op.name == MESH_OP and ir.StringAttr(op.attributes[SYM_NAME]).value != mesh.name:
+            op.erase()
+
+
+def _rename_in(block: ir.Block, known: dict[str, Mesh], mesh: Mesh) -> None:
+    for view in block.operations:
+        op = view.operation
+        if op.name == RELAYOUT:
+            op.attributes[LAYOUT_ATTR] = _renamed(op.attributes[LAYOUT_ATTR], known, mesh)
+        for region in op.regions:
+            for inner in region.blocks:
+                _rename_in(inner, known, mesh)
+
+
+def _renamed_entry(entry: ir.Attribute, known: dict[str, Mesh], mesh: Mesh) -> ir.Attribute:
+    attributes = {a.name: a.attr for a in ir.DictAttr(entry)}
+    if LAYOUT in attributes:
+        attributes[LAYOUT] = _renamed(attributes[LAYOUT], known, mesh)
+    return ir.DictAttr.get(attributes)
+
+
+def _renamed(attribute: ir.Attribute, known: dict[str, Mesh], mesh: Mesh) -> ir.Attribute:
+    layout = layout_of(attribute, known)
+    return layout_attr(Layout.of(layout.dims, mesh, layout.partial))
