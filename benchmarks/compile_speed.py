@@ -27,12 +27,12 @@ import gpt_step
 import jax
 import jax.numpy as jnp
 
+from dtensor.compiler.driver import put_layouts
 from dtensor.dialect.context import make_context, parse_module
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import ARG_ATTRS, RES_ATTRS
-from dtensor.compiler.driver import put_layouts
 from dtensor.dialect.verify import verify_all
 from dtensor.passes.base import PassState
 from dtensor.passes.functions import main_function
@@ -120,14 +120,18 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3, help="runs per row; the least counts")
     options = parser.parse_args()
     rows = [(layers, options.devices[0]) for layers in options.layers]
-    rows += [(options.layers[-2 if len(options.layers) > 1 else -1], n) for n in options.devices[1:]]
+    rows += [
+        (options.layers[-2 if len(options.layers) > 1 else -1], n) for n in options.devices[1:]
+    ]
     programs = {layers: lowered(layers) for layers in sorted({r[0] for r in rows})}
     header: list[str] = []
     for layers, devices in rows:
         source, names, ops, traced = programs[layers]
         data = 2 if devices == 8 else 8
-        mesh = Mesh([("data", data), ("model", devices // data)]) if devices <= 64 else Mesh(
-            [("pod", devices // 64), ("data", 8), ("model", 8)]
+        mesh = (
+            Mesh([("data", data), ("model", devices // data)])
+            if devices <= 64
+            else Mesh([("pod", devices // 64), ("data", 8), ("model", 8)])
         )
         runs = [measure(source, names, mesh) for _ in range(options.repeat)]
         best = {stage: min(run[stage] for run in runs) for stage in runs[0]}

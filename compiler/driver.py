@@ -18,7 +18,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import ARG_ATTRS, LAYOUT, RES_ATTRS
 from dtensor.passes.base import PassState
-from dtensor.passes.functions import main_function
+from dtensor.passes.functions import entries, main_function, set_entries, tensor_shape
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.pipeline import Instruments, Pipeline
 from dtensor.passes.pipelines import pipeline_text
@@ -154,28 +154,20 @@ def put_layouts(
     types = type_.inputs if name == ARG_ATTRS else type_.results
     if len(layouts) != len(types):
         error(function, f"{len(layouts)} layouts for {len(types)} {what}s; give one for each")
-    old = function.attributes[name] if name in function.attributes else None
-    entries = []
+    attributes = entries(function, name)
     for i, (layout, tensor) in enumerate(zip(layouts, types, strict=True)):
-        attributes = {} if old is None else {a.name: a.attr for a in ir.DictAttr(old[i])}
-        if layout is not None:
-            shape = tuple(ir.RankedTensorType(tensor).shape)
-            problem = layout.problem(shape) or layout.border_problem()
-            if problem is not None:
-                error(function, f"{what} {i}: {problem}")
-            attributes[LAYOUT] = layout_attr(layout)
-        entries.append(ir.DictAttr.get(attributes))
-    if entries:
-        function.attributes[name] = ir.ArrayAttr.get(entries)
+        if layout is None:
+            continue
+        problem = layout.problem(tensor_shape(tensor) or ()) or layout.border_problem()
+        if problem is not None:
+            error(function, f"{what} {i}: {problem}")
+        attributes[i][LAYOUT] = layout_attr(layout)
+    set_entries(function, name, attributes)
 
 
 def _layouts(function: ir.Operation, name: str, meshes: dict[str, Mesh]) -> tuple[Layout, ...]:
     """The layouts of a function's arguments or results."""
-    if name not in function.attributes:
-        return ()
-    return tuple(
-        layout_of(ir.DictAttr(entry)[LAYOUT], meshes) for entry in function.attributes[name]
-    )
+    return tuple(layout_of(entry[LAYOUT], meshes) for entry in entries(function, name))
 
 
 def _be_strict(ledger: Ledger) -> None:

@@ -67,7 +67,8 @@ def _array(kind: str, slot: int, info: ArrayInfo, ledger: Ledger) -> list[str]:
     if facts is None:
         return lines
     node = next(
-        i for i, (k, s) in enumerate(zip(facts.kinds, facts.slots, strict=True))
+        i
+        for i, (k, s) in enumerate(zip(facts.kinds, facts.slots, strict=True))
         if k == kind and s == slot
     )
     used = False
@@ -119,8 +120,10 @@ def _why_whole(node: int, ledger: Ledger) -> str:
     assert facts is not None
     values = facts.results[node] + facts.operands[node]
     for record in ledger.of_kind("relayout"):
-        if record.axes and facts.kinds[node] == RESULT and f"result {facts.slots[node]} " in (
-            record.text + " "
+        if (
+            record.axes
+            and facts.kinds[node] == RESULT
+            and f"result {facts.slots[node]} " in (record.text + " ")
         ):
             return f"it was laid out so; {record.text}"
     neighbours = [
@@ -136,8 +139,10 @@ def _why_whole(node: int, ledger: Ledger) -> str:
 
 def _collective(number: int, collective: Collective, ledger: Ledger) -> list[str]:
     axes = ", ".join(collective.mesh_axes)
-    times = "in a loop of unknown length" if collective.trip_count is None else (
-        f"{collective.trip_count} times" if collective.trip_count != 1 else "once"
+    times = (
+        "in a loop of unknown length"
+        if collective.trip_count is None
+        else (f"{collective.trip_count} times" if collective.trip_count != 1 else "once")
     )
     shape = "x".join(map(str, collective.shape)) or "scalar"
     lines = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from dtensor.dialect.errors import MemoryLimitError
 from dtensor.dialect.mlir import ir
@@ -71,13 +72,13 @@ def _bytes(type_: ir.Type) -> float:
 def _peak(block: ir.Block) -> tuple[float, list[Tensor]]:
     """The largest sum of values alive at once in a block, and those values."""
     operations = [view.operation for view in block.operations]
-    last: dict[ir.Value, int] = {}
+    last: dict[ir.Value[Any], int] = {}
     for i, op in enumerate(operations):
         for value in op.operands:
             last[value] = i
         for value in _captured(op):
             last[value] = i
-    alive: dict[ir.Value, Tensor] = {}
+    alive: dict[ir.Value[Any], Tensor] = {}
     peak, at_peak = 0.0, list[Tensor]()
     for i, op in enumerate(operations):
         inside = 0.0
@@ -97,7 +98,7 @@ def _peak(block: ir.Block) -> tuple[float, list[Tensor]]:
     return peak, at_peak
 
 
-def _captured(op: ir.Operation) -> list[ir.Value]:
+def _captured(op: ir.Operation) -> list[ir.Value[Any]]:
     """Values from outside that the regions of a loop or branch read."""
     if op.name not in ("stablehlo.while", "stablehlo.case", "stablehlo.if"):
         return []

@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
-import jax
 import numpy as np
-from jax.sharding import NamedSharding
 from jax.tree_util import PyTreeDef, default_registry
 
 from dtensor.compiler import driver
+from dtensor.compiler.arguments import array_of, converter
+from dtensor.compiler.callbacks import once_per_run
 from dtensor.compiler.calls import TRACED, is_dtensor, type_of
 from dtensor.compiler.explain import explain
 from dtensor.compiler.jax_frontend import TracedArray
 from dtensor.compiler.options import CompileOptions
 from dtensor.compiler.program import ArrayInfo, CompiledProgram
-from dtensor.compiler.relayout import relayout
 from dtensor.dialect.context import make_context, parse_module
-from dtensor.dialect.errors import CompileError, StrictError
+from dtensor.dialect.errors import CompileError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.array import ArrayType, DTensor, array_type, from_jax
+from dtensor.runtime.array import ArrayType, DTensor, array_type
 from dtensor.runtime.executable import Executable
-from dtensor.runtime.placement import layout_of, local_devices, named_sharding
-from dtensor.runtime.splicing import python_callbacks
-from dtensor.runtime.transfer import place
-
-Converter = Callable[[Any], jax.Array]
+from dtensor.runtime.placement import local_devices
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +184,8 @@ class Compiled:
         if len(types) != len(infos):
             raise TypeError(f"the program takes {len(infos)} arrays, not {len(types)}")
         converters = [
-            self._converter(info, type_) for info, type_ in zip(infos, types, strict=True)
+            converter(info, type_, self._result.ledger, self._source.options.strict)
+            for info, type_ in zip(infos, types, strict=True)
         ]
         run, result_types = self.executable.run, self._result_types
         unflatten = self._source.out_tree.unflatten
@@ -204,48 +198,13 @@ class Compiled:
                 return unflatten(map(make, results, result_types))
 
         else:
-            convert = [converter or _array_of for converter in converters]
+            convert = [c or array_of for c in converters]
 
             def call(leaves: Sequence[Any]) -> Any:
                 results = run(*[c(leaf) for c, leaf in zip(convert, leaves, strict=True)])
                 return unflatten(map(make, results, result_types))
 
         return call
-
-    def _converter(self, info: ArrayInfo, type_: ArrayType) -> Converter | None:
-        """How to bring an argument to where the program takes it; None if it is there."""
-        if type_.shape != info.shape or type_.dtype.name != info.dtype:
-            raise TypeError(
-                f"argument {info.name}: compiled for {info.dtype}{list(info.shape)}, "
-                f"called with {type_.dtype}{list(type_.shape)}"
-            )
-        layout, sharding = type_.layout, type_.sharding
-        if layout is None and sharding is None:  # on the host, from where it has to go anyway
-            return partial(_put, type_.dtype, named_sharding(info.layout))
-        if layout is None:
-            layout = layout_of(sharding, len(info.shape), info.layout.mesh)
-            if layout == info.layout:
-                return partial(_put, type_.dtype, named_sharding(info.layout))
-        if layout == info.layout:
-            return None
-        before = str(sharding) if layout is None else layout.short()
-        text = f"argument {info.name} comes as {before}, the program takes {info.layout.short()}"
-        if self._source.options.strict:
-            raise StrictError(
-                f"{text}; call it with dtensor.relayout(x, layout), or compile for that layout"
-            )
-        moved_bytes = math.prod(info.local_shape) * np.dtype(info.dtype).itemsize
-        self._result.ledger.add(
-            "moved argument",
-            text,
-            before="" if layout is None else str(layout),
-            after=str(info.layout),
-            bytes=float(moved_bytes),
-            asked_for=False,
-        )
-        if layout is not None and layout.mesh == info.layout.mesh:
-            return lambda leaf: relayout(_dtensor_of(leaf), info.layout).to_jax()
-        return lambda leaf: place(leaf, info.layout).to_jax()
 
     # What was compiled.
 
@@ -311,29 +270,11 @@ class Compiled:
         return records
 
 
-def _put(dtype: np.dtype[Any], sharding: NamedSharding, leaf: Any) -> jax.Array:
-    # Written exactly as the program was compiled for: jax would compile it again for a sharding
-    # that is written another way, or for a type that gives way to others.
-    if not isinstance(leaf, jax.Array):
-        return jax.device_put(np.asarray(leaf, dtype), sharding)
-    if leaf.weak_type:
-        leaf = leaf.astype(dtype)
-    return leaf if leaf.sharding == sharding else jax.device_put(leaf, sharding)
-
-
-def _array_of(leaf: Any) -> Any:
-    return leaf._array if type(leaf) is DTensor else leaf
-
-
-def _dtensor_of(leaf: Any) -> DTensor:
-    return leaf if isinstance(leaf, DTensor) else from_jax(leaf)
-
-
 def _program(source: Source, result: driver.DriverResult) -> CompiledProgram:
     mesh = result.mesh
     callbacks = source.host_callbacks
     if callbacks:
-        callbacks = _once_per_run(result.bytecode, callbacks, len(local_devices(mesh)))
+        callbacks = once_per_run(result.bytecode, callbacks, len(local_devices(mesh)))
     return CompiledProgram(
         bytecode=result.bytecode,
         mesh=mesh,
@@ -351,27 +292,3 @@ def _infos(arrays: Sequence[TracedArray], layouts: Sequence[Layout]) -> tuple[Ar
         ArrayInfo(array.shape, array.dtype, layout, array.name)
         for array, layout in zip(arrays, layouts, strict=True)
     )
-
-
-def _once_per_run(
-    bytecode: bytes, callbacks: Sequence[Callable[..., Any]], devices: int
-) -> tuple[Callable[..., Any], ...]:
-    """Callbacks that return nothing, reduced to one call for the calls of all local devices.
-
-    Every device calls, with the whole operands; a callback that returns values answers each.
-    """
-    wrapped = list(callbacks)
-    with make_context():
-        for op, index in python_callbacks(parse_module(bytecode)):
-            if len(op.results) == 0:
-                wrapped[index] = _every(devices, callbacks[index])
-    return tuple(wrapped)
-
-
-def _every(count: int, callback: Callable[..., Any]) -> Callable[..., Any]:
-    calls = itertools.count()  # atomic: devices call from their own threads
-
-    def call(*args: Any) -> Any:
-        return callback(*args) if next(calls) % count == 0 else ()
-
-    return call

@@ -16,7 +16,6 @@ OPEN = "?"
 REDUCTIONS = ("sum", "max", "min", "prod", "and", "or")
 
 
-
 @dataclass(frozen=True, slots=True)
 class Dim:
     """How one tensor dimension is cut: a word of digits, major to minor.
@@ -415,5 +414,7 @@ def _check_axes_used_once(dims: Sequence[Dim], partial: Sequence[tuple[AxisRef, 
     used: list[AxisRef] = []
     for axis in [*(a for dim in dims for a in dim.axes), *(a for a, _ in partial)]:
         if any(axis.overlaps(other) for other in used):
-            raise LayoutError(f'layout uses axis "{axis.name}" twice; an axis can split one dimension')
+            raise LayoutError(
+                f'layout uses axis "{axis.name}" twice; an axis can split one dimension'
+            )
         used.append(axis)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import OPEN, Layout
 from dtensor.dialect.mesh import Mesh
 
-_TOKEN = re.compile(r'\s*(?:"([^"]*)"|(@[\w.\-]+|@"[^"]*")|(\d+)|([A-Za-z_]\w*)|([\[\]{}<>,?:()=]))')
+_TOKEN = re.compile(
+    r'\s*(?:"([^"]*)"|(@[\w.\-]+|@"[^"]*")|(\d+)|([A-Za-z_]\w*)|([\[\]{}<>,?:()=]))'
+)
+_Item = TypeVar("_Item")
 _PREFIX = re.compile(r"\s*#?(?:dtensor\.)?layout\s*<")
 _FORM = '#dtensor.layout<@mesh, [{"x"}, {}]>'
 
@@ -39,7 +44,9 @@ class _Reader:
             if match is None:
                 raise self.error(f"unexpected {self.text[position]!r}", position)
             kinds = ("string", "symbol", "int", "word", "char")
-            kind, text = next((k, g) for k, g in zip(kinds, match.groups(), strict=True) if g is not None)
+            kind, text = next(
+                (k, g) for k, g in zip(kinds, match.groups(), strict=True) if g is not None
+            )
             tokens.append(_Token(text if kind == "char" else kind, text, match.start()))
             position = match.end()
         return tokens
@@ -97,9 +104,9 @@ def layout_mesh_name(text: str) -> str:
     return _Reader(text).take("symbol", "a mesh symbol such as @mesh")[1:].strip('"')
 
 
-def _list(reader: _Reader, opening: str, closing: str, item):  # type: ignore[no-untyped-def]
+def _list(reader: _Reader, opening: str, closing: str, item: Callable[[], _Item]) -> list[_Item]:
     reader.take(opening)
-    items = []
+    items: list[_Item] = []
     if reader.accept(closing):
         return items
     while True:

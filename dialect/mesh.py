@@ -47,7 +47,9 @@ class Mesh:
         size = math.prod(n for _, n in checked)
         ids = None if device_ids is None else tuple(int(i) for i in device_ids)
         if ids is not None and len(ids) != size:
-            raise MeshError(f"mesh of {size} devices was given {len(ids)} device ids; give one each")
+            raise MeshError(
+                f"mesh of {size} devices was given {len(ids)} device ids; give one each"
+            )
         if ids is not None and len(set(ids)) != len(ids):
             raise MeshError(f"mesh names a device twice: {list(ids)}")
         if not AXIS_NAME.match(name):

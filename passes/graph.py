@@ -7,7 +7,9 @@ decided without an op: an argument, a loop-carried value, the join of branches, 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.mlir import ir
@@ -27,9 +29,6 @@ WHOLE_USE = "whole use"  # a predicate or a branch index: every device must see 
 RESULT = "result"  # one value that the function returns
 
 UNKNOWN_TRIPS = 10.0
-
-_ELEMENT_BITS = {"i1": 8, "f8": 8}
-_NO_LAYOUT = ("tuple<", "!stablehlo.token", "!quant")
 
 
 @dataclass(slots=True)
@@ -61,14 +60,14 @@ class Node:
 class Graph:
     """The values and nodes of `@main`, regions included, in program order."""
 
-    values: list[ir.Value] = field(default_factory=list)
+    values: list[ir.Value[Any]] = field(default_factory=list)
     types: list[TypeInfo] = field(default_factory=list)
     weights: list[float] = field(default_factory=list)  # per value: executions of its producer
     producer: list[int] = field(default_factory=list)  # per value: node
     producer_slot: list[int] = field(default_factory=list)  # per value: which result of the node
     uses: list[list[tuple[int, int]]] = field(default_factory=list)  # per value: (node, operand)
     nodes: list[Node] = field(default_factory=list)
-    number: dict[ir.Value, int] = field(default_factory=dict)
+    number: dict[ir.Value[Any], int] = field(default_factory=dict)
     rules: dict[object, OpRule | None] = field(default_factory=dict)
     unknown_trips: list[ir.Operation] = field(default_factory=list)
 
@@ -114,7 +113,7 @@ class _Reader:
             self._types[type_] = info
         return info
 
-    def add_value(self, value: ir.Value, node: int, slot: int, weight: float) -> int:
+    def add_value(self, value: ir.Value[Any], node: int, slot: int, weight: float) -> int:
         graph = self.graph
         where = graph.nodes[node].operation
         index = len(graph.values)
@@ -191,7 +190,7 @@ class _Reader:
             node.results.append(self.add_value(result, node.index, 0, weight))
 
     def rule(
-        self, op: ir.Operation, name: str, operands: list[int], results: list[ir.Value]
+        self, op: ir.Operation, name: str, operands: list[int], results: Sequence[ir.Value[Any]]
     ) -> OpRule | None:
         types = self.graph.types
         key = (
@@ -260,7 +259,7 @@ def _region_key(op: ir.Operation) -> tuple[object, ...]:
     key: list[object] = []
     for region in op.regions:
         for block in region.blocks:
-            numbers = {argument: i for i, argument in enumerate(block.arguments)}
+            numbers: dict[ir.Value[Any], int] = {v: i for i, v in enumerate(block.arguments)}
             for inner in block.operations:
                 wiring = tuple(numbers.get(v, v) for v in inner.operation.operands)
                 attributes = tuple(inner.operation.attributes.items())

@@ -145,9 +145,7 @@ class Ledger:
         """The ledger as JSON values: `{"version", "ops", "records"}`; see docs/ledger.md."""
         ops = [
             {"id": i, "name": name, "location": location_text(location)}
-            for i, (name, location) in enumerate(
-                zip(self.op_names, self.op_locations, strict=True)
-            )
+            for i, (name, location) in enumerate(zip(self.op_names, self.op_locations, strict=True))
         ]
         records = []
         for record in self.records:

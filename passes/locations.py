@@ -17,9 +17,14 @@ def tag(location: ir.Location, number: int) -> ir.Location:
 def _metadata(location: ir.FusedLoc) -> int | None:
     """The integer that a fused location carries; None if it carries none."""
     try:
-        return int(ir.IntegerAttr(location.metadata).value)
+        return int(ir.IntegerAttr(location.metadata).value)  # type: ignore[arg-type]
     except (ValueError, TypeError):
         return None
+
+
+def _inner(location: ir.FusedLoc) -> list[ir.Location]:
+    found: list[ir.Location] = list(location.locations)  # type: ignore[arg-type]
+    return found
 
 
 def tagged_id(location: ir.Location) -> int | None:
@@ -28,7 +33,7 @@ def tagged_id(location: ir.Location) -> int | None:
         number = _metadata(location)
         if number is not None:
             return number
-        for inner in location.locations:
+        for inner in _inner(location):
             found = tagged_id(inner)
             if found is not None:
                 return found
@@ -46,7 +51,7 @@ def all_ids(location: ir.Location) -> list[int]:
         number = _metadata(location)
         if number is not None:
             found.append(number)
-        for inner in location.locations:
+        for inner in _inner(location):
             found += all_ids(inner)
     elif isinstance(location, ir.CallSiteLoc):
         found += all_ids(location.callee)
@@ -73,7 +78,7 @@ def operation_name(location: ir.Location) -> str:
     if isinstance(location, ir.NameLoc):
         return location.name_str if "/" in location.name_str else operation_name(location.child_loc)
     if isinstance(location, ir.FusedLoc):
-        return next((n for n in map(operation_name, location.locations) if n), "")
+        return next((n for n in map(operation_name, _inner(location)) if n), "")
     if isinstance(location, ir.CallSiteLoc):
         return operation_name(location.callee) or operation_name(location.caller)
     return ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dtensor.dialect.mlir import ir
 
 
@@ -41,18 +43,18 @@ def _step(body: ir.Block, slot: int, loop: ir.Operation) -> int | None:
     return None
 
 
-def _producer(value: ir.Value) -> ir.Operation | None:
+def _producer(value: ir.Value[Any]) -> ir.Operation | None:
     owner = value.owner
     return None if isinstance(owner, ir.Block) else owner.operation
 
 
-def _argument_number(value: ir.Value, block: ir.Block) -> int | None:
+def _argument_number(value: ir.Value[Any], block: ir.Block) -> int | None:
     if isinstance(value.owner, ir.Block) and value.owner == block:
         return int(ir.BlockArgument(value).arg_number)
     return None
 
 
-def _integer(value: ir.Value, loop: ir.Operation, block: ir.Block | None) -> int | None:
+def _integer(value: ir.Value[Any], loop: ir.Operation, block: ir.Block | None) -> int | None:
     """The integer a value holds, if it is a constant or a carried value that never changes."""
     producer = _producer(value)
     if producer is None:

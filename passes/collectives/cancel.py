@@ -26,6 +26,7 @@ def rewrite(work: Collectives, item: Collective) -> bool:
         return True
     type_ = item.op.results[0].type
     axes = (gathered.mesh, rest)
-    made = work.create(names.ALL_GATHER, [source], [type_], axes, item, gathered, item.dim)
+    dims = {names.DIM: item.dim}
+    made = work.create(names.ALL_GATHER, [source], [type_], axes, item, gathered, dims)
     work.replace(item, made.op.results)
     return True

@@ -9,13 +9,14 @@ from typing import ClassVar
 from dtensor.dialect.attributes import read_meshes
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.collectives import cancel, join, scatter
+from dtensor.passes.collectives import cancel, join, scatter, slice_first
 from dtensor.passes.collectives.combine import combine_all_reduces
 from dtensor.passes.collectives.merge import merge_duplicates
 from dtensor.passes.collectives.reader import Collective, Collectives
 
 REWRITES: tuple[Callable[[Collectives, Collective], bool], ...] = (
     cancel.rewrite,
+    slice_first.rewrite,
     scatter.rewrite,
     join.rewrite,
 )
@@ -26,8 +27,9 @@ class OptimizeCollectivesPass(Pass):
     """Rewrites the collectives of a per-device module so that less crosses the wire.
 
     Equal operations merge; operations whose results are not used go; a slice of what was gathered
-    cancels; a slice of what was reduced becomes a reduce_scatter; an all_reduce of an all_reduce
-    becomes one; and neighbouring all_reduces are combined into one of several operands.
+    cancels, or comes first, or makes the gather an all_to_all; a slice of what was reduced becomes
+    a reduce_scatter; an all_reduce of an all_reduce becomes one; and neighbouring all_reduces are
+    combined into one of several operands.
     """
 
     name: ClassVar[str] = "dtensor-optimize-collectives"

@@ -129,13 +129,24 @@ class Collectives:
         axes: tuple[Mesh, Sequence[AxisRef]],
         before: Collective,
         because: Collective,
-        dim: int = -1,
+        dims: dict[str, int] | None = None,
         reduction: str = "",
     ) -> Collective:
-        """A new operation in front of `before`, at the location of `because`."""
+        """A new operation in front of `before`, at the location of `because`.
+
+        Args:
+            name: name of the operation.
+            operands: its operands.
+            types: types of its results.
+            axes: the mesh and the axes it works over.
+            before: the operation in front of which it stands.
+            because: the operation that it takes over the task of.
+            dims: dimensions it works on, by attribute name.
+            reduction: how it combines, if it does.
+        """
         attributes = {names.AXES: axes_attr(*axes)}
-        if dim >= 0:
-            attributes[names.DIM] = index_attr(dim)
+        for key, dim in (dims or {}).items():
+            attributes[key] = index_attr(dim)
         if reduction:
             attributes[names.REDUCTION] = ir.StringAttr.get(reduction)
         op = ir.Operation.create(

@@ -31,7 +31,7 @@ def rewrite(work: Collectives, item: Collective) -> bool:
     kind = reduced.reduction if first == names.REDUCE_SCATTER else ""
     because = reduced if kind else item
     axes = (item.mesh, item.axes)
-    made = work.create(first, operands, [type_], axes, item, because, item.dim, kind)
+    made = work.create(first, operands, [type_], axes, item, because, {names.DIM: item.dim}, kind)
     if rest:
         over = (reduced.mesh, rest)
         values = made.op.results

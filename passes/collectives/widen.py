@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dtensor.dialect import names
 from dtensor.dialect.diagnostics import error
@@ -28,9 +28,7 @@ class WidenReductionsPass(Pass):
 
     def run(self, module: ir.Module, state: PassState) -> None:
         if self.element not in _BITS:
-            error(
-                module.operation, f"element is '{self.element}'; give one of {', '.join(_BITS)}"
-            )
+            error(module.operation, f"element is '{self.element}'; give one of {', '.join(_BITS)}")
         wide = ir.Type.parse(self.element)
         found: list[ir.Operation] = []
         for view in module.body.operations:
@@ -49,12 +47,10 @@ class WidenReductionsPass(Pass):
             result = op.results[k]
             given = ir.RankedTensorType(result.type)
             before = _convert(operand, wide, ir.InsertionPoint(op), op.location)
-            op.operands[k] = before
+            op.operands[k] = before.results[0]
             result.set_type(ir.RankedTensorType.get(list(given.shape), wide))
-            narrow = _convert(
-                result, given.element_type, ir.InsertionPoint.after(op), op.location
-            )
-            result.replace_all_uses_except(narrow, narrow.owner.operation)
+            narrow = _convert(result, given.element_type, ir.InsertionPoint.after(op), op.location)
+            result.replace_all_uses_except(narrow.results[0], narrow)
 
 
 def _collect(op: ir.Operation, found: list[ir.Operation]) -> None:
@@ -67,14 +63,13 @@ def _collect(op: ir.Operation, found: list[ir.Operation]) -> None:
 
 
 def _convert(
-    value: ir.Value, element: ir.Type, point: ir.InsertionPoint, location: ir.Location
-) -> ir.Value:
+    value: ir.Value[Any], element: ir.Type, point: ir.InsertionPoint, location: ir.Location
+) -> ir.Operation:
     shape = list(ir.RankedTensorType(value.type).shape)
-    created: ir.Value = ir.Operation.create(
+    return ir.Operation.create(
         "stablehlo.convert",
         results=[ir.RankedTensorType.get(shape, element)],
         operands=[value],
         loc=location,
         ip=point,
-    ).results[0]
-    return created
+    )

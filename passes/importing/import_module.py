@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dtensor.dialect.attributes import layout_attr, mesh_attr, read_meshes
+from dtensor.dialect.attributes import layout_attr, layout_of, mesh_attr, read_meshes
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
@@ -23,7 +23,7 @@ from dtensor.dialect.names import (
     SYM_NAME,
 )
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.functions import functions, main_function
+from dtensor.passes.functions import entries, functions, main_function, tensor_shape
 from dtensor.passes.importing.meshes import merge_meshes
 from dtensor.passes.importing.shardy import import_shardy, read_shardy_meshes
 from dtensor.passes.ledger import Ledger
@@ -144,7 +144,10 @@ def _import_composites(block: ir.Block, mesh: Mesh) -> None:
         if op.name == "stablehlo.composite":
             name = ir.StringAttr(op.attributes["name"]).value
             if name != COMPOSITE_NAME:
-                error(op, f'composite "{name}" is not inlined; run stablehlo-legalize-composite-to-call')
+                error(
+                    op,
+                    f'composite "{name}" is not inlined; run stablehlo-legalize-composite-to-call',
+                )
             _import_composite(op, mesh)
             continue
         for region in op.regions:
@@ -154,16 +157,17 @@ def _import_composites(block: ir.Block, mesh: Mesh) -> None:
 
 def _import_composite(op: ir.Operation, mesh: Mesh) -> None:
     attributes = ir.DictAttr(op.attributes["composite_attributes"])
+    if "layout" not in attributes or not isinstance(attributes["layout"], ir.StringAttr):
+        error(op, f'composite "{COMPOSITE_NAME}" has no layout; make it with dtensor.relayout')
     text = ir.StringAttr(attributes["layout"]).value
-    rank = len(ir.RankedTensorType(op.operands[0].type).shape)
     try:
         name = text.split("@", 1)[1].split(",", 1)[0]
         layout = Layout.parse(text.replace(f"@{name}", f"@{mesh.name}", 1), mesh)
     except (LayoutError, IndexError) as wrong:
         error(op, str(wrong))
     problem = layout.problem(ir.RankedTensorType(op.operands[0].type).shape)
-    if problem is not None or rank != layout.rank:
-        error(op, problem or f"layout {layout.short()} does not fit a tensor of rank {rank}")
+    if problem is not None:
+        error(op, problem)
     new = ir.Operation.create(
         RELAYOUT,
         results=[op.results[0].type],
@@ -190,18 +194,14 @@ def _check_function_layouts(function: ir.Operation, mesh: Mesh) -> None:
         (ARG_ATTRS, type_.inputs, "argument"),
         (RES_ATTRS, type_.results, "result"),
     ):
-        if name not in function.attributes:
-            continue
-        for i, entry in enumerate(function.attributes[name]):
-            attributes = ir.DictAttr(entry)
-            if LAYOUT not in attributes:
+        for i, (entry, tensor) in enumerate(zip(entries(function, name), types, strict=True)):
+            if LAYOUT not in entry:
                 continue
             try:
-                layout = Layout.parse(str(attributes[LAYOUT]), mesh)
+                layout = layout_of(entry[LAYOUT], {mesh.name: mesh})
             except LayoutError as wrong:
                 error(function, f"{what} {i}: {wrong}")
-            problem = layout.problem(ir.RankedTensorType(types[i]).shape)
-            problem = problem or layout.border_problem()
+            problem = layout.problem(tensor_shape(tensor) or ()) or layout.border_problem()
             if problem is not None:
                 error(function, f"{what} {i}: {problem}")
 

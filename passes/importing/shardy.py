@@ -10,7 +10,8 @@ from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import LAYOUT, LAYOUT_ATTR, RELAYOUT
+from dtensor.dialect.names import ARG_ATTRS, LAYOUT, LAYOUT_ATTR, RELAYOUT, RES_ATTRS
+from dtensor.passes.functions import entries, set_entries
 
 _MESH = re.compile(r"#sdy\.mesh<\[(.*?)\](?:, device_ids=\[([\d, ]*)\])?>", re.DOTALL)
 _SHARDING = re.compile(r"#sdy\.sharding<@([\w.\-]+|\"[^\"]*\"), (\[.*?\])(.*)>\Z", re.DOTALL)
@@ -28,9 +29,7 @@ def read_shardy_meshes(module: ir.Module) -> dict[str, Mesh]:
         match = _MESH.match(str(op.attributes["mesh"]))
         if match is None:
             error(op, f"mesh @{name} has no axes; dtensor needs named axes")
-        axes = [
-            (axis, int(size)) for axis, size in re.findall(r'"([^"]+)"=(\d+)', match.group(1))
-        ]
+        axes = [(axis, int(size)) for axis, size in re.findall(r'"([^"]+)"=(\d+)', match.group(1))]
         ids = [int(i) for i in match.group(2).split(",")] if match.group(2) else None
         found[name] = Mesh(axes, ids, name)
     return found
@@ -70,7 +69,7 @@ def import_shardy(module: ir.Module, functions: list[ir.Operation], mesh: Mesh) 
     """Turn every Shardy annotation of the module into dtensor's; erase the meshes."""
     meshes = read_shardy_meshes(module)
     for function in functions:
-        for name in ("arg_attrs", "res_attrs"):
+        for name in (ARG_ATTRS, RES_ATTRS):
             _import_function_attributes(function, name, meshes, mesh)
         for block in function.regions[0].blocks:
             _import_block(block, meshes, mesh)
@@ -79,7 +78,9 @@ def import_shardy(module: ir.Module, functions: list[ir.Operation], mesh: Mesh) 
             view.operation.erase()
 
 
-def _layout(op: ir.Operation, attribute: ir.Attribute, meshes: dict[str, Mesh], mesh: Mesh) -> Layout:
+def _layout(
+    op: ir.Operation, attribute: ir.Attribute, meshes: dict[str, Mesh], mesh: Mesh
+) -> Layout:
     try:
         return sharding_layout(str(attribute), meshes, mesh)
     except LayoutError as wrong:
@@ -91,18 +92,12 @@ def _import_function_attributes(
 ) -> None:
     if name not in function.attributes:
         return
-    entries = []
-    changed = False
-    for entry in function.attributes[name]:
-        attributes = {a.name: a.attr for a in ir.DictAttr(entry)}
-        sharding = attributes.pop(_ARGUMENT, None)
-        if sharding is not None:
-            changed = True
-            if LAYOUT not in attributes:
-                attributes[LAYOUT] = layout_attr(_layout(function, sharding, meshes, mesh))
-        entries.append(ir.DictAttr.get(attributes))
-    if changed:
-        function.attributes[name] = ir.ArrayAttr.get(entries)
+    attributes = entries(function, name)
+    for entry in attributes:
+        sharding = entry.pop(_ARGUMENT, None)
+        if sharding is not None and LAYOUT not in entry:
+            entry[LAYOUT] = layout_attr(_layout(function, sharding, meshes, mesh))
+    set_entries(function, name, attributes)
 
 
 def _import_block(block: ir.Block, meshes: dict[str, Mesh], mesh: Mesh) -> None:

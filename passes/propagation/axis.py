@@ -71,10 +71,7 @@ def is_free(graph: Graph, node: Node) -> bool:
         return False
     if node.rule.is_free:
         return True
-    return (
-        node.name == "stablehlo.broadcast_in_dim"
-        and not graph.types[node.operands[0]].shape
-    )
+    return node.name == "stablehlo.broadcast_in_dim" and not graph.types[node.operands[0]].shape
 
 
 def decided_by(graph: Graph, outcomes: Sequence[tuple[AxisRef, tuple[Label, ...]]]) -> Decided:

@@ -7,11 +7,10 @@ neighbours. At equal cost a node passes a partial value on, so that reductions c
 
 from __future__ import annotations
 
-import heapq
-
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.places import WHOLE
 from dtensor.passes.propagation.problem import Problem
+from dtensor.passes.propagation.worklist import Worklist
 
 _GAIN = 1e-9  # relative; less is rounding
 
@@ -19,45 +18,32 @@ _GAIN = 1e-9  # relative; less is rounding
 def descend(problem: Problem, sweeps: int = 8) -> int:
     """Change `problem.current` until stable; the number of changes."""
     graph = problem.graph
-    awake = [False] * len(graph.nodes)
-    queue: list[int] = []
+    waiting = Worklist(len(graph.nodes))
+    movable = [
+        pinned is None and len(labels) > 1
+        for pinned, labels in zip(problem.fixed, problem.labels, strict=True)
+    ]
 
-    def wake(index: int) -> None:
-        if not awake[index] and problem.fixed[index] is None and len(problem.labels[index]) > 1:
-            awake[index] = True
-            queue.append(index)
+    def wake_around(value: int) -> None:
+        if movable[graph.producer[value]]:
+            waiting.add(graph.producer[value])
+        for index, _ in graph.uses[value]:
+            if movable[index]:
+                waiting.add(index)
 
     for value in range(len(graph.values)):
         if problem.value_seconds(value) > 0:
-            wake(graph.producer[value])
-            for index, _ in graph.uses[value]:
-                wake(index)
-    for node in graph.nodes:
-        if len(problem.labels[node.index]) > 1 and not problem.current[node.index].divides:
-            wake(node.index)
+            wake_around(value)
+    for index, (can_move, label) in enumerate(zip(movable, problem.current, strict=True)):
+        if can_move and not label.divides:
+            waiting.add(index)
     moves = 0
-    for turn in range(sweeps):
-        sign = 1 if turn % 2 == 0 else -1
-        heap = [sign * i for i in queue]
-        queue = []
-        heapq.heapify(heap)
-        if not heap:
-            break
-        while heap:
-            index = sign * heapq.heappop(heap)
-            awake[index] = False
-            if _improve(problem, index):
-                moves += 1
-                node = graph.nodes[index]
-                for value in {*node.operands, *node.results}:
-                    for other in (graph.producer[value], *(i for i, _ in graph.uses[value])):
-                        if other != index and not awake[other]:
-                            if sign * other > sign * index and problem.fixed[other] is None:
-                                if len(problem.labels[other]) > 1:
-                                    awake[other] = True
-                                    heapq.heappush(heap, sign * other)
-                            else:
-                                wake(other)
+    for index in waiting.sweeps(sweeps):
+        if _improve(problem, index):
+            moves += 1
+            node = graph.nodes[index]
+            for value in dict.fromkeys(node.operands + node.results):
+                wake_around(value)
     return moves
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from dtensor.dialect.attributes import layout_of
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import LAYOUT
+from dtensor.dialect.names import ARG_ATTRS, LAYOUT, RES_ATTRS
+from dtensor.passes.functions import entries
 from dtensor.passes.graph import ARGUMENT, CONSTRAINT, OP, RESULT, WHOLE_USE, Graph
 from dtensor.passes.propagation.places import place_of
 
@@ -25,19 +27,21 @@ class Pins:
 def read_pins(graph: Graph, meshes: dict[str, Mesh]) -> Pins:
     """The layouts that the IR's annotations fix."""
     pins = Pins()
+    border: dict[str, list[dict[str, ir.Attribute]]] = {}
     for node in graph.nodes:
         op = node.operation
         assert op is not None
-        if node.kind == OP and node.rule is None or node.kind == WHOLE_USE:
+        if (node.kind == OP and node.rule is None) or node.kind == WHOLE_USE:
             pins.whole.add(node.index)
         elif node.kind == CONSTRAINT:
             pins.layouts[node.index] = layout_of(op.attributes["layout"], meshes)
         elif node.kind in (ARGUMENT, RESULT):
-            name = "arg_attrs" if node.kind == ARGUMENT else "res_attrs"
-            if name in op.attributes:
-                entry = ir.DictAttr(op.attributes[name][node.slot])
-                if LAYOUT in entry:
-                    pins.layouts[node.index] = layout_of(entry[LAYOUT], meshes)
+            name = ARG_ATTRS if node.kind == ARGUMENT else RES_ATTRS
+            if name not in border:
+                border[name] = entries(op, name)
+            entry = border[name][node.slot]
+            if LAYOUT in entry:
+                pins.layouts[node.index] = layout_of(entry[LAYOUT], meshes)
             value = (node.results or node.operands)[0]
             if not graph.types[value].itemsize:
                 pins.whole.add(node.index)
@@ -61,7 +65,7 @@ def atoms_of(pins: Pins, mesh: Mesh, cuts: dict[str, set[int]]) -> list[AxisRef]
     atoms = []
     for name, size in mesh.axes:
         edges = sorted({1, size, *cuts.get(name, set())})
-        for low, high in zip(edges, edges[1:], strict=False):
+        for low, high in pairwise(edges):
             if high % low:
                 raise ValueError(
                     f'parts of axis "{name}" end at {low} and {high} devices, and neither divides '

@@ -89,9 +89,7 @@ def decide(
         choices: list[tuple[Problem, Choice]] = []
         more_cuts = False
         for atom in atoms:
-            problem = make_problem(
-                graph, pins, atom, decided, cost, sizes, free, min_flops
-            )
+            problem = make_problem(graph, pins, atom, decided, cost, sizes, free, min_flops)
             more_cuts |= _add_cuts(problem, cuts)
             if more_cuts:
                 break
@@ -137,9 +135,7 @@ def _add_cuts(problem: Problem, cuts: dict[str, set[int]]) -> bool:
             for edge in edges:
                 have = cuts.setdefault(atom.name, set())
                 cut = atom.pre * edge
-                if cut not in have and all(
-                    cut % c == 0 or c % cut == 0 for c in have if c
-                ):
+                if cut not in have and all(cut % c == 0 or c % cut == 0 for c in have if c):
                     have.add(cut)
                     grown = True
     return grown
@@ -244,16 +240,15 @@ def _facts(graph: Graph) -> NodeFacts:
     )
 
 
-def _record(
-    problem: Problem, choice: Choice, chosen: tuple[Label, ...], ledger: Ledger
-) -> None:
+def _record(problem: Problem, choice: Choice, chosen: tuple[Label, ...], ledger: Ledger) -> None:
     mesh_axis = problem.atom
     parents: dict[int, int] = {}
     labels: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
     for index, label in enumerate(chosen):
-        if max(label.ins + label.outs, default=WHOLE) > WHOLE or min(
-            label.ins + label.outs, default=WHOLE
-        ) < WHOLE:
+        if (
+            max(label.ins + label.outs, default=WHOLE) > WHOLE
+            or min(label.ins + label.outs, default=WHOLE) < WHOLE
+        ):
             labels[index] = (label.ins, label.outs)
             parents[index] = problem.reached_from.get((index, label), -1)
     text = mesh_axis.name if mesh_axis.pre == 1 else f"{mesh_axis.name}:({mesh_axis.pre})"

@@ -7,6 +7,7 @@ node collects every label that some seed leads to. Linear in the number of label
 from __future__ import annotations
 
 from dtensor.passes.graph import ARGUMENT, CONSTRAINT, RESULT
+from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.places import MAX_RANK, WHOLE
 from dtensor.passes.propagation.problem import Problem
 
@@ -15,52 +16,68 @@ ANY_DIMS = range(MAX_RANK)
 
 def spread(problem: Problem) -> None:
     """Fill `problem.labels` with every label reachable from the pinned nodes."""
-    graph, table = problem.graph, problem.table
-    nodes, uses, producer, slots = graph.nodes, graph.uses, graph.producer, graph.producer_slot
-    fixed, free, labels, open_dims = problem.fixed, problem.free, problem.labels, problem.open_dims
-    reached_from = problem.reached_from
-    rules = [None if node.rule is None else table.of_rule(node.rule) for node in nodes]
-    seen: set[tuple[int, int]] = set()
-    queue: list[tuple[int, int]] = []
+    spreader = _Spreader(problem)
+    for node, pinned in zip(problem.graph.nodes, problem.fixed, strict=True):
+        if pinned is not None and not pinned.is_idle:
+            spreader.reach(node.operands, pinned.ins)
+            spreader.reach(node.results, pinned.outs)
+    spreader.run()
 
-    def reach(values: list[int], places: tuple[int, ...]) -> None:
+
+class _Spreader:
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.seen: set[tuple[int, int]] = set()
+        self.queue: list[tuple[int, int]] = []
+        of_rule = problem.table.of_rule
+        self.rules = [None if n.rule is None else of_rule(n.rule) for n in problem.graph.nodes]
+
+    def reach(self, values: list[int], places: tuple[int, ...]) -> None:
+        """Values can have these places: their other nodes must hear of it."""
+        problem, seen = self.problem, self.seen
+        graph = problem.graph
         for value, place in zip(values, places, strict=True):
-            if place == WHOLE or free[value] or (value, place) in seen:
+            if place == WHOLE or problem.free[value] or (value, place) in seen:
                 continue
-            pinned = fixed[producer[value]]
-            if pinned is not None and pinned.outs[slots[value]] != place:
+            pinned = problem.fixed[graph.producer[value]]
+            if pinned is not None and pinned.outs[graph.producer_slot[value]] != place:
                 continue  # its users may take it so, but it leads nowhere else
             seen.add((value, place))
-            queue.append((value, place))
+            self.queue.append((value, place))
 
-    def visit(index: int, slot: int, place: int, source: int) -> None:
-        if fixed[index] is not None:
-            return
-        rule = rules[index]
-        node = nodes[index]
-        if rule is not None:
-            found = rule.at(slot, place)
-        elif node.kind in (ARGUMENT, RESULT, CONSTRAINT):
-            allowed = place >= 0 and place % MAX_RANK in open_dims.get(index, ANY_DIMS)
-            found = (table.joint(node, place),) if allowed else ()
-        else:
-            found = table.at(node, slot, place)
-        have = labels[index]
-        for label in found:
+    def run(self) -> None:
+        """Visit what was reached until nothing new is."""
+        graph, fixed, queue = self.problem.graph, self.problem.fixed, self.queue
+        uses, producer, slots = graph.uses, graph.producer, graph.producer_slot
+        head = 0
+        while head < len(queue):
+            value, place = queue[head]
+            head += 1
+            if fixed[producer[value]] is None:
+                self.visit(producer[value], ~slots[value], place, value)
+            for index, slot in uses[value]:
+                if fixed[index] is None:
+                    self.visit(index, slot, place, value)
+
+    def visit(self, index: int, slot: int, place: int, source: int) -> None:
+        """Give a node every label in which this operand or result has this place."""
+        have = self.problem.labels[index]
+        for label in self.labels(index, slot, place):
             if label not in have:
                 have.append(label)
-                reached_from[index, label] = source
-                reach(node.operands, label.ins)
-                reach(node.results, label.outs)
+                self.problem.reached_from[index, label] = source
+                node = self.problem.graph.nodes[index]
+                self.reach(node.operands, label.ins)
+                self.reach(node.results, label.outs)
 
-    for node, pinned in zip(nodes, fixed, strict=True):
-        if pinned is not None and not pinned.is_idle:
-            reach(node.operands, pinned.ins)
-            reach(node.results, pinned.outs)
-    head = 0
-    while head < len(queue):
-        value, place = queue[head]
-        head += 1
-        visit(producer[value], ~slots[value], place, value)
-        for index, slot in uses[value]:
-            visit(index, slot, place, value)
+    def labels(self, index: int, slot: int, place: int) -> tuple[Label, ...]:
+        """What the node's rule, or its kind, offers."""
+        rule = self.rules[index]
+        if rule is not None:
+            return rule.at(slot, place)
+        problem = self.problem
+        node = problem.graph.nodes[index]
+        if node.kind in (ARGUMENT, RESULT, CONSTRAINT):
+            allowed = place >= 0 and place % MAX_RANK in problem.open_dims.get(index, ANY_DIMS)
+            return (problem.table.joint(node, place),) if allowed else ()
+        return problem.table.at(node, slot, place)

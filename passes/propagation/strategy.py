@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dtensor.dialect.attributes import layouts_array_attr, layouts_of_array
+from dtensor.dialect.attributes import (
+    layout_attr,
+    layout_of,
+    layouts_array_attr,
+    layouts_of_array,
+)
+from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import LAYOUT, OPERANDS, RESULTS
+from dtensor.dialect.names import ARG_ATTRS, LAYOUT, OPERANDS, RES_ATTRS, RESULTS
+from dtensor.passes.functions import entries, set_entries
 from dtensor.passes.graph import (
     ARGUMENT,
     CARRY,
@@ -61,21 +68,18 @@ def _any_mesh(strategy: Strategy) -> Mesh:
 def write_function_layouts(graph: Graph, strategy: Strategy) -> None:
     """Put the layouts of arguments and results on the function."""
     for kind, name, layouts in (
-        (ARGUMENT, "arg_attrs", strategy.results),
-        (RESULT, "res_attrs", strategy.operands),
+        (ARGUMENT, ARG_ATTRS, strategy.results),
+        (RESULT, RES_ATTRS, strategy.operands),
     ):
         nodes = [node for node in graph.nodes if node.kind == kind]
         if not nodes:
             continue
         function = nodes[0].operation
         assert function is not None
-        old = function.attributes[name] if name in function.attributes else None
-        merged = []
-        for i, node in enumerate(nodes):
-            entries = {a.name: a.attr for a in ir.DictAttr(old[i])} if old is not None else {}
-            entries[LAYOUT] = layouts_array_attr((layouts[node.index][0],))[0]
-            merged.append(ir.DictAttr.get(entries))
-        function.attributes[name] = ir.ArrayAttr.get(merged)
+        attributes = entries(function, name)
+        for node in nodes:
+            attributes[node.slot][LAYOUT] = layout_attr(layouts[node.index][0])
+        set_entries(function, name, attributes)
 
 
 def read_strategy(graph: Graph, meshes: dict[str, Mesh]) -> Strategy:
@@ -88,19 +92,25 @@ def read_strategy(graph: Graph, meshes: dict[str, Mesh]) -> Strategy:
         op = node.operation
         assert op is not None
         if node.kind in (ARGUMENT, RESULT):
-            name = "arg_attrs" if node.kind == ARGUMENT else "res_attrs"
-            entry = ir.DictAttr(op.attributes[name][node.slot])[LAYOUT]
-            layout = layouts_of_array(ir.ArrayAttr.get([entry]), meshes)
-            operands.append(() if node.kind == ARGUMENT else layout)
-            results.append(layout if node.kind == ARGUMENT else ())
+            name = ARG_ATTRS if node.kind == ARGUMENT else RES_ATTRS
+            border = (layout_of(entries(op, name)[node.slot][LAYOUT], meshes),)
+            operands.append(() if node.kind == ARGUMENT else border)
+            results.append(border if node.kind == ARGUMENT else ())
         elif node.kind in (OP, CONSTRAINT):
-            operands.append(tuple(layouts_of_array(op.attributes[OPERANDS], meshes)))
-            results.append(tuple(layouts_of_array(op.attributes[RESULTS], meshes)))
+            operands.append(_layouts(op, OPERANDS, meshes))
+            results.append(_layouts(op, RESULTS, meshes))
         elif node.kind in (CARRY, JOIN, THROUGH):
-            layout = layouts_of_array(op.attributes[RESULTS], meshes)[node.slot]
+            layout = _layouts(op, RESULTS, meshes)[node.slot]
             operands.append((layout,) * len(node.operands))
             results.append((layout,) * len(node.results))
         else:
             operands.append((scalar,) * len(node.operands))
             results.append(())
     return Strategy(operands, results)
+
+
+def _layouts(op: ir.Operation, name: str, meshes: dict[str, Mesh]) -> tuple[Layout, ...]:
+    if name not in op.attributes:
+        error(op, f"'{op.name}' has no {name}; run dtensor-propagate before")
+    found = layouts_of_array(op.attributes[name], meshes)
+    return tuple(layout for layout in found if layout is not None)

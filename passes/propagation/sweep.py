@@ -6,80 +6,71 @@ what its neighbours already have. Partial values never decide a node here.
 
 from __future__ import annotations
 
-import heapq
-
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.places import WHOLE
 from dtensor.passes.propagation.problem import Problem
 from dtensor.passes.propagation.seeds import Point
+from dtensor.passes.propagation.worklist import Worklist
 
 
 def sweep(problem: Problem, groups: list[list[Point]]) -> list[Label]:
     """The assignment that results when the groups of seeds spread in this order."""
-    graph = problem.graph
-    nodes, producer, uses = graph.nodes, graph.producer, graph.uses
-    decided: list[Label | None] = list(problem.fixed)
-    place: dict[int, int] = {}
-    sizes = [t.bytes for t in graph.types]
-    pending: list[bool] = [False] * len(nodes)
-    queue: list[int] = []
-
-    def touch(value: int, at: int) -> None:
-        if at == WHOLE or value in place or problem.free[value]:
-            return
-        pinned = problem.fixed[producer[value]]
-        if pinned is not None and pinned.outs[graph.producer_slot[value]] != at:
-            return
-        place[value] = at
-        for index in (producer[value], *(node for node, _ in uses[value])):
-            if decided[index] is None and not pending[index]:
-                pending[index] = True
-                queue.append(index)
-
-    def best(index: int) -> Label | None:
-        node = nodes[index]
-        winner, score = None, 0.0
-        for label in problem.labels[index]:
-            points = 0.0
-            for value, at in zip(node.operands, label.ins, strict=True):
-                if at > WHOLE and place.get(value) == at:
-                    points += sizes[value] + 1
-            for value, at in zip(node.results, label.outs, strict=True):
-                if at > WHOLE and place.get(value) == at:
-                    points += sizes[value] + 1
-            if points > score:
-                winner, score = label, points
-        return winner
-
+    run = _Sweep(problem)
     for seeds in groups:
-        for value, at in seeds:
-            touch(value, at)
-        forward = True
-        while queue:
-            sign = 1 if forward else -1
-            heap = [sign * i for i in queue]
-            queue = []
-            heapq.heapify(heap)
-            while heap:
-                index = sign * heapq.heappop(heap)
-                pending[index] = False
-                label = best(index)
-                if label is None:
-                    continue
-                decided[index] = label
-                node = nodes[index]
-                for value, at in zip(node.results, label.outs, strict=True):
-                    if at > WHOLE:
-                        touch(value, at)
-                for value, at in zip(node.operands, label.ins, strict=True):
-                    if at > WHOLE:
-                        touch(value, at)
-                later = [i for i in queue if sign * i > sign * index]
-                if later:
-                    queue = [i for i in queue if sign * i <= sign * index]
-                    for i in later:
-                        heapq.heappush(heap, sign * i)
-            forward = not forward
-    return [
-        label if label is not None else problem.labels[i][0] for i, label in enumerate(decided)
-    ]
+        for value, place in seeds:
+            run.touch(value, place)
+        for index in run.waiting.sweeps():
+            run.decide(index)
+    return [problem.labels[i][0] if label is None else label for i, label in enumerate(run.decided)]
+
+
+class _Sweep:
+    def __init__(self, problem: Problem) -> None:
+        graph = problem.graph
+        self.problem = problem
+        self.graph = graph
+        self.decided: list[Label | None] = list(problem.fixed)
+        self.places: dict[int, int] = {}
+        self.waiting = Worklist(len(graph.nodes))
+        self.sizes = [t.bytes + 1 for t in graph.types]
+
+    def touch(self, value: int, place: int) -> None:
+        """Give a value its place, if it has none, and wake the undecided nodes around it."""
+        graph = self.graph
+        if value in self.places or self.problem.free[value]:
+            return
+        producer = graph.producer[value]
+        pinned = self.problem.fixed[producer]
+        if pinned is not None and pinned.outs[graph.producer_slot[value]] != place:
+            return
+        self.places[value] = place
+        if self.decided[producer] is None:
+            self.waiting.add(producer)
+        for index, _ in graph.uses[value]:
+            if self.decided[index] is None:
+                self.waiting.add(index)
+
+    def decide(self, index: int) -> None:
+        """Let a node take the label that matches the most bytes; its other values follow."""
+        node = self.graph.nodes[index]
+        winner, most = None, 0.0
+        for label in self.problem.labels[index]:
+            matched = self._matched(node.operands, label.ins)
+            matched += self._matched(node.results, label.outs)
+            if matched > most:
+                winner, most = label, matched
+        if winner is None:
+            return
+        self.decided[index] = winner
+        for values, places in ((node.results, winner.outs), (node.operands, winner.ins)):
+            for value, place in zip(values, places, strict=True):
+                if place > WHOLE:
+                    self.touch(value, place)
+
+    def _matched(self, values: list[int], places: tuple[int, ...]) -> float:
+        """Bytes of the values that have these places already."""
+        matched = 0.0
+        for value, place in zip(values, places, strict=True):
+            if place > WHOLE and self.places.get(value) == place:
+                matched += self.sizes[value]
+        return matched

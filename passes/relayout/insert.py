@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dtensor.dialect.attributes import layout_attr, layouts_array_attr
 from dtensor.dialect.layout import Layout
@@ -83,7 +83,7 @@ class _Inserter:
                 wanted.setdefault(want, []).append((graph.nodes[index], k))
         if not wanted:
             return
-        have: list[tuple[Layout, ir.Value]] = [(given, graph.values[number])]
+        have: list[tuple[Layout, ir.Value[Any]]] = [(given, graph.values[number])]
         free = producer.kind == OP and is_free(graph, producer)
         info = graph.types[number]
         for _ in range(len(wanted)):
@@ -108,7 +108,7 @@ class _Inserter:
             for node, k in users:
                 self._replace(node, k, made)
 
-    def _clone(self, producer: Node, layout: Layout, number: int) -> ir.Value:
+    def _clone(self, producer: Node, layout: Layout, number: int) -> ir.Value[Any]:
         """A copy of a free producer that makes the value in another layout."""
         assert producer.operation is not None
         with ir.InsertionPoint.after(producer.operation):
@@ -118,12 +118,13 @@ class _Inserter:
         if OPERANDS in copy.attributes:
             del copy.attributes[OPERANDS]
         if complete == layout:
-            return copy.results[0]
+            made: ir.Value[Any] = copy.results[0]
+            return made
         return self._create(copy.results[0], layout, copy.location, copy)
 
     def _relayout(
-        self, number: int, source: tuple[Layout, ir.Value], after: Layout, user: Node
-    ) -> ir.Value:
+        self, number: int, source: tuple[Layout, ir.Value[Any]], after: Layout, user: Node
+    ) -> ir.Value[Any]:
         graph = self.graph
         info = graph.types[number]
         before, value = source
@@ -154,8 +155,12 @@ class _Inserter:
         return self._create(value, after, tag(_untagged(location), record.id), None)
 
     def _create(
-        self, value: ir.Value, after: Layout, location: ir.Location, behind: ir.Operation | None
-    ) -> ir.Value:
+        self,
+        value: ir.Value[Any],
+        after: Layout,
+        location: ir.Location,
+        behind: ir.Operation | None,
+    ) -> ir.Value[Any]:
         owner = value.owner
         if behind is not None:
             point = ir.InsertionPoint.after(behind)
@@ -171,9 +176,10 @@ class _Inserter:
             loc=location,
             ip=point,
         )
-        return op.results[0]
+        made: ir.Value[Any] = op.results[0]
+        return made
 
-    def _replace(self, node: Node, k: int, value: ir.Value) -> None:
+    def _replace(self, node: Node, k: int, value: ir.Value[Any]) -> None:
         operation = node.operation
         assert operation is not None
         if node.kind in (OP, CONSTRAINT):
@@ -233,7 +239,8 @@ def _untagged(location: ir.Location) -> ir.Location:
     """The location without a record's id; an op's own id stays."""
     number = tagged_id(location)
     if number is not None and number >= FIRST_RECORD and isinstance(location, ir.FusedLoc):
-        return location.locations[0]
+        inner: ir.Location = location.locations[0]  # type: ignore[assignment]
+        return inner
     return location
 
 

@@ -182,9 +182,9 @@ class Relayouts:
             location=record.location,
             asked_for=record.asked_for,
         )
-        inner = old
+        inner: Any = old
         if isinstance(old, ir.FusedLoc):
-            inner = list(old.locations)[0]
+            inner = next(iter(old.locations), old)
         return tag(inner, made.id)
 
 

@@ -35,8 +35,7 @@ func.func @sliced_by_the_minor_axis(%arg0: tensor<2x6xf32>) -> tensor<4x6xf32> {
 
 // CHECK-LABEL: func.func @sliced_in_another_dimension
 func.func @sliced_in_another_dimension(%arg0: tensor<2x6xf32>) -> tensor<4x3xf32> {
-  // CHECK: "dtensor.all_gather"
-  // CHECK-NEXT: "dtensor.all_slice"
+  // CHECK: "dtensor.all_to_all"
   %0 = "dtensor.all_gather"(%arg0) {axes = #dtensor.axes<@mesh, ["x"]>, dim = 0 : i64} : (tensor<2x6xf32>) -> tensor<4x6xf32>
   %1 = "dtensor.all_slice"(%0) {axes = #dtensor.axes<@mesh, ["x"]>, dim = 1 : i64} : (tensor<4x6xf32>) -> tensor<4x3xf32>
   return %1 : tensor<4x3xf32>

@@ -102,7 +102,7 @@ def test_programs_are_kept_by_type_and_layout() -> None:
 def test_xla_compiles_once() -> None:
     compiles: list[str] = []
 
-    def listen(event: str, _seconds: float, **_: object) -> None:
+    def listen(event: str, duration_secs: float, **kwargs: str | int) -> None:
         if event.endswith("backend_compile_duration"):
             compiles.append(event)
 

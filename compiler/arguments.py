@@ -1,0 +1,95 @@
+"""Bringing the arguments of a call to where the program takes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding
+
+from dtensor.compiler.program import ArrayInfo
+from dtensor.compiler.relayout import relayout
+from dtensor.dialect.errors import StrictError
+from dtensor.dialect.layout import Layout
+from dtensor.passes.ledger import Ledger
+from dtensor.runtime.array import ArrayType, DTensor, from_jax
+from dtensor.runtime.placement import layout_of, named_sharding
+from dtensor.runtime.transfer import place
+
+Converter = Callable[[Any], Any]
+
+
+def array_of(leaf: Any) -> Any:
+    """The array beneath a DTensor; anything else as it is."""
+    return leaf._array if type(leaf) is DTensor else leaf
+
+
+def converter(info: ArrayInfo, type_: ArrayType, ledger: Ledger, strict: bool) -> Converter | None:
+    """How to bring an argument to where the program takes it; None if it is there.
+
+    Args:
+        info: what the program takes.
+        type_: what it is called with.
+        ledger: gets a record of an array that must be moved.
+        strict: whether that is an error.
+
+    Raises:
+        TypeError: the shape or the element type differs.
+        StrictError: the array must be moved, under `strict`.
+    """
+    if type_.shape != info.shape or type_.dtype.name != info.dtype:
+        raise TypeError(
+            f"argument {info.name}: compiled for {info.dtype}{list(info.shape)}, "
+            f"called with {type_.dtype}{list(type_.shape)}"
+        )
+    layout = type_.layout
+    if layout == info.layout:
+        return None
+    if layout is None:
+        layout = layout_of(type_.sharding, len(info.shape), info.layout.mesh)
+        # On the host, from where it has to go anyway; or in place, but written another way.
+        if type_.sharding is None or layout == info.layout:
+            return partial(_put, type_.dtype, named_sharding(info.layout))
+    _record_move(info, layout, str(type_.sharding), ledger, strict)
+    if layout is not None and layout.mesh == info.layout.mesh:
+        return lambda leaf: relayout(_dtensor_of(leaf), info.layout).to_jax()
+    return lambda leaf: place(leaf, info.layout).to_jax()
+
+
+def _record_move(
+    info: ArrayInfo, layout: Layout | None, sharding: str, ledger: Ledger, strict: bool
+) -> None:
+    before = sharding if layout is None else layout.short()
+    if layout is not None and layout.mesh != info.layout.mesh:
+        before += f" of {layout.mesh!r}"
+    text = f"argument {info.name} comes as {before}, the program takes {info.layout.short()}"
+    if strict:
+        raise StrictError(
+            f"{text}; call it with dtensor.relayout(x, layout), or compile for that layout"
+        )
+    ledger.add(
+        "moved argument",
+        text,
+        before="" if layout is None else str(layout),
+        after=str(info.layout),
+        bytes=float(math.prod(info.local_shape) * np.dtype(info.dtype).itemsize),
+        asked_for=False,
+    )
+
+
+def _put(dtype: np.dtype[Any], sharding: NamedSharding, leaf: Any) -> Any:
+    # Written exactly as the program was compiled for: jax would compile it again for a sharding
+    # that is written another way, or for a type that gives way to others.
+    if not isinstance(leaf, jax.Array):
+        return jax.device_put(np.asarray(leaf, dtype), sharding)
+    if leaf.weak_type:
+        leaf = leaf.astype(dtype)
+    return leaf if leaf.sharding == sharding else jax.device_put(leaf, sharding)
+
+
+def _dtensor_of(leaf: Any) -> DTensor:
+    return leaf if isinstance(leaf, DTensor) else from_jax(leaf)

@@ -1,0 +1,149 @@
+// RUN: dtensor-opt %s --split-input-file --verify-diagnostics --dtensor-import
+
+// expected-error @+1 {{no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4}}
+module {
+  func.func @no_mesh(%a: tensor<4xf32>) -> tensor<4xf32> {
+    return %a : tensor<4xf32>
+  }
+}
+
+// -----
+
+// expected-error @+1 {{meshes differ: @second is Mesh(x=4, name='second'), @first is Mesh(x=2, name='first'); a program is compiled for one mesh}}
+module {
+  "dtensor.mesh"() {sym_name = "first", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+  "dtensor.mesh"() {sym_name = "second", mesh = #dtensor.mesh<["x"=4]>} : () -> ()
+  func.func @differing_meshes(%a: tensor<4xf32>) -> tensor<4xf32> {
+    return %a : tensor<4xf32>
+  }
+}
+
+// -----
+
+// The order of the axes is part of a mesh.
+// expected-error @+1 {{meshes differ: @b is Mesh(y=4, x=2, name='b'), @a is Mesh(x=2, y=4, name='a')}}
+module {
+  "dtensor.mesh"() {sym_name = "a", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+  "dtensor.mesh"() {sym_name = "b", mesh = #dtensor.mesh<["y"=4, "x"=2]>} : () -> ()
+  func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+    return %a : tensor<4xf32>
+  }
+}
+
+// -----
+
+// expected-error @+1 {{the module has 2 functions, none called @main; name the entry function @main}}
+module {
+  "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+  func.func @one(%a: tensor<4xf32>) -> tensor<4xf32> {
+    return %a : tensor<4xf32>
+  }
+  func.func @other(%a: tensor<4xf32>) -> tensor<4xf32> {
+    return %a : tensor<4xf32>
+  }
+}
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+func.func private @callee(%a: tensor<4xf32>) -> tensor<4xf32> {
+  return %a : tensor<4xf32>
+}
+func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{call of @callee is not inlined; run `inline` before}}
+  %0 = func.call @callee(%a) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+func.func @annotated_for_gspmd(%a: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{custom call @Sharding is GSPMD's annotation; lower with Shardy (jax_use_shardy_partitioner=True, the default), or use dtensor.relayout}}
+  %0 = stablehlo.custom_call @Sharding(%a) {mhlo.sharding = "{devices=[2]<=[2]}"} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+func.func @shard_map_of_gspmd(%a: tensor<4xf32>) -> tensor<2xf32> {
+  // expected-error @+1 {{custom call @SPMDFullToShardShape is GSPMD's annotation}}
+  %0 = stablehlo.custom_call @SPMDFullToShardShape(%a) : (tensor<4xf32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+func.func @asks_for_its_device() -> tensor<ui32> {
+  // expected-error @+1 {{stablehlo.partition_id speaks of single devices; a program for dtensor is written for one device}}
+  %0 = stablehlo.partition_id : tensor<ui32>
+  return %0 : tensor<ui32>
+}
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+func.func @asks_for_its_replica() -> tensor<ui32> {
+  // expected-error @+1 {{stablehlo.replica_id speaks of single devices}}
+  %0 = stablehlo.replica_id : tensor<ui32>
+  return %0 : tensor<ui32>
+}
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+func.func @gathers_by_hand(%a: tensor<4xf32>) -> tensor<8xf32> {
+  // expected-error @+1 {{stablehlo.all_gather speaks of single devices}}
+  %0 = "stablehlo.all_gather"(%a) {all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<4xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+func.func @reduces_by_hand_in_a_branch(%a: tensor<4xf32>, %p: tensor<i1>) -> tensor<4xf32> {
+  %0 = "stablehlo.if"(%p) ({
+    // expected-error @+1 {{stablehlo.all_reduce speaks of single devices}}
+    %1 = "stablehlo.all_reduce"(%a) ({
+      ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+        %2 = stablehlo.add %x, %y : tensor<f32>
+        stablehlo.return %2 : tensor<f32>
+    }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<4xf32>) -> tensor<4xf32>
+    stablehlo.return %1 : tensor<4xf32>
+  }, {
+    stablehlo.return %a : tensor<4xf32>
+  }) : (tensor<i1>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+func.func @permutes_by_hand(%a: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{stablehlo.collective_permute speaks of single devices}}
+  %0 = "stablehlo.collective_permute"(%a) {source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+func.func @talks_to_the_host(%t: !stablehlo.token) -> tensor<4xf32> {
+  // expected-error @+1 {{stablehlo.infeed talks to the host or to other programs and cannot be expanded}}
+  %0:2 = "stablehlo.infeed"(%t) {infeed_config = ""} : (!stablehlo.token) -> (tensor<4xf32>, !stablehlo.token)
+  return %0#0 : tensor<4xf32>
+}
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+func.func private @softmax_by_hand(%a: tensor<4xf32>) -> tensor<4xf32> {
+  return %a : tensor<4xf32>
+}
+func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{composite "mylib.softmax" is not inlined; run stablehlo-legalize-composite-to-call}}
+  %0 = stablehlo.composite "mylib.softmax" %a {decomposition = @softmax_by_hand} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
