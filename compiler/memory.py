@@ -74,10 +74,7 @@ def _peak(block: ir.Block) -> tuple[float, list[Tensor]]:
     operations = [view.operation for view in block.operations]
     last: dict[ir.Value[Any], int] = {}
     for i, op in enumerate(operations):
-        for value in op.operands:
-            last[value] = i
-        for value in _captured(op):
-            last[value] = i
+        last.update(dict.fromkeys([*op.operands, *_captured(op)], i))
     alive: dict[ir.Value[Any], Tensor] = {}
     peak, at_peak = 0.0, list[Tensor]()
     for i, op in enumerate(operations):
@@ -93,8 +90,8 @@ def _peak(block: ir.Block) -> tuple[float, list[Tensor]]:
         now = sum(t.bytes for t in alive.values()) + inside
         if now > peak:
             peak, at_peak = now, list(alive.values())
-        for value in [v for v in alive if last[v] <= i]:
-            del alive[value]
+        for dead in [v for v in alive if last[v] <= i]:
+            del alive[dead]
     return peak, at_peak
 
 

@@ -1,4 +1,4 @@
-"""The errors users can meet. Each message says what was found, what was needed and what to change."""
+"""The errors users can meet: each says what was found, what was needed and what to change."""
 
 
 class DTensorError(Exception):
@@ -14,7 +14,7 @@ class LayoutError(DTensorError, ValueError):
 
 
 class CompileError(DTensorError, ValueError):
-    """A program that cannot be compiled; the message starts with file:line:col where there is one."""
+    """A program that cannot be compiled; the message starts with file:line:col if there is one."""
 
 
 class StrictError(CompileError):

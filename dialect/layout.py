@@ -133,7 +133,7 @@ class Layout:
         mesh: Mesh,
         partial: Iterable[tuple[AxisRef, str]] = (),
     ) -> Layout:
-        """A layout from parts that are known to be right: inside the compiler, where speed counts."""
+        """A layout from parts known to be right: inside the compiler, where speed counts."""
         layout = object.__new__(cls)
         layout._set(tuple(dims), tuple(sorted(partial)), mesh)
         return layout

@@ -42,6 +42,9 @@ JAXLIB_VERSION: Final = _installed_version()
 check_version(JAXLIB_VERSION)
 
 from jaxlib.mlir import ir, passmanager  # noqa: E402
+
+# Before the extensions: jaxlib 0.12 registers the classes of sdy's attributes only once.
+from jaxlib.mlir.dialects import chlo, func, sdy, stablehlo  # isort: skip # noqa: E402
 from jaxlib.mlir._mlir_libs import (  # noqa: E402
     _chlo,
     _jax_mlir_ext,
@@ -50,7 +53,6 @@ from jaxlib.mlir._mlir_libs import (  # noqa: E402
     _sdy,
     _stablehlo,
 )
-from jaxlib.mlir.dialects import chlo, func, sdy, stablehlo  # noqa: E402
 
 _registry = ir.DialectRegistry()
 _jax_mlir_ext.register_dialects(_registry)  # also the C++ passes: canonicalize, cse, sdy-*, ...

@@ -41,7 +41,7 @@ WIDTH = 128
 HEADS = 4
 FEED_FORWARD = 4 * WIDTH
 CONTEXT = 64  # characters
-BATCH = 8
+BATCH = 16
 
 # The parameters of all layers are stacked: their first dimension is the layer. The moments that
 # AdamW keeps have the same names, further down in the state, so each rule lays them out as well.
@@ -123,7 +123,9 @@ def loss_of(params: dict[str, Any], text: jax.Array) -> jax.Array:
 def make_optimizer(steps: int) -> optax.GradientTransformation:
     """AdamW with clipped gradients, a short warm-up and a cosine decay."""
     rate = optax.warmup_cosine_decay_schedule(0.0, 3e-3, max(1, min(10, steps // 4)), steps)
-    return optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(rate, weight_decay=0.01))
+    return optax.chain(
+        optax.clip_by_global_norm(1.0), optax.adamw(rate, b2=0.98, weight_decay=0.01)
+    )
 
 
 def make_init(optimizer: optax.GradientTransformation) -> Callable[[int], State]:
@@ -245,7 +247,7 @@ def collective_table(compiled: dtensor.Compiled) -> Table:
         ("source line", {"overflow": "fold"}),
         ("reason", {"overflow": "fold"}),
     ):
-        table.add_column(name, **options)  # type: ignore[arg-type]
+        table.add_column(name, **options)
     for collective in compiled.collectives:
         table.add_row(
             collective.kind,

@@ -180,6 +180,8 @@ class _Reader:
         kind, rule = (CONSTRAINT, None) if name == RELAYOUT else (OP, None)
         if kind is OP:
             rule = self.rule(op, name, operands, results)
+            if len(op.regions):
+                self.check_captured(op)
         node = self.add_node(kind, name, op, operands, weight, rule)
         for slot, value in enumerate(results):
             node.results.append(self.add_value(value, node.index, slot, weight))
@@ -214,6 +216,18 @@ class _Reader:
         )
         rules[key] = rule = rule_of(info)
         return rule
+
+    def check_captured(self, op: ir.Operation) -> None:
+        """Only constants may be read from outside by a body: C++ passes hoist those."""
+        graph = self.graph
+        for value in _captured(op, graph.number):
+            producer = graph.nodes[graph.producer[value]]
+            if producer.rule is None or not producer.rule.is_free:
+                error(
+                    op,
+                    f"the body of {op.name} reads a value from outside that is no constant, which "
+                    "XLA cannot compile; make it an operand, or apply it before or after",
+                )
 
     def read_while(self, op: ir.Operation, operands: list[int], weight: float) -> None:
         trips = trip_count(op)
@@ -252,6 +266,18 @@ def _attribute_key(op: ir.Operation) -> tuple[object, ...]:
         return tuple(op.attributes.items())
     except TypeError:  # dense complex elements
         return (str(op),)
+
+
+def _captured(op: ir.Operation, number: dict[ir.Value[Any], int]) -> list[int]:
+    """Values from outside that the body of a reduce, sort or scatter reads: C++ hoists them."""
+    found: dict[int, None] = {}
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                for value in inner.operation.operands:
+                    if value in number:
+                        found[number[value]] = None
+    return list(found)
 
 
 def _region_key(op: ir.Operation) -> tuple[object, ...]:

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import mlir as jax_mlir
@@ -120,6 +121,14 @@ def _lower(ctx: Any, *args: Any, key: ProgramKey) -> Any:
 jax_mlir.register_lowering(_local_program, _lower)
 
 
+def prepare_lapack() -> None:
+    """Load SciPy's LAPACK for XLA's CPU kernels; a program read from text may be the first to call.
+
+    jax does it when it lowers such a call itself; without, the call jumps to address 0.
+    """
+    jax.jit(jnp.linalg.cholesky).lower(jax.ShapeDtypeStruct((1, 1), jnp.float32))
+
+
 class Executable:
     """A program loaded on the devices of its mesh.
 
@@ -140,6 +149,8 @@ class Executable:
     def __init__(self, program: Program, name: str = "step") -> None:
         self.program = program
         agree_on_program(program.fingerprint, program.mesh)
+        if b"lapack_" in program.bytecode:
+            prepare_lapack()
         self._jitted = _jitted(program, f"dtensor_{re.sub(r'[^A-Za-z0-9_]', '_', name)}")
         self.run: Callable[..., Sequence[jax.Array]] = self._jitted
         if _needs_throttle(program):

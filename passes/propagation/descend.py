@@ -7,6 +7,7 @@ neighbours. At equal cost a node passes a partial value on, so that reductions c
 
 from __future__ import annotations
 
+from dtensor.passes.graph import Graph
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.places import WHOLE
 from dtensor.passes.propagation.problem import Problem
@@ -24,16 +25,9 @@ def descend(problem: Problem, sweeps: int = 8) -> int:
         for pinned, labels in zip(problem.fixed, problem.labels, strict=True)
     ]
 
-    def wake_around(value: int) -> None:
-        if movable[graph.producer[value]]:
-            waiting.add(graph.producer[value])
-        for index, _ in graph.uses[value]:
-            if movable[index]:
-                waiting.add(index)
-
     for value in range(len(graph.values)):
         if problem.value_seconds(value) > 0:
-            wake_around(value)
+            _wake_around(graph, value, movable, waiting)
     for index, (can_move, label) in enumerate(zip(movable, problem.current, strict=True)):
         if can_move and not label.divides:
             waiting.add(index)
@@ -43,8 +37,15 @@ def descend(problem: Problem, sweeps: int = 8) -> int:
             moves += 1
             node = graph.nodes[index]
             for value in dict.fromkeys(node.operands + node.results):
-                wake_around(value)
+                _wake_around(graph, value, movable, waiting)
     return moves
+
+
+def _wake_around(graph: Graph, value: int, movable: list[bool], waiting: Worklist) -> None:
+    """Let the movable nodes that make and use a value wait."""
+    for index in (graph.producer[value], *[node for node, _ in graph.uses[value]]):
+        if movable[index]:
+            waiting.add(index)
 
 
 def _improve(problem: Problem, index: int) -> bool:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any, ClassVar
 
 from dtensor.dialect.attributes import layout_attr, layouts_array_attr
@@ -30,6 +33,8 @@ from dtensor.passes.locations import tag, tagged_id
 from dtensor.passes.propagation.axis import is_free
 from dtensor.passes.propagation.strategy import Strategy, read_strategy
 from dtensor.passes.relayout.search import plan_bytes, plan_seconds
+
+_EXACT = 4  # up to this many layouts of one value, every order in which to make them is tried
 
 
 @dataclass(frozen=True)
@@ -86,20 +91,12 @@ class _Inserter:
         have: list[tuple[Layout, ir.Value[Any]]] = [(given, graph.values[number])]
         free = producer.kind == OP and is_free(graph, producer)
         info = graph.types[number]
-        for _ in range(len(wanted)):
-            layout, start = min(
-                (
-                    (want, source)
-                    for want in wanted
-                    for source in range(len(have))
-                    if not (free and source > 0)
-                ),
-                key=lambda pair: (
-                    plan_seconds(have[pair[1]][0], pair[0], info.shape, info.itemsize, self.cost),
-                    pair[1],
-                ),
-            )
-            users = wanted.pop(layout)
+
+        def seconds(before: Layout, after: Layout) -> float:
+            return plan_seconds(before, after, info.shape, info.itemsize, self.cost)
+
+        for layout, start in _cheapest_order(given, list(wanted), 1 if free else None, seconds):
+            users = wanted[layout]
             if free:
                 made = self._clone(producer, layout, number)
             else:
@@ -229,6 +226,47 @@ class _Inserter:
                 assert node.operation is not None
                 node.operation.erase()
                 node.operation = None
+
+
+def _cheapest_order(
+    given: Layout,
+    wanted: list[Layout],
+    sources: int | None,
+    seconds: Callable[[Layout, Layout], float],
+) -> list[tuple[Layout, int]]:
+    """In which order to make layouts, and each from which of those before it (0 is `given`).
+
+    A gathered copy that one use wants is what another's slice is cut from. Exact for few layouts;
+    for more, the next one is always the one that is cheapest then.
+
+    Args:
+        given: what there is.
+        wanted: what is to be made.
+        sources: how many of the layouts, in order, may be started from; None is all.
+        seconds: cost of making the second from the first.
+    """
+    orders = permutations(wanted) if len(wanted) <= _EXACT else [tuple(wanted)]
+    best: list[tuple[Layout, int]] = []
+    least = math.inf
+    for order in orders:
+        left, have, total = list(order), [given], 0.0
+        steps = []
+        while left:
+            layout = left[0] if len(wanted) <= _EXACT else _nearest(have[:sources], left, seconds)
+            costs = [seconds(source, layout) for source in have[:sources]]
+            total += min(costs)
+            steps.append((layout, costs.index(min(costs))))
+            have.append(layout)
+            left.remove(layout)
+        if total < least:
+            best, least = steps, total
+    return best
+
+
+def _nearest(
+    have: list[Layout], wanted: list[Layout], seconds: Callable[[Layout, Layout], float]
+) -> Layout:
+    return min(wanted, key=lambda layout: min(seconds(source, layout) for source in have))
 
 
 def _terminator(block: ir.Block) -> ir.Operation:

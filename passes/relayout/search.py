@@ -80,6 +80,11 @@ def steps_seconds(steps: Sequence[Step], cost: CostModel = _DEFAULT_COST) -> flo
     return sum(cost.seconds(s.wire_bytes, s.network_axes) for s in steps if not s.is_local)
 
 
+def forget_plans() -> None:
+    """Drop every remembered plan."""
+    _plan.cache_clear()
+
+
 @lru_cache(maxsize=65536)
 def _plan(
     before: Layout,

@@ -16,6 +16,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.passes.collectives.optimize import OptimizeCollectivesPass
 from dtensor.passes.expansion.context import ExpansionContext
+from dtensor.passes.relayout import search
 from dtensor.passes.relayout.realise import apply_steps
 from dtensor.passes.relayout.search import plan
 from tests.py.passes.relayout.run_local import (
@@ -226,3 +227,14 @@ def test_a_chain_of_layouts_and_the_same_chain_optimised() -> None:
 def collectives_in(text: str) -> int:
     names = ("all_gather", "all_reduce", "reduce_scatter", "all_to_all", "collective_permute")
     return sum(text.count(f"stablehlo.{name}") for name in names)
+
+
+def test_the_plain_route_that_a_search_too_long_falls_back_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(search, "MAX_LAYOUTS", 0)
+    search.forget_plans()
+    try:
+        run(pairs("sum", 24, 9), np.float32, "sum")
+    finally:
+        search.forget_plans()
