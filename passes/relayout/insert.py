@@ -29,7 +29,7 @@ from dtensor.passes.graph import (
     read_graph,
 )
 from dtensor.passes.ledger import FIRST_RECORD
-from dtensor.passes.locations import tag, tagged_id
+from dtensor.passes.locations import operation_name, tag, tagged_id
 from dtensor.passes.propagation.axis import is_free
 from dtensor.passes.propagation.strategy import Strategy, read_strategy
 from dtensor.passes.relayout.search import plan_bytes, plan_seconds
@@ -126,15 +126,16 @@ class _Inserter:
         info = graph.types[number]
         before, value = source
         producer = graph.nodes[graph.producer[number]]
-        responsible = producer if before.is_partial and producer.kind == OP else user
-        if responsible.operation is None or responsible.kind in (ARGUMENT, RESULT):
-            responsible = producer if producer.kind not in (ARGUMENT,) else user
+        origin = self._origin_of_parts(number) if before.is_partial else producer
+        responsible = origin if before.is_partial and origin.kind == OP else user
+        if responsible.kind in (ARGUMENT, RESULT) and producer.kind != ARGUMENT:
+            responsible = producer
         assert responsible.operation is not None
         location = responsible.operation.location
         wire = plan_bytes(before, after, info.shape, info.itemsize, self.cost)
         record = self.state.ledger.add(
             "relayout",
-            self._reason(number, before, after, producer, user),
+            _reason(before, after, origin, producer, user),
             location,
             axes=_changed_axes(before, after),
             before=str(before),
@@ -194,23 +195,25 @@ class _Inserter:
         elif node.kind == WHOLE_USE:
             _terminator(operation.regions[0].blocks[0]).operands[0] = value
 
-    def _reason(
-        self, number: int, before: Layout, after: Layout, producer: Node, user: Node
-    ) -> str:
-        def name(node: Node) -> str:
-            if node.kind == ARGUMENT:
-                return f"argument {node.slot}"
-            if node.kind == RESULT:
-                return f"result {node.slot}"
-            return "the constraint" if node.kind == CONSTRAINT else node.name.split(".")[-1]
+    def _origin_of_parts(self, number: int) -> Node:
+        """The op that made a value partial: what only passes parts on is not to blame."""
+        graph, strategy = self.graph, self.strategy
+        node = graph.nodes[graph.producer[number]]
+        for _ in range(len(graph.nodes)):
+            partial = [
+                value
+                for value, layout in zip(node.operands, strategy.operands[node.index], strict=True)
+                if layout.partial and graph.producer[value] < node.index
+            ]
+            made = [v for v in partial if self._given(v).partial]
+            if not made:
+                break
+            node = graph.nodes[graph.producer[made[0]]]
+        return node
 
-        def verb(node: Node) -> str:
-            return "must have" if node.kind in (RESULT, CONSTRAINT) else "needs"
-
-        made = f"{name(producer)} gives {before.short()}"
-        if before.is_partial and producer.kind == OP and not producer.name.endswith("add"):
-            made = f"{name(producer)} over a split dimension gives {before.short()}"
-        return f"{made}, {name(user)} {verb(user)} {after.short()}"
+    def _given(self, number: int) -> Layout:
+        graph = self.graph
+        return self.strategy.results[graph.producer[number]][graph.producer_slot[number]]
 
     def erase_constraints(self) -> None:
         """Constraints and their operands agree now; the constraint itself goes."""
@@ -226,6 +229,32 @@ class _Inserter:
                 assert node.operation is not None
                 node.operation.erase()
                 node.operation = None
+
+
+def _reason(before: Layout, after: Layout, origin: Node, producer: Node, user: Node) -> str:
+    """Why a relayout is there, one sentence."""
+    needs = "must have" if user.kind in (RESULT, CONSTRAINT) else "needs"
+    wanted = f"{_name(user)} {needs} {after.short()}"
+    if not before.is_partial:
+        return f"{_name(producer)} gives {before.short()}, {wanted}"
+    axes = ", ".join(axis.name for axis in before.partial_axes)
+    kind = before.partial[0][1]
+    through = "" if origin is producer else f" (through {_name(producer)})"
+    return f"{_name(origin)} over what {axes} splits leaves parts of a {kind}{through}, {wanted}"
+
+
+def _name(node: Node) -> str:
+    """What a reader calls a node; ops that JAX's transposition made are `backward of`."""
+    if node.kind == ARGUMENT:
+        return f"argument {node.slot}"
+    if node.kind == RESULT:
+        return f"result {node.slot}"
+    if node.kind == CONSTRAINT:
+        return "the constraint"
+    assert node.operation is not None
+    name = node.name.split(".")[-1]
+    is_backward = "transpose(" in operation_name(node.operation.location)
+    return f"backward of {name}" if is_backward else name
 
 
 def _cheapest_order(
