@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import CompileError
-from dtensor.passes.graph import ARGUMENT, CONSTRAINT, OP, RESULT
+from dtensor.passes.graph import ARGUMENT, CONSTRAINT, RESULT
 from dtensor.passes.ledger import Ledger, NodeFacts, Trail
 from dtensor.passes.locations import location_text
 
@@ -118,22 +118,35 @@ def _node_name(node: int, facts: NodeFacts) -> str:
 def _why_whole(node: int, ledger: Ledger) -> str:
     facts = ledger.facts
     assert facts is not None
-    values = facts.results[node] + facts.operands[node]
-    for record in ledger.of_kind("relayout"):
-        if (
-            record.axes
-            and facts.kinds[node] == RESULT
-            and f"result {facts.slots[node]} " in (record.text + " ")
-        ):
-            return f"it was laid out so; {record.text}"
-    neighbours = [
-        i
-        for i, (kind, operands) in enumerate(zip(facts.kinds, facts.operands, strict=True))
-        if kind == OP and values and values[0] in operands
-    ]
-    split = [i for i in neighbours for t in ledger.trails if i in t.labels]
-    if split:
-        return f"it was laid out so; {_node_name(split[0], facts)} slices it where it needs a part"
+    if facts.kinds[node] == RESULT:
+        return _why_result_whole(facts.operands[node][0], ledger, facts)
+    value = facts.results[node][0]
+    users = [i for i, operands in enumerate(facts.operands) if value in operands]
+    for trail in ledger.trails:
+        for i in users:
+            if i in trail.labels:
+                return f'{_node_name(i, facts)} takes the part that axis "{trail.axis}" needs of it'
+            if i in trail.refused:
+                return f'axis "{trail.axis}": {_node_name(i, facts)}: {trail.refused[i]}'
+    return "no annotation reaches it"
+
+
+def _why_result_whole(value: int, ledger: Ledger, facts: NodeFacts) -> str:
+    """Walk back to where the axes stop."""
+    queue, seen = [facts.producer[value]], set()
+    while queue:
+        node = queue.pop(0)
+        if node in seen:
+            continue
+        seen.add(node)
+        for trail in ledger.trails:
+            if node in trail.refused:
+                return (
+                    f'axis "{trail.axis}" stops at {_node_name(node, facts)}: {trail.refused[node]}'
+                )
+            if node in trail.labels:
+                return f"laid out so; {_node_name(node, facts)} is split, and its result collected"
+        queue += [facts.producer[v] for v in facts.operands[node] if facts.producer[v] < node]
     return "no annotation reaches it"
 
 

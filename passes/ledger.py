@@ -60,11 +60,13 @@ class Trail:
         axis: written form of the axis or part of it.
         parents: per node that uses the axis, the value through which it was reached.
         labels: per node that uses the axis, `(places of operands, places of results)`.
+        refused: per node that the axis reached but that cannot use it there, the reason.
     """
 
     axis: str
     parents: dict[int, int]
     labels: dict[int, tuple[tuple[int, ...], tuple[int, ...]]]
+    refused: dict[int, str]
 
 
 @dataclass
@@ -113,6 +115,8 @@ class Ledger:
             op_id = tagged_id(location)
             if op_id is not None:
                 fields.setdefault("ops", (op_id,))
+        for name in ("bytes", "seconds"):
+            fields[name] = float(fields.get(name, 0.0))
         record = Record(FIRST_RECORD + len(self.records), kind, text, **fields)
         self.records.append(record)
         return record

@@ -28,6 +28,7 @@ class Problem:
         value_whole: per value the seconds that sending one whole copy takes, likewise, earlier
             axes' splits divided out.
         node_seconds: per node the seconds of local work if this axis leaves it whole.
+        refused: `(node, operand or ~result) -> place` that reached the node and has no label there.
         open_dims: per node that is pinned but for some dimensions, those dimensions.
     """
 
@@ -43,6 +44,7 @@ class Problem:
     node_seconds: list[float]
     reached_from: dict[tuple[int, Label], int] = field(default_factory=dict)
     open_dims: dict[int, frozenset[int]] = field(default_factory=dict)
+    refused: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def place(self, value: int) -> int:
         """The place at which the value is produced now."""

@@ -26,7 +26,7 @@ from dtensor.passes.propagation.choose import Choice, choose
 from dtensor.passes.propagation.descend import descend
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.pins import Pins, atoms_of, read_pins, seed_bytes
-from dtensor.passes.propagation.places import WHOLE, LayoutTable
+from dtensor.passes.propagation.places import MAX_RANK, WHOLE, LayoutTable
 from dtensor.passes.propagation.problem import Problem, Sizes, measure
 from dtensor.passes.propagation.strategy import Strategy, write_strategy
 
@@ -240,6 +240,23 @@ def _facts(graph: Graph) -> NodeFacts:
     )
 
 
+def _refusals(problem: Problem) -> dict[int, str]:
+    """Per node that the axis reached but that cannot use it there, the reason in words."""
+    reasons: dict[int, str] = {}
+    for (index, slot), place in problem.refused.items():
+        rule = problem.graph.nodes[index].rule
+        if rule is None or index in reasons:
+            continue
+        major, dim = divmod(place, MAX_RANK)
+        side = f"operand {slot}" if slot >= 0 else f"result {~slot}"
+        reason = rule.why_whole.get((slot, dim))
+        if reason is None:
+            behind = f" behind {major} blocks" if major > 1 else ""
+            reason = f"cannot be split into {problem.atom.size} there{behind}"
+        reasons[index] = f"dimension {dim} of {side} {reason}"
+    return reasons
+
+
 def _record(problem: Problem, choice: Choice, chosen: tuple[Label, ...], ledger: Ledger) -> None:
     mesh_axis = problem.atom
     parents: dict[int, int] = {}
@@ -252,7 +269,7 @@ def _record(problem: Problem, choice: Choice, chosen: tuple[Label, ...], ledger:
             labels[index] = (label.ins, label.outs)
             parents[index] = problem.reached_from.get((index, label), -1)
     text = mesh_axis.name if mesh_axis.pre == 1 else f"{mesh_axis.name}:({mesh_axis.pre})"
-    ledger.trails.append(Trail(text, parents, labels))
+    ledger.trails.append(Trail(text, parents, labels, _refusals(problem)))
     runner_up = min(choice.others, key=lambda o: o.seconds, default=None)
     ledger.add(
         "choice",

@@ -62,7 +62,10 @@ class _Spreader:
     def visit(self, index: int, slot: int, place: int, source: int) -> None:
         """Give a node every label in which this operand or result has this place."""
         have = self.problem.labels[index]
-        for label in self.labels(index, slot, place):
+        found = self.labels(index, slot, place)
+        if not found and place > WHOLE:
+            self.problem.refused.setdefault((index, slot), place)
+        for label in found:
             if label not in have:
                 have.append(label)
                 self.problem.reached_from[index, label] = source

@@ -1,0 +1,103 @@
+"""The examples and the README's program, run as a reader would run them."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+
+
+def run(*command: str, status: int = 0) -> str:
+    """What a program prints; it must end with this status and write nothing to stderr."""
+    done = subprocess.run(
+        [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+def source_lines(text: str, file: str) -> set[str]:
+    """The lines of `file` that locations in the text name."""
+    lines = (EXAMPLES / file).read_text(encoding="utf-8").splitlines()
+    return {lines[int(n) - 1].strip() for n in re.findall(rf"{re.escape(file)}:(\d+)", text)}
+
+
+def test_matmul_says_why_there_is_an_all_reduce() -> None:
+    text, mlir = run("examples/matmul.py").split("\nmatmul.mlir")
+    for part, file in (text, "matmul.py"), (mlir, "matmul.mlir"):
+        assert "(16, 16), (8, 16) on each of 8 devices" in part
+        assert "collective 0: all_reduce over y of f32 8x16, 768 bytes per device, once" in part
+        assert "collective 1" not in part
+        (line,) = source_lines(part, file)
+        assert "a @ b" in line or "dot_general" in line
+
+
+def test_mlp_trains_as_on_one_device() -> None:
+    text = run("examples/mlp.py")
+    steps = re.findall(r"loss ([\d.]+), on one device ([\d.]+)", text)
+    first, last = ([float(loss) for loss in pair] for pair in steps)
+    for pair in (first, last):
+        assert abs(pair[0] - pair[1]) < 1e-5  # f32 sums over 8 shards, 100 steps
+    assert last[0] < 0.2 * first[0]
+    assert set(re.findall(r"collective \d+: (\w+) over (\w+)", text)) == {("all_reduce", "data")}
+
+
+@pytest.mark.slow
+def test_gpt_runs_as_on_one_device_and_names_its_own_lines() -> None:
+    text = run("examples/train_gpt.py", "--steps", "12")
+    assert re.search(r"largest difference from one device: \d\.\de-0[78] of the loss", text)
+    table = text[text.index("Collectives of one step") : text.index("planned wire bytes")]
+    rows = [[cell.strip() for cell in row.split("│")[1:-1]] for row in table.splitlines()]
+    rows = [row for row in rows if row and row[0]]  # not the continued ones
+    assert len(rows) > 5
+    for kind, axes, size, times, line, reason in rows:
+        assert kind in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+        assert set(axes.split(", ")) <= {"data", "model"}
+        assert int(size.replace(",", "")) > 0
+        assert int(times) in (1, 4)  # the layers are a loop
+        assert line.startswith("train_gpt.py:")
+        assert reason
+    assert any("optimizer.update" in line for line in source_lines(table, "train_gpt.py"))
+
+
+@pytest.mark.slow
+def test_gpt_on_another_mesh() -> None:
+    text = run("examples/train_gpt.py", "--steps", "2", "--data", "4", "--model", "1")
+    assert "Mesh(data=4, model=1)" in text
+    assert "model" not in text[text.index("Collectives of") : text.index("planned")].split("reason")[1]
+
+
+def test_gpt_says_what_it_takes() -> None:
+    text = run("examples/train_gpt.py", "--help")
+    assert "Trains a small character-level GPT" in text
+    for option in ("--steps", "--seed", "--data", "--model", "--explain"):
+        assert option in text
+
+
+def fenced(language: str, after: str) -> tuple[str, str]:
+    """The first block of this language after a heading of the README, and the one that follows."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = text[text.index(f"\n## {after}\n") :]
+    match = re.search(rf"```{language}\n(.*?)```.*?```\w*\n(.*?)```", text, re.DOTALL)
+    assert match is not None
+    return match.group(1), match.group(2)
+
+
+def test_the_program_of_the_readme_prints_what_the_readme_says(tmp_path: Path) -> None:
+    program, output = fenced("python", "An example")
+    script = tmp_path / "layer.py"
+    script.write_text(program, encoding="utf-8")
+    runner = f"import runpy, sys; sys.path.insert(0, {str(ROOT)!r}); runpy.run_path({str(script)!r})"
+    assert run("-c", runner) == output
+
+
+def test_dtensor_opt_prints_what_the_readme_says() -> None:
+    command, output = fenced("sh", "dtensor-opt")
+    words = command.split()
+    assert words[0] == "dtensor-opt"
+    assert run("-m", "dtensor.tools.dtensor_opt", *words[1:]) == output
