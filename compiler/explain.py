@@ -47,8 +47,11 @@ def explain(program: CompiledProgram, result: DriverResult, what: str | None = N
     if len(matches) == 1:
         return "\n".join(entries[matches[0]])
     if not matches:
-        hint = did_you_mean(what, list(entries))
-        raise CompileError(f"nothing is called '{what}'{hint}; names are {_some(list(entries))}")
+        names = list(entries)
+        hint = did_you_mean(what, names)
+        if not hint.startswith("; did"):
+            hint = f"; names are {_some(names)}"
+        raise CompileError(f"nothing is called '{what}'{hint}")
     raise CompileError(f"'{what}' is part of several names: {_some(matches)}; give one whole")
 
 
@@ -89,16 +92,16 @@ def _chain(node: int, trail: Trail, facts: NodeFacts) -> list[str]:
         value = trail.parents[node]
         if value < 0:
             given = "given" if facts.kinds[node] in (ARGUMENT, RESULT, CONSTRAINT) else "chosen"
-            lines.append(f'  axis "{trail.axis}": {given} at {_node_name(node, facts)}')
+            lines.append(f"  axis {trail.axis}: {given} at {_node_name(node, facts)}")
             return lines
         near = [facts.producer[value]]
         near += [i for i in trail.parents if value in facts.operands[i]]
         steps = [i for i in near if i in trail.parents and i not in seen]
         if not steps:
-            lines.append(f'  axis "{trail.axis}": from a value of {_node_name(node, facts)}')
+            lines.append(f"  axis {trail.axis}: from a value of {_node_name(node, facts)}")
             return lines
         steps.sort(key=lambda i: trail.parents[i] == value)
-        lines.append(f'  axis "{trail.axis}": from {_node_name(steps[0], facts)}')
+        lines.append(f"  axis {trail.axis}: from {_node_name(steps[0], facts)}")
         node = steps[0]
         seen.add(node)
     lines.append("  ...")
@@ -125,9 +128,9 @@ def _why_whole(node: int, ledger: Ledger) -> str:
     for trail in ledger.trails:
         for i in users:
             if i in trail.labels:
-                return f'{_node_name(i, facts)} takes the part that axis "{trail.axis}" needs of it'
+                return f"{_node_name(i, facts)} takes the part that axis {trail.axis} needs of it"
             if i in trail.refused:
-                return f'axis "{trail.axis}": {_node_name(i, facts)}: {trail.refused[i]}'
+                return f"axis {trail.axis}: {_node_name(i, facts)}: {trail.refused[i]}"
     return "no annotation reaches it"
 
 
@@ -142,7 +145,7 @@ def _why_result_whole(value: int, ledger: Ledger, facts: NodeFacts) -> str:
         for trail in ledger.trails:
             if node in trail.refused:
                 return (
-                    f'axis "{trail.axis}" stops at {_node_name(node, facts)}: {trail.refused[node]}'
+                    f"axis {trail.axis} stops at {_node_name(node, facts)}: {trail.refused[node]}"
                 )
             if node in trail.labels:
                 return f"laid out so; {_node_name(node, facts)} is split, and its result collected"

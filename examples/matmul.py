@@ -35,7 +35,8 @@ def main() -> None:
     dtensor.initialize_accelerator_system("CPU", num_logical_cpu_devices=8)
     mesh = dtensor.create_mesh([("x", 2), ("y", 4)])
     random = np.random.default_rng(0)
-    host_a, host_b = random.normal(size=(2, 16, 16)).astype(np.float32)
+    host_a = random.normal(size=(16, 8)).astype(np.float32)
+    host_b = random.normal(size=(8, 12)).astype(np.float32)
 
     a = dtensor.copy_to_mesh(host_a, Layout(["x", "y"], mesh))
     b = dtensor.copy_to_mesh(host_b, Layout(["y", UNSHARDED], mesh))

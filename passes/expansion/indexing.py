@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -69,8 +70,12 @@ def _clamped(ctx: ExpansionContext, index: ir.Value[Any], size: int) -> ir.Value
     return ctx.value("stablehlo.clamp", [low, index, high], index.type)
 
 
-def expand_scatter(op: LocalOp) -> None:
-    """If an indexed dimension is split, indices of elements that others own point out of range."""
+def expand_scatter(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
+    """If an indexed dimension is split, indices of elements that others own point out of range.
+
+    A single index stays in range, and what it would change elsewhere is put back: XLA turns such a
+    scatter into slices, and joins those with the slice that cut the operand without clamping.
+    """
     count = len(op.result_layouts)
     layout, indices = op.operand_layouts[0], op.operands[count]
     dims = scatter_dims(
@@ -81,9 +86,11 @@ def expand_scatter(op: LocalOp) -> None:
     )
     owned = [(d, c) for d, c in dims.picked if layout.dims[d].split > 1]
     if not owned:
-        return
+        return None
     ctx = op.ctx
     columns = _columns(ctx, indices, dims.vector_dim)
+    if math.prod(ctx.shape_of(columns[0])) == 1:
+        return _scatter_at_one_index(op, dims, owned, columns)
     for d, component in owned:
         columns[component] = _own_or_outside(
             ctx, columns[component], layout, d, op.operand_shapes[0][d]
@@ -95,6 +102,33 @@ def expand_scatter(op: LocalOp) -> None:
     if not all(layout.dims[d].is_contiguous for d, _ in owned):
         op.operation.attributes["indices_are_sorted"] = ir.BoolAttr.get(False)
         op.operation.attributes["unique_indices"] = ir.BoolAttr.get(False)
+    return None
+
+
+def _scatter_at_one_index(
+    op: LocalOp,
+    dims: IndexedDims,
+    owned: Sequence[tuple[int, int]],
+    columns: list[ir.Value[Any]],
+) -> Sequence[ir.Value[Any]]:
+    """Scatter in range on every shard; keep the result only where the element is."""
+    ctx, layout, count = op.ctx, op.operand_layouts[0], len(op.result_layouts)
+    element = ctx.element_of(columns[0])
+    mine: ir.Value[Any] | None = None
+    for d, component in owned:
+        size = op.operand_shapes[0][d]
+        local, is_here = ctx.localise_index(columns[component], layout, d, size)
+        last = size // layout.dims[d].split
+        columns[component] = ctx.convert(_clamped(ctx, local, last), element)
+        mine = is_here if mine is None else ctx.binary("and", mine, is_here)
+    assert mine is not None
+    mine = ctx.reshape(mine, ())
+    vectors = _joined(ctx, columns, dims.vector_dim, len(op.operand_shapes[count]))
+    copy = ctx.clone(op.operation)
+    copy.operands[count] = vectors
+    for k, result in enumerate(copy.results):
+        result.set_type(op.operands[k].type)
+    return [ctx.select(mine, result, op.operands[k]) for k, result in enumerate(copy.results)]
 
 
 def _own_or_outside(

@@ -1,7 +1,8 @@
 """Reductions: an init value that is not the identity is combined after the local reduction.
 
-XLA may drop such an init value where the local dimension has size 1 (the specification lets an
-implementation fold it in any number of times), so it is never handed to the local op.
+The specification lets an implementation fold an init value in any number of times. XLA does: it
+drops one where the local dimension has size 1 and adds one twice where it reduces in two steps. So
+only identities are handed to the local op, and every device's program folds the value in once.
 """
 
 from __future__ import annotations
@@ -13,19 +14,26 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.relayout.identity import identity_attr
 from dtensor.passes.rules.constants import identity_of
-from dtensor.passes.rules.reduction import COMBINERS
+from dtensor.passes.rules.reduction import combiners
 
-_NAMES = {kind: name for name, kind in COMBINERS.items()}
+_OPS = {
+    "sum": "add",
+    "max": "maximum",
+    "min": "minimum",
+    "prod": "multiply",
+    "and": "and",
+    "or": "or",
+}
 
 
 def expand_reduce(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
     """Reduce from the identity, then combine with this shard's part of the init value."""
     count = len(op.operands) // 2
-    parts = [layout.partial for layout in op.operand_layouts[count:]]
-    if not any(parts):
+    elements = tuple(op.ctx.element_of(value) for value in op.operands[:count])
+    kinds = combiners(op.operation.regions[0], elements)
+    if kinds is None:
         return None
-    kinds = [part[0][1] if part else "" for part in parts]
-    late = [k for k, kind in enumerate(kinds) if kind and not _is_identity(op, count + k, kind)]
+    late = [k for k, kind in enumerate(kinds) if not _is_identity(op, count + k, kind)]
     if not late:
         return None
     copy = op.ctx.clone(op.operation)
@@ -43,7 +51,7 @@ def expand_reduce(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
             ip=constant,
         ).results[0]
         whole = op.ctx.broadcast(init, op.local_result_shape(k), [])
-        values[k] = op.ctx.binary(_NAMES[kinds[k]].removeprefix("stablehlo."), values[k], whole)
+        values[k] = op.ctx.binary(_OPS[kinds[k]], values[k], whole)
     return values
 
 

@@ -28,6 +28,9 @@ def expand_relayout(
     """`value`, moved from layout `before` to `after`."""
     if before == after:
         return value
+    if 0 in global_shape:  # nothing to move; collectives of nothing are refused
+        type_ = ctx.tensor_type(after.local_shape(global_shape), ctx.element_of(value))
+        return ctx.constant(0, type_)
     splat = _splat_of(value)
     if splat is not None:
         constant, scalar = splat

@@ -100,7 +100,8 @@ def decide(
             break
     _refine(graph, choices, decided, cost, sizes)
     for (problem, choice), labels in zip(choices, decided.outcomes, strict=True):
-        _record(problem, choice, labels, ledger)
+        size = mesh.axis_size(problem.atom.name)
+        _record(problem, problem.atom.text(size), choice, labels, ledger)
     return _realise(graph, LayoutTable([p.atom for p, _ in choices], mesh), decided, pins, free)
 
 
@@ -257,7 +258,9 @@ def _refusals(problem: Problem) -> dict[int, str]:
     return reasons
 
 
-def _record(problem: Problem, choice: Choice, chosen: tuple[Label, ...], ledger: Ledger) -> None:
+def _record(
+    problem: Problem, axis: str, choice: Choice, chosen: tuple[Label, ...], ledger: Ledger
+) -> None:
     mesh_axis = problem.atom
     parents: dict[int, int] = {}
     labels: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
@@ -268,16 +271,16 @@ def _record(problem: Problem, choice: Choice, chosen: tuple[Label, ...], ledger:
         ):
             labels[index] = (label.ins, label.outs)
             parents[index] = problem.reached_from.get((index, label), -1)
-    text = mesh_axis.name if mesh_axis.pre == 1 else f"{mesh_axis.name}:({mesh_axis.pre})"
-    ledger.trails.append(Trail(text, parents, labels, _refusals(problem)))
+    ledger.trails.append(Trail(axis, parents, labels, _refusals(problem)))
     runner_up = min(choice.others, key=lambda o: o.seconds, default=None)
+    count = len(choice.classes)
     ledger.add(
         "choice",
-        f'axis "{mesh_axis.name}": {len(choice.classes)} classes of seeds; '
-        f"spread {choice.winner.name}, {choice.winner.seconds * 1e6:.1f} us planned",
+        f"axis {axis}: {count} class{'es' if count != 1 else ''} of seeds; "
+        f"spread {choice.winner.name}, {choice.winner.seconds * 1e6:.3g} us planned",
         axes=(mesh_axis.name,),
         seconds=choice.winner.seconds,
         runner_up=(
-            "" if runner_up is None else f"{runner_up.name}, {runner_up.seconds * 1e6:.1f} us"
+            "" if runner_up is None else f"{runner_up.name}, {runner_up.seconds * 1e6:.3g} us"
         ),
     )

@@ -153,7 +153,9 @@ def test_json_and_back(result: DriverResult) -> None:
     again = []
     for entry in data["records"]:
         assert list(entry) == names
-        values = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
+        values: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()
+        }
         again.append(Record(**values))
     assert again == result.ledger.records
 

@@ -1,0 +1,124 @@
+"""Explanations: names, chains of reasons, and why something stayed whole."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dtensor.compiler.api import jit
+from dtensor.compiler.stages import Compiled
+from dtensor.dialect.errors import CompileError
+from dtensor.dialect.layout import UNSHARDED, Layout
+from dtensor.runtime.client import create_mesh
+
+MESH = create_mesh([("x", 2), ("y", 4)])
+X = np.ones((8, 64), np.float32)
+PARAMS = {"w": np.ones((64, 64), np.float32), "b": np.ones((64,), np.float32)}
+LAYOUTS = (
+    {"w": Layout(["y", UNSHARDED], MESH), "b": Layout([UNSHARDED], MESH)},
+    Layout(["x", UNSHARDED], MESH),
+)
+
+
+def layer(params: Any, x: Any) -> Any:
+    h = jnp.tanh(x @ params["w"] + params["b"])
+    return {"rows": h.sum(1), "order": jnp.sort(h.ravel())}
+
+
+@pytest.fixture(scope="module")
+def compiled() -> Compiled:
+    return jit(layer, in_layouts=LAYOUTS).lower(PARAMS, X).compile()
+
+
+def test_an_argument_by_its_name(compiled: Compiled) -> None:
+    assert compiled.explain("params['w']").split("\n") == [
+        "argument params['w']: float32 64x64, [{\"y\"}, {}]",
+        '  axis "y": given at argument 1',
+    ]
+
+
+def test_a_part_of_a_name_will_do(compiled: Compiled) -> None:
+    assert compiled.explain("'w'") == compiled.explain("params['w']")
+    with pytest.raises(
+        CompileError, match=r"'params' is part of several names: .*; give one whole"
+    ):
+        compiled.explain("params")
+
+
+def test_unknown_names_are_refused_with_what_there_is(compiled: Compiled) -> None:
+    with pytest.raises(CompileError, match="nothing is called 'colective 0'; did you mean 'coll"):
+        compiled.explain("colective 0")
+    with pytest.raises(CompileError, match=r"nothing is called 'zz'; names are params\['b'\], par"):
+        compiled.explain("zz")
+
+
+def test_a_result_leads_back_to_what_was_given(compiled: Compiled) -> None:
+    lines = compiled.explain("result['rows']").split("\n")
+    assert lines[0] == "result result['rows']: float32 8, [{\"x\"}]"
+    steps = [line.split(": ")[1] for line in lines[1:]]
+    assert [step.split(" at ")[0] for step in steps[:-1]] == [
+        "from reduce",
+        "from tanh",
+        "from add",
+        "from dot_general",
+        "from argument 2",
+    ]
+    assert steps[-1] == "given at argument 2"
+    assert "test_explain.py:2" in steps[1]
+
+
+def test_a_whole_result_says_why(compiled: Compiled) -> None:
+    text = compiled.explain("result['order']")
+    assert "[{}]" in text
+    assert "whole on every device: " in text
+    assert "sort" in text
+
+
+def test_a_whole_argument_says_why(compiled: Compiled) -> None:
+    text = compiled.explain("params['b']")
+    assert text.startswith("argument params['b']: float32 64, [{}]\n  whole on every device: ")
+
+
+def test_a_collective_has_its_line_its_reason_and_the_choice(compiled: Compiled) -> None:
+    lines = compiled.explain("collective 0").split("\n")
+    assert lines[0] == "collective 0: all_reduce over y of f32 4x64, 1536 bytes per device, once"
+    assert lines[1].startswith("  at test_explain.py:")
+    assert lines[2].startswith("  because dot_general over what y splits leaves parts of a sum")
+    assert lines[3].startswith('  axis "y": 1 class of seeds; spread all together, ')
+
+
+def test_everything_is_explained_once(compiled: Compiled) -> None:
+    text = compiled.explain()
+    heads = [line for line in text.split("\n") if line and not line.startswith(" ")]
+    arrays = [h.split(":")[0] for h in heads if h.startswith(("argument", "result"))]
+    assert arrays == [
+        "argument params['b']",
+        "argument params['w']",
+        "argument x",
+        "result result['order']",
+        "result result['rows']",
+    ]
+    assert sum(h.startswith("collective") for h in heads) == len(compiled.collectives)
+
+
+def test_what_falls_back_is_noted() -> None:
+    def f(x: Any) -> Any:
+        return jax.pure_callback(lambda y: np.asarray(y), jax.ShapeDtypeStruct(X.shape, X.dtype), x)
+
+    compiled = jit(f, in_layouts=(LAYOUTS[1],)).lower(X).compile()
+    (note,) = [n for n in compiled.explain().split("\n") if n.startswith("fallback: ")]
+    assert note.startswith(
+        "fallback: stablehlo.custom_call has no rule: its operands are replicated"
+    )
+    assert "test_explain.py:" in note
+
+
+def test_loops_are_told_by_their_turns() -> None:
+    def f(x: Any, w: Any) -> Any:
+        return jax.lax.scan(lambda c, _: (jnp.tanh(c @ w) @ w.T, None), x, None, length=3)[0]
+
+    layouts = (LAYOUTS[1], Layout([UNSHARDED, "y"], MESH))
+    text = jit(f, in_layouts=layouts).lower(X, PARAMS["w"]).compile().explain("collective 0")
+    assert text.split("\n")[0].endswith("bytes per device, 3 times")

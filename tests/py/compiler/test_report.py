@@ -1,0 +1,82 @@
+"""What a program of one device costs, as it is reported."""
+
+import pytest
+
+from dtensor.passes.cost.model import all_gather_bytes
+from tests.py.compiler.programs import LOOP, compiled, main
+
+
+def test_collectives_in_loops_count_their_iterations() -> None:
+    result = compiled(LOOP)
+    (reduce,) = result.collectives
+    assert (reduce.kind, reduce.mesh_axes, reduce.dtype) == ("all_reduce", ("y",), "f32")
+    assert reduce.shape == (4, 32)
+    assert reduce.trip_count == 3
+    assert reduce.bytes == 2 * (4 * 32 * 4) * 3 / 4  # ring of 4, both directions
+    assert reduce.location.startswith("p.mlir:17:")
+
+
+def test_flops_are_those_of_one_device_with_loops_in_full() -> None:
+    result = compiled(LOOP)
+    dots = 2 * (2 * 4 * 8 * 32)  # two matmuls of 4x32 by 32x8 per turn
+    small = 4 * 8 + 2  # tanh; the counter's comparison and addition
+    assert result.local_flops == 3 * (dots + small)
+
+
+def test_batch_dimensions_of_a_matmul_count_once() -> None:
+    text = main(
+        """(%a: tensor<6x8x5xf32> {dtensor.layout = #L[{"x"}, {}, {}]#},
+            %b: tensor<6x5x7xf32> {dtensor.layout = #L[{"x"}, {}, {}]#}) -> tensor<6x8x7xf32>""",
+        """
+        %0 = stablehlo.dot_general %a, %b, batching_dims = [0] x [0], contracting_dims = [2] x [1]
+            : (tensor<6x8x5xf32>, tensor<6x5x7xf32>) -> tensor<6x8x7xf32>
+        return %0 : tensor<6x8x7xf32>""",
+    )
+    assert compiled(text).local_flops == 2 * 3 * 8 * 7 * 5
+
+
+def test_a_gather_counts_what_it_makes() -> None:
+    text = main(
+        """(%a: tensor<8x16xbf16> {dtensor.layout = #L[{"x"}, {}]#})
+            -> (tensor<8x16xbf16> {dtensor.layout = #L[{}, {}]#})""",
+        "return %a : tensor<8x16xbf16>",
+    )
+    (gather,) = compiled(text).collectives
+    assert (gather.kind, gather.dtype, gather.shape) == ("all_gather", "bf16", (8, 16))
+    assert gather.bytes == all_gather_bytes(8 * 16 * 2, 2)
+    assert gather.trip_count == 1
+    assert gather.reason == 'argument 0 gives [{"x"}, {}], result 0 must have [{}, {}]'
+
+
+def test_a_loop_of_unknown_length_has_no_trip_count() -> None:
+    result = compiled(LOOP.replace("LT, %i", "NE, %i"))
+    assert [c.trip_count for c in result.collectives] == [None]
+    (warning,) = result.ledger.of_kind("warning")
+    assert "trip count of this loop is unknown" in warning.text
+
+
+def test_one_reduction_over_several_axes() -> None:
+    text = main(
+        """(%a: tensor<16x8xf32> {dtensor.layout = #L[{"x", "y"}, {}]#})
+            -> (tensor<8xf32> {dtensor.layout = #L[{}]#})""",
+        """
+        %z = stablehlo.constant dense<0.0> : tensor<f32>
+        %0 = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [0]
+            : (tensor<16x8xf32>, tensor<f32>) -> tensor<8xf32>
+        return %0 : tensor<8xf32>""",
+    )
+    (reduce,) = compiled(text).collectives
+    assert set(reduce.mesh_axes) == {"x", "y"}
+    assert reduce.bytes == pytest.approx(2 * 8 * 4 * 7 / 8)
+
+
+def test_a_program_that_stays_apart_has_no_collectives() -> None:
+    text = main(
+        """(%a: tensor<8x16xf32> {dtensor.layout = #L[{"x"}, {"y"}]#}) -> tensor<8x16xf32>""",
+        """
+        %0 = stablehlo.tanh %a : tensor<8x16xf32>
+        return %0 : tensor<8x16xf32>""",
+    )
+    result = compiled(text)
+    assert result.collectives == ()
+    assert result.local_flops == 8 * 16 / 8

@@ -1,0 +1,213 @@
+"""Writes the pages of docs/ that list what the tables hold.
+
+python -m dtensor.tools.generate_docs            writes them
+python -m dtensor.tools.generate_docs --check    says which are out of date; exit status 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from dtensor.dialect import names
+from dtensor.dialect.layout import REDUCTIONS
+from dtensor.dialect.ops import OPS, DTensorOp
+from dtensor.passes import cxx
+from dtensor.passes.base import options_of
+from dtensor.passes.pipelines import PIPELINES, SUMMARIES
+from dtensor.passes.registry import PASSES, pass_class
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+_NOTE = "<!-- Written by tools/generate_docs.py from {}; edit those, not this. -->"
+
+_FORMS = (
+    (
+        '#dtensor.mesh<["x"=2, "y"=4]>',
+        "a mesh: axes and their sizes in devices, the first axis major; "
+        "`device_ids=[...]` behind the axes where devices are in another order",
+    ),
+    (
+        '#dtensor.layout<@mesh, [{"x"}, {}]>',
+        "how an array lies on the mesh `@mesh`: one word per dimension, `{}` is whole",
+    ),
+    ('{"x", "y"}', "split over two axes, the first major"),
+    ('{"y":(1)2}', "split over a part of an axis: 2 devices, behind 1"),
+    ('{3, "x"}', "three blocks, each split over `x`"),
+    ('{?}, {"x", ?}', "open: propagation may add axes"),
+    (
+        'partial = {sum: "x"}',
+        "the devices along `x` hold parts that still have to be combined "
+        f"({', '.join(REDUCTIONS)}); several axes stand in parentheses",
+    ),
+    ('#dtensor.axes<@mesh, ["x", "y":(1)2]>', "axes of a collective, the first major"),
+)
+
+
+def pages() -> dict[str, str]:
+    """The text of each generated page, by file name."""
+    return {
+        "dialect.md": _page(_dialect()),
+        "op-rules.md": _page(_op_rules()),
+        "passes.md": _page(_passes()),
+    }
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the pages, or compare them with what is there."""
+    parser = argparse.ArgumentParser(prog="generate_docs", description=__doc__.split("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing, compare")
+    check = parser.parse_args(arguments).check
+    stale = [name for name, text in pages().items() if _read(DOCS / name) != text]
+    for name in stale:
+        if not check:
+            (DOCS / name).write_text(pages()[name], encoding="utf-8")
+        print(f"docs/{name} {'is out of date' if check else 'written'}", file=sys.stderr)
+    return 1 if check and stale else 0
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def _page(lines: Iterator[str]) -> str:
+    return "\n".join(lines) + "\n"
+
+
+def _paragraphs(thing: object) -> list[str]:
+    """A docstring's paragraphs, each on one line."""
+    text = inspect.cleandoc(getattr(thing, "__doc__", None) or "")
+    return [" ".join(part.split()) for part in text.split("\n\n")]
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+# Passes.
+
+
+def _passes() -> Iterator[str]:
+    yield "# Passes"
+    yield ""
+    yield _NOTE.format("passes/registry.py and passes/pipelines.py")
+    yield ""
+    yield "Each runs alone from [dtensor-opt](dtensor-opt.md): `--name`, `--name=option=value`."
+    for name in PASSES:
+        yield f"\n## {name}"
+        cls = pass_class(name)
+        for paragraph in _paragraphs(cls):
+            yield f"\n{paragraph}"
+        options = options_of(cls)
+        if options:
+            yield "\n| option | type | default | |\n| --- | --- | --- | --- |"
+        for o in options:
+            yield f"| `{o.name}` | {o.type} | `{o.default}` | {_cell(o.help)} |"
+    yield "\n# Pipelines"
+    for name, stages in PIPELINES.items():
+        yield f"\n## {name}\n\n{SUMMARIES[name][0].upper()}{SUMMARIES[name][1:]}."
+        yield "\n| pass | why it stands there |\n| --- | --- |"
+        for stage in stages:
+            yield f"| `{stage.text}` | {_cell(stage.reason)} |"
+    yield "\n# C++ passes of jaxlib"
+    yield "\nThese mix with the passes above, with their own options in `{...}`."
+    for anchor, where in (
+        (cxx.ANY, "On the module or inside `func.func(...)`"),
+        (cxx.MODULE, "On the module"),
+        (cxx.FUNC, "On each function; `func.func(...)` may be left out"),
+    ):
+        found = [f"`{p}`" for p, needed in cxx.CXX_PASSES.items() if needed == anchor]
+        yield f"\n{where}: {', '.join(found)}."
+
+
+# Rules.
+
+
+def _op_rules() -> Iterator[str]:
+    from dtensor.passes.expansion.table import EXPANDERS
+    from dtensor.passes.rules.elementwise import PASSES as PARTS
+    from dtensor.passes.rules.elementwise import SWAPS
+    from dtensor.passes.rules.table import RULES
+
+    yield "# Operations"
+    yield ""
+    yield _NOTE.format("passes/rules/table.py and passes/expansion/table.py")
+    yield """
+A rule says which dimensions of an operation move together and which partial values may pass through
+it; `dtensor-opt --dtensor-print-rules` prints the rule of every operation of a module. An operation
+that is not here, or about which its rule says nothing, reads and writes whole arrays, and the
+ledger has a `fallback` record of it. Loops, branches, calls and barriers have no rule: propagation
+follows their values (see [propagation](propagation.md)).
+
+The rules:
+
+| rule | operations | what it says |
+| --- | --- | --- |"""
+    by_rule: dict[Callable[..., object], list[str]] = {}
+    for op, rule in RULES.items():
+        by_rule.setdefault(rule, []).append(op)
+    for function, ops in sorted(by_rule.items(), key=lambda item: item[1][0]):
+        where = f"{function.__module__.rsplit('.', 1)[1]}.{function.__name__}"
+        listed = " ".join(f"`{op}`" for op in ops)
+        yield f"| `{where}` | {listed} | {_cell(_paragraphs(function)[0])} |"
+    yield """
+Partial values through element-wise operations, P for a part and c for a complete operand; every
+other combination needs the complete value:
+
+| reduction | operations |
+| --- | --- |"""
+    for reduction, combinations in PARTS.items():
+        listed = ", ".join(f"{op} {' or '.join(forms)}" for op, forms in combinations.items())
+        yield f"| {reduction} | {listed} |"
+    swaps = [
+        f"{op} turns parts of {before} into parts of {after}"
+        for op, kinds in SWAPS.items()
+        for before, after in kinds.items()
+    ]
+    yield f"\n{'; '.join(swaps)}. Some hold for floats only: see `ONLY` in the file."
+    yield """
+Most operations are right on each shard once their types are local. These need more:
+
+| operation | what expansion does |
+| --- | --- |"""
+    for op, expander in EXPANDERS.items():
+        yield f"| `{op}` | {_cell(_paragraphs(expander)[0])} |"
+
+
+# The dialect.
+
+
+def _dialect() -> Iterator[str]:
+    yield "# The dtensor dialect"
+    yield ""
+    yield _NOTE.format("dialect/ops.py and dialect/names.py")
+    yield "\n## Attributes\n\n| written form | what it is |\n| --- | --- |"
+    for form, meaning in _FORMS:
+        yield f"| `{form}` | {_cell(meaning)} |"
+    yield "\nOn operations outside the dialect:\n\n| attribute | meaning |\n| --- | --- |"
+    for name, meaning in names.DISCARDABLE.items():
+        yield f"| `{name}` | {_cell(meaning)} |"
+    yield "\n## Operations"
+    for name, op in OPS.items():
+        yield from _operation(name, op)
+
+
+def _operation(name: str, op: type[DTensorOp]) -> Iterator[str]:
+    yield f"\n### {name}"
+    for paragraph in _paragraphs(op):
+        yield f"\n{paragraph}"
+    yield f"\nOperands: {_count(op.OPERANDS)}; results: {_count(op.RESULTS)}."
+    yield "\n| attribute | |\n| --- | --- |"
+    for attribute, kind in op.ATTRIBUTES.items():
+        optional = " (optional)" if kind.is_optional else ""
+        yield f"| `{attribute}` | {_cell(kind.form)}{optional} |"
+
+
+def _count(number: int | None) -> str:
+    return "one or more" if number is None else str(number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
