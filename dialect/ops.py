@@ -265,8 +265,8 @@ class DTensorDialect(ir.Dialect):
     DIALECT_NAMESPACE = names.NAMESPACE
 
 
-# The bindings look for a module of this name at each op of the dialect, and search for it anew every
-# time they find none: 40 us per op. This module is what they look for.
+# The bindings look for a module of this name at each op of the dialect, and search for it anew
+# every time they find none: 40 us per op. This module is what they look for.
 sys.modules.setdefault("jaxlib.mlir.dialects.dtensor", sys.modules[__name__])
 
 

@@ -28,9 +28,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax import lax
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 import dtensor
 from dtensor import UNSHARDED
@@ -239,24 +241,20 @@ def relative_differences(losses: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def collective_table(compiled: dtensor.Compiled) -> Table:
     """The collectives of one call, in program order."""
-    table = Table(title="Collectives of one step", title_justify="left", show_lines=False)
-    for name, options in (
-        ("kind", {"no_wrap": True}),
-        ("mesh axes", {}),
-        ("bytes per device", {"justify": "right"}),
-        ("times per step", {"justify": "right"}),
-        ("source line", {"overflow": "fold"}),
-        ("reason", {"overflow": "fold"}),
-    ):
-        table.add_column(name, **options)
+    table = Table(title="Collectives of one step", title_justify="left", box=SIMPLE, padding=(0, 1))
+    table.add_column("kind", no_wrap=True)
+    table.add_column("mesh axes")
+    table.add_column("bytes per device", justify="right")
+    table.add_column("times per step", justify="right")
+    table.add_column("source line, and reason", overflow="fold")
     for collective in compiled.collectives:
+        times = collective.trip_count
         table.add_row(
             collective.kind,
             ", ".join(collective.mesh_axes),
             f"{collective.bytes:,.0f}",
-            "?" if collective.trip_count is None else str(collective.trip_count),
-            collective.location,
-            collective.reason,
+            "?" if times is None else str(times),
+            Text(f"{collective.location}\n{collective.reason}"),
         )
     return table
 

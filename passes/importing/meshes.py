@@ -15,6 +15,7 @@ from dtensor.dialect.names import (
     RES_ATTRS,
     SYM_NAME,
 )
+from dtensor.passes.functions import entries, set_entries
 
 
 def merge_meshes(
@@ -34,8 +35,11 @@ def merge_meshes(
     for function in functions:
         for name in (ARG_ATTRS, RES_ATTRS):
             if name in function.attributes:
-                entries = [_renamed_entry(e, known, mesh) for e in function.attributes[name]]
-                function.attributes[name] = ir.ArrayAttr.get(entries)
+                attributes = entries(function, name)
+                for entry in attributes:
+                    if LAYOUT in entry:
+                        entry[LAYOUT] = _renamed(entry[LAYOUT], known, mesh)
+                set_entries(function, name, attributes)
         for block in function.regions[0].blocks:
             _rename_in(block, known, mesh)
     for view in list(module.body.operations):
@@ -52,13 +56,6 @@ def _rename_in(block: ir.Block, known: dict[str, Mesh], mesh: Mesh) -> None:
         for region in op.regions:
             for inner in region.blocks:
                 _rename_in(inner, known, mesh)
-
-
-def _renamed_entry(entry: ir.Attribute, known: dict[str, Mesh], mesh: Mesh) -> ir.Attribute:
-    attributes = {a.name: a.attr for a in ir.DictAttr(entry)}
-    if LAYOUT in attributes:
-        attributes[LAYOUT] = _renamed(attributes[LAYOUT], known, mesh)
-    return ir.DictAttr.get(attributes)
 
 
 def _renamed(attribute: ir.Attribute, known: dict[str, Mesh], mesh: Mesh) -> ir.Attribute:

@@ -8,6 +8,7 @@ import random
 from typing import Any
 
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 
 import dtensor
@@ -64,7 +65,8 @@ def assert_same(got: Any, want: Any, what: str) -> None:
         np.testing.assert_array_equal(got, want, err_msg=what)
         return
     scale = float(np.max(np.abs(want.astype(np.float64)), initial=1e-6))
-    tolerance = 24 * float(jnp.finfo(want.dtype).eps) * scale
+    info: Any = ml_dtypes.finfo(want.dtype)
+    tolerance = 24 * float(info.eps) * scale
     np.testing.assert_allclose(
         got.astype(np.float64), want.astype(np.float64), rtol=0, atol=tolerance, err_msg=what
     )

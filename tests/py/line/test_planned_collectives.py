@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -16,8 +17,7 @@ import dtensor
 from tests.py.line.hlo import wire_bytes
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))
-
-import gpt_step
+gpt_step: Any = importlib.import_module("gpt_step")
 
 U = dtensor.UNSHARDED
 Program = tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...], Any]
