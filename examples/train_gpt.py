@@ -28,10 +28,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax import lax
-from rich.box import SIMPLE
 from rich.console import Console
+from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from rich.text import Text
 
 import dtensor
@@ -239,24 +238,19 @@ def relative_differences(losses: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return differences
 
 
-def collective_table(compiled: dtensor.Compiled) -> Table:
-    """The collectives of one call, in program order."""
-    table = Table(title="Collectives of one step", title_justify="left", box=SIMPLE, padding=(0, 1))
-    table.add_column("kind", no_wrap=True)
-    table.add_column("mesh axes")
-    table.add_column("bytes per device", justify="right")
-    table.add_column("times per step", justify="right")
-    table.add_column("source line, and reason", overflow="fold")
+def print_collectives(compiled: dtensor.Compiled, console: Console) -> None:
+    """The collectives of one call, in program order; under each the reason."""
+    row = "{:<14} {:<12} {:>16} {:>14}  {}"
+    head = ("kind", "mesh axes", "bytes per device", "times per step", "source line, reason")
+    console.print("collectives of one step", style="bold")
+    console.print(row.format(*head), style="bold")
     for collective in compiled.collectives:
-        times = collective.trip_count
-        table.add_row(
-            collective.kind,
-            ", ".join(collective.mesh_axes),
-            f"{collective.bytes:,.0f}",
-            "?" if times is None else str(times),
-            Text(f"{collective.location}\n{collective.reason}"),
-        )
-    return table
+        times = "?" if collective.trip_count is None else str(collective.trip_count)
+        axes = ", ".join(collective.mesh_axes)
+        cells = (collective.kind, axes, f"{collective.bytes:,.0f}", times, collective.location)
+        console.print(Text(row.format(*cells)))
+        console.print(Padding(Text(collective.reason, style="dim"), (0, 0, 0, 4)))
+    console.print(f"planned wire bytes per device and step: {compiled.wire_bytes:,.0f}")
 
 
 def verdict(losses: np.ndarray[Any, Any], console: Console) -> int:
@@ -268,7 +262,7 @@ def verdict(losses: np.ndarray[Any, Any], console: Console) -> int:
         f"loss: {first:.3f} in the first step, {last:.3f} in the last {len(losses[-LAST_STEPS:])}"
     )
     console.print(
-        f"largest difference from one device: {differences[worst]:.1e} of the loss, in step "
+        f"largest difference from one device: {differences[worst]:.1e} of the loss, step "
         f"{worst + 1}; tolerance {TOLERANCE:.0e}"
     )
     if not differences[worst] <= TOLERANCE:
@@ -285,23 +279,29 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--steps", type=_positive, default=240, help="training steps (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of parameters and text (%(default)s)")
-    parser.add_argument("--data", type=_positive, default=2, help="devices of axis data: 2")
-    parser.add_argument("--model", type=_positive, default=4, help="devices of axis model: 4")
+    parser.add_argument(
+        "--data", type=_positive, default=2, help="devices along axis data (%(default)s)"
+    )
+    parser.add_argument(
+        "--model", type=_positive, default=4, help="devices along axis model (%(default)s)"
+    )
     parser.add_argument("--explain", action="store_true", help="print the reason of every layout")
     arguments = parser.parse_args()
 
-    # A table needs room where nobody can widen the window: in a log file.
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
     jax.config.update("jax_platforms", "cpu")
     dtensor.initialize_accelerator_system(
         "CPU", num_logical_cpu_devices=arguments.data * arguments.model
     )
-    mesh = dtensor.create_mesh([("data", arguments.data), ("model", arguments.model)])
     text = read_text()
     console.print(f"text: {len(text):,} characters of Python's standard library")
     optimizer = make_optimizer(arguments.steps)
     start = time.perf_counter()
-    sharded = on_mesh(arguments.seed, optimizer, mesh)
+    try:
+        mesh = dtensor.create_mesh([("data", arguments.data), ("model", arguments.model)])
+        sharded = on_mesh(arguments.seed, optimizer, mesh)
+    except dtensor.LayoutError as error:
+        parser.error(f"{error}; choose other --data and --model")
     compiled = sharded.step
     assert isinstance(compiled, dtensor.Compiled)
     size = sum(leaf.size for leaf in jax.tree.leaves(sharded.state["params"]))
@@ -311,8 +311,7 @@ def main() -> int:
     )
     trainers = [sharded, one_device(arguments.seed, optimizer)]
     losses = train(trainers, text, arguments.steps, arguments.seed, console)
-    console.print(collective_table(compiled))
-    console.print(f"planned wire bytes per device and step: {compiled.wire_bytes:,.0f}")
+    print_collectives(compiled, console)
     if arguments.explain:
         console.print(compiled.explain(), markup=False)
     return verdict(losses, console)

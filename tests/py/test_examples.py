@@ -13,15 +13,20 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 
 
+def environment() -> dict[str, str]:
+    """A reader's environment: without what conftest.py sets for the other tests."""
+    found = os.environ | {"PYTHONPATH": str(ROOT)}
+    for name in ("XLA_FLAGS", "JAX_PLATFORMS"):
+        found.pop(name, None)
+    return found
+
+
 def run(*command: str, status: int = 0) -> str:
     """What a program prints; it must end with this status and write nothing to stderr."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    for name in ("XLA_FLAGS", "JAX_PLATFORMS"):  # conftest.py sets them, a reader does not
-        environment.pop(name, None)
     done = subprocess.run(
         [sys.executable, *command],
         cwd=ROOT,
-        env=environment,
+        env=environment(),
         capture_output=True,
         text=True,
         timeout=300,
@@ -61,10 +66,10 @@ def test_mlp_trains_as_on_one_device() -> None:
 def test_gpt_runs_as_on_one_device_and_names_its_own_lines() -> None:
     text = run("examples/train_gpt.py", "--steps", "12")
     assert re.search(r"largest difference from one device: \d\.\de-0[78] of the loss", text)
-    table = text[text.index("Collectives of one step") : text.index("planned wire bytes")]
-    rows = re.findall(r"^ +(\w+) +([\w, ]+?) +([\d,]+) +(\d+) +(\S+:\d+:\d+)", table, re.MULTILINE)
+    table = text[text.index("collectives of one step") : text.index("planned wire bytes")]
+    rows = re.findall(r"^(\w+) +([\w, ]+?) +([\d,]+) +(\d+) +(\S+:\d+:\d+)", table, re.MULTILINE)
     assert len(rows) > 5
-    assert len(rows) == len(re.findall(r"^ +[a-z]+_\w+ ", table, re.MULTILINE))
+    assert len(rows) == len(re.findall(r"^[a-z]+_", table, re.MULTILINE))
     for kind, axes, size, times, line in rows:
         assert kind in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
         assert set(axes.split(", ")) <= {"data", "model"}
@@ -78,8 +83,17 @@ def test_gpt_runs_as_on_one_device_and_names_its_own_lines() -> None:
 def test_gpt_on_another_mesh() -> None:
     text = run("examples/train_gpt.py", "--steps", "2", "--data", "4", "--model", "1")
     assert "Mesh(data=4, model=1)" in text
-    table = text[text.index("Collectives of one step") : text.index("planned wire bytes")]
-    assert set(re.findall(r"^ +\w+_\w+ +(\S+)", table, re.MULTILINE)) == {"data"}
+    table = text[text.index("collectives of one step") : text.index("planned wire bytes")]
+    assert set(re.findall(r"^\w+_\w+ +(\S+)", table, re.MULTILINE)) == {"data"}
+
+
+def test_gpt_refuses_a_mesh_that_does_not_divide_it() -> None:
+    command = [sys.executable, "examples/train_gpt.py", "--model", "3"]
+    done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "rule 'embedding$' for " in done.stderr
+    assert "dimension 0 has 128 elements, not divisible by the 3 devices" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_gpt_says_what_it_takes() -> None:

@@ -47,6 +47,11 @@ def test_a_part_of_a_name_will_do(compiled: Compiled) -> None:
         compiled.explain("params")
 
 
+def test_a_whole_name_counts_more_than_a_part() -> None:
+    f = jit(lambda w, w2: w + w2, in_layouts=LAYOUTS[1])
+    assert f.lower(X, X).compile().explain("w").startswith("argument w: ")
+
+
 def test_unknown_names_are_refused_with_what_there_is(compiled: Compiled) -> None:
     with pytest.raises(CompileError, match="nothing is called 'colective 0'; did you mean 'coll"):
         compiled.explain("colective 0")

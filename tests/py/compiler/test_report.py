@@ -80,3 +80,23 @@ def test_a_program_that_stays_apart_has_no_collectives() -> None:
     result = compiled(text)
     assert result.collectives == ()
     assert result.local_flops == 8 * 16 / 8
+
+
+def test_loops_inside_loops_multiply() -> None:
+    inner = "%1 = stablehlo.tanh %0 : tensor<8x32xf32>"
+    loop = """
+        %k:2 = stablehlo.while(%j = %zero, %d = %0) : tensor<i32>, tensor<8x32xf32>
+          cond {
+            %q = stablehlo.compare LT, %j, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+            stablehlo.return %q : tensor<i1>
+          } do {
+            %5 = stablehlo.dot_general %d, %v, contracting_dims = [1] x [0]
+                : (tensor<8x32xf32>, tensor<32x32xf32>) -> tensor<8x32xf32>
+            %7 = stablehlo.tanh %5 : tensor<8x32xf32>
+            %m = stablehlo.add %j, %one : tensor<i32>
+            stablehlo.return %m, %7 : tensor<i32>, tensor<8x32xf32>
+          }
+        %1 = stablehlo.tanh %k#1 : tensor<8x32xf32>"""
+    assert inner in LOOP
+    result = compiled(LOOP.replace(inner, loop))
+    assert {c.trip_count for c in result.collectives} == {9, 3}

@@ -208,9 +208,16 @@ def check_reason(ledger: Ledger, record: Record) -> None:
     else:
         (op,) = record.ops
         assert annotated or ledger.op_names[op] in {*RULES, "stablehlo.while"}
-    parents = [ledger.record(p) for p in record.parents]
-    chosen = {axis for p in parents if p is not None and p.kind == "choice" for axis in p.axes}
+    chosen = {axis for choice in choices_behind(ledger, record) for axis in choice.axes}
     assert chosen == set(record.axes)
+
+
+def choices_behind(ledger: Ledger, record: Record) -> list[Record]:
+    """The choices that led to a record, through the records that it replaced."""
+    if record.kind == "choice":
+        return [record]
+    parents = [ledger.record(parent) for parent in record.parents]
+    return [c for parent in parents if parent is not None for c in choices_behind(ledger, parent)]
 
 
 def test_planned_collectives_carry_the_same_records(result: DriverResult) -> None:
