@@ -60,6 +60,8 @@ def compile_module(
     options: CompileOptions,
     after: After | None = None,
     donated: Sequence[int] = (),
+    argument_names: Sequence[str] = (),
+    result_names: Sequence[str] = (),
 ) -> DriverResult:
     """Run the pipeline on a module.
 
@@ -72,6 +74,8 @@ def compile_module(
         options: how to compile.
         after: called with the name of each pass and the module after it.
         donated: indices of arguments whose memory the results may take.
+        argument_names: what messages call the arguments; their numbers if empty.
+        result_names: likewise the results.
 
     Raises:
         LocatedError: the program or a layout is at fault; the message names the line.
@@ -83,7 +87,12 @@ def compile_module(
         function = main_function(module)
         put_layouts(function, ARG_ATTRS, in_layouts, "argument")
         put_layouts(function, RES_ATTRS, out_layouts, "result")
-        state = PassState(mesh=mesh, cost=options.cost)
+        state = PassState(
+            mesh=mesh,
+            cost=options.cost,
+            argument_names=argument_names,
+            result_names=result_names,
+        )
         if mesh is not None:
             state.meshes = {mesh.name: mesh}
         found: list[_Plan] = []

@@ -80,7 +80,8 @@ def _array(kind: str, slot: int, info: ArrayInfo, ledger: Ledger) -> list[str]:
             used = True
             lines += _chain(node, trail, facts)
     if not used:
-        lines.append("  whole on every device: " + _why_whole(node, ledger))
+        given = "given so; " if node in facts.given else ""
+        lines.append(f"  whole on every device: {given}{_why_whole(node, ledger)}")
     return lines
 
 
@@ -148,7 +149,7 @@ def _why_result_whole(value: int, ledger: Ledger, facts: NodeFacts) -> str:
                     f"axis {trail.axis} stops at {_node_name(node, facts)}: {trail.refused[node]}"
                 )
             if node in trail.labels:
-                return f"laid out so; {_node_name(node, facts)} is split, and its result collected"
+                return f"{_node_name(node, facts)} is split, and its result collected"
         queue += [facts.producer[v] for v in facts.operands[node] if facts.producer[v] < node]
     return "no annotation reaches it"
 

@@ -85,6 +85,8 @@ class Lowered:
             source.options,
             after,
             source.donated,
+            [argument.name for argument in source.args],
+            [result.name for result in source.results],
         )
 
     def as_text(self, after: str | None = None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -43,6 +43,8 @@ class PassState:
             change operations drop or update it themselves.
         strategy: what propagation chose for `graph`; dropped with it.
         cost: the machine that plans are made for; None is the default one.
+        argument_names: what the user calls the arguments; empty where only MLIR is known.
+        result_names: likewise the results.
     """
 
     mesh: Mesh | None = None
@@ -51,6 +53,8 @@ class PassState:
     graph: Graph | None = None
     strategy: Strategy | None = None
     cost: CostModel | None = None
+    argument_names: Sequence[str] = ()
+    result_names: Sequence[str] = ()
 
     def forget_ir(self) -> None:
         """Drop what holds handles into the IR: a C++ pass may have erased what they point to."""

@@ -81,6 +81,7 @@ class NodeFacts:
     results: list[list[int]]
     producer: list[int]
     value_types: list[str]
+    given: frozenset[int]  # nodes whose layouts the user fixed
 
 
 @dataclass

@@ -18,7 +18,7 @@ class Outcome:
     """One candidate after descent.
 
     Attributes:
-        name: how the seeds spread: `all together`, `class 0 first`, ...
+        name: how the seeds spread: `all together`, `group 0 first`, ...
         seconds: planned seconds of the program, as far as this axis goes.
         labels: the label of every node.
     """

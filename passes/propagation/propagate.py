@@ -53,7 +53,7 @@ class PropagatePass(Pass):
         state.graph = graph
         pins = read_pins(graph, state.meshes)
         _note_fallbacks(graph, state.ledger)
-        state.ledger.facts = _facts(graph)
+        state.ledger.facts = _facts(graph, pins)
         cost = state.cost if state.cost is not None else CostModel()
         strategy = decide(graph, pins, mesh, cost, self.min_flops, state.ledger, function)
         write_strategy(graph, strategy)
@@ -228,7 +228,7 @@ def _note_fallbacks(graph: Graph, ledger: Ledger) -> None:
         )
 
 
-def _facts(graph: Graph) -> NodeFacts:
+def _facts(graph: Graph, pins: Pins) -> NodeFacts:
     return NodeFacts(
         [n.name for n in graph.nodes],
         [n.kind for n in graph.nodes],
@@ -238,7 +238,18 @@ def _facts(graph: Graph) -> NodeFacts:
         [n.results for n in graph.nodes],
         graph.producer,
         [f"{'x'.join(map(str, t.shape))}x{t.element}".lstrip("x") for t in graph.types],
+        frozenset(pins.layouts),
     )
+
+
+def _agreement(choice: Choice) -> str:
+    """How far the given layouts agree on an axis, in words."""
+    rivals = sum(1 for group in choice.classes if group.rivals)
+    if not choice.classes:
+        return "nothing given is split over it"
+    if not rivals:
+        return "all that is given agrees"
+    return f"{rivals} groups of given layouts disagree; cheapest is {choice.winner.name}"
 
 
 def _refusals(problem: Problem) -> dict[int, str]:
@@ -273,11 +284,9 @@ def _record(
             parents[index] = problem.reached_from.get((index, label), -1)
     ledger.trails.append(Trail(axis, parents, labels, _refusals(problem)))
     runner_up = min(choice.others, key=lambda o: o.seconds, default=None)
-    count = len(choice.classes)
     ledger.add(
         "choice",
-        f"axis {axis}: {count} class{'es' if count != 1 else ''} of seeds; "
-        f"spread {choice.winner.name}, {choice.winner.seconds * 1e6:.3g} us planned",
+        f"axis {axis}: {_agreement(choice)}, {choice.winner.seconds * 1e6:.3g} us planned",
         axes=(mesh_axis.name,),
         seconds=choice.winner.seconds,
         runner_up=(

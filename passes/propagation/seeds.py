@@ -106,5 +106,5 @@ def seed_orders(classes: list[SeedClass], limit: int) -> list[tuple[str, list[li
     candidates = [("all together", [everything])]
     for first in rivals[: limit - 1]:
         others = [c.points for i, c in enumerate(classes) if i != first]
-        candidates.append((f"class {first} first", [classes[first].points, *others]))
+        candidates.append((f"group {first} first", [classes[first].points, *others]))
     return candidates

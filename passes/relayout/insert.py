@@ -135,7 +135,7 @@ class _Inserter:
         wire = plan_bytes(before, after, info.shape, info.itemsize, self.cost)
         record = self.state.ledger.add(
             "relayout",
-            _reason(before, after, origin, producer, user),
+            self._reason(before, after, origin, producer, user),
             location,
             axes=_changed_axes(before, after),
             before=str(before),
@@ -195,6 +195,35 @@ class _Inserter:
         elif node.kind == WHOLE_USE:
             _terminator(operation.regions[0].blocks[0]).operands[0] = value
 
+    def _reason(
+        self, before: Layout, after: Layout, origin: Node, producer: Node, user: Node
+    ) -> str:
+        """Why a relayout is there, one sentence."""
+        name = self._name
+        needs = "must have" if user.kind in (RESULT, CONSTRAINT) else "needs"
+        wanted = f"{name(user)} {needs} {after.short()}"
+        if not before.is_partial:
+            return f"{name(producer)} gives {before.short()}, {wanted}"
+        axes = ", ".join(axis.name for axis in before.partial_axes)
+        parts = f"leaves parts of a {before.partial[0][1]}"
+        through = "" if origin is producer else f" (through {name(producer)})"
+        return f"{name(origin)} over what {axes} splits {parts}{through}, {wanted}"
+
+    def _name(self, node: Node) -> str:
+        """What a reader calls a node; ops that JAX's transposition made are `backward of`."""
+        if node.kind in (ARGUMENT, RESULT):
+            names = self.state.argument_names
+            if node.kind == RESULT:
+                names = self.state.result_names
+            known = names[node.slot] if node.slot < len(names) else ""
+            return known or f"{node.kind} {node.slot}"
+        if node.kind == CONSTRAINT:
+            return "the constraint"
+        assert node.operation is not None
+        name = node.name.split(".")[-1]
+        is_backward = "transpose(" in operation_name(node.operation.location)
+        return f"backward of {name}" if is_backward else name
+
     def _origin_of_parts(self, number: int) -> Node:
         """The op that made a value partial: what only passes parts on is not to blame."""
         graph, strategy = self.graph, self.strategy
@@ -229,32 +258,6 @@ class _Inserter:
                 assert node.operation is not None
                 node.operation.erase()
                 node.operation = None
-
-
-def _reason(before: Layout, after: Layout, origin: Node, producer: Node, user: Node) -> str:
-    """Why a relayout is there, one sentence."""
-    needs = "must have" if user.kind in (RESULT, CONSTRAINT) else "needs"
-    wanted = f"{_name(user)} {needs} {after.short()}"
-    if not before.is_partial:
-        return f"{_name(producer)} gives {before.short()}, {wanted}"
-    axes = ", ".join(axis.name for axis in before.partial_axes)
-    kind = before.partial[0][1]
-    through = "" if origin is producer else f" (through {_name(producer)})"
-    return f"{_name(origin)} over what {axes} splits leaves parts of a {kind}{through}, {wanted}"
-
-
-def _name(node: Node) -> str:
-    """What a reader calls a node; ops that JAX's transposition made are `backward of`."""
-    if node.kind == ARGUMENT:
-        return f"argument {node.slot}"
-    if node.kind == RESULT:
-        return f"result {node.slot}"
-    if node.kind == CONSTRAINT:
-        return "the constraint"
-    assert node.operation is not None
-    name = node.name.split(".")[-1]
-    is_backward = "transpose(" in operation_name(node.operation.location)
-    return f"backward of {name}" if is_backward else name
 
 
 def _cheapest_order(

@@ -91,7 +91,7 @@ def test_a_collective_has_its_line_its_reason_and_the_choice(compiled: Compiled)
     assert lines[0] == "collective 0: all_reduce over y of f32 4x64, 1536 bytes per device, once"
     assert lines[1].startswith("  at test_explain.py:")
     assert lines[2].startswith("  because dot_general over what y splits leaves parts of a sum")
-    assert lines[3].startswith('  axis "y": 1 class of seeds; spread all together, ')
+    assert lines[3].startswith('  axis "y": all that is given agrees, ')
 
 
 def test_everything_is_explained_once(compiled: Compiled) -> None:
