@@ -36,6 +36,11 @@ class Choice:
     others: tuple[Outcome, ...]
     classes: tuple[SeedClass, ...]
 
+    @property
+    def runner_up(self) -> Outcome | None:
+        """The cheapest of the others; None if there was no choice."""
+        return min(self.others, key=lambda o: o.seconds, default=None)
+
 
 def choose(problem: Problem) -> Choice:
     """Leave the cheapest assignment in `problem.current`; least seconds, then candidate order."""
@@ -49,3 +54,24 @@ def choose(problem: Problem) -> Choice:
     problem.current = list(outcomes[best].labels)
     others = tuple(o for i, o in enumerate(outcomes) if i != best)
     return Choice(outcomes[best], others, tuple(classes))
+
+
+def largest_differences(problem: Problem, choice: Choice, most: int) -> list[tuple[int, float]]:
+    """The values that decide between the winner and the runner-up.
+
+    Returns:
+        Up to `most` pairs of a value and the seconds by which the runner-up moves it longer,
+        negative where the winner does; the largest first.
+    """
+    runner_up = choice.runner_up
+    if runner_up is None:
+        return []
+    kept = problem.current
+    seconds = []
+    for outcome in (choice.winner, runner_up):
+        problem.current = list(outcome.labels)
+        seconds.append([problem.value_seconds(v) for v in range(len(problem.graph.values))])
+    problem.current = kept
+    differences = [(v, b - a) for v, (a, b) in enumerate(zip(*seconds, strict=True)) if a != b]
+    differences.sort(key=lambda pair: (-abs(pair[1]), pair[0]))
+    return differences[:most]

@@ -22,7 +22,7 @@ from dtensor.passes.propagation.axis import (
     nothing_decided,
     renew,
 )
-from dtensor.passes.propagation.choose import Choice, choose
+from dtensor.passes.propagation.choose import Choice, choose, largest_differences
 from dtensor.passes.propagation.descend import descend
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.pins import Pins, atoms_of, read_pins, seed_bytes
@@ -252,6 +252,22 @@ def _agreement(choice: Choice) -> str:
     return f"{rivals} groups of given layouts disagree; cheapest is {choice.winner.name}"
 
 
+def _runner_up(problem: Problem, choice: Choice) -> str:
+    """The best alternative, its cost, and the moves that make most of the difference."""
+    runner_up = choice.runner_up
+    if runner_up is None:
+        return ""
+    graph = problem.graph
+    moves = []
+    for value, more in largest_differences(problem, choice, most=3):
+        node = graph.nodes[graph.producer[value]]
+        what = f"argument {node.slot}" if node.kind == ARGUMENT else node.name.split(".")[-1]
+        shape = "x".join(map(str, graph.types[value].shape))
+        moves.append(f"{'+' if more > 0 else '-'}{abs(more) * 1e6:.3g} us for {what} [{shape}]")
+    why = f" ({'; '.join(moves)})" if moves else ""
+    return f"{runner_up.name}{why}, {runner_up.seconds * 1e6:.3g} us"
+
+
 def _refusals(problem: Problem) -> dict[int, str]:
     """Per node that the axis reached but that cannot use it there, the reason in words."""
     reasons: dict[int, str] = {}
@@ -283,13 +299,10 @@ def _record(
             labels[index] = (label.ins, label.outs)
             parents[index] = problem.reached_from.get((index, label), -1)
     ledger.trails.append(Trail(axis, parents, labels, _refusals(problem)))
-    runner_up = min(choice.others, key=lambda o: o.seconds, default=None)
     ledger.add(
         "choice",
         f"axis {axis}: {_agreement(choice)}, {choice.winner.seconds * 1e6:.3g} us planned",
         axes=(mesh_axis.name,),
         seconds=choice.winner.seconds,
-        runner_up=(
-            "" if runner_up is None else f"{runner_up.name}, {runner_up.seconds * 1e6:.3g} us"
-        ),
+        runner_up=_runner_up(problem, choice),
     )
