@@ -35,13 +35,6 @@
 
 // -----
 
-// expected-note @below {{see existing symbol definition here}}
-"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
-// expected-error @below {{redefinition of symbol named 'mesh'}}
-"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
-
-// -----
-
 // expected-error @below {{'dtensor.mesh' has no attribute 'axes'; known are sym_name, mesh}}
 "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>, axes = 1 : i64} : () -> ()
 

@@ -22,6 +22,12 @@ def _in_context() -> Iterator[None]:
         yield
 
 
+def test_a_mesh_defined_twice_is_refused() -> None:
+    # jaxlib 0.10's MLIR says so while it parses, 0.12's leaves it to our verifier.
+    with pytest.raises(LocatedError, match="redefinition of symbol named 'mesh'|defined twice"):
+        verify_all(parse_module(MESH + MESH, "two.mlir"))
+
+
 def test_every_finding_is_reported_in_order_of_place() -> None:
     module = parse_module(
         "func.func @main(%arg0: tensor<2xf32>) {\n"
