@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.layout import Layout, digit_size
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.graph import Graph, Node
 from dtensor.passes.propagation.labels import Label, LabelTable
@@ -151,24 +152,33 @@ def make_problem(
         graph, atom, table, labels, fixed, [], free, alpha, whole, seconds, open_dims=open_dims
     )
     spread(problem)
-    _respect_taken_digits(problem, decided)
+    _respect_taken_digits(problem, decided, pins)
     _forbid_idleness(problem, decided, min_flops)
     problem.current = [ls[0] for ls in problem.labels]
     return problem
 
 
-def _respect_taken_digits(problem: Problem, decided: Decided) -> None:
-    """Drop labels that overlap digits of earlier axes; offer the place behind those instead."""
+def _respect_taken_digits(problem: Problem, decided: Decided, pins: Pins) -> None:
+    """Drop labels that overlap digits of earlier axes; offer the place behind those instead.
+
+    A layout with open dimensions takes axes behind all that it says, whichever axis comes first.
+    """
     n = problem.atom.size
     for node in problem.graph.nodes:
-        taken = decided.digits[node.index]
         labels = problem.labels[node.index]
+        taken = decided.digits[node.index]
+        ends: dict[int, int] = {}
+        if node.index in problem.open_dims:
+            written, ends = _written(pins.layouts[node.index])
+            taken = taken + written
         if not taken or len(labels) == 1 or problem.fixed[node.index] is not None:
             continue
         kept: list[Label] = []
         for label in labels:
             replacement: Label | None = label
-            if label.factor >= 0 and not _compatible(label, taken, n):
+            if label.factor >= 0 and not (
+                _compatible(label, taken, n) and label.major % ends.get(label.factor, 1) == 0
+            ):
                 replacement = _behind(problem, node, label, taken)
                 if replacement is not None:
                     source = problem.reached_from.get((node.index, label), -1)
@@ -176,6 +186,20 @@ def _respect_taken_digits(problem: Problem, decided: Decided) -> None:
             if replacement is not None and replacement not in kept:
                 kept.append(replacement)
         problem.labels[node.index] = kept
+
+
+def _written(layout: Layout) -> tuple[list[Digit], dict[int, int]]:
+    """The digits that a layout says, and per dimension how many blocks they make."""
+    digits: list[Digit] = []
+    ends: dict[int, int] = {}
+    for dim, word in enumerate(layout.dims):
+        major = 1
+        for digit in word.digits:
+            if not isinstance(digit, int):
+                digits.append((dim, major, digit.size))
+            major *= digit_size(digit)
+        ends[dim] = major
+    return digits, ends
 
 
 def _compatible(label: Label, taken: list[Digit], n: int) -> bool:

@@ -170,7 +170,8 @@ def _realise(
             )
         operands.append(found[0])
         results.append(found[1])
-        if node.kind in (ARGUMENT, RESULT) and node.index not in pins.layouts:
+        given = pins.layouts.get(node.index)
+        if node.kind in (ARGUMENT, RESULT) and (given is None or given.has_open):
             operands[-1] = tuple(map(_at_border, found[0]))
             results[-1] = tuple(map(_at_border, found[1]))
     _place_free_values(graph, operands, results, free)

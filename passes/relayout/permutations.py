@@ -81,6 +81,8 @@ def _by_run(problem: Problem, state: State) -> Permutation | None:
     arriving = [a for a in targets if a not in sources]
     if not sources or any(state[a] != NOWHERE for a in arriving):
         return None
+    if len(set(targets)) != len(targets):  # one follows in its old run and is wanted in another
+        return None
     places = list(state)
     for atom in sources:
         places[atom] = NOWHERE

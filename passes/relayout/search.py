@@ -38,8 +38,7 @@ def plan(
 
     Args:
         before: layout the tensor has; open dimensions count as closed.
-        after: layout it is wanted in, on the same mesh; an axis that is partial in both must have
-            the same reduction in both.
+        after: layout it is wanted in, on the same mesh.
         shape: global shape in elements; both layouts fit it.
         itemsize: bytes of one element.
         cost: the machine.
@@ -97,6 +96,7 @@ def _plan(
     if before == after:
         return ()
     clash = [name for name, cuts in axis_cuts(before, after).items() if not is_chain(cuts)]
+    clash += _otherwise_partial(before, after)
     if clash:
         return _plan_in_two(before, after, shape, itemsize, cost, memory_cap, clash)
     problem = Problem(before, after, shape, itemsize, cost)
@@ -104,6 +104,18 @@ def _plan(
     if start == problem.goal:
         return emit(problem, after, first)
     return emit(problem, after, [*first, *_search(problem, start, memory_cap)])
+
+
+def _otherwise_partial(before: Layout, after: Layout) -> list[str]:
+    """Axes over which both layouts are partial, but not in the same reduction."""
+    return sorted(
+        {
+            one.name
+            for one, kind in before.partial
+            for other, wanted in after.partial
+            if one.overlaps(other) and kind != wanted
+        }
+    )
 
 
 def _plan_in_two(
@@ -117,7 +129,8 @@ def _plan_in_two(
 ) -> tuple[Step, ...]:
     """Two layouts cut an axis in ways without a common refinement: 6 = 2 * 3 and 3 * 2.
 
-    That axis is taken out of the tensor first, and put in again.
+    That axis is taken out of the tensor first, and put in again; so is one over which the tensor
+    is partial in both, with another reduction.
     """
     middle = layout_from(
         [(axis, (dim, outer)) for axis, dim, outer in positions(before) if axis.name not in clash],

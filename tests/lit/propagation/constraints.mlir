@@ -55,3 +55,16 @@ func.func @a_constraint_may_ask_for_parts(%a: tensor<12x4xf32> {dtensor.layout =
   %0 = "dtensor.relayout"(%a) {layout = #dtensor.layout<@mesh, [{3, "y"}, {}], partial = {sum: "x"}>} : (tensor<12x4xf32>) -> tensor<12x4xf32>
   return %0 : tensor<12x4xf32>
 }
+
+// -----
+
+// Axis y moves more bytes and is decided first, but x, which the layout says, stays in front: y
+// cannot keep its place, and the rows of the argument are gathered.
+// CHECK-LABEL: func.func @an_axis_decided_before_leaves_what_is_written_in_front
+func.func @an_axis_decided_before_leaves_what_is_written_in_front(
+    %a: tensor<8x16xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>}, %large: tensor<64x64xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>})
+    -> (tensor<8x16xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>}, tensor<64x64xf32>) {
+  // CHECK: "dtensor.relayout"(%arg0) {dtensor.operands = [#dtensor.layout<@mesh, [{"x"}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]
+  %0 = "dtensor.relayout"(%a) {layout = #dtensor.layout<@mesh, [{"x", ?}, {}]>} : (tensor<8x16xf32>) -> tensor<8x16xf32>
+  return %0, %large : tensor<8x16xf32>, tensor<64x64xf32>
+}
