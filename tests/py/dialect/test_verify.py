@@ -24,7 +24,7 @@ def _in_context() -> Iterator[None]:
 
 def test_a_mesh_defined_twice_is_refused() -> None:
     # jaxlib 0.10's MLIR says so while it parses, 0.12's leaves it to our verifier.
-    with pytest.raises(LocatedError, match="redefinition of symbol named 'mesh'|defined twice"):
+    with pytest.raises(LocatedError, match=r"redefinition of symbol named 'mesh'|defined twice"):
         verify_all(parse_module(MESH + MESH, "two.mlir"))
 
 

@@ -1,4 +1,4 @@
-"""Plans between random layouts, parts, blocks and mixed reductions included, end where they must."""
+"""Plans between random layouts end where they must: parts, blocks, mixed reductions."""
 
 from __future__ import annotations
 
