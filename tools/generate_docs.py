@@ -112,14 +112,11 @@ def _passes() -> Iterator[str]:
         for stage in stages:
             yield f"| `{stage.text}` | {_cell(stage.reason)} |"
     yield "\n# C++ passes of jaxlib"
-    yield "\nThese mix with the passes above, with their own options in `{...}`."
-    for anchor, where in (
-        (cxx.ANY, "On the module or inside `func.func(...)`"),
-        (cxx.MODULE, "On the module"),
-        (cxx.FUNC, "On each function; `func.func(...)` may be left out"),
-    ):
-        found = [f"`{p}`" for p, needed in cxx.CXX_PASSES.items() if needed == anchor]
-        yield f"\n{where}: {', '.join(found)}."
+    yield """
+These mix with the passes above, with their own options in `{...}`. Which of them run on the module
+and which inside `func.func(...)`, `dtensor-opt --list-passes` says; it differs between jaxlibs.
+"""
+    yield ", ".join(f"`{name}`" for name in sorted(cxx.CXX_PASSES)) + "."
 
 
 # Rules.

@@ -49,7 +49,7 @@ class ImportPass(Pass):
         _check_calls(found, function)
         merge_meshes(module, found, state.meshes, mesh)
         state.meshes = {mesh.name: mesh}
-        import_shardy(module, found, mesh)
+        import_shardy(module, found, mesh, state.ledger)
         _import_composites(function.regions[0].blocks[0], mesh)
         _erase_other_functions(module, function)
         _check_function_layouts(function, mesh)

@@ -12,6 +12,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import ARG_ATTRS, LAYOUT, LAYOUT_ATTR, RELAYOUT, RES_ATTRS
 from dtensor.passes.functions import entries, set_entries
+from dtensor.passes.ledger import Ledger
 
 _MESH = re.compile(r"#sdy\.mesh<\[(.*?)\](?:, device_ids=\[([\d, ]*)\])?>", re.DOTALL)
 _SHARDING = re.compile(r"#sdy\.sharding<@([\w.\-]+|\"[^\"]*\"), (\[.*?\])(.*)>\Z", re.DOTALL)
@@ -65,14 +66,19 @@ def sharding_layout(text: str, meshes: dict[str, Mesh], target: Mesh) -> Layout:
     return Layout.parse(f"#dtensor.layout<@{target.name}, {dims}{partial}>", target)
 
 
-def import_shardy(module: ir.Module, functions: list[ir.Operation], mesh: Mesh) -> None:
-    """Turn every Shardy annotation of the module into dtensor's; erase the meshes."""
+def import_shardy(
+    module: ir.Module, functions: list[ir.Operation], mesh: Mesh, ledger: Ledger
+) -> None:
+    """Turn every Shardy annotation of the module into dtensor's; erase the meshes.
+
+    A sharding on an op is a hint that has no counterpart: it goes, and the ledger says so.
+    """
     meshes = read_shardy_meshes(module)
     for function in functions:
         for name in (ARG_ATTRS, RES_ATTRS):
             _import_function_attributes(function, name, meshes, mesh)
         for block in function.regions[0].blocks:
-            _import_block(block, meshes, mesh)
+            _import_block(block, meshes, mesh, ledger)
     for view in list(module.body.operations):
         if view.operation.name == "sdy.mesh":
             view.operation.erase()
@@ -100,7 +106,7 @@ def _import_function_attributes(
     set_entries(function, name, attributes)
 
 
-def _import_block(block: ir.Block, meshes: dict[str, Mesh], mesh: Mesh) -> None:
+def _import_block(block: ir.Block, meshes: dict[str, Mesh], mesh: Mesh, ledger: Ledger) -> None:
     for view in list(block.operations):
         op = view.operation
         if op.name == "sdy.sharding_constraint":
@@ -124,6 +130,12 @@ def _import_block(block: ir.Block, meshes: dict[str, Mesh], mesh: Mesh) -> None:
             )
         if op.name.startswith("sdy."):
             error(op, f"{op.name} has no counterpart in dtensor; remove it")
+        if _ARGUMENT in op.attributes:
+            del op.attributes[_ARGUMENT]
+            ledger.warn(
+                op,
+                f"the sharding on {op.name} is ignored; write a constraint to fix a value's layout",
+            )
         for region in op.regions:
             for inner in region.blocks:
-                _import_block(inner, meshes, mesh)
+                _import_block(inner, meshes, mesh, ledger)
