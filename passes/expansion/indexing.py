@@ -36,7 +36,7 @@ def _gather_owned(
     mine: ir.Value[Any] | None = None
     for d, component in owned:
         size = op.operand_shapes[0][d]
-        index = _clamped(ctx, columns[component], size)
+        index = clamped(ctx, columns[component], size)
         local, is_here = ctx.localise_index(index, layout, d, size)
         columns[component] = ctx.convert(local, element)
         mine = is_here if mine is None else ctx.binary("and", mine, is_here)
@@ -61,7 +61,7 @@ def _zeros(op: LocalOp, type_: ir.Type) -> ir.Value[Any]:
     return ctx.value("stablehlo.complex", [part, part], type_)
 
 
-def _clamped(ctx: ExpansionContext, index: ir.Value[Any], size: int) -> ir.Value[Any]:
+def clamped(ctx: ExpansionContext, index: ir.Value[Any], size: int) -> ir.Value[Any]:
     """The index of the element that a gather takes: the nearest one, if out of range."""
     kind, bits = element_kind(ctx.element_of(index))
     highest = 2 ** (bits - (kind == "signed")) - 1
@@ -119,7 +119,7 @@ def _scatter_at_one_index(
         size = op.operand_shapes[0][d]
         local, is_here = ctx.localise_index(columns[component], layout, d, size)
         last = size // layout.dims[d].split
-        columns[component] = ctx.convert(_clamped(ctx, local, last), element)
+        columns[component] = ctx.convert(clamped(ctx, local, last), element)
         mine = is_here if mine is None else ctx.binary("and", mine, is_here)
     assert mine is not None
     mine = ctx.reshape(mine, ())

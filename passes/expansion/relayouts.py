@@ -29,8 +29,12 @@ def expand_relayout(
     if before == after:
         return value
     if 0 in global_shape:  # nothing to move; collectives of nothing are refused
-        type_ = ctx.tensor_type(after.local_shape(global_shape), ctx.element_of(value))
-        return ctx.constant(0, type_)
+        shape, element = after.local_shape(global_shape), ctx.element_of(value)
+        type_ = ctx.tensor_type(shape, element)
+        if not element.startswith("complex<"):
+            return ctx.constant(0, type_)
+        part = ctx.constant(0, ctx.tensor_type(shape, element[8:-1]))
+        return ctx.value("stablehlo.complex", [part, part], type_)
     splat = _splat_of(value)
     if splat is not None:
         constant, scalar = splat

@@ -34,11 +34,11 @@ def custom_call_rule(op: OpInfo) -> OpRule | None:
     builder = RuleBuilder(op)
     for number, size in enumerate(sizes):
         places = [_place(dims, number) for dims in (*operands, *results)]
-        in_results = places[len(operands) :]
-        if number in special or None in places or -1 in in_results:
-            continue
+        in_operands, in_results = places[: len(operands)], places[len(operands) :]
+        if number in special or None in places or -1 in in_results or set(in_operands) == {-1}:
+            continue  # what no operand has is made by the call: matrix dimensions of results
         factor = builder.factor(size)
-        for k, d in enumerate(places[: len(operands)]):
+        for k, d in enumerate(in_operands):
             if d is not None and d >= 0:
                 builder.operand(k, d, factor)
         for k, d in enumerate(in_results):
