@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 import jax
@@ -114,6 +114,23 @@ def _abstract(*args: Any, key: ProgramKey) -> list[jax.core.ShapedArray]:
 _local_program.def_abstract_eval(_abstract)
 
 
+def _evaluate(*args: Any, key: ProgramKey) -> list[jax.Array]:
+    # Under jax.disable_jit, which is for Python code: there is none in a program.
+    with jax.disable_jit(False):
+        return list(_compiled(key)(*args))
+
+
+@lru_cache(maxsize=64)
+def _compiled(key: ProgramKey) -> Callable[..., Sequence[jax.Array]]:
+    run: Callable[..., Sequence[jax.Array]] = jax.jit(
+        lambda *args: _local_program.bind(*args, key=key)
+    )
+    return run
+
+
+_local_program.def_impl(_evaluate)
+
+
 def _lower(ctx: Any, *args: Any, key: ProgramKey) -> Any:
     return splicing.splice(ctx.module_context, key.program, args)
 
@@ -187,15 +204,21 @@ class Executable:
         return self.compiled.memory_analysis()
 
 
-def jit_program(program: Program, name: str) -> Any:
-    """The program as a `jax.jit` over its mesh; profiles and the HLO call it `dtensor_<name>`."""
+def local_program(program: Program, name: str) -> Callable[..., tuple[Any, ...]]:
+    """The program of one device, as a function that jax can trace."""
     key = ProgramKey(program)
 
     def body(*args: Any) -> tuple[Any, ...]:
         return tuple(_local_program.bind(*args, key=key))
 
     body.__name__ = body.__qualname__ = f"dtensor_{re.sub(r'[^A-Za-z0-9_]', '_', name)}"
-    mapped: Callable[..., Any] = body
+    return body
+
+
+def jit_program(program: Program, name: str) -> Any:
+    """The program as a `jax.jit` over its mesh; profiles and the HLO call it `dtensor_<name>`."""
+    body = local_program(program, name)
+    mapped = body
     if program.mesh.size > 1:
         layouts = [info.layout for info in (*program.args, *program.results)]
         refined = refined_mesh(program.mesh, layouts)

@@ -199,10 +199,11 @@ def _ids(jax_mesh_: jax.sharding.Mesh) -> Sequence[int]:
     return [device.id for device in jax_mesh_.devices.flat]
 
 
-def local_devices(mesh: Mesh) -> list[jax.Device]:
+@cache
+def local_devices(mesh: Mesh) -> tuple[jax.Device, ...]:
     """The devices of `mesh` that this process drives, in the order of the mesh."""
     here = jax.process_index()
-    return [device for device in jax_mesh(mesh).devices.flat if device.process_index == here]
+    return tuple(d for d in jax_mesh(mesh).devices.flat if d.process_index == here)
 
 
 def shard_count(layout: Layout) -> int:
@@ -212,6 +213,6 @@ def shard_count(layout: Layout) -> int:
 
 def forget_devices() -> None:
     """Look at jax's devices anew: it was started again."""
-    for cached in (jax_mesh, _refined, named_sharding):
+    for cached in (jax_mesh, _refined, named_sharding, local_devices):
         cached.cache_clear()
     _AXES_OF_REFINED.clear()

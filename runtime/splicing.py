@@ -33,6 +33,12 @@ def has_collectives(bytecode: bytes) -> bool:
     return any(name.encode() in bytecode for name in _COLLECTIVES)
 
 
+def differs_by_device(bytecode: bytes) -> bool:
+    """Whether devices may compute different values from the same arguments."""
+    ids = (b"partition_id", b"replica_id")
+    return has_collectives(bytecode) or any(name in bytecode for name in ids)
+
+
 def has_python_callbacks(bytecode: bytes) -> bool:
     """Whether the module calls Python functions."""
     return _CALLBACK_BYTES.search(bytecode) is not None

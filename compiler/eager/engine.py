@@ -16,6 +16,7 @@ from dtensor.compiler.programs import Run
 from dtensor.compiler.stages import Lowered
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType, DTensor, array_type
+from dtensor.runtime.sharing import can_run_once, run_once
 
 OPTIONS = CompileOptions()
 """How single operations are compiled."""
@@ -113,8 +114,9 @@ def lower(
 def load(lowered: Lowered) -> Run:
     """Compile a program and load it on its mesh."""
     compiled = lowered.compile()
-    run = compiled.executable.run
-    infos = compiled.program.results
+    program, name = compiled.program, compiled._source.name
+    run = run_once(program, name) if can_run_once(program) else compiled.executable.run
+    infos = program.results
     types = [array_type(info.shape, np.dtype(info.dtype), info.layout) for info in infos]
     tree: Any = compiled._source.out_tree
     make, tracer = DTensor, jax.core.Tracer

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dtensor.compiler.eager.calls import call, compiled, programs
+from dtensor.compiler.eager.calls import call, compiled, forget_programs
 from dtensor.compiler.eager.mixing import (
     NUMBERS,
     array_of_list,
@@ -148,8 +148,8 @@ def divided(x: Any, y: Any) -> Any:
 
 def forget() -> None:
     """Drop all programs and placed numbers: their devices are gone."""
-    for kept in (_programs, programs):
-        kept.clear()
+    _programs.clear()
+    forget_programs()
     forget_numbers()
     forget_moves()
 

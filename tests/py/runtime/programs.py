@@ -1,6 +1,7 @@
 """Hand-written local programs for the runtime's tests."""
 
 import io
+from collections.abc import Sequence
 
 from jax.interpreters import mlir as jax_mlir
 from jaxlib.mlir import ir
@@ -23,8 +24,8 @@ def bytecode(text: str) -> bytes:
 def program(
     text: str,
     mesh: Mesh,
-    args: list[tuple[tuple[int, ...], Layout]],
-    results: list[tuple[tuple[int, ...], Layout]],
+    args: Sequence[tuple[tuple[int, ...], Layout]],
+    results: Sequence[tuple[tuple[int, ...], Layout]],
     donated: tuple[int, ...] = (),
     dtype: str = "float32",
 ) -> CompiledProgram:
