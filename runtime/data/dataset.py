@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.errors import ConfigError, LayoutError
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.data.elements import flat_layouts
 from dtensor.runtime.data.iterator import DTensorIterator
@@ -54,6 +54,7 @@ class DTensorDataset:
             they make a smaller batch, which the layouts must divide.
 
     Raises:
+        ConfigError: tf_data_service_config is given; there is no such service.
         LayoutError: a layout is of another mesh, lacks `batch_dim`, or does not fit a batch.
         ValueError: batch size, structure, shapes or number of examples do not fit.
         TypeError: an argument is of the wrong type, or examples are not numeric.
@@ -76,7 +77,7 @@ class DTensorDataset:
         drop_remainder: bool = True,
     ) -> None:
         if tf_data_service_config is not None:
-            raise NotImplementedError(
+            raise ConfigError(
                 "there is no tf.data service here: each client already reads only its part of the "
                 "dataset; leave tf_data_service_config out"
             )
