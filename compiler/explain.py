@@ -102,8 +102,9 @@ def _chain(node: int, trail: Trail, facts: NodeFacts) -> list[str]:
             lines.append(f"  axis {trail.axis}: from a value of {_node_name(node, facts)}")
             return lines
         steps.sort(key=lambda i: trail.parents[i] == value)
-        lines.append(f"  axis {trail.axis}: from {_node_name(steps[0], facts)}")
         node = steps[0]
+        moved = f", moved: {trail.refused[node]}" if node in trail.detours else ""
+        lines.append(f"  axis {trail.axis}: from {_node_name(node, facts)}{moved}")
         seen.add(node)
     lines.append("  ...")
     return lines

@@ -61,12 +61,14 @@ class Trail:
         parents: per node that uses the axis, the value through which it was reached.
         labels: per node that uses the axis, `(places of operands, places of results)`.
         refused: per node that the axis reached but that cannot use it there, the reason.
+        detours: the refusing nodes that it moves to another dimension for.
     """
 
     axis: str
     parents: dict[int, int]
     labels: dict[int, tuple[tuple[int, ...], tuple[int, ...]]]
     refused: dict[int, str]
+    detours: tuple[int, ...] = ()
 
 
 @dataclass

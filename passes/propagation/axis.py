@@ -9,10 +9,10 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import digit_size
 from dtensor.dialect.layout import Layout
 from dtensor.passes.cost.model import CostModel
-from dtensor.passes.graph import Graph, Node
+from dtensor.passes.graph import ARGUMENT, RESULT, Graph, Node
 from dtensor.passes.propagation.labels import Label, LabelTable
 from dtensor.passes.propagation.pins import Pins
-from dtensor.passes.propagation.places import WHOLE, place_of
+from dtensor.passes.propagation.places import WHOLE, place_of, split_place
 from dtensor.passes.propagation.problem import Problem, Sizes, cost_arrays
 from dtensor.passes.propagation.spread import spread
 
@@ -102,7 +102,7 @@ def renew(
                 for label in mine
                 if label is labels[node.index]
                 or label.factor < 0
-                or _compatible(label, taken, atom.size)
+                or compatible(label, taken, atom.size)
             ]
 
 
@@ -115,6 +115,7 @@ def make_problem(
     sizes: Sizes,
     free: list[bool],
     min_flops: float,
+    later: Sequence[int] = (),
 ) -> Problem:
     """The problem of one axis, its labels spread from the pins.
 
@@ -128,6 +129,7 @@ def make_problem(
         free: see `free_values`.
         min_flops: an op with more floating-point operations per device may not leave the axis
             idle if it can be divided (design: no lost parallelism).
+        later: devices of the axes that are still to be decided.
     """
     table = LabelTable(atom.size)
     labels = [[table.idle(node)] for node in graph.nodes]
@@ -146,20 +148,20 @@ def make_problem(
     for node in graph.nodes:
         if free[node.results[0]] if node.results else False:
             fixed[node.index] = labels[node.index][0]
-    alpha, whole, seconds = cost_arrays(
-        graph, sizes, cost, atom, decided.value_split, decided.node_split
-    )
+    costs = cost_arrays(graph, sizes, cost, atom, decided.value_split, decided.node_split)
+    start = cost.axis_link(atom.name).alpha
     problem = Problem(
-        graph, atom, table, labels, fixed, [], free, alpha, whole, seconds, open_dims=open_dims
+        graph, atom, start, table, labels, fixed, [], free, *costs, open_dims=open_dims
     )
     spread(problem)
-    _respect_taken_digits(problem, decided, pins)
+    respect_taken_digits(problem, decided, pins)
+    _keep_blocks_inside(problem, decided, later)
     _forbid_idleness(problem, decided, min_flops)
     problem.current = [ls[0] for ls in problem.labels]
     return problem
 
 
-def _respect_taken_digits(problem: Problem, decided: Decided, pins: Pins) -> None:
+def respect_taken_digits(problem: Problem, decided: Decided, pins: Pins) -> None:
     """Drop labels that overlap digits of earlier axes; offer the place behind those instead.
 
     A layout with open dimensions takes axes behind all that it says, whichever axis comes first.
@@ -178,15 +180,56 @@ def _respect_taken_digits(problem: Problem, decided: Decided, pins: Pins) -> Non
         for label in labels:
             replacement: Label | None = label
             if label.factor >= 0 and not (
-                _compatible(label, taken, n) and label.major % ends.get(label.factor, 1) == 0
+                compatible(label, taken, n) and label.major % ends.get(label.factor, 1) == 0
             ):
-                replacement = _behind(problem, node, label, taken)
+                replacement = behind(problem, node, label, taken)
                 if replacement is not None:
                     source = problem.reached_from.get((node.index, label), -1)
                     problem.reached_from.setdefault((node.index, replacement), source)
             if replacement is not None and replacement not in kept:
                 kept.append(replacement)
         problem.labels[node.index] = kept
+
+
+def _keep_blocks_inside(problem: Problem, decided: Decided, later: Sequence[int]) -> None:
+    """Move the axis ahead of blocks on arguments and results, which have none ahead of an axis.
+
+    What stands ahead may be another axis that is decided, or one that comes later.
+    """
+    for node in problem.graph.nodes:
+        if node.kind not in (ARGUMENT, RESULT) or problem.fixed[node.index] is not None:
+            continue
+        labels = problem.labels[node.index]
+        if all(label.major == 1 for label in labels):
+            continue
+        kept: list[Label] = []
+        for label in labels:
+            ahead = _axes_ahead(label, decided.digits[node.index])
+            moved = label
+            if label.major != ahead and not _is_product(label.major // ahead, later):
+                moved = problem.table.joint(node, split_place(label.factor, ahead))
+                source = problem.reached_from.get((node.index, label), -1)
+                problem.reached_from.setdefault((node.index, moved), source)
+            if moved not in kept:
+                kept.append(moved)
+        problem.labels[node.index] = kept
+
+
+def _axes_ahead(label: Label, taken: list[Digit]) -> int:
+    """How many blocks the decided axes make of the label's dimension, ahead of its place."""
+    end = 1
+    for factor, major, size in sorted(taken):
+        if factor == label.factor and major == end and label.major % (end * size) == 0:
+            end *= size
+    return end
+
+
+def _is_product(count: int, sizes: Sequence[int]) -> bool:
+    """Whether a number is the product of some of the sizes."""
+    products = {1}
+    for size in sizes:
+        products |= {product * size for product in products}
+    return count in products
 
 
 def _written(layout: Layout) -> tuple[list[Digit], dict[int, int]]:
@@ -203,7 +246,8 @@ def _written(layout: Layout) -> tuple[list[Digit], dict[int, int]]:
     return digits, ends
 
 
-def _compatible(label: Label, taken: list[Digit], n: int) -> bool:
+def compatible(label: Label, taken: list[Digit], n: int) -> bool:
+    """Whether an axis of `n` devices can take the label beside the digits that others took."""
     end = label.major * n
     return all(
         factor != label.factor or other % end == 0 or label.major % (other * size) == 0
@@ -211,7 +255,8 @@ def _compatible(label: Label, taken: list[Digit], n: int) -> bool:
     )
 
 
-def _behind(problem: Problem, node: Node, label: Label, taken: list[Digit]) -> Label | None:
+def behind(problem: Problem, node: Node, label: Label, taken: list[Digit]) -> Label | None:
+    """The label that splits the same factor behind all digits that are taken of it, if it fits."""
     major = max(other * size for factor, other, size in taken if factor == label.factor)
     if node.rule is not None:
         return problem.table.of_rule(node.rule).digit(label.factor, major)

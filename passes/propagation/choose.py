@@ -30,11 +30,19 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen on one axis, and what it was chosen over."""
+    """What was chosen on one axis, and what it was chosen over.
+
+    Attributes:
+        winner: the cheapest.
+        others: the other candidates.
+        classes: the classes of seeds.
+        detours: the nodes at which the axis moves to another dimension; see `detours.py`.
+    """
 
     winner: Outcome
     others: tuple[Outcome, ...]
     classes: tuple[SeedClass, ...]
+    detours: tuple[int, ...] = ()
 
     @property
     def runner_up(self) -> Outcome | None:

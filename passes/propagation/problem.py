@@ -8,7 +8,7 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.graph import Graph, Node
 from dtensor.passes.propagation.labels import Label, LabelTable
-from dtensor.passes.propagation.places import WHOLE
+from dtensor.passes.propagation.places import MAX_RANK, WHOLE
 
 
 @dataclass
@@ -18,6 +18,7 @@ class Problem:
     Attributes:
         graph: values and nodes.
         atom: the axis.
+        alpha: the seconds that a collective over the axis takes however little it moves.
         labels: per node the labels it may take, the idle one first unless it was ruled out.
         fixed: per node the label it must take, or None.
         current: per node the label taken now.
@@ -34,6 +35,7 @@ class Problem:
 
     graph: Graph
     atom: AxisRef
+    alpha: float
     table: LabelTable
     labels: list[list[Label]]
     fixed: list[Label | None]
@@ -64,6 +66,8 @@ class Problem:
             return alpha + (2 * share if after == WHOLE else share)
         if after <= WHOLE:
             return alpha + share
+        if before % MAX_RANK == after % MAX_RANK and before > after:
+            return 2 * (alpha + share / n)  # the blocks ahead have to be brought together
         return alpha + share / n
 
     def value_seconds(self, value: int) -> float:

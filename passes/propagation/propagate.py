@@ -25,6 +25,7 @@ from dtensor.passes.propagation.axis import (
 )
 from dtensor.passes.propagation.choose import Choice, choose, largest_differences
 from dtensor.passes.propagation.descend import descend
+from dtensor.passes.propagation.detours import take_detours
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.pins import Pins, atoms_of, read_pins, seed_bytes
 from dtensor.passes.propagation.places import MAX_RANK, WHOLE, LayoutTable
@@ -89,8 +90,9 @@ def decide(
         decided = nothing_decided(graph)
         choices: list[tuple[Problem, Choice]] = []
         more_cuts = False
-        for atom in atoms:
-            problem = make_problem(graph, pins, atom, decided, cost, sizes, free, min_flops)
+        for i, atom in enumerate(atoms):
+            later = [other.size for other in atoms[i + 1 :]]
+            problem = make_problem(graph, pins, atom, decided, cost, sizes, free, min_flops, later)
             more_cuts |= _add_cuts(problem, cuts)
             if more_cuts:
                 break
@@ -99,7 +101,7 @@ def decide(
             decided.add(graph, atom, choice.winner.labels)
         if not more_cuts:
             break
-    _refine(graph, choices, decided, cost, sizes)
+    _refine(graph, pins, choices, decided, cost, sizes)
     for (problem, choice), labels in zip(choices, decided.outcomes, strict=True):
         size = mesh.axis_size(problem.atom.name)
         _record(problem, problem.atom.text(size), choice, labels, ledger)
@@ -108,23 +110,29 @@ def decide(
 
 def _refine(
     graph: Graph,
+    pins: Pins,
     choices: list[tuple[Problem, Choice]],
     decided: Decided,
     cost: CostModel,
     sizes: Sizes,
 ) -> None:
     """Descend once more on every axis, given all the others: the first ones were blind to them."""
-    if len(choices) < 2:
-        return
     atoms = [problem.atom for problem, _ in choices]
-    for i, (problem, _) in enumerate(choices):
-        others = [
-            (atom, labels)
-            for j, (atom, labels) in enumerate(zip(atoms, decided.outcomes, strict=True))
-            if j != i
-        ]
-        renew(problem, decided_by(graph, others), cost, sizes, decided.outcomes[i])
-        if descend(problem):
+
+    def others(i: int) -> Decided:
+        pairs = enumerate(zip(atoms, decided.outcomes, strict=True))
+        return decided_by(graph, [outcome for j, outcome in pairs if j != i])
+
+    if len(choices) > 1:
+        for i, (problem, _) in enumerate(choices):
+            renew(problem, others(i), cost, sizes, decided.outcomes[i])
+            if descend(problem):
+                decided.outcomes[i] = tuple(problem.current)
+    for i, (problem, choice) in enumerate(choices):
+        if problem.refused:
+            rest = others(i)
+            renew(problem, rest, cost, sizes, decided.outcomes[i])
+            choices[i] = problem, take_detours(problem, choice, rest, pins)
             decided.outcomes[i] = tuple(problem.current)
 
 
@@ -183,15 +191,8 @@ def _at_border(layout: Layout) -> Layout:
     """The nearest layout that an argument or a result can have."""
     if layout.border_problem() is None:
         return layout
-    dims = []
-    for dim in layout.dims:
-        word = []
-        for digit in dim.digits:
-            if isinstance(digit, int):
-                break
-            word.append(digit)
-        dims.append(Dim(tuple(word)))
-    return Layout.of(dims, layout.mesh)
+    axes = [tuple(d for d in dim.digits if not isinstance(d, int)) for dim in layout.dims]
+    return Layout.of(list(map(Dim, axes)), layout.mesh)
 
 
 def _place_free_values(
@@ -250,7 +251,7 @@ def _agreement(choice: Choice) -> str:
     if not choice.classes:
         return "nothing given is split over it"
     if not rivals:
-        return "all that is given agrees"
+        return f"all that is given agrees{', with detours' if choice.detours else ''}"
     return f"{rivals} groups of given layouts disagree; cheapest is {choice.winner.name}"
 
 
@@ -300,7 +301,7 @@ def _record(
         ):
             labels[index] = (label.ins, label.outs)
             parents[index] = problem.reached_from.get((index, label), -1)
-    ledger.trails.append(Trail(axis, parents, labels, _refusals(problem)))
+    ledger.trails.append(Trail(axis, parents, labels, _refusals(problem), choice.detours))
     ledger.add(
         "choice",
         f"axis {axis}: {_agreement(choice)}, {choice.winner.seconds * 1e6:.3g} us planned",

@@ -16,7 +16,7 @@ ANY_DIMS = range(MAX_RANK)
 
 def spread(problem: Problem) -> None:
     """Fill `problem.labels` with every label reachable from the pinned nodes."""
-    spreader = _Spreader(problem)
+    spreader = Spreader(problem)
     for node, pinned in zip(problem.graph.nodes, problem.fixed, strict=True):
         if pinned is not None and not pinned.is_idle:
             spreader.reach(node.operands, pinned.ins)
@@ -24,11 +24,14 @@ def spread(problem: Problem) -> None:
     spreader.run()
 
 
-class _Spreader:
+class Spreader:
+    """A run of the spreading: the pairs that were reached, and those that wait."""
+
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.seen: set[tuple[int, int]] = set()
         self.queue: list[tuple[int, int]] = []
+        self.head = 0
         of_rule = problem.table.of_rule
         self.rules = [None if n.rule is None else of_rule(n.rule) for n in problem.graph.nodes]
 
@@ -49,10 +52,9 @@ class _Spreader:
         """Visit what was reached until nothing new is."""
         graph, fixed, queue = self.problem.graph, self.problem.fixed, self.queue
         uses, producer, slots = graph.uses, graph.producer, graph.producer_slot
-        head = 0
-        while head < len(queue):
-            value, place = queue[head]
-            head += 1
+        while self.head < len(queue):
+            value, place = queue[self.head]
+            self.head += 1
             if fixed[producer[value]] is None:
                 self.visit(producer[value], ~slots[value], place, value)
             for index, slot in uses[value]:

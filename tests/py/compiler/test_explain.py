@@ -1,5 +1,6 @@
 """Explanations: names, chains of reasons, and why something stayed whole."""
 
+import re
 from typing import Any
 
 import jax
@@ -127,3 +128,20 @@ def test_loops_are_told_by_their_turns() -> None:
     layouts = (LAYOUTS[1], Layout([UNSHARDED, "y"], MESH))
     text = jit(f, in_layouts=layouts).lower(X, PARAMS["w"]).compile().explain("collective 0")
     assert text.split("\n")[0].endswith("bytes per device, 3 times")
+
+
+def test_a_detour_says_what_it_goes_around() -> None:
+    rows = Layout(["y", UNSHARDED], MESH)
+    step = jit(lambda a: -jnp.sort(a, axis=0), in_layouts=rows)
+    text = step.lower(jax.ShapeDtypeStruct((64, 48), jnp.float32)).compile().explain()
+    assert re.search(
+        r'result result: float32 64x48, \[\{\}, \{"y"\}\]\n  axis "y": from negate at .*\n'
+        r'  axis "y": from sort at .*, moved: dimension 0 of operand 0 is sorted\n',
+        text,
+    ), text
+    assert re.search(
+        r"collective 0: all_to_all over y .*\n.*\n"
+        r'  because a gives \[\{"y"\}, \{\}\], sort needs \[\{\}, \{"y"\}\]\n'
+        r'  axis "y": all that is given agrees, with detours, .*\n  instead of: without detours',
+        text,
+    ), text

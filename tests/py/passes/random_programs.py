@@ -222,4 +222,9 @@ STEPS: tuple[Step, ...] = (
     _along(lambda rng, x, dim: jnp.concatenate([x, x * 2], dim)),
     _along(lambda rng, x, dim: jax.lax.slice_in_dim(x, 0, -(-x.shape[dim] // 2), axis=dim)),
     _along(lambda rng, x, dim: jnp.sort(x, dim)),
+    _along(lambda rng, x, dim: jnp.flip(x, dim)),
+    _along(lambda rng, x, dim: jnp.roll(x, rng.randrange(1, 9), dim)),
+    _along(lambda rng, x, dim: jnp.cumsum(x, dim) / x.shape[dim]),
+    _along(lambda rng, x, dim: jnp.fft.fft(x, axis=dim).real / x.shape[dim]),
+    _along(lambda rng, x, dim: jnp.diff(x, axis=dim, prepend=0.0)),
 )

@@ -67,7 +67,6 @@ def test_the_devices_share_one_memory() -> None:
     product = x @ x.T
     assert len(memory(product)) == 1
     assert product.layout == WHOLE
-    assert len(memory(x)) == MESH_3X2.size
 
 
 def test_arrays_of_no_arguments_share_too() -> None:

@@ -1,0 +1,102 @@
+// RUN: dtensor-opt %s --mesh x=2,y=4 --split-input-file --dtensor-import --dtensor-propagate | filecheck %s
+
+// An op that needs a split dimension whole: the axis moves to another one, and stays there.
+// CHECK-LABEL: func.func @a_sort_moves_the_axis
+// CHECK-SAME: -> (tensor<64x48xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"y"}]>})
+func.func @a_sort_moves_the_axis(
+    %a: tensor<64x48xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>}) -> tensor<64x48xf32> {
+  // CHECK: stablehlo.negate {{.*}} {dtensor.operands = [#dtensor.layout<@mesh, [{"y"}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{"y"}, {}]>]}
+  %0 = stablehlo.negate %a : tensor<64x48xf32>
+  // CHECK: dtensor.operands = [#dtensor.layout<@mesh, [{}, {"y"}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {"y"}]>]
+  %1 = "stablehlo.sort"(%0) <{dimension = 0 : i64}> ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+    %less = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %less : tensor<i1>
+  }) : (tensor<64x48xf32>) -> tensor<64x48xf32>
+  // CHECK: stablehlo.abs {{.*}} {dtensor.operands = [#dtensor.layout<@mesh, [{}, {"y"}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {"y"}]>]}
+  %2 = stablehlo.abs %1 : tensor<64x48xf32>
+  return %2 : tensor<64x48xf32>
+}
+
+// -----
+
+// Of the dimensions left, the longest that no other axis splits.
+// CHECK-LABEL: func.func @a_dimension_that_is_free
+// CHECK-SAME: -> (tensor<64x48x24xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}, {"y"}]>})
+func.func @a_dimension_that_is_free(
+    %a: tensor<64x48x24xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {"x"}, {}]>}) -> tensor<64x48x24xf32> {
+  // CHECK: stablehlo.reverse {{.*}} {dtensor.operands = [#dtensor.layout<@mesh, [{}, {"x"}, {"y"}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {"x"}, {"y"}]>]}
+  %0 = stablehlo.reverse %a, dims = [0] : tensor<64x48x24xf32>
+  return %0 : tensor<64x48x24xf32>
+}
+
+// -----
+
+// Where all others are split, behind the axis that is there.
+// CHECK-LABEL: func.func @behind_another_axis
+// CHECK-SAME: -> (tensor<64x48xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x", "y"}]>})
+func.func @behind_another_axis(
+    %a: tensor<64x48xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {"x"}]>}) -> tensor<64x48xf32> {
+  %0 = stablehlo.reverse %a, dims = [0] : tensor<64x48xf32>
+  return %0 : tensor<64x48xf32>
+}
+
+// -----
+
+// One detour leads to the next: a transform of every dimension, each with its axis elsewhere.
+// CHECK-LABEL: func.func @one_after_the_other
+// CHECK-SAME: -> (tensor<48x64xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>})
+func.func @one_after_the_other(
+    %a: tensor<48x64xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>}) -> tensor<48x64xf32> {
+  // CHECK: stablehlo.reverse {{.*}} {dtensor.operands = [#dtensor.layout<@mesh, [{}, {"y"}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {"y"}]>]}
+  %0 = stablehlo.reverse %a, dims = [0] : tensor<48x64xf32>
+  // CHECK: stablehlo.reverse {{.*}} {dtensor.operands = [#dtensor.layout<@mesh, [{"y"}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{"y"}, {}]>]}
+  %1 = stablehlo.reverse %0, dims = [1] : tensor<48x64xf32>
+  return %1 : tensor<48x64xf32>
+}
+
+// -----
+
+// A result that is whole is gathered once, before or after: no detour.
+// CHECK-LABEL: func.func @a_result_that_is_whole
+func.func @a_result_that_is_whole(
+    %a: tensor<64x48xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>})
+    -> (tensor<64x48xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {}]>}) {
+  // CHECK: stablehlo.reverse {{.*}} {dtensor.operands = [#dtensor.layout<@mesh, [{}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {}]>]}
+  %0 = stablehlo.reverse %a, dims = [0] : tensor<64x48xf32>
+  return %0 : tensor<64x48xf32>
+}
+
+// -----
+
+// Nor for a few bytes, which take less than the start of a collective.
+// CHECK-LABEL: func.func @too_few_bytes
+// CHECK-SAME: -> (tensor<8x4xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {}]>})
+func.func @too_few_bytes(
+    %a: tensor<8x4xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>}) -> tensor<8x4xf32> {
+  %0 = stablehlo.reverse %a, dims = [0] : tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// -----
+
+// Blocks stay inside of a program: the result of joining two has the axis ahead of them.
+// CHECK-LABEL: func.func @blocks_stay_inside
+// CHECK-SAME: -> (tensor<128x48xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>})
+func.func @blocks_stay_inside(
+    %a: tensor<64x48xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>}) -> tensor<128x48xf32> {
+  // CHECK: stablehlo.concatenate {{.*}} dtensor.results = [#dtensor.layout<@mesh, [{2, "y"}, {}]>]
+  %0 = stablehlo.concatenate %a, %a, dim = 0 : (tensor<64x48xf32>, tensor<64x48xf32>) -> tensor<128x48xf32>
+  return %0 : tensor<128x48xf32>
+}
+
+// -----
+
+// Nothing else to split: the only dimension is gathered.
+// CHECK-LABEL: func.func @no_other_dimension
+func.func @no_other_dimension(
+    %a: tensor<4096xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}]>}) -> tensor<4096xf32> {
+  // CHECK: stablehlo.reverse {{.*}} {dtensor.operands = [#dtensor.layout<@mesh, [{}]>]
+  %0 = stablehlo.reverse %a, dims = [0] : tensor<4096xf32>
+  return %0 : tensor<4096xf32>
+}
