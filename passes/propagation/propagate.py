@@ -23,6 +23,7 @@ from dtensor.passes.propagation.axis import (
     nothing_decided,
     renew,
 )
+from dtensor.passes.propagation.chains import move_up
 from dtensor.passes.propagation.choose import Choice, choose, largest_differences
 from dtensor.passes.propagation.descend import descend
 from dtensor.passes.propagation.detours import take_detours
@@ -116,18 +117,20 @@ def _refine(
     cost: CostModel,
     sizes: Sizes,
 ) -> None:
-    """Descend once more on every axis, given all the others: the first ones were blind to them."""
+    """Improve every axis once more, given all the others: the first ones were blind to them."""
     atoms = [problem.atom for problem, _ in choices]
 
     def others(i: int) -> Decided:
         pairs = enumerate(zip(atoms, decided.outcomes, strict=True))
         return decided_by(graph, [outcome for j, outcome in pairs if j != i])
 
-    if len(choices) > 1:
-        for i, (problem, _) in enumerate(choices):
+    for i, (problem, _) in enumerate(choices):
+        if len(choices) > 1:
             renew(problem, others(i), cost, sizes, decided.outcomes[i])
-            if descend(problem):
-                decided.outcomes[i] = tuple(problem.current)
+            descend(problem)
+        if move_up(problem):
+            descend(problem)
+        decided.outcomes[i] = tuple(problem.current)
     for i, (problem, choice) in enumerate(choices):
         if problem.refused:
             rest = others(i)
