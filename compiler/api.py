@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import Any
@@ -37,6 +38,13 @@ from dtensor.runtime.variables.scope import current_scope
 
 _flatten = default_registry.flatten
 _config = jax.config
+_compiled: weakref.WeakSet[JitFunction] = weakref.WeakSet()
+
+
+def forget_programs() -> None:
+    """Drop what every function was compiled to: its devices are gone."""
+    for function in list(_compiled):
+        function._programs.clear()
 
 
 def jit(
@@ -120,6 +128,7 @@ class JitFunction:
         self._mesh = mesh
         self._options = options
         self._programs: dict[Any, Callable[[Sequence[Any]], Any]] = {}
+        _compiled.add(self)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else MethodType(self, instance)  # as any function

@@ -95,8 +95,10 @@ class Layout(LayoutMembers):
         """Every device holds the whole array of `rank` dimensions.
 
         Raises:
-            LayoutError: the rank is negative.
+            LayoutError: the rank is negative, or `mesh` is none.
         """
+        if not isinstance(mesh, Mesh):
+            raise LayoutError(f"a layout needs a Mesh, got {type(mesh).__name__}")
         if rank < 0:
             raise LayoutError(f"an array cannot have rank {rank}")
         return cls.of((WHOLE,) * rank, mesh)

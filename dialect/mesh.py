@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from dtensor.dialect.axes import AXIS_NAME, AxisRef
@@ -78,8 +79,14 @@ class Mesh(MeshMembers):
                 global_devices,
             )
             self._set(parts.axes, parts.ids, mesh_name or name, parts.device_type, parts.written)
+            self.devices()  # from now on it is written with their names
         else:
-            self._set(given or (), device_ids, mesh_name or name, device_type, None)
+            if global_devices is not None:
+                raise MeshError(
+                    "global_devices was given without local_device_ids and local_devices; give "
+                    "these too, or leave it out"
+                )
+            self._set(() if given is None else given, device_ids, mesh_name or name, device_type)
 
     def _set(
         self,
@@ -87,7 +94,7 @@ class Mesh(MeshMembers):
         device_ids: Sequence[int] | None,
         name: str,
         device_type: str,
-        written: MeshDevices | None,
+        written: MeshDevices | None = None,
     ) -> None:
         pairs = axis_pairs(axes)
         checked = tuple(_checked_axis(pair) for pair in pairs)
@@ -96,15 +103,15 @@ class Mesh(MeshMembers):
         if repeated:
             raise MeshError(f"mesh axis '{repeated[0]}' is given twice; axis names must differ")
         size = math.prod(n for _, n in checked)
-        ids = None if device_ids is None else tuple(int(i) for i in device_ids)
+        ids = None if device_ids is None else tuple(map(_checked_id, device_ids))
         if ids is not None and len(ids) != size:
             raise MeshError(
                 f"mesh of {size} devices was given {len(ids)} device ids; give one each"
             )
         if ids is not None and len(set(ids)) != len(ids):
             raise MeshError(f"mesh names a device twice: {list(ids)}")
-        if name and not AXIS_NAME.match(name):
-            raise MeshError(f"mesh name '{name}' is not an identifier")
+        if not isinstance(name, str) or (name and not AXIS_NAME.match(name)):
+            raise MeshError(f"mesh name {name!r} is not an identifier")
         if ids == tuple(range(size)):
             ids = None
         object.__setattr__(self, "axes", checked)
@@ -351,6 +358,12 @@ def _checked_axis(pair: object) -> tuple[str, int]:
         raise MeshError(f"mesh axis name {name!r} is not an identifier")
     if name in RESERVED:
         raise MeshError(f"mesh axis name '{name}' is reserved; choose another")
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+    if isinstance(size, bool) or not isinstance(size, Integral) or size < 1:
         raise MeshError(f"mesh axis '{name}' has size {size!r}; it must be a positive integer")
-    return name, size
+    return name, int(size)
+
+
+def _checked_id(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise MeshError(f"mesh has device id {value!r}; it must be an integer")
+    return int(value)

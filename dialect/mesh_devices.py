@@ -33,6 +33,13 @@ class MeshDevices:
     first_id: int = 0
     with_global: bool = False
 
+    def all_names(self, size: int) -> tuple[str, ...]:
+        """Name of the device at each of `size` positions; empty where only some are known."""
+        if self.names or sorted(self.local_positions) != list(range(size)):
+            return self.names
+        at = dict(zip(self.local_positions, self.local_names, strict=True))
+        return tuple(at[position] for position in range(size))
+
 
 class Naming(Protocol):
     """Names of devices, from whoever drives them."""

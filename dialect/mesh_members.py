@@ -110,11 +110,12 @@ class MeshMembers:
         import numpy as np
 
         first = self.min_global_device_id()
-        return np.arange(first, first + self.size, dtype=np.int64).reshape(self.sizes)
+        ids = np.arange(first, first + self.size, dtype=np.int64)
+        return ids.reshape(self.sizes) if self.size else ids
 
     def global_devices(self) -> list[str]:
         """Names of all devices, row-major; empty where only the local ones are known."""
-        return list(self.devices().names)
+        return list(self.devices().all_names(self.size))
 
     def local_device_ids(self) -> list[int]:
         """Global ids of the devices that this client drives."""
@@ -122,7 +123,7 @@ class MeshMembers:
         return [first + position for position in self.devices().local_positions]
 
     def local_devices(self) -> list[str]:
-        """Names of the devices that this client drives, in the order of the mesh."""
+        """Names of the devices that this client drives, in the order of `local_device_ids()`."""
         return list(self.devices().local_names)
 
     def local_device_locations(self) -> list[dict[str, int]]:

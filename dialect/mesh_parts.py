@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,12 @@ def checked_parts(
     if every and len(every) != ids.size:
         raise MeshError(f"global_devices has {len(every)} names for {ids.size} devices")
     _check_names(local, every)
+    for position, name in zip(positions, local, strict=True) if every else ():
+        if not _may_be_one(name, every[position]):
+            raise MeshError(
+                f"device {first + position} is {name} in local_devices and {every[position]} in "
+                "global_devices; name the same one"
+            )
     axes = tuple(zip(dim_names, (int(n) for n in ids.shape), strict=True))
     return resolved(axes, MeshDevices(every, positions, local, first, with_global=bool(every)))
 
@@ -78,9 +84,9 @@ def checked_parts(
 def resolved(axes: tuple[tuple[str, int], ...], written: MeshDevices) -> MeshParts:
     """The mesh over the devices of these names: over the runtime's own, where it has them."""
     size = int(np.prod([n for _, n in axes], dtype=np.int64))
-    names = written.names
-    if not names and written.local_positions == tuple(range(size)):
-        names = written.local_names
+    names = written.all_names(size)
+    if not written.with_global and len(written.local_positions) == size:
+        written = replace(written, names=())  # the local ones say it all, as in the written form
     source = naming()
     ids = source.ids(names) if source is not None and len(names) == size else None
     if ids is None or source is None:
@@ -143,6 +149,13 @@ def _names(value: Any, what: str) -> tuple[str, ...]:
         spec.to_string() if isinstance(entry, DeviceSpec) else str(entry)
         for entry, spec in zip(names, specs, strict=True)
     )
+
+
+def _may_be_one(name: str, other: str) -> bool:
+    """Whether two names, of which either may leave parts out, can be of one device."""
+    a, b = DeviceSpec.from_string(name), DeviceSpec.from_string(other)
+    pairs = ((a.job, b.job), (a.replica, b.replica), (a.task, b.task))
+    return a.device_index == b.device_index and all(p in (None, q) or q is None for p, q in pairs)
 
 
 def _check_names(local: Sequence[str], every: Sequence[str]) -> None:

@@ -61,7 +61,9 @@ def read_mesh(text: str) -> Mesh:
         )
     axes = _axes(parts[1], text)
     made = _generated(axes, parts[2], text) if len(parts) == 3 else _listed(axes, parts[2:], text)
-    return Mesh.of(made.axes, made.ids, parts[0].strip(), made.device_type, made.written)
+    mesh = Mesh.of(made.axes, made.ids, parts[0].strip(), made.device_type, made.written)
+    mesh.devices()  # from now on it is written with their names
+    return mesh
 
 
 def host_mesh(mesh: Mesh) -> Mesh:

@@ -127,7 +127,7 @@ class DTensor(Operators):
         return self._array
 
     def unpack(self) -> list[jax.Array]:
-        """The shards this process holds, one per device, in the order of the mesh.
+        """The shards this process holds, one per device, in the order of `mesh.local_devices()`.
 
         Returns:
             Arrays of `local_shape`, each on its own device; nothing is copied.

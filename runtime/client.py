@@ -55,10 +55,14 @@ def create_mesh(
         raise MeshError(XLA_SPMD)
     kind = checked_device_type(device_type) if device_type else default_device_type()
     chosen = None
+    if isinstance(devices, str) or not isinstance(devices, Iterable | None):
+        raise MeshError(f"devices is {devices!r}; give a list, with one for each place of the mesh")
     if devices is not None:
         chosen = [as_device(device, kind) for device in devices]
         kind = _common_type(chosen, device_type)
     have = devices_of_type(kind) if chosen is None else chosen
+    if not have:
+        raise MeshError(f"jax has no {kind} device to make a mesh of")
     pairs = _pairs(mesh_dims, len(have))
     size = Mesh(pairs).size
     if chosen is None:
@@ -145,11 +149,13 @@ def _devices_by_id(mesh: Mesh) -> tuple[jax.Device, ...]:
 
 def _written_devices(mesh: Mesh) -> tuple[jax.Device, ...]:
     assert mesh.written is not None
-    names = mesh.written.names or mesh.written.local_names
-    if len(names) != mesh.size:
+    if not mesh.size:
+        raise MeshError("the empty mesh has no devices, so nothing can be on it")
+    names = mesh.written.all_names(mesh.size)
+    if not names:
         raise MeshError(
-            f"{mesh.short()} was written with only {len(names)} of its device names, those of one "
-            "client; make it with create_mesh or create_distributed_mesh"
+            f"{mesh.short()} was written with only {len(mesh.written.local_names)} of its device "
+            "names, those of one client; make it with create_mesh or create_distributed_mesh"
         )
     return tuple(as_device(name, "") for name in names)
 

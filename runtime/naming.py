@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
+from numbers import Integral
 
 import jax
 
@@ -33,11 +34,16 @@ def type_of_device(device: jax.Device) -> str:
     return str(device.platform).upper()
 
 
-def device_spec(device: jax.Device) -> DeviceSpec:
-    """The name of a device: its client, and its number among the client's devices of its type."""
+def device_spec(device: jax.Device, job: str | None = None) -> DeviceSpec:
+    """The name of a device: its client, and its number among the client's devices of its type.
+
+    Args:
+        device: the device.
+        job: the job's name, for those who name many devices; None looks it up.
+    """
     device_type = type_of_device(device)
     task, index = _places(device_type).get(device, (device.process_index, device.id))
-    return DeviceSpec(job_name(), 0, task, device_type, index)
+    return DeviceSpec(job or job_name(), 0, task, device_type, index)
 
 
 def find_device(spec: DeviceSpec) -> jax.Device | None:
@@ -69,7 +75,9 @@ def as_device(given: jax.Device | int | str | DeviceSpec, device_type: str) -> j
                 f"unknown device {given}; the {given.device_type} devices here are {names}"
             )
         return found
-    if not isinstance(given, int):
+    if isinstance(given, bool) or not isinstance(given, Integral):
+        if not hasattr(given, "device_kind"):
+            raise MeshError(f"{given!r} is no device; give a jax device, its id or its name")
         return given
     by_id = {device.id: device for device in devices_of_type(device_type)}
     if given not in by_id:
@@ -104,8 +112,9 @@ def names_of(devices: Sequence[jax.Device]) -> tuple[str, ...]:
     absent = sorted((d for d in devices if d not in places), key=lambda device: device.id)
     seen: Counter[int] = Counter()
     specs = {}
+    job = job_name()
     for device in absent:
         task = device.process_index
-        specs[device] = DeviceSpec(job_name(), 0, task, type_of_device(device), seen[task])
+        specs[device] = DeviceSpec(job, 0, task, type_of_device(device), seen[task])
         seen[task] += 1
-    return tuple((specs.get(device) or device_spec(device)).to_string() for device in devices)
+    return tuple((specs.get(device) or device_spec(device, job)).to_string() for device in devices)

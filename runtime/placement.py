@@ -201,9 +201,14 @@ def _ids(jax_mesh_: jax.sharding.Mesh) -> Sequence[int]:
 
 @cache
 def local_devices(mesh: Mesh) -> tuple[jax.Device, ...]:
-    """The devices of `mesh` that this process drives, in the order of the mesh."""
+    """The devices of `mesh` that this process drives, in the order of `mesh.local_devices()`."""
     here = jax.process_index()
-    return tuple(d for d in jax_mesh(mesh).devices.flat if d.process_index == here)
+    devices = list(jax_mesh(mesh).devices.flat)
+    local = [i for i, device in enumerate(devices) if device.process_index == here]
+    listed = () if mesh.written is None else mesh.written.local_positions
+    if sorted(listed) == local:  # as whoever wrote the mesh counts them, in any order
+        local = list(listed)
+    return tuple(devices[i] for i in local)
 
 
 def shard_count(layout: Layout) -> int:

@@ -23,9 +23,9 @@ def pack(tensors: Sequence[Any], layout: Layout) -> DTensor:
     """One array from the shards of each device.
 
     Args:
-        tensors: one shard per device that this process drives, in the order of the mesh; all of
-            one shape and element type. Shards already on their device are not copied. Replicas
-            are not compared.
+        tensors: one shard per device that this process drives, in the order of
+            `mesh.local_devices()`; all of one shape and element type. Shards already on their
+            device are not copied. Replicas are not compared.
         layout: how the shards make up the array.
 
     Raises:
@@ -73,7 +73,7 @@ def pack(tensors: Sequence[Any], layout: Layout) -> DTensor:
 
 
 def unpack(tensor: DTensor) -> list[jax.Array]:
-    """The shards of `tensor` on this process's devices, in the order of the mesh.
+    """The shards of `tensor` on this process's devices, in the order of `mesh.local_devices()`.
 
     Raises:
         TypeError: not a DTensor.

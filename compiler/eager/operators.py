@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dtensor.compiler import api
 from dtensor.compiler.eager.calls import call, compiled, forget_programs
 from dtensor.compiler.eager.mixing import (
     NUMBERS,
@@ -148,6 +149,7 @@ def divided(x: Any, y: Any) -> Any:
 
 def forget() -> None:
     """Drop all programs and placed numbers: their devices are gone."""
+    api.forget_programs()
     _programs.clear()
     forget_programs()
     forget_numbers()

@@ -49,7 +49,8 @@ def initialize_accelerator_system(
         num_logical_cpu_devices: into how many devices to divide the host's CPU. None leaves the
             number as it is; with accelerators it then becomes theirs, where it can be known.
         experimental_reset_context: start jax anew if it already runs. Arrays, meshes and compiled
-            functions made before must not be used afterwards.
+            programs made before must not be used afterwards; functions of `dtensor.jit` compile
+            again.
 
     Returns:
         The device type in use.
@@ -79,12 +80,20 @@ def initialize_accelerator_system(
         )
     if experimental_reset_context and coordination.jax_is_running():
         _forget_jax()
+    fresh = not several and not coordination.jax_is_running()
+    count = jax.config.jax_num_cpu_devices  # type: ignore[attr-defined]
     cpu_devices.set_count(kind, num_logical_cpu_devices)
     if pathways:
         _start_pathways(several)
     if several:
         _connect(client)
-    chosen = _choose(kind, num_logical_cpu_devices)
+    try:
+        chosen = _choose(kind, num_logical_cpu_devices)
+    except NotFoundError:
+        if fresh:  # another type can still be asked for, with any number of CPU devices
+            coordination.forget_cpu()
+            jax.config.update("jax_num_cpu_devices", count)
+        raise
     if several:
         _agree_on_type(chosen)
     config.choose(chosen)
@@ -99,7 +108,7 @@ def shutdown_accelerator_system() -> None:
     """Undo `initialize_accelerator_system`, so that it can be called again.
 
     With several clients all must call it: they wait for one another. Arrays, meshes and compiled
-    functions made before must not be used afterwards.
+    programs made before must not be used afterwards; functions of `dtensor.jit` compile again.
 
     Raises:
         ConfigError: the accelerator system is not initialized.
@@ -129,6 +138,12 @@ def _choose(kind: str | None, count: int | None) -> str:
         raise NotFoundError(
             f"jax has no {chosen} device; it has {_available()}. Install jax for {chosen}, or let "
             "JAX_PLATFORMS name it"
+        )
+    if count is not None and count < have and chosen == "CPU":
+        raise ConfigError(
+            f"{count} logical CPU devices were asked for, but jax already runs with {have}; call "
+            "initialize_accelerator_system before anything uses a jax device, or with "
+            "experimental_reset_context=True"
         )
     if count is not None and count < have:
         raise ConfigError(

@@ -12,6 +12,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.clients import agreement as distributed
 from dtensor.runtime.clients import coordination, environment
 from dtensor.runtime.placement import jax_mesh
+from dtensor.runtime.tracing import is_eager
 
 _DAY_IN_MILLISECONDS = 24 * 60 * 60 * 1000
 
@@ -30,9 +31,12 @@ def barrier(mesh: Mesh, barrier_name: str | None = None, timeout_in_ms: int | No
         MeshError: this client has no device in the mesh.
         ConfigError: the name is no text, or the time no number above 0.
         TypeError: `mesh` is not a mesh.
+        RuntimeError: called while tracing.
     """
     if not isinstance(mesh, Mesh):
         raise TypeError(f"barrier needs a Mesh, got {type(mesh).__name__}")
+    if not is_eager():
+        raise RuntimeError("barrier must be called outside of traced functions")
     if not isinstance(barrier_name, str | None):
         raise ConfigError(f"barrier_name is {barrier_name!r}; it must be a string, or None")
     if timeout_in_ms is None:

@@ -21,10 +21,11 @@ _chosen: list[str] = []
 
 def preferred_device_type() -> str:
     """The best device type there is: TPU before GPU before CPU; jax's own word for others."""
-    for device_type in _BY_PREFERENCE:
-        if naming.devices_of_type(device_type):
-            return device_type
-    return naming.type_of_device(jax.devices()[0])
+    with coordination.only_asking():
+        for device_type in _BY_PREFERENCE:
+            if naming.devices_of_type(device_type):
+                return device_type
+        return naming.type_of_device(jax.devices()[0])
 
 
 def default_device_type() -> str:
@@ -105,4 +106,5 @@ def _count(kind: str, client: int) -> int:
             )
         if kind == "CPU" and num_clients() == 1:  # jax need not start, and its setup stays open
             return cpu_devices.count_at_start()
-    return sum(device.process_index == client for device in naming.devices_of_type(kind))
+    with coordination.only_asking():
+        return sum(device.process_index == client for device in naming.devices_of_type(kind))

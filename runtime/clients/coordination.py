@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +46,32 @@ def jax_is_running() -> bool:
     from jax._src.xla_bridge import backends_are_initialized
 
     return bool(backends_are_initialized())
+
+
+@contextmanager
+def only_asking() -> Iterator[None]:
+    """Ask jax for its devices inside, without settling anything: a jax started for it is forgotten.
+
+    Not where it found accelerators: they are not started twice.
+    """
+    before = jax_is_running() or jax_process() is not None
+    try:
+        yield
+    finally:
+        if not before and jax_is_running():
+            forget_cpu()
+
+
+def forget_cpu() -> None:
+    """Let jax start anew, if it has started nothing but the CPU and nobody has used it."""
+    import jax
+    from jax.extend import backend
+
+    from dtensor.runtime import naming
+
+    if all(device.platform == "cpu" for device in jax.devices()):
+        backend.clear_backends()
+        naming.forget_devices()
 
 
 def publish(key: str, value: str) -> None:

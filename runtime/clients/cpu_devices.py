@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ def check_count(count: int | None) -> None:
     """Raise ConfigError unless `count` is a number of devices, or None."""
     if count is None:
         return
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+    if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
         raise ConfigError(f"num_logical_cpu_devices is {count!r}; it must be a positive integer")
 
 
@@ -62,7 +63,7 @@ def set_count(device_type: str | None, count: int | None) -> None:
         accelerators = _accelerators(device_type)
         count = accelerators if accelerators > count_at_start() else None
     if count is not None:
-        jax.config.update("jax_num_cpu_devices", count)
+        jax.config.update("jax_num_cpu_devices", int(count))
 
 
 def platforms() -> list[str]:

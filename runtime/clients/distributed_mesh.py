@@ -73,6 +73,8 @@ def _type_of(local_devices: Sequence[str | DeviceSpec] | None, device_type: str 
     asked = None if device_type is None else config.checked_device_type(device_type)
     if local_devices is None:
         return asked or config.default_device_type()
+    if isinstance(local_devices, str) or not isinstance(local_devices, Sequence):
+        raise MeshError(f"local_devices is {local_devices!r}; give a list of names")
     if not local_devices:
         raise MeshError("local_devices is empty; name this client's devices, or leave it out")
     kinds = sorted({_spec(device).device_type for device in local_devices})
@@ -84,7 +86,11 @@ def _type_of(local_devices: Sequence[str | DeviceSpec] | None, device_type: str 
 
 
 def _spec(device: str | DeviceSpec) -> DeviceSpec:
-    return DeviceSpec.from_string(device) if isinstance(device, str) else device
+    if isinstance(device, str):
+        return DeviceSpec.from_string(device)
+    if not isinstance(device, DeviceSpec):
+        raise MeshError(f"local_devices has {device!r}; give names, such as CPU:3, or DeviceSpecs")
+    return device
 
 
 def _own_device(device: str | DeviceSpec, kind: str) -> DeviceSpec:

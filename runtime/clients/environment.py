@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
+from numbers import Integral
 
 from dtensor.dialect.errors import ConfigError
 from dtensor.runtime.clients import coordination
@@ -125,13 +126,13 @@ def checked_client(number: int, what: str) -> int:
     Raises:
         ConfigError: it is not the id of a client.
     """
-    if isinstance(number, bool) or not isinstance(number, int):
+    if isinstance(number, bool) or not isinstance(number, Integral):
         raise ConfigError(f"{what} is {number!r}; it must be an integer")
     count = num_clients()
     if not 0 <= number < count:
         have = "local mode has client 0 only" if count == 1 else f"there are 0 to {count - 1}"
         raise ConfigError(f"{what} is {number}, but {have}")
-    return number
+    return int(number)
 
 
 def heartbeat_enabled() -> bool:

@@ -143,7 +143,7 @@ class Connection:
         def note_failure(
             kind: type[BaseException], value: BaseException, trace: TracebackType | None
         ) -> None:
-            text = f"{kind.__name__}: {value}".strip().splitlines()[0]
+            text = f"{kind.__name__}: {value}".strip().splitlines()[0].removesuffix(":")
             self._failure = (text, 130 if issubclass(kind, KeyboardInterrupt) else 1)
             previous(kind, value, trace)
 

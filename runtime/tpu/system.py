@@ -7,6 +7,7 @@ from typing import Any
 import jax
 
 from dtensor.dialect.errors import NotFoundError
+from dtensor.runtime.clients import coordination
 from dtensor.runtime.naming import devices_of_type, job_name, type_of_device
 from dtensor.runtime.tpu.topology import Topology, topology_of
 from dtensor.runtime.tracing import is_eager
@@ -36,9 +37,10 @@ def initialize_tpu_system(cluster_resolver: str | None = None) -> Topology:
             "jax drives. Clients on several hosts find each other by the environment variables "
             "DTENSOR_JOBS and DTENSOR_CLIENT_ID; see docs/multi-client.md"
         )
-    devices = devices_of_type("TPU")
-    if not devices:
-        raise NotFoundError(no_tpus("initialize_tpu_system"))
+    with coordination.only_asking():
+        devices = devices_of_type("TPU")
+        if not devices:
+            raise NotFoundError(no_tpus("initialize_tpu_system"))
     topology = topology_of(devices)
     _initialized[:] = [topology]
     return topology

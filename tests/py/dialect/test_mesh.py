@@ -88,7 +88,7 @@ def test_looking_at_a_mesh_does_not_start_a_runtime() -> None:
     assert repr(grid) == "Mesh(unused=5, name=never_bound)"
 
 
-@pytest.mark.parametrize("axes", [8, "xy", 2.5])
+@pytest.mark.parametrize("axes", [8, 0, "xy", "", 2.5])
 def test_axes_are_a_list_or_a_mapping(axes: Any) -> None:
     with pytest.raises(MeshError, match=r"are not a list of \(name, size\) pairs"):
         Mesh(axes)

@@ -132,6 +132,9 @@ def test_what_is_not_a_mesh(text: str, message: str) -> None:
         ((["x"], np.arange(1), [0, 1], TPUS[:2]), "mesh of 1 devices was given 2 local ones"),
         (("x", np.arange(2), [0, 1], TPUS[:2]), "dim_names is 'x'"),
         ((["x"], np.arange(2), [0, 1], TPUS[:2], "", None, True), "XLA's own partitioner"),
+        ((["x"], np.arange(2), [0, 1], TPUS[:2], "", TPUS[2:4]), "device 0 is .* name the same"),
+        (([("x", 2)], None, None, None, "", TPUS[:2]), "global_devices was given without local"),
+        (([("x", 2)], [0.5, 1.5]), "mesh has device id 0.5; it must be an integer"),
     ],
 )
 def test_what_the_constructor_refuses(arguments: tuple[Any, ...], message: str) -> None:

@@ -2,10 +2,13 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import jax
+import numpy as np
 import pytest
 
+from dtensor import Layout, Mesh, barrier, copy_to_mesh, pack, relayout
 from dtensor.dialect.errors import MeshError
 from dtensor.runtime import client
 from dtensor.runtime.client import create_mesh
@@ -74,3 +77,68 @@ def test_the_same_mesh_over_other_devices_is_refused() -> None:
     mesh = create_mesh([("a", 2)])
     with pytest.raises(MeshError, match="give one of the two another name"):
         client.bind_devices(mesh, jax.devices()[2:4])
+
+
+NAMES = [f"/job:localhost/replica:0/task:0/device:CPU:{i}" for i in range(8)]
+
+
+@pytest.mark.parametrize("every", [None, NAMES[:2]])
+def test_local_devices_may_be_listed_in_any_order(every: list[str] | None) -> None:
+    mesh = Mesh(["x"], np.arange(2), [1, 0], [NAMES[1], NAMES[0]], "", every)
+    layout, whole = Layout(["x"], mesh), Layout.replicated(mesh, 1)
+    assert mesh.local_device_locations() == [{"x": 1}, {"x": 0}]
+    shards: list[Any] = copy_to_mesh(np.array([10, 20]), layout).unpack()
+    assert [(int(s[0]), s.device.id) for s in shards] == [(20, 1), (10, 0)]
+    packed = pack([np.array([10]), np.array([20])], layout)
+    assert [next(iter(s.devices())).id for s in packed.unpack()] == [1, 0]
+    assert relayout(packed, whole).numpy().tolist() == [20, 10]
+    assert str(packed).startswith('DTensor({"CPU:1": [10], "CPU:0": [20]}')
+    assert Mesh.from_string(mesh.to_string()) == mesh
+
+
+def test_a_mesh_that_names_its_devices_itself_reads_back() -> None:
+    mesh = Mesh.from_string("|x=2|*CPU")
+    again = Mesh.from_string(mesh.to_string())
+    assert again == mesh
+    assert mesh.global_devices() == mesh.local_devices()
+    a, b = (copy_to_mesh(np.ones(2, np.float32), Layout(["x"], m)) for m in (mesh, again))
+    assert float((a + b).sum()) == 4
+
+
+def test_a_named_mesh_that_was_read_is_written_with_its_devices_at_once() -> None:
+    text = f"read|x=2|0,1|0,1|{NAMES[0]},{NAMES[1]}"
+    assert str(Mesh.from_string(text)) == f"Mesh.from_string({text})"
+    text = text.replace("read", "made")
+    mesh = Mesh(["x"], np.arange(2), [0, 1], NAMES[:2], "made")
+    assert str(Layout(["x"], mesh)) == f"Layout.from_string(sharding_specs:x, mesh:{text})"
+
+
+def test_sizes_and_ids_may_be_numpy_integers() -> None:
+    two, rest, ids = (np.array(n) for n in (2, -1, [3, 1]))
+    sizes: list[Any] = [[("x", n[()])] for n in (two, rest)]
+    assert create_mesh(sizes[0]) == create_mesh([("x", 2)])
+    assert create_mesh(sizes[1]).sizes == (8,)
+    assert create_mesh(devices=list(ids)).ids() == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"device_type": "GPU"}, "jax has no GPU device to make a mesh of"),
+        ({"devices": "CPU:0"}, "devices is 'CPU:0'; give a list"),
+        ({"devices": 5}, "devices is 5; give a list"),
+        ({"devices": [None]}, "None is no device; give a jax device, its id or its name"),
+        ({"devices": [True, False]}, "True is no device"),
+        ({"mesh_name": 3}, "mesh name 3 is not an identifier"),
+    ],
+)
+def test_what_a_mesh_cannot_be_made_of(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(MeshError, match=message):
+        create_mesh(**arguments)
+
+
+def test_nothing_can_be_on_the_empty_mesh() -> None:
+    empty = Mesh.from_string("empty_mesh")
+    assert empty.global_device_ids().tolist() == []
+    with pytest.raises(MeshError, match="the empty mesh has no devices"):
+        barrier(empty)

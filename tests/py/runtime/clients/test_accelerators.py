@@ -222,3 +222,55 @@ def test_cpu_devices_are_at_least_as_many_as_there_may_be_accelerators(
         cpu_devices.set_count(device_type, None)
         assert updates == expected
         updates.clear()
+
+
+ASKING = [
+    "dtensor.preferred_device_type()",
+    "dtensor.num_local_devices('GPU')",
+    "dtensor.local_devices('TPU')",
+    "refused(lambda: dtensor.initialize_accelerator_system('TPU', num_logical_cpu_devices=8))",
+    "refused(dtensor.tpu.initialize_tpu_system)",
+]
+
+
+@pytest.mark.parametrize("question", ASKING)
+def test_asking_what_there_is_settles_nothing(question: str) -> None:
+    code = f"""
+import dtensor
+
+def refused(call):
+    try:
+        call()
+    except dtensor.NotFoundError:
+        return
+    raise AssertionError
+
+{question}
+dtensor.initialize_accelerator_system("CPU", num_logical_cpu_devices=4)
+print(dtensor.num_local_devices("CPU"))
+"""
+    done = run_python(code)
+    assert done.stdout == "4\n", done.stderr
+
+
+def test_fewer_cpu_devices_than_jax_runs_with_are_refused() -> None:
+    with pytest.raises(ConfigError, match="4 logical CPU devices were asked for, but jax already"):
+        initialize_accelerator_system("CPU", num_logical_cpu_devices=4)
+
+
+RESTARTED = """
+import numpy as np
+import dtensor
+
+double = dtensor.jit(lambda x: x * 2)
+for _ in range(2):
+    dtensor.initialize_accelerator_system("CPU", num_logical_cpu_devices=4)
+    layout = dtensor.Layout(["x"], dtensor.create_mesh([("x", 4)]))
+    print(double(dtensor.copy_to_mesh(np.arange(8), layout)).unpack()[3])
+    dtensor.shutdown_accelerator_system()
+"""
+
+
+def test_a_function_is_compiled_again_after_a_restart() -> None:
+    done = run_python(RESTARTED)
+    assert done.stdout == "[12 14]\n" * 2, done.stderr
