@@ -60,6 +60,8 @@ def array_type(
     """The one `ArrayType` of these properties."""
     key = (shape, dtype, layout, sharding, weak_type)
     found = _types.get(key)
+    if found is None and layout is not None and layout.has_open:
+        found = _types[key] = array_type(shape, dtype, layout.closed(), sharding, weak_type)
     if found is None:
         found = ArrayType()
         found.shape, found.dtype, found.layout = shape, np.dtype(dtype), layout

@@ -30,7 +30,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType
 from dtensor.runtime.operators import Operators
-from dtensor.runtime.tracing import is_eager
+from dtensor.runtime.tracing import becomes_program, is_eager
 from dtensor.runtime.variables.operators import is_readable, value_of
 
 _flatten = default_registry.flatten
@@ -108,6 +108,8 @@ def requested(
     leaves, tree = _flatten((marked, named), _is_leaf)
     leaves = [value_of(leaf) for leaf in leaves]
     known = _mesh_of(leaves)
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves) and not becomes_program():
+        return None  # under grad or vmap, what is not traced is a constant
     if known is None:
         if is_traced(leaves):
             return None
@@ -256,11 +258,21 @@ def _replicated(operation: Operation, mesh: Mesh) -> Any:
     return jax.tree.map(lambda leaf: Layout.replicated(mesh, len(leaf.shape)), shapes)
 
 
+def _is_array(value: Any) -> bool:
+    return is_readable(value) or isinstance(value, Operators)
+
+
+def _traced(value: Any) -> Any:
+    """What a traced function computes with: an array of jax's."""
+    value = value_of(value)
+    return value._array if isinstance(value, Operators) else value
+
+
 def _inline(
     fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], layouts: Any
 ) -> Any:
     """The call as part of the function that jax is tracing."""
-    args, kwargs = jax.tree_util.tree_map(value_of, (args, kwargs), is_leaf=is_readable)
+    args, kwargs = jax.tree_util.tree_map(_traced, (args, kwargs), is_leaf=_is_array)
     result = fn(*args, **kwargs)
     if layouts is None:
         return result

@@ -10,7 +10,7 @@ import jax
 
 from dtensor.compiler.variables.use import Use, pattern_of
 from dtensor.runtime.variables.scope import current_scope
-from dtensor.runtime.variables.update import take_for_update
+from dtensor.runtime.variables.update import give_back, take_for_update
 from dtensor.runtime.variables.variable import DVariable
 
 Converter = Callable[[Any], Any]
@@ -49,12 +49,18 @@ def bound_call(
             arrays[k] = variables[k]._held
         others = [convert(leaves[i]) for i, convert in plain]
         written = [variables[k] for k in updated]
-        for k, array in zip(updated, take_for_update(written), strict=True):
+        if not own:
+            return finish(run(*arrays, *others))
+        taken, former = take_for_update(written)
+        for k, array in zip(updated, taken, strict=True):
             arrays[k] = array
-        results = run(*arrays, *others)
-        if own:
-            for variable, array in zip(written, results[-own:], strict=True):
-                variable._held = array
+        del taken
+        try:
+            results = run(*arrays, *others)
+        except BaseException:
+            give_back(written, former)
+            raise
+        give_back(written, results[-own:])
         return finish(results)
 
     return call

@@ -76,7 +76,8 @@ class DTensorCheckpoint:
     def __init__(self, mesh: Mesh, root: Any = None, **kwargs: Any) -> None:
         if not isinstance(mesh, Mesh):
             raise CheckpointError(f"DTensorCheckpoint needs a Mesh, got {type(mesh).__name__}")
-        taken = next((name for name in kwargs if hasattr(type(self), name) or name == "mesh"), None)
+        own = ("mesh", "_names", "_root", "_counter")
+        taken = next((name for name in kwargs if hasattr(type(self), name) or name in own), None)
         if taken is not None:
             raise CheckpointError(
                 f"DTensorCheckpoint cannot hold '{taken}', which is its own; use another keyword"
@@ -121,7 +122,13 @@ class DTensorCheckpoint:
         def remove_old() -> None:
             if is_first(clients) and max_to_keep is not None:
                 for _, old in paths.numbered(prefix)[:-max_to_keep]:
-                    paths.discard(old)
+                    try:
+                        paths.discard(old)
+                    except OSError as error:
+                        raise CheckpointError(
+                            f"checkpoint {place} is written, but the older {old} cannot be "
+                            f"removed: {error}"
+                        ) from None
 
         together(clients, remove_old)
         return str(place)

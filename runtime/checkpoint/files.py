@@ -44,9 +44,9 @@ def damage(folder: Path, files: Iterable[WrittenFile]) -> str | None:
     """What is wrong with the first file that is not as it was written; None if all are."""
     for file in files:
         path = folder / file.name
-        if not path.is_file():
-            return f"file {path} is missing"
         try:
+            if not path.is_file():
+                return f"file {path} is missing"
             found = _written(path, file.name)
         except OSError as error:
             return f"file {path} cannot be read ({error.strerror})"

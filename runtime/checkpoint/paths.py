@@ -2,15 +2,22 @@
 
 It is written under another name, which changes when all is on disk. A folder cannot take another's
 place in one step everywhere, so what it replaces is renamed first; if the process ends between the
-two, the old one counts, under its other name.
+two, the old one counts, under its other name. The folder that is being written is locked, so that
+two saves to one path do not write into one another; the lock ends with the process.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
 
 from dtensor.dialect.errors import CheckpointError
 from dtensor.runtime.checkpoint.backend import ARRAYS
@@ -19,6 +26,7 @@ from dtensor.runtime.checkpoint.record import RECORD, read_record
 # Suffixes of what is being written, of what is being replaced, and of what is being removed.
 NEW, OLD, TRASH = ".dtensor-new", ".dtensor-old", ".dtensor-trash"
 _SUFFIXES = (NEW, OLD, TRASH)
+_claimed: dict[Path, int] = {}  # the open folder of each save of this process
 
 
 def checked(path: object) -> Path:
@@ -37,7 +45,14 @@ def checked(path: object) -> Path:
         raise CheckpointError(
             f"checkpoint path '{text}' is a URL; save to a local or mounted file system"
         )
-    return Path(os.path.abspath(text))
+    path = Path(os.path.abspath(text))
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"checkpoint path {text!r} cannot be used: {error}") from None
+    return path
 
 
 def is_checkpoint(folder: Path) -> bool:
@@ -100,7 +115,7 @@ def writable(path: Path) -> None:
     """
     if path.name.endswith(_SUFFIXES):
         raise CheckpointError(f"checkpoint path {path} has a reserved ending; choose another name")
-    above = next(parent for parent in path.parents if parent.exists())
+    above = next((parent for parent in path.parents if parent.exists()), path)
     if not above.is_dir():
         raise CheckpointError(f"checkpoint {path} cannot be written: {above} is not a folder")
     if path.is_dir() and not any(path.iterdir()):
@@ -112,15 +127,82 @@ def writable(path: Path) -> None:
 
 
 def begin(path: Path) -> Path:
-    """A new folder for what shall be the checkpoint at `path`; call `commit` when all is in it."""
+    """A new folder for what shall be the checkpoint at `path`; call `commit` when all is in it.
+
+    No other save to this path begins before `release`.
+
+    Raises:
+        CheckpointError: another one has begun.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     old, new = path.with_name(path.name + OLD), path.with_name(path.name + NEW)
-    if not path.exists() and _is_replaced(old):
-        os.rename(old, path)  # the process that replaced it ended between its two renames
-    for left in (old, new, path.with_name(path.name + TRASH)):
-        _remove(left)
-    new.mkdir()
+    _claimed[path] = _claim(path, new)
+    try:
+        if not path.exists() and _is_replaced(old):
+            os.rename(old, path)  # the process that replaced it ended between its two renames
+        for left in (old, path.with_name(path.name + TRASH)):
+            with contextlib.suppress(OSError):  # of others, who may be removing it themselves
+                _remove(left)
+    except BaseException:
+        release(path)
+        raise
     return new
+
+
+def release(path: Path) -> None:
+    """Let other saves to this path begin."""
+    folder = _claimed.pop(path, -1)
+    if folder >= 0:
+        os.close(folder)
+
+
+def _claim(path: Path, new: Path) -> int:
+    """Make an empty folder that is this save's alone, until what is returned is closed.
+
+    Returns:
+        The open folder; -1 where folders cannot be locked.
+    """
+    if fcntl is None:
+        _remove(new)
+        new.mkdir()
+        return -1
+    while True:
+        made = True
+        try:
+            new.mkdir()
+        except FileExistsError:
+            made = False
+        try:
+            folder = os.open(new, os.O_RDONLY)
+        except FileNotFoundError:  # another save has removed it or is done with it
+            continue
+        try:
+            if not _is_locked_now(folder):
+                raise CheckpointError(
+                    f"checkpoint {path} is being saved by another thread or process; wait for "
+                    "that, or choose another path"
+                )
+            if not made:
+                shutil.rmtree(new)  # of a process that ended while it saved
+            elif os.path.samestat(os.fstat(folder), new.stat()):
+                return folder
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            os.close(folder)
+            raise
+        os.close(folder)
+
+
+def _is_locked_now(folder: int) -> bool:
+    """Whether the folder is this save's from now on; so too where there are no locks."""
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
 
 
 def commit(path: Path, record: str) -> None:
@@ -140,7 +222,8 @@ def commit(path: Path, record: str) -> None:
         return
     os.rename(path, old)
     os.rename(new, path)
-    discard(old)
+    with contextlib.suppress(OSError):  # the new one is there; the next save tries again
+        discard(old)
 
 
 def abandon(path: Path) -> None:
@@ -158,7 +241,9 @@ def discard(folder: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    if folder.exists():
+    if folder.is_symlink():
+        folder.unlink()
+    elif folder.exists():
         shutil.rmtree(folder)
 
 

@@ -59,6 +59,8 @@ def write_checkpoint(
         )
     entries = [f"'{name}' {_described(source)}" for name, source in sources.items()]
     same_everywhere(clients, "save", [*entries, *(f"'{n}' = {v!r}" for n, v in values.items())])
+    if path.is_symlink():  # what it points to is the checkpoint
+        path = path.resolve()
     together(clients, lambda: paths.writable(path))
     arrays: dict[str, jax.Array] = {}
     for name, source in sources.items():
@@ -77,12 +79,30 @@ def write_checkpoint(
 def _write_files(
     path: Path, clients: tuple[int, ...], arrays: Mapping[str, jax.Array], info: CheckpointInfo
 ) -> None:
+    begun = False
+
     def begin() -> str | None:
+        nonlocal begun
         with _os_errors(path):
-            return str(paths.begin(path)) if is_first(clients) else None
+            found = str(paths.begin(path)) if is_first(clients) else None
+        begun = is_first(clients)
+        return found
 
-    folder = Path(str(together(clients, begin)[0]))
+    try:
+        folder = Path(str(together(clients, begin)[0]))
+        _fill(path, folder, clients, arrays, info)
+    finally:
+        if begun:
+            paths.release(path)
 
+
+def _fill(
+    path: Path,
+    folder: Path,
+    clients: tuple[int, ...],
+    arrays: Mapping[str, jax.Array],
+    info: CheckpointInfo,
+) -> None:
     def commit() -> None:
         with _os_errors(path):
             if is_first(clients):

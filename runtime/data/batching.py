@@ -75,6 +75,10 @@ class Chunk:
     start: int
     arrays: Sequence[Any]
 
+    def kept(self) -> Chunk:
+        """The same examples, whatever the source does with its arrays: it may use them again."""
+        return Chunk(self.start, [np.array(array) for array in self.arrays])
+
 
 @dataclass(frozen=True)
 class Batching:

@@ -203,7 +203,8 @@ class Plan:
                 chunks = []
                 for position in _held(batching, examples):
                     at = number * per_batch + position
-                    chunks.append(_chunk(batching, source.element(at), at, position))
+                    chunk = _chunk(batching, source.element(at), at, position)
+                    chunks.append(chunk if per_batch == 1 else chunk.kept())
             yield _assembled(batching, chunks, examples)
 
     def _count(self, total: int) -> int:
@@ -222,7 +223,7 @@ class Plan:
                     chunk = _chunk(batching, element, stream.count - 1, count)
                     # A remainder is divided otherwise than a whole batch is: any part may be ours.
                     if count in held or not self.drop_remainder:
-                        chunks.append(chunk)
+                        chunks.append(chunk if per_batch == 1 else chunk.kept())
                     count += 1
                 examples = count * batching.rows
                 if examples < self.batch_size and self.drop_remainder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,10 @@ from dtensor.runtime.array import ArrayType
 if TYPE_CHECKING:
     from dtensor.dialect.mesh import Mesh
 
+UPDATING: Any = object()
+"""What a variable has in place of its value while a program takes that and gives another."""
+
+_WAIT_SECONDS = 10.0
 _types: dict[ArrayType, ArrayType] = {}
 
 
@@ -69,11 +74,33 @@ class VariableFacts:
         _own: ArrayType
         _name: str
         _save_as_bf16: bool
+        _value: Any
         trainable: bool
 
         @property
         def mesh(self) -> Mesh:
             """The mesh the variable lies on."""
+
+    @property
+    def _held(self) -> Any:
+        held = self._value
+        return held if held is not UPDATING else self._updated()
+
+    @_held.setter
+    def _held(self, value: Any) -> None:
+        self._value = value
+
+    def _updated(self) -> Any:
+        """The value once another thread has updated it."""
+        end = time.monotonic() + _WAIT_SECONDS
+        while (held := self._value) is UPDATING:
+            if time.monotonic() > end:
+                raise RuntimeError(
+                    f"variable {self.name!r} is being updated by a program that does not start; a "
+                    "function that the program calls cannot read it"
+                )
+            time.sleep(1e-4)
+        return held
 
     @property
     def name(self) -> str:

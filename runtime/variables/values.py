@@ -128,11 +128,7 @@ def assigned_array(value: Any, type_: ArrayType, who: str) -> jax.Array:
         return place(host, layout).to_jax()
     _check_shape(found.shape, type_, who)
     _check_dtype(found.dtype, type_, who)
-    if found.mesh != layout.mesh:
-        raise LayoutError(
-            f"{who} lies on {layout.mesh.short()}, the value assigned to it on "
-            f"{found.mesh.short()}; bring it over with dtensor.copy_to_mesh(value, v.layout)"
-        )
+    _check_mesh(found, type_, who)
     if found.layout != layout:
         found = Slot.engine.relayout(found, layout)
     return found.to_jax()
@@ -152,15 +148,18 @@ def assigned_symbol(value: Any, type_: ArrayType, who: str) -> Any:
     return jnp.asarray(host)
 
 
-def check_delta(value: Any, who: str) -> Any:
+def check_delta(value: Any, type_: ArrayType, who: str) -> Any:
     """What is added to a variable outside of programs: a DTensor, a number, a small array.
 
     Raises:
         LayoutError: another array that lies on no mesh.
+        OverflowError: an integer that the variable's element type does not have.
         TypeError: not numeric.
     """
     found = _tensor(value)
     if found is not None or isinstance(value, bool | int | float | complex):
+        if type(value) is int:
+            _check_range(np.asarray(value), type_.dtype, who)
         return value if found is None else found
     host = _host_values(value, None, who)
     if host.ndim and not (host.size < SMALL and host.dtype.kind in "iub"):
@@ -170,6 +169,19 @@ def check_delta(value: Any, who: str) -> Any:
             "mesh by themselves: use dtensor.copy_to_mesh(array, v.layout)"
         )
     return host
+
+
+def check_sum(delta: Any, type_: ArrayType, who: str) -> None:
+    """Check that a sum with `delta` can be the value of a variable.
+
+    Raises:
+        LayoutError: it has another shape, or `delta` lies on another mesh.
+        TypeError: it has another element type.
+    """
+    if isinstance(delta, DTensor):
+        _check_mesh(delta, type_, who)
+    _check_shape(jnp.broadcast_shapes(type_.shape, np.shape(delta)), type_, who)
+    _check_dtype(jnp.result_type(type_.dtype, getattr(delta, "dtype", delta)), type_, who)
 
 
 def _tensor(value: Any) -> DTensor | None:
@@ -200,7 +212,9 @@ def _host_values(value: Any, dtype: Any, who: str) -> np.ndarray[Any, Any]:
             f"{who} is of {np.dtype(dtype)} and cannot take a value of {host.dtype} as it is; "
             "convert it first"
         )
-    return host.astype(dtype, copy=False)
+    _check_range(host, np.dtype(dtype), who)
+    with np.errstate(over="ignore"):  # what is too large for a float type becomes infinite
+        return host.astype(dtype, copy=False)
 
 
 def _fits(given: Any, wanted: Any) -> bool:
@@ -211,6 +225,29 @@ def _fits(given: Any, wanted: Any) -> bool:
 def _rank(dtype: Any) -> int:
     kinds = (np.bool_, np.integer, np.floating, np.complexfloating)
     return next((i for i, kind in enumerate(kinds) if jnp.issubdtype(dtype, kind)), len(kinds))
+
+
+def _check_range(values: np.ndarray[Any, Any], dtype: np.dtype[Any], who: str) -> None:
+    """Raise OverflowError where integers would change their value in an integer type."""
+    if values.dtype.kind not in "iuO" or not jnp.issubdtype(dtype, np.integer) or not values.size:
+        return
+    limits: Any = jnp.iinfo(dtype)  # type: ignore[no-untyped-call]
+    for value in (int(values.min()), int(values.max())):
+        if not int(limits.min) <= value <= int(limits.max):
+            raise OverflowError(
+                f"{who} is of {np.dtype(dtype)}, {limits.min} to {limits.max}, and cannot take "
+                f"{value}; convert it first, with value.astype(v.dtype)"
+            )
+
+
+def _check_mesh(value: DTensor, type_: ArrayType, who: str) -> None:
+    layout = type_.layout
+    assert layout is not None
+    if value.mesh != layout.mesh:
+        raise LayoutError(
+            f"{who} lies on {layout.mesh.short()}, the value assigned to it on "
+            f"{value.mesh.short()}; bring it over with dtensor.copy_to_mesh(value, v.layout)"
+        )
 
 
 def _check_shape(shape: tuple[int, ...], type_: ArrayType, who: str) -> None:

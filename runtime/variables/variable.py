@@ -23,6 +23,7 @@ from dtensor.runtime.variables.values import (
     assigned_array,
     assigned_symbol,
     check_delta,
+    check_sum,
     initial_tensor,
 )
 
@@ -175,7 +176,7 @@ class DVariable(ReadFirst, VariableFacts, DTensor):
         delta = value_of(delta)
         if self._is_assigned_traced():
             return self.assign(self.value() + delta, read_value=read_value)
-        Slot.engine.add(self, check_delta(delta, f"variable {self.name!r}"))
+        self._update(Slot.engine.add, delta)
         return self if read_value else None
 
     def assign_sub(self, delta: Any, *, read_value: bool = True) -> DVariable | None:
@@ -183,8 +184,17 @@ class DVariable(ReadFirst, VariableFacts, DTensor):
         delta = value_of(delta)
         if self._is_assigned_traced():
             return self.assign(self.value() - delta, read_value=read_value)
-        Slot.engine.subtract(self, check_delta(delta, f"variable {self.name!r}"))
+        self._update(Slot.engine.subtract, delta)
         return self if read_value else None
+
+    def _update(self, work: Any, delta: Any) -> None:
+        who = f"variable {self.name!r}"
+        delta = check_delta(delta, self._own, who)
+        try:
+            work(self, delta)
+        except (LayoutError, TypeError):
+            check_sum(delta, self._own, who)  # the program does not know which variable it is
+            raise
 
     def _is_assigned_traced(self) -> bool:
         """Whether an assignment, made now, belongs to a program."""
@@ -238,8 +248,9 @@ class DVariable(ReadFirst, VariableFacts, DTensor):
             )
         if self._held.is_deleted():
             raise RuntimeError(
-                f"the value of variable {self.name!r} is lost: a program that updates it failed "
-                "after it had taken the buffers; assign a new value"
+                f"the value of variable {self.name!r} is lost: a program took its buffers, either "
+                "one that updates it and failed, or one to which an array with the same buffers "
+                "was donated; assign a new value"
             )
 
     def stand_in(self, name: str) -> DVariable:

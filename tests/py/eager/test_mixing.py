@@ -120,3 +120,15 @@ def test_results_never_depend_on_values() -> None:
         assert "needs the values of an array" in text
         assert "size= where it takes one" in text
     assert_same(dnp.nonzero(x[0], size=6)[0], np.array([1, 2, 3, 4, 5, 0]))
+
+
+def test_a_gradient_may_take_dtensors_that_it_does_not_trace() -> None:
+    x, w = placed(VALUES, MESH_3X2, "x"), placed(VALUES, MESH_3X2, "x", "y")
+
+    def loss(w: Any, x: Any) -> Any:
+        return (w * x).sum() + dnp.sum(dnp.multiply(x, w)) + (x - w).sum()
+
+    for gradient in (jax.grad(loss)(w, x), jax.grad(lambda w: loss(w, x))(w)):
+        np.testing.assert_allclose(np.asarray(gradient.to_jax()), 2 * VALUES - 1)
+    with pytest.raises(TypeError, match="is being traced, but a DTensor beside it is not"):
+        jax.jit(lambda w: w * x)(w)

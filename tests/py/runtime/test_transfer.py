@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dtensor.compiler.relayout import copy_to_mesh, relayout
 from dtensor.dialect.errors import LayoutError
-from dtensor.dialect.layout import UNSHARDED, Layout
+from dtensor.dialect.layout import OPEN, UNSHARDED, Layout
 from dtensor.runtime.client import create_mesh
 from dtensor.runtime.transfer import fetch_layout, pack, place, unpack
 
@@ -145,3 +145,9 @@ def test_relayout_of_a_host_array_is_a_dtensor() -> None:
     assert isinstance(relayout(jnp.asarray(VALUES), layout), jax.Array)
     traced = jax.jit(lambda: relayout(VALUES, layout) * 2)()
     np.testing.assert_array_equal(np.asarray(traced), VALUES * 2)
+
+
+def test_open_dimensions_are_whole_in_what_pack_makes() -> None:
+    x = pack([VALUES] * 8, Layout([OPEN, OPEN], MESH))
+    assert x.layout == Layout([UNSHARDED, UNSHARDED], MESH)
+    assert relayout(x, Layout(["x", "y"], MESH)).layout.short() == '[{"x"}, {"y"}]'

@@ -1,7 +1,9 @@
 """A checkpoint is there when it is whole: every step of a save may be the last one."""
 
+import contextlib
 import os
 import shutil
+import threading
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -171,3 +173,69 @@ def test_the_latest_checkpoint_is_the_one_saved_last(tmp_path: Path) -> None:
     os.truncate(tmp_path / "a" / "dtensor.json", 9)
     with pytest.raises(CheckpointError, match=r"checkpoint .*/a is damaged"):
         latest_checkpoint(tmp_path)
+
+
+def test_a_path_that_is_being_saved_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    save(path, 1)
+    folder = paths.begin(path)
+    (folder / "begun").write_text("x")
+    with pytest.raises(CheckpointError, match="/c is being saved by another thread or process"):
+        save(path, 2)
+    assert (folder / "begun").is_file()
+    assert value(path) == 1
+    paths.release(path)  # as at the end of its process
+    save(path, 3)
+    assert value(path) == 3
+    assert os.listdir(tmp_path) == ["c"]
+
+
+def test_saves_of_several_threads_to_one_path_leave_a_whole_one(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    done: list[float] = []
+
+    def run(number: int) -> None:
+        with contextlib.suppress(CheckpointError):
+            save(path, number)
+            done.append(number)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert value(path) in done
+    assert os.listdir(tmp_path) == ["c"]
+
+
+def test_a_link_stays_one_and_what_it_points_to_is_replaced(tmp_path: Path) -> None:
+    save(tmp_path / "c", 1)
+    (tmp_path / "link").symlink_to(tmp_path / "c")
+    for number in (2, 3):
+        save(tmp_path / "link", number)
+        assert value(tmp_path / "c") == number
+    assert sorted(os.listdir(tmp_path)) == ["c", "link"]
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_what_cannot_be_removed_does_not_fail_a_save_that_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    save(tmp_path / "c", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", refused)
+        save(tmp_path / "c", 2)
+        assert value(tmp_path / "c") == 2
+    save(tmp_path / "c", 3)
+    assert value(tmp_path / "c") == 3
+    assert os.listdir(tmp_path) == ["c"]
+
+
+@pytest.mark.parametrize("name", ["a\0b", "n" * 300], ids=["null", "long"])
+def test_a_path_that_no_file_can_have_is_an_error(tmp_path: Path, name: str) -> None:
+    for use in (save, lambda path, _: list_checkpoint(path)):
+        with pytest.raises(CheckpointError, match="cannot be used: "):
+            use(tmp_path / name, 1)

@@ -304,3 +304,19 @@ def test_repr_says_what_it_is() -> None:
     iterator = iter(data)
     next(iterator)
     assert repr(iterator).startswith("DTensorIterator(next_batch=1) of DTensorDataset(arrays")
+
+
+@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize("prefetch", [None, 2])
+def test_a_source_may_fill_one_array_again_and_again(batched: bool, prefetch: int | None) -> None:
+    def source() -> Iterator[Any]:
+        buffer = np.empty((2, 8) if batched else (8,), np.float32)
+        for number in range(8):
+            buffer[...] = number
+            yield buffer
+
+    rows = Layout(["x", UNSHARDED], MESH)
+    options: dict[str, Any] = {"dataset_already_batched": batched, "prefetch": prefetch}
+    first, *_ = dataset(source, rows, **options)
+    expected = [0, 0, 1, 1] if batched else [0, 1, 2, 3]
+    np.testing.assert_array_equal(values(first)[:, 0], expected)

@@ -1,6 +1,7 @@
 """Assigning to variables, and what becomes of their buffers."""
 
 import operator
+import threading
 from typing import Any
 
 import jax
@@ -194,3 +195,64 @@ def test_a_lost_value_is_reported_and_can_be_replaced() -> None:
             use(v)
     v.assign(copy_to_mesh(VALUES, BOTH))
     np.testing.assert_array_equal(values(v), VALUES)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"), [("int8", 300), ("int8", -129), ("uint8", -1), ("int4", 8)]
+)
+def test_an_integer_outside_of_the_type_is_an_error(dtype: str, value: int) -> None:
+    v = dtensor.DVariable([1, 2, 3, 4], dtype=dtype, layout=Layout(["x"], MESH), name="v")
+    scalar = dtensor.DVariable(1, dtype=dtype, layout=Layout([], MESH), name="s")
+    for update in (
+        lambda: v.assign(np.full(4, value)),
+        lambda: v.assign_add(value),
+        lambda: scalar.assign(value),
+        dtensor.jit(lambda: scalar.assign(value, read_value=False)),
+        lambda: dtensor.DVariable([value], dtype=dtype, layout=Layout([None], MESH)),
+    ):
+        with pytest.raises(OverflowError, match=rf"is of u?int\d, .* and cannot take {value};"):
+            update()
+    assert list(values(v.value())) == [1, 2, 3, 4]
+    assert int(scalar) == 1
+
+
+def test_errors_of_a_sum_name_the_variable() -> None:
+    v = dtensor.DVariable(np.ones(4, np.int32), layout=Layout(["x"], MESH), name="v")
+    with pytest.raises(TypeError, match="variable 'v' is of int32, the value assigned to it of f"):
+        v.assign_add(0.5)
+    big = dtensor.copy_to_mesh(np.ones((2, 4), np.int32), Layout([None, None], MESH))
+    with pytest.raises(LayoutError, match=r"variable 'v' has the shape \[4\], the value ass"):
+        v.assign_sub(big)
+    other = dtensor.create_mesh([("z", 8)])
+    elsewhere = dtensor.copy_to_mesh(np.ones(4, np.int32), Layout([None], other))
+    with pytest.raises(LayoutError, match=r"variable 'v' lies on .*, the value assigned to it on"):
+        v.assign_add(elsewhere)
+
+
+def test_threads_may_read_while_one_updates() -> None:
+    v = dtensor.DVariable(np.zeros((8, 8), np.float32), layout=Layout(["x", "y"], MESH))
+    step = dtensor.jit(lambda: v.assign_add(jnp.float32(1), read_value=False))
+    double = dtensor.jit(lambda: v.value() * 2)
+    errors: list[BaseException] = []
+    done = threading.Event()
+
+    def read() -> None:
+        try:
+            while not done.is_set():
+                for tensor in (v.value(), double()):
+                    for shard in tensor.unpack():
+                        values = np.asarray(shard)
+                        assert (values == values[0, 0]).all()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(300):
+        step()
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert float(v.unpack()[0][0, 0]) == 300
