@@ -52,6 +52,8 @@ def read_layout(text: str) -> Layout:
         LayoutError: the text is malformed, or does not fit its mesh.
         MeshError: the mesh in it is malformed.
     """
+    if not isinstance(text, str):
+        raise LayoutError(f"a layout is read from text, such as {_FORM}, not from {text!r}")
     text = text.strip()
     if text == EMPTY:
         return Layout.of((), Mesh.from_string("empty_mesh"))
@@ -86,7 +88,7 @@ def _spec(word: str, mesh: Mesh) -> object:
 def _digit(text: str) -> str | int | AxisRef:
     if text == _ANY:
         return OPEN
-    if text.isdigit():
+    if text.isascii() and text.isdigit():
         return int(text)
     match = _PART.fullmatch(text)
     return text if match is None else AxisRef(match[1], int(match[2]), int(match[3]))

@@ -46,6 +46,8 @@ def read_mesh(text: str) -> Mesh:
     Raises:
         MeshError: the text is malformed, or its parts do not agree.
     """
+    if not isinstance(text, str):
+        raise MeshError(f"a mesh is read from text, such as {_FORM}, not from {text!r}")
     text = text.strip()
     if text == EMPTY:
         return Mesh.of((), written=MeshDevices((), (), ()))
@@ -147,7 +149,7 @@ def _listed(axes: tuple[tuple[str, int], ...], parts: list[str], whole: str) -> 
 
 def _integers(text: str, whole: str) -> list[int]:
     entries = [entry.strip() for entry in text.split(",") if entry.strip()]
-    odd = next((entry for entry in entries if not entry.isdigit()), None)
+    odd = next((entry for entry in entries if not (entry.isascii() and entry.isdigit())), None)
     if odd is not None:
         raise MeshError(f"malformed mesh {whole!r}: {odd!r} is not a device id")
     return [int(entry) for entry in entries]

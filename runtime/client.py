@@ -86,8 +86,13 @@ def _pairs(mesh_dims: Any, available: int) -> tuple[tuple[str, int], ...]:
     open_axes = [pair for pair in pairs if isinstance(pair, Sequence) and tuple(pair)[1:] == (-1,)]
     if not open_axes:
         return pairs
+    if len(open_axes) > 1:
+        raise MeshError(
+            f"mesh axes {[pair[0] for pair in open_axes]} have size -1; only one can have the rest "
+            "of the devices, so give the other sizes"
+        )
     rest = Mesh([pair for pair in pairs if pair is not open_axes[0]]).size
-    if len(open_axes) > 1 or available % rest or available < rest:
+    if available % rest or available < rest:
         raise MeshError(
             f"mesh axis '{open_axes[-1][0]}' has size -1, for the rest of {available} devices, "
             f"which the other axes do not divide: {list(pairs)}; give the sizes"

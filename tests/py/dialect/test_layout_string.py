@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -103,6 +104,8 @@ def test_match_takes_the_dimension_of_the_other_layout() -> None:
     ("text", "message"),
     [
         ("", "it names no mesh; the form is"),
+        (3, "a layout is read from text, such as .*, not from 3"),
+        (f"sharding_specs:², mesh:{MESH_TEXT}", 'names axis "²"'),
         ("sharding_specs:x,", "it names no mesh"),
         (f"x, mesh:{MESH_TEXT}", "malformed layout"),
         (f"sharding_specs:z, mesh:{MESH_TEXT}", 'names axis "z" that mesh @mesh does not have'),
@@ -116,7 +119,7 @@ def test_match_takes_the_dimension_of_the_other_layout() -> None:
         ("sharding_specs:x, mesh:|x=2", "malformed mesh"),
     ],
 )
-def test_what_is_not_a_layout(text: str, message: str) -> None:
+def test_what_is_not_a_layout(text: Any, message: str) -> None:
     with pytest.raises((LayoutError, MeshError), match=message):
         Layout.from_string(text)
 

@@ -109,13 +109,15 @@ def test_a_single_device_and_none() -> None:
         (f"|x=2|0,1|0,0|{TPUS[0]},{TPUS[1]}", "local_device_ids names a device twice"),
         (f"|x=2|0,1|0,1|{TPUS[0]},{TPUS[0]}", "names a device twice"),
         (f"|x=2|0,one|0,1|{TPUS[0]},{TPUS[1]}", "'one' is not a device id"),
+        (f"|x=2|0,²|0,1|{TPUS[0]},{TPUS[1]}", "'²' is not a device id"),
+        (3, "a mesh is read from text, such as .*, not from 3"),
         ("|x=2|0,1|0,1|CPU:0,TPU:1", "several types, CPU, TPU; use one"),
         ("|x=1|0|0|NPU:0", "device type NPU is not one of CPU, GPU, TPU"),
         (f"|x=2|0,1|0,1|{TPUS[0]},{TPUS[1]}|use_xla_spmd", "XLA's own partitioner"),
         (f"|x=2|0,1|0|{TPUS[0]}|{TPUS[0]}", "global_devices has 1 names for 2 devices"),
     ],
 )
-def test_what_is_not_a_mesh(text: str, message: str) -> None:
+def test_what_is_not_a_mesh(text: Any, message: str) -> None:
     with pytest.raises(MeshError, match=message):
         Mesh.from_string(text)
 

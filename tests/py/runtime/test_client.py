@@ -124,6 +124,7 @@ def test_sizes_and_ids_may_be_numpy_integers() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ({"mesh_dims": [("x", -1), ("y", -1)]}, r"mesh axes \['x', 'y'\] have size -1; only one"),
         ({"device_type": "GPU"}, "jax has no GPU device to make a mesh of"),
         ({"devices": "CPU:0"}, "devices is 'CPU:0'; give a list"),
         ({"devices": 5}, "devices is 5; give a list"),
