@@ -383,7 +383,11 @@ def _dim(spec: Any, mesh: Mesh) -> Dim:
         return WHOLE
     if spec == MATCH:
         return MATCHED
-    entries = (spec,) if isinstance(spec, str | AxisRef) else spec
+    entries = (spec,) if isinstance(spec, AxisRef) else spec
+    if isinstance(spec, str):
+        from dtensor.dialect.layout_string import read_spec
+
+        entries = (spec,) if spec in mesh or spec.isdigit() else read_spec(spec)
     if not isinstance(entries, tuple | list):
         raise LayoutError(
             f"layout entry {spec!r} is neither UNSHARDED, an axis name nor a tuple of them"

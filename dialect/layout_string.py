@@ -74,14 +74,11 @@ def read_layout(text: str) -> Layout:
         words = []
     if "" in words:
         raise LayoutError(f"malformed layout {text!r}: dimension {words.index('')} says nothing")
-    return Layout(
-        [_spec(word, mesh) for word in words], mesh, _partial(partial.removesuffix(","), text)
-    )
+    return Layout(words, mesh, _partial(partial.removesuffix(","), text))
 
 
-def _spec(word: str, mesh: Mesh) -> object:
-    if word in (UNSHARDED, MATCH) or word in mesh:
-        return word
+def read_spec(word: str) -> tuple[str | int | AxisRef, ...]:
+    """What stands along one dimension that is written `2+x+y:(1)2`: blocks, axes, parts of axes."""
     return tuple(_digit(digit.strip()) for digit in word.split("+"))
 
 

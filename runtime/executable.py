@@ -115,8 +115,9 @@ _local_program.def_abstract_eval(_abstract)
 
 
 def _evaluate(*args: Any, key: ProgramKey) -> list[jax.Array]:
-    # Under jax.disable_jit, which is for Python code: there is none in a program.
-    with jax.disable_jit(False):
+    # Under jax.disable_jit, which is for Python code: there is none in a program. And where jax
+    # found a NaN in a program, and looks for the line of Python that made it.
+    with jax.disable_jit(False), jax.debug_nans(False), jax.debug_infs(False):
         return list(_compiled(key)(*args))
 
 

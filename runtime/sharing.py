@@ -64,4 +64,5 @@ def _on_all_devices(result: jax.Array, sharding: jax.sharding.Sharding) -> jax.A
     if isinstance(result, jax.core.Tracer):
         return result  # the caller tells what to do
     values = np.asarray(result)  # its memory, which nothing writes to
-    return jax.make_array_from_callback(values.shape, sharding, lambda _: values)
+    with jax.transfer_guard_host_to_device("allow"):  # it only looks like a transfer
+        return jax.make_array_from_callback(values.shape, sharding, lambda _: values)

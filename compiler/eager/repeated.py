@@ -36,7 +36,8 @@ def repeated(
             key += (kind, arg)
         else:
             return None
-    for name, arg in kwargs.items():
+    for name in sorted(kwargs):  # in the order of a tree's leaves, which is not that of the call
+        arg = kwargs[name]
         kind = type(arg)
         if kind is DTensor:
             key += (name, arg._type)

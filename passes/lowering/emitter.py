@@ -148,7 +148,11 @@ class Emitter:
             "replica_groups": self.groups(mesh, axes),
             "channel_handle": self.channel(),
         }
-        if name != "stablehlo.all_to_all":
+        if name == "stablehlo.all_to_all":
+            # XLA's CPU code cuts the operand, and fails where it gives the parts two memory orders.
+            types = [operand.type for operand in operands]
+            operands = self.create("stablehlo.optimization_barrier", operands, types, {}).results
+        else:
             attributes["use_global_device_ids"] = self._unit
         if not reduction:
             return self.create(name, operands, results, attributes)

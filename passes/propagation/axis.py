@@ -155,7 +155,7 @@ def make_problem(
     )
     spread(problem)
     respect_taken_digits(problem, decided, pins)
-    _keep_blocks_inside(problem, decided, later)
+    keep_blocks_inside(problem, decided, later)
     _forbid_idleness(problem, decided, min_flops)
     problem.current = [ls[0] for ls in problem.labels]
     return problem
@@ -191,7 +191,7 @@ def respect_taken_digits(problem: Problem, decided: Decided, pins: Pins) -> None
         problem.labels[node.index] = kept
 
 
-def _keep_blocks_inside(problem: Problem, decided: Decided, later: Sequence[int]) -> None:
+def keep_blocks_inside(problem: Problem, decided: Decided, later: Sequence[int] = ()) -> None:
     """Move the axis ahead of blocks on arguments and results, which have none ahead of an axis.
 
     What stands ahead may be another axis that is decided, or one that comes later.
@@ -204,15 +204,29 @@ def _keep_blocks_inside(problem: Problem, decided: Decided, later: Sequence[int]
             continue
         kept: list[Label] = []
         for label in labels:
-            ahead = _axes_ahead(label, decided.digits[node.index])
-            moved = label
-            if label.major != ahead and not _is_product(label.major // ahead, later):
-                moved = problem.table.joint(node, split_place(label.factor, ahead))
+            moved = _ahead_of_blocks(problem, node, label, decided.digits[node.index], later)
+            if moved is not None and moved not in kept:
+                kept.append(moved)
+            if moved is not None and moved is not label:
                 source = problem.reached_from.get((node.index, label), -1)
                 problem.reached_from.setdefault((node.index, moved), source)
-            if moved not in kept:
-                kept.append(moved)
         problem.labels[node.index] = kept
+
+
+def _ahead_of_blocks(
+    problem: Problem, node: Node, label: Label, taken: list[Digit], later: Sequence[int]
+) -> Label | None:
+    """The label with nothing ahead of the axis but decided axes and, where it fits, later ones."""
+    if label.factor < 0:
+        return label
+    ahead = _axes_ahead(label, taken)
+    for count in _products(label.major // ahead, later):
+        if ahead * count == label.major:
+            return label
+        moved = problem.table.joint(node, split_place(label.factor, ahead * count))
+        if compatible(moved, taken, problem.atom.size):
+            return moved
+    return behind(problem, node, label, taken)
 
 
 def _axes_ahead(label: Label, taken: list[Digit]) -> int:
@@ -224,12 +238,12 @@ def _axes_ahead(label: Label, taken: list[Digit]) -> int:
     return end
 
 
-def _is_product(count: int, sizes: Sequence[int]) -> bool:
-    """Whether a number is the product of some of the sizes."""
+def _products(count: int, sizes: Sequence[int]) -> list[int]:
+    """The products of some of the sizes that divide a number, the largest first."""
     products = {1}
     for size in sizes:
         products |= {product * size for product in products}
-    return count in products
+    return sorted((product for product in products if count % product == 0), reverse=True)
 
 
 def _written(layout: Layout) -> tuple[list[Digit], dict[int, int]]:

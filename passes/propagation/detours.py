@@ -8,7 +8,13 @@ this step offers it once all axes are decided, lets the ops behind follow, and k
 
 from __future__ import annotations
 
-from dtensor.passes.propagation.axis import Decided, behind, compatible, respect_taken_digits
+from dtensor.passes.propagation.axis import (
+    Decided,
+    behind,
+    compatible,
+    keep_blocks_inside,
+    respect_taken_digits,
+)
 from dtensor.passes.propagation.choose import Choice, Outcome
 from dtensor.passes.propagation.descend import descend
 from dtensor.passes.propagation.labels import Label
@@ -35,6 +41,7 @@ def take_detours(problem: Problem, choice: Choice, others: Decided, pins: Pins) 
     if not offered:
         return choice
     respect_taken_digits(problem, others, pins)
+    keep_blocks_inside(problem, others)
     nodes = problem.graph.nodes
     points = [
         point

@@ -66,8 +66,12 @@ class Problem:
             return alpha + (2 * share if after == WHOLE else share)
         if after <= WHOLE:
             return alpha + share
-        if before % MAX_RANK == after % MAX_RANK and before > after:
-            return 2 * (alpha + share / n)  # the blocks ahead have to be brought together
+        if (
+            before % MAX_RANK == after % MAX_RANK
+            and before > after
+            and before // MAX_RANK % (after // MAX_RANK * n)
+        ):
+            return 2 * (alpha + share / n)  # the blocks ahead do not divide among the devices
         return alpha + share / n
 
     def value_seconds(self, value: int) -> float:

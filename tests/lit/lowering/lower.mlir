@@ -82,7 +82,8 @@ func.func @scatter(%arg0: tensor<8x3xf32>) -> tensor<2x3xf32> {
 
 // CHECK-LABEL: func.func @exchange
 func.func @exchange(%arg0: tensor<8x3xf32>) -> tensor<2x12xf32> {
-  // CHECK: "stablehlo.all_to_all"(%arg0) <{channel_handle
+  // CHECK: %[[PARTS:.*]] = stablehlo.optimization_barrier %arg0
+  // CHECK: "stablehlo.all_to_all"(%[[PARTS]]) <{channel_handle
   // CHECK-SAME: concat_dimension = 1 : i64
   // CHECK-SAME: split_count = 4 : i64, split_dimension = 0 : i64}>
   %0 = "dtensor.all_to_all"(%arg0) {axes = #dtensor.axes<@mesh, ["y"]>, split_dim = 0 : i64, concat_dim = 1 : i64} : (tensor<8x3xf32>) -> tensor<2x12xf32>

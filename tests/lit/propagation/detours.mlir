@@ -100,3 +100,40 @@ func.func @no_other_dimension(
   %0 = stablehlo.reverse %a, dims = [0] : tensor<4096xf32>
   return %0 : tensor<4096xf32>
 }
+
+// -----
+
+// Blocks that divide among the devices come together in one all_to_all, for less than a gather.
+// CHECK-LABEL: func.func @blocks_that_divide
+// CHECK-SAME: -> (tensor<4608xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}]>})
+func.func @blocks_that_divide(
+    %a: tensor<96x48xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}]>}) -> tensor<4608xf32> {
+  // CHECK: stablehlo.reshape {{.*}} dtensor.results = [#dtensor.layout<@mesh, [{96, "x"}]>]
+  %0 = stablehlo.reshape %a : (tensor<96x48xf32>) -> tensor<4608xf32>
+  return %0 : tensor<4608xf32>
+}
+
+// -----
+
+// Ahead of blocks, but behind the axis that is ahead of them.
+// CHECK-LABEL: func.func @behind_a_later_axis
+// CHECK-SAME: -> (tensor<12288x1xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y", "x"}, {}]>})
+func.func @behind_a_later_axis(
+    %a: tensor<128x96xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {"x"}]>}) -> tensor<12288x1xf32> {
+  %0 = stablehlo.reshape %a : (tensor<128x96xf32>) -> tensor<12288x1xf32>
+  return %0 : tensor<12288x1xf32>
+}
+
+// -----
+
+// A detour whose result would have blocks costs what bringing them together takes: none here.
+// CHECK-LABEL: func.func @blocks_behind_a_detour
+// CHECK-SAME: -> (tensor<128x95xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {}]>}, tensor<256x95xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {}]>})
+func.func @blocks_behind_a_detour(
+    %a: tensor<128x96xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y", "x"}, {}]>}) -> (tensor<128x95xf32>, tensor<256x95xf32>) {
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = stablehlo.reverse %a, dims = [0, 1] : tensor<128x96xf32>
+  %1 = stablehlo.slice %0 [0:128, 1:96] : (tensor<128x96xf32>) -> tensor<128x95xf32>
+  %2 = stablehlo.pad %1, %z, low = [0, 0], high = [128, 0], interior = [0, 0] : (tensor<128x95xf32>, tensor<f32>) -> tensor<256x95xf32>
+  return %1, %2 : tensor<128x95xf32>, tensor<256x95xf32>
+}

@@ -26,6 +26,7 @@ MESH = Mesh.from_string(MESH_TEXT)
 def test_the_written_form_reads_back(layout: Layout) -> None:
     named = Layout.of(layout.dims, on_named_devices(layout.mesh), layout.partial)
     assert Layout.from_string(named.to_string()) == named
+    assert Layout(named.sharding_specs, named.mesh, named.partial) == named
     assert pickle.loads(pickle.dumps(named)) == named
 
 

@@ -69,6 +69,16 @@ def test_arrays_by_keyword_in_another_order() -> None:
         assert_same(call(less, (), {"p": x, "q": y}, "less"), VALUES - VALUES * 3)
 
 
+def test_arrays_by_keyword_after_the_same_one_twice() -> None:
+    x, y = placed(VALUES, MESH_2X4, "x"), placed(VALUES * 3, MESH_2X4, "x")
+
+    def less(p: Any, q: Any) -> Any:
+        return p - q
+
+    assert_same(call(less, (), {"q": x, "p": x}, "less"), VALUES * 0)
+    assert_same(call(less, (), {"q": y, "p": x}, "less"), VALUES - VALUES * 3)
+
+
 def test_numbers_are_not_settings_where_arrays_may_stand() -> None:
     x = placed(VALUES, MESH_2X4, "x")
     for number in (1, 2, True, 3):

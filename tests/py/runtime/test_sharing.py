@@ -151,3 +151,16 @@ def test_without_jit(size: int) -> None:
     assert {shard.device.id for shard in y.to_jax().addressable_shards} == set(range(2, 2 + size))
     np.testing.assert_array_equal(whole(y), np.asarray([[5, 14], [14, 50]]))
     assert float(total) == 30
+
+
+def test_a_nan_is_found_when_jax_looks_for_one() -> None:
+    x = placed(-np.ones((6, 4), np.float32), MESH_3X2, UNSHARDED, UNSHARDED)
+    with jax.debug_nans(True), pytest.raises(FloatingPointError, match="nan"):
+        dnp.log(x)
+
+
+def test_no_transfer_is_seen_where_transfers_are_refused() -> None:
+    x = placed(np.ones((6, 4), np.float32), MESH_3X2, UNSHARDED, UNSHARDED)
+    with jax.transfer_guard("disallow"):
+        doubled = x + x
+    assert_same(doubled, np.full((6, 4), 2, np.float32))
