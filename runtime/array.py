@@ -135,8 +135,12 @@ class DTensor(Operators):
             Arrays of `local_shape`, each on its own device; nothing is copied.
         """
         note_alias(self._array)
-        by_device = {shard.device: shard.data for shard in self._array.addressable_shards}
-        return [by_device[device] for device in local_devices(self.mesh)]
+        shards = self._array.addressable_shards
+        devices = local_devices(self.mesh)
+        if tuple([shard.device for shard in shards]) == devices:
+            return [shard.data for shard in shards]
+        by_device = {shard.device: shard.data for shard in shards}
+        return [by_device[device] for device in devices]
 
     def __copy__(self) -> DTensor:
         return DTensor(self._array, self._type)
