@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import CompileError
 from dtensor.passes.graph import ARGUMENT, CONSTRAINT, RESULT
-from dtensor.passes.ledger import Ledger, NodeFacts, Trail
+from dtensor.passes.ledger import Ledger, NodeFacts
 from dtensor.passes.locations import location_text
 
 if TYPE_CHECKING:
     from dtensor.compiler.driver import DriverResult
     from dtensor.compiler.program import ArrayInfo, CompiledProgram
     from dtensor.compiler.report import Collective
+    from dtensor.passes.planning.provenance import Trail
 
 _MAX_STEPS = 12
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.locations import location_text, tagged_id
+
+if TYPE_CHECKING:
+    from dtensor.passes.planning.provenance import Trail
 
 FIRST_RECORD = 1 << 32
 
@@ -53,25 +56,6 @@ class Record:
 
 
 @dataclass
-class Trail:
-    """How the chosen labels of one mesh axis were reached, as integers.
-
-    Attributes:
-        axis: written form of the axis or part of it.
-        parents: per node that uses the axis, the value through which it was reached.
-        labels: per node that uses the axis, `(places of operands, places of results)`.
-        refused: per node that the axis reached but that cannot use it there, the reason.
-        detours: the refusing nodes that it moves to another dimension for.
-    """
-
-    axis: str
-    parents: dict[int, int]
-    labels: dict[int, tuple[tuple[int, ...], tuple[int, ...]]]
-    refused: dict[int, str]
-    detours: tuple[int, ...] = ()
-
-
-@dataclass
 class NodeFacts:
     """What explanations need to know of the graph after the IR has changed."""
 
@@ -82,7 +66,7 @@ class NodeFacts:
     operands: list[list[int]]
     results: list[list[int]]
     producer: list[int]
-    value_types: list[str]
+    ranks: list[int]  # per value
     given: frozenset[int]  # nodes whose layouts the user fixed
 
 

@@ -6,31 +6,25 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dtensor.dialect.diagnostics import error
-from dtensor.dialect.dim import Dim
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.functions import main_function
-from dtensor.passes.graph import ARGUMENT, OP, RESULT, Graph, read_graph
-from dtensor.passes.ledger import Ledger, NodeFacts, Trail
+from dtensor.passes.graph import ARGUMENT, OP, Graph, read_graph
+from dtensor.passes.ledger import Ledger, NodeFacts
+from dtensor.passes.planning.plan import Limits, Plan, make_plan
+from dtensor.passes.planning.provenance import Trail
 from dtensor.passes.propagation.axis import (
-    Decided,
-    decided_by,
     free_values,
     make_problem,
     nothing_decided,
-    renew,
 )
-from dtensor.passes.propagation.chains import move_up
 from dtensor.passes.propagation.choose import Choice, choose, largest_differences
-from dtensor.passes.propagation.descend import descend
-from dtensor.passes.propagation.detours import take_detours
-from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.pins import Pins, atoms_of, read_pins, seed_bytes
-from dtensor.passes.propagation.places import MAX_RANK, WHOLE, LayoutTable
-from dtensor.passes.propagation.problem import Problem, Sizes, measure
+from dtensor.passes.propagation.places import MAX_RANK
+from dtensor.passes.propagation.problem import Problem, measure
 from dtensor.passes.propagation.strategy import Strategy, write_strategy
 
 
@@ -102,41 +96,15 @@ def decide(
             decided.add(graph, atom, choice.winner.labels)
         if not more_cuts:
             break
-    _refine(graph, pins, choices, decided, cost, sizes)
-    for (problem, choice), labels in zip(choices, decided.outcomes, strict=True):
-        size = mesh.axis_size(problem.atom.name)
-        _record(problem, problem.atom.text(size), choice, labels, ledger)
-    return _realise(graph, LayoutTable([p.atom for p, _ in choices], mesh), decided, pins, free)
-
-
-def _refine(
-    graph: Graph,
-    pins: Pins,
-    choices: list[tuple[Problem, Choice]],
-    decided: Decided,
-    cost: CostModel,
-    sizes: Sizes,
-) -> None:
-    """Improve every axis once more, given all the others: the first ones were blind to them."""
-    atoms = [problem.atom for problem, _ in choices]
-
-    def others(i: int) -> Decided:
-        pairs = enumerate(zip(atoms, decided.outcomes, strict=True))
-        return decided_by(graph, [outcome for j, outcome in pairs if j != i])
-
-    for i, (problem, _) in enumerate(choices):
-        if len(choices) > 1:
-            renew(problem, others(i), cost, sizes, decided.outcomes[i])
-            descend(problem)
-        if move_up(problem):
-            descend(problem)
-        decided.outcomes[i] = tuple(problem.current)
+    subaxes = [problem.atom for problem, _ in choices]
+    plan = make_plan(graph, pins, subaxes, mesh, decided.outcomes, cost, free, min_flops, Limits())
     for i, (problem, choice) in enumerate(choices):
-        if problem.refused:
-            rest = others(i)
-            renew(problem, rest, cost, sizes, decided.outcomes[i])
-            choices[i] = problem, take_detours(problem, choice, rest, pins)
-            decided.outcomes[i] = tuple(problem.current)
+        axis = problem.atom.text(mesh.axis_size(problem.atom.name))
+        _record(problem, axis, choice, ledger)
+        assert ledger.facts is not None
+        ledger.trails.append(Trail(axis, i, plan, ledger.facts, _refusals(problem)))
+    _record_plan(plan, ledger)
+    return _realise(graph, plan, free)
 
 
 def _add_cuts(problem: Problem, cuts: dict[str, set[int]]) -> bool:
@@ -154,48 +122,16 @@ def _add_cuts(problem: Problem, cuts: dict[str, set[int]]) -> bool:
     return grown
 
 
-def _realise(
-    graph: Graph, table: LayoutTable, decided: Decided, pins: Pins, free: list[bool]
-) -> Strategy:
-    """Layouts from the places of all axes."""
-    outcomes = decided.outcomes
+def _realise(graph: Graph, plan: Plan, free: list[bool]) -> Strategy:
+    """The plan as layouts."""
     operands: list[tuple[Layout, ...]] = []
     results: list[tuple[Layout, ...]] = []
-    types, layout = graph.types, table.layout
-    cache: dict[tuple[object, ...], tuple[tuple[Layout, ...], tuple[Layout, ...]]] = {}
     for node in graph.nodes:
-        labels = [outcome[node.index] for outcome in outcomes]
-        ranks = tuple([len(types[v].shape) for v in node.operands])
-        out_ranks = tuple([len(types[v].shape) for v in node.results])
-        key = (tuple(map(id, labels)), ranks, out_ranks)
-        found = cache.get(key)
-        if found is None:
-            found = cache[key] = (
-                tuple(
-                    layout(rank, tuple([label.ins[k] for label in labels]))
-                    for k, rank in enumerate(ranks)
-                ),
-                tuple(
-                    layout(rank, tuple([label.outs[k] for label in labels]))
-                    for k, rank in enumerate(out_ranks)
-                ),
-            )
-        operands.append(found[0])
-        results.append(found[1])
-        given = pins.layouts.get(node.index)
-        if node.kind in (ARGUMENT, RESULT) and (given is None or given.has_open):
-            operands[-1] = tuple(map(_at_border, found[0]))
-            results[-1] = tuple(map(_at_border, found[1]))
+        ins, outs = plan.layouts(graph, node)
+        operands.append(ins)
+        results.append(outs)
     _place_free_values(graph, operands, results, free)
     return Strategy(operands, results)
-
-
-def _at_border(layout: Layout) -> Layout:
-    """The nearest layout that an argument or a result can have."""
-    if layout.border_problem() is None:
-        return layout
-    axes = [tuple(d for d in dim.digits if not isinstance(d, int)) for dim in layout.dims]
-    return Layout.of(list(map(Dim, axes)), layout.mesh)
 
 
 def _place_free_values(
@@ -243,7 +179,7 @@ def _facts(graph: Graph, pins: Pins) -> NodeFacts:
         [n.operands for n in graph.nodes],
         [n.results for n in graph.nodes],
         graph.producer,
-        [f"{'x'.join(map(str, t.shape))}x{t.element}".lstrip("x") for t in graph.types],
+        [len(t.shape) for t in graph.types],
         frozenset(pins.layouts),
     )
 
@@ -254,7 +190,7 @@ def _agreement(choice: Choice) -> str:
     if not choice.classes:
         return "nothing given is split over it"
     if not rivals:
-        return f"all that is given agrees{', with detours' if choice.detours else ''}"
+        return "all that is given agrees"
     return f"{rivals} groups of given layouts disagree; cheapest is {choice.winner.name}"
 
 
@@ -271,7 +207,8 @@ def _runner_up(problem: Problem, choice: Choice) -> str:
         shape = "x".join(map(str, graph.types[value].shape))
         moves.append(f"{'+' if more > 0 else '-'}{abs(more) * 1e6:.3g} us for {what} [{shape}]")
     why = f" ({'; '.join(moves)})" if moves else ""
-    return f"{runner_up.name}{why}, {runner_up.seconds * 1e6:.3g} us"
+    more = runner_up.seconds - choice.winner.seconds
+    return f"{runner_up.name}{why}, {more * 1e6:.3g} us more"
 
 
 def _refusals(problem: Problem) -> dict[int, str]:
@@ -291,24 +228,24 @@ def _refusals(problem: Problem) -> dict[int, str]:
     return reasons
 
 
-def _record(
-    problem: Problem, axis: str, choice: Choice, chosen: tuple[Label, ...], ledger: Ledger
-) -> None:
-    mesh_axis = problem.atom
-    parents: dict[int, int] = {}
-    labels: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
-    for index, label in enumerate(chosen):
-        if (
-            max(label.ins + label.outs, default=WHOLE) > WHOLE
-            or min(label.ins + label.outs, default=WHOLE) < WHOLE
-        ):
-            labels[index] = (label.ins, label.outs)
-            parents[index] = problem.reached_from.get((index, label), -1)
-    ledger.trails.append(Trail(axis, parents, labels, _refusals(problem), choice.detours))
+def _record(problem: Problem, axis: str, choice: Choice, ledger: Ledger) -> None:
     ledger.add(
         "choice",
-        f"axis {axis}: {_agreement(choice)}, {choice.winner.seconds * 1e6:.3g} us planned",
-        axes=(mesh_axis.name,),
+        f"axis {axis}: {_agreement(choice)}",
+        axes=(problem.atom.name,),
         seconds=choice.winner.seconds,
         runner_up=_runner_up(problem, choice),
+    )
+
+
+def _record_plan(plan: Plan, ledger: Ledger) -> None:
+    """What the plan of all axes together costs, and what it gains over one axis after the other."""
+    gain = 1.0 - plan.seconds / plan.start if plan.start else 0.0
+    saved = f", {gain:.1%} less than axis by axis" if gain > 5e-4 else ""
+    best = "" if plan.held else "; no plan that lays equal layers out alike is cheaper"
+    ledger.add(
+        "plan",
+        f"{plan.seconds * 1e6:.3g} us planned, {plan.communication * 1e6:.3g} us of them to "
+        f"communicate{saved}{best}",
+        seconds=plan.seconds,
     )

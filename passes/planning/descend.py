@@ -1,0 +1,133 @@
+"""Single changes: each node takes its cheapest strategy, given all others, until none gains.
+
+Iterated conditional modes (Besag 1986). All strategies of a node are priced at once, as arrays;
+what is shared among the users of a value is counted once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtensor.passes.planning.problem import Problem, Value
+
+_GAIN = 1e-9  # relative to the plan; less is rounding
+
+
+def descend(problem: Problem, sweeps: int) -> int:
+    """Change nodes one by one until none gains, or `sweeps` times through; how many changed."""
+    search = _Search(problem)
+    waiting = set(range(len(problem.now)))
+    changed = 0
+    for _ in range(sweeps):
+        now, waiting = sorted(waiting), set()
+        for node in now:
+            if search.improve(node):
+                changed += 1
+                waiting |= search.neighbours(node)
+        if not waiting:
+            break
+    return changed
+
+
+class _Search:
+    """A plan under change."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.total = problem.total()
+
+    def changes(self, node: int) -> NDArray[np.float64]:
+        """For every strategy of a node, the seconds of what it touches, all else equal."""
+        problem = self.problem
+        options = problem.options(node)
+        found = problem.work[node] * options.share
+        for number in problem.around[node]:
+            found = found + self._value_changes(node, problem.values[number])
+        return found
+
+    def _value_changes(self, node: int, value: Value) -> NDArray[np.float64] | float:
+        problem = self.problem
+        options, now = problem.options(node), problem.now
+        mine = [k for n, k in value.uses if n == node]
+        others = {now[n].ins[k] for n, k in value.uses if n != node}
+        if value.producer == node:
+            columns = [options.column(~value.slot), *(options.column(k) for k in mine)]
+            if len(columns) == 1:
+                return self._into(value, columns[0], others)
+            return self._jointly(value, columns, others)
+        given = now[value.producer].outs[value.slot]
+        others.discard(given)
+        if len(mine) == 1:
+            return self._from(value, given, options.column(mine[0]), others)
+        fixed = np.full(len(options), given)
+        return self._jointly(value, [fixed, *(options.column(k) for k in mine)], others)
+
+    def _into(
+        self, value: Value, given: NDArray[np.intp], wanted: set[int]
+    ) -> NDArray[np.float64] | float:
+        """The producer's side: every spec it may give, for the specs that are wanted."""
+        if not wanted:
+            return 0.0
+        prices = self.problem.prices
+        if len(wanted) == 1:
+            return (
+                prices.table(value.prices, given, np.array([next(iter(wanted))]))[:, 0]
+                * value.weight
+            )
+        specs, where = np.unique(given, return_inverse=True)
+        costs = [
+            prices.copies(value.prices, a, tuple(sorted(wanted - {a}))) for a in specs.tolist()
+        ]
+        return np.array(costs)[where] * value.weight
+
+    def _from(
+        self, value: Value, given: int, wanted: NDArray[np.intp], others: set[int]
+    ) -> NDArray[np.float64] | float:
+        """A user's side: every spec it may want, beside those that others want."""
+        prices = self.problem.prices
+        if not others:
+            return prices.row(value.prices, given)[wanted] * value.weight
+        specs, where = np.unique(wanted, return_inverse=True)
+        costs = [
+            prices.copies(value.prices, given, tuple(sorted((others | {b}) - {given})))
+            for b in specs.tolist()
+        ]
+        return np.array(costs)[where] * value.weight
+
+    def _jointly(
+        self, value: Value, columns: list[NDArray[np.intp]], others: set[int]
+    ) -> NDArray[np.float64]:
+        """A node on several sides of a value."""
+        copies = self.problem.prices.copies
+        memo: dict[tuple[int, ...], float] = {}
+        costs = []
+        for row in zip(*(c.tolist() for c in columns), strict=True):
+            if row not in memo:
+                wanted = (others | set(row[1:])) - {row[0]}
+                memo[row] = copies(value.prices, row[0], tuple(sorted(wanted))) * value.weight
+            costs.append(memo[row])
+        return np.array(costs)
+
+    def improve(self, node: int) -> bool:
+        """Give a node its cheapest strategy; whether it changed."""
+        problem = self.problem
+        options = problem.options(node)
+        if len(options) < 2:
+            return False
+        changes = self.changes(node)
+        have, best = options.index[problem.now[node]], int(changes.argmin())
+        if changes[best] >= changes[have] - _GAIN * self.total:
+            return False
+        problem.now[node] = options.strategies[best]
+        return True
+
+    def neighbours(self, node: int) -> set[int]:
+        """The nodes that share a value with one, itself included."""
+        problem = self.problem
+        found = {node}
+        for number in problem.around[node]:
+            value = problem.values[number]
+            found.add(value.producer)
+            found.update([n for n, _ in value.uses])
+        return found

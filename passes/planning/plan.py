@@ -1,0 +1,187 @@
+"""From a first choice, made one axis at a time, to a plan that is joint over all axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.dim import Dim
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.passes.cost.model import CostModel
+from dtensor.passes.graph import ARGUMENT, RESULT, Graph, Node
+from dtensor.passes.planning.descend import descend
+from dtensor.passes.planning.eliminate import Elimination
+from dtensor.passes.planning.model import make_model
+from dtensor.passes.planning.prices import Prices
+from dtensor.passes.planning.problem import Problem
+from dtensor.passes.planning.strategies import Maker, Strategy
+from dtensor.passes.propagation.labels import Label
+from dtensor.passes.propagation.pins import Pins
+from dtensor.passes.sharding.specs import Specs
+
+_GAIN = 1e-3  # of the plan's cost; another round must have gained more to be followed by a third
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long to search, in counts: a plan never depends on how fast the machine is.
+
+    Attributes:
+        rounds: eliminations; each holds other variables than those before.
+        sweeps: rounds of single changes after each.
+    """
+
+    rounds: int = 2
+    sweeps: int = 4
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was planned.
+
+    Attributes:
+        specs: what the numbers of specs stand for.
+        strategies: per node of the graph, its strategy.
+        seconds: planned seconds per execution, work and communication.
+        communication: the part of them that relayouts take.
+        start: seconds of the first choice, made one axis at a time.
+        held: how many variables the last elimination had to hold; 0 says that no plan in which
+            equal layers are laid out alike is cheaper.
+    """
+
+    specs: Specs
+    strategies: list[Strategy]
+    seconds: float
+    communication: float
+    start: float
+    held: int
+
+    def layouts(self, graph: Graph, node: Node) -> tuple[tuple[Layout, ...], tuple[Layout, ...]]:
+        """The layouts of a node's operands and results."""
+        strategy, types, rank = self.strategies[node.index], graph.types, self.specs.rank
+        ins = zip(node.operands, strategy.ins, strict=True)
+        outs = zip(node.results, strategy.outs, strict=True)
+        return (
+            tuple([rank(len(types[v].shape)).layout(spec) for v, spec in ins]),
+            tuple([rank(len(types[v].shape)).layout(spec) for v, spec in outs]),
+        )
+
+
+def make_plan(
+    graph: Graph,
+    pins: Pins,
+    subaxes: Sequence[AxisRef],
+    mesh: Mesh,
+    outcomes: Sequence[tuple[Label, ...]],
+    cost: CostModel,
+    free: list[bool],
+    min_flops: float,
+    limits: Limits,
+) -> Plan:
+    """Improve a choice of one label per node and sub-axis, all axes together.
+
+    Args:
+        graph: values and nodes.
+        pins: what the user fixed.
+        subaxes: the sub-axes that were decided one by one.
+        mesh: their mesh.
+        outcomes: per sub-axis the label of every node.
+        cost: the machine.
+        free: per value, whether any shard of it costs nothing to make.
+        min_flops: a large matmul of more flops per device is divided wherever it can be.
+        limits: how long to search.
+    """
+    specs = Specs(subaxes, mesh)
+    start = _start(graph, pins, specs, outcomes)
+    maker = Maker(graph, specs, pins, min_flops)
+    problem = Problem(graph, pins, start, maker, Prices(specs, cost), cost, free)
+    before = problem.total()
+    held = _solve(problem, limits) if _has_choice(problem, min_flops) else 0
+    strategies = [problem.now[number] for number in problem.node_of]
+    work = sum(map(problem.work_seconds, range(len(problem.now))))
+    seconds = problem.total()
+    return Plan(specs, strategies, seconds, seconds - work, before, held)
+
+
+def _has_choice(problem: Problem, min_flops: float) -> bool:
+    """Whether anything is moved, or a large op is not divided among all devices."""
+    if any(problem.value_seconds(v) > 0.0 for v in range(len(problem.values))):
+        return True
+    devices = problem.maker.specs.devices
+    for node, strategy in zip(problem.example, problem.now, strict=True):
+        rule = problem.graph.nodes[node].rule
+        if rule is not None and rule.flops >= min_flops * strategy.split < min_flops * devices:
+            return True
+    return False
+
+
+def _solve(problem: Problem, limits: Limits) -> int:
+    """Leave the cheapest plan found in `problem.now`; how many variables were held."""
+    best, least = list(problem.now), problem.total()
+    held_before: dict[int, int] = {}
+    held = 0
+    for _ in range(limits.rounds):
+        model = make_model(problem)
+        solution = Elimination(model, held_before).run()
+        for node, variable in enumerate(model.variable_of):
+            if variable >= 0:
+                states = problem.options(node).strategies
+                problem.now[node] = states[solution.states[variable]]
+        descend(problem, limits.sweeps)
+        for variable in solution.held:
+            held_before[variable] = held_before.get(variable, 0) + 1
+        held = len(solution.held)
+        found = problem.total()
+        gain = least - found
+        if gain > 0.0:
+            best, least = list(problem.now), found
+        problem.now[:] = best
+        if not held or gain < _GAIN * least:
+            break
+    return held
+
+
+def _start(
+    graph: Graph, pins: Pins, specs: Specs, outcomes: Sequence[tuple[Label, ...]]
+) -> list[Strategy]:
+    """The strategies that labels of single sub-axes make together."""
+    memo: dict[object, Strategy] = {}
+    found = []
+    for node in graph.nodes:
+        labels = [outcome[node.index] for outcome in outcomes]
+        ranks = tuple([len(graph.types[v].shape) for v in node.operands])
+        out_ranks = tuple([len(graph.types[v].shape) for v in node.results])
+        key = (tuple(map(id, labels)), ranks, out_ranks)
+        strategy = memo.get(key)
+        if strategy is None:
+            strategy = memo[key] = _joint(labels, ranks, out_ranks, specs)
+        if node.kind in (ARGUMENT, RESULT):
+            given = pins.layouts.get(node.index)
+            if given is None or given.has_open:
+                strategy = _at_border(strategy, (*ranks, *out_ranks)[0], specs)
+        found.append(strategy)
+    return found
+
+
+def _joint(
+    labels: Sequence[Label], ranks: Sequence[int], out_ranks: Sequence[int], specs: Specs
+) -> Strategy:
+    split = 1
+    for label, size in zip(labels, specs.sizes, strict=True):
+        split *= size if label.divides else 1
+    ins = [specs.rank(r).of(tuple([x.ins[k] for x in labels])) for k, r in enumerate(ranks)]
+    outs = [specs.rank(r).of(tuple([x.outs[k] for x in labels])) for k, r in enumerate(out_ranks)]
+    return Strategy(tuple(ins), tuple(outs), split)
+
+
+def _at_border(strategy: Strategy, rank: int, specs: Specs) -> Strategy:
+    """The nearest strategy that an argument or a result can have: no blocks ahead of an axis."""
+    spec = (*strategy.ins, *strategy.outs)[0]
+    layout = specs.rank(rank).layout(spec)
+    if layout.border_problem() is None:
+        return strategy
+    axes = [tuple(d for d in dim.digits if not isinstance(d, int)) for dim in layout.dims]
+    spec = specs.of_layout(Layout.of(list(map(Dim, axes)), layout.mesh))
+    return Strategy((spec,) * len(strategy.ins), (spec,) * len(strategy.outs), strategy.split)

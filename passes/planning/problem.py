@@ -1,0 +1,138 @@
+"""The planning problem: nodes with strategies, values that are moved, and what a plan costs.
+
+Nodes that look alike (`classes`) are one node of the problem, and their values one value, weighted
+by how often they occur and run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dtensor.passes.cost.model import CostModel
+from dtensor.passes.graph import CARRY, Graph
+from dtensor.passes.planning.classes import classes_of
+from dtensor.passes.planning.prices import Prices
+from dtensor.passes.planning.strategies import Maker, Options, Strategy
+from dtensor.passes.planning.work import work_seconds
+from dtensor.passes.propagation.pins import Pins
+
+
+@dataclass(slots=True)
+class Value:
+    """Alike values that somebody may have to move.
+
+    Attributes:
+        producer: node of the problem that makes it.
+        slot: which of its results it is.
+        uses: `(node, operand)` pairs that read it.
+        weight: how often one of them is made.
+        prices: its class in the price list.
+        example: a value of the graph.
+    """
+
+    producer: int
+    slot: int
+    uses: tuple[tuple[int, int], ...]
+    weight: float
+    prices: int
+    example: int
+
+
+class Problem:
+    """Nodes, values and the present plan.
+
+    Attributes:
+        now: per node the strategy taken.
+        values: what may have to be moved.
+        around: per node, the values it makes or reads.
+        work: per node, seconds of its work if one device did all of it.
+        example: per node of the problem, a node of the graph.
+        node_of: per node of the graph, its node of the problem.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        pins: Pins,
+        start: list[Strategy],
+        maker: Maker,
+        prices: Prices,
+        cost: CostModel,
+        free: list[bool],
+    ) -> None:
+        self.graph = graph
+        self.pins = pins
+        self.maker = maker
+        self.prices = prices
+        self.node_of = classes_of(graph, start, free)
+        count = max(self.node_of, default=-1) + 1
+        self.example = [-1] * count
+        self.work = [0.0] * count
+        seconds = work_seconds(graph, cost)
+        for node, number in enumerate(self.node_of):
+            if self.example[number] < 0:
+                self.example[number] = node
+            self.work[number] += seconds[node]
+        self.now = [start[node] for node in self.example]
+        self.values: list[Value] = []
+        self.around: list[list[int]] = [[] for _ in range(count)]
+        self._read_values(free)
+        self._options: list[Options | None] = [None] * count
+
+    def _read_values(self, free: list[bool]) -> None:
+        graph, node_of = self.graph, self.node_of
+        numbers: dict[object, int] = {}
+        for v, uses in enumerate(graph.uses):
+            info = graph.types[v]
+            if free[v] or not uses or not info.itemsize:
+                continue
+            producer = graph.producer[v]
+            weight = graph.weights[v]
+            if _is_invariant_carry(graph, producer):
+                weight = graph.nodes[producer].weight  # its relayouts are hoisted out of the loop
+            users = tuple(sorted({(node_of[n], k) for n, k in uses}))
+            key = (node_of[producer], graph.producer_slot[v], users)
+            number = numbers.get(key)
+            if number is not None:
+                self.values[number].weight += weight
+                continue
+            numbers[key] = len(self.values)
+            for n in {key[0], *(n for n, _ in users)}:
+                self.around[n].append(len(self.values))
+            cls = self.prices.class_of(info.shape, info.itemsize)
+            self.values.append(Value(key[0], key[1], users, weight, cls, v))
+
+    def options(self, node: int) -> Options:
+        """The strategies of a node, made when they are first asked for."""
+        found = self._options[node]
+        if found is None:
+            example = self.graph.nodes[self.example[node]]
+            found = self._options[node] = self.maker.of(example, self.now[node])
+        return found
+
+    def value_seconds(self, number: int) -> float:
+        """Seconds of all relayouts of a value under the present plan."""
+        value = self.values[number]
+        now = self.now
+        given = now[value.producer].outs[value.slot]
+        wanted = {now[n].ins[k] for n, k in value.uses}
+        wanted.discard(given)
+        if not wanted:
+            return 0.0
+        if len(wanted) == 1:
+            return value.weight * self.prices.move(value.prices, given, wanted.pop())
+        return value.weight * self.prices.copies(value.prices, given, tuple(sorted(wanted)))
+
+    def work_seconds(self, node: int) -> float:
+        """Seconds of a node's work under the present plan."""
+        return self.work[node] / self.now[node].split
+
+    def total(self) -> float:
+        """Seconds of the present plan."""
+        moved = sum(map(self.value_seconds, range(len(self.values))))
+        return moved + sum(map(self.work_seconds, range(len(self.now))))
+
+
+def _is_invariant_carry(graph: Graph, index: int) -> bool:
+    node = graph.nodes[index]
+    return node.kind == CARRY and len(node.operands) > 1 and node.operands[1] == node.results[1]

@@ -1,0 +1,475 @@
+"""Strategies: the ways in which one node can use all mesh axes at once, from its rule.
+
+A strategy combines, for each sub-axis, one factor of the rule, one way to pass partial values on,
+or nothing. Sub-axes that split one factor stand in every order; where a reshape cuts a dimension
+into blocks, a sub-axis may also stand behind those blocks (`block_counts`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtensor.dialect.layout import REDUCTIONS, Layout
+from dtensor.passes.graph import ARGUMENT, CARRY, JOIN, OP, RESULT, THROUGH, Graph, Node
+from dtensor.passes.propagation.labels import Label, LabelTable, RuleLabels
+from dtensor.passes.propagation.pins import Pins
+from dtensor.passes.propagation.places import WHOLE, partial_place, split_place
+from dtensor.passes.rules.rule import OpRule
+from dtensor.passes.sharding.specs import Places, Specs, is_contiguous, is_legal
+
+MAX_BLOCKS = 3  # block counts offered per dimension
+BEAM = 64  # strategies of one node
+_LARGE_CARRY = 65_536  # bytes
+
+Blocks = tuple[tuple[int, ...], ...]  # per factor or dimension, block counts to stand behind
+
+
+class Strategy(NamedTuple):
+    """One way to lay a node out.
+
+    Attributes:
+        ins: spec of each operand.
+        outs: spec of each result.
+        split: among how many devices the node's work is divided.
+    """
+
+    ins: tuple[int, ...]
+    outs: tuple[int, ...]
+    split: int
+
+
+class Options:
+    """The strategies of a node, also as arrays: `ins[k][i]` is operand k's spec in strategy i."""
+
+    def __init__(self, strategies: Sequence[Strategy]) -> None:
+        self.strategies = tuple(strategies)
+        self.index = {s: i for i, s in enumerate(self.strategies)}
+        self.ins = _columns([s.ins for s in self.strategies])
+        self.outs = _columns([s.outs for s in self.strategies])
+        self.share = 1.0 / np.array([s.split for s in self.strategies], float)
+
+    def __len__(self) -> int:
+        return len(self.strategies)
+
+    def column(self, slot: int) -> NDArray[np.intp]:
+        """The specs of operand `slot`, or of result `~slot` if negative."""
+        return self.ins[slot] if slot >= 0 else self.outs[~slot]
+
+
+def _columns(rows: Sequence[tuple[int, ...]]) -> list[NDArray[np.intp]]:
+    return [np.array(column, np.intp) for column in zip(*rows, strict=True)]
+
+
+class Maker:
+    """Makes the strategies of nodes; equal ops share one list."""
+
+    def __init__(self, graph: Graph, specs: Specs, pins: Pins, min_flops: float) -> None:
+        self.graph = graph
+        self.min_flops = min_flops
+        self.specs = specs
+        self.pins = pins
+        self._tables = {n: LabelTable(n) for n in set(specs.sizes)}
+        self._blocks, self._factor_blocks = block_counts(graph, min(specs.sizes, default=1))
+        self._kinds = partial_kinds(graph)
+        self._memo: dict[object, tuple[Strategy, ...]] = {}
+
+    def of(self, node: Node, now: Strategy) -> Options:
+        """The strategies of a node, `now` among them; none that loses parallelism or memory."""
+        found = self._all(node)
+        if node.kind == CARRY:
+            found = self._held(node, found, now)
+        elif node.rule is not None:
+            found = self._divided(node, node.rule, found, now)
+        if now not in found:
+            found = (now, *found)
+        return Options(found)
+
+    def _divided(
+        self, node: Node, rule: OpRule, found: tuple[Strategy, ...], now: Strategy
+    ) -> tuple[Strategy, ...]:
+        """Without the strategies that leave a large op less divided than it could be."""
+        if rule.flops < self.min_flops:
+            return found
+        found = tuple([s for s in found if s.split >= now.split])
+        if node.name not in ("stablehlo.dot_general", "stablehlo.convolution"):
+            return found
+        most = max([s.split for s in found], default=1)
+        small = rule.flops / self.min_flops
+        return tuple([s for s in found if s.split == most or s.split > small])
+
+    def _held(self, node: Node, found: tuple[Strategy, ...], now: Strategy) -> tuple[Strategy, ...]:
+        """Without those in which a large carried value takes more memory than the start has it.
+
+        Gathering the stacked weights of all layers ahead of a scan moves the fewest bytes, and
+        undoes what they were split for.
+        """
+        info = self.graph.types[node.results[0]]
+        if info.bytes < _LARGE_CARRY:
+            return found
+        splits = self.specs.rank(len(info.shape)).splits
+        least = splits[now.outs[0]]
+        return tuple([s for s in found if splits[s.outs[0]] >= least])
+
+    def _all(self, node: Node) -> tuple[Strategy, ...]:
+        if node.kind == OP and node.rule is not None:
+            return self._of_rule(node, node.rule)
+        if node.index in self.pins.whole or node.kind not in (
+            ARGUMENT,
+            RESULT,
+            CARRY,
+            JOIN,
+            THROUGH,
+        ):
+            return ()
+        given = self.pins.layouts.get(node.index)
+        if given is not None and not given.has_open:
+            return ()
+        return self._alike(node, given)
+
+    # Ops.
+
+    def _of_rule(self, node: Node, rule: OpRule) -> tuple[Strategy, ...]:
+        blocks = self._factor_blocks.get(node.index, ())
+        passes = tuple(
+            [
+                i
+                for i, p in enumerate(rule.passes)
+                if any(
+                    kind is not None and self._kinds[v] & _bit(kind)
+                    for kind, v in zip(p.operands, node.operands, strict=True)
+                )
+            ]
+        )
+        key = (id(rule), blocks, passes)
+        found = self._memo.get(key)
+        if found is None:
+            found = self._memo[key] = self._build(node, rule, blocks, passes)
+        return found
+
+    def _build(
+        self, node: Node, rule: OpRule, blocks: Blocks, passes: tuple[int, ...]
+    ) -> tuple[Strategy, ...]:
+        labels = [self._tables[n].of_rule(rule) for n in self.specs.sizes]
+        ranks = ([len(d) for d in rule.operands], [len(d) for d in rule.results])
+        usable = [f for f in range(len(rule.factors)) if rule.dims_of_factor[f]]
+        choices = [-1, *usable, *(~(p + 1) for p in passes)]
+        found: dict[Strategy, None] = {}
+        for combination in product(choices, repeat=len(labels)):
+            for majors in self._majors(rule, combination, blocks):
+                pairs = enumerate(zip(labels, combination, strict=True))
+                chosen = [_label(mine, choice, majors.get(a, 1)) for a, (mine, choice) in pairs]
+                strategy = self._joint([label for label in chosen if label is not None], ranks)
+                if strategy is not None:
+                    found[strategy] = None
+        return _beam(list(found), self.specs, ranks)
+
+    def _majors(
+        self, rule: OpRule, combination: Sequence[int], blocks: Blocks
+    ) -> Iterator[dict[int, int]]:
+        """Where the sub-axes that split factors can stand in them: every order, behind blocks."""
+        by_factor: dict[int, list[int]] = {}
+        for axis, choice in enumerate(combination):
+            if choice >= 0:
+                by_factor.setdefault(choice, []).append(axis)
+        options = [
+            list(words(rule.factors[f].size, blocks[f] if blocks else (), axes, self.specs.sizes))
+            for f, axes in by_factor.items()
+        ]
+        for picked in product(*options):
+            yield {axis: major for word in picked for axis, major in word}
+
+    def _joint(
+        self, chosen: Sequence[Label], ranks: tuple[Sequence[int], Sequence[int]]
+    ) -> Strategy | None:
+        """One strategy of one label per sub-axis; None if a tensor would mix reductions."""
+        if len(chosen) < len(self.specs.sizes):
+            return None  # a sub-axis does not fit
+        split = 1
+        for label, n in zip(chosen, self.specs.sizes, strict=True):
+            split *= n if label.divides else 1
+        ins = self._specs(ranks[0], [label.ins for label in chosen])
+        outs = self._specs(ranks[1], [label.outs for label in chosen])
+        return None if ins is None or outs is None else Strategy(ins, outs, split)
+
+    def _specs(
+        self, ranks: Sequence[int], places: Sequence[tuple[int, ...]]
+    ) -> tuple[int, ...] | None:
+        found = []
+        for k, rank in enumerate(ranks):
+            mine = tuple([p[k] for p in places])
+            if len({p for p in mine if p < WHOLE}) > 1:
+                return None
+            found.append(self.specs.rank(rank).of(mine))
+        return tuple(found)
+
+    # Nodes without a rule.
+
+    def _alike(self, node: Node, given: Layout | None) -> tuple[Strategy, ...]:
+        """One spec for all operands and results: borders, carried values, joins, barriers."""
+        value = (node.results or node.operands)[0]
+        shape = self.graph.types[value].shape
+        is_border = node.kind in (ARGUMENT, RESULT)
+        kinds = 0 if is_border or given is not None else self._kinds[value]
+        blocks = () if is_border else self._blocks[value]
+        key = (shape, blocks, kinds, len(node.operands), len(node.results), is_border, given)
+        found = self._memo.get(key)
+        if found is None:
+            specs = self.specs.rank(len(shape))
+            places = all_places(shape, self.specs.sizes, blocks, kinds)
+            if is_border:
+                places = [p for p in places if is_contiguous(p, self.specs.sizes)]
+            if given is not None:
+                places = [p for p in places if _extends(p, given, specs.layout(specs.of(p)))]
+            sides = len(node.operands), len(node.results)
+            ids = [specs.of(p) for p in places]
+            made = [Strategy((i,) * sides[0], (i,) * sides[1], 1) for i in ids]
+            found = self._memo[key] = _beam(made, self.specs, ([len(shape)] * sides[0], []))
+        return found
+
+
+def _bit(kind: str) -> int:
+    return 1 << REDUCTIONS.index(kind)
+
+
+def _label(labels: RuleLabels, choice: int, major: int) -> Label | None:
+    if choice == -1:
+        return labels.idle
+    if choice < -1:
+        return labels.passes[~choice - 1]
+    return labels.digit(choice, major)
+
+
+def _extends(places: Places, given: Layout, layout: Layout) -> bool:
+    """Whether a layout keeps what is written and adds axes behind it, on open dimensions alone."""
+    if layout.partial != given.partial:
+        return False
+    for written, dim in zip(given.dims, layout.dims, strict=True):
+        if dim.digits == written.digits:
+            continue
+        if not written.is_open or dim.digits[: len(written.digits)] != written.digits:
+            return False
+    return True
+
+
+def _beam(
+    strategies: list[Strategy], specs: Specs, ranks: tuple[Sequence[int], Sequence[int]]
+) -> tuple[Strategy, ...]:
+    """The strategies that divide the most work and hold the least, where there are very many."""
+    if len(strategies) <= BEAM:
+        return tuple(strategies)
+    sides = (*ranks[0], *ranks[1])
+
+    def rank(item: tuple[int, Strategy]) -> tuple[float, ...]:
+        number, strategy = item
+        spec_of = zip(sides, (*strategy.ins, *strategy.outs), strict=False)
+        pairs = [(specs.rank(r), s) for r, s in spec_of]
+        parts = sum(r.partial[s] for r, s in pairs)
+        return -strategy.split, parts, sum(1 / r.splits[s] for r, s in pairs), number
+
+    kept = sorted(enumerate(strategies), key=rank)[: BEAM - 1]
+    first = [] if 0 in {i for i, _ in kept} else [strategies[0]]
+    return tuple(first + [s for _, s in sorted(kept)])
+
+
+def words(
+    size: int, blocks: Sequence[int], axes: Sequence[int], sizes: Sequence[int]
+) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Every order of some sub-axes in one factor, each behind those before it, or behind blocks.
+
+    Yields:
+        Per sub-axis its number and how many combinations are more major.
+    """
+
+    def walk(
+        left: Sequence[int], end: int, done: list[tuple[int, int]]
+    ) -> Iterator[tuple[tuple[int, int], ...]]:
+        if not left:
+            yield tuple(sorted(done))
+            return
+        for axis in left:
+            for start in [end, *(b for b in blocks if b > end and b % end == 0)]:
+                if size and size % (start * sizes[axis]) == 0:
+                    rest = [other for other in left if other != axis]
+                    yield from walk(rest, start * sizes[axis], [*done, (axis, start)])
+
+    yield from walk(axes, 1, [])
+
+
+def all_places(
+    shape: Sequence[int], sizes: Sequence[int], blocks: Blocks, kinds: int
+) -> list[Places]:
+    """Every spec of a tensor, replicated first, with the partial values of the given kinds."""
+    parts = [partial_place(kind) for kind in REDUCTIONS if kinds & _bit(kind)]
+    found: dict[Places, None] = {}
+    for combination in product([WHOLE, *range(len(shape)), *parts], repeat=len(sizes)):
+        if len({p for p in combination if p < WHOLE}) > 1:
+            continue
+        by_dim: dict[int, list[int]] = {}
+        for axis, place in enumerate(combination):
+            if place > WHOLE:
+                by_dim.setdefault(place, []).append(axis)
+        options = [
+            [(d, w) for w in words(shape[d], blocks[d] if blocks else (), axes, sizes)]
+            for d, axes in by_dim.items()
+        ]
+        for picked in product(*options):
+            places = list(combination)
+            for dim, word in picked:
+                for axis, major in word:
+                    places[axis] = split_place(dim, major)
+            if is_legal(tuple(places), sizes, shape):
+                found[tuple(places)] = None
+    return list(found)
+
+
+def partial_kinds(graph: Graph) -> list[int]:
+    """Per value the reductions of which it can come to hold parts, as bits."""
+    kinds = [0] * len(graph.values)
+    rules: dict[int, tuple[int, list[tuple[tuple[int, ...], int]]]] = {}
+    loops = [node for node in graph.nodes if node.kind == CARRY]
+    while True:
+        for node in graph.nodes:
+            rule = node.rule
+            if rule is not None:
+                if id(rule) not in rules:
+                    rules[id(rule)] = _partial_facts(rule)
+                found, passes = rules[id(rule)]
+                for wanted, made in passes:
+                    if any([w & kinds[v] for w, v in zip(wanted, node.operands, strict=True)]):
+                        found |= made
+            elif node.kind in (CARRY, JOIN, THROUGH):
+                found = _union(kinds, node.operands)
+            else:
+                continue
+            for v in node.results:
+                kinds[v] = found
+        if all(kinds[n.results[0]] == _union(kinds, n.operands) for n in loops):
+            return kinds
+
+
+def _union(kinds: Sequence[int], values: Sequence[int]) -> int:
+    found = 0
+    for v in values:
+        found |= kinds[v]
+    return found
+
+
+def _partial_facts(rule: OpRule) -> tuple[int, list[tuple[tuple[int, ...], int]]]:
+    made = 0
+    for factor in rule.factors:
+        if factor.reduction is not None:
+            made |= _bit(factor.reduction)
+    passes = []
+    for way in rule.passes:
+        wanted = tuple([0 if kind is None else _bit(kind) for kind in way.operands])
+        results = 0
+        for kind in way.results:
+            results |= 0 if kind is None else _bit(kind)
+        passes.append((wanted, results))
+    return made, passes
+
+
+def block_counts(graph: Graph, smallest: int) -> tuple[list[Blocks], dict[int, Blocks]]:
+    """Behind how many blocks sub-axes may have to stand, per value and per node.
+
+    Where a reshape joins or cuts dimensions, its factor has edges inside; they spread along factors
+    to every dimension that carries them.
+
+    Returns:
+        Per value, per dimension, the block counts; and per node that has any, per factor.
+    """
+    spread = _BlockSpread(graph, smallest)
+    spread.run()
+    values = [
+        () if dims is None else tuple([tuple(sorted(d)) for d in dims]) for dims in spread.values
+    ]
+    nodes = {n: tuple([tuple(sorted(f)) for f in factors]) for n, factors in spread.nodes.items()}
+    return values, nodes
+
+
+class _BlockSpread:
+    """A worklist over nodes; only those that reshapes reach are ever looked at."""
+
+    def __init__(self, graph: Graph, smallest: int) -> None:
+        self.graph = graph
+        self.smallest = smallest
+        self.values: list[list[set[int]] | None] = [None] * len(graph.values)
+        self.nodes: dict[int, list[set[int]]] = {}
+        self._own: dict[int, list[set[int]] | None] = {}
+        self.waiting: dict[int, None] = {}
+
+    def run(self) -> None:
+        for node in self.graph.nodes:
+            if node.rule is not None and self._edges(node.rule) is not None:
+                self.waiting[node.index] = None
+        steps = 0
+        while self.waiting and steps < 20 * len(self.graph.nodes):
+            steps += 1
+            index = next(iter(self.waiting))
+            del self.waiting[index]
+            self.visit(self.graph.nodes[index])
+
+    def _edges(self, rule: OpRule) -> list[set[int]] | None:
+        if id(rule) not in self._own:
+            edges: list[set[int]] = [set() for _ in rule.factors]
+            for dims in (*rule.operands, *rule.results):
+                for m in dims:
+                    if m is not None:
+                        ends = (m.before, m.before * m.size)
+                        size = rule.factors[m.factor].size
+                        edges[m.factor].update(e for e in ends if 1 < e < size)
+            self._own[id(rule)] = edges if any(edges) else None
+        return self._own[id(rule)]
+
+    def add(self, value: int, dim: int, count: int) -> None:
+        """A sub-axis may have to stand behind `count` blocks of this dimension."""
+        shape = self.graph.types[value].shape
+        if count <= 1 or shape[dim] % (count * self.smallest):
+            return
+        dims = self.values[value]
+        if dims is None:
+            dims = self.values[value] = [set() for _ in shape]
+        if count in dims[dim] or len(dims[dim]) >= MAX_BLOCKS:
+            return
+        dims[dim].add(count)
+        graph = self.graph
+        self.waiting[graph.producer[value]] = None
+        for user, _ in graph.uses[value]:
+            self.waiting[user] = None
+
+    def visit(self, node: Node) -> None:
+        if node.rule is not None:
+            self._visit_op(node, node.rule)
+        elif node.kind in (CARRY, JOIN, THROUGH):
+            sides = [*node.operands, *node.results]
+            counts = {(d, c) for v in sides for d, s in enumerate(self.values[v] or ()) for c in s}
+            for v in sides:
+                for d, c in sorted(counts):
+                    self.add(v, d, c)
+
+    def _visit_op(self, node: Node, rule: OpRule) -> None:
+        mine = self.nodes.get(node.index)
+        if mine is None:
+            own = self._edges(rule) or [set() for _ in rule.factors]
+            mine = self.nodes[node.index] = [set(f) for f in own]
+        maps = [
+            (v, d, m)
+            for values, sides in ((node.operands, rule.operands), (node.results, rule.results))
+            for v, dims in zip(values, sides, strict=True)
+            for d, m in enumerate(dims)
+            if m is not None
+        ]
+        for v, d, m in maps:
+            counts = self.values[v]
+            for c in counts[d] if counts is not None else ():
+                if c % m.outer == 0:
+                    mine[m.factor].add(c // m.outer * m.before)
+        for v, d, m in maps:
+            for c in sorted(mine[m.factor]):
+                if c % m.before == 0 and c // m.before < m.size:
+                    self.add(v, d, m.outer * (c // m.before))

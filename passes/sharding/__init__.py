@@ -1,0 +1,1 @@
+"""How the shards of a tensor lie over the sub-axes of a mesh: the one encoding."""

@@ -1,0 +1,120 @@
+"""Specs: layouts as small integers.
+
+A program fixes one list of *sub-axes* (whole mesh axes, or parts of them along one divisor chain).
+A spec says for each of them where it stands on a tensor: an integer as in `places`. Specs are
+interned per rank, so that a set of specs is a set of integers and a price list is an array.
+`dialect.Layout` is the form that users see.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.passes.propagation.places import MAX_RANK, WHOLE, LayoutTable, place_of
+
+Places = tuple[int, ...]  # one place per sub-axis
+
+
+class RankSpecs:
+    """The specs of tensors of one rank.
+
+    Attributes:
+        rank: number of dimensions.
+        places: per spec, the place of every sub-axis.
+        splits: per spec, into how many different shards it cuts a tensor.
+        partial: per spec, whether the devices hold parts that are still to be combined.
+    """
+
+    def __init__(self, rank: int, table: LayoutTable, sizes: Sequence[int]) -> None:
+        self.rank = rank
+        self.places: list[Places] = []
+        self.splits: list[int] = []
+        self.partial: list[bool] = []
+        self._ids: dict[Places, int] = {}
+        self._table = table
+        self._sizes = tuple(sizes)
+        self.replicated = self.of((WHOLE,) * len(self._sizes))
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def of(self, places: Places) -> int:
+        """The number of the spec in which every sub-axis has the given place."""
+        found = self._ids.get(places)
+        if found is None:
+            found = self._ids[places] = len(self.places)
+            self.places.append(places)
+            split = 1
+            for place, size in zip(places, self._sizes, strict=True):
+                if place > WHOLE:
+                    split *= size
+            self.splits.append(split)
+            self.partial.append(min(places, default=WHOLE) < WHOLE)
+        return found
+
+    def layout(self, spec: int) -> Layout:
+        """The layout that a spec stands for."""
+        return self._table.layout(self.rank, self.places[spec])
+
+
+class Specs:
+    """The specs of one program, by rank.
+
+    Attributes:
+        subaxes: the sub-axes, in the order in which places name them.
+        sizes: their sizes in devices.
+        devices: their product.
+    """
+
+    def __init__(self, subaxes: Sequence[AxisRef], mesh: Mesh) -> None:
+        self.subaxes = tuple(subaxes)
+        self.sizes = tuple(axis.size for axis in subaxes)
+        self.mesh = mesh
+        self.devices = math.prod(self.sizes)
+        self._table = LayoutTable(subaxes, mesh)
+        self._ranks: dict[int, RankSpecs] = {}
+
+    def rank(self, rank: int) -> RankSpecs:
+        """The specs of tensors of `rank` dimensions."""
+        found = self._ranks.get(rank)
+        if found is None:
+            found = self._ranks[rank] = RankSpecs(rank, self._table, self.sizes)
+        return found
+
+    def of_layout(self, layout: Layout) -> int:
+        """The spec of a layout whose axes the sub-axes refine."""
+        places = tuple([place_of(layout, axis) for axis in self.subaxes])
+        return self.rank(layout.rank).of(places)
+
+
+def is_legal(places: Places, sizes: Sequence[int], shape: Sequence[int]) -> bool:
+    """Whether the places fit a tensor: they divide it, and none overlaps another."""
+    taken: list[tuple[int, int, int]] = []
+    for place, size in zip(places, sizes, strict=True):
+        if place <= WHOLE:
+            continue
+        major, dim = divmod(place, MAX_RANK)
+        end = major * size
+        if shape[dim] % end:
+            return False
+        for other, start, stop in taken:
+            if other == dim and start % end and major % stop:
+                return False
+        taken.append((dim, major, end))
+    return True
+
+
+def is_contiguous(places: Places, sizes: Sequence[int]) -> bool:
+    """Whether every shard is one contiguous block: no blocks stand ahead of a sub-axis."""
+    ends: dict[int, int] = {}
+    order = sorted((p, s) for p, s in zip(places, sizes, strict=True) if p > WHOLE)
+    for place, size in order:
+        major, dim = divmod(place, MAX_RANK)
+        if major != ends.get(dim, 1):
+            return False
+        ends[dim] = major * size
+    return True
