@@ -239,6 +239,9 @@ class _Verifier:
                 self._report(op, problem)
         elif name == names.LOCAL and owner == names.MODULE:
             return
+        elif name == names.ALGORITHM:
+            if not isinstance(op.attributes[name], ir.StringAttr):
+                self._report(op, f"'{name}' is {op.attributes[name]}; give an algorithm's name")
         elif name in (names.LOCAL, names.LAYOUT):
             place = "the module" if name == names.LOCAL else "function arguments and results"
             remedy = "remove it" if name == names.LOCAL else f"use {names.RELAYOUT}"

@@ -14,8 +14,8 @@ from typing import Any
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import RELAYOUT
-from dtensor.passes.rules.rule import OpInfo, OpRule
-from dtensor.passes.rules.table import rule_of
+from dtensor.passes.ops.rule import OpInfo, OpRule
+from dtensor.passes.ops.table import rule_of
 from dtensor.passes.trip_count import trip_count
 
 # Node kinds.

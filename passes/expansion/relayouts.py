@@ -10,9 +10,9 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.graph import element_bytes
+from dtensor.passes.ops.attributes import constant_attribute, identity_of
 from dtensor.passes.relayout.realise import apply_steps
 from dtensor.passes.relayout.search import plan
-from dtensor.passes.rules.constants import constant_attribute, identity_of
 
 _MOVES = ("stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.transpose")
 IDEMPOTENT = ("max", "min", "and", "or")  # x op x = x: a complete value is a part as it stands

@@ -12,7 +12,7 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.passes.lowering.emitter import BODIES, Emitter
-from dtensor.passes.relayout.identity import identity_attr
+from dtensor.passes.ops.reduction import identity_attr
 
 
 def is_bitwise(reduction: str, element: ir.Type) -> bool:

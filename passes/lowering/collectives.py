@@ -13,7 +13,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.passes.lowering.bitwise import all_reduce_bits, is_bitwise, reduce_scatter_bits
 from dtensor.passes.lowering.emitter import Emitter
-from dtensor.passes.relayout.identity import identity_attr
+from dtensor.passes.ops.reduction import identity_attr
 
 Meshes = dict[str, Mesh]
 Lowering = Callable[[ir.Operation, Emitter, Meshes], "list[ir.Value[Any]]"]

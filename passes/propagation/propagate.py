@@ -223,7 +223,7 @@ def _note_fallbacks(graph: Graph, ledger: Ledger) -> None:
             ledger.add(
                 "fallback",
                 f"{node.name} has no rule: its operands are replicated, {moved:.0f} bytes per "
-                "device; add a rule in passes/rules, or lay its operands out whole",
+                "device; add a rule in passes/ops, or lay its operands out whole",
                 node.operation,
                 bytes=0.0,
                 asked_for=False,

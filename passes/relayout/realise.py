@@ -14,8 +14,8 @@ from dtensor.dialect import names
 from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mlir import ir
+from dtensor.passes.ops.reduction import identity_attr
 from dtensor.passes.relayout.exchange import direct_exchange, exchange
-from dtensor.passes.relayout.identity import identity_attr
 from dtensor.passes.relayout.steps import (
     AllToAll,
     Gather,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from dtensor.dialect.mlir import ir
-from dtensor.passes.rules.elements import reductions_of
-from dtensor.passes.rules.reading import integers
-from dtensor.passes.rules.rule import OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.attributes import integers
+from dtensor.passes.ops.elements import reductions_of
+from dtensor.passes.ops.opdef import OpDef
+from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
 _MATRIX = "is a dimension of the matrices"
 
@@ -60,3 +61,8 @@ def _leading(op: OpInfo, count: int, reason: str) -> RuleBuilder:
         for d in range(count, len(shape)):
             builder.whole(k, d, reason)
     return builder
+
+
+CHOLESKY = OpDef(cholesky_rule)
+TRIANGULAR_SOLVE = OpDef(triangular_solve_rule)
+FFT = OpDef(fft_rule)

@@ -1,4 +1,4 @@
-"""Values that come from nowhere: constants and iota, computed where they are needed."""
+"""Values that come from nowhere: any layout is free."""
 
 from __future__ import annotations
 
@@ -8,8 +8,29 @@ from typing import Any
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import LocalOp
-from dtensor.passes.rules.constants import constant_attribute, is_splat
-from dtensor.passes.rules.reading import integer
+from dtensor.passes.ops.attributes import constant_attribute, identity_of, integer, is_splat
+from dtensor.passes.ops.opdef import OpDef, local
+from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
+
+
+def constant_rule(op: OpInfo) -> OpRule:
+    """`->ij`. A constant that is the identity of a reduction is a part of it as it stands."""
+    builder = _free_dims(op)
+    for reduction in identity_of(op.operation, op.result_elements[0]):
+        builder.passes([], [reduction])
+    return builder.build(flops=0.0, is_free=True)
+
+
+def iota_rule(op: OpInfo) -> OpRule:
+    """`->ij`: a shard of the counted dimension counts from its own offset."""
+    return _free_dims(op).build(flops=0.0, is_free=True)
+
+
+def _free_dims(op: OpInfo) -> RuleBuilder:
+    builder = RuleBuilder(op)
+    for d, size in enumerate(op.result_shapes[0]):
+        builder.result(0, d, builder.factor(size))
+    return builder
 
 
 def expand_constant(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
@@ -46,3 +67,11 @@ def expand_iota(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
     size = op.result_shapes[0][dim]
     index = op.ctx.global_index(layout, dim, size, op.result_element())
     return [op.ctx.broadcast(index, op.local_result_shape(), [dim])]
+
+
+CONSTANT = OpDef(
+    constant_rule, (local(expand_constant),), fuses=True, rematerialisable=True, moves_only=True
+)
+IOTA = OpDef(
+    iota_rule, (local(expand_iota),), fuses=True, rematerialisable=True, moves_only=True
+)

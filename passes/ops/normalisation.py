@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-from dtensor.passes.rules.reading import integer
-from dtensor.passes.rules.rule import OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.attributes import integer
+from dtensor.passes.ops.opdef import OpDef
+from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
 
 def batch_norm_inference_rule(op: OpInfo) -> OpRule:
@@ -44,3 +45,8 @@ def _features(op: OpInfo, wide: tuple[int, ...], are_others_split: bool) -> OpRu
             for k in range(1, len(op.result_shapes)):
                 builder.result(k, 0, factor)
     return builder.build(flops=4.0 * math.prod(shape))
+
+
+BATCH_NORM_INFERENCE = OpDef(batch_norm_inference_rule)
+BATCH_NORM_TRAINING = OpDef(batch_norm_training_rule)
+BATCH_NORM_GRAD = OpDef(batch_norm_grad_rule)

@@ -1,8 +1,9 @@
-"""Slice, pad and concatenate: they cut a dimension into blocks and keep whole blocks together.
+"""Slice, pad, concatenate and reverse: they cut a dimension and put it together again.
 
-If both the operand and the result are a number of equal blocks, each block can be split over a
+The first three work on blocks, and keep whole blocks together. If both the operand and the result are a number of equal blocks, each block can be split over a
 mesh axis, `{3, "x"}`, and cutting or joining blocks stays local. That is what a fused qkv matrix
-needs, which is cut in three.
+needs, which is cut in three. Slices and pads of split dimensions are the same blocks, each smaller
+by the number of shards.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dtensor.passes.rules.reading import integer, integers
-from dtensor.passes.rules.rule import OpInfo, OpRule, RuleBuilder
-from dtensor.passes.rules.shape import pass_all
+from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.ops.attributes import integer, integers
+from dtensor.passes.ops.opdef import OpDef, local
+from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.shape import pass_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,5 +124,69 @@ def concatenate_rule(op: OpInfo) -> OpRule:
     return builder.build(flops=0.0)
 
 
+def reverse_rule(op: OpInfo) -> OpRule:
+    """`ij->ij`; a reversed dimension is whole, for its first shard becomes the last."""
+    reversed_dims = set(integers(op.attribute("dimensions")))
+    builder = RuleBuilder(op)
+    for d, size in enumerate(op.result_shapes[0]):
+        if d in reversed_dims and size > 1:
+            builder.whole(0, d, "is reversed, which would move every shard")
+            continue
+        factor = builder.factor(size)
+        builder.operand(0, d, factor)
+        builder.result(0, d, factor)
+    pass_all(builder)
+    return builder.build(flops=0.0)
+
+
 def _count(size: int, block: int) -> int:
     return size // block if block else 1
+
+
+def expand_slice(op: LocalOp) -> None:
+    """`[start:limit:stride]` in elements of the shard."""
+    if not op.operand_layouts[0].axes:
+        return
+    attributes = op.operation.attributes
+    starts = integers(attributes["start_indices"])
+    limits = integers(attributes["limit_indices"])
+    strides = integers(attributes["strides"])
+    for d, dim in enumerate(op.operand_layouts[0].dims):
+        if dim.split == 1:
+            continue
+        size, kept = op.operand_shapes[0][d], op.result_shapes[0][d]
+        blocks = slice_blocks(size, starts[d], kept, strides[d])
+        assert blocks is not None, "a slice whose blocks do not align was split"
+        last = (kept // dim.split - 1) * strides[d]
+        starts[d] = blocks.first // dim.split + blocks.phase
+        limits[d] = starts[d] + last + 1 if kept else starts[d]
+    op.set_integers("start_indices", starts)
+    op.set_integers("limit_indices", limits)
+
+
+def expand_pad(op: LocalOp) -> None:
+    """`low`, `high` in elements of the shard."""
+    if not op.operand_layouts[0].axes:
+        return
+    attributes = op.operation.attributes
+    lows = integers(attributes["edge_padding_low"])
+    highs = integers(attributes["edge_padding_high"])
+    interiors = integers(attributes["interior_padding"])
+    for d, dim in enumerate(op.operand_layouts[0].dims):
+        if dim.split == 1:
+            continue
+        size, padded = op.operand_shapes[0][d], op.result_shapes[0][d]
+        blocks = pad_blocks(size, lows[d], padded, interiors[d])
+        assert blocks is not None, "a pad whose blocks do not align was split"
+        local = size // dim.split
+        spread = local + max(local - 1, 0) * interiors[d]
+        lows[d] = blocks.first // dim.split + blocks.phase
+        highs[d] = padded // dim.split - lows[d] - spread
+    op.set_integers("edge_padding_low", lows)
+    op.set_integers("edge_padding_high", highs)
+
+
+SLICE = OpDef(slice_rule, (local(expand_slice),), fuses=True, moves_only=True)
+PAD = OpDef(pad_rule, (local(expand_pad),), fuses=True, moves_only=True)
+CONCATENATE = OpDef(concatenate_rule, fuses=True, moves_only=True)
+REVERSE = OpDef(reverse_rule, fuses=True, moves_only=True)

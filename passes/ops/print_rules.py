@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 from dtensor.dialect.diagnostics import diagnostic
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.rules.rule import OpInfo, OpRule
-from dtensor.passes.rules.table import rule_of
+from dtensor.passes.ops.rule import OpInfo, OpRule
+from dtensor.passes.ops.table import rule_of
 
 _WITH_BLOCKS = ("func.func", "stablehlo.while", "stablehlo.case", "stablehlo.if")
 _NO_RULE = ("func.func", "func.return", "stablehlo.return", "stablehlo.while", "stablehlo.case")

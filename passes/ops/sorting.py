@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-from dtensor.passes.rules.reading import integer
-from dtensor.passes.rules.rule import OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.attributes import integer
+from dtensor.passes.ops.opdef import OpDef
+from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
 
 def sort_rule(op: OpInfo) -> OpRule:
@@ -36,3 +37,7 @@ def _rows(op: OpInfo, dimension: int, reason: str) -> OpRule:
     length = shape[dimension] if shape else 1
     comparisons = math.prod(shape) * math.log2(max(length, 2))
     return builder.build(flops=comparisons * len(op.operand_shapes))
+
+
+SORT = OpDef(sort_rule)
+TOP_K = OpDef(top_k_rule)

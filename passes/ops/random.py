@@ -1,7 +1,8 @@
-"""Random bits on a shard."""
+"""Random bits: every device must see the same, or its own piece of the same."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,29 @@ from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.ops.opdef import OpDef, local
+from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
+
+
+def rng_bit_generator_rule(op: OpInfo) -> OpRule:
+    """`s->s,ij`: the bits can be split, but each depends on its global place.
+
+    So every shard makes them all, from the same state, and keeps its own.
+    """
+    builder = RuleBuilder(op)
+    for d in range(len(op.operand_shapes[0])):
+        builder.whole(0, d, "is the state of the generator")
+    for d, size in enumerate(op.result_shapes[1]):
+        builder.result(1, d, builder.factor(size))
+    return builder.build(flops=float(math.prod(op.result_shapes[1])))
+
+
+def rng_rule(op: OpInfo) -> OpRule:
+    """Nothing can be split: each device has a hidden state of its own."""
+    builder = RuleBuilder(op)
+    for d in range(len(op.result_shapes[0])):
+        builder.whole(~0, d, "is drawn from a state that each device has for itself")
+    return builder.build()
 
 
 def expand_rng_bit_generator(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
@@ -34,3 +58,7 @@ def expand_rng(op: LocalOp) -> None:
             f"{op.ctx.mesh.size} devices of mesh @{op.ctx.mesh.symbol} would disagree; draw with "
             "stablehlo.rng_bit_generator (jax.random) from a key",
         )
+
+
+RNG_BIT_GENERATOR = OpDef(rng_bit_generator_rule, (local(expand_rng_bit_generator),))
+RNG = OpDef(rng_rule, (local(expand_rng),))

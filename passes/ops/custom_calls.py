@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dtensor.dialect.mlir import ir, sdy
-from dtensor.passes.rules.rule import OpInfo, OpRule, RuleBuilder
+from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.ops.opdef import OpDef, local
+from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
 SHARDING_RULE = "sdy.sharding_rule"
 
@@ -64,3 +66,12 @@ def _place(dims: list[list[int]], factor: int) -> int | None:
     if not found:
         return -1
     return found[0] if len(found) == 1 and dims[found[0]] == [factor] else None
+
+
+def expand_custom_call(op: LocalOp) -> None:
+    """Shardy's rule speaks of global sizes, and has served."""
+    if SHARDING_RULE in op.operation.attributes:
+        del op.operation.attributes[SHARDING_RULE]
+
+
+CUSTOM_CALL = OpDef(custom_call_rule, (local(expand_custom_call),))

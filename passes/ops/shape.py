@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from dtensor.passes.rules.elements import reductions_of
-from dtensor.passes.rules.reading import integers
-from dtensor.passes.rules.rule import OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.attributes import integers
+from dtensor.passes.ops.elements import reductions_of
+from dtensor.passes.ops.opdef import OpDef
+from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
 
 def pass_all(builder: RuleBuilder, count: int = 1) -> None:
@@ -35,21 +36,6 @@ def transpose_rule(op: OpInfo) -> OpRule:
     for d, source in enumerate(integers(op.attribute("permutation"))):
         factor = builder.factor(op.result_shapes[0][d])
         builder.operand(0, source, factor)
-        builder.result(0, d, factor)
-    pass_all(builder)
-    return builder.build(flops=0.0)
-
-
-def reverse_rule(op: OpInfo) -> OpRule:
-    """`ij->ij`; a reversed dimension is whole, for its first shard becomes the last."""
-    reversed_dims = set(integers(op.attribute("dimensions")))
-    builder = RuleBuilder(op)
-    for d, size in enumerate(op.result_shapes[0]):
-        if d in reversed_dims and size > 1:
-            builder.whole(0, d, "is reversed, which would move every shard")
-            continue
-        factor = builder.factor(size)
-        builder.operand(0, d, factor)
         builder.result(0, d, factor)
     pass_all(builder)
     return builder.build(flops=0.0)
@@ -107,3 +93,10 @@ def regroup(
                 need *= after[right[j]]
                 j += 1
         yield group_left, group_right
+
+
+BROADCAST_IN_DIM = OpDef(
+    broadcast_in_dim_rule, fuses=True, rematerialisable=True, moves_only=True
+)
+TRANSPOSE = OpDef(transpose_rule, fuses=True, moves_only=True)
+RESHAPE = OpDef(reshape_rule, fuses=True, moves_only=True)

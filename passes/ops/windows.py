@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dtensor.dialect.mlir import ir
-from dtensor.passes.rules.reading import integers
-from dtensor.passes.rules.reduction import combiner
-from dtensor.passes.rules.rule import OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.attributes import integers
+from dtensor.passes.ops.reductions import combiner
+from dtensor.passes.ops.opdef import OpDef
+from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
 OVERLAP = "has windows that overlap, are padded or leave gaps, so a shard would need the next one"
 
@@ -115,3 +116,7 @@ def select_and_scatter_rule(op: OpInfo) -> OpRule:
     if reduction is not None and op.operand_elements[1:] == op.result_elements * 2:
         builder.passes_each([reduction], [False, True, True])
     return builder.build(flops=float(math.prod(source) * math.prod(sizes)))
+
+
+REDUCE_WINDOW = OpDef(reduce_window_rule)
+SELECT_AND_SCATTER = OpDef(select_and_scatter_rule)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from dtensor.passes.rules.elements import (
+from dtensor.passes.ops.elements import (
     element_kind,
     keeps_bits,
     keeps_order,
@@ -17,7 +17,8 @@ from dtensor.passes.rules.elements import (
     keeps_sums,
     reductions_of,
 )
-from dtensor.passes.rules.rule import OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.opdef import OpDef
+from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
 # Per reduction and op, which operands are parts (P) and which are complete (c). The result is a
 # part of the same reduction.
@@ -165,3 +166,9 @@ def _same_dims(op: OpInfo) -> RuleBuilder:
         for k in range(len(op.result_shapes)):
             builder.result(k, d, factor)
     return builder
+
+
+ELEMENTWISE = OpDef(elementwise_rule, fuses=True)
+CONVERT = OpDef(convert_rule, fuses=True)
+BITCAST_CONVERT = OpDef(bitcast_convert_rule, fuses=True)
+OPTIMIZATION_BARRIER = OpDef(optimization_barrier_rule, moves_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from dtensor.dialect.mlir import ir
-from dtensor.passes.rules.elements import element_kind
+from dtensor.passes.ops.elements import element_kind
 
 
 def constant_attribute(operation: ir.Operation) -> ir.DenseElementsAttr | None:
@@ -80,3 +80,13 @@ def _integer_identity(text: str, element: str) -> tuple[str, ...]:
     ones = high if kind == "unsigned" else -1
     identities = {"sum": 0, "or": 0, "prod": 1, "and": ones, "max": low, "min": high}
     return tuple(name for name, identity in identities.items() if number == identity)
+
+
+def integers(attribute: ir.Attribute) -> list[int]:
+    """The numbers of `array<i64: ...>`."""
+    return list(ir.DenseI64ArrayAttr(attribute))
+
+
+def integer(attribute: ir.Attribute) -> int:
+    """The number of `n : i64`."""
+    return int(ir.IntegerAttr(attribute).value)
