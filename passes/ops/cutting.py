@@ -1,9 +1,9 @@
 """Slice, pad, concatenate and reverse: they cut a dimension and put it together again.
 
-The first three work on blocks, and keep whole blocks together. If both the operand and the result are a number of equal blocks, each block can be split over a
-mesh axis, `{3, "x"}`, and cutting or joining blocks stays local. That is what a fused qkv matrix
-needs, which is cut in three. Slices and pads of split dimensions are the same blocks, each smaller
-by the number of shards.
+The first three work on blocks, and keep whole blocks together. If both the operand and the result
+are a number of equal blocks, each block can be split over a mesh axis, `{3, "x"}`, and cutting or
+joining blocks stays local. That is what a fused qkv matrix needs, which is cut in three. Slices and
+pads of split dimensions are the same blocks, each smaller by the number of shards.
 """
 
 from __future__ import annotations

@@ -72,6 +72,4 @@ def expand_iota(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
 CONSTANT = OpDef(
     constant_rule, (local(expand_constant),), fuses=True, rematerialisable=True, moves_only=True
 )
-IOTA = OpDef(
-    iota_rule, (local(expand_iota),), fuses=True, rematerialisable=True, moves_only=True
-)
+IOTA = OpDef(iota_rule, (local(expand_iota),), fuses=True, rematerialisable=True, moves_only=True)

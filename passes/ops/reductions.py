@@ -15,8 +15,8 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.attributes import identity_of, integers
 from dtensor.passes.ops.elements import reductions_of
-from dtensor.passes.ops.reduction import identity_attr
 from dtensor.passes.ops.opdef import OpDef, local
+from dtensor.passes.ops.reduction import identity_attr
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
 COMBINERS = {

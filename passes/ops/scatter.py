@@ -22,8 +22,8 @@ from dtensor.passes.ops.indexing import (
     say_whole,
     scatter_dims,
 )
-from dtensor.passes.ops.reductions import combiner
 from dtensor.passes.ops.opdef import OpDef, local
+from dtensor.passes.ops.reductions import combiner
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
 _OVERWRITTEN = "has updates that overwrite; which one is the last, only all of them tell"

@@ -95,8 +95,6 @@ def regroup(
         yield group_left, group_right
 
 
-BROADCAST_IN_DIM = OpDef(
-    broadcast_in_dim_rule, fuses=True, rematerialisable=True, moves_only=True
-)
+BROADCAST_IN_DIM = OpDef(broadcast_in_dim_rule, fuses=True, rematerialisable=True, moves_only=True)
 TRANSPOSE = OpDef(transpose_rule, fuses=True, moves_only=True)
 RESHAPE = OpDef(reshape_rule, fuses=True, moves_only=True)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.ops.attributes import integers
-from dtensor.passes.ops.reductions import combiner
 from dtensor.passes.ops.opdef import OpDef
+from dtensor.passes.ops.reductions import combiner
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
 OVERLAP = "has windows that overlap, are padded or leave gaps, so a shard would need the next one"

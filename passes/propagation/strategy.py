@@ -81,7 +81,9 @@ def _algorithm(graph: Graph, node: Node, strategy: Strategy) -> str:
     if len(definition.algorithms) == 1:
         return definition.algorithms[0].name
     assert node.operation is not None
-    operands, results = ([graph.types[v] for v in values] for values in (node.operands, node.results))
+    operands, results = (
+        [graph.types[v] for v in values] for values in (node.operands, node.results)
+    )
     info = OpInfo(
         node.operation,
         node.name,
