@@ -9,6 +9,7 @@ from dtensor.dialect import names
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
+from dtensor.passes.ops.reduction import Reduction
 
 _BITS = {"bf16": 16, "f16": 16, "f32": 32, "f64": 64}
 _REDUCES = (names.ALL_REDUCE, names.REDUCE_SCATTER)
@@ -38,7 +39,7 @@ class WidenReductionsPass(Pass):
         state.forget_ir()
 
     def _widen(self, op: ir.Operation, wide: ir.Type) -> None:
-        if ir.StringAttr(op.attributes[names.REDUCTION]).value not in ("sum", "prod"):
+        if not Reduction.named(ir.StringAttr(op.attributes[names.REDUCTION]).value).rounds:
             return
         for k, operand in enumerate(op.operands):
             tensor = ir.RankedTensorType(operand.type)

@@ -1,11 +1,9 @@
-"""Reading `stablehlo.constant`: are all elements equal, are they the identity of a reduction?"""
+"""Reading attributes, which the bindings hand out untyped; constants above all."""
 
 from __future__ import annotations
 
-import math
-
 from dtensor.dialect.mlir import ir
-from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.reduction import Reduction, reductions_of
 
 
 def constant_attribute(operation: ir.Operation) -> ir.DenseElementsAttr | None:
@@ -37,49 +35,39 @@ def _complex_splat(operation: ir.Operation) -> tuple[str, str] | None:
     return None
 
 
-def identity_of(operation: ir.Operation, element: str) -> tuple[str, ...]:
+def identity_of(operation: ir.Operation, element: str) -> tuple[Reduction, ...]:
     """The reductions of which every element of this constant is the identity.
 
     A shard that holds it adds nothing, so such a constant is a partial value as it stands.
     """
+    scalar = _splat_scalar(operation, element)
+    if scalar is None:
+        return ()
+    return tuple(kind for kind in reductions_of(element) if kind.identity(element) == scalar)
+
+
+def _splat_scalar(operation: ir.Operation, element: str) -> float | int | None:
+    """The number that a constant repeats; None if it repeats none, or one that is not real."""
     value = constant_attribute(operation)
     if value is None:
-        pair = _complex_splat(operation)
-        return ("sum",) if pair is not None and all(map(_is_zero, pair)) else ()
+        real, imaginary = _complex_splat(operation) or ("", "")
+        return float(real) if _is_number(real) and _is_zero(imaginary) else None
     if not value.is_splat:
-        return ()
+        return None
     scalar = value.get_splat_value()
     if isinstance(scalar, ir.FloatAttr):
-        return _float_identity(scalar.value)
-    return _integer_identity(str(scalar), element)
+        return scalar.value
+    text = str(scalar)
+    return int(text.startswith("true")) if element == "i1" else int(text.partition(" ")[0])
+
+
+def _is_number(written: str) -> bool:
+    """Whether a written float is finite; infinities and NaNs are written as bits, `0xFF800000`."""
+    return bool(written) and not written.startswith("0x")
 
 
 def _is_zero(written: str) -> bool:
-    """Whether a written float is zero; infinities and NaNs are written as bits, `0xFF800000`."""
-    return not written.startswith("0x") and float(written) == 0
-
-
-def _float_identity(value: float) -> tuple[str, ...]:
-    if value == 0:
-        return ("sum",)
-    if value == 1:
-        return ("prod",)
-    if math.isinf(value):
-        return ("max",) if value < 0 else ("min",)
-    return ()
-
-
-def _integer_identity(text: str, element: str) -> tuple[str, ...]:
-    kind, bits = element_kind(element)
-    if kind == "bool":
-        return ("and",) if text.startswith("true") else ("or",)
-    number = int(text.partition(" ")[0])
-    low, high = (
-        (0, 2**bits - 1) if kind == "unsigned" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-    )
-    ones = high if kind == "unsigned" else -1
-    identities = {"sum": 0, "or": 0, "prod": 1, "and": ones, "max": low, "min": high}
-    return tuple(name for name, identity in identities.items() if number == identity)
+    return _is_number(written) and float(written) == 0
 
 
 def integers(attribute: ir.Attribute) -> list[int]:

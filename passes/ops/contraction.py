@@ -10,8 +10,9 @@ import math
 from dtensor.dialect.mlir import ir, stablehlo
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.attributes import integer
-from dtensor.passes.ops.elements import element_kind, keeps_sums, reductions_of
+from dtensor.passes.ops.elements import element_kind, keeps_sums
 from dtensor.passes.ops.opdef import OpDef, local
+from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 from dtensor.passes.ops.windows import OVERLAP, windows_of
 
@@ -54,7 +55,7 @@ def contraction(
         builder.result(0, result, factor)
         result += 1
     element = op.result_elements[0]
-    reduction = "or" if element == "i1" else "sum"
+    reduction = Reduction.SUM.on(element)
     summed = 1
     for left, right in zip(*contracting, strict=True):
         factor = builder.factor(sizes[left], reduction)
@@ -70,8 +71,8 @@ def contraction(
             builder.result(0, result, factor)
             result += 1
     for k in range(2):
-        if "sum" in reductions_of(element) and keeps_sums(op.operand_elements[k], element):
-            builder.passes_each(["sum"], [k == 0, k == 1])
+        if Reduction.SUM in reductions_of(element) and keeps_sums(op.operand_elements[k], element):
+            builder.passes_each([Reduction.SUM], [k == 0, k == 1])
     per_product = 8.0 if element_kind(element)[0] == "complex" else 2.0
     return builder.build(flops=per_product * math.prod(op.result_shapes[0]) * summed)
 
@@ -107,8 +108,8 @@ def convolution_rule(op: OpInfo) -> OpRule:
         _groups(builder, numbers, max(by_feature, by_batch), by_batch > 1)
     _spatial(builder, numbers)
     if all(keeps_sums(element, op.result_elements[0]) for element in op.operand_elements):
-        builder.passes(["sum", None], ["sum"])
-        builder.passes([None, "sum"], ["sum"])
+        builder.passes([Reduction.SUM, None], [Reduction.SUM])
+        builder.passes([None, Reduction.SUM], [Reduction.SUM])
     kernel = math.prod(op.operand_shapes[1])
     outputs = max(op.operand_shapes[1][numbers.kernel_output_feature_dimension], 1)
     return builder.build(flops=2.0 * math.prod(op.result_shapes[0]) * kernel / outputs)
@@ -126,9 +127,9 @@ def _join(builder: RuleBuilder, lhs: int | None, rhs: int | None, result: int) -
 
 def _contract(builder: RuleBuilder, numbers: stablehlo.ConvDimensionNumbers) -> None:
     lhs, rhs = numbers.input_feature_dimension, numbers.kernel_input_feature_dimension
-    if "sum" not in reductions_of(builder.op.result_elements[0]):
+    if Reduction.SUM not in reductions_of(builder.op.result_elements[0]):
         return
-    factor = builder.factor(builder.op.operand_shapes[0][lhs], "sum")
+    factor = builder.factor(builder.op.operand_shapes[0][lhs], Reduction.SUM)
     builder.operand(0, lhs, factor)
     builder.operand(1, rhs, factor)
 

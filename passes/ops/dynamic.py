@@ -7,9 +7,9 @@ from typing import Any
 from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.attributes import constant_attribute
-from dtensor.passes.ops.elements import reductions_of
 from dtensor.passes.ops.indexing import clamped
 from dtensor.passes.ops.opdef import OpDef, local
+from dtensor.passes.ops.reduction import reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
 

@@ -99,21 +99,3 @@ def keeps_bits(before: str, after: str) -> bool:
     kinds = ("bool", "signed", "unsigned")
     source, target = element_kind(before)[0], element_kind(after)[0]
     return before == after or (source in kinds and target in kinds and target != "bool")
-
-
-def reductions_of(element: str) -> tuple[str, ...]:
-    """The reductions by which parts of this element type may be combined.
-
-    `i1` has `and` and `or` alone: its sum is `or`, its product and minimum are `and`.
-    """
-    return _REDUCTIONS[element_kind(element)[0]]
-
-
-_REDUCTIONS = {
-    "bool": ("and", "or"),
-    "signed": ("sum", "max", "min", "prod", "and", "or"),
-    "unsigned": ("sum", "max", "min", "prod", "and", "or"),
-    "float": ("sum", "max", "min", "prod"),
-    "complex": ("sum", "prod"),
-    "other": (),
-}

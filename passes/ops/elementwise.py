@@ -15,9 +15,9 @@ from dtensor.passes.ops.elements import (
     keeps_order,
     keeps_products,
     keeps_sums,
-    reductions_of,
 )
 from dtensor.passes.ops.opdef import OpDef
+from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
 # Per reduction and op, which operands are parts (P) and which are complete (c). The result is a
@@ -74,14 +74,6 @@ ONLY: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("min", "negate"): ("float",),
 }
 
-# What these ops do to i1.
-ON_BOOLEANS: Mapping[str, str] = {
-    "add": "or",
-    "maximum": "or",
-    "multiply": "and",
-    "minimum": "and",
-}
-
 CONVERSIONS: Mapping[str, Callable[[str, str], bool]] = {
     "sum": keeps_sums,
     "prod": keeps_products,
@@ -95,10 +87,9 @@ CONVERSIONS: Mapping[str, Callable[[str, str], bool]] = {
 def elementwise_rule(op: OpInfo) -> OpRule:
     """Dimension i of every tensor is factor i, `ij,ij->ij`; scalars are whole, `,ij->ij`."""
     builder = _same_dims(op)
-    name = op.name.partition(".")[2]
     element = op.operand_elements[-1] if op.operand_elements else op.result_elements[0]
-    if element == "i1":
-        name = ON_BOOLEANS.get(name, name)
+    combined = Reduction.of_op(op.name, element)  # what an "add" of truth values is, for one
+    name = (combined.op if combined is not None else op.name).partition(".")[2]
     kind = element_kind(element)[0]
     for reduction in reductions_of(element):
         if kind not in ONLY.get((reduction, name), (kind,)):
@@ -107,7 +98,7 @@ def elementwise_rule(op: OpInfo) -> OpRule:
             builder.passes_each([reduction], [part == "P" for part in parts])
         swapped = SWAPS.get(name, {}).get(reduction)
         if swapped is not None:
-            builder.passes([reduction], [swapped])
+            builder.passes([reduction], [Reduction.named(swapped)])
     return builder.build()
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.attributes import integers
-from dtensor.passes.ops.elements import element_kind, reductions_of
+from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.indexing import (
     IndexedDims,
     clamped,
@@ -22,6 +22,7 @@ from dtensor.passes.ops.indexing import (
     say_whole,
 )
 from dtensor.passes.ops.opdef import OpDef, local
+from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
 
@@ -34,7 +35,7 @@ def gather_rule(op: OpInfo) -> OpRule:
     operand, indices = op.operand_shapes
     dims = gather_dims(op.operation, operand, len(indices))
     kinds = reductions_of(op.result_elements[0])
-    owner = next((kind for kind in ("sum", "or") if kind in kinds), None)
+    owner = next((kind for kind in (Reduction.SUM, Reduction.OR) if kind in kinds), None)
     builder = RuleBuilder(op)
     for d, i, r in dims.batching:
         factor = builder.factor(operand[d])

@@ -6,8 +6,8 @@ import math
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.ops.attributes import integers
-from dtensor.passes.ops.elements import reductions_of
 from dtensor.passes.ops.opdef import OpDef
+from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
 _MATRIX = "is a dimension of the matrices"
@@ -33,8 +33,8 @@ def triangular_solve_rule(op: OpInfo) -> OpRule:
     factor = builder.factor(shape[sides])
     builder.operand(1, sides, factor)
     builder.result(0, sides, factor)
-    if "sum" in reductions_of(op.result_elements[0]):
-        builder.passes([None, "sum"], ["sum"])
+    if Reduction.SUM in reductions_of(op.result_elements[0]):
+        builder.passes([None, Reduction.SUM], [Reduction.SUM])
     return builder.build(flops=float(math.prod(shape)) * op.operand_shapes[0][-1])
 
 
@@ -43,7 +43,7 @@ def fft_rule(op: OpInfo) -> OpRule:
     shape = op.operand_shapes[0]
     lengths = integers(op.attribute("fft_length"))
     builder = _leading(op, len(shape) - len(lengths), "is transformed")
-    builder.passes(["sum"], ["sum"])
+    builder.passes([Reduction.SUM], [Reduction.SUM])
     points = max(math.prod(lengths), 2)
     elements = max(math.prod(shape), math.prod(op.result_shapes[0]))
     return builder.build(flops=5.0 * elements * math.log2(points))

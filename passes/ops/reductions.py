@@ -14,23 +14,12 @@ from typing import Any
 from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.attributes import identity_of, integers
-from dtensor.passes.ops.elements import reductions_of
 from dtensor.passes.ops.opdef import OpDef, local
-from dtensor.passes.ops.reduction import identity_attr
+from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
-COMBINERS = {
-    "stablehlo.add": "sum",
-    "stablehlo.maximum": "max",
-    "stablehlo.minimum": "min",
-    "stablehlo.multiply": "prod",
-    "stablehlo.and": "and",
-    "stablehlo.or": "or",
-}
-_ON_BOOLEANS = {"sum": "or", "max": "or", "prod": "and", "min": "and"}
 
-
-def combiners(region: ir.Region, elements: tuple[str, ...]) -> tuple[str, ...] | None:
+def combiners(region: ir.Region, elements: tuple[str, ...]) -> tuple[Reduction, ...] | None:
     """The reduction by which a combiner body joins each of its pairs of arguments.
 
     Args:
@@ -48,25 +37,22 @@ def combiners(region: ir.Region, elements: tuple[str, ...]) -> tuple[str, ...] |
     numbers: dict[ir.Value[Any], int] = {argument: i for i, argument in enumerate(block.arguments)}
     kinds: dict[ir.Value[Any], tuple[str, int]] = {}
     for operation in operations[:-1]:
-        reduction = COMBINERS.get(operation.name)
         sides = sorted(numbers.get(v, -1) for v in operation.operands)
-        if reduction is None or len(sides) != 2 or sides[0] + count != sides[1] or sides[0] < 0:
+        if len(sides) != 2 or sides[0] + count != sides[1] or sides[0] < 0:
             return None
-        kinds[operation.results[0]] = (reduction, sides[0])
+        kinds[operation.results[0]] = (operation.name, sides[0])
     found = []
     for i, value in enumerate(operations[-1].operands):
-        reduction, pair = kinds.get(value, (None, -1))
-        if reduction is None or pair != i:
+        name, pair = kinds.get(value, ("", -1))
+        reduction = Reduction.of_op(name, elements[i])
+        if pair != i or reduction not in reductions_of(elements[i]):
             return None
-        if elements[i] == "i1":
-            reduction = _ON_BOOLEANS.get(reduction, reduction)
-        if reduction not in reductions_of(elements[i]):
-            return None
+        assert reduction is not None
         found.append(reduction)
     return tuple(found)
 
 
-def combiner(region: ir.Region, elements: tuple[str, ...]) -> str | None:
+def combiner(region: ir.Region, elements: tuple[str, ...]) -> Reduction | None:
     """The one reduction by which a combiner body joins all its pairs; None if there is not one."""
     kinds = combiners(region, elements)
     return kinds[0] if kinds and len(set(kinds)) == 1 else None
@@ -104,16 +90,6 @@ def reduce_rule(op: OpInfo) -> OpRule:
     return builder.build(flops=float(math.prod(op.operand_shapes[0])) * count)
 
 
-_OPS = {
-    "sum": "add",
-    "max": "maximum",
-    "min": "minimum",
-    "prod": "multiply",
-    "and": "and",
-    "or": "or",
-}
-
-
 def expand_reduce(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
     """Reduce from the identity, then combine with this shard's part of the init value."""
     count = len(op.operands) // 2
@@ -134,16 +110,16 @@ def expand_reduce(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
         copy.operands[count + k] = ir.Operation.create(
             "stablehlo.constant",
             results=[init.type],
-            attributes={"value": identity_attr(kinds[k], init.type)},
+            attributes={"value": kinds[k].identity_attr(init.type)},
             loc=copy.location,
             ip=constant,
         ).results[0]
         whole = op.ctx.broadcast(init, op.local_result_shape(k), [])
-        values[k] = op.ctx.binary(_OPS[kinds[k]], values[k], whole)
+        values[k] = op.ctx.value(kinds[k].op, [values[k], whole], values[k].type)
     return values
 
 
-def _is_identity(op: LocalOp, index: int, kind: str) -> bool:
+def _is_identity(op: LocalOp, index: int, kind: Reduction) -> bool:
     owner = op.operands[index].owner
     if isinstance(owner, ir.Block) or owner.operation.name != "stablehlo.constant":
         return False

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from dtensor.dialect.mlir import ir
+from dtensor.passes.ops.reduction import Reduction
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +23,13 @@ class Factor:
     Attributes:
         size: number of iterations, in elements.
         reduction: None if every result that lacks the factor is the same on every shard of it;
-            otherwise the reduction (`"sum"`, `"max"`, ...) that combines the shards' results.
+            otherwise the reduction that combines the shards' results.
         partial_operands: operands that hold a part while the factor is split, and the identity
             of the reduction elsewhere (an init value; the operand of a scatter-add).
     """
 
     size: int
-    reduction: str | None = None
+    reduction: Reduction | None = None
     partial_operands: tuple[int, ...] = ()
 
 
@@ -53,8 +54,8 @@ class DimMap:
 class PartialPass:
     """A way to compute on parts: reductions of operands and results; None stands for complete."""
 
-    operands: tuple[str | None, ...]
-    results: tuple[str | None, ...]
+    operands: tuple[Reduction | None, ...]
+    results: tuple[Reduction | None, ...]
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ class RuleBuilder:
         self._why: dict[tuple[int, int], str] = {}
 
     def factor(
-        self, size: int, reduction: str | None = None, partial_operands: Sequence[int] = ()
+        self, size: int, reduction: Reduction | None = None, partial_operands: Sequence[int] = ()
     ) -> int:
         """A new factor of `size` elements; its number."""
         self._factors.append(Factor(size, reduction, tuple(partial_operands)))
@@ -176,11 +177,13 @@ class RuleBuilder:
         """Dimension `dim` of operand `tensor` (of result `~tensor` if negative) must be whole."""
         self._why[tensor, dim] = reason
 
-    def passes(self, operands: Sequence[str | None], results: Sequence[str | None]) -> None:
+    def passes(
+        self, operands: Sequence[Reduction | None], results: Sequence[Reduction | None]
+    ) -> None:
         """The op maps these parts to those parts; None stands for a complete value."""
         self._passes.append(PartialPass(tuple(operands), tuple(results)))
 
-    def passes_each(self, kinds: Sequence[str], parts: Sequence[bool]) -> None:
+    def passes_each(self, kinds: Sequence[Reduction], parts: Sequence[bool]) -> None:
         """For each reduction in `kinds`: operands marked True partial, the results partial too."""
         for kind in kinds:
             self.passes(
@@ -200,32 +203,3 @@ class RuleBuilder:
             is_free,
             self._why,
         )
-
-
-def einsum_rule(
-    op: OpInfo,
-    equation: str,
-    reductions: Mapping[str, str] | None = None,
-) -> RuleBuilder:
-    """A builder filled from an equation such as `ij,jk->ik`; one letter per dimension.
-
-    Args:
-        op: the op; sizes are taken from its shapes.
-        equation: letters per operand and per result, both comma-separated; `.` means whole.
-        reductions: per letter that no result carries, the reduction; others must be whole.
-    """
-    operands, results = equation.split("->")
-    builder = RuleBuilder(op)
-    numbers: dict[str, int] = {}
-    for shapes, words, put in (
-        (op.operand_shapes, operands.split(","), builder.operand),
-        (op.result_shapes, results.split(","), builder.result),
-    ):
-        for k, (shape, word) in enumerate(zip(shapes, words, strict=True)):
-            for d, (size, letter) in enumerate(zip(shape, word, strict=True)):
-                if letter == ".":
-                    continue
-                if letter not in numbers:
-                    numbers[letter] = builder.factor(size, (reductions or {}).get(letter))
-                put(k, d, numbers[letter])
-    return builder

@@ -13,7 +13,6 @@ from typing import Any
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
-from dtensor.passes.ops.elements import reductions_of
 from dtensor.passes.ops.indexing import (
     IndexedDims,
     clamped,
@@ -23,6 +22,7 @@ from dtensor.passes.ops.indexing import (
     scatter_dims,
 )
 from dtensor.passes.ops.opdef import OpDef, local
+from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.reductions import combiner
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
@@ -79,7 +79,7 @@ def _shared(builder: RuleBuilder, inputs: range, dim: int) -> int:
     return factor
 
 
-def _scatter_passes(builder: RuleBuilder, reduction: str | None, dims: IndexedDims) -> None:
+def _scatter_passes(builder: RuleBuilder, reduction: Reduction | None, dims: IndexedDims) -> None:
     """Parts of the combiner's reduction pass; an overwriting body only moves elements.
 
     That needs every shard to choose the same one of several updates to one element, which the

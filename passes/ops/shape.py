@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 
 from dtensor.passes.ops.attributes import integers
-from dtensor.passes.ops.elements import reductions_of
 from dtensor.passes.ops.opdef import OpDef
+from dtensor.passes.ops.reduction import reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
 
