@@ -30,6 +30,9 @@ from dtensor.passes.cost.model import (
 from dtensor.passes.graph import element_bytes
 from dtensor.passes.ledger import FIRST_RECORD, Ledger, Record
 from dtensor.passes.locations import all_ids, location_text
+from dtensor.passes.ops.opdef import unknown_flops
+from dtensor.passes.ops.rule import OpInfo
+from dtensor.passes.ops.table import opdef
 from dtensor.passes.trip_count import trip_count
 
 
@@ -103,7 +106,7 @@ class _Reader:
             elif name in ("stablehlo.case", "stablehlo.if"):
                 for region in op.regions:
                     self.block(region.blocks[0], trips)
-            elif name not in _NO_FLOPS:
+            else:
                 self.flops += self._op_flops(op, name) * (1 if trips is None else trips)
 
     def _read(self, type_: ir.Type) -> tuple[tuple[int, ...], str, float]:
@@ -120,22 +123,14 @@ class _Reader:
         return found
 
     def _op_flops(self, op: ir.Operation, name: str) -> float:
-        if not len(op.results):
+        definition = opdef(name)
+        if definition.moves_only or definition.flops is unknown_flops:
             return 0.0
-        elements = float(math.prod(self._read(op.results[0].type)[0]))
-        if name == "stablehlo.dot_general":
-            lhs = self._read(op.operands[0].type)[0]
-            rhs = self._read(op.operands[1].type)[0]
-            result = self._read(op.results[0].type)[0]
-            # result = batch lhs rhs, operands = batch lhs k and batch rhs k
-            batch = _batch_size(op, lhs)
-            k = math.sqrt(
-                math.prod(lhs) * math.prod(rhs) / max(1, math.prod(result)) / max(1, batch)
-            )
-            return 2 * elements * k
-        if name in ("stablehlo.reduce", "stablehlo.reduce_window"):
-            return float(math.prod(self._read(op.operands[0].type)[0]))
-        return elements
+        results = [self._read(v.type) for v in op.results]
+        operands = [self._read(v.type) for v in op.operands]
+        shapes = tuple([r[0] for r in operands]), tuple([r[0] for r in results])
+        elements = tuple([r[1] for r in operands]), tuple([r[1] for r in results])
+        return definition.flops(OpInfo(op, name, *shapes, *elements))
 
     def _collective(self, op: ir.Operation, name: str, trips: int | None) -> Collective:
         key = FROM if name == COLLECTIVE_PERMUTE else AXES
@@ -165,35 +160,3 @@ def _reason(records: list[Record]) -> str:
         return ""
     more = f" (and {len(records) - 1} combined with it)" if len(records) > 1 else ""
     return records[0].text + more
-
-
-def _batch_size(op: ir.Operation, lhs: tuple[int, ...]) -> int:
-    from dtensor.dialect.mlir import stablehlo
-
-    numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
-    return math.prod(lhs[d] for d in numbers.lhs_batching_dimensions)
-
-
-_NO_FLOPS = frozenset(
-    f"stablehlo.{name}"
-    for name in (
-        "constant",
-        "iota",
-        "broadcast_in_dim",
-        "reshape",
-        "transpose",
-        "slice",
-        "concatenate",
-        "pad",
-        "gather",
-        "scatter",
-        "dynamic_slice",
-        "dynamic_update_slice",
-        "return",
-        "optimization_barrier",
-        "bitcast_convert",
-        "custom_call",
-        "rng_bit_generator",
-        "sort",
-    )
-) | {"func.return", "dtensor.all_slice", "dtensor.axis_index"}

@@ -56,12 +56,10 @@ def contraction(
         result += 1
     element = op.result_elements[0]
     reduction = Reduction.SUM.on(element)
-    summed = 1
     for left, right in zip(*contracting, strict=True):
         factor = builder.factor(sizes[left], reduction)
         builder.operand(0, left, factor)
         builder.operand(1, right, factor)
-        summed *= sizes[left]
     for k, shape in enumerate(op.operand_shapes):
         for d, size in enumerate(shape):
             if d in batching[k] or d in contracting[k]:
@@ -73,8 +71,32 @@ def contraction(
     for k in range(2):
         if Reduction.SUM in reductions_of(element) and keeps_sums(op.operand_elements[k], element):
             builder.passes_each([Reduction.SUM], [k == 0, k == 1])
-    per_product = 8.0 if element_kind(element)[0] == "complex" else 2.0
-    return builder.build(flops=per_product * math.prod(op.result_shapes[0]) * summed)
+    return builder.build()
+
+
+def dot_general_flops(op: OpInfo) -> float:
+    """2 m n k: a multiplication and an addition per product."""
+    numbers = stablehlo.DotDimensionNumbers(op.attribute("dot_dimension_numbers"))
+    summed = [op.operand_shapes[0][d] for d in numbers.lhs_contracting_dimensions]
+    return _products_flops(op, math.prod(summed))
+
+
+def dot_flops(op: OpInfo) -> float:
+    """2 m n k."""
+    return _products_flops(op, op.operand_shapes[0][-1])
+
+
+def convolution_flops(op: OpInfo) -> float:
+    """2 per element of the result, of its window, and of the features of its group."""
+    numbers = stablehlo.ConvDimensionNumbers(op.attribute("dimension_numbers"))
+    kernel = op.operand_shapes[1]
+    outputs = max(kernel[numbers.kernel_output_feature_dimension], 1)
+    return _products_flops(op, math.prod(kernel) / outputs)
+
+
+def _products_flops(op: OpInfo, products: float) -> float:
+    is_complex = element_kind(op.result_elements[0])[0] == "complex"
+    return (8.0 if is_complex else 2.0) * math.prod(op.result_shapes[0]) * products
 
 
 def group_count(operation: ir.Operation, name: str) -> int:
@@ -110,9 +132,7 @@ def convolution_rule(op: OpInfo) -> OpRule:
     if all(keeps_sums(element, op.result_elements[0]) for element in op.operand_elements):
         builder.passes([Reduction.SUM, None], [Reduction.SUM])
         builder.passes([None, Reduction.SUM], [Reduction.SUM])
-    kernel = math.prod(op.operand_shapes[1])
-    outputs = max(op.operand_shapes[1][numbers.kernel_output_feature_dimension], 1)
-    return builder.build(flops=2.0 * math.prod(op.result_shapes[0]) * kernel / outputs)
+    return builder.build()
 
 
 def _join(builder: RuleBuilder, lhs: int | None, rhs: int | None, result: int) -> None:
@@ -186,6 +206,8 @@ def expand_convolution(op: LocalOp) -> None:
             op.operation.attributes[name] = attribute
 
 
-DOT_GENERAL = OpDef(dot_general_rule, must_divide=True)
-DOT = OpDef(dot_rule, must_divide=True)
-CONVOLUTION = OpDef(convolution_rule, (local(expand_convolution),), must_divide=True)
+DOT_GENERAL = OpDef(dot_general_rule, flops=dot_general_flops, must_divide=True)
+DOT = OpDef(dot_rule, flops=dot_flops, must_divide=True)
+CONVOLUTION = OpDef(
+    convolution_rule, (local(expand_convolution),), flops=convolution_flops, must_divide=True
+)

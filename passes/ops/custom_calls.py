@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dtensor.dialect.mlir import ir, sdy
 from dtensor.passes.expansion.context import LocalOp
-from dtensor.passes.ops.opdef import OpDef, local
+from dtensor.passes.ops.opdef import OpDef, local, unknown_flops
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
 SHARDING_RULE = "sdy.sharding_rule"
@@ -74,4 +74,4 @@ def expand_custom_call(op: LocalOp) -> None:
         del op.operation.attributes[SHARDING_RULE]
 
 
-CUSTOM_CALL = OpDef(custom_call_rule, (local(expand_custom_call),))
+CUSTOM_CALL = OpDef(custom_call_rule, (local(expand_custom_call),), flops=unknown_flops)

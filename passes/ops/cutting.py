@@ -79,7 +79,7 @@ def slice_rule(op: OpInfo) -> OpRule:
         builder.operand(0, d, factor, outer=_count(size, blocks.block))
         builder.result(0, d, factor, outer=_count(kept * blocks.stride, blocks.block))
     pass_all(builder)
-    return builder.build(flops=0.0)
+    return builder.build()
 
 
 def pad_rule(op: OpInfo) -> OpRule:
@@ -100,7 +100,7 @@ def pad_rule(op: OpInfo) -> OpRule:
         builder.operand(0, d, factor, outer=_count(size * blocks.stride, blocks.block))
         builder.result(0, d, factor, outer=_count(padded, blocks.block))
     pass_all(builder, 2)
-    return builder.build(flops=0.0)
+    return builder.build()
 
 
 def concatenate_rule(op: OpInfo) -> OpRule:
@@ -121,7 +121,7 @@ def concatenate_rule(op: OpInfo) -> OpRule:
                 builder.operand(k, d, factor, outer=_count(part, block))
         builder.result(0, d, factor, outer=_count(size, block))
     pass_all(builder, len(op.operand_shapes))
-    return builder.build(flops=0.0)
+    return builder.build()
 
 
 def reverse_rule(op: OpInfo) -> OpRule:
@@ -136,7 +136,7 @@ def reverse_rule(op: OpInfo) -> OpRule:
         builder.operand(0, d, factor)
         builder.result(0, d, factor)
     pass_all(builder)
-    return builder.build(flops=0.0)
+    return builder.build()
 
 
 def _count(size: int, block: int) -> int:

@@ -29,7 +29,7 @@ def dynamic_slice_rule(op: OpInfo) -> OpRule:
         builder.result(0, d, factor)
     parts = [k == 0 for k in range(len(op.operand_shapes))]
     builder.passes_each(reductions_of(op.result_elements[0]), parts)
-    return builder.build(flops=0.0)
+    return builder.build()
 
 
 def dynamic_update_slice_rule(op: OpInfo) -> OpRule:
@@ -51,7 +51,7 @@ def dynamic_update_slice_rule(op: OpInfo) -> OpRule:
         builder.result(0, d, factor)
     parts = [k < 2 for k in range(len(op.operand_shapes))]
     builder.passes_each(reductions_of(op.result_elements[0]), parts)
-    return builder.build(flops=0.0)
+    return builder.build()
 
 
 def expand_dynamic_slice(op: LocalOp) -> None:

@@ -143,7 +143,7 @@ def optimization_barrier_rule(op: OpInfo) -> OpRule:
         for reduction in reductions_of(op.operand_elements[k]):
             kinds = [reduction if k == other else None for other in range(count)]
             builder.passes(kinds, kinds)
-    return builder.build(flops=0.0)
+    return builder.build()
 
 
 def _same_dims(op: OpInfo) -> RuleBuilder:

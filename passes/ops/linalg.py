@@ -17,7 +17,13 @@ def cholesky_rule(op: OpInfo) -> OpRule:
     """`bij->bij`; the matrices are whole."""
     shape = op.operand_shapes[0]
     builder = _leading(op, len(shape) - 2, _MATRIX)
-    return builder.build(flops=math.prod(shape) * shape[-1] / 3)
+    return builder.build()
+
+
+def cholesky_flops(op: OpInfo) -> float:
+    """n^3 / 3 of each matrix."""
+    shape = op.operand_shapes[0]
+    return math.prod(shape) * shape[-1] / 3
 
 
 def triangular_solve_rule(op: OpInfo) -> OpRule:
@@ -35,7 +41,12 @@ def triangular_solve_rule(op: OpInfo) -> OpRule:
     builder.result(0, sides, factor)
     if Reduction.SUM in reductions_of(op.result_elements[0]):
         builder.passes([None, Reduction.SUM], [Reduction.SUM])
-    return builder.build(flops=float(math.prod(shape)) * op.operand_shapes[0][-1])
+    return builder.build()
+
+
+def triangular_solve_flops(op: OpInfo) -> float:
+    """n^2 for each right-hand side."""
+    return float(math.prod(op.operand_shapes[1])) * op.operand_shapes[0][-1]
 
 
 def fft_rule(op: OpInfo) -> OpRule:
@@ -44,9 +55,14 @@ def fft_rule(op: OpInfo) -> OpRule:
     lengths = integers(op.attribute("fft_length"))
     builder = _leading(op, len(shape) - len(lengths), "is transformed")
     builder.passes([Reduction.SUM], [Reduction.SUM])
-    points = max(math.prod(lengths), 2)
-    elements = max(math.prod(shape), math.prod(op.result_shapes[0]))
-    return builder.build(flops=5.0 * elements * math.log2(points))
+    return builder.build()
+
+
+def fft_flops(op: OpInfo) -> float:
+    """5 n log2 n of each transform of n points."""
+    points = max(math.prod(integers(op.attribute("fft_length"))), 2)
+    elements = max(math.prod(op.operand_shapes[0]), math.prod(op.result_shapes[0]))
+    return 5.0 * elements * math.log2(points)
 
 
 def _leading(op: OpInfo, count: int, reason: str) -> RuleBuilder:
@@ -63,6 +79,6 @@ def _leading(op: OpInfo, count: int, reason: str) -> RuleBuilder:
     return builder
 
 
-CHOLESKY = OpDef(cholesky_rule)
-TRIANGULAR_SOLVE = OpDef(triangular_solve_rule)
-FFT = OpDef(fft_rule)
+CHOLESKY = OpDef(cholesky_rule, flops=cholesky_flops, must_divide=True)
+TRIANGULAR_SOLVE = OpDef(triangular_solve_rule, flops=triangular_solve_flops, must_divide=True)
+FFT = OpDef(fft_rule, flops=fft_flops, must_divide=True)

@@ -44,9 +44,14 @@ def _features(op: OpInfo, wide: tuple[int, ...], are_others_split: bool) -> OpRu
                     builder.operand(k, 0, factor)
             for k in range(1, len(op.result_shapes)):
                 builder.result(k, 0, factor)
-    return builder.build(flops=4.0 * math.prod(shape))
+    return builder.build()
 
 
-BATCH_NORM_INFERENCE = OpDef(batch_norm_inference_rule)
-BATCH_NORM_TRAINING = OpDef(batch_norm_training_rule)
-BATCH_NORM_GRAD = OpDef(batch_norm_grad_rule)
+def batch_norm_flops(op: OpInfo) -> float:
+    """Four per element."""
+    return 4.0 * math.prod(op.operand_shapes[0])
+
+
+BATCH_NORM_INFERENCE = OpDef(batch_norm_inference_rule, flops=batch_norm_flops)
+BATCH_NORM_TRAINING = OpDef(batch_norm_training_rule, flops=batch_norm_flops)
+BATCH_NORM_GRAD = OpDef(batch_norm_grad_rule, flops=batch_norm_flops)

@@ -18,12 +18,12 @@ def constant_rule(op: OpInfo) -> OpRule:
     builder = _free_dims(op)
     for reduction in identity_of(op.operation, op.result_elements[0]):
         builder.passes([], [reduction])
-    return builder.build(flops=0.0, is_free=True)
+    return builder.build()
 
 
 def iota_rule(op: OpInfo) -> OpRule:
     """`->ij`: a shard of the counted dimension counts from its own offset."""
-    return _free_dims(op).build(flops=0.0, is_free=True)
+    return _free_dims(op).build()
 
 
 def _free_dims(op: OpInfo) -> RuleBuilder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -68,6 +69,16 @@ class Algorithm:
     comm_bytes: Callable[[Placed], tuple[Traffic, ...]] = sends_nothing
 
 
+def one_per_element(op: OpInfo) -> float:
+    """One floating-point operation per element of the first result."""
+    return float(math.prod(op.result_shapes[0])) if op.result_shapes else 0.0
+
+
+def unknown_flops(op: OpInfo) -> float:
+    """None are counted where nothing is known."""
+    return 0.0
+
+
 LOCAL = Algorithm("local")
 """The op is right on each shard as it stands, once its types are local."""
 
@@ -85,6 +96,7 @@ class OpDef:
         rule: which dimensions move together, and which parts pass; None about an op of which
             nothing is known.
         algorithms: the ways to compute it on shards; the first that applies is taken.
+        flops: floating-point operations of an op of these shapes, global or local.
         fuses: whether XLA fuses it with its neighbours, so that its operands and results need not
             go through memory.
         rematerialisable: whether it may be computed again wherever a result is needed, if it
@@ -96,10 +108,15 @@ class OpDef:
 
     rule: Callable[[OpInfo], OpRule | None]
     algorithms: tuple[Algorithm, ...] = (LOCAL,)
+    flops: Callable[[OpInfo], float] = one_per_element
     fuses: bool = False
     rematerialisable: bool = False
     must_divide: bool = False
     moves_only: bool = False
+
+    def count_flops(self, op: OpInfo) -> float:
+        """Floating-point operations of an op of these shapes, global or local."""
+        return 0.0 if self.moves_only else self.flops(op)
 
     def algorithm(self, name: str) -> Algorithm | None:
         """The algorithm of that name."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dtensor.dialect.diagnostics import diagnostic
 from dtensor.dialect.mlir import ir
@@ -32,7 +32,7 @@ class PrintRulesPass(Pass):
         for op in _operations(module.body):
             if op.name.startswith("dtensor.") or op.name in _NO_RULE or op.name == "stablehlo.if":
                 continue
-            info = _read(op)
+            info = OpInfo.of(op)
             rule = rule_of(info) if info is not None else None
             text = f"{op.name}: {'no rule' if rule is None else rule_text(rule)}"
             print(diagnostic(op, text, "remark"), file=sys.stderr)
@@ -64,24 +64,3 @@ def _operations(block: ir.Block) -> Iterator[ir.Operation]:
             for region in op.regions:
                 for inner in region.blocks:
                     yield from _operations(inner)
-
-
-def _read(op: ir.Operation) -> OpInfo | None:
-    operands, results = _types(op.operands), _types(op.results)
-    if operands is None or results is None:
-        return None
-    return OpInfo(
-        op,
-        op.name,
-        tuple(tuple(t.shape) for t in operands),
-        tuple(tuple(t.shape) for t in results),
-        tuple(str(t.element_type) for t in operands),
-        tuple(str(t.element_type) for t in results),
-    )
-
-
-def _types(values: Any) -> list[ir.RankedTensorType] | None:
-    types = [value.type for value in values]
-    if not all(isinstance(type_, ir.RankedTensorType) for type_ in types):
-        return None
-    return [ir.RankedTensorType(type_) for type_ in types]

@@ -24,7 +24,12 @@ def rng_bit_generator_rule(op: OpInfo) -> OpRule:
         builder.whole(0, d, "is the state of the generator")
     for d, size in enumerate(op.result_shapes[1]):
         builder.result(1, d, builder.factor(size))
-    return builder.build(flops=float(math.prod(op.result_shapes[1])))
+    return builder.build()
+
+
+def rng_bit_generator_flops(op: OpInfo) -> float:
+    """One per element of the bits."""
+    return float(math.prod(op.result_shapes[1]))
 
 
 def rng_rule(op: OpInfo) -> OpRule:
@@ -60,5 +65,7 @@ def expand_rng(op: LocalOp) -> None:
         )
 
 
-RNG_BIT_GENERATOR = OpDef(rng_bit_generator_rule, (local(expand_rng_bit_generator),))
+RNG_BIT_GENERATOR = OpDef(
+    rng_bit_generator_rule, (local(expand_rng_bit_generator),), flops=rng_bit_generator_flops
+)
 RNG = OpDef(rng_rule, (local(expand_rng),))

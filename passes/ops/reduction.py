@@ -121,7 +121,8 @@ class Reduction(StrEnum):
             return ir.DenseElementsAttr.get(array(code, [identity, 0.0]), type=tensor)
         scalar: ir.Attribute
         if isinstance(element, ir.IntegerType):
-            scalar = ir.IntegerAttr.get(element, int(identity))
+            bits = int(identity)  # the bindings take signed numbers of 64 bits
+            scalar = ir.IntegerAttr.get(element, bits if bits < 1 << 63 else bits - (1 << 64))
         else:
             scalar = ir.FloatAttr.get(element, identity)
         return ir.DenseElementsAttr.get_splat(tensor, scalar)

@@ -87,7 +87,12 @@ def reduce_rule(op: OpInfo) -> OpRule:
                 builder.whole(k, d, "is reduced by a body that is not one known combiner")
     if reduction is not None:
         builder.passes_each([reduction], [True] * (2 * count))
-    return builder.build(flops=float(math.prod(op.operand_shapes[0])) * count)
+    return builder.build()
+
+
+def reduce_flops(op: OpInfo) -> float:
+    """One per element that is combined."""
+    return float(math.prod(op.operand_shapes[0])) * len(op.result_shapes)
 
 
 def expand_reduce(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
@@ -127,4 +132,4 @@ def _is_identity(op: LocalOp, index: int, kind: Reduction) -> bool:
     return kind in identity_of(owner.operation, element)
 
 
-REDUCE = OpDef(reduce_rule, (local(expand_reduce),), fuses=True)
+REDUCE = OpDef(reduce_rule, (local(expand_reduce),), flops=reduce_flops, fuses=True)

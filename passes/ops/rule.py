@@ -7,10 +7,10 @@ results become partial over the axis. Propagation, choice, cost and most expansi
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, Self
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.ops.reduction import Reduction
@@ -67,18 +67,19 @@ class OpRule:
         operands: per operand, per dimension, its digits; None: the dimension must be whole.
         results: likewise for results.
         passes: the ways in which the op maps parts to parts.
-        flops: floating-point operations of the whole (global) op.
-        is_free: whether the op reads nothing and may be computed wherever it is needed.
         why_whole: `(operand or ~result, dimension) -> reason` for dimensions that must be whole.
+        flops: floating-point operations of the whole (global) op; its OpDef counts them.
+        is_free: whether the op reads nothing and may be computed wherever it is needed; its
+            OpDef says so.
     """
 
     factors: tuple[Factor, ...]
     operands: tuple[tuple[DimMap | None, ...], ...]
     results: tuple[tuple[DimMap | None, ...], ...]
     passes: tuple[PartialPass, ...] = ()
+    why_whole: Mapping[tuple[int, int], str] = field(default_factory=dict, hash=False)
     flops: float = 0.0
     is_free: bool = False
-    why_whole: Mapping[tuple[int, int], str] = field(default_factory=dict, hash=False)
 
     @cached_property
     def dims_of_factor(self) -> tuple[tuple[tuple[int, int], ...], ...]:
@@ -129,6 +130,21 @@ class OpInfo:
     operand_elements: tuple[str, ...]  # element types as written: "f32", "i1", "complex<f32>"
     result_elements: tuple[str, ...]
 
+    @classmethod
+    def of(cls, operation: ir.Operation) -> Self | None:
+        """What the types of an op say; None if not all of them are tensors."""
+        operands, results = _types(operation.operands), _types(operation.results)
+        if operands is None or results is None:
+            return None
+        return cls(
+            operation,
+            operation.name,
+            tuple(tuple(t.shape) for t in operands),
+            tuple(tuple(t.shape) for t in results),
+            tuple(str(t.element_type) for t in operands),
+            tuple(str(t.element_type) for t in results),
+        )
+
     def attribute(self, name: str) -> ir.Attribute:
         """The attribute `name` of the op.
 
@@ -142,7 +158,11 @@ class OpInfo:
         return name in self.operation.attributes
 
 
-RuleFunction = Callable[[OpInfo], OpRule]
+def _types(values: Any) -> list[ir.RankedTensorType] | None:
+    types = [value.type for value in values]
+    if not all(isinstance(type_, ir.RankedTensorType) for type_ in types):
+        return None
+    return [ir.RankedTensorType(type_) for type_ in types]
 
 
 class RuleBuilder:
@@ -190,16 +210,12 @@ class RuleBuilder:
                 [kind if part else None for part in parts], [kind] * len(self.op.result_shapes)
             )
 
-    def build(self, flops: float | None = None, is_free: bool = False) -> OpRule:
-        """The rule; `flops` defaults to one per element of the first result."""
-        if flops is None:
-            flops = float(math.prod(self.op.result_shapes[0])) if self.op.result_shapes else 0.0
+    def build(self) -> OpRule:
+        """The rule."""
         return OpRule(
             tuple(self._factors),
             tuple(map(tuple, self._operands)),
             tuple(map(tuple, self._results)),
             tuple(self._passes),
-            flops,
-            is_free,
-            self._why,
+            why_whole=self._why,
         )

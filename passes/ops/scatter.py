@@ -67,7 +67,15 @@ def scatter_rule(op: OpInfo) -> OpRule:
         _shared(builder, inputs, d)
     say_whole(builder, dims, count, len(indices))
     _scatter_passes(builder, reduction, dims)
-    return builder.build(flops=float(math.prod(updates)) * count)
+    return builder.build()
+
+
+def scatter_flops(op: OpInfo) -> float:
+    """One per update that is combined with an element, none where it replaces it."""
+    count = len(op.result_shapes)
+    if overwrites(op.operation.regions[0], count):
+        return 0.0
+    return float(math.prod(op.operand_shapes[count + 1])) * count
 
 
 def _shared(builder: RuleBuilder, inputs: range, dim: int) -> int:
@@ -189,4 +197,4 @@ def _own_or_outside(
     return ctx.select(mine, local, ctx.constant_like(-1, local))
 
 
-SCATTER = OpDef(scatter_rule, (local(expand_scatter),))
+SCATTER = OpDef(scatter_rule, (local(expand_scatter),), flops=scatter_flops)

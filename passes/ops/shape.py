@@ -27,7 +27,7 @@ def broadcast_in_dim_rule(op: OpInfo) -> OpRule:
         if d in source and shape[source[d]] == size:
             builder.operand(0, source[d], factor)
     pass_all(builder)
-    return builder.build(flops=0.0)
+    return builder.build()
 
 
 def transpose_rule(op: OpInfo) -> OpRule:
@@ -38,7 +38,7 @@ def transpose_rule(op: OpInfo) -> OpRule:
         builder.operand(0, source, factor)
         builder.result(0, d, factor)
     pass_all(builder)
-    return builder.build(flops=0.0)
+    return builder.build()
 
 
 def reshape_rule(op: OpInfo) -> OpRule:
@@ -64,7 +64,7 @@ def reshape_rule(op: OpInfo) -> OpRule:
                     put(0, d, factor, ahead)
                     ahead *= shape[d]
     pass_all(builder)
-    return builder.build(flops=0.0)
+    return builder.build()
 
 
 def regroup(

@@ -11,9 +11,7 @@ from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
 def sort_rule(op: OpInfo) -> OpRule:
     """`ij,ij->ij,ij`; the dimension that is sorted is whole."""
-    rank = len(op.operand_shapes[0])
-    dimension = integer(op.attribute("dimension")) if op.has("dimension") else -1
-    return _rows(op, dimension % rank if rank else 0, "is sorted")
+    return _rows(op, _sorted_dimension(op), "is sorted")
 
 
 def top_k_rule(op: OpInfo) -> OpRule:
@@ -33,11 +31,30 @@ def _rows(op: OpInfo, dimension: int, reason: str) -> OpRule:
             builder.operand(k, d, factor)
         for k in range(len(op.result_shapes)):
             builder.result(k, d, factor)
+    return builder.build()
+
+
+def sort_flops(op: OpInfo) -> float:
+    """N log2 n comparisons of each row."""
+    return _comparisons(op, _sorted_dimension(op))
+
+
+def top_k_flops(op: OpInfo) -> float:
+    """As of a sort."""
+    return _comparisons(op, -1)
+
+
+def _sorted_dimension(op: OpInfo) -> int:
+    rank = len(op.operand_shapes[0])
+    dimension = integer(op.attribute("dimension")) if op.has("dimension") else -1
+    return dimension % rank if rank else 0
+
+
+def _comparisons(op: OpInfo, dimension: int) -> float:
     shape = op.operand_shapes[0]
     length = shape[dimension] if shape else 1
-    comparisons = math.prod(shape) * math.log2(max(length, 2))
-    return builder.build(flops=comparisons * len(op.operand_shapes))
+    return math.prod(shape) * math.log2(max(length, 2)) * len(op.operand_shapes)
 
 
-SORT = OpDef(sort_rule)
-TOP_K = OpDef(top_k_rule)
+SORT = OpDef(sort_rule, flops=sort_flops)
+TOP_K = OpDef(top_k_rule, flops=top_k_flops)

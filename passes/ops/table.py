@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dtensor.passes.ops import (
     contraction,
     custom_calls,
@@ -19,7 +21,7 @@ from dtensor.passes.ops import (
     sorting,
     windows,
 )
-from dtensor.passes.ops.opdef import OpDef
+from dtensor.passes.ops.opdef import OpDef, unknown_flops
 from dtensor.passes.ops.rule import OpInfo, OpRule
 
 # What stands here has a rule, which may still say None about some ops of its name, as about most
@@ -133,7 +135,7 @@ OPS: dict[str, OpDef] = {
 }
 
 
-UNKNOWN = OpDef(lambda op: None)
+UNKNOWN = OpDef(lambda op: None, flops=unknown_flops)
 
 
 def opdef(name: str) -> OpDef:
@@ -143,4 +145,9 @@ def opdef(name: str) -> OpDef:
 
 def rule_of(op: OpInfo) -> OpRule | None:
     """The rule of one op; None if it has none, and its operands must be whole."""
-    return opdef(op.name).rule(op)
+    definition = opdef(op.name)
+    rule = definition.rule(op)
+    if rule is None:
+        return None
+    is_free = definition.rematerialisable and not op.operand_shapes
+    return replace(rule, flops=definition.count_flops(op), is_free=is_free)

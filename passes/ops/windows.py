@@ -92,7 +92,14 @@ def reduce_window_rule(op: OpInfo) -> OpRule:
     reduction = combiner(op.operation.regions[0], op.result_elements)
     if reduction is not None and op.operand_elements[:count] == op.result_elements:
         builder.passes_each([reduction], [True] * (2 * count))
-    return builder.build(flops=float(math.prod(op.result_shapes[0]) * math.prod(sizes)) * count)
+    return builder.build()
+
+
+def reduce_window_flops(op: OpInfo) -> float:
+    """One per element of each window."""
+    sizes = integers(op.attribute("window_dimensions"))
+    windows = math.prod(op.result_shapes[0]) * len(op.result_shapes)
+    return float(windows * math.prod(sizes))
 
 
 def select_and_scatter_rule(op: OpInfo) -> OpRule:
@@ -115,8 +122,14 @@ def select_and_scatter_rule(op: OpInfo) -> OpRule:
     reduction = combiner(op.operation.regions[1], op.result_elements)
     if reduction is not None and op.operand_elements[1:] == op.result_elements * 2:
         builder.passes_each([reduction], [False, True, True])
-    return builder.build(flops=float(math.prod(source) * math.prod(sizes)))
+    return builder.build()
 
 
-REDUCE_WINDOW = OpDef(reduce_window_rule)
-SELECT_AND_SCATTER = OpDef(select_and_scatter_rule)
+def select_and_scatter_flops(op: OpInfo) -> float:
+    """One per element of each window."""
+    source = op.operand_shapes[1]
+    return float(math.prod(source) * math.prod(_integers(op, "window_dimensions", len(source))))
+
+
+REDUCE_WINDOW = OpDef(reduce_window_rule, flops=reduce_window_flops)
+SELECT_AND_SCATTER = OpDef(select_and_scatter_rule, flops=select_and_scatter_flops)
