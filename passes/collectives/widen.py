@@ -9,6 +9,8 @@ from dtensor.dialect import names
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
+from dtensor.passes.functions import functions
+from dtensor.passes.program import walk
 
 _BITS = {"bf16": 16, "f16": 16, "f32": 32, "f64": 64}
 _REDUCES = (names.ALL_REDUCE, names.REDUCE_SCATTER)
@@ -30,11 +32,10 @@ class WidenReductionsPass(Pass):
         if self.element not in _BITS:
             error(module.operation, f"element is '{self.element}'; give one of {', '.join(_BITS)}")
         wide = ir.Type.parse(self.element)
-        found: list[ir.Operation] = []
-        for view in module.body.operations:
-            _collect(view.operation, found)
-        for op in found:
-            self._widen(op, wide)
+        for function in functions(module):
+            for op, name, _ in walk(function):
+                if name in _REDUCES:
+                    self._widen(op, wide)
         state.forget_ir()
 
     def _widen(self, op: ir.Operation, wide: ir.Type) -> None:
@@ -51,15 +52,6 @@ class WidenReductionsPass(Pass):
             result.set_type(ir.RankedTensorType.get(list(given.shape), wide))
             narrow = _convert(result, given.element_type, ir.InsertionPoint.after(op), op.location)
             result.replace_all_uses_except(narrow.results[0], narrow)
-
-
-def _collect(op: ir.Operation, found: list[ir.Operation]) -> None:
-    if op.name in _REDUCES:
-        found.append(op)
-    for region in op.regions:
-        for block in region.blocks:
-            for view in block.operations:
-                _collect(view.operation, found)
 
 
 def _convert(
