@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import CompileError
+from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from dtensor.passes.graph import Graph
     from dtensor.passes.ledger import Ledger
     from dtensor.passes.propagation.strategy import Strategy
+    from dtensor.passes.reports.cost import CostReport
+    from dtensor.passes.reports.memory import MemoryReport
 
 
 class PassOptionError(CompileError):
@@ -43,8 +46,16 @@ class PassState:
             change operations drop or update it themselves.
         strategy: what propagation chose for `graph`; dropped with it.
         cost: the machine that plans are made for; None is the default one.
+        reduce_element: element type in which sums over devices are made where values are narrower,
+            as MLIR writes it; None keeps each value's own.
+        max_bytes_per_device: what one device may hold; None is no limit.
+        donated: indices of arguments whose memory the results may take.
         argument_names: what the user calls the arguments; empty where only MLIR is known.
         result_names: likewise the results.
+        arg_layouts: layouts of the arguments of `@main`; written by dtensor-lower.
+        result_layouts: likewise of the results.
+        cost_report: what one device sends and computes; written by dtensor-report-cost.
+        memory_report: what one device holds; written by dtensor-report-memory.
     """
 
     mesh: Mesh | None = None
@@ -53,8 +64,15 @@ class PassState:
     graph: Graph | None = None
     strategy: Strategy | None = None
     cost: CostModel | None = None
+    reduce_element: str | None = None
+    max_bytes_per_device: int | None = None
+    donated: Sequence[int] = ()
     argument_names: Sequence[str] = ()
     result_names: Sequence[str] = ()
+    arg_layouts: Sequence[Layout | None] = ()
+    result_layouts: Sequence[Layout | None] = ()
+    cost_report: CostReport | None = None
+    memory_report: MemoryReport | None = None
 
     def forget_ir(self) -> None:
         """Drop what holds handles into the IR: a C++ pass may have erased what they point to."""

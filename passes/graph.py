@@ -40,6 +40,7 @@ WHOLE_USE = "whole use"  # a predicate or a branch index: every device must see 
 RESULT = "result"  # one value that the function returns
 
 UNKNOWN_TRIPS = 10.0
+_OURS = "dtensor."  # attributes that say nothing of what an operation computes
 
 
 @dataclass(slots=True)
@@ -87,7 +88,6 @@ class Graph:
     uses: list[list[tuple[int, int]]] = field(default_factory=list)  # per value: (node, operand)
     nodes: list[Node] = field(default_factory=list)
     number: dict[ir.Value[Any], int] = field(default_factory=dict)
-    rules: dict[object, OpRule | None] = field(default_factory=dict)
     unknown_trips: list[ir.Operation] = field(default_factory=list)
 
     def bytes(self, value: int) -> float:
@@ -105,14 +105,15 @@ def element_bytes(element: str) -> float:
     return int(digits) / 8 if digits else 4.0
 
 
-class _Reader:
-    """Builds the graph of one function."""
+class OpReader:
+    """Types and rules of operations, each read once."""
 
     def __init__(self) -> None:
-        self.graph = Graph()
         self._types: dict[ir.Type, TypeInfo] = {}
+        self._rules: dict[object, OpRule | None] = {}
 
     def type_info(self, type_: ir.Type, where: ir.Operation | None) -> TypeInfo:
+        """Shape and size of a type; `where` is what an error is about."""
         info = self._types.get(type_)
         if info is None:
             if not isinstance(type_, ir.RankedTensorType):
@@ -131,6 +132,49 @@ class _Reader:
             info = TypeInfo(shape, element, math.prod(shape) * size, size)
             self._types[type_] = info
         return info
+
+    def rule(
+        self,
+        op: ir.Operation,
+        name: str,
+        operands: Sequence[TypeInfo],
+        results: Sequence[ir.Value[Any]],
+    ) -> OpRule | None:
+        """The rule of an operation on operands of these types."""
+        key = (
+            name,
+            tuple([id(info) for info in operands]),
+            tuple([r.type for r in results]),
+            _attribute_key(op),
+            _region_key(op) if len(op.regions) else (),
+        )
+        rules = self._rules
+        if key in rules:
+            return rules[key]
+        given = [self.type_info(r.type, op) for r in results]
+        info = OpInfo(
+            op,
+            name,
+            tuple([t.shape for t in operands]),
+            tuple([t.shape for t in given]),
+            tuple([t.element for t in operands]),
+            tuple([t.element for t in given]),
+        )
+        rules[key] = rule = rule_of(info)
+        return rule
+
+    def rule_alone(self, op: ir.Operation, name: str) -> OpRule | None:
+        """The rule of an operation by itself, whatever made its operands."""
+        operands = [self.type_info(value.type, op) for value in op.operands]
+        return self.rule(op, name, operands, list(op.results))
+
+
+class _Reader(OpReader):
+    """Builds the graph of one function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.graph = Graph()
 
     def add_value(self, value: ir.Value[Any], node: int, slot: int, weight: float) -> int:
         graph = self.graph
@@ -203,7 +247,7 @@ class _Reader:
         results = list(op.results)
         kind, rule = (CONSTRAINT, None) if name == RELAYOUT else (OP, None)
         if kind is OP:
-            rule = self.rule(op, name, operands, results)
+            rule = self.rule(op, name, [self.graph.types[v] for v in operands], results)
             if len(op.regions):
                 self.check_captured(op)
         node = self.add_node(kind, name, op, operands, weight, rule)
@@ -214,32 +258,6 @@ class _Reader:
         for slot, (value, tie) in enumerate(zip(operands, ties(op), strict=True)):
             node = self.add_node(THROUGH, op.name, op, [value], weight, slot=slot, sites=tie.sites)
             node.results.append(self.add_value(tie.values[0], node.index, 0, weight))
-
-    def rule(
-        self, op: ir.Operation, name: str, operands: list[int], results: Sequence[ir.Value[Any]]
-    ) -> OpRule | None:
-        types = self.graph.types
-        key = (
-            name,
-            tuple([id(types[v]) for v in operands]),
-            tuple([r.type for r in results]),
-            _attribute_key(op),
-            _region_key(op) if len(op.regions) else (),
-        )
-        rules = self.graph.rules
-        if key in rules:
-            return rules[key]
-        result_infos = [self.type_info(r.type, op) for r in results]
-        info = OpInfo(
-            op,
-            name,
-            tuple(types[v].shape for v in operands),
-            tuple(t.shape for t in result_infos),
-            tuple(types[v].element for v in operands),
-            tuple(t.element for t in result_infos),
-        )
-        rules[key] = rule = rule_of(info)
-        return rule
 
     def check_captured(self, op: ir.Operation) -> None:
         """Only constants may be read from outside by a body: C++ passes hoist those."""
@@ -284,11 +302,12 @@ class _Reader:
 
 
 def _attribute_key(op: ir.Operation) -> tuple[object, ...]:
-    """The attributes of an op as a key; by their text where jaxlib cannot read one."""
-    if not len(op.attributes):
+    """What an op's attributes say as a key; by their text where jaxlib cannot read one."""
+    attributes = op.attributes
+    if not len(attributes):
         return ()
     try:
-        return tuple(op.attributes.items())
+        return tuple([item for item in attributes.items() if not item[0].startswith(_OURS)])
     except TypeError:  # dense complex elements
         return (str(op),)
 

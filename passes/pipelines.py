@@ -31,13 +31,16 @@ _GLOBAL = (
 
 _LOCAL = (
     Stage("dtensor-expand", "one device's shapes; relayouts become collectives"),
+    Stage("dtensor-widen-reductions", "sums in the element type that was asked for, if one was"),
     Stage("dtensor-optimize-collectives", "collectives are combined and fused"),
+    Stage("dtensor-report-cost", "what is sent and computed, while it is known why"),
     Stage("dtensor-lower", "collectives become StableHLO's"),
 )
 
 _TIDY = (
     Stage("canonicalize", "index arithmetic of constants folds"),
     Stage("cse", "equal slices and masks are computed once"),
+    Stage("dtensor-report-memory", "what one device holds; refused if that is too much"),
 )
 
 PIPELINES: Final[dict[str, tuple[Stage, ...]]] = {

@@ -12,7 +12,12 @@ from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.functions import drop_boundary_layouts, functions
+from dtensor.passes.functions import (
+    boundary_layouts,
+    drop_boundary_layouts,
+    functions,
+    main_function,
+)
 from dtensor.passes.lowering.collectives import LOWERINGS
 from dtensor.passes.lowering.control_flow import check_control_flow
 from dtensor.passes.lowering.emitter import Emitter
@@ -53,6 +58,10 @@ class LowerPass(Pass):
                 emitter.enter_function(function.regions[0].blocks[0])
             for op in ops:
                 _lower(op, emitter, meshes)
+        main = main_function(module)
+        state.arg_layouts = boundary_layouts(main, names.ARG_ATTRS, meshes)
+        state.result_layouts = boundary_layouts(main, names.RES_ATTRS, meshes)
+        for function in found:
             if not self.keep_layouts:
                 drop_boundary_layouts(function)
         if not self.keep_layouts:
