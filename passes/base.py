@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dtensor.passes.propagation.strategy import Strategy
     from dtensor.passes.reports.cost import CostReport
     from dtensor.passes.reports.memory import MemoryReport
+    from dtensor.passes.verify_plan import Checker
 
 
 class PassOptionError(CompileError):
@@ -45,6 +46,8 @@ class PassState:
         graph: cached reading of the IR. The pipeline drops it after every C++ pass; passes that
             change operations drop or update it themselves.
         strategy: what propagation chose for `graph`; dropped with it.
+        plan_checker: what dtensor-verify-plan found right, for when it runs again; C++ passes and
+            dtensor-import drop it.
         cost: the machine that plans are made for; None is the default one.
         reduce_element: element type in which sums over devices are made where values are narrower,
             as MLIR writes it; None keeps each value's own.
@@ -63,6 +66,7 @@ class PassState:
     ledger: Ledger = field(default_factory=_new_ledger)
     graph: Graph | None = None
     strategy: Strategy | None = None
+    plan_checker: Checker | None = None
     cost: CostModel | None = None
     reduce_element: str | None = None
     max_bytes_per_device: int | None = None

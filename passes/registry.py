@@ -10,6 +10,7 @@ from dtensor.passes.base import Pass
 PASSES: Final[dict[str, str]] = {
     "dtensor-import": "dtensor.passes.importing.import_module:ImportPass",
     "dtensor-propagate": "dtensor.passes.propagation.propagate:PropagatePass",
+    "dtensor-verify-plan": "dtensor.passes.verify_plan:VerifyPlanPass",
     "dtensor-insert-relayouts": "dtensor.passes.relayout.insert:InsertRelayoutsPass",
     "dtensor-optimize-relayouts": "dtensor.passes.relayout.optimize:OptimizeRelayoutsPass",
     "dtensor-expand": "dtensor.passes.expansion.expand:ExpandPass",

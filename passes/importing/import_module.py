@@ -61,6 +61,7 @@ class ImportPass(Pass):
             check_boundary_layouts(function, side, layouts)
         _number_ops(function, state.ledger)
         state.graph = None
+        state.plan_checker = None
 
 
 def _one_mesh(module: ir.Module, state: PassState) -> Mesh:

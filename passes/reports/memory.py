@@ -103,10 +103,11 @@ class _Liveness:
         results = sum(self._bytes(v) for v in terminator(block).operands)
         reused = sum(arguments[i].bytes for i in donated if i < len(arguments))
         held = sum(t.bytes for t in arguments)
-        tensors = sorted([*arguments, *alive], key=lambda t: -t.bytes)
+        temporaries = [Tensor(self._bytes(v), _described(v)) for v in alive]
+        tensors = sorted([*arguments, *temporaries], key=lambda t: -t.bytes)
         return MemoryReport(held + max(peak, results - reused), held, tuple(tensors))
 
-    def _peak(self, block: ir.Block) -> tuple[float, list[Tensor]]:
+    def _peak(self, block: ir.Block) -> tuple[float, list[ir.Value[Any]]]:
         """The largest sum of values alive at once in a block, and those values."""
         operations = [view.operation for view in block.operations]
         last: dict[ir.Value[Any], int] = {}
@@ -114,25 +115,29 @@ class _Liveness:
         for i, op in enumerate(operations):
             inside = captured(op, made) if op.name in CONTROL else []
             last.update(dict.fromkeys([*op.operands, *inside], i))
-        alive: dict[ir.Value[Any], Tensor] = {}
-        peak, at_peak = 0.0, list[Tensor]()
+        alive: dict[ir.Value[Any], float] = {}
+        held, peak, at_peak = 0.0, 0.0, list[ir.Value[Any]]()
+        dying: dict[int, list[ir.Value[Any]]] = {}
         for i, op in enumerate(operations):
             name, inside_bytes = op.name, 0.0
             if name in CONTROL:
                 inside_bytes = max((self._peak(r.blocks[0])[0] for r in op.regions), default=0.0)
             if name not in FUSED and name not in FUSED_MOVES:
                 for value in op.results:
-                    if value in last:
-                        alive[value] = Tensor(self._bytes(value), _described(op, name, value))
-            now = sum(t.bytes for t in alive.values()) + inside_bytes
-            if now > peak:
-                peak, at_peak = now, list(alive.values())
-            for dead in [v for v in alive if last[v] <= i]:
-                del alive[dead]
+                    end = last.get(value)
+                    if end is not None:
+                        held += self._bytes(value)
+                        dying.setdefault(end, []).append(value)
+                        alive[value] = self._bytes(value)
+            if held + inside_bytes > peak:
+                peak, at_peak = held + inside_bytes, list(alive)
+            for dead in dying.pop(i, ()):
+                held -= alive.pop(dead)
         return peak, at_peak
 
 
-def _described(op: ir.Operation, name: str, value: ir.Value[Any]) -> str:
+def _described(value: ir.Value[Any]) -> str:
     """`dot_general tensor<4x64xf32> at train.py:41:7`."""
+    op = ir.OpResult(value).owner.operation
     where = location_text(op.location)
-    return f"{name.split('.')[-1]} {value.type}{' at ' + where if where else ''}"
+    return f"{op.name.split('.')[-1]} {value.type}{' at ' + where if where else ''}"
