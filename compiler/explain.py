@@ -13,7 +13,7 @@ from dtensor.passes.locations import location_text
 if TYPE_CHECKING:
     from dtensor.compiler.driver import DriverResult
     from dtensor.compiler.program import ArrayInfo, CompiledProgram
-    from dtensor.compiler.report import Collective
+    from dtensor.passes.reports.cost import Collective
 
 _MAX_STEPS = 12
 
@@ -156,17 +156,7 @@ def _why_result_whole(value: int, ledger: Ledger, facts: NodeFacts) -> str:
 
 
 def _collective(number: int, collective: Collective, ledger: Ledger) -> list[str]:
-    axes = ", ".join(collective.mesh_axes)
-    times = (
-        "in a loop of unknown length"
-        if collective.trip_count is None
-        else (f"{collective.trip_count} times" if collective.trip_count != 1 else "once")
-    )
-    shape = "x".join(map(str, collective.shape)) or "scalar"
-    lines = [
-        f"collective {number}: {collective.kind} over {axes} of {collective.dtype} {shape}, "
-        f"{collective.bytes:.0f} bytes per device, {times}"
-    ]
+    lines = [f"collective {number}: {collective.text()}"]
     if collective.location:
         lines.append(f"  at {collective.location}")
     if collective.reason:

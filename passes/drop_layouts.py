@@ -8,6 +8,7 @@ from typing import ClassVar
 from dtensor.dialect import names
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
+from dtensor.passes.functions import drop_boundary_layouts
 
 
 @dataclass(frozen=True)
@@ -37,27 +38,5 @@ class DropLayoutsPass(Pass):
                 if attribute in op.attributes:
                     del op.attributes[attribute]
             if op.name == names.FUNC and not self.keep_borders:
-                _drop_borders(op)
+                drop_boundary_layouts(op)
         state.graph = None
-
-
-def _drop_borders(function: ir.Operation) -> None:
-    for key in (names.ARG_ATTRS, names.RES_ATTRS):
-        if key not in function.attributes:
-            continue
-        kept = []
-        for entry in ir.ArrayAttr(function.attributes[key]):
-            entry = ir.DictAttr(entry)
-            kept.append(
-                ir.DictAttr.get(
-                    {
-                        entry[i].name: entry[i].attr
-                        for i in range(len(entry))
-                        if entry[i].name != names.LAYOUT
-                    }
-                )
-            )
-        if any(len(entry) for entry in kept):
-            function.attributes[key] = ir.ArrayAttr.get(kept)
-        else:
-            del function.attributes[key]

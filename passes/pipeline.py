@@ -148,6 +148,7 @@ def _run_step(step: Step, module: ir.Module, state: PassState) -> None:
         return
     # No handle of an operation may outlive a C++ pass: touching one that was erased aborts.
     state.forget_ir()
+    state.plan_checker = None
     manager = passmanager.PassManager.parse(f"{cxx.MODULE}({step.text})")
     try:
         manager.run(module.operation)

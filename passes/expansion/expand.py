@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,7 +15,6 @@ from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import (
     ALGORITHM,
     ARG_ATTRS,
-    FUNC,
     LAYOUT,
     LAYOUT_ATTR,
     LOCAL,
@@ -28,11 +27,17 @@ from dtensor.dialect.names import (
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp, Shape
 from dtensor.passes.expansion.relayouts import expand_relayout, relayout_value
+from dtensor.passes.functions import (
+    SIDES,
+    boundary_layouts,
+    boundary_types,
+    entries,
+    function_name,
+    functions,
+)
 from dtensor.passes.ops.opdef import Algorithm, algorithm_of, placed_of
 from dtensor.passes.ops.table import opdef
-
-_TERMINATORS = ("stablehlo.return", "func.return")
-_BRANCHES = ("stablehlo.case", "stablehlo.if")
+from dtensor.passes.program import BRANCHES, RETURNS, WHILE
 
 
 @dataclass(frozen=True)
@@ -47,8 +52,7 @@ class ExpandPass(Pass):
     name: ClassVar[str] = "dtensor-expand"
 
     def run(self, module: ir.Module, state: PassState) -> None:
-        functions = [op for op in module.body.operations if op.operation.name == FUNC]
-        laid_out = [op.operation for op in functions if _has_layouts(op.operation)]
+        laid_out = [function for function in functions(module) if _has_layouts(function)]
         if not laid_out:
             return
         if LOCAL in module.operation.attributes:
@@ -66,12 +70,8 @@ class ExpandPass(Pass):
 
 def _has_layouts(function: ir.Operation) -> bool:
     """Whether a function belongs to the program; reducers and the like have no layouts."""
-    name = ir.StringAttr(function.attributes["sym_name"]).value
-    return name == MAIN or any(
-        LAYOUT in ir.DictAttr(entry)
-        for key in (ARG_ATTRS, RES_ATTRS)
-        if key in function.attributes
-        for entry in ir.ArrayAttr(function.attributes[key])
+    return function_name(function) == MAIN or any(
+        LAYOUT in entry for side in SIDES for entry in entries(function, side)
     )
 
 
@@ -151,40 +151,30 @@ class _Expansion:
 
     def function(self, function: ir.Operation) -> None:
         """Expand one function: arguments, body, results, signature."""
-        attributes = function.attributes
-        type_ = ir.FunctionType(ir.TypeAttr(attributes["function_type"]).value)
-        arguments = self._border(function, ARG_ATTRS, len(type_.inputs), "argument")
-        results = self._border(function, RES_ATTRS, len(type_.results), "result")
+        arguments = self.boundary(function, ARG_ATTRS)
+        results = self.boundary(function, RES_ATTRS)
         block = function.regions[0].blocks[0]
         self.set_types(list(block.arguments), arguments, function)
         self.block(block, results)
         outputs = [
             t if layout is None else self.local_type(t, layout, function)
-            for t, layout in zip(type_.results, results, strict=True)
+            for t, layout in zip(boundary_types(function, RES_ATTRS), results, strict=True)
         ]
         local = ir.FunctionType.get([a.type for a in block.arguments], outputs)
-        attributes["function_type"] = ir.TypeAttr.get(local)
+        function.attributes["function_type"] = ir.TypeAttr.get(local)
 
-    def _border(
-        self, function: ir.Operation, key: str, count: int, what: str
-    ) -> list[Layout | None]:
-        entries: Iterable[Any] = [None] * count
-        if key in function.attributes:
-            entries = ir.ArrayAttr(function.attributes[key])
-        type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-        types = type_.inputs if key == ARG_ATTRS else type_.results
-        found: list[Layout | None] = []
-        for i, (entry, value_type) in enumerate(zip(entries, types, strict=True)):
-            if entry is not None and LAYOUT in entry:
-                found.append(layout_of(entry[LAYOUT], self.meshes))
-            elif isinstance(value_type, ir.RankedTensorType):
+    def boundary(self, function: ir.Operation, side: str) -> list[Layout | None]:
+        """The layouts of arguments or results; only what is no tensor may have none."""
+        found = boundary_layouts(function, side, self.meshes)
+        for i, (layout, type_) in enumerate(
+            zip(found, boundary_types(function, side), strict=True)
+        ):
+            if layout is None and isinstance(type_, ir.RankedTensorType):
                 error(
                     function,
-                    f"{what} {i} has no {LAYOUT}; run dtensor-propagate and "
+                    f"{SIDES[side]} {i} has no {LAYOUT}; run dtensor-propagate and "
                     "dtensor-insert-relayouts before dtensor-expand",
                 )
-            else:
-                found.append(None)
         return found
 
     # Blocks.
@@ -194,13 +184,13 @@ class _Expansion:
         for view in list(block.operations):
             op = view.operation
             name = op.name
-            if name in _TERMINATORS:
+            if name in RETURNS:
                 self.terminator(op, results)
             elif name == RELAYOUT:
                 self.relayout(op)
-            elif name == "stablehlo.while":
+            elif name == WHILE:
                 self.loop(op)
-            elif name in _BRANCHES:
+            elif name in BRANCHES:
                 self.branches(op)
             else:
                 self.plain(op, name)

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dtensor.dialect.attributes import (
-    layout_attr,
-    layout_of,
-    layouts_array_attr,
-    layouts_of_array,
-)
+from dtensor.dialect.attributes import layouts_array_attr, layouts_of_array
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import ALGORITHM, ARG_ATTRS, LAYOUT, OPERANDS, RES_ATTRS, RESULTS
-from dtensor.passes.functions import entries, set_entries
+from dtensor.passes.functions import boundary_layouts, set_boundary_layouts
 from dtensor.passes.graph import (
     ARGUMENT,
     CARRY,
@@ -113,10 +108,7 @@ def write_function_layouts(graph: Graph, strategy: Strategy) -> None:
             continue
         function = nodes[0].operation
         assert function is not None
-        attributes = entries(function, name)
-        for node in nodes:
-            attributes[node.slot][LAYOUT] = layout_attr(layouts[node.index][0])
-        set_entries(function, name, attributes)
+        set_boundary_layouts(function, name, [layouts[node.index][0] for node in nodes])
 
 
 def read_strategy(graph: Graph, meshes: dict[str, Mesh]) -> Strategy:
@@ -125,12 +117,18 @@ def read_strategy(graph: Graph, meshes: dict[str, Mesh]) -> Strategy:
     results: list[tuple[Layout, ...]] = []
     mesh = next(iter(meshes.values()))
     scalar = Layout.replicated(mesh, 0)
+    sides: dict[str, list[Layout | None]] = {}
     for node in graph.nodes:
         op = node.operation
         assert op is not None
         if node.kind in (ARGUMENT, RESULT):
-            name = ARG_ATTRS if node.kind == ARGUMENT else RES_ATTRS
-            border = (layout_of(entries(op, name)[node.slot][LAYOUT], meshes),)
+            side = ARG_ATTRS if node.kind == ARGUMENT else RES_ATTRS
+            if side not in sides:
+                sides[side] = boundary_layouts(op, side, meshes)
+            layout = sides[side][node.slot]
+            if layout is None:
+                error(op, f"{node.kind} {node.slot} has no {LAYOUT}; run dtensor-propagate before")
+            border = (layout,)
             operands.append(() if node.kind == ARGUMENT else border)
             results.append(border if node.kind == ARGUMENT else ())
         elif node.kind in (OP, CONSTRAINT):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from dtensor.dialect.attributes import axes_of
+from dtensor.dialect.attributes import axes_of, read_meshes
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
@@ -20,6 +22,7 @@ from dtensor.dialect.names import (
     HALO_EXCHANGE,
     REDUCE_SCATTER,
 )
+from dtensor.passes.base import Pass, PassState
 from dtensor.passes.cost.model import (
     all_gather_bytes,
     all_reduce_bytes,
@@ -27,13 +30,13 @@ from dtensor.passes.cost.model import (
     permute_bytes,
     reduce_scatter_bytes,
 )
-from dtensor.passes.graph import element_bytes
+from dtensor.passes.functions import main_function
+from dtensor.passes.graph import OpReader, TypeInfo
 from dtensor.passes.ledger import FIRST_RECORD, Ledger, Record
 from dtensor.passes.locations import all_ids, location_text
 from dtensor.passes.ops.opdef import unknown_flops
-from dtensor.passes.ops.rule import OpInfo
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.trip_count import trip_count
+from dtensor.passes.program import CONTROL, walk
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,17 @@ class Collective:
     reason: str
     records: tuple[int, ...]
 
+    def text(self) -> str:
+        """`all_reduce over y of f32 4x32, 768 bytes per device, 3 times`."""
+        times = "once" if self.trip_count == 1 else f"{self.trip_count} times"
+        if self.trip_count is None:
+            times = "in a loop of unknown length"
+        shape = "x".join(map(str, self.shape)) or "scalar"
+        return (
+            f"{self.kind} over {', '.join(self.mesh_axes)} of {self.dtype} {shape}, "
+            f"{self.bytes:.0f} bytes per device, {times}"
+        )
+
 
 _WIRE: dict[str, Callable[[float, float, int], float]] = {
     ALL_GATHER: lambda operand, result, n: all_gather_bytes(result, n),
@@ -75,13 +89,49 @@ _WIRE: dict[str, Callable[[float, float, int], float]] = {
 }
 
 
-def local_cost(
-    function: ir.Operation, meshes: dict[str, Mesh], ledger: Ledger
-) -> tuple[tuple[Collective, ...], float]:
+@dataclass(frozen=True)
+class CostReport:
+    """What one device sends and computes per call of the program.
+
+    Attributes:
+        collectives: every planned collective, in program order.
+        local_flops: floating-point operations, loops counted in full.
+    """
+
+    collectives: tuple[Collective, ...]
+    local_flops: float
+
+    def __str__(self) -> str:
+        lines = [f"collective {i}: {c.text()}" for i, c in enumerate(self.collectives)]
+        return "\n".join([*lines, f"local flops: {self.local_flops:.0f}"])
+
+
+@dataclass(frozen=True)
+class ReportCostPass(Pass):
+    """Reads what a per-device module sends and computes; changes nothing.
+
+    Every collective with its axes, bytes and executions, and the floating-point operations of one
+    device. Stands in front of dtensor-lower, which no longer knows why a collective is there.
+    """
+
+    name: ClassVar[str] = "dtensor-report-cost"
+
+    print: bool = False  # write the report to standard error
+
+    def run(self, module: ir.Module, state: PassState) -> None:
+        state.cost_report = cost_report(
+            main_function(module), state.meshes or read_meshes(module), state.ledger
+        )
+        if self.print:
+            sys.stderr.write(f"{state.cost_report}\n")
+
+
+def cost_report(function: ir.Operation, meshes: dict[str, Mesh], ledger: Ledger) -> CostReport:
     """The collectives and the flops of a function of local shapes, before it is lowered."""
     reader = _Reader(meshes, ledger)
-    reader.block(function.regions[0].blocks[0], 1)
-    return tuple(reader.collectives), reader.flops
+    for op, name, scope in walk(function):
+        reader.read(op, name, scope.trips)
+    return CostReport(tuple(reader.collectives), reader.flops)
 
 
 class _Reader:
@@ -90,63 +140,38 @@ class _Reader:
         self.ledger = ledger
         self.collectives: list[Collective] = []
         self.flops = 0.0
-        self._sizes: dict[ir.Type, tuple[tuple[int, ...], str, float]] = {}
+        self._ops = OpReader()
 
-    def block(self, block: ir.Block, trips: int | None) -> None:
-        for view in block.operations:
-            op = view.operation
-            name = op.name
-            if name in _WIRE:
-                self.collectives.append(self._collective(op, name, trips))
-            elif name == "stablehlo.while":
-                inner = trip_count(op)
-                inside = None if inner is None or trips is None else trips * inner
-                for region in op.regions:
-                    self.block(region.blocks[0], inside)
-            elif name in ("stablehlo.case", "stablehlo.if"):
-                for region in op.regions:
-                    self.block(region.blocks[0], trips)
-            else:
-                self.flops += self._op_flops(op, name) * (1 if trips is None else trips)
+    def read(self, op: ir.Operation, name: str, trips: int | None) -> None:
+        if name in _WIRE:
+            self.collectives.append(self._collective(op, name, trips))
+        elif not name.startswith("dtensor.") and name not in CONTROL:
+            self.flops += self._op_flops(op, name) * (1 if trips is None else trips)
 
-    def _read(self, type_: ir.Type) -> tuple[tuple[int, ...], str, float]:
-        found = self._sizes.get(type_)
-        if found is None:
-            try:
-                tensor = ir.RankedTensorType(type_)
-            except ValueError:
-                found = ((), "token", 0.0)
-            else:
-                shape, element = tuple(tensor.shape), str(tensor.element_type)
-                found = (shape, element, math.prod(shape) * element_bytes(element))
-            self._sizes[type_] = found
-        return found
+    def _type(self, value: ir.Value[Any]) -> TypeInfo:
+        return self._ops.type_info(value.type, None)
 
     def _op_flops(self, op: ir.Operation, name: str) -> float:
         definition = opdef(name)
         if definition.moves_only or definition.flops is unknown_flops:
             return 0.0
-        results = [self._read(v.type) for v in op.results]
-        operands = [self._read(v.type) for v in op.operands]
-        shapes = tuple([r[0] for r in operands]), tuple([r[0] for r in results])
-        elements = tuple([r[1] for r in operands]), tuple([r[1] for r in results])
-        return definition.flops(OpInfo(op, name, *shapes, *elements))
+        return definition.flops(self._ops.info_alone(op, name))
 
     def _collective(self, op: ir.Operation, name: str, trips: int | None) -> Collective:
         key = FROM if name == COLLECTIVE_PERMUTE else AXES
         axes: tuple[AxisRef, ...] = axes_of(op.attributes[key], self.meshes)
         n = math.prod(axis.size for axis in axes)
-        operand_bytes = sum(self._read(v.type)[2] for v in op.operands)
-        result_bytes = sum(self._read(v.type)[2] for v in op.results)
+        operand_bytes = sum(self._type(v).bytes for v in op.operands)
+        result_bytes = sum(self._type(v).bytes for v in op.results)
         counted = op.results[0] if name == ALL_GATHER else op.operands[0]
-        shape, element, _ = self._read(counted.type)
+        info = self._type(counted)
         ids = tuple(dict.fromkeys(i for i in all_ids(op.location) if i >= FIRST_RECORD))
         records = [r for r in map(self.ledger.record, ids) if r is not None]
         return Collective(
             name.split(".")[1],
             tuple(dict.fromkeys(axis.name for axis in axes)),
-            element,
-            shape,
+            info.element,
+            info.shape,
             _WIRE[name](operand_bytes, result_bytes, n),
             trips,
             records[0].location if records else location_text(op.location),
