@@ -10,8 +10,9 @@ from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import ARG_ATTRS, LAYOUT, LAYOUT_ATTR, RELAYOUT, RES_ATTRS
+from dtensor.dialect.names import ARG_ATTRS, LAYOUT, RES_ATTRS
 from dtensor.passes.functions import entries, set_entries
+from dtensor.passes.importing.constraints import replace_by_relayout
 from dtensor.passes.ledger import Ledger
 
 _MESH = re.compile(r"#sdy\.mesh<\[(.*?)\](?:, device_ids=\[([\d, ]*)\])?>", re.DOTALL)
@@ -110,17 +111,7 @@ def _import_block(block: ir.Block, meshes: dict[str, Mesh], mesh: Mesh, ledger: 
     for view in list(block.operations):
         op = view.operation
         if op.name == "sdy.sharding_constraint":
-            layout = _layout(op, op.attributes["sharding"], meshes, mesh)
-            new = ir.Operation.create(
-                RELAYOUT,
-                results=[op.results[0].type],
-                operands=[op.operands[0]],
-                attributes={LAYOUT_ATTR: layout_attr(layout)},
-                loc=op.location,
-                ip=ir.InsertionPoint(op),
-            )
-            op.results[0].replace_all_uses_with(new.results[0])
-            op.erase()
+            replace_by_relayout(op, _layout(op, op.attributes["sharding"], meshes, mesh))
             continue
         if op.name == "sdy.manual_computation":
             error(
