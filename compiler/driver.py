@@ -11,7 +11,7 @@ from dtensor.compiler.options import CompileOptions
 from dtensor.compiler.report import Collective, local_cost
 from dtensor.dialect.attributes import layout_attr, layout_of
 from dtensor.dialect.context import make_context, parse_module
-from dtensor.dialect.diagnostics import error
+from dtensor.dialect.diagnostics import did_you_mean, error
 from dtensor.dialect.errors import CompileError, StrictError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
@@ -20,7 +20,7 @@ from dtensor.dialect.names import ARG_ATTRS, LAYOUT, RES_ATTRS
 from dtensor.passes.base import PassState
 from dtensor.passes.functions import entries, main_function, set_entries, tensor_shape
 from dtensor.passes.ledger import Ledger
-from dtensor.passes.pipeline import Instruments, Pipeline
+from dtensor.passes.pipeline import ALL, Instruments, Pipeline
 from dtensor.passes.pipelines import pipeline_text
 
 After = Callable[[str, ir.Module], None]
@@ -117,6 +117,7 @@ def compile_module(
                 after(name, current)
 
         pipeline = Pipeline.parse(_pipeline_text(options))
+        _check_printed(options.print_ir_after, pipeline)
         instruments = Instruments(print_after=frozenset(options.print_ir_after), after=watch)
         pipeline.run(module, state, instruments)
         if not found or state.mesh is None:
@@ -150,6 +151,13 @@ def _pipeline_text(options: CompileOptions) -> str:
     return text
 
 
+def _check_printed(names: Sequence[str], pipeline: Pipeline) -> None:
+    for name in names:
+        if name != ALL and name not in pipeline.names:
+            hint = did_you_mean(name, pipeline.names)
+            raise CompileError(f"print_ir_after names '{name}', which does not run{hint}")
+
+
 @dataclass(frozen=True)
 class _Plan:
     """What is read from the local program before it is lowered."""
@@ -174,7 +182,7 @@ def put_layouts(
             continue
         problem = layout.problem(tensor_shape(tensor) or ()) or layout.border_problem()
         if problem is not None:
-            error(function, f"{what} {i}: {problem}")
+            error(function, f"{what} {i} cannot have the layout {layout.short()}: {problem}")
         attributes[i][LAYOUT] = layout_attr(layout)
     set_entries(function, name, attributes)
 
@@ -191,7 +199,9 @@ def _be_strict(ledger: Ledger) -> None:
     first = unasked[0]
     where = f"{first.location}: " if first.location else ""
     more = f" (and {len(unasked) - 1} more)" if len(unasked) > 1 else ""
-    raise StrictError(f"{where}strict: {first.text}{more}")
+    raise StrictError(
+        f"{where}strict: {first.text}{more}; ask for it with dtensor.relayout, or leave out strict"
+    )
 
 
 def _bytecode(module: ir.Module) -> bytes:

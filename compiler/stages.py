@@ -14,7 +14,7 @@ from jax.tree_util import PyTreeDef, default_registry
 from dtensor.compiler import driver
 from dtensor.compiler.arguments import array_of, converter
 from dtensor.compiler.callbacks import once_per_run
-from dtensor.compiler.calls import TRACED, is_dtensor, type_of
+from dtensor.compiler.calls import TRACED, is_dtensor, tree_difference, types_of
 from dtensor.compiler.explain import explain
 from dtensor.compiler.jax_frontend import TracedArray
 from dtensor.compiler.options import CompileOptions
@@ -25,6 +25,7 @@ from dtensor.compiler.targets.target import Target
 from dtensor.compiler.variables.calls import Bound, bound_call
 from dtensor.compiler.variables.use import Use, pattern_of
 from dtensor.dialect.context import make_context, parse_module
+from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import CompileError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
@@ -126,7 +127,7 @@ class Lowered:
 
         self._run(keep)
         if after not in texts:
-            raise CompileError(f"no pass '{after}' ran; there were {', '.join(texts)}")
+            raise CompileError(f"no pass '{after}' ran{did_you_mean(after, list(texts))}")
         return texts[after]
 
     @property
@@ -192,14 +193,27 @@ class Compiled:
             raise not_callable(self._source.name, self._source.target)
         leaves, tree = default_registry.flatten((args, kwargs), is_dtensor)
         if tree != self._source.in_tree:
-            raise TypeError(
-                f"compiled for arguments of structure {self._source.in_tree}, called with {tree}"
-            )
-        types = tuple([type_of(leaf) for leaf in leaves])
+            raise self._other_structure(args, kwargs)
+        types = types_of(leaves, lambda: [f"number {i}" for i in range(len(leaves))])
         call = self._calls.get(types)
         if call is None:
             call = self._calls[types] = self.caller(types)
         return call(leaves)
+
+    def _other_structure(self, args: Any, kwargs: Any) -> TypeError:
+        """What a call with other trees of arguments than compiled for deserves."""
+        name = self._source.name
+        different = tree_difference((args, kwargs), self._source.in_tree)
+        if different is None:  # a node of the same keys, with other static fields
+            return TypeError(f"{name} was compiled for another structure of its arguments")
+        kind, _, path = different.path[1:].partition("]")
+        where = "args" if kind == "0" else "kwargs"
+        if not path:
+            where = "the positional arguments" if kind == "0" else "the keyword arguments"
+        return TypeError(
+            f"{name}: {where + path}: compiled for {different.needed}, called with "
+            f"{different.found}"
+        )
 
     def caller(self, types: Sequence[ArrayType]) -> Callable[[Sequence[Any]], Any]:
         """What runs the program on the flat list of its arguments, of these types.
