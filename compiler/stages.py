@@ -19,6 +19,7 @@ from dtensor.compiler.explain import explain
 from dtensor.compiler.jax_frontend import TracedArray
 from dtensor.compiler.options import CompileOptions
 from dtensor.compiler.program import ArrayInfo, CompiledProgram
+from dtensor.compiler.summary import summary
 from dtensor.compiler.targets.executable import TargetExecutable, not_callable
 from dtensor.compiler.targets.report import target_report
 from dtensor.compiler.targets.target import Target
@@ -172,6 +173,10 @@ class Compiled:
 
     def __repr__(self) -> str:
         return f"Compiled({self._source.short()})"
+
+    def __str__(self) -> str:
+        """Totals, warnings, and the collectives in groups of equal ones, most bytes first."""
+        return summary(self._source.short(), self._result, self.memory_analysis())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program; returns before it has finished.
@@ -344,14 +349,18 @@ class Compiled:
         """XLA's count of the bytes of arguments, results and temporaries of one device."""
         return self.executable.memory_analysis()
 
-    def explain(self, what: str | None = None) -> str:
+    def explain(self, what: str | None = None, top: int | None = None) -> str:
         """Why things are laid out as they are, as text.
 
         Args:
-            what: name of an argument or result, such as `params['w']`, or of a collective; None
-                explains all of them.
+            what: name of an argument or result, such as `params['w']`, or its last key alone, `w`;
+                or a collective, as `collective 3`; None explains all of them.
+            top: instead of all, this many groups of equal collectives, those with the most bytes.
+
+        Raises:
+            CompileError: nothing has this name, or several things do.
         """
-        return explain(self.program, self._result, what)
+        return explain(self.program, self._result, what, top)
 
     @property
     def ledger(self) -> Mapping[str, Any]:
