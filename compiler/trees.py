@@ -32,26 +32,21 @@ class Leaf:
 
 
 def first_difference(
-    given: Any, needed: Any, stops: Callable[[Any], bool], is_leaf: Callable[[Any], bool]
+    given: Any,
+    needed: Any,
+    stops: Callable[[Any], bool],
+    is_leaf: Callable[[Any], bool],
+    path: str = "",
 ) -> Difference | None:
     """The first place where `given` has another structure than `needed`; None where it fits.
 
     Args:
         given: a tree.
-        needed: another.
+        needed: another, with `Leaf()` for arrays.
         stops: whether a value of `given` fits whatever stands there: one layout for a subtree.
         is_leaf: whether a value is a leaf, though jax would look inside.
+        path: where both stand in larger trees.
     """
-    return _difference("", given, needed, stops, is_leaf)
-
-
-def _difference(
-    path: str,
-    given: Any,
-    needed: Any,
-    stops: Callable[[Any], bool],
-    is_leaf: Callable[[Any], bool],
-) -> Difference | None:
     if stops(given):
         return None
     ours, theirs = _children(given, is_leaf), _children(needed, is_leaf)
@@ -62,7 +57,8 @@ def _difference(
     if list(ours) != list(theirs):
         return Difference(path, *_different_keys(given, needed, ours, theirs))
     for key, child in ours.items():
-        found = _difference(path + jax.tree_util.keystr((key,)), child, theirs[key], stops, is_leaf)
+        below = path + jax.tree_util.keystr((key,))
+        found = first_difference(child, theirs[key], stops, is_leaf, below)
         if found is not None:
             return found
     return None
