@@ -35,7 +35,7 @@ def constrain(x: Any, layout: Layout) -> Any:
             "leave partial results to the compiler"
         )
     layout = layout.for_rank(x.ndim)
-    layout.verify(x.shape)
+    layout.verify(x.shape, "relayout: a value")
     return relayout_p.bind(x, layout=layout)
 
 

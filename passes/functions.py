@@ -141,4 +141,4 @@ def check_boundary_layouts(
         if layout is not None:
             problem = layout.problem(tensor_shape(type_) or ()) or layout.border_problem()
             if problem is not None:
-                error(function, f"{what} {i}: {problem}")
+                error(function, f"{what} {i} cannot have the layout {layout.short()}: {problem}")

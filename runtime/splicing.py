@@ -24,6 +24,7 @@ _COLLECTIVES = (
 )
 _COLLECTIVE_OPS = {f"stablehlo.{name}" for name in _COLLECTIVES}
 _GLOBAL_IDS_OPS = {"stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo.reduce_scatter"}
+_MAIN = "main"  # the function that jax looks for
 _CALLBACK_TARGET = re.compile(r"xla(_ffi)?(_partitioned)?_python_\w*callback\Z")
 _CALLBACK_BYTES = re.compile(rb"xla(?:_ffi)?(?:_partitioned)?_python_\w*callback")
 
@@ -60,6 +61,7 @@ def splice(module_context: Any, program: Program, args: Sequence[Any]) -> Any:
     assert main is not None, "the module has no entry function"
     signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
     _check_types(signature, program)
+    main.attributes["sym_name"] = ir.StringAttr.get(_MAIN)
     _prepare(module, module_context, program)
     results = list(signature.results)
     for keepalive in program.keepalives:

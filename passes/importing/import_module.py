@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dtensor.dialect.attributes import layout_attr, mesh_attr, read_meshes
+from dtensor.dialect.attributes import mesh_attr, read_meshes
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
@@ -13,10 +13,8 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import (
     COMPOSITE_NAME,
-    LAYOUT_ATTR,
     MESH_ATTR,
     MESH_OP,
-    RELAYOUT,
     SYM_NAME,
 )
 from dtensor.passes.base import Pass, PassState
@@ -27,6 +25,7 @@ from dtensor.passes.functions import (
     functions,
     main_function,
 )
+from dtensor.passes.importing.constraints import replace_by_relayout
 from dtensor.passes.importing.meshes import merge_meshes
 from dtensor.passes.importing.shardy import import_shardy, read_shardy_meshes
 from dtensor.passes.ledger import Ledger
@@ -73,7 +72,10 @@ def _one_mesh(module: ir.Module, state: PassState) -> Mesh:
     elif every:
         mesh = every[0]
     else:
-        error(module.operation, "no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4")
+        error(
+            module.operation,
+            "no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4 (in Python mesh=)",
+        )
     for other in every:
         if other.axes != mesh.axes:
             error(
@@ -144,7 +146,8 @@ def _import_composites(function: ir.Operation, mesh: Mesh) -> None:
             if name != COMPOSITE_NAME:
                 error(
                     op,
-                    f'composite "{name}" is not inlined; run stablehlo-legalize-composite-to-call',
+                    f'composite "{name}" has no counterpart in dtensor; call the function itself '
+                    f"in place of jax.lax.composite, or in a file {op.attributes['decomposition']}",
                 )
             _import_composite(op, mesh)
 
@@ -159,19 +162,7 @@ def _import_composite(op: ir.Operation, mesh: Mesh) -> None:
         layout = Layout.parse(text.replace(f"@{name}", f"@{mesh.symbol}", 1), mesh)
     except (LayoutError, IndexError) as wrong:
         error(op, str(wrong))
-    problem = layout.problem(ir.RankedTensorType(op.operands[0].type).shape)
-    if problem is not None:
-        error(op, problem)
-    new = ir.Operation.create(
-        RELAYOUT,
-        results=[op.results[0].type],
-        operands=[op.operands[0]],
-        attributes={LAYOUT_ATTR: layout_attr(layout)},
-        loc=op.location,
-        ip=ir.InsertionPoint(op),
-    )
-    op.results[0].replace_all_uses_with(new.results[0])
-    op.erase()
+    replace_by_relayout(op, layout)
 
 
 def _erase_other_functions(module: ir.Module, main: ir.Operation) -> None:

@@ -51,7 +51,10 @@ class PropagatePass(Pass):
         function = main_function(module)
         mesh = state.mesh
         if mesh is None:
-            error(function, "no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4")
+            error(
+                function,
+                "no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4 (in Python mesh=)",
+            )
         graph = state.graph if state.graph is not None else read_graph(function)
         state.graph = graph
         pins = read_pins(graph, state.meshes)
