@@ -87,9 +87,8 @@ def compile_module(
     """
     with make_context(), ir.Location.unknown():
         module = parse_module(source, filename)
-        function = main_function(module)
-        put_layouts(function, ARG_ATTRS, in_layouts, "argument")
-        put_layouts(function, RES_ATTRS, out_layouts, "result")
+        put_layouts(main_function(module), ARG_ATTRS, in_layouts, "argument")
+        put_layouts(main_function(module), RES_ATTRS, out_layouts, "result")
         state = PassState(
             mesh=mesh,
             cost=options.cost,

@@ -8,6 +8,7 @@ from dataclasses import replace
 from dtensor.dialect import names
 from dtensor.dialect.diagnostics import Diagnostic, LocatedError, Place, from_mlir, name_source
 from dtensor.dialect.mlir import extend_context, ir
+from dtensor.dialect.modules import read_module
 
 BYTECODE_MAGIC = b"ML\xefR"
 _PROPERTIES = re.compile(r'"dtensor\.[^"]*"\s*\([^)]*\)\s*<\{')
@@ -27,7 +28,7 @@ def make_context() -> ir.Context:
 
 
 def parse_module(source: str | bytes, filename: str = "<string>", first_line: int = 1) -> ir.Module:
-    """Read a module, MLIR text or bytecode, into the current context.
+    """Read a module, MLIR text or bytecode, into the current context, which keeps it.
 
     Args:
         source: the text, or the bytes of a text or bytecode file.
@@ -45,7 +46,7 @@ def parse_module(source: str | bytes, filename: str = "<string>", first_line: in
     if isinstance(source, str):
         source = "\n" * (first_line - 1) + source
     try:
-        module = ir.Module.parse(source)
+        module = read_module(source)
     except ir.MLIRError as failure:
         found = [item if item.place else _at_start(item, filename) for item in from_mlir(failure)]
         raise LocatedError.of(found) from None

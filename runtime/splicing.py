@@ -10,6 +10,7 @@ from jax.interpreters import mlir as jax_mlir
 
 from dtensor.dialect.context import entry_function
 from dtensor.dialect.mlir import ir
+from dtensor.dialect.modules import read_module
 
 if TYPE_CHECKING:
     from dtensor.runtime.executable import Program
@@ -55,7 +56,7 @@ def splice(module_context: Any, program: Program, args: Sequence[Any]) -> Any:
     Returns:
         The results of the call.
     """
-    module = ir.Module.parse(program.bytecode, module_context.context)
+    module = read_module(program.bytecode, module_context.context)
     main = entry_function(module)
     assert main is not None, "the module has no entry function"
     signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
@@ -68,7 +69,8 @@ def splice(module_context: Any, program: Program, args: Sequence[Any]) -> Any:
         module_context.module, "dtensor_main", module, dst_symtab=module_context.symbol_table
     )
     callee: dict[str, ir.Attribute] = {"callee": ir.FlatSymbolRefAttr.get(name)}
-    return ir.Operation.create("func.call", results, list(args), callee).results
+    here = ir.InsertionPoint.current
+    return ir.Operation.create("func.call", results, list(args), callee, ip=here).results
 
 
 def python_callbacks(module: Any) -> Iterator[tuple[Any, int]]:
