@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from dtensor.dialect import names
 from dtensor.dialect.diagnostics import Diagnostic, LocatedError, Place, from_mlir, name_source
 from dtensor.dialect.mlir import extend_context, ir
 from dtensor.dialect.modules import read_module
@@ -122,17 +121,3 @@ def _recreate(op: ir.Operation, properties: ir.DictAttr) -> None:
     for old, replacement in zip(op.results, new.results, strict=True):
         old.replace_all_uses_with(replacement)
     op.erase()
-
-
-def entry_function(module: ir.Module) -> ir.Operation | None:
-    """The function that is run: `@main`, or else the only public one; None if there is neither."""
-    public = []
-    for view in module.body.operations:
-        op = view.operation
-        if op.name != names.FUNC:
-            continue
-        if ir.StringAttr(op.attributes[names.SYM_NAME]).value == names.MAIN:
-            return op
-        if names.SYM_VISIBILITY not in op.attributes:
-            public.append(op)
-    return public[0] if len(public) == 1 else None

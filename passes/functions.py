@@ -1,29 +1,25 @@
-"""Finding the functions of a module."""
+"""Finding the function of a module that is compiled, and the attributes of its border."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from dtensor.dialect.diagnostics import error
+from dtensor.dialect.functions import entry_function, functions
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import ARG_ATTRS
 
 
-def functions(module: ir.Module) -> list[ir.Operation]:
-    """The functions of a module, in order."""
-    return [op.operation for op in module.body.operations if op.operation.name == "func.func"]
-
-
 def main_function(module: ir.Module) -> ir.Operation:
-    """The public entry function: `@main`, or the only function there is.
+    """The function that is run: `@main`, the only public one, or the only function there is.
 
     Raises:
         LocatedError: there is none, or it cannot be told which.
     """
+    entry = entry_function(module)
+    if entry is not None:
+        return entry
     found = functions(module)
-    for function in found:
-        if ir.StringAttr(function.attributes["sym_name"]).value == "main":
-            return function
     if len(found) == 1:
         return found[0]
     what = "no function" if not found else f"{len(found)} functions, none called @main"

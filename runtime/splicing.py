@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from jax.interpreters import mlir as jax_mlir
 
-from dtensor.dialect.context import entry_function
+from dtensor.dialect.functions import entry_function
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.modules import read_module
+from dtensor.dialect.names import MAIN, SYM_NAME
 
 if TYPE_CHECKING:
     from dtensor.runtime.executable import Program
@@ -59,6 +60,7 @@ def splice(module_context: Any, program: Program, args: Sequence[Any]) -> Any:
     module = read_module(program.bytecode, module_context.context)
     main = entry_function(module)
     assert main is not None, "the module has no entry function"
+    main.attributes[SYM_NAME] = ir.StringAttr.get(MAIN)  # what jax looks for
     signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
     _check_types(signature, program)
     _prepare(module, module_context, program)

@@ -8,6 +8,7 @@ from typing import ClassVar
 from dtensor.dialect.attributes import layout_attr, layout_of, mesh_attr, read_meshes
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.functions import function_name, functions, named_functions
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
@@ -23,7 +24,7 @@ from dtensor.dialect.names import (
     SYM_NAME,
 )
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.functions import entries, functions, main_function, tensor_shape
+from dtensor.passes.functions import entries, main_function, tensor_shape
 from dtensor.passes.importing.meshes import merge_meshes
 from dtensor.passes.importing.shardy import import_shardy, read_shardy_meshes
 from dtensor.passes.ledger import Ledger
@@ -51,7 +52,7 @@ class ImportPass(Pass):
         state.meshes = {mesh.symbol: mesh}
         import_shardy(module, found, mesh, state.ledger)
         _import_composites(function.regions[0].blocks[0], mesh)
-        _erase_other_functions(module, function)
+        _erase_unnamed_functions(module, function)
         _check_function_layouts(function, mesh)
         _number_ops(function, state.ledger)
         state.graph = None
@@ -180,10 +181,20 @@ def _import_composite(op: ir.Operation, mesh: Mesh) -> None:
     op.erase()
 
 
-def _erase_other_functions(module: ir.Module, main: ir.Operation) -> None:
-    """What was inlined, and the decompositions of composites."""
-    for function in functions(module):
-        if function != main:
+def _erase_unnamed_functions(module: ir.Module, main: ir.Operation) -> None:
+    """What was inlined, and the decompositions of composites; not what custom calls name."""
+    by_name = {function_name(function): function for function in functions(module)}
+    kept = {function_name(main): main}
+    worklist = [main]
+    while worklist:
+        for op, name in named_functions(worklist.pop()):
+            if name not in by_name:
+                error(op, f"{op.name} names @{name}, which the module does not define; add it")
+            if name not in kept:
+                kept[name] = by_name[name]
+                worklist.append(by_name[name])
+    for name, function in by_name.items():
+        if name not in kept:
             function.erase()
 
 

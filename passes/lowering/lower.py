@@ -10,10 +10,10 @@ from dtensor.dialect import names
 from dtensor.dialect.attributes import read_meshes
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.functions import functions
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.functions import functions
 from dtensor.passes.lowering.collectives import LOWERINGS
 from dtensor.passes.lowering.control_flow import check_control_flow
 from dtensor.passes.lowering.emitter import Emitter

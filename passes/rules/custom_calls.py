@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dtensor.dialect.mlir import ir, sdy
+from dtensor.passes.rules.named_calls import NAMED_CALLS
 from dtensor.passes.rules.rule import OpInfo, OpRule, RuleBuilder
 
 SHARDING_RULE = "sdy.sharding_rule"
@@ -12,13 +13,15 @@ _BATCHED = ("lapack_", "cusolver_", "hipsolver_", "cu_", "hip_")
 
 
 def custom_call_rule(op: OpInfo) -> OpRule | None:
-    """The batch dimensions that JAX names, for linear algebra; None for every other call.
+    """XLA's own calls by name; for LAPACK's the batch dimensions that JAX names; else None.
 
     A batch dimension is a factor of which every result has its part, and that is neither reduced
     nor said to be replicated; it stands alone in its dimension wherever it stands. Other targets
     may carry a rule as well, but need their own partitioner to be called on a shard.
     """
     target = ir.StringAttr(op.attribute("call_target_name")).value
+    if target in NAMED_CALLS:
+        return NAMED_CALLS[target](op)
     if not target.startswith(_BATCHED) or not op.has(SHARDING_RULE):
         return None
     if op.has("has_side_effect") and ir.BoolAttr(op.attribute("has_side_effect")).value:

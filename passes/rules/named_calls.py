@@ -1,0 +1,67 @@
+"""Custom calls that XLA itself knows by name: what JAX writes for what StableHLO has no op for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from dtensor.dialect.mlir import ir
+from dtensor.passes.rules.linalg import MATRIX, leading
+from dtensor.passes.rules.reading import integer
+from dtensor.passes.rules.rule import OpInfo, OpRule, RuleBuilder
+from dtensor.passes.rules.sorting import top_k_rule
+
+_CONFIG = "mhlo.backend_config"
+
+
+def approx_top_k_rule(op: OpInfo) -> OpRule | None:
+    """`ij,ij,,->ik,ik`: the dimension that is searched is whole; the scalars fill it up.
+
+    Half of the operands are arrays, of one shape, the other half a scalar for each.
+    """
+    if not op.has(_CONFIG) or "reduction_dim" not in ir.DictAttr(op.attribute(_CONFIG)):
+        return None
+    config = ir.DictAttr(op.attribute(_CONFIG))
+    searched = integer(config["reduction_dim"])
+    arrays = range(len(op.operand_shapes) // 2)
+    shape = op.operand_shapes[0]
+    if len(op.result_shapes) != len(arrays) or any(op.operand_shapes[k] != shape for k in arrays):
+        return None
+    builder = RuleBuilder(op)
+    for d, size in enumerate(shape):
+        if d == searched:
+            for k in arrays:
+                builder.whole(k, d, "has its largest or smallest elements taken")
+            continue
+        factor = builder.factor(size)
+        for k in arrays:
+            builder.operand(k, d, factor)
+            builder.result(k, d, factor)
+    return builder.build(flops=math.prod(shape) * math.log2(max(shape[searched], 2)))
+
+
+def matrices_rule(op: OpInfo) -> OpRule | None:
+    """`bij->bij,bk`: a factorisation of each matrix of a batch by itself."""
+    shape = op.operand_shapes[0]
+    if len(shape) < 2:
+        return None
+    builder = leading(op, len(shape) - 2, MATRIX)
+    return builder.build(flops=float(math.prod(shape)) * shape[-1])
+
+
+def in_place_rule(op: OpInfo) -> OpRule:
+    """`ij->ij`: says where in memory an array lies, and in which order; the values are the same."""
+    return leading(op, len(op.operand_shapes[0]), "").build(flops=0.0)
+
+
+# By the name of the target. What is called is the same for a shard as for the whole.
+NAMED_CALLS: Mapping[str, Callable[[OpInfo], OpRule | None]] = {
+    "ApproxTopK": approx_top_k_rule,
+    "Eigh": matrices_rule,
+    "LayoutConstraint": in_place_rule,
+    "LuDecomposition": matrices_rule,
+    "ProductOfElementaryHouseholderReflectors": matrices_rule,
+    "Qr": matrices_rule,
+    "annotate_device_placement": in_place_rule,
+    "mhlo.topk": top_k_rule,
+}
