@@ -87,10 +87,9 @@ def compile_module(
     """
     with make_context(), ir.Location.unknown():
         module = parse_module(source, filename)
-        function = main_function(module)
         for side, layouts in ((ARG_ATTRS, in_layouts), (RES_ATTRS, out_layouts)):
-            check_boundary_layouts(function, side, layouts)
-            set_boundary_layouts(function, side, layouts)
+            check_boundary_layouts(main_function(module), side, layouts)
+            set_boundary_layouts(main_function(module), side, layouts)
         element = options.reduce_dtype
         state = PassState(
             mesh=mesh,

@@ -143,9 +143,9 @@ def _signature(
 ) -> tuple[tuple[TracedArray, ...], tuple[TracedArray, ...]]:
     with make_context():
         main = main_function(parse_module(module, filename))
-    signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
-    arguments = [_array(t, f"args[{i}]", filename) for i, t in enumerate(signature.inputs)]
-    results = [_array(t, f"result[{i}]", filename) for i, t in enumerate(signature.results)]
+        signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
+        arguments = [_array(t, f"args[{i}]", filename) for i, t in enumerate(signature.inputs)]
+        results = [_array(t, f"result[{i}]", filename) for i, t in enumerate(signature.results)]
     return tuple(arguments), tuple(results)
 
 

@@ -31,6 +31,7 @@ from dtensor.dialect.errors import CompileError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType, DTensor, array_type
+from dtensor.runtime.donation import refuse_deleted
 from dtensor.runtime.executable import Executable
 from dtensor.runtime.placement import local_devices
 
@@ -251,9 +252,15 @@ class Compiled:
 
         else:
             convert = [c or array_of for c in converters]
+            names = [info.name for info in infos]
 
             def call(leaves: Sequence[Any]) -> Any:
-                results = run(*[c(leaf) for c, leaf in zip(convert, leaves, strict=True)])
+                try:
+                    arrays = [c(leaf) for c, leaf in zip(convert, leaves, strict=True)]
+                except RuntimeError:
+                    refuse_deleted(map(array_of, leaves), names)
+                    raise
+                results = run(*arrays)
                 return unflatten(map(make, results, result_types))
 
         return call

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from jax.interpreters import mlir as jax_mlir
 
-from dtensor.dialect.context import entry_function
+from dtensor.dialect.functions import entry_function
 from dtensor.dialect.mlir import ir
+from dtensor.dialect.modules import read_module
+from dtensor.dialect.names import MAIN, SYM_NAME
 
 if TYPE_CHECKING:
     from dtensor.runtime.executable import Program
@@ -56,9 +58,10 @@ def splice(module_context: Any, program: Program, args: Sequence[Any]) -> Any:
     Returns:
         The results of the call.
     """
-    module = ir.Module.parse(program.bytecode, module_context.context)
+    module = read_module(program.bytecode, module_context.context)
     main = entry_function(module)
     assert main is not None, "the module has no entry function"
+    main.attributes[SYM_NAME] = ir.StringAttr.get(MAIN)  # what jax looks for
     signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
     _check_types(signature, program)
     main.attributes["sym_name"] = ir.StringAttr.get(_MAIN)
@@ -70,7 +73,8 @@ def splice(module_context: Any, program: Program, args: Sequence[Any]) -> Any:
         module_context.module, "dtensor_main", module, dst_symtab=module_context.symbol_table
     )
     callee: dict[str, ir.Attribute] = {"callee": ir.FlatSymbolRefAttr.get(name)}
-    return ir.Operation.create("func.call", results, list(args), callee).results
+    here = ir.InsertionPoint.current
+    return ir.Operation.create("func.call", results, list(args), callee, ip=here).results
 
 
 def python_callbacks(module: Any) -> Iterator[tuple[Any, int]]:

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from dtensor.dialect import names
 from dtensor.dialect.diagnostics import error
+from dtensor.dialect.functions import functions
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.functions import functions
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.program import walk
 

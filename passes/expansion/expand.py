@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from dtensor.dialect.attributes import layout_of, layouts_of_array, read_meshes
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.functions import function_name, functions
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
@@ -27,14 +28,7 @@ from dtensor.dialect.names import (
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp, Shape
 from dtensor.passes.expansion.relayouts import expand_relayout, relayout_value
-from dtensor.passes.functions import (
-    SIDES,
-    boundary_layouts,
-    boundary_types,
-    entries,
-    function_name,
-    functions,
-)
+from dtensor.passes.functions import SIDES, boundary_layouts, boundary_types, entries
 from dtensor.passes.ops.opdef import Algorithm, algorithm_of, placed_of
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import BRANCHES, RETURNS, WHILE

@@ -8,6 +8,7 @@ from typing import ClassVar
 from dtensor.dialect.attributes import mesh_attr, read_meshes
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.functions import function_name, functions, named_functions
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
@@ -22,7 +23,6 @@ from dtensor.passes.functions import (
     SIDES,
     boundary_layouts,
     check_boundary_layouts,
-    functions,
     main_function,
 )
 from dtensor.passes.importing.constraints import replace_by_relayout
@@ -54,7 +54,7 @@ class ImportPass(Pass):
         state.meshes = {mesh.symbol: mesh}
         import_shardy(module, found, mesh, state.ledger)
         _import_composites(function, mesh)
-        _erase_other_functions(module, function)
+        _erase_unnamed_functions(module, function)
         for side in SIDES:
             layouts = boundary_layouts(function, side, state.meshes)
             check_boundary_layouts(function, side, layouts)
@@ -165,10 +165,20 @@ def _import_composite(op: ir.Operation, mesh: Mesh) -> None:
     replace_by_relayout(op, layout)
 
 
-def _erase_other_functions(module: ir.Module, main: ir.Operation) -> None:
-    """What was inlined, and the decompositions of composites."""
-    for function in functions(module):
-        if function != main:
+def _erase_unnamed_functions(module: ir.Module, main: ir.Operation) -> None:
+    """What was inlined, and the decompositions of composites; not what custom calls name."""
+    by_name = {function_name(function): function for function in functions(module)}
+    kept = {function_name(main): main}
+    worklist = [main]
+    while worklist:
+        for op, name in named_functions(worklist.pop()):
+            if name not in by_name:
+                error(op, f"{op.name} names @{name}, which the module does not define; add it")
+            if name not in kept:
+                kept[name] = by_name[name]
+                worklist.append(by_name[name])
+    for name, function in by_name.items():
+        if name not in kept:
             function.erase()
 
 

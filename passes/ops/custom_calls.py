@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dtensor.dialect.mlir import ir, sdy
 from dtensor.passes.expansion.context import LocalOp
-from dtensor.passes.ops.opdef import OpDef, local, unknown_flops
+from dtensor.passes.ops.named_calls import NAMED_CALLS
+from dtensor.passes.ops.opdef import OpDef, local
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
 SHARDING_RULE = "sdy.sharding_rule"
@@ -14,13 +15,15 @@ _BATCHED = ("lapack_", "cusolver_", "hipsolver_", "cu_", "hip_")
 
 
 def custom_call_rule(op: OpInfo) -> OpRule | None:
-    """The batch dimensions that JAX names, for linear algebra; None for every other call.
+    """XLA's own calls by name; for LAPACK's the batch dimensions that JAX names; else None.
 
     A batch dimension is a factor of which every result has its part, and that is neither reduced
     nor said to be replicated; it stands alone in its dimension wherever it stands. Other targets
     may carry a rule as well, but need their own partitioner to be called on a shard.
     """
     target = ir.StringAttr(op.attribute("call_target_name")).value
+    if target in NAMED_CALLS:
+        return NAMED_CALLS[target].rule(op)
     if not target.startswith(_BATCHED) or not op.has(SHARDING_RULE):
         return None
     if op.has("has_side_effect") and ir.BoolAttr(op.attribute("has_side_effect")).value:
@@ -74,4 +77,10 @@ def expand_custom_call(op: LocalOp) -> None:
         del op.operation.attributes[SHARDING_RULE]
 
 
-CUSTOM_CALL = OpDef(custom_call_rule, (local(expand_custom_call),), flops=unknown_flops)
+def custom_call_flops(op: OpInfo) -> float:
+    """Known of calls that have a name here; 0 of others."""
+    known = NAMED_CALLS.get(ir.StringAttr(op.attribute("call_target_name")).value)
+    return 0.0 if known is None or known.rule(op) is None else known.flops(op)
+
+
+CUSTOM_CALL = OpDef(custom_call_rule, (local(expand_custom_call),), flops=custom_call_flops)

@@ -10,13 +10,13 @@ from dtensor.passes.ops.opdef import OpDef
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
-_MATRIX = "is a dimension of the matrices"
+MATRIX = "is a dimension of the matrices"
 
 
 def cholesky_rule(op: OpInfo) -> OpRule:
     """`bij->bij`; the matrices are whole."""
     shape = op.operand_shapes[0]
-    builder = _leading(op, len(shape) - 2, _MATRIX)
+    builder = leading(op, len(shape) - 2, MATRIX)
     return builder.build()
 
 
@@ -34,7 +34,7 @@ def triangular_solve_rule(op: OpInfo) -> OpRule:
     """
     shape = op.operand_shapes[1]
     is_left = ir.BoolAttr(op.attribute("left_side")).value
-    builder = _leading(op, len(shape) - 2, _MATRIX)
+    builder = leading(op, len(shape) - 2, MATRIX)
     sides = len(shape) - 1 if is_left else len(shape) - 2
     factor = builder.factor(shape[sides])
     builder.operand(1, sides, factor)
@@ -53,7 +53,7 @@ def fft_rule(op: OpInfo) -> OpRule:
     """`bi->bi`; the dimensions that are transformed are whole. Linear: parts of a sum pass."""
     shape = op.operand_shapes[0]
     lengths = integers(op.attribute("fft_length"))
-    builder = _leading(op, len(shape) - len(lengths), "is transformed")
+    builder = leading(op, len(shape) - len(lengths), "is transformed")
     builder.passes([Reduction.SUM], [Reduction.SUM])
     return builder.build()
 
@@ -65,14 +65,15 @@ def fft_flops(op: OpInfo) -> float:
     return 5.0 * elements * math.log2(points)
 
 
-def _leading(op: OpInfo, count: int, reason: str) -> RuleBuilder:
-    """The first `count` dimensions are shared by all tensors, the others whole."""
+def leading(op: OpInfo, count: int, reason: str) -> RuleBuilder:
+    """The first `count` dimensions are shared by all tensors, the others whole for `reason`."""
     builder = RuleBuilder(op)
     for d in range(count):
         factor = builder.factor(op.operand_shapes[0][d])
         for k in range(len(op.operand_shapes)):
             builder.operand(k, d, factor)
-        builder.result(0, d, factor)
+        for k in range(len(op.result_shapes)):
+            builder.result(k, d, factor)
     for k, shape in enumerate(op.operand_shapes):
         for d in range(count, len(shape)):
             builder.whole(k, d, reason)

@@ -147,3 +147,14 @@ func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
   %0 = stablehlo.composite "mylib.softmax" %a {decomposition = @softmax_by_hand} : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+module {
+  "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+  func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+    // expected-error @+1 {{stablehlo.custom_call names @comparator, which the module does not define; add it}}
+    %0 = stablehlo.custom_call @a_call(%a) {called_computations = [@comparator]} : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}
