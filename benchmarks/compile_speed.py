@@ -27,7 +27,6 @@ import gpt_step
 import jax
 import jax.numpy as jnp
 
-from dtensor.compiler.driver import put_layouts
 from dtensor.dialect.context import make_context, parse_module
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
@@ -35,7 +34,7 @@ from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import ARG_ATTRS, RES_ATTRS
 from dtensor.dialect.verify import verify_all
 from dtensor.passes.base import PassState
-from dtensor.passes.functions import main_function
+from dtensor.passes.functions import main_function, set_boundary_layouts
 from dtensor.passes.pipeline import Instruments, Pipeline
 from dtensor.passes.pipelines import pipeline_text
 
@@ -87,10 +86,10 @@ def measure(source: bytes, names: list[tuple[str, int]], mesh: Mesh) -> dict[str
         seconds["read"] = time.process_time() - start
         main = main_function(module)
         arguments = layouts(names, mesh)
-        put_layouts(main, ARG_ATTRS, arguments, "argument")
+        set_boundary_layouts(main, ARG_ATTRS, arguments)
         count = sum(1 for name, _ in names if name in gpt_step.SPECS)
         results = [*arguments[: count + 1], Layout([], mesh)]
-        put_layouts(main, RES_ATTRS, results, "result")
+        set_boundary_layouts(main, RES_ATTRS, results)
         state = PassState(mesh=mesh, meshes={mesh.symbol: mesh})
         last = [time.process_time()]
 

@@ -6,25 +6,23 @@ import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dtensor.compiler.memory import check_memory
 from dtensor.compiler.options import CompileOptions
-from dtensor.compiler.report import Collective, local_cost
-from dtensor.dialect.attributes import layout_attr, layout_of
 from dtensor.dialect.context import make_context, parse_module
-from dtensor.dialect.diagnostics import error
+from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import CompileError, StrictError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import ARG_ATTRS, LAYOUT, RES_ATTRS
+from dtensor.dialect.names import ARG_ATTRS, RES_ATTRS
 from dtensor.passes.base import PassState
-from dtensor.passes.functions import entries, main_function, set_entries, tensor_shape
+from dtensor.passes.functions import check_boundary_layouts, main_function, set_boundary_layouts
 from dtensor.passes.ledger import Ledger
-from dtensor.passes.pipeline import Instruments, Pipeline
+from dtensor.passes.pipeline import ALL, Instruments, Pipeline
 from dtensor.passes.pipelines import pipeline_text
+from dtensor.passes.reports.cost import Collective
+from dtensor.passes.reports.memory import MemoryReport
 
 After = Callable[[str, ir.Module], None]
-_LAST_WITH_LAYOUTS = "dtensor-optimize-collectives"
 # Writing a location takes longer than all passes of its operation; what it frees is one context. So
 # it pays for the many small programs that single operations are, and not for a large one.
 _FEW_OPERATIONS = 64
@@ -43,6 +41,7 @@ class DriverResult:
         ledger: why.
         collectives: every planned collective, in program order.
         local_flops: floating-point operations per device and execution, loops counted in full.
+        memory: what one device holds, by the plan; None if the pipeline does not report it.
     """
 
     bytecode: bytes
@@ -52,6 +51,7 @@ class DriverResult:
     ledger: Ledger
     collectives: tuple[Collective, ...]
     local_flops: float
+    memory: MemoryReport | None
 
 
 def compile_module(
@@ -87,101 +87,67 @@ def compile_module(
     """
     with make_context(), ir.Location.unknown():
         module = parse_module(source, filename)
-        function = main_function(module)
-        put_layouts(function, ARG_ATTRS, in_layouts, "argument")
-        put_layouts(function, RES_ATTRS, out_layouts, "result")
+        for side, layouts in ((ARG_ATTRS, in_layouts), (RES_ATTRS, out_layouts)):
+            check_boundary_layouts(main_function(module), side, layouts)
+            set_boundary_layouts(main_function(module), side, layouts)
+        element = options.reduce_dtype
         state = PassState(
             mesh=mesh,
+            meshes={} if mesh is None else {mesh.symbol: mesh},
             cost=options.cost,
+            reduce_element=None if element is None else _ELEMENTS[element],
+            max_bytes_per_device=options.max_bytes_per_device,
+            donated=donated,
             argument_names=argument_names,
             result_names=result_names,
         )
-        if mesh is not None:
-            state.meshes = {mesh.symbol: mesh}
-        found: list[_Plan] = []
-
-        def watch(name: str, current: ir.Module) -> None:
-            if name == _LAST_WITH_LAYOUTS:
-                assert state.mesh is not None
-                main = main_function(current)
-                found.append(
-                    _Plan(
-                        *local_cost(main, state.meshes, state.ledger),
-                        _layouts(main, ARG_ATTRS, state.meshes),
-                        _layouts(main, RES_ATTRS, state.meshes),
-                    )
-                )
-                if options.max_bytes_per_device is not None:
-                    check_memory(main, options.max_bytes_per_device, donated)
-            if after is not None:
-                after(name, current)
-
-        pipeline = Pipeline.parse(_pipeline_text(options))
-        instruments = Instruments(print_after=frozenset(options.print_ir_after), after=watch)
+        pipeline = Pipeline.parse(options.pipeline or pipeline_text("dtensor-spmd"))
+        _check_pipeline(pipeline, options)
+        _check_printed(options.print_ir_after, pipeline)
+        instruments = Instruments(print_after=frozenset(options.print_ir_after), after=after)
         pipeline.run(module, state, instruments)
-        if not found or state.mesh is None:
-            raise CompileError(
-                f"the pipeline does not run {_LAST_WITH_LAYOUTS}, which plans are read from; "
-                "leave CompileOptions.pipeline out, or include it"
-            )
         if options.strict:
             _be_strict(state.ledger)
-        plan = found[-1]
         if len(state.ledger.op_locations) <= _FEW_OPERATIONS:
             state.ledger.detach()
+        assert state.mesh is not None
+        assert state.cost_report is not None
         return DriverResult(
             _bytecode(module),
             state.mesh,
-            plan.arg_layouts,
-            plan.result_layouts,
+            tuple(layout for layout in state.arg_layouts if layout is not None),
+            tuple(layout for layout in state.result_layouts if layout is not None),
             state.ledger,
-            plan.collectives,
-            plan.local_flops,
+            state.cost_report.collectives,
+            state.cost_report.local_flops,
+            state.memory_report,
         )
 
 
-def _pipeline_text(options: CompileOptions) -> str:
-    """The passes to run, under these options."""
-    text = options.pipeline or pipeline_text("dtensor-spmd")
+def _check_pipeline(pipeline: Pipeline, options: CompileOptions) -> None:
+    """Refuse a pipeline that leaves out what the result, or an option, is made by."""
+    needed = {
+        "dtensor-import": "which settles the mesh",
+        "dtensor-report-cost": "which plans are read from",
+        "dtensor-lower": "which layouts of arguments and results are read from",
+    }
     if options.reduce_dtype is not None:
-        element = _ELEMENTS[options.reduce_dtype]
-        widen = f"dtensor-widen-reductions{{element={element}}}, {_LAST_WITH_LAYOUTS}"
-        text = text.replace(_LAST_WITH_LAYOUTS, widen, 1)
-    return text
+        needed["dtensor-widen-reductions"] = "which reduce_dtype is for"
+    if options.max_bytes_per_device is not None:
+        needed["dtensor-report-memory"] = "which max_bytes_per_device is for"
+    for name, why in needed.items():
+        if name not in pipeline.names:
+            raise CompileError(
+                f"the pipeline does not run {name}, {why}; leave CompileOptions.pipeline out, or "
+                "include it"
+            )
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """What is read from the local program before it is lowered."""
-
-    collectives: tuple[Collective, ...]
-    local_flops: float
-    arg_layouts: tuple[Layout, ...]
-    result_layouts: tuple[Layout, ...]
-
-
-def put_layouts(
-    function: ir.Operation, name: str, layouts: Sequence[Layout | None], what: str
-) -> None:
-    """Annotate arguments or results with the layouts of the call; checked against their shapes."""
-    type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-    types = type_.inputs if name == ARG_ATTRS else type_.results
-    if len(layouts) != len(types):
-        error(function, f"{len(layouts)} layouts for {len(types)} {what}s; give one for each")
-    attributes = entries(function, name)
-    for i, (layout, tensor) in enumerate(zip(layouts, types, strict=True)):
-        if layout is None:
-            continue
-        problem = layout.problem(tensor_shape(tensor) or ()) or layout.border_problem()
-        if problem is not None:
-            error(function, f"{what} {i}: {problem}")
-        attributes[i][LAYOUT] = layout_attr(layout)
-    set_entries(function, name, attributes)
-
-
-def _layouts(function: ir.Operation, name: str, meshes: dict[str, Mesh]) -> tuple[Layout, ...]:
-    """The layouts of a function's arguments or results."""
-    return tuple(layout_of(entry[LAYOUT], meshes) for entry in entries(function, name))
+def _check_printed(names: Sequence[str], pipeline: Pipeline) -> None:
+    for name in names:
+        if name != ALL and name not in pipeline.names:
+            hint = did_you_mean(name, pipeline.names)
+            raise CompileError(f"print_ir_after names '{name}', which does not run{hint}")
 
 
 def _be_strict(ledger: Ledger) -> None:
@@ -191,7 +157,9 @@ def _be_strict(ledger: Ledger) -> None:
     first = unasked[0]
     where = f"{first.location}: " if first.location else ""
     more = f" (and {len(unasked) - 1} more)" if len(unasked) > 1 else ""
-    raise StrictError(f"{where}strict: {first.text}{more}")
+    raise StrictError(
+        f"{where}strict: {first.text}{more}; ask for it with dtensor.relayout, or leave out strict"
+    )
 
 
 def _bytecode(module: ir.Module) -> bytes:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import CompileError
+from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from dtensor.passes.graph import Graph
     from dtensor.passes.ledger import Ledger
     from dtensor.passes.propagation.strategy import Strategy
+    from dtensor.passes.reports.cost import CostReport
+    from dtensor.passes.reports.memory import MemoryReport
+    from dtensor.passes.verify_plan import Checker
 
 
 class PassOptionError(CompileError):
@@ -42,9 +46,19 @@ class PassState:
         graph: cached reading of the IR. The pipeline drops it after every C++ pass; passes that
             change operations drop or update it themselves.
         strategy: what propagation chose for `graph`; dropped with it.
+        plan_checker: what dtensor-verify-plan found right, for when it runs again; C++ passes and
+            dtensor-import drop it.
         cost: the machine that plans are made for; None is the default one.
+        reduce_element: element type in which sums over devices are made where values are narrower,
+            as MLIR writes it; None keeps each value's own.
+        max_bytes_per_device: what one device may hold; None is no limit.
+        donated: indices of arguments whose memory the results may take.
         argument_names: what the user calls the arguments; empty where only MLIR is known.
         result_names: likewise the results.
+        arg_layouts: layouts of the arguments of `@main`; written by dtensor-lower.
+        result_layouts: likewise of the results.
+        cost_report: what one device sends and computes; written by dtensor-report-cost.
+        memory_report: what one device holds; written by dtensor-report-memory.
     """
 
     mesh: Mesh | None = None
@@ -52,9 +66,17 @@ class PassState:
     ledger: Ledger = field(default_factory=_new_ledger)
     graph: Graph | None = None
     strategy: Strategy | None = None
+    plan_checker: Checker | None = None
     cost: CostModel | None = None
+    reduce_element: str | None = None
+    max_bytes_per_device: int | None = None
+    donated: Sequence[int] = ()
     argument_names: Sequence[str] = ()
     result_names: Sequence[str] = ()
+    arg_layouts: Sequence[Layout | None] = ()
+    result_layouts: Sequence[Layout | None] = ()
+    cost_report: CostReport | None = None
+    memory_report: MemoryReport | None = None
 
     def forget_ir(self) -> None:
         """Drop what holds handles into the IR: a C++ pass may have erased what they point to."""

@@ -8,6 +8,7 @@ from typing import ClassVar
 from dtensor.dialect import names
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
+from dtensor.passes.functions import drop_boundary_layouts
 
 
 @dataclass(frozen=True)
@@ -33,31 +34,9 @@ class DropLayoutsPass(Pass):
                 op.results[0].replace_all_uses_with(op.operands[0])
                 op.erase()
                 continue
-            for attribute in (names.OPERANDS, names.RESULTS):
+            for attribute in (names.OPERANDS, names.RESULTS, names.ALGORITHM):
                 if attribute in op.attributes:
                     del op.attributes[attribute]
             if op.name == names.FUNC and not self.keep_borders:
-                _drop_borders(op)
+                drop_boundary_layouts(op)
         state.graph = None
-
-
-def _drop_borders(function: ir.Operation) -> None:
-    for key in (names.ARG_ATTRS, names.RES_ATTRS):
-        if key not in function.attributes:
-            continue
-        kept = []
-        for entry in ir.ArrayAttr(function.attributes[key]):
-            entry = ir.DictAttr(entry)
-            kept.append(
-                ir.DictAttr.get(
-                    {
-                        entry[i].name: entry[i].attr
-                        for i in range(len(entry))
-                        if entry[i].name != names.LAYOUT
-                    }
-                )
-            )
-        if any(len(entry) for entry in kept):
-            function.attributes[key] = ir.ArrayAttr.get(kept)
-        else:
-            del function.attributes[key]

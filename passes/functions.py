@@ -1,55 +1,37 @@
-"""Finding the functions of a module."""
+"""The function of a module that is run, and the layouts of its arguments and results."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
+from dtensor.dialect.attributes import layout_attr, layout_of
 from dtensor.dialect.diagnostics import error
+from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.functions import entry_function, functions
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import ARG_ATTRS
+from dtensor.dialect.names import ARG_ATTRS, LAYOUT, RES_ATTRS
 
-
-def functions(module: ir.Module) -> list[ir.Operation]:
-    """The functions of a module, in order."""
-    return [op.operation for op in module.body.operations if op.operation.name == "func.func"]
+# The two sides of a function's boundary, and what messages call a value there.
+SIDES: Final = {ARG_ATTRS: "argument", RES_ATTRS: "result"}
 
 
 def main_function(module: ir.Module) -> ir.Operation:
-    """The public entry function: `@main`, or the only function there is.
+    """The function that is run: `@main`, the only public one, or the only function there is.
 
     Raises:
         LocatedError: there is none, or it cannot be told which.
     """
+    entry = entry_function(module)
+    if entry is not None:
+        return entry
     found = functions(module)
-    for function in found:
-        if ir.StringAttr(function.attributes["sym_name"]).value == "main":
-            return function
     if len(found) == 1:
         return found[0]
     what = "no function" if not found else f"{len(found)} functions, none called @main"
     error(module.operation, f"the module has {what}; name the entry function @main")
-
-
-def entries(function: ir.Operation, name: str) -> list[dict[str, ir.Attribute]]:
-    """The attributes of each argument (`name` is `arg_attrs`) or result (`res_attrs`)."""
-    type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-    count = len(type_.inputs if name == ARG_ATTRS else type_.results)
-    if name not in function.attributes:
-        return [{} for _ in range(count)]
-    found = []
-    for entry in ir.ArrayAttr(function.attributes[name]):
-        dictionary = ir.DictAttr(entry)
-        named = [dictionary[i] for i in range(len(dictionary))]
-        found.append({a.name: a.attr for a in named})
-    return found
-
-
-def set_entries(
-    function: ir.Operation, name: str, attributes: Sequence[dict[str, ir.Attribute]]
-) -> None:
-    """Write what `entries` reads."""
-    if attributes:
-        function.attributes[name] = ir.ArrayAttr.get([ir.DictAttr.get(a) for a in attributes])
 
 
 def tensor_shape(type_: ir.Type) -> tuple[int, ...] | None:
@@ -58,3 +40,96 @@ def tensor_shape(type_: ir.Type) -> tuple[int, ...] | None:
         return tuple(ir.RankedTensorType(type_).shape)
     except ValueError:
         return None
+
+
+# The boundary. `side` is `arg_attrs` or `res_attrs`.
+
+
+def boundary_types(function: ir.Operation, side: str) -> list[ir.Type]:
+    """Types of the arguments, or of the results."""
+    type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    return list(type_.inputs if side == ARG_ATTRS else type_.results)
+
+
+def entries(function: ir.Operation, side: str) -> list[dict[str, ir.Attribute]]:
+    """The attributes of each argument, or of each result."""
+    if side not in function.attributes:
+        return [{} for _ in boundary_types(function, side)]
+    found = []
+    for entry in ir.ArrayAttr(function.attributes[side]):
+        dictionary = ir.DictAttr(entry)
+        named = [dictionary[i] for i in range(len(dictionary))]
+        found.append({a.name: a.attr for a in named})
+    return found
+
+
+def set_entries(
+    function: ir.Operation, side: str, attributes: Sequence[dict[str, ir.Attribute]]
+) -> None:
+    """Write what `entries` reads."""
+    if any(attributes):
+        function.attributes[side] = ir.ArrayAttr.get([ir.DictAttr.get(a) for a in attributes])
+    elif side in function.attributes:
+        del function.attributes[side]
+
+
+def boundary_layouts(
+    function: ir.Operation, side: str, meshes: dict[str, Mesh]
+) -> list[Layout | None]:
+    """The layout of each argument, or of each result; None where the function says none.
+
+    Raises:
+        LocatedError: a layout is malformed, or names an unknown mesh or axis.
+    """
+    found: list[Layout | None] = []
+    if side not in function.attributes:
+        return [None] * len(boundary_types(function, side))
+    for i, entry in enumerate(ir.ArrayAttr(function.attributes[side])):
+        attributes = ir.DictAttr(entry)
+        try:
+            has = LAYOUT in attributes
+            found.append(layout_of(attributes[LAYOUT], meshes) if has else None)
+        except LayoutError as wrong:
+            error(function, f"{SIDES[side]} {i}: {wrong}")
+    return found
+
+
+def set_boundary_layouts(
+    function: ir.Operation, side: str, layouts: Sequence[Layout | None]
+) -> None:
+    """Write layouts on arguments or results; where one is None, what stands there stays."""
+    attributes = entries(function, side)
+    for entry, layout in zip(attributes, layouts, strict=True):
+        if layout is not None:
+            entry[LAYOUT] = layout_attr(layout)
+    set_entries(function, side, attributes)
+
+
+def drop_boundary_layouts(function: ir.Operation) -> None:
+    """Remove the layouts of arguments and results."""
+    for side in SIDES:
+        if side in function.attributes:
+            kept = [
+                {name: attribute for name, attribute in entry.items() if name != LAYOUT}
+                for entry in entries(function, side)
+            ]
+            set_entries(function, side, kept)
+
+
+def check_boundary_layouts(
+    function: ir.Operation, side: str, layouts: Sequence[Layout | None]
+) -> None:
+    """Check that layouts fit their arguments or results, and can stand at a function's boundary.
+
+    Raises:
+        LocatedError: one does not; the message says which.
+    """
+    types = boundary_types(function, side)
+    what = SIDES[side]
+    if len(layouts) != len(types):
+        error(function, f"{len(layouts)} layouts for {len(types)} {what}s; give one for each")
+    for i, (layout, type_) in enumerate(zip(layouts, types, strict=True)):
+        if layout is not None:
+            problem = layout.problem(tensor_shape(type_) or ()) or layout.border_problem()
+            if problem is not None:
+                error(function, f"{what} {i} cannot have the layout {layout.short()}: {problem}")

@@ -14,8 +14,19 @@ from typing import Any
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import RELAYOUT
-from dtensor.passes.rules.rule import OpInfo, OpRule
-from dtensor.passes.rules.table import rule_of
+from dtensor.passes.ops.rule import OpInfo, OpRule
+from dtensor.passes.ops.table import rule_of
+from dtensor.passes.program import (
+    BARRIER,
+    BRANCHES,
+    RETURNS,
+    WHILE,
+    Site,
+    captured,
+    predicate,
+    terminator,
+    ties,
+)
 from dtensor.passes.trip_count import trip_count
 
 # Node kinds.
@@ -29,6 +40,7 @@ WHOLE_USE = "whole use"  # a predicate or a branch index: every device must see 
 RESULT = "result"  # one value that the function returns
 
 UNKNOWN_TRIPS = 10.0
+_OURS = "dtensor."  # attributes that say nothing of what an operation computes
 
 
 @dataclass(slots=True)
@@ -54,6 +66,14 @@ class Node:
     rule: OpRule | None
     weight: float  # how often it runs per execution of the program
     slot: int = 0  # argument, result, or carried-value number
+    sites: Sequence[Site] = ()  # where the operands are read, if not at `operation` itself
+
+    def site(self, k: int) -> Site:
+        """Where operand `k` is read: an operation, and which of its operands."""
+        if self.sites:
+            return self.sites[k]
+        assert self.operation is not None
+        return self.operation, k
 
 
 @dataclass
@@ -68,7 +88,6 @@ class Graph:
     uses: list[list[tuple[int, int]]] = field(default_factory=list)  # per value: (node, operand)
     nodes: list[Node] = field(default_factory=list)
     number: dict[ir.Value[Any], int] = field(default_factory=dict)
-    rules: dict[object, OpRule | None] = field(default_factory=dict)
     unknown_trips: list[ir.Operation] = field(default_factory=list)
 
     def bytes(self, value: int) -> float:
@@ -86,14 +105,15 @@ def element_bytes(element: str) -> float:
     return int(digits) / 8 if digits else 4.0
 
 
-class _Reader:
-    """Builds the graph of one function."""
+class OpReader:
+    """Types and rules of operations, each read once."""
 
     def __init__(self) -> None:
-        self.graph = Graph()
         self._types: dict[ir.Type, TypeInfo] = {}
+        self._rules: dict[object, OpRule | None] = {}
 
     def type_info(self, type_: ir.Type, where: ir.Operation | None) -> TypeInfo:
+        """Shape and size of a type; `where` is what an error is about."""
         info = self._types.get(type_)
         if info is None:
             if not isinstance(type_, ir.RankedTensorType):
@@ -112,6 +132,60 @@ class _Reader:
             info = TypeInfo(shape, element, math.prod(shape) * size, size)
             self._types[type_] = info
         return info
+
+    def rule(
+        self,
+        op: ir.Operation,
+        name: str,
+        operands: Sequence[TypeInfo],
+        results: Sequence[ir.Value[Any]],
+    ) -> OpRule | None:
+        """The rule of an operation on operands of these types."""
+        key = (
+            name,
+            tuple([id(info) for info in operands]),
+            tuple([r.type for r in results]),
+            _attribute_key(op),
+            _region_key(op) if len(op.regions) else (),
+        )
+        rules = self._rules
+        if key in rules:
+            return rules[key]
+        given = [self.type_info(r.type, op) for r in results]
+        info = self.info(op, name, operands, given)
+        rules[key] = rule = rule_of(info)
+        return rule
+
+    def rule_alone(self, op: ir.Operation, name: str) -> OpRule | None:
+        """The rule of an operation by itself, whatever made its operands."""
+        operands = [self.type_info(value.type, op) for value in op.operands]
+        return self.rule(op, name, operands, list(op.results))
+
+    def info(
+        self, op: ir.Operation, name: str, operands: Sequence[TypeInfo], results: Sequence[TypeInfo]
+    ) -> OpInfo:
+        """What a rule may look at."""
+        return OpInfo(
+            op,
+            name,
+            tuple([t.shape for t in operands]),
+            tuple([t.shape for t in results]),
+            tuple([t.element for t in operands]),
+            tuple([t.element for t in results]),
+        )
+
+    def info_alone(self, op: ir.Operation, name: str) -> OpInfo:
+        """The same of an operation by itself, whatever made its operands."""
+        operands = [self.type_info(value.type, op) for value in op.operands]
+        return self.info(op, name, operands, [self.type_info(r.type, op) for r in op.results])
+
+
+class _Reader(OpReader):
+    """Builds the graph of one function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.graph = Graph()
 
     def add_value(self, value: ir.Value[Any], node: int, slot: int, weight: float) -> int:
         graph = self.graph
@@ -135,9 +209,12 @@ class _Reader:
         weight: float,
         rule: OpRule | None = None,
         slot: int = 0,
+        sites: Sequence[Site] = (),
     ) -> Node:
         graph = self.graph
-        node = Node(len(graph.nodes), kind, name, operation, operands, [], rule, weight, slot)
+        node = Node(
+            len(graph.nodes), kind, name, operation, operands, [], rule, weight, slot, sites
+        )
         graph.nodes.append(node)
         for k, value in enumerate(operands):
             graph.uses[value].append((node.index, k))
@@ -153,8 +230,10 @@ class _Reader:
         for i, argument in enumerate(block.arguments):
             node = self.add_node(ARGUMENT, "argument", function, [], 1.0, slot=i)
             node.results.append(self.add_value(argument, node.index, 0, 1.0))
-        for i, value in enumerate(self.read_block(block, 1.0)):
-            self.add_node(RESULT, "result", function, [value], 1.0, slot=i)
+        yields = self.read_block(block, 1.0)
+        end = terminator(block)
+        for i, value in enumerate(yields):
+            self.add_node(RESULT, "result", function, [value], 1.0, slot=i, sites=((end, i),))
 
     def read_block(self, block: ir.Block, weight: float) -> list[int]:
         """Read a block's ops; the values its terminator passes on."""
@@ -162,14 +241,14 @@ class _Reader:
         for op_view in block.operations:
             op = op_view.operation
             name = op.name
-            if name in ("stablehlo.return", "func.return"):
+            if name in RETURNS:
                 return [number[v] for v in op.operands]
             operands = [number[v] for v in op.operands]
-            if name == "stablehlo.while":
+            if name == WHILE:
                 self.read_while(op, operands, weight)
-            elif name in ("stablehlo.case", "stablehlo.if"):
+            elif name in BRANCHES:
                 self.read_branches(op, operands, weight)
-            elif name == "stablehlo.optimization_barrier":
+            elif name == BARRIER:
                 self.read_barrier(op, operands, weight)
             else:
                 self.read_op(op, name, operands, weight)
@@ -179,7 +258,7 @@ class _Reader:
         results = list(op.results)
         kind, rule = (CONSTRAINT, None) if name == RELAYOUT else (OP, None)
         if kind is OP:
-            rule = self.rule(op, name, operands, results)
+            rule = self.rule(op, name, [self.graph.types[v] for v in operands], results)
             if len(op.regions):
                 self.check_captured(op)
         node = self.add_node(kind, name, op, operands, weight, rule)
@@ -187,41 +266,15 @@ class _Reader:
             node.results.append(self.add_value(value, node.index, slot, weight))
 
     def read_barrier(self, op: ir.Operation, operands: list[int], weight: float) -> None:
-        for slot, (value, result) in enumerate(zip(operands, op.results, strict=True)):
-            node = self.add_node(THROUGH, op.name, op, [value], weight, slot=slot)
-            node.results.append(self.add_value(result, node.index, 0, weight))
-
-    def rule(
-        self, op: ir.Operation, name: str, operands: list[int], results: Sequence[ir.Value[Any]]
-    ) -> OpRule | None:
-        types = self.graph.types
-        key = (
-            name,
-            tuple([id(types[v]) for v in operands]),
-            tuple([r.type for r in results]),
-            _attribute_key(op),
-            _region_key(op) if len(op.regions) else (),
-        )
-        rules = self.graph.rules
-        if key in rules:
-            return rules[key]
-        result_infos = [self.type_info(r.type, op) for r in results]
-        info = OpInfo(
-            op,
-            name,
-            tuple(types[v].shape for v in operands),
-            tuple(t.shape for t in result_infos),
-            tuple(types[v].element for v in operands),
-            tuple(t.element for t in result_infos),
-        )
-        rules[key] = rule = rule_of(info)
-        return rule
+        for slot, (value, tie) in enumerate(zip(operands, ties(op), strict=True)):
+            node = self.add_node(THROUGH, op.name, op, [value], weight, slot=slot, sites=tie.sites)
+            node.results.append(self.add_value(tie.values[0], node.index, 0, weight))
 
     def check_captured(self, op: ir.Operation) -> None:
         """Only constants may be read from outside by a body: C++ passes hoist those."""
         graph = self.graph
-        for value in _captured(op, graph.number):
-            producer = graph.nodes[graph.producer[value]]
+        for value in captured(op, graph.number):
+            producer = graph.nodes[graph.producer[graph.number[value]]]
             if producer.rule is None or not producer.rule.is_free:
                 error(
                     op,
@@ -235,49 +288,39 @@ class _Reader:
             self.graph.unknown_trips.append(op)
         inside = weight * (UNKNOWN_TRIPS if trips is None else float(trips))
         condition, body = op.regions[0].blocks[0], op.regions[1].blocks[0]
-        carries = []
-        for slot, init in enumerate(operands):
-            node = self.add_node(CARRY, "stablehlo.while", op, [init], weight, slot=slot)
-            node.results.append(self.add_value(condition.arguments[slot], node.index, 0, inside))
-            node.results.append(self.add_value(body.arguments[slot], node.index, 1, inside))
+        carries, carried = [], ties(op)
+        for slot, (init, tie) in enumerate(zip(operands, carried, strict=True)):
+            node = self.add_node(CARRY, WHILE, op, [init], weight, slot=slot, sites=tie.sites)
+            for k, argument in enumerate(tie.values[:2]):
+                node.results.append(self.add_value(argument, node.index, k, inside))
             carries.append(node)
         for value in self.read_block(condition, inside):
-            self.add_node(WHOLE_USE, "loop predicate", op, [value], inside)
+            site = predicate(op)
+            self.add_node(WHOLE_USE, "loop predicate", op, [value], inside, sites=(site,))
         for node, value in zip(carries, self.read_block(body, inside), strict=True):
             self.add_late_operand(node, value)
-        for node, result in zip(carries, op.results, strict=True):
-            node.results.append(self.add_value(result, node.index, 2, weight))
+        for node, tie in zip(carries, carried, strict=True):
+            node.results.append(self.add_value(tie.values[2], node.index, 2, weight))
 
     def read_branches(self, op: ir.Operation, operands: list[int], weight: float) -> None:
-        self.add_node(WHOLE_USE, "branch index", op, operands[:1], weight)
+        site = predicate(op)
+        self.add_node(WHOLE_USE, "branch index", op, operands[:1], weight, sites=(site,))
         yields = [self.read_block(region.blocks[0], weight) for region in op.regions]
-        for slot, result in enumerate(op.results):
-            node = self.add_node(
-                JOIN, op.name, op, [branch[slot] for branch in yields], weight, slot=slot
-            )
-            node.results.append(self.add_value(result, node.index, 0, weight))
+        for slot, tie in enumerate(ties(op)):
+            passed = [branch[slot] for branch in yields]
+            node = self.add_node(JOIN, op.name, op, passed, weight, slot=slot, sites=tie.sites)
+            node.results.append(self.add_value(tie.values[0], node.index, 0, weight))
 
 
 def _attribute_key(op: ir.Operation) -> tuple[object, ...]:
-    """The attributes of an op as a key; by their text where jaxlib cannot read one."""
-    if not len(op.attributes):
+    """What an op's attributes say as a key; by their text where jaxlib cannot read one."""
+    attributes = op.attributes
+    if not len(attributes):
         return ()
     try:
-        return tuple(op.attributes.items())
+        return tuple([item for item in attributes.items() if not item[0].startswith(_OURS)])
     except TypeError:  # dense complex elements
         return (str(op),)
-
-
-def _captured(op: ir.Operation, number: dict[ir.Value[Any], int]) -> list[int]:
-    """Values from outside that the body of a reduce, sort or scatter reads: C++ hoists them."""
-    found: dict[int, None] = {}
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                for value in inner.operation.operands:
-                    if value in number:
-                        found[number[value]] = None
-    return list(found)
 
 
 def _region_key(op: ir.Operation) -> tuple[object, ...]:

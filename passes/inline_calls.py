@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dtensor.dialect import names
 from dtensor.dialect.diagnostics import error
+from dtensor.dialect.functions import function_name, functions
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
-
-_CALL = "func.call"
-_RETURN = "func.return"
+from dtensor.passes.program import CALLS, RETURNS, walk
 
 
 @dataclass(frozen=True)
@@ -25,45 +23,33 @@ class InlinePass(Pass):
     name: ClassVar[str] = "dtensor-inline"
 
     def run(self, module: ir.Module, state: PassState) -> None:
-        functions = {}
-        for view in module.body.operations:
-            op = view.operation
-            if op.name == names.FUNC:
-                functions[ir.StringAttr(op.attributes[names.SYM_NAME]).value] = op
+        by_name = {function_name(function): function for function in functions(module)}
         finished: set[str] = set()
-        for name in functions:
-            _inline_into(name, functions, finished, [])
+        for name in by_name:
+            _inline_into(name, by_name, finished, [])
         state.graph = None
 
 
 def _inline_into(
-    name: str, functions: dict[str, ir.Operation], finished: set[str], callers: list[str]
+    name: str, by_name: dict[str, ir.Operation], finished: set[str], callers: list[str]
 ) -> None:
     """Inline every call in the function `name`, its callees first."""
     if name in finished:
         return
-    for call in _calls(functions[name]):
+    for call in _calls(by_name[name]):
         callee = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
         if callee == name or callee in callers:
             error(call, f"@{callee} calls itself; recursion cannot be laid out: write a loop")
-        body = functions.get(callee)
+        body = by_name.get(callee)
         if body is None or not len(body.regions[0].blocks):
             error(call, f"@{callee} has no body; define it, or remove the call")
-        _inline_into(callee, functions, finished, [*callers, name])
+        _inline_into(callee, by_name, finished, [*callers, name])
         _inline(call, body)
     finished.add(name)
 
 
 def _calls(function: ir.Operation) -> list[ir.Operation]:
-    found: list[ir.Operation] = []
-
-    def collect(op: ir.Operation) -> ir.WalkResult:
-        if op.name == _CALL:
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    function.walk(collect)
-    return found
+    return [op for op, name, _ in walk(function, combiners=True) if name in CALLS]
 
 
 def _inline(call: ir.Operation, function: ir.Operation) -> None:
@@ -75,7 +61,7 @@ def _inline(call: ir.Operation, function: ir.Operation) -> None:
     site = call.location
     for view in list(block.operations):
         op = view.operation
-        if op.name == _RETURN:
+        if op.name in RETURNS:
             for result, value in zip(call.results, op.operands, strict=True):
                 result.replace_all_uses_with(value)
             continue

@@ -148,6 +148,7 @@ def _run_step(step: Step, module: ir.Module, state: PassState) -> None:
         return
     # No handle of an operation may outlive a C++ pass: touching one that was erased aborts.
     state.forget_ir()
+    state.plan_checker = None
     manager = passmanager.PassManager.parse(f"{cxx.MODULE}({step.text})")
     try:
         manager.run(module.operation)
@@ -218,7 +219,7 @@ def _cxx(text: str, entry: Entry, anchor: str) -> CxxStep:
         known = [*PASSES, *PIPELINES, *cxx.CXX_PASSES]
         hint = did_you_mean(name, known)
         if "did you mean" not in hint:
-            hint = "; --list-passes lists them"
+            hint = "; dtensor-opt --list-passes lists them"
         raise PipelineError(text, entry.position, f"unknown pass '{name}'{hint}")
     if needed == cxx.MODULE and anchor == cxx.FUNC:
         raise PipelineError(

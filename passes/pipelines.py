@@ -25,19 +25,24 @@ _PREPARE = (
 _GLOBAL = (
     Stage("dtensor-import", "one form of mesh and annotations; an id on every operation"),
     Stage("dtensor-propagate", "a layout for every value"),
+    Stage("dtensor-verify-plan", "what was decided is what the rules derive"),
     Stage("dtensor-insert-relayouts", "operands agree with the strategy chosen"),
     Stage("dtensor-optimize-relayouts", "relayouts move, merge and vanish in global shapes"),
 )
 
 _LOCAL = (
+    Stage("dtensor-verify-plan", "and so is what moving the relayouts left of it"),
     Stage("dtensor-expand", "one device's shapes; relayouts become collectives"),
+    Stage("dtensor-widen-reductions", "sums in the element type that was asked for, if one was"),
     Stage("dtensor-optimize-collectives", "collectives are combined and fused"),
+    Stage("dtensor-report-cost", "what is sent and computed, while it is known why"),
     Stage("dtensor-lower", "collectives become StableHLO's"),
 )
 
 _TIDY = (
     Stage("canonicalize", "index arithmetic of constants folds"),
     Stage("cse", "equal slices and masks are computed once"),
+    Stage("dtensor-report-memory", "what one device holds; refused if that is too much"),
 )
 
 PIPELINES: Final[dict[str, tuple[Stage, ...]]] = {

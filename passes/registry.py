@@ -10,15 +10,18 @@ from dtensor.passes.base import Pass
 PASSES: Final[dict[str, str]] = {
     "dtensor-import": "dtensor.passes.importing.import_module:ImportPass",
     "dtensor-propagate": "dtensor.passes.propagation.propagate:PropagatePass",
+    "dtensor-verify-plan": "dtensor.passes.verify_plan:VerifyPlanPass",
     "dtensor-insert-relayouts": "dtensor.passes.relayout.insert:InsertRelayoutsPass",
     "dtensor-optimize-relayouts": "dtensor.passes.relayout.optimize:OptimizeRelayoutsPass",
     "dtensor-expand": "dtensor.passes.expansion.expand:ExpandPass",
     "dtensor-optimize-collectives": "dtensor.passes.collectives.optimize:OptimizeCollectivesPass",
     "dtensor-widen-reductions": "dtensor.passes.collectives.widen:WidenReductionsPass",
+    "dtensor-report-cost": "dtensor.passes.reports.cost:ReportCostPass",
     "dtensor-lower": "dtensor.passes.lowering.lower:LowerPass",
+    "dtensor-report-memory": "dtensor.passes.reports.memory:ReportMemoryPass",
     "dtensor-inline": "dtensor.passes.inline_calls:InlinePass",
     "dtensor-drop-layouts": "dtensor.passes.drop_layouts:DropLayoutsPass",
-    "dtensor-print-rules": "dtensor.passes.rules.print_rules:PrintRulesPass",
+    "dtensor-print-rules": "dtensor.passes.ops.print_rules:PrintRulesPass",
     "dtensor-verify": "dtensor.passes.verify:VerifyPass",
 }
 

@@ -9,6 +9,7 @@ from dtensor.dialect import names
 from dtensor.dialect.mlir import ir
 from dtensor.passes.collectives.reader import Collective, Collectives
 from dtensor.passes.graph import element_bytes
+from dtensor.passes.program import Scope
 
 _Group = list[Collective]
 
@@ -20,13 +21,13 @@ def combine_all_reduces(work: Collectives, limit_bytes: int) -> None:
     together stay within `limit_bytes`: its first part could be on its way while the last is
     computed, and that is lost.
     """
-    blocks: dict[int, list[Collective]] = {}
+    scopes: dict[Scope, list[Collective]] = {}
     for item in work.items:
         if item.is_alive and item.name == names.ALL_REDUCE:
-            blocks.setdefault(item.block, []).append(item)
-    for number, items in blocks.items():
+            scopes.setdefault(item.scope, []).append(item)
+    for scope, items in scopes.items():
         if len(items) > 1:
-            for group in _groups(work.blocks[number], items, limit_bytes):
+            for group in _groups(scope.block, items, limit_bytes):
                 _combine(work, group)
 
 

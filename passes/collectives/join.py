@@ -16,7 +16,7 @@ def rewrite(work: Collectives, item: Collective) -> bool:
     inner = work.producer(item.op.operands[0])
     if inner is None or inner.name != names.ALL_REDUCE or len(inner.op.operands) != 1:
         return False
-    if inner.reduction != item.reduction or inner.block != item.block:
+    if inner.reduction != item.reduction or inner.scope is not item.scope:
         return False
     if any(a.overlaps(b) for a in inner.axes for b in item.axes) or not work.has_one_use(inner):
         return False

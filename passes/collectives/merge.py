@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.collectives.reader import Collective, Collectives
+from dtensor.passes.program import Scope
 
 _Key = tuple[object, ...]
 
@@ -18,12 +19,13 @@ def merge_duplicates(work: Collectives) -> None:
         if not item.is_alive:
             continue
         what = _key(item.op)
-        earlier, block = None, item.block
-        while earlier is None and block >= 0:
-            earlier = seen.get((block, *what))
-            block = work.parents[block]
+        earlier = None
+        scope: Scope | None = item.scope
+        while earlier is None and scope is not None:
+            earlier = seen.get((scope, *what))
+            scope = scope.parent
         if earlier is None:
-            seen[item.block, *what] = item
+            seen[item.scope, *what] = item
         else:
             work.replace(item, earlier.op.results)
 

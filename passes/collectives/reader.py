@@ -8,8 +8,10 @@ from typing import Any
 from dtensor.dialect import names
 from dtensor.dialect.attributes import axes_attr, index_attr, mesh_and_axes
 from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.functions import functions
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
+from dtensor.passes.program import Scope, walk
 
 
 class Collective:
@@ -23,17 +25,17 @@ class Collective:
         axes: its axes; of a permute, those the shards come from.
         dim: the dimension it works on, or -1.
         reduction: how it combines, or "".
-        block: number of the block it stands in.
+        scope: the block it stands in.
         is_alive: False once it was erased.
     """
 
-    __slots__ = ("axes", "block", "dim", "index", "is_alive", "mesh", "name", "op", "reduction")
+    __slots__ = ("axes", "dim", "index", "is_alive", "mesh", "name", "op", "reduction", "scope")
 
-    def __init__(self, index: int, op: ir.Operation, block: int, meshes: dict[str, Mesh]) -> None:
+    def __init__(self, index: int, op: ir.Operation, scope: Scope, meshes: dict[str, Mesh]) -> None:
         self.index = index
         self.op = op
         self.name = op.name
-        self.block = block
+        self.scope = scope
         attributes = op.attributes
         axes = names.FROM if self.name == names.COLLECTIVE_PERMUTE else names.AXES
         self.mesh, self.axes = mesh_and_axes(attributes[axes], meshes)
@@ -51,43 +53,21 @@ class Collectives:
 
     Attributes:
         items: every operation, dead ones included; new ones are appended.
-        blocks: the blocks that hold some.
-        parents: per block, the number of the nearest enclosing block that holds some, or -1.
     """
 
     def __init__(self, module: ir.Module, meshes: dict[str, Mesh]) -> None:
         self.meshes = meshes
         self.items: list[Collective] = []
-        self.blocks: list[ir.Block] = []
-        self.parents: list[int] = []
         self.maker: dict[ir.Value[Any], int] = {}
         self.worklist: list[int] = []
-        for view in module.body.operations:
-            op = view.operation
-            if op.name == names.FUNC:
-                self._read_regions(op, -1)
+        for function in functions(module):
+            for op, name, scope in walk(function, combiners=True):
+                if name.startswith("dtensor."):
+                    self.add(op, scope)
 
-    def _read_regions(self, owner: ir.Operation, parent: int) -> None:
-        for region in owner.regions:
-            for block in region:
-                self._read_block(block, parent)
-
-    def _read_block(self, block: ir.Block, parent: int) -> None:
-        number = -1
-        for view in block.operations:
-            op = view.operation
-            if op.name.startswith("dtensor."):
-                if number < 0:
-                    number = len(self.blocks)
-                    self.blocks.append(block)
-                    self.parents.append(parent)
-                self.add(op, number)
-            elif len(op.regions):
-                self._read_regions(op, number if number >= 0 else parent)
-
-    def add(self, op: ir.Operation, block: int) -> Collective:
+    def add(self, op: ir.Operation, scope: Scope) -> Collective:
         """Take note of an operation and put it on the worklist."""
-        item = Collective(len(self.items), op, block, self.meshes)
+        item = Collective(len(self.items), op, scope, self.meshes)
         self.items.append(item)
         for result in op.results:
             self.maker[result] = item.index
@@ -157,7 +137,7 @@ class Collectives:
             loc=because.op.location,
             ip=ir.InsertionPoint(before.op),
         )
-        return self.add(op, before.block)
+        return self.add(op, before.scope)
 
     def replace(self, item: Collective, values: Sequence[ir.Value[Any]]) -> None:
         """Use `values` in place of the results of `item`, and erase it."""

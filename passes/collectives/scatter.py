@@ -17,7 +17,7 @@ def rewrite(work: Collectives, item: Collective) -> bool:
     reduced = work.producer(item.op.operands[0])
     if reduced is None or reduced.name != names.ALL_REDUCE or len(reduced.op.operands) != 1:
         return False
-    if reduced.block != item.block or not work.has_one_use(reduced):
+    if reduced.scope is not item.scope or not work.has_one_use(reduced):
         return False
     rest = [axis for axis in reduced.axes if axis not in item.axes]
     if len(rest) == len(reduced.axes) - len(item.axes):

@@ -20,7 +20,7 @@ def rewrite(work: Collectives, item: Collective) -> bool:
     gathered = work.producer(item.op.operands[0])
     if gathered is None or gathered.name != names.ALL_GATHER or gathered.dim == item.dim:
         return False
-    if gathered.block != item.block or not work.has_one_use(gathered):
+    if gathered.scope is not item.scope or not work.has_one_use(gathered):
         return False
     source, type_ = gathered.op.operands[0], item.op.results[0].type
     axes = (gathered.mesh, gathered.axes)

@@ -7,8 +7,11 @@ from typing import Any, ClassVar
 
 from dtensor.dialect import names
 from dtensor.dialect.diagnostics import error
+from dtensor.dialect.functions import functions
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
+from dtensor.passes.ops.reduction import Reduction
+from dtensor.passes.program import walk
 
 _BITS = {"bf16": 16, "f16": 16, "f32": 32, "f64": 64}
 _REDUCES = (names.ALL_REDUCE, names.REDUCE_SCATTER)
@@ -19,47 +22,41 @@ class WidenReductionsPass(Pass):
     """Makes sums over devices of narrow floats in a wider type, and converts the result back.
 
     A bfloat16 sum over 8 devices loses several of its 8 bits; in f32 it loses none, for twice the
-    bytes. `CompileOptions.reduce_dtype` puts this pass into the pipeline.
+    bytes. Does nothing unless an element type is asked for.
     """
 
     name: ClassVar[str] = "dtensor-widen-reductions"
 
-    element: str = "f32"  # type in which sums are made: f16, bf16, f32 or f64
+    element: str = ""  # f16, bf16, f32 or f64; empty is CompileOptions.reduce_dtype
 
     def run(self, module: ir.Module, state: PassState) -> None:
-        if self.element not in _BITS:
-            error(module.operation, f"element is '{self.element}'; give one of {', '.join(_BITS)}")
-        wide = ir.Type.parse(self.element)
-        found: list[ir.Operation] = []
-        for view in module.body.operations:
-            _collect(view.operation, found)
-        for op in found:
-            self._widen(op, wide)
+        element = self.element or state.reduce_element
+        if not element:
+            return
+        if element not in _BITS:
+            error(module.operation, f"element is '{element}'; give one of {', '.join(_BITS)}")
+        wide = ir.Type.parse(element)
+        for function in functions(module):
+            for op, name, _ in walk(function):
+                if name in _REDUCES:
+                    _widen(op, wide, _BITS[element])
         state.forget_ir()
 
-    def _widen(self, op: ir.Operation, wide: ir.Type) -> None:
-        if ir.StringAttr(op.attributes[names.REDUCTION]).value not in ("sum", "prod"):
-            return
-        for k, operand in enumerate(op.operands):
-            tensor = ir.RankedTensorType(operand.type)
-            if _BITS.get(str(tensor.element_type), 64) >= _BITS[self.element]:
-                continue
-            result = op.results[k]
-            given = ir.RankedTensorType(result.type)
-            before = _convert(operand, wide, ir.InsertionPoint(op), op.location)
-            op.operands[k] = before.results[0]
-            result.set_type(ir.RankedTensorType.get(list(given.shape), wide))
-            narrow = _convert(result, given.element_type, ir.InsertionPoint.after(op), op.location)
-            result.replace_all_uses_except(narrow.results[0], narrow)
 
-
-def _collect(op: ir.Operation, found: list[ir.Operation]) -> None:
-    if op.name in _REDUCES:
-        found.append(op)
-    for region in op.regions:
-        for block in region.blocks:
-            for view in block.operations:
-                _collect(view.operation, found)
+def _widen(op: ir.Operation, wide: ir.Type, bits: int) -> None:
+    if not Reduction.named(ir.StringAttr(op.attributes[names.REDUCTION]).value).rounds:
+        return
+    for k, operand in enumerate(op.operands):
+        tensor = ir.RankedTensorType(operand.type)
+        if _BITS.get(str(tensor.element_type), 64) >= bits:
+            continue
+        result = op.results[k]
+        given = ir.RankedTensorType(result.type)
+        before = _convert(operand, wide, ir.InsertionPoint(op), op.location)
+        op.operands[k] = before.results[0]
+        result.set_type(ir.RankedTensorType.get(list(given.shape), wide))
+        narrow = _convert(result, given.element_type, ir.InsertionPoint.after(op), op.location)
+        result.replace_all_uses_except(narrow.results[0], narrow)
 
 
 def _convert(

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dtensor.dialect.attributes import layout_of, layouts_of_array, read_meshes
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.functions import function_name, functions
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import (
+    ALGORITHM,
     ARG_ATTRS,
-    FUNC,
     LAYOUT,
     LAYOUT_ATTR,
     LOCAL,
@@ -25,12 +26,12 @@ from dtensor.dialect.names import (
     RESULTS,
 )
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.expansion.context import Expander, ExpansionContext, LocalOp, Shape
+from dtensor.passes.expansion.context import ExpansionContext, LocalOp, Shape
 from dtensor.passes.expansion.relayouts import expand_relayout, relayout_value
-from dtensor.passes.expansion.table import EXPANDERS
-
-_TERMINATORS = ("stablehlo.return", "func.return")
-_BRANCHES = ("stablehlo.case", "stablehlo.if")
+from dtensor.passes.functions import SIDES, boundary_layouts, boundary_types, entries
+from dtensor.passes.ops.opdef import Algorithm, algorithm_of, placed_of
+from dtensor.passes.ops.table import opdef
+from dtensor.passes.program import BRANCHES, RETURNS, WHILE
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,7 @@ class ExpandPass(Pass):
     name: ClassVar[str] = "dtensor-expand"
 
     def run(self, module: ir.Module, state: PassState) -> None:
-        functions = [op for op in module.body.operations if op.operation.name == FUNC]
-        laid_out = [op.operation for op in functions if _has_layouts(op.operation)]
+        laid_out = [function for function in functions(module) if _has_layouts(function)]
         if not laid_out:
             return
         if LOCAL in module.operation.attributes:
@@ -64,12 +64,8 @@ class ExpandPass(Pass):
 
 def _has_layouts(function: ir.Operation) -> bool:
     """Whether a function belongs to the program; reducers and the like have no layouts."""
-    name = ir.StringAttr(function.attributes["sym_name"]).value
-    return name == MAIN or any(
-        LAYOUT in ir.DictAttr(entry)
-        for key in (ARG_ATTRS, RES_ATTRS)
-        if key in function.attributes
-        for entry in ir.ArrayAttr(function.attributes[key])
+    return function_name(function) == MAIN or any(
+        LAYOUT in entry for side in SIDES for entry in entries(function, side)
     )
 
 
@@ -149,40 +145,30 @@ class _Expansion:
 
     def function(self, function: ir.Operation) -> None:
         """Expand one function: arguments, body, results, signature."""
-        attributes = function.attributes
-        type_ = ir.FunctionType(ir.TypeAttr(attributes["function_type"]).value)
-        arguments = self._border(function, ARG_ATTRS, len(type_.inputs), "argument")
-        results = self._border(function, RES_ATTRS, len(type_.results), "result")
+        arguments = self.boundary(function, ARG_ATTRS)
+        results = self.boundary(function, RES_ATTRS)
         block = function.regions[0].blocks[0]
         self.set_types(list(block.arguments), arguments, function)
         self.block(block, results)
         outputs = [
             t if layout is None else self.local_type(t, layout, function)
-            for t, layout in zip(type_.results, results, strict=True)
+            for t, layout in zip(boundary_types(function, RES_ATTRS), results, strict=True)
         ]
         local = ir.FunctionType.get([a.type for a in block.arguments], outputs)
-        attributes["function_type"] = ir.TypeAttr.get(local)
+        function.attributes["function_type"] = ir.TypeAttr.get(local)
 
-    def _border(
-        self, function: ir.Operation, key: str, count: int, what: str
-    ) -> list[Layout | None]:
-        entries: Iterable[Any] = [None] * count
-        if key in function.attributes:
-            entries = ir.ArrayAttr(function.attributes[key])
-        type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-        types = type_.inputs if key == ARG_ATTRS else type_.results
-        found: list[Layout | None] = []
-        for i, (entry, value_type) in enumerate(zip(entries, types, strict=True)):
-            if entry is not None and LAYOUT in entry:
-                found.append(layout_of(entry[LAYOUT], self.meshes))
-            elif isinstance(value_type, ir.RankedTensorType):
+    def boundary(self, function: ir.Operation, side: str) -> list[Layout | None]:
+        """The layouts of arguments or results; only what is no tensor may have none."""
+        found = boundary_layouts(function, side, self.meshes)
+        for i, (layout, type_) in enumerate(
+            zip(found, boundary_types(function, side), strict=True)
+        ):
+            if layout is None and isinstance(type_, ir.RankedTensorType):
                 error(
                     function,
-                    f"{what} {i} has no {LAYOUT}; run dtensor-propagate and "
+                    f"{SIDES[side]} {i} has no {LAYOUT}; run dtensor-propagate and "
                     "dtensor-insert-relayouts before dtensor-expand",
                 )
-            else:
-                found.append(None)
         return found
 
     # Blocks.
@@ -192,13 +178,13 @@ class _Expansion:
         for view in list(block.operations):
             op = view.operation
             name = op.name
-            if name in _TERMINATORS:
+            if name in RETURNS:
                 self.terminator(op, results)
             elif name == RELAYOUT:
                 self.relayout(op)
-            elif name == "stablehlo.while":
+            elif name == WHILE:
                 self.loop(op)
-            elif name in _BRANCHES:
+            elif name in BRANCHES:
                 self.branches(op)
             else:
                 self.plain(op, name)
@@ -224,7 +210,7 @@ class _Expansion:
     def drop_layouts(self, op: ir.Operation) -> None:
         """Remove the layouts from an op."""
         attributes = op.attributes
-        for name in (RESULTS, OPERANDS):
+        for name in (RESULTS, OPERANDS, ALGORITHM):
             if name in attributes:
                 del attributes[name]
 
@@ -232,21 +218,56 @@ class _Expansion:
         """Expand an op without regions that hold tensors."""
         results = list(op.results)
         layouts = self.results_of(op, results)
-        expander = EXPANDERS.get(name)
-        if expander is not None and self.run_expander(expander, op, name, results, layouts):
-            return
+        algorithm = self.named_algorithm(op, name)
+        if algorithm is None or algorithm.expand is not None:
+            local = self.local_op(op, name, results, layouts)
+            algorithm = self.checked_algorithm(local, algorithm)
+            values = None if algorithm.expand is None else algorithm.expand(local)
+            if values is not None:
+                self.replace(op, values, layouts)
+                return
         self.set_types(results, layouts, op)
         self.drop_layouts(op)
 
-    def run_expander(
+    def named_algorithm(self, op: ir.Operation, name: str) -> Algorithm | None:
+        """The algorithm that the op names, or its only one; None if its layouts must tell."""
+        attributes = op.attributes
+        definition = opdef(name)
+        if ALGORITHM not in attributes:
+            return definition.algorithms[0] if len(definition.algorithms) == 1 else None
+        named = ir.StringAttr(attributes[ALGORITHM]).value
+        found = definition.algorithm(named)
+        if found is None:
+            have = ", ".join(f"'{algorithm.name}'" for algorithm in definition.algorithms)
+            error(op, f"'{name}' has no algorithm '{named}'; it has {have}: name one of them")
+        return found
+
+    def checked_algorithm(self, local: LocalOp, named: Algorithm | None) -> Algorithm:
+        """The algorithm, which must apply to the layouts; the first that does if none is named."""
+        definition = opdef(local.name)
+        if named is not None and len(definition.algorithms) == 1:
+            return named
+        placed = placed_of(local)
+        found = algorithm_of(definition, placed) if named is None else named
+        if found is None or not (named is None or found.applies(placed)):
+            operands = ", ".join(layout.short() for layout in local.operand_layouts)
+            results = ", ".join(layout.short() for layout in local.result_layouts)
+            what = "no algorithm" if named is None else f"algorithm '{named.name}'"
+            error(
+                local.operation,
+                f"{what} of '{local.name}' computes {results} from {operands}; "
+                "let dtensor-propagate choose the layouts",
+            )
+        return found
+
+    def local_op(
         self,
-        expander: Expander,
         op: ir.Operation,
         name: str,
         results: Sequence[ir.Value[Any]],
         layouts: tuple[Layout | None, ...],
-    ) -> bool:
-        """Run an expander; whether it replaced the op."""
+    ) -> LocalOp:
+        """What an algorithm sees of an op."""
         ctx = self.ctx
         operands = list(op.operands)
         operand_layouts = tuple([self.layout(value, op) for value in operands])
@@ -259,12 +280,7 @@ class _Expansion:
         shapes: tuple[Shape, ...] = tuple([ctx.shape_of(result) for result in results])
         ctx.move_to(op)
         result_layouts = tuple([layout or self.scalar for layout in layouts])
-        local = LocalOp(op, name, operand_layouts, result_layouts, operand_shapes, shapes, ctx)
-        values = expander(local)
-        if values is None:
-            return False
-        self.replace(op, values, layouts)
-        return True
+        return LocalOp(op, name, operand_layouts, result_layouts, operand_shapes, shapes, ctx)
 
     def replace(
         self,

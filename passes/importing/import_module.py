@@ -5,29 +5,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dtensor.dialect.attributes import layout_attr, layout_of, mesh_attr, read_meshes
+from dtensor.dialect.attributes import mesh_attr, read_meshes
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.functions import function_name, functions, named_functions
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import (
-    ARG_ATTRS,
     COMPOSITE_NAME,
-    LAYOUT,
-    LAYOUT_ATTR,
     MESH_ATTR,
     MESH_OP,
-    RELAYOUT,
-    RES_ATTRS,
     SYM_NAME,
 )
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.functions import entries, functions, main_function, tensor_shape
+from dtensor.passes.functions import (
+    SIDES,
+    boundary_layouts,
+    check_boundary_layouts,
+    main_function,
+)
+from dtensor.passes.importing.constraints import replace_by_relayout
 from dtensor.passes.importing.meshes import merge_meshes
 from dtensor.passes.importing.shardy import import_shardy, read_shardy_meshes
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.locations import tag
+from dtensor.passes.program import CALLS, walk
 
 
 @dataclass(frozen=True)
@@ -46,15 +49,18 @@ class ImportPass(Pass):
         function = main_function(module)
         mesh = _one_mesh(module, state)
         found = functions(module)
-        _check_calls(found, function)
+        _check_calls(function)
         merge_meshes(module, found, state.meshes, mesh)
         state.meshes = {mesh.symbol: mesh}
         import_shardy(module, found, mesh, state.ledger)
-        _import_composites(function.regions[0].blocks[0], mesh)
-        _erase_other_functions(module, function)
-        _check_function_layouts(function, mesh)
+        _import_composites(function, mesh)
+        _erase_unnamed_functions(module, function)
+        for side in SIDES:
+            layouts = boundary_layouts(function, side, state.meshes)
+            check_boundary_layouts(function, side, layouts)
         _number_ops(function, state.ledger)
         state.graph = None
+        state.plan_checker = None
 
 
 def _one_mesh(module: ir.Module, state: PassState) -> Mesh:
@@ -66,7 +72,10 @@ def _one_mesh(module: ir.Module, state: PassState) -> Mesh:
     elif every:
         mesh = every[0]
     else:
-        error(module.operation, "no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4")
+        error(
+            module.operation,
+            "no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4 (in Python mesh=)",
+        )
     for other in every:
         if other.axes != mesh.axes:
             error(
@@ -86,23 +95,15 @@ def _one_mesh(module: ir.Module, state: PassState) -> Mesh:
     return mesh
 
 
-def _check_calls(found: list[ir.Operation], function: ir.Operation) -> None:
+def _check_calls(function: ir.Operation) -> None:
     """Refuse calls that were not inlined, and collectives that the user wrote."""
-
-    def check(block: ir.Block) -> None:
-        for view in block.operations:
-            op = view.operation
-            if op.name in ("func.call", "call"):
-                error(op, f"call of {op.attributes['callee']} is not inlined; run `inline` before")
-            if op.name == "stablehlo.custom_call":
-                _check_custom_call(op)
-            if op.name in _REFUSED:
-                error(op, f"{op.name} {_REFUSED[op.name]}")
-            if op.name in ("stablehlo.while", "stablehlo.case", "stablehlo.if"):
-                for region in op.regions:
-                    check(region.blocks[0])
-
-    check(function.regions[0].blocks[0])
+    for op, name, _ in walk(function):
+        if name in CALLS:
+            error(op, f"call of {op.attributes['callee']} is not inlined; run `inline` before")
+        if name == "stablehlo.custom_call":
+            _check_custom_call(op)
+        if name in _REFUSED:
+            error(op, f"{name} {_REFUSED[name]}")
 
 
 _PER_DEVICE = "speaks of single devices; a program for dtensor is written for one device"
@@ -137,22 +138,18 @@ def _check_custom_call(op: ir.Operation) -> None:
         )
 
 
-def _import_composites(block: ir.Block, mesh: Mesh) -> None:
+def _import_composites(function: ir.Operation, mesh: Mesh) -> None:
     """`stablehlo.composite "dtensor.relayout"` becomes `dtensor.relayout`."""
-    for view in list(block.operations):
-        op = view.operation
-        if op.name == "stablehlo.composite":
+    for op, op_name, _ in walk(function, combiners=True):
+        if op_name == "stablehlo.composite":
             name = ir.StringAttr(op.attributes["name"]).value
             if name != COMPOSITE_NAME:
                 error(
                     op,
-                    f'composite "{name}" is not inlined; run stablehlo-legalize-composite-to-call',
+                    f'composite "{name}" has no counterpart in dtensor; call the function itself '
+                    f"in place of jax.lax.composite, or in a file {op.attributes['decomposition']}",
                 )
             _import_composite(op, mesh)
-            continue
-        for region in op.regions:
-            for inner in region.blocks:
-                _import_composites(inner, mesh)
 
 
 def _import_composite(op: ir.Operation, mesh: Mesh) -> None:
@@ -165,60 +162,31 @@ def _import_composite(op: ir.Operation, mesh: Mesh) -> None:
         layout = Layout.parse(text.replace(f"@{name}", f"@{mesh.symbol}", 1), mesh)
     except (LayoutError, IndexError) as wrong:
         error(op, str(wrong))
-    problem = layout.problem(ir.RankedTensorType(op.operands[0].type).shape)
-    if problem is not None:
-        error(op, problem)
-    new = ir.Operation.create(
-        RELAYOUT,
-        results=[op.results[0].type],
-        operands=[op.operands[0]],
-        attributes={LAYOUT_ATTR: layout_attr(layout)},
-        loc=op.location,
-        ip=ir.InsertionPoint(op),
-    )
-    op.results[0].replace_all_uses_with(new.results[0])
-    op.erase()
+    replace_by_relayout(op, layout)
 
 
-def _erase_other_functions(module: ir.Module, main: ir.Operation) -> None:
-    """What was inlined, and the decompositions of composites."""
-    for function in functions(module):
-        if function != main:
+def _erase_unnamed_functions(module: ir.Module, main: ir.Operation) -> None:
+    """What was inlined, and the decompositions of composites; not what custom calls name."""
+    by_name = {function_name(function): function for function in functions(module)}
+    kept = {function_name(main): main}
+    worklist = [main]
+    while worklist:
+        for op, name in named_functions(worklist.pop()):
+            if name not in by_name:
+                error(op, f"{op.name} names @{name}, which the module does not define; add it")
+            if name not in kept:
+                kept[name] = by_name[name]
+                worklist.append(by_name[name])
+    for name, function in by_name.items():
+        if name not in kept:
             function.erase()
-
-
-def _check_function_layouts(function: ir.Operation, mesh: Mesh) -> None:
-    """Arguments' and results' layouts must fit, be complete and contiguous."""
-    type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-    for name, types, what in (
-        (ARG_ATTRS, type_.inputs, "argument"),
-        (RES_ATTRS, type_.results, "result"),
-    ):
-        for i, (entry, tensor) in enumerate(zip(entries(function, name), types, strict=True)):
-            if LAYOUT not in entry:
-                continue
-            try:
-                layout = layout_of(entry[LAYOUT], {mesh.symbol: mesh})
-            except LayoutError as wrong:
-                error(function, f"{what} {i}: {wrong}")
-            problem = layout.problem(tensor_shape(tensor) or ()) or layout.border_problem()
-            if problem is not None:
-                error(function, f"{what} {i}: {problem}")
 
 
 def _number_ops(function: ir.Operation, ledger: Ledger) -> None:
     """Give every op an id in its location: design 2.8."""
     names, locations = ledger.op_names, ledger.op_locations
-
-    def number(block: ir.Block) -> None:
-        for view in block.operations:
-            op = view.operation
-            location = op.location
-            op.location = tag(location, len(names))
-            names.append(op.name)
-            locations.append(location)
-            if op.name in ("stablehlo.while", "stablehlo.case", "stablehlo.if"):
-                for region in op.regions:
-                    number(region.blocks[0])
-
-    number(function.regions[0].blocks[0])
+    for op, name, _ in walk(function):
+        location = op.location
+        op.location = tag(location, len(names))
+        names.append(name)
+        locations.append(location)

@@ -6,16 +6,9 @@ from dtensor.dialect.attributes import layout_attr, layout_of
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import (
-    ARG_ATTRS,
-    LAYOUT,
-    LAYOUT_ATTR,
-    MESH_OP,
-    RELAYOUT,
-    RES_ATTRS,
-    SYM_NAME,
-)
-from dtensor.passes.functions import entries, set_entries
+from dtensor.dialect.names import LAYOUT_ATTR, MESH_OP, RELAYOUT, SYM_NAME
+from dtensor.passes.functions import SIDES, boundary_layouts, set_boundary_layouts
+from dtensor.passes.program import walk
 
 
 def merge_meshes(
@@ -33,31 +26,18 @@ def merge_meshes(
         return
     known = {**meshes, mesh.symbol: mesh}
     for function in functions:
-        for name in (ARG_ATTRS, RES_ATTRS):
-            if name in function.attributes:
-                attributes = entries(function, name)
-                for entry in attributes:
-                    if LAYOUT in entry:
-                        entry[LAYOUT] = _renamed(entry[LAYOUT], known, mesh)
-                set_entries(function, name, attributes)
-        for block in function.regions[0].blocks:
-            _rename_in(block, known, mesh)
+        for side in SIDES:
+            layouts = boundary_layouts(function, side, known)
+            set_boundary_layouts(function, side, [x and _on(mesh, x) for x in layouts])
+        for op, name, _ in walk(function):
+            if name == RELAYOUT:
+                layout = layout_of(op.attributes[LAYOUT_ATTR], known)
+                op.attributes[LAYOUT_ATTR] = layout_attr(_on(mesh, layout))
     for view in list(module.body.operations):
         op = view.operation
         if op.name == MESH_OP and ir.StringAttr(op.attributes[SYM_NAME]).value != mesh.symbol:
             op.erase()
 
 
-def _rename_in(block: ir.Block, known: dict[str, Mesh], mesh: Mesh) -> None:
-    for view in block.operations:
-        op = view.operation
-        if op.name == RELAYOUT:
-            op.attributes[LAYOUT_ATTR] = _renamed(op.attributes[LAYOUT_ATTR], known, mesh)
-        for region in op.regions:
-            for inner in region.blocks:
-                _rename_in(inner, known, mesh)
-
-
-def _renamed(attribute: ir.Attribute, known: dict[str, Mesh], mesh: Mesh) -> ir.Attribute:
-    layout = layout_of(attribute, known)
-    return layout_attr(Layout.of(layout.dims, mesh, layout.partial))
+def _on(mesh: Mesh, layout: Layout) -> Layout:
+    return Layout.of(layout.dims, mesh, layout.partial)

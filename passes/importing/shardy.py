@@ -10,9 +10,11 @@ from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import ARG_ATTRS, LAYOUT, LAYOUT_ATTR, RELAYOUT, RES_ATTRS
-from dtensor.passes.functions import entries, set_entries
+from dtensor.dialect.names import LAYOUT
+from dtensor.passes.functions import SIDES, entries, set_entries
+from dtensor.passes.importing.constraints import replace_by_relayout
 from dtensor.passes.ledger import Ledger
+from dtensor.passes.program import walk
 
 _MESH = re.compile(r"#sdy\.mesh<\[(.*?)\](?:, device_ids=\[([\d, ]*)\])?>", re.DOTALL)
 _SHARDING = re.compile(r"#sdy\.sharding<@([\w.\-]+|\"[^\"]*\"), (\[.*?\])(.*)>\Z", re.DOTALL)
@@ -75,10 +77,10 @@ def import_shardy(
     """
     meshes = read_shardy_meshes(module)
     for function in functions:
-        for name in (ARG_ATTRS, RES_ATTRS):
-            _import_function_attributes(function, name, meshes, mesh)
-        for block in function.regions[0].blocks:
-            _import_block(block, meshes, mesh, ledger)
+        for side in SIDES:
+            _import_function_attributes(function, side, meshes, mesh)
+        for op, name, _ in walk(function, combiners=True):
+            _import_op(op, name, meshes, mesh, ledger)
     for view in list(module.body.operations):
         if view.operation.name == "sdy.mesh":
             view.operation.erase()
@@ -106,36 +108,22 @@ def _import_function_attributes(
     set_entries(function, name, attributes)
 
 
-def _import_block(block: ir.Block, meshes: dict[str, Mesh], mesh: Mesh, ledger: Ledger) -> None:
-    for view in list(block.operations):
-        op = view.operation
-        if op.name == "sdy.sharding_constraint":
-            layout = _layout(op, op.attributes["sharding"], meshes, mesh)
-            new = ir.Operation.create(
-                RELAYOUT,
-                results=[op.results[0].type],
-                operands=[op.operands[0]],
-                attributes={LAYOUT_ATTR: layout_attr(layout)},
-                loc=op.location,
-                ip=ir.InsertionPoint(op),
-            )
-            op.results[0].replace_all_uses_with(new.results[0])
-            op.erase()
-            continue
-        if op.name == "sdy.manual_computation":
-            error(
-                op,
-                "a manual region (jax.shard_map) stands inside the program; dtensor expands whole "
-                "programs: call shard_map outside, or write the region as ordinary operations",
-            )
-        if op.name.startswith("sdy."):
-            error(op, f"{op.name} has no counterpart in dtensor; remove it")
-        if _ARGUMENT in op.attributes:
-            del op.attributes[_ARGUMENT]
-            ledger.warn(
-                op,
-                f"the sharding on {op.name} is ignored; write a constraint to fix a value's layout",
-            )
-        for region in op.regions:
-            for inner in region.blocks:
-                _import_block(inner, meshes, mesh, ledger)
+def _import_op(
+    op: ir.Operation, name: str, meshes: dict[str, Mesh], mesh: Mesh, ledger: Ledger
+) -> None:
+    if name == "sdy.sharding_constraint":
+        replace_by_relayout(op, _layout(op, op.attributes["sharding"], meshes, mesh))
+        return
+    if name == "sdy.manual_computation":
+        error(
+            op,
+            "a manual region (jax.shard_map) stands inside the program; dtensor expands whole "
+            "programs: call shard_map outside, or write the region as ordinary operations",
+        )
+    if name.startswith("sdy."):
+        error(op, f"{name} has no counterpart in dtensor; remove it")
+    if _ARGUMENT in op.attributes:
+        del op.attributes[_ARGUMENT]
+        ledger.warn(
+            op, f"the sharding on {name} is ignored; write a constraint to fix a value's layout"
+        )

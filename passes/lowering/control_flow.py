@@ -13,17 +13,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dtensor.dialect import names
-from dtensor.dialect.attributes import layout_of, mesh_and_axes
+from dtensor.dialect.attributes import mesh_and_axes
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.diagnostics import error
-from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.functions import function_name
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
+from dtensor.passes.functions import boundary_layouts
+from dtensor.passes.program import BRANCHES, CALLS, RETURNS, WHILE
 from dtensor.passes.relayout.places import is_chain, split_axis
 
 _EQUALISING = (names.ALL_REDUCE, names.ALL_GATHER)
-_BRANCHES = ("stablehlo.case", "stablehlo.if")
-_TERMINATORS = ("stablehlo.return", "func.return")
 # Their results depend on the device in ways that no axis names.
 _DEVICE_OPS = (
     "stablehlo.partition_id",
@@ -74,7 +74,7 @@ class _Flow:
     ) -> None:
         self.meshes = meshes
         self.varies: dict[ir.Value[Any], int] = {}
-        self.functions = {ir.StringAttr(f.attributes[names.SYM_NAME]).value: f for f in functions}
+        self.functions = {function_name(f): f for f in functions}
         self.calls: dict[tuple[str, tuple[int, ...], int], list[int]] = {}
         self.cuts = _cuts(functions, collectives, meshes)
         parts = [
@@ -109,20 +109,16 @@ class _Flow:
         if names.SYM_VISIBILITY in function.attributes or not function.regions[0].blocks:
             return
         block = function.regions[0].blocks[0]
-        self.block(block, self.arguments(function, len(block.arguments)), 0)
+        self.block(block, self.arguments(function), 0)
 
-    def arguments(self, function: ir.Operation, count: int) -> list[int]:
+    def arguments(self, function: ir.Operation) -> list[int]:
         """What the arguments differ over; without a layout, perhaps everything."""
-        if names.ARG_ATTRS not in function.attributes:
-            return [self.everything] * count
         found = []
-        for item in ir.ArrayAttr(function.attributes[names.ARG_ATTRS]):
-            entry = ir.DictAttr(item)
-            if names.LAYOUT not in entry:
+        for layout in boundary_layouts(function, names.ARG_ATTRS, self.meshes):
+            if layout is None:
                 found.append(self.everything)
-                continue
-            layout = layout_of(entry[names.LAYOUT], self.meshes)
-            found.append(self.mask((*layout.axes, *layout.partial_axes)))
+            else:
+                found.append(self.mask((*layout.axes, *layout.partial_axes)))
         return found
 
     def block(self, block: ir.Block, arguments: Sequence[int], governed: int) -> list[int]:
@@ -138,15 +134,15 @@ class _Flow:
             op = view.operation
             name = op.name
             operands = [varies[v] for v in op.operands]
-            if name in _TERMINATORS:
+            if name in RETURNS:
                 return operands
             if name.startswith("dtensor."):
                 results = self.collective(op, name, operands, governed)
-            elif name == "stablehlo.while":
+            elif name == WHILE:
                 results = self.loop(op, operands, governed)
-            elif name in _BRANCHES:
+            elif name in BRANCHES:
                 results = self.branches(op, operands, governed)
-            elif name == "func.call":
+            elif name in CALLS:
                 results = self.call(op, operands, governed)
             else:
                 union = self.everything if name in _DEVICE_OPS else 0
@@ -245,15 +241,8 @@ def _cuts(
     cuts = {name: {1, size} for mesh in meshes.values() for name, size in mesh.axes}
     used = [axis for op in collectives for axis in _axes_of(op, meshes)]
     for function in functions:
-        if names.ARG_ATTRS not in function.attributes:
-            continue
-        for item in ir.ArrayAttr(function.attributes[names.ARG_ATTRS]):
-            entry = ir.DictAttr(item)
-            if names.LAYOUT in entry:
-                try:
-                    layout = layout_of(entry[names.LAYOUT], meshes)
-                except LayoutError as wrong:
-                    error(function, str(wrong))
+        for layout in boundary_layouts(function, names.ARG_ATTRS, meshes):
+            if layout is not None:
                 used += [*layout.axes, *layout.partial_axes]
     for axis in used:
         cuts[axis.name].update((axis.pre, axis.pre * axis.size))

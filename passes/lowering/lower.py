@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,15 +9,19 @@ from dtensor.dialect import names
 from dtensor.dialect.attributes import read_meshes
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.functions import functions
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.functions import functions
+from dtensor.passes.functions import (
+    boundary_layouts,
+    drop_boundary_layouts,
+    main_function,
+)
 from dtensor.passes.lowering.collectives import LOWERINGS
 from dtensor.passes.lowering.control_flow import check_control_flow
 from dtensor.passes.lowering.emitter import Emitter
-
-_BORDER = (names.ARG_ATTRS, names.RES_ATTRS)
+from dtensor.passes.program import walk
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,10 @@ class LowerPass(Pass):
     def run(self, module: ir.Module, state: PassState) -> None:
         meshes = state.meshes or read_meshes(module)
         found = functions(module)
-        listed = [(function, list(_dtensor_ops(function))) for function in found]
+        listed = [
+            (f, [op for op, name, _ in walk(f, combiners=True) if name.startswith("dtensor.")])
+            for f in found
+        ]
         check_control_flow(found, (op for _, ops in listed for op in ops), meshes)
         emitter = Emitter(self.variadic)
         for function, ops in listed:
@@ -52,23 +58,15 @@ class LowerPass(Pass):
                 emitter.enter_function(function.regions[0].blocks[0])
             for op in ops:
                 _lower(op, emitter, meshes)
+        main = main_function(module)
+        state.arg_layouts = boundary_layouts(main, names.ARG_ATTRS, meshes)
+        state.result_layouts = boundary_layouts(main, names.RES_ATTRS, meshes)
+        for function in found:
             if not self.keep_layouts:
-                _drop_layouts(function)
+                drop_boundary_layouts(function)
         if not self.keep_layouts:
             _drop_module_facts(module)
         state.forget_ir()
-
-
-def _dtensor_ops(owner: ir.Operation) -> Iterator[ir.Operation]:
-    """The dtensor operations in the regions of `owner`, in program order."""
-    for region in owner.regions:
-        for block in region:
-            for view in block.operations:
-                op = view.operation
-                if op.name.startswith("dtensor."):
-                    yield op
-                elif len(op.regions):
-                    yield from _dtensor_ops(op)
 
 
 def _lower(op: ir.Operation, emitter: Emitter, meshes: dict[str, Mesh]) -> None:
@@ -83,25 +81,6 @@ def _lower(op: ir.Operation, emitter: Emitter, meshes: dict[str, Mesh]) -> None:
     for result, value in zip(op.results, values, strict=True):
         result.replace_all_uses_with(value)
     op.erase()
-
-
-def _drop_layouts(function: ir.Operation) -> None:
-    for key in _BORDER:
-        if key not in function.attributes:
-            continue
-        entries = [
-            {named.name: named.attr for named in _named(entry) if named.name != names.LAYOUT}
-            for entry in ir.ArrayAttr(function.attributes[key])
-        ]
-        if any(entries):
-            function.attributes[key] = ir.ArrayAttr.get([ir.DictAttr.get(e) for e in entries])
-        else:
-            del function.attributes[key]
-
-
-def _named(entry: ir.Attribute) -> list[ir.NamedAttribute]:
-    dictionary = ir.DictAttr(entry)
-    return [dictionary[index] for index in range(len(dictionary))]
 
 
 def _drop_module_facts(module: ir.Module) -> None:

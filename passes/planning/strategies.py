@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from dtensor.dialect.layout import REDUCTIONS, Layout
 from dtensor.passes.graph import ARGUMENT, CARRY, JOIN, OP, RESULT, THROUGH, Graph, Node
+from dtensor.passes.ops.rule import OpRule
+from dtensor.passes.ops.table import opdef
 from dtensor.passes.propagation.labels import Label, LabelTable, RuleLabels
 from dtensor.passes.propagation.pins import Pins
 from dtensor.passes.propagation.places import WHOLE, partial_place, split_place
-from dtensor.passes.rules.rule import OpRule
 from dtensor.passes.sharding.specs import Places, Specs, is_contiguous, is_legal
 
 MAX_BLOCKS = 3  # block counts offered per dimension
@@ -96,7 +97,7 @@ class Maker:
         if rule.flops < self.min_flops:
             return found
         found = tuple([s for s in found if s.split >= now.split])
-        if node.name not in ("stablehlo.dot_general", "stablehlo.convolution"):
+        if not opdef(node.name).must_divide:
             return found
         most = max([s.split for s in found], default=1)
         small = rule.flops / self.min_flops

@@ -4,25 +4,8 @@ from __future__ import annotations
 
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.graph import OP, Graph
-
-_UNFUSED = frozenset(
-    f"stablehlo.{name}"
-    for name in (
-        "dot_general",
-        "convolution",
-        "sort",
-        "fft",
-        "scatter",
-        "gather",
-        "custom_call",
-        "cholesky",
-        "triangular_solve",
-        "reduce_window",
-        "select_and_scatter",
-        "dynamic_update_slice",
-        "rng_bit_generator",
-    )
-)
+from dtensor.passes.ops.rule import OpRule
+from dtensor.passes.ops.table import opdef
 
 
 def work_seconds(graph: Graph, cost: CostModel) -> list[float]:
@@ -32,8 +15,8 @@ def work_seconds(graph: Graph, cost: CostModel) -> list[float]:
     it crosses one, and so does a result.
     """
     producer, types, uses = graph.producer, graph.types, graph.uses
-    fuses = [n.kind == OP and n.rule is not None and n.name not in _UNFUSED for n in graph.nodes]
-    reduces = [n.name == "stablehlo.reduce" for n in graph.nodes]
+    fuses = [n.kind == OP and n.rule is not None and opdef(n.name).fuses for n in graph.nodes]
+    reduces = [fused and _reduces(n.rule) for n, fused in zip(graph.nodes, fuses, strict=True)]
     seconds = []
     for node in graph.nodes:
         rule = node.rule
@@ -51,3 +34,8 @@ def work_seconds(graph: Graph, cost: CostModel) -> list[float]:
                 traffic += types[v].bytes
         seconds.append(node.weight * cost.local_seconds(rule.flops, traffic))
     return seconds
+
+
+def _reduces(rule: OpRule | None) -> bool:
+    """Whether an op ends its fusion: XLA fuses what a reduction reads, and not what reads it."""
+    return rule is not None and any([factor.reduction is not None for factor in rule.factors])

@@ -9,9 +9,8 @@ from dtensor.dialect.attributes import layout_of
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import ARG_ATTRS, LAYOUT, RES_ATTRS
-from dtensor.passes.functions import entries
+from dtensor.dialect.names import ARG_ATTRS, RES_ATTRS
+from dtensor.passes.functions import boundary_layouts
 from dtensor.passes.graph import ARGUMENT, CONSTRAINT, OP, RESULT, WHOLE_USE, Graph
 from dtensor.passes.propagation.places import place_of
 
@@ -27,7 +26,7 @@ class Pins:
 def read_pins(graph: Graph, meshes: dict[str, Mesh]) -> Pins:
     """The layouts that the IR's annotations fix."""
     pins = Pins()
-    border: dict[str, list[dict[str, ir.Attribute]]] = {}
+    sides: dict[str, list[Layout | None]] = {}
     for node in graph.nodes:
         op = node.operation
         assert op is not None
@@ -36,12 +35,12 @@ def read_pins(graph: Graph, meshes: dict[str, Mesh]) -> Pins:
         elif node.kind == CONSTRAINT:
             pins.layouts[node.index] = layout_of(op.attributes["layout"], meshes)
         elif node.kind in (ARGUMENT, RESULT):
-            name = ARG_ATTRS if node.kind == ARGUMENT else RES_ATTRS
-            if name not in border:
-                border[name] = entries(op, name)
-            entry = border[name][node.slot]
-            if LAYOUT in entry:
-                pins.layouts[node.index] = layout_of(entry[LAYOUT], meshes)
+            side = ARG_ATTRS if node.kind == ARGUMENT else RES_ATTRS
+            if side not in sides:
+                sides[side] = boundary_layouts(op, side, meshes)
+            layout = sides[side][node.slot]
+            if layout is not None:
+                pins.layouts[node.index] = layout
             value = (node.results or node.operands)[0]
             if not graph.types[value].itemsize:
                 pins.whole.add(node.index)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from dtensor.dialect.mlir import ir
-from dtensor.passes.relayout.values import LOOP, Relayouts
+from dtensor.passes.program import WHILE, terminator
+from dtensor.passes.relayout.values import Relayouts
 
 
 def hoist_invariants(work: Relayouts) -> bool:
@@ -17,7 +18,7 @@ def hoist_invariants(work: Relayouts) -> bool:
     changed = False
     for number, op in list(work.alive()):
         loop = op.parent.operation if op.parent is not None else None
-        if loop is None or loop.name != LOOP:
+        if loop is None or loop.name != WHILE:
             continue
         value = op.operands[0]
         before, after = work.layout(value), work.after(op)
@@ -28,7 +29,8 @@ def hoist_invariants(work: Relayouts) -> bool:
             continue
         why = "the loop does not change the value: moved in front of it"
         made = work.create(outside, after, ir.InsertionPoint(loop), number, why)
-        work.scopes[-1] = work.parents[work.scopes[number]]
+        scope = work.scopes[number]
+        work.scopes[-1] = None if scope is None else scope.parent
         work.replace(number, made)
         changed = True
     return changed
@@ -43,8 +45,7 @@ def _outside(value: ir.Value[Any], op: ir.Operation, loop: ir.Operation) -> ir.V
         return value
     slot = ir.BlockArgument(value).arg_number
     body = loop.regions[1].blocks[0]
-    passed = body.operations[len(body.operations) - 1].operation.operands[slot]
-    if passed != body.arguments[slot]:
+    if terminator(body).operands[slot] != body.arguments[slot]:
         return None
     outside: ir.Value[Any] = loop.operands[slot]
     return outside

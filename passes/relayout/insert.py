@@ -17,13 +17,9 @@ from dtensor.passes.cost.model import CostModel
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import (
     ARGUMENT,
-    CARRY,
     CONSTRAINT,
-    JOIN,
     OP,
     RESULT,
-    THROUGH,
-    WHOLE_USE,
     Graph,
     Node,
     read_graph,
@@ -103,13 +99,13 @@ class _Inserter:
                 made = self._relayout(number, have[start], layout, users[0][0])
             have.append((layout, made))
             for node, k in users:
-                self._replace(node, k, made)
+                operation, operand = node.site(k)
+                operation.operands[operand] = made
 
     def _clone(self, producer: Node, layout: Layout, number: int) -> ir.Value[Any]:
         """A copy of a free producer that makes the value in another layout."""
         assert producer.operation is not None
-        with ir.InsertionPoint.after(producer.operation):
-            copy = producer.operation.clone()
+        copy = producer.operation.clone(ip=ir.InsertionPoint.after(producer.operation))
         complete = layout.complete()
         copy.attributes[RESULTS] = layouts_array_attr((complete,))
         if OPERANDS in copy.attributes:
@@ -176,24 +172,6 @@ class _Inserter:
         )
         made: ir.Value[Any] = op.results[0]
         return made
-
-    def _replace(self, node: Node, k: int, value: ir.Value[Any]) -> None:
-        operation = node.operation
-        assert operation is not None
-        if node.kind in (OP, CONSTRAINT):
-            operation.operands[k] = value
-        elif node.kind == THROUGH or (node.kind == CARRY and k == 0):
-            operation.operands[node.slot] = value
-        elif node.kind == CARRY:
-            _terminator(operation.regions[1].blocks[0]).operands[node.slot] = value
-        elif node.kind == JOIN:
-            _terminator(operation.regions[k].blocks[0]).operands[node.slot] = value
-        elif node.kind == RESULT:
-            _terminator(operation.regions[0].blocks[0]).operands[node.slot] = value
-        elif node.kind == WHOLE_USE and node.name == "branch index":
-            operation.operands[0] = value
-        elif node.kind == WHOLE_USE:
-            _terminator(operation.regions[0].blocks[0]).operands[0] = value
 
     def _reason(
         self, before: Layout, after: Layout, origin: Node, producer: Node, user: Node
@@ -299,10 +277,6 @@ def _nearest(
     have: list[Layout], wanted: list[Layout], seconds: Callable[[Layout, Layout], float]
 ) -> Layout:
     return min(wanted, key=lambda layout: min(seconds(source, layout) for source in have))
-
-
-def _terminator(block: ir.Block) -> ir.Operation:
-    return block.operations[len(block.operations) - 1].operation
 
 
 def _untagged(location: ir.Location) -> ir.Location:

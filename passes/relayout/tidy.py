@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dtensor.dialect.mlir import ir
+from dtensor.passes.program import Scope
 from dtensor.passes.relayout.values import Relayouts, has_one_use
 
 
@@ -25,15 +26,15 @@ def erase_needless(work: Relayouts) -> bool:
 def share_equal(work: Relayouts) -> bool:
     """Use one relayout for all uses that want one value in one layout."""
     changed = False
-    seen: dict[tuple[int, ir.Value[Any], object], ir.Operation] = {}
+    seen: dict[tuple[Scope | None, ir.Value[Any], object], ir.Operation] = {}
     for number, op in list(work.alive()):
         if number >= work.in_order:
             break  # made since reading: not in program order
         value, layout = op.operands[0], work.after(op)
         earlier, scope = None, work.scopes[number]
-        while earlier is None and scope >= 0:
+        while earlier is None and scope is not None:
             earlier = seen.get((scope, value, layout))
-            scope = work.parents[scope]
+            scope = scope.parent
         if earlier is None:
             seen[work.scopes[number], value, layout] = op
         else:

@@ -7,19 +7,19 @@ from typing import Any
 
 from dtensor.dialect import names
 from dtensor.dialect.attributes import layout_attr, layout_of, layouts_array_attr, layouts_of_array
+from dtensor.dialect.functions import functions
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import PassState
 from dtensor.passes.cost.model import CostModel
-from dtensor.passes.functions import functions
+from dtensor.passes.functions import boundary_layouts
 from dtensor.passes.graph import element_bytes
 from dtensor.passes.ledger import FIRST_RECORD
 from dtensor.passes.locations import tag, tagged_id
+from dtensor.passes.program import WHILE, Scope, walk
 from dtensor.passes.relayout.search import plan, steps_seconds
 from dtensor.passes.relayout.steps import wire_bytes
-
-LOOP = "stablehlo.while"
 
 
 class Relayouts:
@@ -27,8 +27,7 @@ class Relayouts:
 
     Attributes:
         ops: the relayouts; erased ones are None.
-        scopes: per relayout, the number of the block it stands in.
-        parents: per block, the number of the block around it, or -1.
+        scopes: per relayout, the block it stands in.
         in_order: how many were read; later ones were created and stand anywhere.
     """
 
@@ -39,25 +38,15 @@ class Relayouts:
         self.cost = state.cost if state.cost is not None else CostModel()
         self.ops: list[ir.Operation | None] = []
         self._numbers: dict[ir.Value[Any], int] = {}
-        self.scopes: list[int] = []
-        self.parents: list[int] = []
+        self.scopes: list[Scope | None] = []
+        self._boundary: dict[ir.Operation, list[Layout | None]] = {}
         for function in functions(module):
-            self._read_regions(function, -1)
+            for op, name, scope in walk(function):
+                if name == names.RELAYOUT:
+                    self._add(op, scope)
         self.in_order = len(self.ops)
 
-    def _read_regions(self, owner: ir.Operation, parent: int) -> None:
-        for region in owner.regions:
-            for block in region:
-                scope = len(self.parents)
-                self.parents.append(parent)
-                for view in block.operations:
-                    op = view.operation
-                    if op.name == names.RELAYOUT:
-                        self._add(op, scope)
-                    elif len(op.regions):
-                        self._read_regions(op, scope)
-
-    def _add(self, op: ir.Operation, scope: int) -> None:
+    def _add(self, op: ir.Operation, scope: Scope | None) -> None:
         self._numbers[op.results[0]] = len(self.ops)
         self.ops.append(op)
         self.scopes.append(scope)
@@ -90,14 +79,14 @@ class Relayouts:
 
     def _argument_layout(self, value: ir.Value[Any], op: ir.Operation) -> Layout | None:
         number = ir.BlockArgument(value).arg_number
-        if op.name == LOOP:
+        if op.name == WHILE:
             return self._result_layout(op, number)
-        if op.name != names.FUNC or names.ARG_ATTRS not in op.attributes:
+        if op.name != names.FUNC:
             return None
-        entry = ir.DictAttr(ir.ArrayAttr(op.attributes[names.ARG_ATTRS])[number])
-        if names.LAYOUT not in entry:
-            return None
-        return layout_of(entry[names.LAYOUT], self.meshes).closed()
+        if op not in self._boundary:
+            self._boundary[op] = boundary_layouts(op, names.ARG_ATTRS, self.meshes)
+        found = self._boundary[op][number]
+        return None if found is None else found.closed()
 
     def _result_layout(self, op: ir.Operation, number: int) -> Layout | None:
         if names.RESULTS not in op.attributes:

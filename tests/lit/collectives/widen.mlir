@@ -1,5 +1,6 @@
-// RUN: dtensor-opt %s --dtensor-widen-reductions | filecheck %s
+// RUN: dtensor-opt %s --dtensor-widen-reductions='element=f32' | filecheck %s
 // RUN: dtensor-opt %s --dtensor-widen-reductions='element=bf16' | filecheck %s --check-prefix=SAME
+// RUN: dtensor-opt %s --dtensor-widen-reductions | filecheck %s --check-prefix=SAME
 
 // Sums over devices of narrow floats are made in a wider type, and converted back.
 

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,10 +76,15 @@ def test_layouts_that_do_not_fit_name_the_function() -> None:
     with pytest.raises(LocatedError, match=r"p.mlir:2:1: 2 layouts for 1 arguments; give one for"):
         compile_module(PLAIN, "p.mlir", MESH, [ROWS, ROWS], [None], OPTIONS)
     short = Layout.parse('#dtensor.layout<@mesh, [{"x"}]>', MESH)
-    with pytest.raises(LocatedError, match="argument 0: layout has 1 dimensions but the tensor"):
+    with pytest.raises(
+        LocatedError,
+        match=r"argument 0 cannot have the layout .*: layout has 1 dimensions but the tensor",
+    ):
         compile_module(PLAIN, "p.mlir", MESH, [short], [None], OPTIONS)
     partial = Layout.parse('#dtensor.layout<@mesh, [{}, {}], partial = {sum: "x"}>', MESH)
-    with pytest.raises(LocatedError, match="result 0: partial over axes"):
+    with pytest.raises(
+        LocatedError, match=r"result 0 cannot have the layout .*: partial over axes"
+    ):
         compile_module(PLAIN, "p.mlir", MESH, [None], [partial], OPTIONS)
 
 
@@ -100,10 +106,39 @@ def test_another_mesh_than_the_module_s_is_an_error() -> None:
         compile_module(LOOP, "p.mlir", Mesh([("x", 8)]), [None] * 3, [None], OPTIONS)
 
 
-def test_a_pipeline_that_makes_no_plan_is_refused() -> None:
-    options = CompileOptions(pipeline="builtin.module(dtensor-import, dtensor-propagate)")
-    with pytest.raises(CompileError, match="does not run dtensor-optimize-collectives"):
+WITHOUT_REPORTS = (
+    "builtin.module(dtensor-import, dtensor-propagate, dtensor-insert-relayouts, dtensor-expand, "
+    "dtensor-report-cost, dtensor-lower)"
+)
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "given", "missing"),
+    [
+        ("builtin.module(dtensor-import, dtensor-propagate)", {}, "dtensor-report-cost, which"),
+        (WITHOUT_REPORTS, {"reduce_dtype": "float32"}, "dtensor-widen-reductions, which reduce_d"),
+        (WITHOUT_REPORTS, {"max_bytes_per_device": 9}, "dtensor-report-memory, which max_bytes"),
+    ],
+)
+def test_a_pipeline_that_leaves_out_what_is_asked_for_is_refused(
+    pipeline: str, given: dict[str, Any], missing: str
+) -> None:
+    options = CompileOptions(pipeline=pipeline, **given)
+    with pytest.raises(CompileError, match=f"the pipeline does not run {missing}"):
         compile_module(PLAIN, "p.mlir", MESH, [ROWS], [None], options)
+
+
+def test_a_pipeline_of_one_s_own_may_leave_out_what_nobody_asks_for() -> None:
+    options = CompileOptions(pipeline=WITHOUT_REPORTS)
+    result = compile_module(PLAIN, "p.mlir", MESH, [ROWS], [WHOLE], options)
+    assert [c.kind for c in result.collectives] == ["all_gather"]
+    assert result.memory is None
+
+
+def test_sums_are_made_in_the_type_that_is_asked_for() -> None:
+    narrow = LOOP.replace("xf32>", "xbf16>")
+    assert [c.dtype for c in compiled(narrow).collectives] == ["bf16"]
+    assert [c.dtype for c in compiled(narrow, reduce_dtype="float32").collectives] == ["f32"]
 
 
 # Strict.

@@ -18,6 +18,14 @@ MATMUL = main(
 A, W, PRODUCT = 4 * 16 * 4, 16 * 64 * 4, 4 * 64 * 4
 
 
+def test_the_plan_says_what_is_held_without_a_limit() -> None:
+    report = compiled(MATMUL).memory
+    assert report is not None
+    assert report.peak_bytes == A + W + PRODUCT
+    assert report.argument_bytes == A + W
+    assert [t.bytes for t in report.tensors] == [W, PRODUCT, A]
+
+
 def message(text: str, limit: int, donated: tuple[int, ...] = ()) -> str:
     with pytest.raises(MemoryLimitError) as raised:
         compiled(text, donated, max_bytes_per_device=limit)

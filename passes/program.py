@@ -1,0 +1,135 @@
+"""The regions of a program: what stands where, how often it runs, and what flows in and out.
+
+Only the regions of loops and branches hold operations of the program; those of a reduce, a sort or
+a scatter hold a combiner of scalars. Whoever walks a program, or asks which values a loop or a
+branch ties together, asks here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dtensor.dialect.mlir import ir
+from dtensor.passes.trip_count import trip_count
+
+WHILE: Final = "stablehlo.while"
+BRANCHES: Final = ("stablehlo.case", "stablehlo.if")
+BARRIER: Final = "stablehlo.optimization_barrier"
+CONTROL: Final = frozenset((WHILE, *BRANCHES))
+RETURNS: Final = frozenset(("stablehlo.return", "func.return"))
+CALLS: Final = frozenset(("func.call", "call"))
+
+Site = tuple[ir.Operation, int]  # an operand: the operation that reads, and which of its operands
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Scope:
+    """A block of the program.
+
+    Attributes:
+        number: its number, in program order.
+        block: the block.
+        parent: the block around it; None for a function's.
+        trips: how often it runs per call of the function; None inside a loop of unknown length.
+    """
+
+    number: int
+    block: ir.Block
+    parent: Scope | None
+    trips: int | None
+
+
+def walk(owner: ir.Operation, combiners: bool = False) -> Iterator[tuple[ir.Operation, str, Scope]]:
+    """The operations in the regions of `owner`, their names and scopes, in program order.
+
+    A loop or a branch comes before what stands in it. The operation just given may be erased or
+    replaced; what is created while walking is not given.
+
+    Args:
+        owner: a function, or any operation with regions.
+        combiners: whether to enter the bodies of reduce, sort and the like too.
+    """
+    count = 0
+    stack: list[tuple[Iterator[Any], Scope]] = []
+
+    def enter(op: ir.Operation, parent: Scope | None, trips: int | None) -> None:
+        nonlocal count
+        found = []
+        for region in op.regions:
+            for block in region:
+                found.append((iter(list(block.operations)), Scope(count, block, parent, trips)))
+                count += 1
+        stack.extend(reversed(found))
+
+    enter(owner, None, 1)
+    while stack:
+        views, scope = stack[-1]
+        for view in views:
+            op = view.operation
+            name = op.name
+            enters = name in CONTROL or (combiners and len(op.regions) > 0)
+            yield op, name, scope
+            if enters:
+                enter(op, scope, _trips_inside(op, name, scope.trips))
+                break
+        else:
+            stack.pop()
+
+
+def _trips_inside(op: ir.Operation, name: str, trips: int | None) -> int | None:
+    if name != WHILE or trips is None:
+        return trips
+    count = trip_count(op)
+    return None if count is None else trips * count
+
+
+def terminator(block: ir.Block) -> ir.Operation:
+    """The operation that ends a block."""
+    return block.operations[len(block.operations) - 1].operation
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Tie:
+    """Operands and values of a loop, a branch or a barrier that are one value: they share a layout.
+
+    Attributes:
+        sites: what flows in. A loop: its initial value, then what the body yields. A branch: what
+            each region yields. A barrier: its operand.
+        values: what comes out. A loop: the argument of its condition, that of its body, its result.
+    """
+
+    sites: tuple[Site, ...]
+    values: tuple[ir.Value[Any], ...]
+
+
+def ties(op: ir.Operation) -> list[Tie]:
+    """The ties of a while, case, if or optimization_barrier, one per result; none of others."""
+    name, results = op.name, list(op.results)
+    if name == WHILE:
+        condition, body = (region.blocks[0] for region in op.regions)
+        end = terminator(body)
+        rows = zip(condition.arguments, body.arguments, results, strict=True)
+        return [Tie(((op, k), (end, k)), values) for k, values in enumerate(rows)]
+    if name in BRANCHES:
+        ends = [terminator(region.blocks[0]) for region in op.regions]
+        return [Tie(tuple((end, k) for end in ends), (r,)) for k, r in enumerate(results)]
+    if name == BARRIER:
+        return [Tie(((op, k),), (result,)) for k, result in enumerate(results)]
+    return []
+
+
+def predicate(op: ir.Operation) -> Site:
+    """The operand that steers a while, case or if: every device must see the same."""
+    return (terminator(op.regions[0].blocks[0]), 0) if op.name == WHILE else (op, 0)
+
+
+def captured(op: ir.Operation, known: Sequence[ir.Value[Any]] | dict[Any, Any]) -> list[Any]:
+    """The values of `known` that operations in the regions of `op` read, each once."""
+    found: dict[ir.Value[Any], None] = {}
+    for inner, _, _ in walk(op, combiners=True):
+        for value in inner.operands:
+            if value in known:
+                found[value] = None
+    return list(found)

@@ -1,0 +1,1 @@
+"""Reports on a program of one device: what it sends, computes and holds."""

@@ -1,0 +1,187 @@
+"""What a program of one device costs: its collectives, and its floating-point operations."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from dtensor.dialect.attributes import axes_of, read_meshes
+from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import ir
+from dtensor.dialect.names import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    ALL_TO_ALL,
+    AXES,
+    COLLECTIVE_PERMUTE,
+    FROM,
+    HALO_EXCHANGE,
+    REDUCE_SCATTER,
+)
+from dtensor.passes.base import Pass, PassState
+from dtensor.passes.cost.model import (
+    all_gather_bytes,
+    all_reduce_bytes,
+    all_to_all_bytes,
+    permute_bytes,
+    reduce_scatter_bytes,
+)
+from dtensor.passes.functions import main_function
+from dtensor.passes.graph import OpReader, TypeInfo
+from dtensor.passes.ledger import FIRST_RECORD, Ledger, Record
+from dtensor.passes.locations import all_ids, location_text
+from dtensor.passes.ops.opdef import unknown_flops
+from dtensor.passes.ops.table import opdef
+from dtensor.passes.program import CONTROL, walk
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One planned collective.
+
+    Attributes:
+        kind: `all_gather`, `all_reduce`, `reduce_scatter`, `all_to_all`, `collective_permute` or
+            `halo_exchange`.
+        mesh_axes: names of the mesh axes it runs over, the first major.
+        dtype: element type as MLIR writes it: `f32`, `bf16`, `i1`.
+        shape: local shape in elements of what the convention counts: an all_gather's result, else
+            the operand; of the first operand where several are combined.
+        bytes: wire bytes per device of one execution, on a ring.
+        trip_count: executions per call of the program; None in a loop of unknown length.
+        location: the user's line, and the library's below it.
+        reason: why it is there, one sentence.
+        records: ids of its records in the ledger.
+    """
+
+    kind: str
+    mesh_axes: tuple[str, ...]
+    dtype: str
+    shape: tuple[int, ...]
+    bytes: float
+    trip_count: int | None
+    location: str
+    reason: str
+    records: tuple[int, ...]
+
+    def text(self) -> str:
+        """`all_reduce over y of f32 4x32, 768 bytes per device, 3 times`."""
+        times = "once" if self.trip_count == 1 else f"{self.trip_count} times"
+        if self.trip_count is None:
+            times = "in a loop of unknown length"
+        shape = "x".join(map(str, self.shape)) or "scalar"
+        return (
+            f"{self.kind} over {', '.join(self.mesh_axes)} of {self.dtype} {shape}, "
+            f"{self.bytes:.0f} bytes per device, {times}"
+        )
+
+
+_WIRE: dict[str, Callable[[float, float, int], float]] = {
+    ALL_GATHER: lambda operand, result, n: all_gather_bytes(result, n),
+    ALL_REDUCE: lambda operand, result, n: all_reduce_bytes(operand, n),
+    REDUCE_SCATTER: lambda operand, result, n: reduce_scatter_bytes(operand, n),
+    ALL_TO_ALL: lambda operand, result, n: all_to_all_bytes(operand, n),
+    COLLECTIVE_PERMUTE: lambda operand, result, n: permute_bytes(operand),
+    HALO_EXCHANGE: lambda operand, result, n: max(result - operand, 0.0),
+}
+
+
+@dataclass(frozen=True)
+class CostReport:
+    """What one device sends and computes per call of the program.
+
+    Attributes:
+        collectives: every planned collective, in program order.
+        local_flops: floating-point operations, loops counted in full.
+    """
+
+    collectives: tuple[Collective, ...]
+    local_flops: float
+
+    def __str__(self) -> str:
+        lines = [f"collective {i}: {c.text()}" for i, c in enumerate(self.collectives)]
+        return "\n".join([*lines, f"local flops: {self.local_flops:.0f}"])
+
+
+@dataclass(frozen=True)
+class ReportCostPass(Pass):
+    """Reads what a per-device module sends and computes; changes nothing.
+
+    Every collective with its axes, bytes and executions, and the floating-point operations of one
+    device. Stands in front of dtensor-lower, which no longer knows why a collective is there.
+    """
+
+    name: ClassVar[str] = "dtensor-report-cost"
+
+    print: bool = False  # write the report to standard error
+
+    def run(self, module: ir.Module, state: PassState) -> None:
+        state.cost_report = cost_report(
+            main_function(module), state.meshes or read_meshes(module), state.ledger
+        )
+        if self.print:
+            sys.stderr.write(f"{state.cost_report}\n")
+
+
+def cost_report(function: ir.Operation, meshes: dict[str, Mesh], ledger: Ledger) -> CostReport:
+    """The collectives and the flops of a function of local shapes, before it is lowered."""
+    reader = _Reader(meshes, ledger)
+    for op, name, scope in walk(function):
+        reader.read(op, name, scope.trips)
+    return CostReport(tuple(reader.collectives), reader.flops)
+
+
+class _Reader:
+    def __init__(self, meshes: dict[str, Mesh], ledger: Ledger) -> None:
+        self.meshes = meshes
+        self.ledger = ledger
+        self.collectives: list[Collective] = []
+        self.flops = 0.0
+        self._ops = OpReader()
+
+    def read(self, op: ir.Operation, name: str, trips: int | None) -> None:
+        if name in _WIRE:
+            self.collectives.append(self._collective(op, name, trips))
+        elif not name.startswith("dtensor.") and name not in CONTROL:
+            self.flops += self._op_flops(op, name) * (1 if trips is None else trips)
+
+    def _type(self, value: ir.Value[Any]) -> TypeInfo:
+        return self._ops.type_info(value.type, None)
+
+    def _op_flops(self, op: ir.Operation, name: str) -> float:
+        definition = opdef(name)
+        if definition.moves_only or definition.flops is unknown_flops:
+            return 0.0
+        return definition.flops(self._ops.info_alone(op, name))
+
+    def _collective(self, op: ir.Operation, name: str, trips: int | None) -> Collective:
+        key = FROM if name == COLLECTIVE_PERMUTE else AXES
+        axes: tuple[AxisRef, ...] = axes_of(op.attributes[key], self.meshes)
+        n = math.prod(axis.size for axis in axes)
+        operand_bytes = sum(self._type(v).bytes for v in op.operands)
+        result_bytes = sum(self._type(v).bytes for v in op.results)
+        counted = op.results[0] if name == ALL_GATHER else op.operands[0]
+        info = self._type(counted)
+        ids = tuple(dict.fromkeys(i for i in all_ids(op.location) if i >= FIRST_RECORD))
+        records = [r for r in map(self.ledger.record, ids) if r is not None]
+        return Collective(
+            name.split(".")[1],
+            tuple(dict.fromkeys(axis.name for axis in axes)),
+            info.element,
+            info.shape,
+            _WIRE[name](operand_bytes, result_bytes, n),
+            trips,
+            records[0].location if records else location_text(op.location),
+            _reason(records),
+            ids,
+        )
+
+
+def _reason(records: list[Record]) -> str:
+    if not records:
+        return ""
+    more = f" (and {len(records) - 1} combined with it)" if len(records) > 1 else ""
+    return records[0].text + more
