@@ -20,7 +20,8 @@ from dtensor.passes.planning.model import Costs, Model
 
 MAX_TABLE = 60_000  # entries of the table that eliminating a variable may visit
 _MOST_DEAD_ENDS = 100_000  # entries that are compared to find the dead ends of one variable
-_TINY = 1e-7  # microseconds
+_TINY = 1e-8  # microseconds
+_STAY = 1e-7  # microseconds by which the present plan is preferred among equals
 
 
 @dataclass
@@ -40,8 +41,12 @@ class Elimination:
     """One run over a model; the model's tables are used up."""
 
     def __init__(self, model: Model, avoid: dict[int, int], max_table: int = MAX_TABLE) -> None:
-        self.unary = list(model.unary)
-        self.tables: dict[tuple[int, ...], Costs] = {**model.tables}  # by scope, ascending
+        self.unary = [u.copy() for u in model.unary]
+        for unary, start in zip(self.unary, model.start, strict=True):
+            unary[start] -= _STAY
+        self.tables: dict[tuple[int, ...], Costs] = {  # by scope, ascending
+            scope: costs for scope, costs in model.tables.items()
+        }
         self.scopes: list[dict[tuple[int, ...], None]] = [{} for _ in model.unary]
         for scope in self.tables:
             for x in scope:
@@ -112,7 +117,8 @@ class Elimination:
         if not beaten.any():
             return
         keep = np.ones(count, bool)
-        for t in np.argsort(beaten.sum(1), kind="stable").tolist():
+        first = np.flatnonzero(self.alive[x] == self.start[x]).tolist()
+        for t in (*first, *range(count)):  # among equals the present state stays, then the first
             if not keep[t]:
                 continue
             gone = beaten[:, t] & keep

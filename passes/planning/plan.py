@@ -77,6 +77,7 @@ def make_plan(
     outcomes: Sequence[tuple[Label, ...]],
     cost: CostModel,
     free: list[bool],
+    refused: Sequence[bool],
     min_flops: float,
     limits: Limits,
 ) -> Plan:
@@ -90,12 +91,13 @@ def make_plan(
         outcomes: per sub-axis the label of every node.
         cost: the machine.
         free: per value, whether any shard of it costs nothing to make.
+        refused: per sub-axis, whether it reached an op that cannot use it where it stands.
         min_flops: a large matmul of more flops per device is divided wherever it can be.
         limits: how long to search.
     """
     specs = Specs(subaxes, mesh)
     start = _start(graph, pins, specs, outcomes)
-    maker = Maker(graph, specs, pins, min_flops)
+    maker = Maker(graph, specs, pins, free, refused, min_flops)
     problem = Problem(graph, pins, start, maker, Prices(specs, cost), cost, free)
     before = problem.total()
     held = _solve(problem, limits) if _has_choice(problem, min_flops) else 0

@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.propagation.places import MAX_RANK, WHOLE
+from dtensor.passes.relayout.search import plan
 from dtensor.passes.sharding.specs import Places, RankSpecs, Specs, is_legal
 
 Seconds = NDArray[np.float64]
+_LOCAL = 0.1  # of a collective's start is what a local step takes: one more operation to run
 _EXACT = 3  # up to this many copies of one value, every order in which to make them is tried
 
 
@@ -51,6 +53,9 @@ class _Steps:
         a, b = self.specs.places[before], self.specs.places[after]
         moving = [i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y]
         share = _share(a, b, moving, self.sizes)
+        if share is None and len(moving) == 1 and min(a[moving[0]], b[moving[0]]) > WHOLE:
+            self._search(before, after)
+            return
         if share is None:
             if (
                 cuts[before] != cuts[after]
@@ -62,12 +67,30 @@ class _Steps:
             share = 1.0 / self.specs.splits[before]  # whole shards change places
         else:
             share /= self.specs.splits[before]
-        if not share:
-            self.start[before, after] = self.rate[before, after] = 0.0
-            return
         links = [self.links[i] for i in moving]
+        if not share:
+            self.start[before, after] = _LOCAL * max([k.alpha for k in links])
+            self.rate[before, after] = 0.0
+            return
         self.start[before, after] = max([k.alpha for k in links])
         self.rate[before, after] = share / min([k.bytes_per_second for k in links])
+
+    def _search(self, before: int, after: int) -> None:
+        """One sub-axis moves ahead of blocks of its dimension, or behind them: what that takes."""
+        shape = [1] * self.specs.rank
+        for spec in (before, after):
+            for place, size in zip(self.specs.places[spec], self.sizes, strict=True):
+                if place > WHOLE:
+                    major, dim = divmod(place, MAX_RANK)
+                    shape[dim] = math.lcm(shape[dim], major * size)
+        layouts = self.specs.layout(before), self.specs.layout(after)
+        self.start[before, after] = self.rate[before, after] = 0.0
+        for step in plan(*layouts, shape, 1.0, self.cost):
+            if not step.is_local:
+                link = self.cost.axes_link(step.network_axes)
+                self.start[before, after] += link.alpha
+                rate = step.wire_bytes / (math.prod(shape) * link.bytes_per_second)
+                self.rate[before, after] += rate
 
 
 def _share(a: Places, b: Places, moving: Sequence[int], sizes: Sequence[int]) -> float | None:

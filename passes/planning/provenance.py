@@ -71,22 +71,30 @@ class Trail:
             for value in dict.fromkeys([*facts.operands[node], *facts.results[node]]):
                 touching.setdefault(value, []).append(node)
         found = {node: -1 for node in labels if node in facts.given}
-        self._spread(list(found), found, touching)
+        self._spread(list(found), found, touching, stays=True)
+        self._spread(list(found), found, touching, stays=False)
         for node in labels:
             if node not in found:
                 found[node] = -1
-                self._spread([node], found, touching)
+                self._spread([node], found, touching, stays=False)
         return found
 
     def _spread(
-        self, start: Sequence[int], found: dict[int, int], touching: dict[int, list[int]]
+        self,
+        start: Sequence[int],
+        found: dict[int, int],
+        touching: dict[int, list[int]],
+        stays: bool,
     ) -> None:
+        """Follow values; with `stays` only those that nobody moves to another place in between."""
         queue = deque(start)
         while queue:
             node = queue.popleft()
             for value, place in self._used(node):
                 for other in touching[value]:
-                    if other not in found and (value, place) in self._used(other):
+                    if other in found:
+                        continue
+                    if not stays or (value, place) in self._used(other):
                         found[other] = value
                         queue.append(other)
 

@@ -7,7 +7,7 @@ into blocks, a sub-axis may also stand behind those blocks (`block_counts`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from dtensor.passes.ops.rule import OpRule
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.propagation.labels import Label, LabelTable, RuleLabels
 from dtensor.passes.propagation.pins import Pins
-from dtensor.passes.propagation.places import WHOLE, partial_place, split_place
+from dtensor.passes.propagation.places import WHOLE, partial_place, place_of, split_place
 from dtensor.passes.sharding.specs import Places, Specs, is_contiguous, is_legal
 
 MAX_BLOCKS = 3  # block counts offered per dimension
@@ -69,20 +69,48 @@ def _columns(rows: Sequence[tuple[int, ...]]) -> list[NDArray[np.intp]]:
 class Maker:
     """Makes the strategies of nodes; equal ops share one list."""
 
-    def __init__(self, graph: Graph, specs: Specs, pins: Pins, min_flops: float) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        specs: Specs,
+        pins: Pins,
+        free: Sequence[bool],
+        refused: Sequence[bool],
+        min_flops: float,
+    ) -> None:
         self.graph = graph
         self.min_flops = min_flops
         self.specs = specs
         self.pins = pins
+        self.free = free
+        self.refused = refused
         self._tables = {n: LabelTable(n) for n in set(specs.sizes)}
         self._blocks, self._factor_blocks = block_counts(graph, min(specs.sizes, default=1))
         self._kinds = partial_kinds(graph)
         self._memo: dict[object, tuple[Strategy, ...]] = {}
+        self._used = [self._is_used(axis) for axis in range(len(specs.sizes))]
+
+    def _is_used(self, axis: int) -> bool:
+        """Whether a sub-axis may split anything: the user names it, or large ops call for it.
+
+        What nobody asked for is not spread over devices that nobody named: a small program keeps to
+        the axes of its annotations.
+        """
+        subaxis = self.specs.subaxes[axis]
+        if any(place_of(layout, subaxis) != WHOLE for layout in self.pins.layouts.values()):
+            return True
+        large = self.min_flops * self.specs.devices
+        return any(
+            node.rule is not None and node.rule.flops >= large and opdef(node.name).must_divide
+            for node in self.graph.nodes
+        )
 
     def of(self, node: Node, now: Strategy) -> Options:
         """The strategies of a node, `now` among them; none that loses parallelism or memory."""
         found = self._all(node)
-        if node.kind == CARRY:
+        if node.kind == RESULT:
+            found = self._expected(node, found, now)
+        elif node.kind == CARRY:
             found = self._held(node, found, now)
         elif node.rule is not None:
             found = self._divided(node, node.rule, found, now)
@@ -103,6 +131,22 @@ class Maker:
         small = rule.flops / self.min_flops
         return tuple([s for s in found if s.split == most or s.split > small])
 
+    def _expected(
+        self, node: Node, found: tuple[Strategy, ...], now: Strategy
+    ) -> tuple[Strategy, ...]:
+        """The layouts that a result nobody laid out may have: what follows from what is given.
+
+        A sub-axis that some op had to let go of may come back to it in another place.
+        """
+        places = self.specs.rank(len(self.graph.types[node.operands[0]].shape)).places
+        expected = places[now.ins[0]]
+
+        def follows(strategy: Strategy) -> bool:
+            sides = zip(places[strategy.ins[0]], expected, self.refused, strict=True)
+            return all([back or place == wanted for place, wanted, back in sides])
+
+        return tuple([s for s in found if follows(s)])
+
     def _held(self, node: Node, found: tuple[Strategy, ...], now: Strategy) -> tuple[Strategy, ...]:
         """Without those in which a large carried value takes more memory than the start has it.
 
@@ -117,6 +161,8 @@ class Maker:
         return tuple([s for s in found if splits[s.outs[0]] >= least])
 
     def _all(self, node: Node) -> tuple[Strategy, ...]:
+        if node.results and self.free[node.results[0]]:
+            return ()  # made wherever it is wanted, from what every device has
         if node.kind == OP and node.rule is not None:
             return self._of_rule(node, node.rule)
         if node.index in self.pins.whole or node.kind not in (
@@ -160,14 +206,26 @@ class Maker:
         usable = [f for f in range(len(rule.factors)) if rule.dims_of_factor[f]]
         choices = [-1, *usable, *(~(p + 1) for p in passes)]
         found: dict[Strategy, None] = {}
-        for combination in product(choices, repeat=len(labels)):
+        for combination in product(*[choices if used else [-1] for used in self._used]):
             for majors in self._majors(rule, combination, blocks):
                 pairs = enumerate(zip(labels, combination, strict=True))
                 chosen = [_label(mine, choice, majors.get(a, 1)) for a, (mine, choice) in pairs]
                 strategy = self._joint([label for label in chosen if label is not None], ranks)
                 if strategy is not None:
                     found[strategy] = None
-        return _beam(list(found), self.specs, ranks)
+        return _beam(sorted(found, key=self._shared_dimensions(ranks)), self.specs, ranks)
+
+    def _shared_dimensions(
+        self, ranks: tuple[Sequence[int], Sequence[int]]
+    ) -> Callable[[Strategy], int]:
+        """How many sub-axes stand behind others in a dimension; fewer win among equals."""
+        sides = (*ranks[0], *ranks[1])
+
+        def count(strategy: Strategy) -> int:
+            specs = zip(sides, (*strategy.ins, *strategy.outs), strict=True)
+            return sum([self.specs.rank(rank).shared[spec] for rank, spec in specs])
+
+        return count
 
     def _majors(
         self, rule: OpRule, combination: Sequence[int], blocks: Blocks
@@ -222,15 +280,21 @@ class Maker:
         if found is None:
             specs = self.specs.rank(len(shape))
             places = all_places(shape, self.specs.sizes, blocks, kinds)
+            places = [p for p in places if self._keeps_to_used(p)]
             if is_border:
                 places = [p for p in places if is_contiguous(p, self.specs.sizes)]
             if given is not None:
                 places = [p for p in places if _extends(p, given, specs.layout(specs.of(p)))]
             sides = len(node.operands), len(node.results)
             ids = [specs.of(p) for p in places]
+            ids.sort(key=specs.shared.__getitem__)
             made = [Strategy((i,) * sides[0], (i,) * sides[1], 1) for i in ids]
             found = self._memo[key] = _beam(made, self.specs, ([len(shape)] * sides[0], []))
         return found
+
+    def _keeps_to_used(self, places: Places) -> bool:
+        pairs = zip(places, self._used, strict=True)
+        return all([used or place == WHOLE for place, used in pairs])
 
 
 def _bit(kind: str) -> int:

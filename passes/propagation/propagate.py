@@ -100,7 +100,10 @@ def decide(
         if not more_cuts:
             break
     subaxes = [problem.atom for problem, _ in choices]
-    plan = make_plan(graph, pins, subaxes, mesh, decided.outcomes, cost, free, min_flops, Limits())
+    refused = [bool(problem.refused) for problem, _ in choices]
+    plan = make_plan(
+        graph, pins, subaxes, mesh, decided.outcomes, cost, free, refused, min_flops, Limits()
+    )
     for i, (problem, choice) in enumerate(choices):
         axis = problem.atom.text(mesh.axis_size(problem.atom.name))
         _record(problem, axis, choice, ledger)

@@ -27,6 +27,7 @@ class RankSpecs:
         places: per spec, the place of every sub-axis.
         splits: per spec, into how many different shards it cuts a tensor.
         partial: per spec, whether the devices hold parts that are still to be combined.
+        shared: per spec, how many sub-axes split a dimension that another one splits too.
     """
 
     def __init__(self, rank: int, table: LayoutTable, sizes: Sequence[int]) -> None:
@@ -34,6 +35,7 @@ class RankSpecs:
         self.places: list[Places] = []
         self.splits: list[int] = []
         self.partial: list[bool] = []
+        self.shared: list[int] = []
         self._ids: dict[Places, int] = {}
         self._table = table
         self._sizes = tuple(sizes)
@@ -54,6 +56,8 @@ class RankSpecs:
                     split *= size
             self.splits.append(split)
             self.partial.append(min(places, default=WHOLE) < WHOLE)
+            dims = [place % MAX_RANK for place in places if place > WHOLE]
+            self.shared.append(len(dims) - len(set(dims)))
         return found
 
     def layout(self, spec: int) -> Layout:

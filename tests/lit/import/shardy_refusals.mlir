@@ -60,7 +60,7 @@ module @mesh_inside_the_sharding {
 
 module @uneven_argument {
   sdy.mesh @mesh = <["x"=2, "y"=4]>
-  // expected-error @+1 {{argument 0: dimension 0 has 6 elements, not divisible by the 4 devices of axes ['y']; pad it to 8, or leave it whole}}
+  // expected-error @+1 {{argument 0 cannot have the layout [{"y"}]: dimension 0 has 6 elements, not divisible by the 4 devices of axes ['y']; pad it to 8, or leave it whole}}
   func.func @main(%a: tensor<6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}]>}) -> tensor<6xf32> {
     return %a : tensor<6xf32>
   }

@@ -69,10 +69,10 @@ func.func @a_result_that_is_whole(
 
 // -----
 
-// Nor for a few bytes, which take less than the start of a collective.
-// CHECK-LABEL: func.func @too_few_bytes
-// CHECK-SAME: -> (tensor<8x4xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {}]>})
-func.func @too_few_bytes(
+// However few bytes there are: either way is one collective.
+// CHECK-LABEL: func.func @few_bytes
+// CHECK-SAME: -> (tensor<8x4xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"y"}]>})
+func.func @few_bytes(
     %a: tensor<8x4xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>}) -> tensor<8x4xf32> {
   %0 = stablehlo.reverse %a, dims = [0] : tensor<8x4xf32>
   return %0 : tensor<8x4xf32>

@@ -2,14 +2,15 @@
 // RUN: dtensor-opt %s --mesh x=4 --split-input-file --dtensor-import --dtensor-propagate=min-flops=1e12 | filecheck %s --check-prefix=IDLE
 
 // No lost parallelism: a matmul of some size never leaves an axis idle that could divide it, though
-// gathering the small operand and computing everything everywhere would communicate less.
+// gathering the small operand and computing everything everywhere would communicate less. Columns
+// of the result cost one gather of it, where parts of a sum would cost a reduction, twice that.
 
 // CHECK-LABEL: func.func @a_matmul_never_leaves_an_axis_idle
 // IDLE-LABEL: func.func @a_matmul_never_leaves_an_axis_idle
 func.func @a_matmul_never_leaves_an_axis_idle(
     %a: tensor<512x64xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {}]>}, %b: tensor<64x512xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>})
     -> (tensor<512x512xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {}]>}) {
-  // CHECK: stablehlo.dot_general {{.*}} {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{}, {"x"}]>, #dtensor.layout<@mesh, [{"x"}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {}], partial = {sum: "x"}>]}
+  // CHECK: stablehlo.dot_general {{.*}} {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{}, {}]>, #dtensor.layout<@mesh, [{}, {"x"}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {"x"}]>]}
   // IDLE: stablehlo.dot_general {{.*}} {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{}, {}]>, #dtensor.layout<@mesh, [{}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {}]>]}
   %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<512x64xf32>, tensor<64x512xf32>) -> tensor<512x512xf32>
   return %0 : tensor<512x512xf32>

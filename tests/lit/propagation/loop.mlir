@@ -72,19 +72,19 @@ func.func @a_result_reaches_what_enters(%a: tensor<8x16xf32>) -> (tensor<8x16xf3
 
 // Every device must take the same number of turns: the predicate is complete on each.
 // CHECK-LABEL: func.func @a_predicate_is_whole
-func.func @a_predicate_is_whole(%a: tensor<8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}]>}) -> tensor<8xf32> {
+func.func @a_predicate_is_whole(%a: tensor<65536xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}]>}) -> tensor<65536xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   // CHECK: stablehlo.while
-  %0 = stablehlo.while(%c = %a) : tensor<8xf32>
+  %0 = stablehlo.while(%c = %a) : tensor<65536xf32>
     cond {
       // CHECK: stablehlo.reduce{{.*}} dtensor.results = [#dtensor.layout<@mesh, [], partial = {sum: "x"}>]}
-      %s = stablehlo.reduce(%c init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
+      %s = stablehlo.reduce(%c init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<65536xf32>, tensor<f32>) -> tensor<f32>
       // CHECK: stablehlo.compare {{.*}} {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, []>, #dtensor.layout<@mesh, []>], dtensor.results = [#dtensor.layout<@mesh, []>]}
       %p = stablehlo.compare GT, %s, %zero : (tensor<f32>, tensor<f32>) -> tensor<i1>
       stablehlo.return %p : tensor<i1>
     } do {
-      %1 = stablehlo.subtract %c, %c : tensor<8xf32>
-      stablehlo.return %1 : tensor<8xf32>
+      %1 = stablehlo.subtract %c, %c : tensor<65536xf32>
+      stablehlo.return %1 : tensor<65536xf32>
     }
-  return %0 : tensor<8xf32>
+  return %0 : tensor<65536xf32>
 }

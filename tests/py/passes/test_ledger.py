@@ -19,7 +19,7 @@ from dtensor.passes.ops.table import OPS
 from tests.py.passes.run_passes import counted_loop, function
 
 MESH = Mesh([("x", 2), ("y", 4)])
-KINDS = {"choice", "relayout", "fallback", "refusal", "moved argument", "warning"}
+KINDS = {"choice", "plan", "relayout", "fallback", "refusal", "moved argument", "warning"}
 TYPES: dict[str, type | tuple[type, ...]] = {
     "id": int,
     "kind": str,
