@@ -82,12 +82,12 @@ func.func @few_bytes(
 
 // Blocks stay inside of a program: the result of joining two has the axis ahead of them.
 // CHECK-LABEL: func.func @blocks_stay_inside
-// CHECK-SAME: -> (tensor<128x48xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>})
+// CHECK-SAME: -> (tensor<128x47xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>})
 func.func @blocks_stay_inside(
-    %a: tensor<64x48xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>}) -> tensor<128x48xf32> {
+    %a: tensor<64x47xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>}) -> tensor<128x47xf32> {
   // CHECK: stablehlo.concatenate {{.*}} dtensor.results = [#dtensor.layout<@mesh, [{2, "y"}, {}]>]
-  %0 = stablehlo.concatenate %a, %a, dim = 0 : (tensor<64x48xf32>, tensor<64x48xf32>) -> tensor<128x48xf32>
-  return %0 : tensor<128x48xf32>
+  %0 = stablehlo.concatenate %a, %a, dim = 0 : (tensor<64x47xf32>, tensor<64x47xf32>) -> tensor<128x47xf32>
+  return %0 : tensor<128x47xf32>
 }
 
 // -----
