@@ -22,8 +22,8 @@ class PrintRulesPass(Pass):
     """Writes the rule of each op to standard error, as a remark at the op; changes nothing.
 
     A letter is a factor, `a:(6)4` its 4 combinations after the first 6, `3 a` three blocks of it,
-    `*` a dimension that must be whole. Then what is reduced, which parts pass (`_` is complete),
-    and why dimensions are whole.
+    `a order` or `a window` one that an algorithm splits, `*` a dimension that must be whole. Then
+    what is reduced, which parts pass (`_` is complete), and why dimensions are whole.
     """
 
     name: ClassVar[str] = "dtensor-print-rules"

@@ -8,37 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.opdef import OpDef
 from dtensor.passes.ops.reductions import combiner
-from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder, Window
 
 OVERLAP = "has windows that overlap, are padded or leave gaps, so a shard would need the next one"
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """How a window walks along one dimension; the fields are those of StableHLO."""
-
-    size: int
-    stride: int
-    low: int
-    high: int
-    base_dilation: int
-    dilation: int
-
-    def tiles(self, elements: int) -> bool:
-        """Whether the windows over a dimension of so many elements are its blocks, in order."""
-        return (
-            self.stride == self.size
-            and elements % self.size == 0
-            and self.low == self.high == 0
-            and (self.base_dilation == 1 or elements <= 1)
-            and (self.dilation == 1 or self.size == 1)
-        )
 
 
 def windows_of(op: OpInfo, sizes: Sequence[int], base: str, dilation: str) -> list[Window]:
