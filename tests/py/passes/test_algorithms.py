@@ -80,3 +80,59 @@ def test_a_cache_is_read_and_updated_by_its_owner(taken: int, place: int) -> Non
         step, [[UNSHARDED, ("x", "y"), UNSHARDED], None, None], cache, new, np.int32(place)
     )
     assert sent(compiled) <= 2 * (2 * taken * 2) * 4
+
+
+POOLS = [  # window, stride, padding, dilation
+    (3, 1, (1, 1), 1),
+    (3, 2, (0, 1), 1),
+    (2, 2, (2, -2), 1),
+    (5, 1, (4, 0), 1),
+    (3, 1, (2, 2), 2),
+    (9, 1, (0, 0), 1),  # 24 elements, 16 windows
+]
+
+
+@pytest.mark.parametrize(("window", "stride", "padding", "dilation"), POOLS)
+@pytest.mark.parametrize("axes", ["x", "y", ("y", "x")])
+def test_pooling_with_halos(
+    window: int, stride: int, padding: tuple[int, int], dilation: int, axes: Any
+) -> None:
+    def pool(a: Any) -> Any:
+        arguments = ((1, window, 1), (1, stride, 1), ((0, 0), padding, (0, 0)))
+        most = jax.lax.reduce_window(
+            a, -jnp.inf, jax.lax.max, *arguments, window_dilation=(1, dilation, 1)
+        )
+        total = jax.lax.reduce_window(
+            a, 0.0, jax.lax.add, *arguments, window_dilation=(1, dilation, 1)
+        )
+        return most, total
+
+    x = values((3, 24, 256))
+    compiled = run(pool, [[UNSHARDED, axes, UNSHARDED]], x)
+    kinds = {c.kind for c in compiled.collectives}
+    if window == 3 and dilation == 1 and stride == 1:
+        assert kinds == {"halo_exchange"}
+        assert sent(compiled) == 2 * (3 * 256) * 4  # once for both
+
+
+@pytest.mark.parametrize("strides", [(1, 1), (2, 1), (2, 2)])
+@pytest.mark.parametrize(
+    "specs",
+    [
+        [UNSHARDED, "x", "y", UNSHARDED],
+        ["x", "y", UNSHARDED, UNSHARDED],
+        [UNSHARDED, ("x", "y"), UNSHARDED, UNSHARDED],
+    ],
+)
+@pytest.mark.parametrize("kernel", [(3, 3), (1, 5)])
+def test_convolution_over_split_rows_and_columns(
+    strides: tuple[int, int], specs: list[Any], kernel: tuple[int, int]
+) -> None:
+    def convolve(a: Any, w: Any) -> Any:
+        numbers = ("NHWC", "HWIO", "NHWC")
+        return jax.lax.conv_general_dilated(a, w, strides, "SAME", dimension_numbers=numbers)
+
+    image, weights = values((2, 64, 32, 12)), values((*kernel, 12, 5))
+    compiled = run(convolve, [specs, None], image, weights)
+    assert {c.kind for c in compiled.collectives} <= {"halo_exchange"}
+    assert sent(compiled) <= 2 * image.nbytes / 8

@@ -22,7 +22,7 @@ MOVES = {"f32": 4, "bf16": 4, "i32": 6, "i1": 2}  # reductions that an element t
 
 
 def factor_sizes(report: Report) -> list[int]:
-    return sorted(factor.size for factor in report.rule.factors)
+    return sorted(factor.size for factor in report.rule.factors if factor.kind.is_local)
 
 
 # Slices at computed places.
