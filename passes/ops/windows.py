@@ -1,7 +1,7 @@
 """Ops that slide a window over some dimensions: reduce_window and select_and_scatter.
 
-A dimension can be split if its windows neither overlap nor leave gaps: each shard then holds whole
-windows. A window of one element is the common case, two by two pooling another.
+Where windows neither overlap nor leave gaps, each shard holds whole windows: one element is common,
+two by two pooling another such window. Where they do, a shard fetches a halo.
 """
 
 from __future__ import annotations

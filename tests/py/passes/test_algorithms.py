@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dtensor.compiler.api import jit
+from dtensor.compiler.relayout import relayout
 from dtensor.compiler.stages import Compiled
 from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.runtime.client import create_mesh
@@ -136,3 +137,15 @@ def test_convolution_over_split_rows_and_columns(
     compiled = run(convolve, [specs, None], image, weights)
     assert {c.kind for c in compiled.collectives} <= {"halo_exchange"}
     assert sent(compiled) <= 2 * image.nbytes / 8
+
+
+def test_shards_of_blocks_have_no_neighbours_and_are_gathered() -> None:
+    def pool(a: Any) -> Any:
+        blocks = Layout([UNSHARDED, (3, "x")], MESH)
+        a = relayout(a, blocks)
+        a = jax.lax.reduce_window(a, 0.0, jax.lax.add, (1, 3), (1, 1), ((0, 0), (1, 1)))
+        return relayout(a, blocks)
+
+    compiled = run(pool, [[UNSHARDED, "x"]], values((512, 24)))
+    texts = str(compiled.ledger)
+    assert "has no algorithm for the layouts that were planned" in texts
