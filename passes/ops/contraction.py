@@ -19,7 +19,7 @@ from dtensor.passes.ops.halo import (
     split_windows,
     without_padding,
 )
-from dtensor.passes.ops.opdef import Algorithm, OpDef, placed_of
+from dtensor.passes.ops.opdef import Algorithm, OpDef, Padding, placed_of
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 from dtensor.passes.ops.windows import OVERLAP, window_factor, windows_of
@@ -239,8 +239,10 @@ def expand_convolution(op: LocalOp) -> None:
             op.operation.attributes[name] = attribute
 
 
-DOT_GENERAL = OpDef(dot_general_rule, flops=dot_general_flops, must_divide=True)
-DOT = OpDef(dot_rule, flops=dot_flops, must_divide=True)
+DOT_GENERAL = OpDef(
+    dot_general_rule, flops=dot_general_flops, must_divide=True, padding=Padding.IDENTITY
+)
+DOT = OpDef(dot_rule, flops=dot_flops, must_divide=True, padding=Padding.IDENTITY)
 CONVOLUTION = OpDef(
     convolution_rule,
     (

@@ -18,7 +18,7 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.cost.model import all_gather_bytes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.attributes import identity_of, integers
-from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
+from dtensor.passes.ops.opdef import Algorithm, OpDef, Padding, Placed, Traffic
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
 
@@ -249,5 +249,6 @@ REDUCE = OpDef(
         Algorithm("local", expand_reduce, _is_local),
     ),
     flops=reduce_flops,
+    padding=Padding.IDENTITY,
     fuses=True,
 )
