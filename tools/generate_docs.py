@@ -138,8 +138,11 @@ says how one device computes its share; the one that was chosen stands on each o
 writes whole arrays, and the ledger has a `fallback` record of it. Loops, branches, calls and
 barriers have no rule: propagation follows their values (see [propagation](propagation.md)).
 
-| rule | operations | what it says |
-| --- | --- | --- |"""
+A factor is passed through or reduced, which each shard does by itself, or it has a kind that needs
+an algorithm: a window, a scan, an order, a transform. Dimensions without a factor are whole.
+
+| rule | operations | what it says | flops |
+| --- | --- | --- | --- |"""
     by_definition: dict[int, list[str]] = {}
     for op, definition in TABLE.items():
         by_definition.setdefault(id(definition), []).append(op)
@@ -147,7 +150,8 @@ barriers have no rule: propagation follows their values (see [propagation](propa
     for ops in groups:
         function = TABLE[ops[0]].rule
         where = f"{function.__module__.rsplit('.', 1)[1]}.{function.__name__}"
-        yield f"| `{where}` | {_listed(ops)} | {_cell(_paragraphs(function)[0])} |"
+        flops = "none" if TABLE[ops[0]].moves_only else _cell(_paragraphs(TABLE[ops[0]].flops)[0])
+        yield f"| `{where}` | {_listed(ops)} | {_cell(_paragraphs(function)[0])} | {flops} |"
     yield """
 `local` is right on each shard once its types are local, after what stands here, if anything:
 

@@ -252,11 +252,13 @@ class _Expansion:
         if found is None or not (named is None or found.applies(placed)):
             operands = ", ".join(layout.short() for layout in local.operand_layouts)
             results = ", ".join(layout.short() for layout in local.result_layouts)
-            what = "no algorithm" if named is None else f"algorithm '{named.name}'"
+            what = f"'{local.name}' has no algorithm that computes"
+            if named is not None:
+                what = f"algorithm '{named.name}' of '{local.name}' does not compute"
             error(
                 local.operation,
-                f"{what} of '{local.name}' computes {results} from {operands}; "
-                "let dtensor-propagate choose the layouts",
+                f"{what} {results} from {operands}; "
+                "let dtensor-propagate choose layouts and algorithm",
             )
         return found
 

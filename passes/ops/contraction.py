@@ -11,10 +11,18 @@ from dtensor.dialect.mlir import ir, stablehlo
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.elements import element_kind, keeps_sums
-from dtensor.passes.ops.opdef import OpDef, local
+from dtensor.passes.ops.halo import (
+    WindowDim,
+    fetch,
+    halo_bytes,
+    reaches,
+    split_windows,
+    without_padding,
+)
+from dtensor.passes.ops.opdef import Algorithm, OpDef, Padding, placed_of
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
-from dtensor.passes.ops.windows import OVERLAP, windows_of
+from dtensor.passes.ops.windows import OVERLAP, window_factor, windows_of
 
 
 def dot_general_rule(op: OpInfo) -> OpRule:
@@ -175,21 +183,46 @@ def _groups(
 
 def _spatial(builder: RuleBuilder, numbers: stablehlo.ConvDimensionNumbers) -> None:
     op = builder.op
+    for lhs, result, _, window in _windows(op, numbers):
+        size = op.operand_shapes[0][lhs]
+        if not window.tiles(size):
+            builder.whole(0, lhs, OVERLAP)
+        factor = window_factor(builder, window, size, op.result_shapes[0][result])
+        if factor is not None:
+            builder.operand(0, lhs, factor)
+            builder.result(0, result, factor)
+    for rhs in numbers.kernel_spatial_dimensions:
+        builder.whole(1, rhs, "is a dimension of the window")
+
+
+def _windows(op: OpInfo, numbers: stablehlo.ConvDimensionNumbers) -> list[WindowDim]:
     kernel = [op.operand_shapes[1][d] for d in numbers.kernel_spatial_dimensions]
     windows = windows_of(op, kernel, "lhs_dilation", "rhs_dilation")
-    places = zip(
-        numbers.input_spatial_dimensions,
-        numbers.kernel_spatial_dimensions,
-        numbers.output_spatial_dimensions,
-        windows,
-        strict=True,
-    )
-    for lhs, rhs, result, window in places:
-        if window.tiles(op.operand_shapes[0][lhs]):
-            _join(builder, lhs, None, result)
-        else:
-            builder.whole(0, lhs, OVERLAP)
-        builder.whole(1, rhs, "is a dimension of the window")
+    dims = zip(numbers.input_spatial_dimensions, numbers.output_spatial_dimensions, strict=True)
+    return [
+        WindowDim(lhs, result, row, window)
+        for row, ((lhs, result), window) in enumerate(zip(dims, windows, strict=True))
+    ]
+
+
+def _overlapping(op: OpInfo) -> list[WindowDim]:
+    numbers = stablehlo.ConvDimensionNumbers(op.attribute("dimension_numbers"))
+    shape = op.operand_shapes[0]
+    return [dim for dim in _windows(op, numbers) if not dim.window.tiles(shape[dim.operand])]
+
+
+def expand_convolution_with_halo(op: LocalOp) -> None:
+    """Each shard's windows, with what they read of its neighbours, and local numbers of groups."""
+    placed = placed_of(op)
+    split = split_windows(placed, _overlapping(placed.op))
+    for dim in split:
+        sizes = op.operand_shapes[0][dim.operand], op.result_shapes[0][dim.result]
+        read = fetch(op.ctx, op.operands[0], op.operand_layouts[0], dim, sizes)
+        op.operation.operands[0] = read
+    attributes = op.operation.attributes
+    if "padding" in attributes:
+        attributes["padding"] = without_padding(attributes["padding"], split)
+    expand_convolution(op)
 
 
 def expand_convolution(op: LocalOp) -> None:
@@ -206,8 +239,25 @@ def expand_convolution(op: LocalOp) -> None:
             op.operation.attributes[name] = attribute
 
 
-DOT_GENERAL = OpDef(dot_general_rule, flops=dot_general_flops, must_divide=True)
-DOT = OpDef(dot_rule, flops=dot_flops, must_divide=True)
+DOT_GENERAL = OpDef(
+    dot_general_rule, flops=dot_general_flops, must_divide=True, padding=Padding.IDENTITY
+)
+DOT = OpDef(dot_rule, flops=dot_flops, must_divide=True, padding=Padding.IDENTITY)
 CONVOLUTION = OpDef(
-    convolution_rule, (local(expand_convolution),), flops=convolution_flops, must_divide=True
+    convolution_rule,
+    (
+        Algorithm(
+            "halo",
+            expand_convolution_with_halo,
+            lambda placed: reaches(placed, _overlapping(placed.op)),
+            lambda placed: tuple(halo_bytes(placed, _overlapping(placed.op))),
+        ),
+        Algorithm(
+            "local",
+            expand_convolution,
+            lambda placed: not split_windows(placed, _overlapping(placed.op)),
+        ),
+    ),
+    flops=convolution_flops,
+    must_divide=True,
 )

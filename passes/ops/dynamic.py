@@ -1,57 +1,77 @@
-"""Slices whose place is computed: what they hold whole can be split, what they cut cannot."""
+"""Slices whose place is computed: read and updated by the shards that own their elements."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
-from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.expansion.context import LocalOp, Shape
 from dtensor.passes.ops.attributes import constant_attribute
-from dtensor.passes.ops.indexing import clamped
-from dtensor.passes.ops.opdef import OpDef, local
-from dtensor.passes.ops.reduction import reductions_of
+from dtensor.passes.ops.indexing import clamped, take, zeros
+from dtensor.passes.ops.opdef import LOCAL, Algorithm, OpDef, Placed, local
+from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
+
+Value = ir.Value[Any]
+Masks = list[tuple[Value, Sequence[int]]]  # i1 tensors and the dimensions they are about
 
 
 def dynamic_slice_rule(op: OpInfo) -> OpRule:
-    """`ij,,->ij`; a dimension of which only some elements are taken is whole.
+    """`ij,,->ij`; where only some `j` are taken `ij,,->ij` reduce `j`: a shard gives those it owns.
 
-    The start indices are scalars and complete; parts of the operand are cut each by itself.
+    It gives zero (false) for the others, so the result is a sum (an "or"). The start indices are
+    scalars and complete; parts of the operand are cut each by itself.
     """
+    kinds = reductions_of(op.result_elements[0])
+    owner = next((kind for kind in (Reduction.SUM, Reduction.OR) if kind in kinds), None)
     builder = RuleBuilder(op)
     for d, size in enumerate(op.operand_shapes[0]):
-        kept = op.result_shapes[0][d]
-        if kept != size:
-            builder.whole(0, d, f"has {kept} of {size} elements taken, from a computed place on")
+        if op.result_shapes[0][d] == size:
+            factor = builder.factor(size)
+            builder.result(0, d, factor)
+        elif owner is not None:
+            factor = builder.factor(size, owner)
+        else:
+            builder.whole(0, d, f"shards of {op.result_elements[0]} cannot be added")
             continue
-        factor = builder.factor(size)
         builder.operand(0, d, factor)
-        builder.result(0, d, factor)
-    parts = [k == 0 for k in range(len(op.operand_shapes))]
-    builder.passes_each(reductions_of(op.result_elements[0]), parts)
+    builder.passes_each(kinds, [k == 0 for k in range(len(op.operand_shapes))])
     return builder.build()
 
 
 def dynamic_update_slice_rule(op: OpInfo) -> OpRule:
-    """`ij,ij,,->ij`; a dimension of which only some elements are updated is whole.
+    """`ij,ij,,->ij`; where only some `j` are updated `ij,i.,,->ij`: each shard updates its own.
 
     Parts pass if both the operand and the update are parts, for elements are only moved.
     """
     builder = RuleBuilder(op)
     for d, size in enumerate(op.operand_shapes[0]):
         new = op.operand_shapes[1][d]
-        if new != size:
-            reason = f"has {new} of {size} elements updated, from a computed place on"
-            builder.whole(0, d, reason)
-            builder.whole(1, d, reason)
-            continue
         factor = builder.factor(size)
         builder.operand(0, d, factor)
-        builder.operand(1, d, factor)
         builder.result(0, d, factor)
+        if new == size:
+            builder.operand(1, d, factor)
+        else:
+            builder.whole(1, d, f"has {new} of {size} elements updated, from a computed place on")
     parts = [k < 2 for k in range(len(op.operand_shapes))]
     builder.passes_each(reductions_of(op.result_elements[0]), parts)
     return builder.build()
+
+
+def _owned(layout: Layout, shape: Shape, window: Shape) -> list[int]:
+    """The split dimensions of which only some elements are read or written."""
+    return [d for d, dim in enumerate(layout.dims) if dim.split > 1 and shape[d] != window[d]]
+
+
+def _reads_owned(placed: Placed) -> bool:
+    return bool(_owned(placed.operands[0], placed.op.operand_shapes[0], placed.op.result_shapes[0]))
+
+
+def _updates_owned(placed: Placed) -> bool:
+    return bool(_owned(placed.operands[0], *placed.op.operand_shapes[:2]))
 
 
 def expand_dynamic_slice(op: LocalOp) -> None:
@@ -78,7 +98,104 @@ def _is_within(start: ir.Value[Any], last: int) -> bool:
     return value is not None and 0 <= ir.IntegerAttr(value.get_splat_value()).value <= last
 
 
+def expand_slice_by_owner(op: LocalOp) -> Sequence[Value]:
+    """Each shard takes the elements that it owns, and zeros for the others."""
+    ctx, layout, shape = op.ctx, op.operand_layouts[0], op.operand_shapes[0]
+    window = op.result_shapes[0]
+    owned = _owned(layout, shape, window)
+    starts, masks = _starts(op, owned, op.operands[1:], window)
+    many = [d for d in owned if window[d] > 1]
+    sizes = list(op.local_result_shape())
+    for d in many:
+        sizes[d] = shape[d] // layout.dims[d].split
+    value = _cut(op, op.operands[0], starts, sizes)
+    for d in many:
+        first = _first(op, op.operands[d + 1], shape[d] - window[d], starts[d])
+        index = ctx.iota((window[d],), 0, ctx.element_of(first))
+        index = ctx.binary("add", index, ctx.broadcast(first, (window[d],)))
+        local_index, mine = ctx.localise_index(index, layout, d, shape[d])
+        value = take(ctx, value, clamped(ctx, local_index, sizes[d]), d)
+        masks.append((mine, [d]))
+    result = ctx.shape_of(value)
+    for mask, dims in masks:
+        value = ctx.select(ctx.broadcast(mask, result, dims), value, zeros(ctx, value.type))
+    return [value]
+
+
+def expand_update_by_owner(op: LocalOp) -> Sequence[Value]:
+    """Each shard updates the elements that it owns, and leaves the others.
+
+    One element along a dimension is read, chosen and written back; of more, each element of the
+    shard is chosen.
+    """
+    ctx, layout = op.ctx, op.operand_layouts[0]
+    operand, update = op.operands[:2]
+    shape, window = op.operand_shapes[:2]
+    owned = _owned(layout, shape, window)
+    starts, masks = _starts(op, owned, op.operands[2:], window)
+    for d in owned:
+        if window[d] == 1:
+            continue
+        first = _first(op, op.operands[d + 2], shape[d] - window[d], starts[d])
+        index = ctx.global_index(layout, d, shape[d], ctx.element_of(first))
+        index = ctx.binary("subtract", index, ctx.broadcast(first, ctx.shape_of(index)))
+        low = ctx.compare("GE", index, ctx.constant_like(0, index))
+        high = ctx.compare("LT", index, ctx.constant_like(window[d], index))
+        masks.append((ctx.binary("and", low, high), [d]))
+        update = take(ctx, update, clamped(ctx, index, window[d]), d)
+    sizes = ctx.shape_of(update)
+    old = _cut(op, operand, starts, sizes)
+    for mask, dims in masks:
+        update = ctx.select(ctx.broadcast(mask, sizes, dims), update, old)
+    name = "stablehlo.dynamic_update_slice"
+    return [ctx.value(name, [operand, update, *starts], operand.type)]
+
+
+def _starts(
+    op: LocalOp, owned: Sequence[int], given: Sequence[Value], window: Shape
+) -> tuple[list[Value], Masks]:
+    """Where the shard is cut, and whether it owns what it is cut for.
+
+    An owned dimension is cut at the one element, or not at all if there are more.
+    """
+    ctx, layout, shape = op.ctx, op.operand_layouts[0], op.operand_shapes[0]
+    starts: list[Value] = []
+    masks: Masks = []
+    for d, start in enumerate(given):
+        start = clamped(ctx, start, shape[d] - window[d] + 1)
+        if d in owned and window[d] == 1:
+            start, mine = ctx.localise_index(start, layout, d, shape[d])
+            start = clamped(ctx, start, shape[d] // layout.dims[d].split)
+            masks.append((mine, []))
+        elif d in owned:
+            start = ctx.constant_like(0, start)
+        starts.append(start)
+    wide = any(ctx.element_of(start) in ("i64", "ui32", "ui64") for start in starts)
+    return [ctx.convert(start, "i64" if wide else "i32") for start in starts], masks
+
+
+def _first(op: LocalOp, start: Value, last: int, like: Value) -> Value:
+    """A start index, at most `last`, in the type of `like`."""
+    return op.ctx.convert(clamped(op.ctx, start, last + 1), op.ctx.element_of(like))
+
+
+def _cut(op: LocalOp, value: Value, starts: Sequence[Value], sizes: Sequence[int]) -> Value:
+    attributes = {"slice_sizes": ir.DenseI64ArrayAttr.get(list(sizes))}
+    type_ = op.ctx.tensor_type(sizes, op.ctx.element_of(value))
+    return op.ctx.value("stablehlo.dynamic_slice", [value, *starts], type_, attributes)
+
+
 DYNAMIC_SLICE = OpDef(
-    dynamic_slice_rule, (local(expand_dynamic_slice),), fuses=True, moves_only=True
+    dynamic_slice_rule,
+    (
+        Algorithm("by_owner", expand_slice_by_owner, _reads_owned),
+        local(expand_dynamic_slice),
+    ),
+    fuses=True,
+    moves_only=True,
 )
-DYNAMIC_UPDATE_SLICE = OpDef(dynamic_update_slice_rule, moves_only=True)
+DYNAMIC_UPDATE_SLICE = OpDef(
+    dynamic_update_slice_rule,
+    (Algorithm("by_owner", expand_update_by_owner, _updates_owned), LOCAL),
+    moves_only=True,
+)

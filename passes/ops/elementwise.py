@@ -16,7 +16,7 @@ from dtensor.passes.ops.elements import (
     keeps_products,
     keeps_sums,
 )
-from dtensor.passes.ops.opdef import OpDef
+from dtensor.passes.ops.opdef import OpDef, Padding
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
@@ -159,7 +159,7 @@ def _same_dims(op: OpInfo) -> RuleBuilder:
     return builder
 
 
-ELEMENTWISE = OpDef(elementwise_rule, fuses=True)
-CONVERT = OpDef(convert_rule, fuses=True)
+ELEMENTWISE = OpDef(elementwise_rule, fuses=True, padding=Padding.ANY)
+CONVERT = OpDef(convert_rule, fuses=True, padding=Padding.ANY)
 BITCAST_CONVERT = OpDef(bitcast_convert_rule, fuses=True)
 OPTIMIZATION_BARRIER = OpDef(optimization_barrier_rule, moves_only=True)

@@ -12,7 +12,6 @@ from typing import Any
 from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.attributes import integers
-from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.indexing import (
     IndexedDims,
     clamped,
@@ -20,6 +19,7 @@ from dtensor.passes.ops.indexing import (
     index_columns,
     index_vectors,
     say_whole,
+    zeros,
 )
 from dtensor.passes.ops.opdef import OpDef, local
 from dtensor.passes.ops.reduction import Reduction, reductions_of
@@ -95,16 +95,7 @@ def _gather_owned(
     local_gather.results[0].set_type(result)
     index_places = sorted([*(r for _, _, r in dims.batching), *(r for _, r in dims.spread)])
     mask = ctx.broadcast(mine, op.local_result_shape(), index_places)
-    return [ctx.select(mask, local_gather.results[0], _zeros(op, result))]
-
-
-def _zeros(op: LocalOp, type_: ir.Type) -> ir.Value[Any]:
-    """The identity of "sum" and "or"."""
-    ctx, element = op.ctx, op.result_element()
-    if element_kind(element)[0] != "complex":
-        return ctx.constant(0, type_)
-    part = ctx.constant(0, ctx.tensor_type(op.local_result_shape(), element[8:-1]))
-    return ctx.value("stablehlo.complex", [part, part], type_)
+    return [ctx.select(mask, local_gather.results[0], zeros(ctx, result))]
 
 
 GATHER = OpDef(gather_rule, (local(expand_gather),), moves_only=True)

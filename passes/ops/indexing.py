@@ -197,3 +197,33 @@ def index_vectors(
     i64 = ir.IntegerType.get_signless(64)
     attributes = {"dimension": ir.IntegerAttr.get(i64, vector_dim)}
     return ctx.value("stablehlo.concatenate", parts, joined, attributes)
+
+
+def take(
+    ctx: ExpansionContext, value: ir.Value[Any], index: ir.Value[Any], dim: int
+) -> ir.Value[Any]:
+    """The elements of `value` along `dim` at `index`, a 1-D tensor of indices in range."""
+    shape, element = ctx.read_type(value.type)
+    offsets = ", ".join(str(d) for d in range(len(shape)) if d != dim)
+    numbers = (
+        f"#stablehlo.gather<offset_dims = [{offsets}], collapsed_slice_dims = [{dim}], "
+        f"start_index_map = [{dim}], index_vector_dim = 1>"
+    )
+    sizes = [1 if d == dim else size for d, size in enumerate(shape)]
+    attributes = {
+        "dimension_numbers": ir.Attribute.parse(numbers),
+        "slice_sizes": ir.DenseI64ArrayAttr.get(sizes),
+        "indices_are_sorted": ir.BoolAttr.get(False),
+    }
+    taken = (*shape[:dim], *ctx.shape_of(index), *shape[dim + 1 :])
+    type_ = ctx.tensor_type(taken, element)
+    return ctx.value("stablehlo.gather", [value, index], type_, attributes)
+
+
+def zeros(ctx: ExpansionContext, type_: ir.Type) -> ir.Value[Any]:
+    """The identity of "sum" and "or"."""
+    shape, element = ctx.read_type(type_)
+    if element_kind(element)[0] != "complex":
+        return ctx.constant(0, type_)
+    part = ctx.constant(0, ctx.tensor_type(shape, element[8:-1]))
+    return ctx.value("stablehlo.complex", [part, part], type_)

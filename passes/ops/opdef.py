@@ -5,12 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
 from dtensor.passes.expansion.context import Expander, LocalOp
 from dtensor.passes.ops.rule import OpInfo, OpRule
+
+
+class Padding(Enum):
+    """What elements beyond the end of a dimension must hold, for the others to come out right."""
+
+    ANY = "anything"  # no result element reads an operand element at another index
+    IDENTITY = "identity"  # along a reduced factor, the identity of its reduction; else anything
 
 
 class Traffic(NamedTuple):
@@ -103,6 +111,7 @@ class OpDef:
             reads nothing but scalars.
         must_divide: whether a large one must not be left undivided over an axis that could
             divide it.
+        padding: what the padding of uneven dimensions must hold; None where that is not known.
         moves_only: whether each element of its results is an element of an operand: no flops.
     """
 
@@ -113,6 +122,7 @@ class OpDef:
     rematerialisable: bool = False
     must_divide: bool = False
     moves_only: bool = False
+    padding: Padding | None = None
 
     def count_flops(self, op: OpInfo) -> float:
         """Floating-point operations of an op of these shapes, global or local."""

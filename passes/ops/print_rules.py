@@ -22,8 +22,8 @@ class PrintRulesPass(Pass):
     """Writes the rule of each op to standard error, as a remark at the op; changes nothing.
 
     A letter is a factor, `a:(6)4` its 4 combinations after the first 6, `3 a` three blocks of it,
-    `*` a dimension that must be whole. Then what is reduced, which parts pass (`_` is complete),
-    and why dimensions are whole.
+    `a order` or `a window` one that an algorithm splits, `*` a dimension that must be whole. Then
+    what is reduced, which parts pass (`_` is complete), and why dimensions are whole.
     """
 
     name: ClassVar[str] = "dtensor-print-rules"
@@ -47,6 +47,8 @@ def rule_text(rule: OpRule) -> str:
     if rule.is_free:
         parts.append("free")
     for (tensor, dim), reason in rule.why_whole.items():
+        if (rule.operands[tensor] if tensor >= 0 else rule.results[~tensor])[dim] is not None:
+            continue  # an algorithm may split it
         what = f"operand {tensor}" if tensor >= 0 else f"result {~tensor}"
         parts.append(f"dimension {dim} of {what} {reason}")
     return "; ".join(parts)

@@ -11,12 +11,16 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.dim import WHOLE, Dim, canonical_digits
+from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
+from dtensor.passes.cost.model import all_gather_bytes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.attributes import identity_of, integers
-from dtensor.passes.ops.opdef import OpDef, local
+from dtensor.passes.ops.opdef import Algorithm, OpDef, Padding, Placed, Traffic
 from dtensor.passes.ops.reduction import Reduction, reductions_of
-from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
 
 
 def combiners(region: ir.Region, elements: tuple[str, ...]) -> tuple[Reduction, ...] | None:
@@ -58,16 +62,46 @@ def combiner(region: ir.Region, elements: tuple[str, ...]) -> Reduction | None:
     return kinds[0] if kinds and len(set(kinds)) == 1 else None
 
 
+def is_choice(region: ir.Region, count: int) -> bool:
+    """Whether a body of `count` pairs gives, of each pair, one or the other.
+
+    Choosing again among what was chosen changes nothing, and neither does meeting an init value
+    more than once.
+    """
+    block = region.blocks[0]
+    arguments = list(block.arguments)
+    makers = {view.operation.results[0]: view.operation for view in list(block.operations)[:-1]}
+    returned = list(block.operations)[-1].operation.operands
+    if len(arguments) != 2 * count or any(len(op.results) != 1 for op in makers.values()):
+        return False
+    for i, value in enumerate(returned):
+        maker = makers.get(value)
+        pair = {arguments[i], arguments[count + i]}
+        if maker is None or not _gives_operand(maker) or set(maker.operands[-2:]) != pair:
+            return False
+    return True
+
+
+def _gives_operand(maker: ir.Operation) -> bool:
+    """Whether an op gives one of its last two operands as it is."""
+    if maker.name == "stablehlo.select":
+        return True
+    reduction = Reduction.of_op(maker.name, "")
+    return reduction in (Reduction.MAX, Reduction.MIN)
+
+
 def reduce_rule(op: OpInfo) -> OpRule:
     """`ij,->i`: kept dimensions are shared, a shard of a reduced one makes a part of the result.
 
     The init value belongs to one shard only, so it is a part too. Parts of the combiner's own
-    reduction pass, for the order of combining is free. With a body that is not one known
-    combiner (argmax), a reduced dimension must be whole.
+    reduction pass, for the order of combining is free. With a body that chooses one of its tuples
+    (argmax) the shards' choices are gathered, and one of them is chosen; with any other body a
+    reduced dimension must be whole.
     """
     count = len(op.operand_shapes) // 2
     inits = range(count, 2 * count)
     reduction = combiner(op.operation.regions[0], op.operand_elements[:count])
+    chooses = reduction is None and is_choice(op.operation.regions[0], count)
     reduced = set(integers(op.attribute("dimensions")))
     builder = RuleBuilder(op)
     kept = 0
@@ -80,6 +114,10 @@ def reduce_rule(op: OpInfo) -> OpRule:
             kept += 1
         elif reduction is not None:
             factor = builder.factor(size, reduction, inits)
+            for k in range(count):
+                builder.operand(k, d, factor)
+        elif chooses:
+            factor = builder.factor(size, kind=FactorKind.ORDER)
             for k in range(count):
                 builder.operand(k, d, factor)
         else:
@@ -124,6 +162,78 @@ def expand_reduce(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
     return values
 
 
+def _splits_choice(placed: Placed) -> bool:
+    """Whether a dimension is split along which a body chooses."""
+    op, count = placed.op, len(placed.results)
+    if not _axes_of_choice(op, placed.operands[0]):
+        return False
+    known = combiner(op.operation.regions[0], op.operand_elements[:count])
+    return known is None and is_choice(op.operation.regions[0], count)
+
+
+def _is_local(placed: Placed) -> bool:
+    """Whether the shards' results are parts, or no reduced dimension is split."""
+    op, count = placed.op, len(placed.results)
+    if not _axes_of_choice(op, placed.operands[0]):
+        return True
+    return combiner(op.operation.regions[0], op.operand_elements[:count]) is not None
+
+
+def _axes_of_choice(op: OpInfo | LocalOp, layout: Layout) -> tuple[AxisRef, ...]:
+    """The axes that split the reduced dimensions, the first major."""
+    dims = integers(op.operation.attributes["dimensions"])
+    return tuple(axis for d in sorted(dims) for axis in layout.dims[d].axes)
+
+
+def _choice_bytes(placed: Placed) -> tuple[Traffic, ...]:
+    """Every shard's choice, on every device."""
+    from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
+
+    axes = _axes_of_choice(placed.op, placed.operands[0])
+    devices = math.prod(axis.size for axis in axes)
+    chosen = [
+        math.prod(layout.local_shape(shape)) * element_bytes(element)
+        for layout, shape, element in zip(
+            placed.results, placed.op.result_shapes, placed.op.result_elements, strict=True
+        )
+    ]
+    wire = sum(all_gather_bytes(devices * size, devices) for size in chosen)
+    return (Traffic(axes, wire, len(chosen)),)
+
+
+def expand_choice(op: LocalOp) -> Sequence[ir.Value[Any]]:
+    """Each shard chooses, the choices are gathered in order, and one of them is chosen.
+
+    Of equal ones and of NaNs the body decides as it does on one device, where they stand in the
+    same order.
+    """
+    ctx, axes = op.ctx, _axes_of_choice(op, op.operand_layouts[0])
+    devices = math.prod(axis.size for axis in axes)
+    count = len(op.result_layouts)
+    types = [ctx.tensor_type(op.local_result_shape(k), op.result_element(k)) for k in range(count)]
+    chosen = _reduced(op, op.operands[:count], types, op.operation.attributes["dimensions"])
+    rows = []
+    for k, value in enumerate(chosen):
+        layout = op.result_layouts[k]
+        before = Layout.of((Dim(canonical_digits(axes, ctx.mesh)), *layout.dims), layout.mesh)
+        after = Layout.of((WHOLE, *layout.dims), layout.mesh)
+        row = ctx.reshape(value, (1, *ctx.shape_of(value)))
+        rows.append(ctx.relayout(row, before, after, (devices, *op.result_shapes[k])))
+    return _reduced(op, rows, types, ir.DenseI64ArrayAttr.get([0]))
+
+
+def _reduced(
+    op: LocalOp, values: Sequence[ir.Value[Any]], types: Sequence[ir.Type], dims: ir.Attribute
+) -> list[ir.Value[Any]]:
+    """The op on other operands, from the same init values."""
+    copy = op.ctx.clone(op.operation)
+    for k, (value, type_) in enumerate(zip(values, types, strict=True)):
+        copy.operands[k] = value
+        copy.results[k].set_type(type_)
+    copy.attributes["dimensions"] = dims
+    return list(copy.results)
+
+
 def _is_identity(op: LocalOp, index: int, kind: Reduction) -> bool:
     owner = op.operands[index].owner
     if isinstance(owner, ir.Block) or owner.operation.name != "stablehlo.constant":
@@ -132,4 +242,13 @@ def _is_identity(op: LocalOp, index: int, kind: Reduction) -> bool:
     return kind in identity_of(owner.operation, element)
 
 
-REDUCE = OpDef(reduce_rule, (local(expand_reduce),), flops=reduce_flops, fuses=True)
+REDUCE = OpDef(
+    reduce_rule,
+    (
+        Algorithm("gather_choices", expand_choice, _splits_choice, _choice_bytes),
+        Algorithm("local", expand_reduce, _is_local),
+    ),
+    flops=reduce_flops,
+    padding=Padding.IDENTITY,
+    fuses=True,
+)

@@ -9,11 +9,59 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import cached_property
 from typing import Any, Self
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.ops.reduction import Reduction
+
+
+class FactorKind(Enum):
+    """What splitting a factor asks of an op.
+
+    PASS_THROUGH and REDUCTION are right on each shard by themselves; the other kinds need an
+    algorithm of the op that says so.
+    """
+
+    PASS_THROUGH = "pass-through"  # every shard by itself
+    REDUCTION = "reduction"  # the shards' results are parts
+    WINDOW = "window"  # each result element reads a window of elements
+    SCAN = "scan"  # each result element reads all elements before it
+    ORDER = "order"  # the elements are compared with each other: sort, top_k, argmax
+    TRANSFORM = "transform"  # each result element reads all: fft
+
+    @property
+    def is_local(self) -> bool:
+        """Whether a shard needs nothing of the others."""
+        return self in (FactorKind.PASS_THROUGH, FactorKind.REDUCTION)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How a window walks along one dimension; the fields are those of StableHLO."""
+
+    size: int
+    stride: int
+    low: int
+    high: int
+    base_dilation: int
+    dilation: int
+
+    @property
+    def reach(self) -> int:
+        """Elements from the first that the window reads to the last, both included."""
+        return (self.size - 1) * self.dilation + 1
+
+    def tiles(self, elements: int) -> bool:
+        """Whether the windows over a dimension of so many elements are its blocks, in order."""
+        return (
+            self.stride == self.size
+            and elements % self.size == 0
+            and self.low == self.high == 0
+            and (self.base_dilation == 1 or elements <= 1)
+            and (self.dilation == 1 or self.size == 1)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +74,15 @@ class Factor:
             otherwise the reduction that combines the shards' results.
         partial_operands: operands that hold a part while the factor is split, and the identity
             of the reduction elsewhere (an init value; the operand of a scatter-add).
+        kind: what splitting it asks of the op.
+        window: how a WINDOW walks along the operand's dimension.
     """
 
     size: int
     reduction: Reduction | None = None
     partial_operands: tuple[int, ...] = ()
+    kind: FactorKind = FactorKind.PASS_THROUGH
+    window: Window | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +123,7 @@ class OpRule:
         flops: floating-point operations of the whole (global) op; its OpDef counts them.
         is_free: whether the op reads nothing and may be computed wherever it is needed; its
             OpDef says so.
+        op: the op that it is the rule of; rules are shared by equal ops.
     """
 
     factors: tuple[Factor, ...]
@@ -80,6 +133,7 @@ class OpRule:
     why_whole: Mapping[tuple[int, int], str] = field(default_factory=dict, hash=False)
     flops: float = 0.0
     is_free: bool = False
+    op: OpInfo | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def dims_of_factor(self) -> tuple[tuple[tuple[int, int], ...], ...]:
@@ -116,6 +170,8 @@ def _map_text(m: DimMap | None, factors: Sequence[Factor]) -> str:
     text = _letter(m.factor)
     if m.size != factors[m.factor].size:
         text += f":({m.before}){m.size}"
+    kind = factors[m.factor].kind
+    text += "" if kind.is_local else f" {kind.value}"
     return f"{m.outer} {text}" if m.outer != 1 else text
 
 
@@ -177,10 +233,17 @@ class RuleBuilder:
         self._why: dict[tuple[int, int], str] = {}
 
     def factor(
-        self, size: int, reduction: Reduction | None = None, partial_operands: Sequence[int] = ()
+        self,
+        size: int,
+        reduction: Reduction | None = None,
+        partial_operands: Sequence[int] = (),
+        kind: FactorKind | None = None,
+        window: Window | None = None,
     ) -> int:
         """A new factor of `size` elements; its number."""
-        self._factors.append(Factor(size, reduction, tuple(partial_operands)))
+        if kind is None:
+            kind = FactorKind.PASS_THROUGH if reduction is None else FactorKind.REDUCTION
+        self._factors.append(Factor(size, reduction, tuple(partial_operands), kind, window))
         return len(self._factors) - 1
 
     def operand(self, k: int, dim: int, factor: int, before: int = 1, outer: int = 1) -> None:
@@ -218,4 +281,5 @@ class RuleBuilder:
             tuple(map(tuple, self._results)),
             tuple(self._passes),
             why_whole=self._why,
+            op=self.op,
         )

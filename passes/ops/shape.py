@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from dtensor.passes.ops.attributes import integers
-from dtensor.passes.ops.opdef import OpDef
+from dtensor.passes.ops.opdef import OpDef, Padding
 from dtensor.passes.ops.reduction import reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
@@ -96,5 +96,5 @@ def regroup(
 
 
 BROADCAST_IN_DIM = OpDef(broadcast_in_dim_rule, fuses=True, rematerialisable=True, moves_only=True)
-TRANSPOSE = OpDef(transpose_rule, fuses=True, moves_only=True)
+TRANSPOSE = OpDef(transpose_rule, fuses=True, moves_only=True, padding=Padding.ANY)
 RESHAPE = OpDef(reshape_rule, fuses=True, moves_only=True)

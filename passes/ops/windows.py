@@ -1,44 +1,30 @@
 """Ops that slide a window over some dimensions: reduce_window and select_and_scatter.
 
-A dimension can be split if its windows neither overlap nor leave gaps: each shard then holds whole
-windows. A window of one element is the common case, two by two pooling another.
+Where windows neither overlap nor leave gaps, each shard holds whole windows: one element is common,
+two by two pooling another such window. Where they do, a shard fetches a halo.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dtensor.dialect.mlir import ir
+from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.attributes import integers
-from dtensor.passes.ops.opdef import OpDef
+from dtensor.passes.ops.halo import (
+    WindowDim,
+    fetch,
+    halo_bytes,
+    reaches,
+    split_windows,
+    without_padding,
+)
+from dtensor.passes.ops.opdef import Algorithm, OpDef, placed_of
 from dtensor.passes.ops.reductions import combiner
-from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, Window
 
 OVERLAP = "has windows that overlap, are padded or leave gaps, so a shard would need the next one"
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """How a window walks along one dimension; the fields are those of StableHLO."""
-
-    size: int
-    stride: int
-    low: int
-    high: int
-    base_dilation: int
-    dilation: int
-
-    def tiles(self, elements: int) -> bool:
-        """Whether the windows over a dimension of so many elements are its blocks, in order."""
-        return (
-            self.stride == self.size
-            and elements % self.size == 0
-            and self.low == self.high == 0
-            and (self.base_dilation == 1 or elements <= 1)
-            and (self.dilation == 1 or self.size == 1)
-        )
 
 
 def windows_of(op: OpInfo, sizes: Sequence[int], base: str, dilation: str) -> list[Window]:
@@ -81,18 +67,52 @@ def reduce_window_rule(op: OpInfo) -> OpRule:
     builder = RuleBuilder(op)
     windows = windows_of(op, sizes, "base_dilations", "window_dilations")
     for d, (window, size) in enumerate(zip(windows, op.operand_shapes[0], strict=True)):
-        if not window.tiles(size):
-            for k in range(count):
-                builder.whole(k, d, OVERLAP)
-            continue
-        factor = builder.factor(op.result_shapes[0][d])
+        factor = window_factor(builder, window, size, op.result_shapes[0][d])
         for k in range(count):
+            if not window.tiles(size):
+                builder.whole(k, d, OVERLAP)
+            if factor is None:
+                continue
             builder.operand(k, d, factor)
             builder.result(k, d, factor)
     reduction = combiner(op.operation.regions[0], op.result_elements)
     if reduction is not None and op.operand_elements[:count] == op.result_elements:
         builder.passes_each([reduction], [True] * (2 * count))
     return builder.build()
+
+
+def window_factor(builder: RuleBuilder, window: Window, size: int, results: int) -> int | None:
+    """The factor of a dimension of `size` elements and its windows; None if nothing splits it."""
+    if window.tiles(size):
+        return builder.factor(results)
+    if window.base_dilation != 1:
+        return None
+    return builder.factor(results, kind=FactorKind.WINDOW, window=window)
+
+
+def _overlapping(op: OpInfo) -> list[WindowDim]:
+    sizes = integers(op.attribute("window_dimensions"))
+    windows = windows_of(op, sizes, "base_dilations", "window_dilations")
+    return [
+        WindowDim(d, d, d, window)
+        for d, window in enumerate(windows)
+        if not window.tiles(op.operand_shapes[0][d])
+    ]
+
+
+def expand_reduce_window(op: LocalOp) -> None:
+    """Each shard reduces its windows, with what they read of its neighbours."""
+    placed, count = placed_of(op), len(op.result_layouts)
+    split = split_windows(placed, _overlapping(placed.op))
+    for dim in split:
+        sizes = op.operand_shapes[0][dim.operand], op.result_shapes[0][dim.result]
+        for k in range(count):
+            fill = op.operands[count + k]
+            read = fetch(op.ctx, op.operands[k], op.operand_layouts[k], dim, sizes, fill)
+            op.operation.operands[k] = read
+    attributes = op.operation.attributes
+    if "padding" in attributes:
+        attributes["padding"] = without_padding(attributes["padding"], split)
 
 
 def reduce_window_flops(op: OpInfo) -> float:
@@ -131,5 +151,19 @@ def select_and_scatter_flops(op: OpInfo) -> float:
     return float(math.prod(source) * math.prod(_integers(op, "window_dimensions", len(source))))
 
 
-REDUCE_WINDOW = OpDef(reduce_window_rule, flops=reduce_window_flops)
+REDUCE_WINDOW = OpDef(
+    reduce_window_rule,
+    (
+        Algorithm(
+            "halo",
+            expand_reduce_window,
+            lambda placed: reaches(placed, _overlapping(placed.op)),
+            lambda placed: tuple(halo_bytes(placed, _overlapping(placed.op), len(placed.results))),
+        ),
+        Algorithm(
+            "local", applies=lambda placed: not split_windows(placed, _overlapping(placed.op))
+        ),
+    ),
+    flops=reduce_window_flops,
+)
 SELECT_AND_SCATTER = OpDef(select_and_scatter_rule, flops=select_and_scatter_flops)

@@ -11,6 +11,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.graph import ARGUMENT, RESULT, Graph, Node
 from dtensor.passes.ops.table import opdef
+from dtensor.passes.propagation.inside import inside_seconds
 from dtensor.passes.propagation.labels import Label, LabelTable
 from dtensor.passes.propagation.pins import Pins
 from dtensor.passes.propagation.places import WHOLE, place_of, split_place
@@ -130,7 +131,7 @@ def make_problem(
             idle if it can be divided (design: no lost parallelism).
         later: devices of the axes that are still to be decided.
     """
-    table = LabelTable(atom.size)
+    table = LabelTable(atom.size, inside_seconds(atom, cost))
     labels = [[table.idle(node)] for node in graph.nodes]
     fixed: list[Label | None] = [None] * len(graph.nodes)
     open_dims: dict[int, frozenset[int]] = {}

@@ -29,7 +29,7 @@ def descend(problem: Problem, sweeps: int = 8) -> int:
         if problem.value_seconds(value) > 0:
             _wake_around(graph, value, movable, waiting)
     for index, (can_move, label) in enumerate(zip(movable, problem.current, strict=True)):
-        if can_move and not label.divides:
+        if can_move and (not label.divides or label.comm):
             waiting.add(index)
     moves = 0
     for index in waiting.sweeps(sweeps):

@@ -6,11 +6,21 @@ the op's rule alone, so they are built once per rule and axis size and shared by
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dtensor.passes.graph import CARRY, JOIN, THROUGH, Node
 from dtensor.passes.ops.rule import DimMap, OpRule
 from dtensor.passes.propagation.places import MAX_RANK, WHOLE, partial_place, split_place
+
+# Seconds that the algorithm of an op with this rule communicates, given the places of its operands
+# and results; None if no algorithm computes it there.
+Inside = Callable[[OpRule, tuple[int, ...], tuple[int, ...]], float | None]
+
+
+def none_inside(rule: OpRule, ins: tuple[int, ...], outs: tuple[int, ...]) -> float | None:
+    """No algorithm communicates."""
+    return None
 
 
 @dataclass(eq=False, slots=True)
@@ -23,6 +33,7 @@ class Label:
         factor: the factor that is split, the dimension for a node without a rule; -1 for none.
         major: the digit `(major, n)` of the factor.
         divides: whether the node's work is divided by the axis.
+        comm: seconds that the op's algorithm communicates inside, per execution.
         is_idle: whether the axis does nothing here.
     """
 
@@ -31,6 +42,7 @@ class Label:
     factor: int = -1
     major: int = 1
     divides: bool = False
+    comm: float = 0.0
 
     is_idle: bool = field(init=False)
 
@@ -59,8 +71,9 @@ def fit(dims: tuple[DimMap | None, ...], factor: int, major: int, n: int) -> int
 class RuleLabels:
     """The labels of one rule for an axis of `n` devices."""
 
-    def __init__(self, rule: OpRule, n: int) -> None:
+    def __init__(self, rule: OpRule, n: int, inside: Inside = none_inside) -> None:
         self.rule = rule
+        self._inside = inside
         self.n = n
         self.idle = Label((WHOLE,) * len(rule.operands), (WHOLE,) * len(rule.results))
         self.passes = [
@@ -98,7 +111,13 @@ class RuleLabels:
             for k in spec.partial_operands:
                 places_in[k] = part
             places_out = [part if p == WHOLE else p for p in places_out]
-        return Label(tuple(places_in), tuple(places_out), factor, major, True)
+        label = Label(tuple(places_in), tuple(places_out), factor, major, True)
+        if not spec.kind.is_local:
+            seconds = self._inside(rule, label.ins, label.outs)
+            if seconds is None:
+                return None
+            label.comm = seconds
+        return label
 
     def _note_cut(self, factor: int, major: int) -> None:
         """Remember where the axis would have to be cut for its parts to fit."""
@@ -141,8 +160,9 @@ class RuleLabels:
 class LabelTable:
     """Labels of all nodes for one axis size."""
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, n: int, inside: Inside = none_inside) -> None:
         self.n = n
+        self._inside = inside
         self._rules: dict[int, RuleLabels] = {}
         self._joint: dict[tuple[int, int, int], Label] = {}
         self._idle: dict[tuple[int, int], Label] = {}
@@ -151,7 +171,7 @@ class LabelTable:
         """The labels of a rule."""
         found = self._rules.get(id(rule))
         if found is None:
-            found = self._rules[id(rule)] = RuleLabels(rule, self.n)
+            found = self._rules[id(rule)] = RuleLabels(rule, self.n, self._inside)
         return found
 
     def rules(self) -> list[RuleLabels]:

@@ -92,8 +92,10 @@ class Problem:
 
     def local_seconds(self, node: int) -> float:
         """Seconds of a node's own work under its current label."""
-        seconds = self.node_seconds[node]
-        return seconds / self.atom.size if self.current[node].divides else seconds
+        seconds, label = self.node_seconds[node], self.current[node]
+        if label.divides:
+            seconds /= self.atom.size
+        return seconds + label.comm * self.graph.nodes[node].weight if label.comm else seconds
 
     def total_seconds(self) -> float:
         """Seconds of the whole program, as far as this axis goes."""

@@ -56,7 +56,15 @@ class PropagatePass(Pass):
         state.ledger.facts = _facts(graph, pins)
         cost = state.cost if state.cost is not None else CostModel()
         strategy = decide(graph, pins, mesh, cost, self.min_flops, state.ledger, function)
-        write_strategy(graph, strategy)
+        for node in write_strategy(graph, strategy):
+            state.ledger.add(
+                "fallback",
+                f"{node.name} has no algorithm for the layouts that were planned: its operands are "
+                "replicated; split it over fewer axes, or into contiguous shards",
+                node.operation,
+                bytes=0.0,
+                asked_for=False,
+            )
         state.strategy = strategy
 
 

@@ -35,18 +35,27 @@ class Strategy:
     results: list[tuple[Layout, ...]]
 
 
-def write_strategy(graph: Graph, strategy: Strategy) -> None:
-    """Annotate the IR: `dtensor.operands` and `dtensor.results` on ops, layouts on the function."""
+def write_strategy(graph: Graph, strategy: Strategy) -> list[Node]:
+    """Annotate the IR: layouts and algorithms on ops, layouts on the function.
+
+    Returns:
+        The nodes that no algorithm computes in their layouts; they read and write whole values now.
+    """
+    refused: list[Node] = []
     by_op: dict[int, list[Node]] = {}
     names = _Names()
     for node in graph.nodes:
         if node.kind in (OP, CONSTRAINT):
             assert node.operation is not None
             attributes = node.operation.attributes
+            if node.kind == OP:
+                algorithm = _algorithm(graph, node, strategy)
+                if algorithm is None:
+                    refused.append(node)
+                    algorithm = _read_whole(strategy, node)
+                attributes[ALGORITHM] = names[algorithm]
             attributes[OPERANDS] = layouts_array_attr(strategy.operands[node.index])
             attributes[RESULTS] = layouts_array_attr(strategy.results[node.index])
-            if node.kind == OP:
-                attributes[ALGORITHM] = names[_algorithm(graph, node, strategy)]
         elif node.kind in (CARRY, JOIN, THROUGH):
             by_op.setdefault(id(node.operation), []).append(node)
     for nodes in by_op.values():
@@ -60,6 +69,7 @@ def write_strategy(graph: Graph, strategy: Strategy) -> None:
         operation.attributes[OPERANDS] = layouts_array_attr(wants)
         operation.attributes[RESULTS] = layouts_array_attr(results)
     write_function_layouts(graph, strategy)
+    return refused
 
 
 class _Names(dict[str, ir.Attribute]):
@@ -70,8 +80,8 @@ class _Names(dict[str, ir.Attribute]):
         return made
 
 
-def _algorithm(graph: Graph, node: Node, strategy: Strategy) -> str:
-    """The name of the algorithm that computes a node in its layouts."""
+def _algorithm(graph: Graph, node: Node, strategy: Strategy) -> str | None:
+    """The name of the algorithm that computes a node in its layouts; None if none does."""
     definition = opdef(node.name)
     if len(definition.algorithms) == 1:
         return definition.algorithms[0].name
@@ -89,8 +99,15 @@ def _algorithm(graph: Graph, node: Node, strategy: Strategy) -> str:
     )
     placed = Placed(info, strategy.operands[node.index], strategy.results[node.index])
     found = algorithm_of(definition, placed)
-    assert found is not None, f"no algorithm of {node.name} computes {placed.results}"
-    return found.name
+    return None if found is None else found.name
+
+
+def _read_whole(strategy: Strategy, node: Node) -> str:
+    """Let a node read and write whole values, which its last algorithm always computes."""
+    for layouts in (strategy.operands, strategy.results):
+        whole = [Layout.replicated(layout.mesh, layout.rank) for layout in layouts[node.index]]
+        layouts[node.index] = tuple(whole)
+    return opdef(node.name).algorithms[-1].name
 
 
 def _any_mesh(strategy: Strategy) -> Mesh:

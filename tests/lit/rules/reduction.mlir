@@ -16,9 +16,9 @@ func.func @one(%a: tensor<2x3xf32>, %i: tensor<f32>, %p: tensor<2x3xi1>, %t: ten
   return %0 : tensor<2xf32>
 }
 
-// An argmax compares pairs; which is the greater cannot be told by one known reduction.
+// An argmax chooses one of its pairs: the shards' choices are gathered, and one of them is chosen.
 func.func @argmax(%a: tensor<2x3xf32>, %n: tensor<2x3xi32>, %i: tensor<f32>, %j: tensor<i32>) -> tensor<2xi32> {
-  // CHECK: remark: stablehlo.reduce: [a, *], [a, *], [], [] -> [a], [a]; dimension 1 of operand 0 is reduced by a body that is not one known combiner;
+  // CHECK: remark: stablehlo.reduce: [a, b order], [a, b order], [], [] -> [a], [a]{{$}}
   %0:2 = stablehlo.reduce(%a init: %i), (%n init: %j) across dimensions = [1]
       : (tensor<2x3xf32>, tensor<2x3xi32>, tensor<f32>, tensor<i32>) -> (tensor<2xf32>, tensor<2xi32>)
     reducer(%x: tensor<f32>, %y: tensor<f32>) (%u: tensor<i32>, %v: tensor<i32>) {

@@ -14,7 +14,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.passes.ops.rule import OpInfo
 from dtensor.passes.ops.table import rule_of
-from tests.py.passes.rule_oracle import Array, Report, check_rule, letters, op_module
+from tests.py.passes.rule_oracle import NUMPY_TYPES, Array, Report, check_rule, letters, op_module
 from tests.py.passes.rule_shards import expanded
 
 F32_EPS = 2.0**-23
@@ -22,7 +22,7 @@ MOVES = {"f32": 4, "bf16": 4, "i32": 6, "i1": 2}  # reductions that an element t
 
 
 def factor_sizes(report: Report) -> list[int]:
-    return sorted(factor.size for factor in report.rule.factors)
+    return sorted(factor.size for factor in report.rule.factors if factor.kind.is_local)
 
 
 # Slices at computed places.
@@ -41,8 +41,8 @@ def test_dynamic_slice(element: str, start: int) -> None:
         inputs={k: np.array(start + k, np.int32) for k in (1, 2, 3)},
         max_pairs=6,
     )
-    assert factor_sizes(report) == [4, 8]
-    assert "2 of 6 elements" in report.rule.why_whole[0, 1]
+    assert factor_sizes(report) == [4, 6, 8]
+    assert letters(report) == "abc"
     assert len(report.passes) == MOVES[element]
 
 
@@ -59,10 +59,41 @@ def test_dynamic_update_slice(element: str, start: int) -> None:
         inputs={k: np.array(start + k, np.int32) for k in (2, 3, 4)},
         max_pairs=6,
     )
-    assert factor_sizes(report) == [4, 8]
-    assert {(0, 1), (1, 1)} <= set(report.rule.why_whole)
+    assert factor_sizes(report) == [4, 6, 8]
+    assert list(report.rule.why_whole) == [(1, 1)]
     assert len(report.passes) == MOVES[element]
     assert all(way[0][:2] == (way[1][0],) * 2 for way in report.passes)
+
+
+@pytest.mark.parametrize(
+    ("element", "start_type", "taken"),
+    [("f32", "i32", 1), ("f32", "ui8", 5), ("i1", "i64", 5), ("complex<f32>", "ui32", 1)],
+)
+def test_elements_of_a_split_dimension_are_their_owners(
+    element: str, start_type: str, taken: int
+) -> None:
+    t, u, i = f"3x12x4x{element}", f"3x{taken}x1x{element}", start_type
+    starts = f"tensor<{i}>, tensor<{i}>, tensor<{i}>"
+    arguments = ", ".join(f"{name}: {i}" for name in ("i", "j", "k"))
+    places = {"i": (0, 7, 2), "u": (0, 200, 9)}[i[0]]
+    cut = f"stablehlo.dynamic_slice %a, %i, %j, %k, sizes = [3, {taken}, 1] : "
+    report = check_rule(
+        op_module(f"a: {t}, {arguments}", f"{cut}(tensor<{t}>, {starts}) -> tensor<{u}>", u),
+        inputs={k + 1: np.array(place, NUMPY_TYPES[i]) for k, place in enumerate(places)},
+        max_pairs=8,
+    )
+    owner = "or" if element == "i1" else "sum"
+    assert [f.reduction for f in report.rule.factors] == [None, owner, owner]
+    write = "stablehlo.dynamic_update_slice %a, %u, %i, %j, %k : "
+    check_rule(
+        op_module(
+            f"a: {t}, u: {u}, {arguments}",
+            f"{write}(tensor<{t}>, tensor<{u}>, {starts}) -> tensor<{t}>",
+            t,
+        ),
+        inputs={k + 2: np.array(place, NUMPY_TYPES[i]) for k, place in enumerate(places)},
+        max_pairs=8,
+    )
 
 
 def test_slices_of_nothing() -> None:

@@ -1,0 +1,38 @@
+// RUN: dtensor-opt %s --split-input-file --dtensor-expand | filecheck %s
+
+// The algorithm that an op names is run; one that names none takes the first that applies.
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<3x8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}]>}, %n: tensor<3x8xi32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}]>}, %i: tensor<f32> {dtensor.layout = #dtensor.layout<@mesh, []>}, %j: tensor<i32> {dtensor.layout = #dtensor.layout<@mesh, []>})
+    -> (tensor<3xi32> {dtensor.layout = #dtensor.layout<@mesh, [{}]>}) {
+  // CHECK: %[[MINE:.*]]:2 = stablehlo.reduce(%arg0 init: %arg2), (%arg1 init: %arg3) across dimensions = [1] : (tensor<3x4xf32>, tensor<3x4xi32>, tensor<f32>, tensor<i32>) -> (tensor<3xf32>, tensor<3xi32>)
+  // CHECK: %[[ROW:.*]] = stablehlo.reshape %[[MINE]]#0 : (tensor<3xf32>) -> tensor<1x3xf32>
+  // CHECK: %[[ROWS:.*]] = "dtensor.all_gather"(%[[ROW]])
+  // CHECK: stablehlo.reduce(%[[ROWS]] init: %arg2), (%{{.*}} init: %arg3) across dimensions = [0] : (tensor<2x3xf32>, tensor<2x3xi32>, tensor<f32>, tensor<i32>) -> (tensor<3xf32>, tensor<3xi32>)
+  // CHECK-NOT: dtensor.algorithm
+  %0:2 = "stablehlo.reduce"(%a, %n, %i, %j) <{dimensions = array<i64: 1>}> ({
+  ^bb0(%x: tensor<f32>, %u: tensor<i32>, %y: tensor<f32>, %v: tensor<i32>):
+    %1 = stablehlo.compare GE, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %2 = stablehlo.select %1, %x, %y : tensor<i1>, tensor<f32>
+    %3 = stablehlo.select %1, %u, %v : tensor<i1>, tensor<i32>
+    stablehlo.return %2, %3 : tensor<f32>, tensor<i32>
+  }) {dtensor.algorithm = "gather_choices", dtensor.results = [#dtensor.layout<@mesh, [{}]>, #dtensor.layout<@mesh, [{}]>]} : (tensor<3x8xf32>, tensor<3x8xi32>, tensor<f32>, tensor<i32>) -> (tensor<3xf32>, tensor<3xi32>)
+  return %0#1 : tensor<3xi32>
+}
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+
+// One element of a split dimension is its owner's.
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<8x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}, %u: tensor<1x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {}]>}, %i: tensor<i32> {dtensor.layout = #dtensor.layout<@mesh, []>})
+    -> (tensor<8x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) {
+  // CHECK: %[[OLD:.*]] = stablehlo.dynamic_slice %arg0, %[[S:.*]], %[[T:.*]], sizes = [1, 3] : (tensor<4x3xf32>, tensor<i32>, tensor<i32>) -> tensor<1x3xf32>
+  // CHECK: %[[NEW:.*]] = stablehlo.select %{{.*}}, %arg1, %[[OLD]]
+  // CHECK: stablehlo.dynamic_update_slice %arg0, %[[NEW]], %[[S]], %[[T]] : (tensor<4x3xf32>, tensor<1x3xf32>, tensor<i32>, tensor<i32>) -> tensor<4x3xf32>
+  %0 = "stablehlo.dynamic_update_slice"(%a, %u, %i, %i) {dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]} : (tensor<8x3xf32>, tensor<1x3xf32>, tensor<i32>, tensor<i32>) -> tensor<8x3xf32>
+  return %0 : tensor<8x3xf32>
+}

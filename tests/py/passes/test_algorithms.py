@@ -1,0 +1,151 @@
+"""Algorithms that communicate inside an op, on 8 devices against one."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dtensor.compiler.api import jit
+from dtensor.compiler.relayout import relayout
+from dtensor.compiler.stages import Compiled
+from dtensor.dialect.layout import UNSHARDED, Layout
+from dtensor.runtime.client import create_mesh
+
+MESH = create_mesh([("x", 2), ("y", 4)])
+Array = np.ndarray[Any, Any]
+
+
+def run(function: Callable[..., Any], layouts: list[Any], *arguments: Any) -> Compiled:
+    """Compile and run `function` on the mesh; its results must be those of one device, exactly."""
+    in_layouts = tuple(None if specs is None else Layout(specs, MESH) for specs in layouts)
+    compiled = jit(function, mesh=MESH, in_layouts=in_layouts).lower(*arguments).compile()
+    expected = jax.jit(function)(*arguments)
+    actual = compiled(*arguments)
+    for want, got in zip(jax.tree.leaves(expected), jax.tree.leaves(actual), strict=True):
+        np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
+    return compiled
+
+
+def sent(compiled: Compiled) -> float:
+    return float(sum(collective.bytes for collective in compiled.collectives))
+
+
+def values(shape: tuple[int, ...], dtype: Any = np.float32) -> Array:
+    """Few different values, so that the largest stands in several shards."""
+    return np.random.default_rng(0).integers(-4, 4, shape).astype(dtype)
+
+
+@pytest.mark.parametrize(
+    "specs",
+    [
+        ["x", "y"],
+        [UNSHARDED, ("x", "y")],
+        [UNSHARDED, ("y", "x")],
+        ["y", "x"],
+        [("x", "y"), UNSHARDED],
+    ],
+)
+def test_argmax_and_argmin_in_any_layout(specs: list[Any]) -> None:
+    x = values((8, 24))
+    x[3, 5] = x[3, 21] = x[6, 0] = np.nan
+    x[5] = -np.inf
+    compiled = run(lambda a: (jnp.argmax(a, 1), jnp.argmin(a, 0)), [specs], x)
+    assert {c.kind for c in compiled.collectives} == {"all_gather"}
+
+
+def test_argmax_gathers_the_choices_of_the_shards_alone() -> None:
+    x = values((3, 4096))
+    compiled = run(lambda a: jnp.argmax(a, 1), [[UNSHARDED, ("x", "y")]], x)
+    # A value and an index of 4 bytes for each of 3 rows, from 7 other devices.
+    assert sent(compiled) == 3 * (4 + 4) * 7
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.float16])
+def test_argmax_of_all_elements(dtype: Any) -> None:
+    x = values((2, 4, 6), np.int32).astype(dtype)
+    run(lambda a: jnp.argmax(a.reshape(-1)), [["x", "y", UNSHARDED]], x)
+
+
+@pytest.mark.parametrize("taken", [1, 3])
+@pytest.mark.parametrize("place", [0, 5, 30])
+def test_a_cache_is_read_and_updated_by_its_owner(taken: int, place: int) -> None:
+    def step(cache: Any, new: Any, at: Any) -> Any:
+        cache = jax.lax.dynamic_update_slice(cache, new, (0, at, 0))
+        return cache, jax.lax.dynamic_slice(cache, (0, at, 1), (2, taken, 2))
+
+    cache, new = values((2, 16, 6)), values((2, taken, 6)) + 100
+    compiled = run(
+        step, [[UNSHARDED, ("x", "y"), UNSHARDED], None, None], cache, new, np.int32(place)
+    )
+    assert sent(compiled) <= 2 * (2 * taken * 2) * 4
+
+
+POOLS = [  # window, stride, padding, dilation
+    (3, 1, (1, 1), 1),
+    (3, 2, (0, 1), 1),
+    (2, 2, (2, -2), 1),
+    (5, 1, (4, 0), 1),
+    (3, 1, (2, 2), 2),
+    (9, 1, (0, 0), 1),  # 24 elements, 16 windows
+]
+
+
+@pytest.mark.parametrize(("window", "stride", "padding", "dilation"), POOLS)
+@pytest.mark.parametrize("axes", ["x", "y", ("y", "x")])
+def test_pooling_with_halos(
+    window: int, stride: int, padding: tuple[int, int], dilation: int, axes: Any
+) -> None:
+    def pool(a: Any) -> Any:
+        arguments = ((1, window, 1), (1, stride, 1), ((0, 0), padding, (0, 0)))
+        most = jax.lax.reduce_window(
+            a, -jnp.inf, jax.lax.max, *arguments, window_dilation=(1, dilation, 1)
+        )
+        total = jax.lax.reduce_window(
+            a, 0.0, jax.lax.add, *arguments, window_dilation=(1, dilation, 1)
+        )
+        return most, total
+
+    x = values((3, 24, 256))
+    compiled = run(pool, [[UNSHARDED, axes, UNSHARDED]], x)
+    kinds = {c.kind for c in compiled.collectives}
+    if window == 3 and dilation == 1 and stride == 1:
+        assert kinds == {"halo_exchange"}
+        assert sent(compiled) == 2 * (3 * 256) * 4  # once for both
+
+
+@pytest.mark.parametrize("strides", [(1, 1), (2, 1), (2, 2)])
+@pytest.mark.parametrize(
+    "specs",
+    [
+        [UNSHARDED, "x", "y", UNSHARDED],
+        ["x", "y", UNSHARDED, UNSHARDED],
+        [UNSHARDED, ("x", "y"), UNSHARDED, UNSHARDED],
+    ],
+)
+@pytest.mark.parametrize("kernel", [(3, 3), (1, 5)])
+def test_convolution_over_split_rows_and_columns(
+    strides: tuple[int, int], specs: list[Any], kernel: tuple[int, int]
+) -> None:
+    def convolve(a: Any, w: Any) -> Any:
+        numbers = ("NHWC", "HWIO", "NHWC")
+        return jax.lax.conv_general_dilated(a, w, strides, "SAME", dimension_numbers=numbers)
+
+    image, weights = values((2, 64, 32, 12)), values((*kernel, 12, 5))
+    compiled = run(convolve, [specs, None], image, weights)
+    assert {c.kind for c in compiled.collectives} <= {"halo_exchange"}
+    assert sent(compiled) <= 2 * image.nbytes / 8
+
+
+def test_shards_of_blocks_have_no_neighbours_and_are_gathered() -> None:
+    def pool(a: Any) -> Any:
+        blocks = Layout([UNSHARDED, (3, "x")], MESH)
+        a = relayout(a, blocks)
+        a = jax.lax.reduce_window(a, 0.0, jax.lax.add, (1, 3), (1, 1), ((0, 0), (1, 1)))
+        return relayout(a, blocks)
+
+    compiled = run(pool, [[UNSHARDED, "x"]], values((512, 24)))
+    texts = str(compiled.ledger)
+    assert "has no algorithm for the layouts that were planned" in texts
