@@ -126,22 +126,44 @@ def check_strategy(graph: Graph, strategy: Strategy, meshes: dict[str, Mesh]) ->
         LocatedError: an operation has layouts that its rule does not derive.
     """
     checker = Checker()
-    is_right, check, rules = checker.is_right, checker.check, checker.rules
+    is_right, rules = checker.is_right, checker.rules
     for node in graph.nodes:
         operands, results = strategy.operands[node.index], strategy.results[node.index]
-        operation = node.operation
-        assert operation is not None
+        if node.kind != OP or not is_right(node.rule, operands, results):
+            check_node(graph, node, operands, results, checker, meshes)
         if node.kind == OP:
-            if not is_right(node.rule, operands, results):
-                check(operation, node.name, node.rule, operands, results)
-            number = tagged_id(operation.location)
+            assert node.operation is not None
+            number = tagged_id(node.operation.location)
             if number is not None:
                 rules[number] = node.name, node.rule
-        elif node.kind not in (ARGUMENT, RESULT, WHOLE_USE):
-            _check_alike(graph, node, (*operands, *results))
-            if node.kind == CONSTRAINT:
-                _check_constraint(operation, operands[0], meshes)
     return checker
+
+
+def check_node(
+    graph: Graph,
+    node: Node,
+    operands: Layouts,
+    results: Layouts,
+    checker: Checker,
+    meshes: dict[str, Mesh],
+) -> None:
+    """Check the layouts of one node.
+
+    Raises:
+        LocatedError: the node cannot have them.
+    """
+    operation = node.operation
+    assert operation is not None
+    if node.kind == OP:
+        checker.check(operation, node.name, node.rule, operands, results)
+    elif node.kind == WHOLE_USE:
+        if operands[0].axes or operands[0].partial:
+            what = f"the {node.name} is {operands[0].short()}"
+            error(operation, f"{what}, but every device must see all of it; {_REMEDY}")
+    elif node.kind not in (ARGUMENT, RESULT):
+        _check_alike(graph, node, (*operands, *results))
+        if node.kind == CONSTRAINT:
+            _check_constraint(operation, operands[0], meshes)
 
 
 def _check_alike(graph: Graph, node: Node, layouts: Layouts) -> None:
