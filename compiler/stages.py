@@ -17,6 +17,7 @@ from dtensor.compiler.callbacks import once_per_run
 from dtensor.compiler.calls import TRACED, is_dtensor, type_of
 from dtensor.compiler.explain import explain
 from dtensor.compiler.jax_frontend import TracedArray
+from dtensor.compiler.machines import machine_of
 from dtensor.compiler.options import CompileOptions
 from dtensor.compiler.program import ArrayInfo, CompiledProgram
 from dtensor.compiler.targets.executable import TargetExecutable, not_callable
@@ -104,6 +105,7 @@ class Lowered:
             source.donated,
             [argument.name for argument in source.args],
             [result.name for result in source.results],
+            machine_of(source.mesh, source.target),
         )
 
     def as_text(self, after: str | None = None) -> str:
