@@ -28,3 +28,12 @@ NO_FLOPS: Final = (
     )
     | {"func.return"}
 )
+# Computed again for each reader, because it is cheap and reads one tensor only.
+REPEATED: Final = frozenset(f"stablehlo.{name}" for name in "convert compare negate not".split())
+# What reads fused values without their being written.
+ABSORBS: Final = frozenset(("stablehlo.reduce", "stablehlo.reduce_window"))
+# The same elements in the same place.
+ALIASES: Final = frozenset(("stablehlo.reshape", "stablehlo.optimization_barrier"))
+# Several become one, whose results are there before its operands go; up to so many bytes.
+ALL_REDUCE: Final = "stablehlo.all_reduce"
+COMBINED_BYTES: Final = 30 << 20
