@@ -63,7 +63,10 @@ class Backend(BackendInterface):
             lambda x, spec: dtensor.relayout(x, _layout(spec, x.ndim, place))
         )
         in_layouts = jax.tree.map(
-            lambda arg, spec: _layout(spec, len(arg.shape), place), abstract_args, in_specs
+            lambda arg, spec: None if arg is None else _layout(spec, len(arg.shape), place),
+            abstract_args,
+            in_specs,
+            is_leaf=_is_none,
         )
         shapes = jax.eval_shape(fn, *abstract_args)
         out_layouts = None
@@ -97,9 +100,7 @@ class Backend(BackendInterface):
         cost = compiled.cost_analysis() or {}
 
         def put(arrays: Any) -> Any:
-            return jax.tree.map(
-                dtensor.copy_to_mesh, tuple(arrays), in_layouts, is_leaf=lambda x: x is None
-            )
+            return jax.tree.map(_put, tuple(arrays), in_layouts, is_leaf=_is_none)
 
         def run(arrays: Any) -> Any:
             results = compiled(*arrays)
@@ -124,6 +125,15 @@ class Backend(BackendInterface):
             put=put,
             step=run,
         )
+
+
+def _is_none(leaf: object) -> bool:
+    return leaf is None
+
+
+def _put(array: Any, layout: dtensor.Layout | None) -> Any:
+    # Arguments may be None, and so may layouts: the compiler then chooses.
+    return array if array is None or layout is None else dtensor.copy_to_mesh(array, layout)
 
 
 def _is_dtensor(leaf: object) -> bool:

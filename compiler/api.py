@@ -18,11 +18,11 @@ from dtensor.compiler.calls import (
     is_dtensor,
     meshes_in,
     spread_layouts,
-    type_of,
+    types_of,
 )
 from dtensor.compiler.constraint import constrain
 from dtensor.compiler.jax_frontend import TracedProgram, argument_names
-from dtensor.compiler.options import CompileOptions
+from dtensor.compiler.options import CompileOptions, check_arguments
 from dtensor.compiler.stages import Lowered, Source
 from dtensor.compiler.targets.executable import check_mesh
 from dtensor.compiler.targets.target import Target, take_target
@@ -79,11 +79,16 @@ def jit(
         Programs are kept by the structure, shapes, element types and layouts of the arguments.
 
     Raises:
+        CompileError: `options` are no CompileOptions.
+        LayoutError: `in_layouts` has no such form, or layouts are on several meshes.
+        MeshError: `mesh` is no Mesh.
+        TypeError: `fn` cannot be called.
         ValueError: the function lacks an argument that is named here.
 
     Example:
         `step = dtensor.jit(train_step, in_layouts=(params_layouts, batch_layout))`
     """
+    check_arguments(fn, mesh, options)
     static = StaticArgs.of(fn, static_argnums, static_argnames)
     if isinstance(in_layouts, list):
         in_layouts = tuple(in_layouts)
@@ -148,7 +153,7 @@ class JitFunction:
         try:
             types = tuple([leaf._type for leaf in leaves])
         except AttributeError:
-            types = tuple([type_of(leaf) for leaf in leaves])
+            types = types_of(leaves, lambda: self._leaf_names(args, kwargs, statics))
         key = (
             tree,
             types,
@@ -181,7 +186,7 @@ class JitFunction:
         target = take_target(kwargs, self._static.argnames, self._fn)
         args, kwargs, statics = self._static.split(args, kwargs)
         leaves, tree = _flatten((args, kwargs), is_dtensor)
-        types = tuple(type_of(leaf) for leaf in leaves)
+        types = types_of(leaves, lambda: self._leaf_names(args, kwargs, statics))
         if TRACED in types:
             raise TypeError("lower takes concrete arrays or ShapeDtypeStructs, not traced arrays")
         return self._lower(types, tree, statics, target, leaves)
@@ -203,6 +208,10 @@ class JitFunction:
             return self._inline(args, kwargs, statics)
 
         return VariableCall(compiled.variables, compiled.bound(types), compile, inline)
+
+    def _leaf_names(self, args: Any, kwargs: Any, statics: Any) -> list[str]:
+        every, named = self._static.merge(args, kwargs, statics)
+        return argument_names(self._fn, every, self._static.argnums, named)
 
     def _inline(self, args: Any, kwargs: Any, statics: Any) -> Any:
         """The function's own body, where jax is tracing a function around it."""
@@ -294,7 +303,7 @@ def _one_mesh(meshes: Sequence[Mesh]) -> Mesh | None:
     if len(different) > 1:
         raise LayoutError(
             f"a program runs on one mesh, but layouts name {different[0].short()} and "
-            f"{different[1].short()}"
+            f"{different[1].short()}; make all layouts on one of them"
         )
     return different[0] if different else None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,8 @@ import numpy as np
 from jax.sharding import NamedSharding, Sharding
 from jax.tree_util import PyTreeDef
 
+from dtensor.compiler.trees import Difference, Leaf, first_difference
+from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
@@ -27,7 +29,7 @@ def type_of(leaf: Any) -> ArrayType:
     """What a program has to know of a leaf of its arguments.
 
     Raises:
-        TypeError: the leaf is not an array, or one of extended element type.
+        UnfitArgumentError: the leaf is not an array, or one of extended element type.
     """
     if isinstance(leaf, DTensor):
         return leaf._type
@@ -46,16 +48,40 @@ def type_of(leaf: Any) -> ArrayType:
         return array_type((), dtype, None, None, not isinstance(leaf, bool))
     if isinstance(leaf, np.ndarray | np.generic) and leaf.dtype.kind not in "OSUMm":
         return array_type(leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype))
-    raise TypeError(
-        f"argument of type {type(leaf).__name__} is not an array; name it in static_argnums or "
-        "static_argnames if the program shall be compiled for its value"
+    of = f" of {leaf.dtype}" if isinstance(leaf, np.ndarray | np.generic) else ""
+    raise UnfitArgumentError(
+        f"of type {type(leaf).__name__}{of} is not an array of numbers; name it in static_argnums "
+        "or static_argnames if the program shall be compiled for its value"
     )
+
+
+class UnfitArgumentError(TypeError):
+    """An argument that no program can take; the message leaves out which."""
+
+
+def types_of(leaves: Iterable[Any], names: Callable[[], Sequence[str]]) -> tuple[ArrayType, ...]:
+    """`type_of` each leaf.
+
+    Args:
+        leaves: the arguments of a call.
+        names: what they are called; asked where one of them is refused.
+
+    Raises:
+        TypeError: one of them is no array; the message names it.
+    """
+    types = []
+    for leaf in leaves:
+        try:
+            types.append(type_of(leaf))
+        except UnfitArgumentError as wrong:
+            raise TypeError(f"argument {names()[len(types)]} {wrong}") from None
+    return tuple(types)
 
 
 def _refuse_extended(dtype: Any) -> None:
     if jax.numpy.issubdtype(dtype, jax.dtypes.extended):
-        raise TypeError(
-            f"argument has extended element type {dtype}; pass jax.random.key_data(key), and use "
+        raise UnfitArgumentError(
+            f"has extended element type {dtype}; pass jax.random.key_data(key), and use "
             "jax.random.wrap_key_data inside"
         )
 
@@ -97,12 +123,18 @@ class StaticArgs:
         takes_any = any(p.kind == p.VAR_KEYWORD for p in parameters.values())
         for name in names:
             if name not in parameters and not takes_any:
-                raise ValueError(f"static_argnames: the function has no argument '{name}'")
+                raise ValueError(
+                    f"static_argnames: the function has no argument '{name}'"
+                    f"{did_you_mean(name, list(parameters))}"
+                )
         variadic = any(p.kind == p.VAR_POSITIONAL for p in parameters.values())
         nums = [n + len(positional) if n < 0 else n for n in nums]
         for n in nums:
             if not (0 <= n < len(positional) or (variadic and n >= 0)):
-                raise ValueError(f"static_argnums: the function has no argument {n}")
+                raise ValueError(
+                    f"static_argnums: the function has no argument {n}; it takes "
+                    f"{len(positional)} by position, counted from 0"
+                )
         names += [positional[n] for n in nums if n < len(positional)]
         nums += [positional.index(name) for name in names if name in positional]
         return cls(tuple(sorted(set(nums))), tuple(dict.fromkeys(names)))
@@ -122,7 +154,8 @@ class StaticArgs:
                 hash(value)
             except TypeError:
                 raise ValueError(
-                    f"static argument {where!r} of type {type(value).__name__} is not hashable"
+                    f"static argument {where!r} of type {type(value).__name__} is not hashable; "
+                    "programs are kept by it: give a tuple, a frozen dataclass or the like"
                 ) from None
         dynamic = tuple(arg for n, arg in enumerate(args) if n not in self.argnums)
         named = {name: arg for name, arg in kwargs.items() if name not in self.argnames}
@@ -169,7 +202,9 @@ def donated_leaves(
     wanted = {n + total if n < 0 else n for n in wanted}
     if not wanted <= set(positions):
         odd = min(wanted - set(positions))
-        why = "is static" if odd in static.argnums else "was not given by position"
+        why = "was not given by position; name one that is"
+        if odd in static.argnums:
+            why = "is static, so it has no buffer to give; leave it out"
         raise ValueError(f"donate_argnums: argument {odd} {why}")
     for position, arg in zip(positions, args, strict=True):
         count = len(jax.tree_util.tree_leaves(arg, is_leaf=is_dtensor))
@@ -200,11 +235,40 @@ def spread_layouts(
     try:
         spread = jax.tree_util.tree_broadcast(tree, full, is_leaf=_is_layout_leaf)
         leaves = treedef.flatten_up_to(spread)  # where the arguments have None, there is no leaf
-    except ValueError as error:
-        raise LayoutError(
-            f"{what} has another structure than what it describes, {treedef}: {error}"
-        ) from None
+    except ValueError:
+        raise LayoutError(_other_structure(tree, treedef, what)) from None
     return [_layout_leaf(leaf, rank, mesh, what) for leaf, rank in zip(leaves, ranks, strict=True)]
+
+
+def _other_structure(tree: Any, treedef: PyTreeDef, what: str) -> str:
+    of_arguments = what == "in_layouts"
+    different = tree_difference(tree, treedef, _is_layout_leaf)
+    if different is None:  # nodes of a registered class
+        return f"{what} has a node with other static fields than what it describes; make it so"
+    if of_arguments and not different.path:
+        return (
+            f"in_layouts is {different.found}, but the arguments that are not static are "
+            f"{different.needed}; give one layout, or one tree of them, for each"
+        )
+    have = "the arguments have" if of_arguments else "the function returns"
+    return (
+        f"{what}{different.path} is {different.found}, but {have} {different.needed} there; give "
+        "the same structure with layouts for leaves, or one layout for all of a part"
+    )
+
+
+def tree_difference(
+    given: Any, treedef: PyTreeDef, stops: Callable[[Any], bool] = lambda value: False
+) -> Difference | None:
+    """The first place where a tree of arrays or layouts differs from a structure; None if none.
+
+    Args:
+        given: the tree; DTensors are leaves.
+        treedef: the structure.
+        stops: whether a value fits whatever stands there.
+    """
+    needed = treedef.unflatten([Leaf()] * treedef.num_leaves)
+    return first_difference(given, needed, stops, is_dtensor)
 
 
 def meshes_in(tree: Any) -> list[Mesh]:

@@ -35,7 +35,7 @@ def constrain(x: Any, layout: Layout) -> Any:
             "leave partial results to the compiler"
         )
     layout = layout.for_rank(x.ndim)
-    layout.verify(x.shape)
+    layout.verify(x.shape, "relayout: a value")
     return relayout_p.bind(x, layout=layout)
 
 
@@ -78,7 +78,8 @@ def _lower(ctx: Any, x: Any, *, layout: Layout) -> Any:
         "decomposition": ir.FlatSymbolRefAttr.get(_identity_function(ctx.module_context, x.type)),
         "composite_attributes": ir.DictAttr.get({"layout": ir.StringAttr.get(layout.asm())}),
     }
-    return ir.Operation.create("stablehlo.composite", [x.type], [x], attributes).results
+    here = ir.InsertionPoint.current
+    return ir.Operation.create("stablehlo.composite", [x.type], [x], attributes, ip=here).results
 
 
 jax_mlir.register_lowering(relayout_p, _lower)
@@ -90,7 +91,7 @@ def _identity_function(module_context: Any, type_: ir.Type) -> str:
     name = f"dtensor_relayout_{words}"
     if name in module_context.symbol_table:
         return name
-    with ir.InsertionPoint(module_context.module.body), ir.Location.unknown():
+    with ir.Location.unknown():
         function = ir.Operation.create(
             "func.func",
             regions=1,
@@ -99,9 +100,11 @@ def _identity_function(module_context: Any, type_: ir.Type) -> str:
                 "sym_visibility": ir.StringAttr.get("private"),
                 "function_type": ir.TypeAttr.get(ir.FunctionType.get([type_], [type_])),
             },
+            ip=ir.InsertionPoint(module_context.module.body),
         )
         block = ir.Block.create_at_start(function.regions[0], [type_])
-        with ir.InsertionPoint(block):
-            ir.Operation.create("func.return", operands=[block.arguments[0]])
+        ir.Operation.create(
+            "func.return", operands=[block.arguments[0]], ip=ir.InsertionPoint(block)
+        )
     module_context.symbol_table.insert(function)
     return name

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from dtensor.compiler.options import CompileOptions
 from dtensor.dialect.context import make_context, parse_module
+from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import CompileError, StrictError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
@@ -17,7 +18,7 @@ from dtensor.passes.base import PassState
 from dtensor.passes.cost.machine import Machine
 from dtensor.passes.functions import check_boundary_layouts, main_function, set_boundary_layouts
 from dtensor.passes.ledger import Ledger
-from dtensor.passes.pipeline import Instruments, Pipeline
+from dtensor.passes.pipeline import ALL, Instruments, Pipeline
 from dtensor.passes.pipelines import pipeline_text
 from dtensor.passes.reports.cost import Collective
 from dtensor.passes.reports.memory import MemoryReport
@@ -89,10 +90,9 @@ def compile_module(
     """
     with make_context(), ir.Location.unknown():
         module = parse_module(source, filename)
-        function = main_function(module)
         for side, layouts in ((ARG_ATTRS, in_layouts), (RES_ATTRS, out_layouts)):
-            check_boundary_layouts(function, side, layouts)
-            set_boundary_layouts(function, side, layouts)
+            check_boundary_layouts(main_function(module), side, layouts)
+            set_boundary_layouts(main_function(module), side, layouts)
         element = options.reduce_dtype
         state = PassState(
             mesh=mesh,
@@ -107,6 +107,7 @@ def compile_module(
         )
         pipeline = Pipeline.parse(options.pipeline or pipeline_text("dtensor-spmd"))
         _check_pipeline(pipeline, options)
+        _check_printed(options.print_ir_after, pipeline)
         instruments = Instruments(print_after=frozenset(options.print_ir_after), after=after)
         pipeline.run(module, state, instruments)
         if options.strict:
@@ -146,6 +147,13 @@ def _check_pipeline(pipeline: Pipeline, options: CompileOptions) -> None:
             )
 
 
+def _check_printed(names: Sequence[str], pipeline: Pipeline) -> None:
+    for name in names:
+        if name != ALL and name not in pipeline.names:
+            hint = did_you_mean(name, pipeline.names)
+            raise CompileError(f"print_ir_after names '{name}', which does not run{hint}")
+
+
 def _be_strict(ledger: Ledger) -> None:
     unasked = ledger.unasked()
     if not unasked:
@@ -153,7 +161,9 @@ def _be_strict(ledger: Ledger) -> None:
     first = unasked[0]
     where = f"{first.location}: " if first.location else ""
     more = f" (and {len(unasked) - 1} more)" if len(unasked) > 1 else ""
-    raise StrictError(f"{where}strict: {first.text}{more}")
+    raise StrictError(
+        f"{where}strict: {first.text}{more}; ask for it with dtensor.relayout, or leave out strict"
+    )
 
 
 def _bytecode(module: ir.Module) -> bytes:

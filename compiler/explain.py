@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dtensor.compiler.summary import common, group_lines, groups_of, table, without_numbers
 from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import CompileError
 from dtensor.passes.graph import ARGUMENT, CONSTRAINT, RESULT
@@ -16,20 +19,29 @@ if TYPE_CHECKING:
     from dtensor.passes.reports.cost import Collective
 
 _MAX_STEPS = 12
+_MAX_MOVES = 4
 
 
-def explain(program: CompiledProgram, result: DriverResult, what: str | None = None) -> str:
+def explain(
+    program: CompiledProgram,
+    result: DriverResult,
+    what: str | None = None,
+    top: int | None = None,
+) -> str:
     """Why things are laid out as they are.
 
     Args:
         program: names and layouts of arguments and results.
         result: what the passes did.
-        what: name of an argument or result (a part of the name that no other has will do), or
-            `collective 3`; None explains everything.
+        what: name of an argument or result, its last key (`w1`; of equal layers one is told), a
+            part of the name that no other has, or `collective 3`; None explains everything.
+        top: instead of everything, this many groups of collectives, those with the most bytes.
 
     Raises:
         CompileError: nothing has this name, or several things do.
     """
+    if what is None and top is not None:
+        return "\n".join(_largest(result, top))
     entries: dict[str, list[str]] = {}
     for kind, infos in ((ARGUMENT, program.args), (RESULT, program.results)):
         for slot, info in enumerate(infos):
@@ -41,8 +53,9 @@ def explain(program: CompiledProgram, result: DriverResult, what: str | None = N
     if what is None:
         lines = [line for entry in entries.values() for line in entry]
         return "\n".join(lines + _notes(result.ledger))
-    if what in entries:
-        return "\n".join(entries[what])
+    alike = [what] if what in entries else [name for name in entries if _last_key(name) == what]
+    if alike:
+        return "\n".join(_told(alike, entries) + _moves_of(alike, result))
     matches = [name for name in entries if what in name]
     if len(matches) == 1:
         return "\n".join(entries[matches[0]])
@@ -53,6 +66,43 @@ def explain(program: CompiledProgram, result: DriverResult, what: str | None = N
             hint = f"; names are {_some(names)}"
         raise CompileError(f"nothing is called '{what}'{hint}")
     raise CompileError(f"'{what}' is part of several names: {_some(matches)}; give one whole")
+
+
+def _last_key(name: str) -> str:
+    """`w1` of `params['layers'][0]['w1']` and of `params.w1`."""
+    return re.split(r"[\[.]", name.rstrip("]"))[-1].strip("'\"")
+
+
+def _told(names: Sequence[str], entries: dict[str, list[str]]) -> list[str]:
+    """One of each layer's arrays of a name, and how many others there are."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(without_numbers(name), []).append(name)
+    lines = []
+    for group in groups.values():
+        told = {without_numbers("\n".join(entries[name])) for name in group}
+        lines += entries[group[0]]
+        if len(group) > 1:
+            same = "alike" if len(told) == 1 else "not all laid out for the same reasons"
+            lines.append(f"  and {len(group) - 1} more, {common(group)}, {same}")
+    return lines
+
+
+def _moves_of(names: Sequence[str], result: DriverResult) -> list[str]:
+    """The collectives that move the arrays of these names."""
+    named = re.compile(rf"(?<![\w.\]])(?:{'|'.join(map(re.escape, names))})(?![\w\[])")
+    moves = [c for c in result.collectives if named.search(c.reason)]
+    return [] if not moves else ["moved by", *table(moves, _MAX_MOVES, result.collectives)]
+
+
+def _largest(result: DriverResult, top: int) -> list[str]:
+    groups = groups_of(result.collectives)
+    lines = [f"{len(result.collectives)} collectives in {len(groups)} groups, most bytes first"]
+    for group in groups[:top]:
+        lines += group_lines(group)
+        choices = _collective(group.first, group.members[0], result.ledger)[3:]
+        lines += [f"{' ' * 11}{line}" for line in choices]
+    return lines
 
 
 def _unique(taken: dict[str, list[str]], name: str) -> str:

@@ -13,9 +13,10 @@ import numpy as np
 from jax.tree_util import PyTreeDef
 
 from dtensor.compiler.constraint import relayout_p
+from dtensor.compiler.source_lines import line_of
 from dtensor.compiler.targets.lowering import lower_for
 from dtensor.compiler.targets.target import Target
-from dtensor.dialect.errors import CompileError
+from dtensor.dialect.errors import CompileError, DTensorError, LayoutError
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.functions import main_function
 from dtensor.runtime.placement import jax_mesh
@@ -80,6 +81,7 @@ def trace(
     Raises:
         CompileError: the function has effects that a program over a mesh cannot have, or does
             something that the target cannot.
+        LayoutError: a constraint in the function is on another mesh.
     """
     jitted = jax.jit(
         fn,
@@ -90,6 +92,8 @@ def trace(
     traced = _trace(jitted, args, kwargs, mesh)
     equations = list(_equations(traced.jaxpr.jaxpr))
     _refuse_effects(traced.jaxpr.effects, equations)
+    constraints = [equation for equation in equations if _is_constraint(equation)]
+    _refuse_other_meshes(mesh, constraints)
     if target is None:
         platform = None if mesh is None else jax_mesh(mesh).devices.flat[0].platform
         lowered = traced.lower(lowering_platforms=None if platform is None else (platform,))
@@ -114,7 +118,7 @@ def trace(
         jax.tree_util.tree_structure(traced.out_info),
         callbacks,
         keepalives,
-        tuple(dict.fromkeys(e.params["layout"].mesh for e in equations if _is_constraint(e))),
+        tuple(dict.fromkeys(e.params["layout"].mesh for e in constraints)),
     )
 
 
@@ -166,7 +170,8 @@ def _trace(jitted: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: Me
     except (RuntimeError, ValueError) as error:
         # A bare PartitionSpec needs a mesh around it; other functions must not find one, since a
         # mesh of their own may differ in the types of its axes.
-        if mesh is None or "mesh" not in str(error) or not jax.sharding.get_abstract_mesh().empty:
+        lacks_mesh = "mesh" in str(error) and not isinstance(error, DTensorError)
+        if mesh is None or not lacks_mesh or not jax.sharding.get_abstract_mesh().empty:
             raise
         automatic = (jax.sharding.AxisType.Auto,) * len(mesh.axes)
         abstract = jax.sharding.AbstractMesh(mesh.sizes, mesh.axis_names, automatic)
@@ -186,6 +191,17 @@ def _equations(jaxpr: Any) -> Iterator[Any]:
 
 def _is_constraint(equation: Any) -> bool:
     return equation.primitive is relayout_p
+
+
+def _refuse_other_meshes(mesh: Mesh | None, constraints: Sequence[Any]) -> None:
+    for equation in constraints:
+        layout = equation.params["layout"]
+        if mesh is not None and layout.mesh != mesh:
+            raise LayoutError(
+                f"{line_of(equation)}relayout to {layout.short()} on {layout.mesh.short()}, in a "
+                f"program that runs on {mesh.short()}; make the layout on the program's mesh"
+            )
+        mesh = layout.mesh
 
 
 def _refuse_effects(effects: Any, equations: Sequence[Any]) -> None:

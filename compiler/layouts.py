@@ -45,13 +45,14 @@ def layouts_by_name(
         The same tree with layouts for leaves; what no rule matches is replicated.
 
     Raises:
-        LayoutError: a rule matches no leaf, or only leaves that rules before it took; or its layout
-            does not fit a leaf. The message names the rule and the leaf.
+        LayoutError: a rule is not such a pair, or its pattern no regular expression; it matches no
+            leaf, or only leaves that rules before it took; or its layout does not fit a leaf. The
+            message names the rule and the leaf.
 
     Example:
         `layouts_by_name(params, [("attn/wq$", [UNSHARDED, "model"])], mesh)`
     """
-    compiled = [(pattern, re.compile(pattern), specs) for pattern, specs in rules]
+    compiled = [_compiled_rule(index, rule) for index, rule in enumerate(rules)]
     leaves, treedef = jax.tree_util.tree_flatten_with_path(
         tree, is_leaf=lambda x: isinstance(x, DTensor)
     )
@@ -73,6 +74,22 @@ def layouts_by_name(
         if not used[index]:
             raise LayoutError(_unused(pattern, hidden[index], [path for path, _ in leaves]))
     return jax.tree_util.tree_unflatten(treedef, layouts)
+
+
+def _compiled_rule(index: int, rule: Any) -> tuple[str, re.Pattern[str], Any]:
+    if not isinstance(rule, tuple | list) or len(rule) != 2 or not isinstance(rule[0], str):
+        raise LayoutError(
+            f"rule {index} is {rule!r}; give a list of pairs of a regular expression and a layout, "
+            'such as ("attn/wq$", [UNSHARDED, "model"])'
+        )
+    pattern, specs = rule
+    try:
+        return pattern, re.compile(pattern), specs
+    except re.error as wrong:
+        raise LayoutError(
+            f"rule {index}, {pattern!r}, is not a regular expression: {wrong}; write \\ before a "
+            "character that stands for itself"
+        ) from None
 
 
 def _checked_layout(

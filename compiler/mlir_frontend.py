@@ -14,7 +14,7 @@ import numpy as np
 from jax.interpreters import mlir as jax_mlir
 
 from dtensor.compiler.jax_frontend import TracedArray
-from dtensor.compiler.options import CompileOptions
+from dtensor.compiler.options import CompileOptions, check_arguments
 from dtensor.compiler.stages import Compiled, Lowered, Source
 from dtensor.compiler.targets.executable import check_mesh
 from dtensor.compiler.targets.target import Target
@@ -78,6 +78,7 @@ def lower_mlir(
     target: str | Target | None = None,
 ) -> Lowered:
     """The first half of `compile_mlir`: the module with its layouts, not yet compiled."""
+    check_arguments(compile_mlir, mesh, options)
     machine = Target.of(target)
     module, filename = _read(source)
     if has_python_callbacks(module.encode() if isinstance(module, str) else module):
@@ -92,7 +93,10 @@ def lower_mlir(
     if mesh is None and meshes:
         mesh = next(iter(meshes))
     if any(other != mesh for other in meshes):
-        raise LayoutError(f"a program runs on one mesh, but layouts name {list(meshes)}")
+        named = " and ".join(other.short() for other in dict.fromkeys([mesh, *meshes]) if other)
+        raise LayoutError(
+            f"a program runs on one mesh, but layouts name {named}; make all layouts on one of them"
+        )
     if mesh is not None and machine is not None:
         check_mesh(mesh, machine)
     return Lowered(
@@ -119,8 +123,19 @@ def _read(source: str | bytes | os.PathLike[str]) -> tuple[str | bytes, str]:
         return source, "<bytes>"
     if isinstance(source, str) and ("\n" in source or "{" in source):
         return source, "<string>"
+    if not isinstance(source, str | os.PathLike):
+        raise CompileError(
+            "compile_mlir takes MLIR as text or bytecode, or the path of a file, not a value of "
+            f"type {type(source).__name__}"
+        )
     path = Path(source)
-    return path.read_bytes(), str(path)
+    try:
+        return path.read_bytes(), str(path)
+    except OSError as error:
+        raise type(error)(
+            f"cannot read {str(source)!r} ({error.strerror}), which has no line break or brace and "
+            "so is the path of a file; give a file that is there, or MLIR text"
+        ) from None
 
 
 def _signature(
@@ -128,9 +143,9 @@ def _signature(
 ) -> tuple[tuple[TracedArray, ...], tuple[TracedArray, ...]]:
     with make_context():
         main = main_function(parse_module(module, filename))
-    signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
-    arguments = [_array(t, f"args[{i}]", filename) for i, t in enumerate(signature.inputs)]
-    results = [_array(t, f"result[{i}]", filename) for i, t in enumerate(signature.results)]
+        signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
+        arguments = [_array(t, f"args[{i}]", filename) for i, t in enumerate(signature.inputs)]
+        results = [_array(t, f"result[{i}]", filename) for i, t in enumerate(signature.results)]
     return tuple(arguments), tuple(results)
 
 
@@ -182,7 +197,10 @@ def _per_array(
     else:
         given = tuple(layouts)
     if len(given) != len(arrays):
-        raise LayoutError(f"{option} has {len(given)} entries, but @main has {len(arrays)} {what}")
+        raise LayoutError(
+            f"{option} has {len(given)} entries for the {len(arrays)} {what} of @main; give one "
+            "for each, or one layout for all"
+        )
     for layout, array in zip(given, arrays, strict=True):
         problem = layout and (layout.problem(array.shape) or layout.border_problem())
         if layout is not None and problem:

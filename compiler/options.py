@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from dtensor.dialect.errors import CompileError
+from dtensor.dialect.errors import CompileError, MeshError
+from dtensor.dialect.mesh import Mesh
 from dtensor.passes.cost.machine import Machine
 from dtensor.passes.cost.model import CostModel
 
@@ -46,8 +48,10 @@ class CompileOptions:
 
     def __post_init__(self) -> None:
         limit = self.max_bytes_per_device
-        if limit is not None and limit <= 0:
-            raise CompileError(f"max_bytes_per_device is {limit}; it must be positive, or None")
+        if limit is not None and not (isinstance(limit, int | float) and limit > 0):
+            raise CompileError(
+                f"max_bytes_per_device is {limit!r}; it must be a positive number, or None"
+            )
         if self.reduce_dtype is not None and self.reduce_dtype not in REDUCE_DTYPES:
             raise CompileError(
                 f"reduce_dtype is {self.reduce_dtype!r}; it must be one of "
@@ -59,3 +63,27 @@ class CompileOptions:
             object.__setattr__(self, "machine", Machine.of(self.machine))
         if isinstance(self.print_ir_after, str):
             raise CompileError("print_ir_after is a string; it must be a tuple of pass names")
+
+
+def check_arguments(fn: Any, mesh: Any, options: Any) -> None:
+    """Check what a compilation is asked for with.
+
+    Raises:
+        CompileError: `options` are no CompileOptions.
+        MeshError: `mesh` is no Mesh.
+        TypeError: `fn` cannot be called.
+    """
+    if not callable(fn):
+        raise TypeError(
+            f"dtensor.jit compiles a function, and got {fn!r}, of type {type(fn).__name__}"
+        )
+    if not (mesh is None or isinstance(mesh, Mesh)):
+        raise MeshError(
+            f"mesh= takes a Mesh, not a value of type {type(mesh).__module__}."
+            f"{type(mesh).__name__}; make one with dtensor.create_mesh"
+        )
+    if not (options is None or isinstance(options, CompileOptions)):
+        raise CompileError(
+            f"options= takes dtensor.CompileOptions(...), not a value of type "
+            f"{type(options).__name__}"
+        )

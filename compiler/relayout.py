@@ -57,7 +57,7 @@ def relayout(tensor: Any, layout: Layout, name: str | None = None) -> Any:
         return tensor
     if tensor.mesh != layout.mesh:
         return place(tensor, layout)
-    layout.verify(tensor.shape)
+    layout.verify(tensor.shape, "relayout: an array")
     move = _moves[tensor._type, given] = _move(tensor, layout)
     return move(tensor._array)
 

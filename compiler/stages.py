@@ -14,22 +14,25 @@ from jax.tree_util import PyTreeDef, default_registry
 from dtensor.compiler import driver
 from dtensor.compiler.arguments import array_of, converter
 from dtensor.compiler.callbacks import once_per_run
-from dtensor.compiler.calls import TRACED, is_dtensor, type_of
+from dtensor.compiler.calls import TRACED, is_dtensor, tree_difference, types_of
 from dtensor.compiler.explain import explain
 from dtensor.compiler.jax_frontend import TracedArray
 from dtensor.compiler.machines import machine_of
 from dtensor.compiler.options import CompileOptions
 from dtensor.compiler.program import ArrayInfo, CompiledProgram
+from dtensor.compiler.summary import summary
 from dtensor.compiler.targets.executable import TargetExecutable, not_callable
 from dtensor.compiler.targets.report import target_report
 from dtensor.compiler.targets.target import Target
 from dtensor.compiler.variables.calls import Bound, bound_call
 from dtensor.compiler.variables.use import Use, pattern_of
 from dtensor.dialect.context import make_context, parse_module
+from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import CompileError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType, DTensor, array_type
+from dtensor.runtime.donation import refuse_deleted
 from dtensor.runtime.executable import Executable
 from dtensor.runtime.placement import local_devices
 
@@ -128,7 +131,7 @@ class Lowered:
 
         self._run(keep)
         if after not in texts:
-            raise CompileError(f"no pass '{after}' ran; there were {', '.join(texts)}")
+            raise CompileError(f"no pass '{after}' ran{did_you_mean(after, list(texts))}")
         return texts[after]
 
     @property
@@ -174,6 +177,10 @@ class Compiled:
     def __repr__(self) -> str:
         return f"Compiled({self._source.short()})"
 
+    def __str__(self) -> str:
+        """Totals, warnings, and the collectives in groups of equal ones, most bytes first."""
+        return summary(self._source.short(), self._result, self.memory_analysis())
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program; returns before it has finished.
 
@@ -194,14 +201,27 @@ class Compiled:
             raise not_callable(self._source.name, self._source.target)
         leaves, tree = default_registry.flatten((args, kwargs), is_dtensor)
         if tree != self._source.in_tree:
-            raise TypeError(
-                f"compiled for arguments of structure {self._source.in_tree}, called with {tree}"
-            )
-        types = tuple([type_of(leaf) for leaf in leaves])
+            raise self._other_structure(args, kwargs)
+        types = types_of(leaves, lambda: [f"number {i}" for i in range(len(leaves))])
         call = self._calls.get(types)
         if call is None:
             call = self._calls[types] = self.caller(types)
         return call(leaves)
+
+    def _other_structure(self, args: Any, kwargs: Any) -> TypeError:
+        """What a call with other trees of arguments than compiled for deserves."""
+        name = self._source.name
+        different = tree_difference((args, kwargs), self._source.in_tree)
+        if different is None:  # a node of the same keys, with other static fields
+            return TypeError(f"{name} was compiled for another structure of its arguments")
+        kind, _, path = different.path[1:].partition("]")
+        where = "args" if kind == "0" else "kwargs"
+        if not path:
+            where = "the positional arguments" if kind == "0" else "the keyword arguments"
+        return TypeError(
+            f"{name}: {where + path}: compiled for {different.needed}, called with "
+            f"{different.found}"
+        )
 
     def caller(self, types: Sequence[ArrayType]) -> Callable[[Sequence[Any]], Any]:
         """What runs the program on the flat list of its arguments, of these types.
@@ -234,9 +254,15 @@ class Compiled:
 
         else:
             convert = [c or array_of for c in converters]
+            names = [info.name for info in infos]
 
             def call(leaves: Sequence[Any]) -> Any:
-                results = run(*[c(leaf) for c, leaf in zip(convert, leaves, strict=True)])
+                try:
+                    arrays = [c(leaf) for c, leaf in zip(convert, leaves, strict=True)]
+                except RuntimeError:
+                    refuse_deleted(map(array_of, leaves), names)
+                    raise
+                results = run(*arrays)
                 return unflatten(map(make, results, result_types))
 
         return call
@@ -332,14 +358,18 @@ class Compiled:
         """XLA's count of the bytes of arguments, results and temporaries of one device."""
         return self.executable.memory_analysis()
 
-    def explain(self, what: str | None = None) -> str:
+    def explain(self, what: str | None = None, top: int | None = None) -> str:
         """Why things are laid out as they are, as text.
 
         Args:
-            what: name of an argument or result, such as `params['w']`, or of a collective; None
-                explains all of them.
+            what: name of an argument or result, such as `params['w']`, or its last key alone, `w`;
+                or a collective, as `collective 3`; None explains all of them.
+            top: instead of all, this many groups of equal collectives, those with the most bytes.
+
+        Raises:
+            CompileError: nothing has this name, or several things do.
         """
-        return explain(self.program, self._result, what)
+        return explain(self.program, self._result, what, top)
 
     @property
     def ledger(self) -> Mapping[str, Any]:

@@ -175,7 +175,7 @@ def mesh_and_axes(
     """The mesh and the axes of a `#dtensor.axes<...>`; errors as in `axes_of`."""
     tables = _tables()
     found = tables.axes.get(attribute)
-    if found is None or meshes.get(found[0].name) is not found[0]:
+    if found is None or meshes.get(found[0].symbol) is not found[0]:
         found = tables.axes[attribute] = _parse_axes(opaque_text(attribute, "axes"), meshes)
     return found
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from dtensor.dialect import names
 from dtensor.dialect.diagnostics import Diagnostic, LocatedError, Place, from_mlir, name_source
 from dtensor.dialect.mlir import extend_context, ir
+from dtensor.dialect.modules import read_module
 
 BYTECODE_MAGIC = b"ML\xefR"
 _PROPERTIES = re.compile(r'"dtensor\.[^"]*"\s*\([^)]*\)\s*<\{')
@@ -27,7 +27,7 @@ def make_context() -> ir.Context:
 
 
 def parse_module(source: str | bytes, filename: str = "<string>", first_line: int = 1) -> ir.Module:
-    """Read a module, MLIR text or bytecode, into the current context.
+    """Read a module, MLIR text or bytecode, into the current context, which keeps it.
 
     Args:
         source: the text, or the bytes of a text or bytecode file.
@@ -45,7 +45,7 @@ def parse_module(source: str | bytes, filename: str = "<string>", first_line: in
     if isinstance(source, str):
         source = "\n" * (first_line - 1) + source
     try:
-        module = ir.Module.parse(source)
+        module = read_module(source)
     except ir.MLIRError as failure:
         found = [item if item.place else _at_start(item, filename) for item in from_mlir(failure)]
         raise LocatedError.of(found) from None
@@ -121,17 +121,3 @@ def _recreate(op: ir.Operation, properties: ir.DictAttr) -> None:
     for old, replacement in zip(op.results, new.results, strict=True):
         old.replace_all_uses_with(replacement)
     op.erase()
-
-
-def entry_function(module: ir.Module) -> ir.Operation | None:
-    """The function that is run: `@main`, or else the only public one; None if there is neither."""
-    public = []
-    for view in module.body.operations:
-        op = view.operation
-        if op.name != names.FUNC:
-            continue
-        if ir.StringAttr(op.attributes[names.SYM_NAME]).value == names.MAIN:
-            return op
-        if names.SYM_VISIBILITY not in op.attributes:
-            public.append(op)
-    return public[0] if len(public) == 1 else None

@@ -8,15 +8,23 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from dtensor.dialect.axes import AxisRef
-from dtensor.dialect.dim import MATCHED, WHOLE, Dim, canonical_digits, digit_size
+from dtensor.dialect.dim import WHOLE, Dim, digit_size
 from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.layout_entries import (
+    MATCH,
+    OPEN,
+    REDUCTIONS,
+    UNSHARDED,
+    check_axes_used_once,
+    check_names_used_once,
+    dims_of,
+    no_mesh,
+    partial_of,
+)
 from dtensor.dialect.layout_members import LayoutMembers
 from dtensor.dialect.mesh import Mesh
 
-UNSHARDED = "unsharded"
-MATCH = "match"
-OPEN = "?"
-REDUCTIONS = ("sum", "max", "min", "prod", "and", "or")
+__all__ = ["MATCH", "OPEN", "REDUCTIONS", "UNSHARDED", "Layout"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +59,7 @@ class Layout(LayoutMembers):
         partial: Mapping[str, Any] | Iterable[tuple[AxisRef, str]] = (),
     ) -> None:
         if not isinstance(mesh, Mesh):
-            raise LayoutError(f"a layout needs a Mesh, got {type(mesh).__name__}")
+            raise LayoutError(no_mesh(mesh))
         if isinstance(sharding_specs, str):
             raise LayoutError(
                 f"layout {sharding_specs!r} is one string; give one entry per dimension"
@@ -61,10 +69,10 @@ class Layout(LayoutMembers):
                 f"a layout needs a list with one entry per dimension, got {sharding_specs!r}"
             )
         sharding_specs = list(sharding_specs)
-        dims = tuple(_dim(spec, mesh) for spec in sharding_specs)
-        _check_names_used_once(sharding_specs, mesh)
-        parts = _partial(partial, mesh)
-        _check_axes_used_once(dims, parts)
+        dims = dims_of(sharding_specs, mesh)
+        check_names_used_once(sharding_specs, mesh)
+        parts = partial_of(partial, mesh)
+        check_axes_used_once(dims, parts)
         self._set(dims, parts, mesh)
 
     def _set(
@@ -98,7 +106,7 @@ class Layout(LayoutMembers):
             LayoutError: the rank is negative, or `mesh` is none.
         """
         if not isinstance(mesh, Mesh):
-            raise LayoutError(f"a layout needs a Mesh, got {type(mesh).__name__}")
+            raise LayoutError(no_mesh(mesh))
         if rank < 0:
             raise LayoutError(f"an array cannot have rank {rank}")
         return cls.of((WHOLE,) * rank, mesh)
@@ -111,7 +119,10 @@ class Layout(LayoutMembers):
             LayoutError: `axis` is not a dimension, or the mesh has no such axis.
         """
         if not -rank <= axis < rank:
-            raise LayoutError(f"dimension {axis} does not exist in an array of rank {rank}")
+            raise LayoutError(
+                f"dimension {axis} does not exist in an array of rank {rank}; the last is "
+                f"{rank - 1}"
+            )
         specs: list[Any] = [UNSHARDED] * rank
         specs[axis] = batch_dim
         return cls(specs, mesh)
@@ -194,7 +205,10 @@ class Layout(LayoutMembers):
     def problem(self, shape: Sequence[int]) -> str | None:
         """What keeps this layout from fitting a tensor of global `shape`; None if it fits."""
         if len(self.dims) != len(shape):
-            return f"layout has {len(self.dims)} dimensions but the tensor has rank {len(shape)}"
+            return (
+                f"layout has {len(self.dims)} dimensions but the tensor has rank {len(shape)}; "
+                "give one entry per dimension"
+            )
         for index, (dim, size) in enumerate(zip(self.dims, shape, strict=True)):
             parts = math.prod(digit_size(d) for d in dim.digits)
             if size % parts == 0:
@@ -210,18 +224,21 @@ class Layout(LayoutMembers):
             )
         return None
 
-    def verify(self, shape: Sequence[int]) -> None:
+    def verify(self, shape: Sequence[int], what: str = "a tensor") -> None:
         """Check that this layout fits a tensor.
 
         Args:
             shape: global shape in elements.
+            what: what the message calls the tensor.
 
         Raises:
             LayoutError: the rank differs or a dimension does not divide.
         """
         problem = self.problem(shape)
         if problem is not None:
-            raise LayoutError(problem)
+            raise LayoutError(
+                f"{what} of shape {list(shape)} cannot have the layout {self.short()}: {problem}"
+            )
 
     def border_problem(self) -> str | None:
         """Why an argument or a result cannot have this layout; None if it can."""
@@ -373,97 +390,3 @@ def _spec_text(dim: Dim, mesh: Mesh) -> str:
     if not parts:
         return "UNSHARDED"
     return parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
-
-
-def _dim(spec: Any, mesh: Mesh) -> Dim:
-    if isinstance(spec, Dim):
-        digits = canonical_digits((_digit(d, mesh) for d in spec.digits), mesh)
-        return Dim(digits, spec.is_open, spec.is_match)
-    if spec is None or spec == UNSHARDED:
-        return WHOLE
-    if spec == MATCH:
-        return MATCHED
-    entries = (spec,) if isinstance(spec, AxisRef) else spec
-    if isinstance(spec, str):
-        from dtensor.dialect.layout_string import read_spec
-
-        entries = (spec,) if spec in mesh or spec.isdigit() else read_spec(spec)
-    if not isinstance(entries, tuple | list):
-        raise LayoutError(
-            f"layout entry {spec!r} is neither UNSHARDED, an axis name nor a tuple of them"
-        )
-    entries = tuple(entries)
-    is_open = bool(entries) and entries[-1] == OPEN
-    if is_open:
-        entries = entries[:-1]
-    return Dim(canonical_digits([_digit(entry, mesh) for entry in entries], mesh), is_open)
-
-
-def _digit(entry: Any, mesh: Mesh) -> AxisRef | int:
-    if isinstance(entry, AxisRef):
-        whole = mesh.axis_size(entry.name) if entry.name in mesh else 0
-        if whole == 0:
-            raise LayoutError(_unknown_axis(entry.name, mesh))
-        if entry.pre < 1 or entry.size < 1 or whole % (entry.pre * entry.size):
-            raise LayoutError(
-                f'"{entry.name}":({entry.pre}){entry.size} is not a part of axis '
-                f"'{entry.name}', which has {whole} devices"
-            )
-        return entry
-    if isinstance(entry, int) and not isinstance(entry, bool):
-        if entry < 1:
-            raise LayoutError(f"block count {entry} is not positive")
-        return entry
-    if not isinstance(entry, str):
-        raise LayoutError(
-            f"layout entry {entry!r} is neither UNSHARDED, an axis name nor a tuple of them"
-        )
-    if entry not in mesh:
-        raise LayoutError(_unknown_axis(entry, mesh))
-    return mesh.axis(entry)
-
-
-def _unknown_axis(name: str, mesh: Mesh) -> str:
-    have = ", ".join(f'"{axis}"' for axis in mesh.axis_names)
-    return f'layout names axis "{name}" that mesh @{mesh.symbol} does not have; it has {have}'
-
-
-def _partial(
-    partial: Mapping[str, Any] | Iterable[tuple[AxisRef, str]], mesh: Mesh
-) -> tuple[tuple[AxisRef, str], ...]:
-    pairs: list[tuple[AxisRef, str]] = []
-    if isinstance(partial, Mapping):
-        for kind, axes in partial.items():
-            entries = (axes,) if isinstance(axes, str | AxisRef) else tuple(axes)
-            for entry in entries:
-                digit = _digit(entry, mesh)
-                if isinstance(digit, int):
-                    raise LayoutError(f"partial over {digit!r}: give an axis, not a block count")
-                pairs.append((digit, kind))
-    else:
-        pairs = list(partial)
-    for _, kind in pairs:
-        if kind not in REDUCTIONS:
-            raise LayoutError(f"unknown reduction '{kind}'; known are {', '.join(REDUCTIONS)}")
-    return tuple(sorted(pair for pair in pairs if pair[0].size > 1))
-
-
-def _check_names_used_once(specs: Sequence[Any], mesh: Mesh) -> None:
-    # Of axes of one device too, which no digit is left of.
-    entries = [entry for spec in specs for entry in (spec if isinstance(spec, tuple) else (spec,))]
-    named = [entry for entry in entries if isinstance(entry, str) and entry in mesh]
-    for name in dict.fromkeys(named):
-        if named.count(name) > 1:
-            raise LayoutError(_used_twice(name))
-
-
-def _used_twice(name: str) -> str:
-    return f'layout uses axis "{name}" twice; an axis can split one dimension'
-
-
-def _check_axes_used_once(dims: Sequence[Dim], partial: Sequence[tuple[AxisRef, str]]) -> None:
-    used: list[AxisRef] = []
-    for axis in [*(a for dim in dims for a in dim.axes), *(a for a, _ in partial)]:
-        if any(axis.overlaps(other) for other in used):
-            raise LayoutError(_used_twice(axis.name))
-        used.append(axis)

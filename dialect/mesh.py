@@ -109,7 +109,7 @@ class Mesh(MeshMembers):
                 f"mesh of {size} devices was given {len(ids)} device ids; give one each"
             )
         if ids is not None and len(set(ids)) != len(ids):
-            raise MeshError(f"mesh names a device twice: {list(ids)}")
+            raise MeshError(f"mesh names a device twice: {list(ids)}; name each once")
         if not isinstance(name, str) or (name and not AXIS_NAME.match(name)):
             raise MeshError(f"mesh name {name!r} is not an identifier")
         if ids == tuple(range(size)):
@@ -352,10 +352,12 @@ def axis_pairs(axes: Any) -> tuple[Any, ...]:
 
 def _checked_axis(pair: object) -> tuple[str, int]:
     if not (isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2):
-        raise MeshError(f"mesh axis {pair!r} is not a (name, size) pair")
+        raise MeshError(f"mesh axis {pair!r} is not a (name, size) pair, such as ('x', 2)")
     name, size = pair
     if not isinstance(name, str) or not AXIS_NAME.match(name):
-        raise MeshError(f"mesh axis name {name!r} is not an identifier")
+        raise MeshError(
+            f"mesh axis name {name!r} is not an identifier; use letters, digits and _: batch_0"
+        )
     if name in RESERVED:
         raise MeshError(f"mesh axis name '{name}' is reserved; choose another")
     if isinstance(size, bool) or not isinstance(size, Integral) or size < 1:

@@ -22,6 +22,7 @@ AXIS_INDEX: Final = "dtensor.axis_index"
 LAYOUT: Final = "dtensor.layout"
 OPERANDS: Final = "dtensor.operands"
 RESULTS: Final = "dtensor.results"
+ALGORITHM: Final = "dtensor.algorithm"
 LOCAL: Final = "dtensor.local"
 """Unit attribute of a module whose types are per-device: dtensor-expand sets it."""
 
@@ -29,6 +30,7 @@ DISCARDABLE: Final[dict[str, str]] = {
     LAYOUT: "layout of a function's argument or result",
     OPERANDS: "layouts that an operation wants its operands in",
     RESULTS: "layouts that an operation gives its results in",
+    ALGORITHM: "how an operation computes its results in these layouts: see docs/operations.md",
     LOCAL: "the module's types are per-device",
 }
 
@@ -51,6 +53,7 @@ HIGH: Final = "high"
 MAIN: Final = "main"
 MODULE: Final = "builtin.module"
 FUNC: Final = "func.func"
+CALLED_COMPUTATIONS: Final = "called_computations"
 ARG_ATTRS: Final = "arg_attrs"
 RES_ATTRS: Final = "res_attrs"
 COMPOSITE_NAME: Final = "dtensor.relayout"

@@ -13,7 +13,6 @@ from typing import Any
 
 from dtensor.dialect import names
 from dtensor.dialect.attributes import layout_of, layouts_of_array, read_meshes
-from dtensor.dialect.context import entry_function
 from dtensor.dialect.diagnostics import (
     Diagnostic,
     LocatedError,
@@ -22,6 +21,7 @@ from dtensor.dialect.diagnostics import (
     from_mlir,
 )
 from dtensor.dialect.errors import DTensorError, LayoutError
+from dtensor.dialect.functions import entry_function
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import chlo, func, ir, sdy, stablehlo
@@ -239,6 +239,9 @@ class _Verifier:
                 self._report(op, problem)
         elif name == names.LOCAL and owner == names.MODULE:
             return
+        elif name == names.ALGORITHM:
+            if not isinstance(op.attributes[name], ir.StringAttr):
+                self._report(op, f"'{name}' is {op.attributes[name]}; give an algorithm's name")
         elif name in (names.LOCAL, names.LAYOUT):
             place = "the module" if name == names.LOCAL else "function arguments and results"
             remedy = "remove it" if name == names.LOCAL else f"use {names.RELAYOUT}"

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from dtensor.compiler.variables.engine import enable_save_as_bf16 as enable_save_as_bf16
     from dtensor.dialect.axes import AxisRef as AxisRef
     from dtensor.dialect.device_spec import DeviceSpec as DeviceSpec
+    from dtensor.dialect.diagnostics import LocatedError as LocatedError
     from dtensor.dialect.errors import CheckpointError as CheckpointError
     from dtensor.dialect.errors import ClientError as ClientError
     from dtensor.dialect.errors import CompileError as CompileError
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from dtensor.passes.cost.machine import Machine as Machine
     from dtensor.passes.cost.model import CostModel as CostModel
     from dtensor.passes.cost.model import Link as Link
+    from dtensor.passes.pipeline_text import PipelineError as PipelineError
     from dtensor.runtime.array import DTensor as DTensor
     from dtensor.runtime.array import from_jax as from_jax
     from dtensor.runtime.checkpoint.checkpoint import DTensorCheckpoint as DTensorCheckpoint
@@ -132,6 +134,7 @@ _HOMES = {
         "enable_save_as_bf16",
     ),
     "dtensor.dialect.axes": ("AxisRef",),
+    "dtensor.dialect.diagnostics": ("LocatedError",),
     "dtensor.dialect.device_spec": ("DeviceSpec",),
     "dtensor.dialect.errors": (
         "CheckpointError",
@@ -163,6 +166,7 @@ _HOMES = {
         "CostModel",
         "Link",
     ),
+    "dtensor.passes.pipeline_text": ("PipelineError",),
     "dtensor.runtime.clients.accelerators": (
         "initialize_accelerator_system",
         "initialize_multi_client",

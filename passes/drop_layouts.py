@@ -34,7 +34,7 @@ class DropLayoutsPass(Pass):
                 op.results[0].replace_all_uses_with(op.operands[0])
                 op.erase()
                 continue
-            for attribute in (names.OPERANDS, names.RESULTS):
+            for attribute in (names.OPERANDS, names.RESULTS, names.ALGORITHM):
                 if attribute in op.attributes:
                     del op.attributes[attribute]
             if op.name == names.FUNC and not self.keep_borders:

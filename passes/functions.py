@@ -1,4 +1,4 @@
-"""The functions of a module, and the layouts of their arguments and results."""
+"""The function of a module that is run, and the layouts of its arguments and results."""
 
 from __future__ import annotations
 
@@ -8,35 +8,26 @@ from typing import Final
 from dtensor.dialect.attributes import layout_attr, layout_of
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.functions import entry_function, functions
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import ARG_ATTRS, FUNC, LAYOUT, MAIN, RES_ATTRS, SYM_NAME
+from dtensor.dialect.names import ARG_ATTRS, LAYOUT, RES_ATTRS
 
 # The two sides of a function's boundary, and what messages call a value there.
 SIDES: Final = {ARG_ATTRS: "argument", RES_ATTRS: "result"}
 
 
-def functions(module: ir.Module) -> list[ir.Operation]:
-    """The functions of a module, in order."""
-    return [op.operation for op in module.body.operations if op.operation.name == FUNC]
-
-
-def function_name(function: ir.Operation) -> str:
-    """The symbol of a function."""
-    return str(ir.StringAttr(function.attributes[SYM_NAME]).value)
-
-
 def main_function(module: ir.Module) -> ir.Operation:
-    """The public entry function: `@main`, or the only function there is.
+    """The function that is run: `@main`, the only public one, or the only function there is.
 
     Raises:
         LocatedError: there is none, or it cannot be told which.
     """
+    entry = entry_function(module)
+    if entry is not None:
+        return entry
     found = functions(module)
-    for function in found:
-        if function_name(function) == MAIN:
-            return function
     if len(found) == 1:
         return found[0]
     what = "no function" if not found else f"{len(found)} functions, none called @main"
@@ -141,4 +132,4 @@ def check_boundary_layouts(
         if layout is not None:
             problem = layout.problem(tensor_shape(type_) or ()) or layout.border_problem()
             if problem is not None:
-                error(function, f"{what} {i}: {problem}")
+                error(function, f"{what} {i} cannot have the layout {layout.short()}: {problem}")

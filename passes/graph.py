@@ -14,6 +14,8 @@ from typing import Any
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import RELAYOUT
+from dtensor.passes.ops.rule import OpInfo, OpRule
+from dtensor.passes.ops.table import rule_of
 from dtensor.passes.program import (
     BARRIER,
     BRANCHES,
@@ -25,8 +27,6 @@ from dtensor.passes.program import (
     terminator,
     ties,
 )
-from dtensor.passes.rules.rule import OpInfo, OpRule
-from dtensor.passes.rules.table import rule_of
 from dtensor.passes.trip_count import trip_count
 
 # Node kinds.
@@ -152,14 +152,7 @@ class OpReader:
         if key in rules:
             return rules[key]
         given = [self.type_info(r.type, op) for r in results]
-        info = OpInfo(
-            op,
-            name,
-            tuple([t.shape for t in operands]),
-            tuple([t.shape for t in given]),
-            tuple([t.element for t in operands]),
-            tuple([t.element for t in given]),
-        )
+        info = self.info(op, name, operands, given)
         rules[key] = rule = rule_of(info)
         return rule
 
@@ -167,6 +160,24 @@ class OpReader:
         """The rule of an operation by itself, whatever made its operands."""
         operands = [self.type_info(value.type, op) for value in op.operands]
         return self.rule(op, name, operands, list(op.results))
+
+    def info(
+        self, op: ir.Operation, name: str, operands: Sequence[TypeInfo], results: Sequence[TypeInfo]
+    ) -> OpInfo:
+        """What a rule may look at."""
+        return OpInfo(
+            op,
+            name,
+            tuple([t.shape for t in operands]),
+            tuple([t.shape for t in results]),
+            tuple([t.element for t in operands]),
+            tuple([t.element for t in results]),
+        )
+
+    def info_alone(self, op: ir.Operation, name: str) -> OpInfo:
+        """The same of an operation by itself, whatever made its operands."""
+        operands = [self.type_info(value.type, op) for value in op.operands]
+        return self.info(op, name, operands, [self.type_info(r.type, op) for r in op.results])
 
 
 class _Reader(OpReader):

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dtensor.dialect.diagnostics import error
+from dtensor.dialect.functions import function_name, functions
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.functions import function_name, functions
 from dtensor.passes.program import CALLS, RETURNS, walk
 
 

@@ -219,7 +219,7 @@ def _cxx(text: str, entry: Entry, anchor: str) -> CxxStep:
         known = [*PASSES, *PIPELINES, *cxx.CXX_PASSES]
         hint = did_you_mean(name, known)
         if "did you mean" not in hint:
-            hint = "; --list-passes lists them"
+            hint = "; dtensor-opt --list-passes lists them"
         raise PipelineError(text, entry.position, f"unknown pass '{name}'{hint}")
     if needed == cxx.MODULE and anchor == cxx.FUNC:
         raise PipelineError(

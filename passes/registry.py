@@ -21,7 +21,7 @@ PASSES: Final[dict[str, str]] = {
     "dtensor-report-memory": "dtensor.passes.reports.memory:ReportMemoryPass",
     "dtensor-inline": "dtensor.passes.inline_calls:InlinePass",
     "dtensor-drop-layouts": "dtensor.passes.drop_layouts:DropLayoutsPass",
-    "dtensor-print-rules": "dtensor.passes.rules.print_rules:PrintRulesPass",
+    "dtensor-print-rules": "dtensor.passes.ops.print_rules:PrintRulesPass",
     "dtensor-verify": "dtensor.passes.verify:VerifyPass",
 }
 

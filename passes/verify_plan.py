@@ -45,6 +45,7 @@ from dtensor.passes.graph import (
     read_graph,
 )
 from dtensor.passes.locations import tagged_id
+from dtensor.passes.ops.rule import DimMap, OpRule
 from dtensor.passes.program import (
     BARRIER,
     CONTROL,
@@ -56,7 +57,6 @@ from dtensor.passes.program import (
     walk,
 )
 from dtensor.passes.propagation.strategy import Strategy, read_strategy
-from dtensor.passes.rules.rule import DimMap, OpRule
 
 Layouts = tuple[Layout, ...]
 Place = tuple[int, int] | str | None  # (dimension, blocks ahead of it), or a reduction, or whole

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.interpreters import xla
 
 from dtensor.dialect.errors import LayoutError, MeshError
 from dtensor.dialect.layout import Layout
@@ -337,9 +338,19 @@ def _unflatten(kind: ArrayType, children: tuple[Any]) -> Any:
     return child if layout is None else with_layout(child, layout)
 
 
+def _refuse_as_operand(tensor: DTensor) -> Any:
+    raise LayoutError(
+        f"an operation of jax got a DTensor of layout {tensor.layout.short()}, and takes arrays of "
+        "jax only; give it x.to_jax(), use an operator, numpy or dtensor.numpy, or call it in a "
+        "function under dtensor.jit"
+    )
+
+
 def _lies_nowhere(array: jax.Array) -> bool:
     """Whether jax may move an array as it needs it, since nobody said where it shall lie."""
     return not array.committed and len(array.sharding.device_set) == 1
 
 
 jax.tree_util.register_pytree_node(DTensor, _flatten, _unflatten)
+# What jax.lax asks of each operand first: without an answer, it says only that it cannot take it.
+xla.canonicalize_dtype_handlers[DTensor] = _refuse_as_operand

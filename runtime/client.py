@@ -62,7 +62,10 @@ def create_mesh(
         kind = _common_type(chosen, device_type)
     have = devices_of_type(kind) if chosen is None else chosen
     if not have:
-        raise MeshError(f"jax has no {kind} device to make a mesh of")
+        raise MeshError(
+            f"jax has no {kind} device to make a mesh of; name another device_type, or leave it "
+            "out for the devices there are"
+        )
     pairs = _pairs(mesh_dims, len(have))
     size = Mesh(pairs).size
     if chosen is None:

@@ -22,6 +22,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime import splicing
 from dtensor.runtime.clients.agreement import agree_on_program
+from dtensor.runtime.donation import guarded
 from dtensor.runtime.placement import jax_mesh, named_sharding, refined_mesh
 
 _MAX_STEPS_IN_FLIGHT = 8
@@ -29,6 +30,10 @@ _MAX_STEPS_IN_FLIGHT = 8
 
 class ArraySpec(Protocol):
     """What the runtime needs to know of an argument or a result."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -158,6 +163,7 @@ class Executable:
         run: starts the program on global arrays as its arguments describe them, and returns the
             global results before they are computed. Host arrays are distributed; an array of
             another sharding would be moved without a word, so the caller compares layouts first.
+            Raises RuntimeError where one is deleted, ValueError where a donated one comes twice.
 
     Raises:
         MeshError: jax lacks a device of the mesh.
@@ -170,9 +176,10 @@ class Executable:
         if b"lapack_" in program.bytecode:
             prepare_lapack()
         self._jitted = jit_program(program, name)
-        self.run: Callable[..., Sequence[jax.Array]] = self._jitted
+        run: Callable[..., Sequence[jax.Array]] = self._jitted
         if _needs_throttle(program):
-            self.run = _throttled(self._jitted)
+            run = _throttled(run)
+        self.run = guarded(run, [arg.name for arg in program.args], program.donated)
 
     @cached_property
     def lowered(self) -> jax.stages.Lowered:

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from dtensor.runtime import splicing
+from dtensor.runtime.donation import guarded
 from dtensor.runtime.executable import Program, local_program
 from dtensor.runtime.placement import jax_mesh, named_sharding
 
@@ -59,7 +60,7 @@ def run_once(program: Program, name: str) -> Callable[..., Sequence[jax.Array]]:
         results = jitted(*[array.addressable_data(0) for array in arrays])
         return list(map(_on_all_devices, results, shardings))
 
-    return run
+    return guarded(run, [arg.name for arg in program.args], ())
 
 
 def _on_all_devices(result: jax.Array, sharding: jax.sharding.Sharding) -> jax.Array:

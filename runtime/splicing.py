@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from jax.interpreters import mlir as jax_mlir
 
-from dtensor.dialect.context import entry_function
+from dtensor.dialect.functions import entry_function
 from dtensor.dialect.mlir import ir
+from dtensor.dialect.modules import read_module
+from dtensor.dialect.names import MAIN, SYM_NAME
 
 if TYPE_CHECKING:
     from dtensor.runtime.executable import Program
@@ -24,6 +26,7 @@ _COLLECTIVES = (
 )
 _COLLECTIVE_OPS = {f"stablehlo.{name}" for name in _COLLECTIVES}
 _GLOBAL_IDS_OPS = {"stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo.reduce_scatter"}
+_MAIN = "main"  # the function that jax looks for
 _CALLBACK_TARGET = re.compile(r"xla(_ffi)?(_partitioned)?_python_\w*callback\Z")
 _CALLBACK_BYTES = re.compile(rb"xla(?:_ffi)?(?:_partitioned)?_python_\w*callback")
 
@@ -55,11 +58,13 @@ def splice(module_context: Any, program: Program, args: Sequence[Any]) -> Any:
     Returns:
         The results of the call.
     """
-    module = ir.Module.parse(program.bytecode, module_context.context)
+    module = read_module(program.bytecode, module_context.context)
     main = entry_function(module)
     assert main is not None, "the module has no entry function"
+    main.attributes[SYM_NAME] = ir.StringAttr.get(MAIN)  # what jax looks for
     signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
     _check_types(signature, program)
+    main.attributes["sym_name"] = ir.StringAttr.get(_MAIN)
     _prepare(module, module_context, program)
     results = list(signature.results)
     for keepalive in program.keepalives:
@@ -68,7 +73,8 @@ def splice(module_context: Any, program: Program, args: Sequence[Any]) -> Any:
         module_context.module, "dtensor_main", module, dst_symtab=module_context.symbol_table
     )
     callee: dict[str, ir.Attribute] = {"callee": ir.FlatSymbolRefAttr.get(name)}
-    return ir.Operation.create("func.call", results, list(args), callee).results
+    here = ir.InsertionPoint.current
+    return ir.Operation.create("func.call", results, list(args), callee, ip=here).results
 
 
 def python_callbacks(module: Any) -> Iterator[tuple[Any, int]]:

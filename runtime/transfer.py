@@ -35,7 +35,10 @@ def pack(tensors: Sequence[Any], layout: Layout) -> DTensor:
     """
     check_is_layout(layout)
     if not isinstance(tensors, Iterable):
-        raise TypeError(f"pack needs a list of shards, got {type(tensors).__name__}")
+        raise TypeError(
+            f"pack needs a list of shards, got {type(tensors).__name__}; to split one array, use "
+            "dtensor.copy_to_mesh"
+        )
     parts = list(tensors)
     if any(isinstance(part, jax.core.Tracer) for part in parts) or not is_eager():
         raise RuntimeError("pack must be called outside of traced functions")
@@ -79,7 +82,10 @@ def unpack(tensor: DTensor) -> list[jax.Array]:
         TypeError: not a DTensor.
     """
     if not isinstance(tensor, DTensor):
-        raise TypeError(f"unpack needs a DTensor, got {type(tensor).__name__}")
+        raise TypeError(
+            f"unpack needs a DTensor, got {type(tensor).__name__}; place it with "
+            "dtensor.copy_to_mesh, or use it as it is"
+        )
     return tensor.unpack()
 
 
@@ -114,7 +120,7 @@ def place(array: Any, layout: Layout) -> DTensor:
     source = array if isinstance(array, jax.Array) else host_array(array)
     layout = layout.for_rank(source.ndim)
     sharding = named_sharding(layout)
-    layout.verify(source.shape)
+    layout.verify(source.shape, "an array")
     if isinstance(source, jax.Array) and source.sharding.is_equivalent_to(sharding, source.ndim):
         return with_layout(source, layout)
     pieces = _pieces(source)
@@ -158,9 +164,15 @@ def host_array(value: Any) -> np.ndarray[Any, Any]:
     except LayoutError:  # of a sharded DTensor
         raise
     except ValueError as error:
-        raise ValueError(f"{type(value).__name__} is not an array: {error}") from None
+        raise ValueError(
+            f"{type(value).__name__} is not an array: {_first_sentence(error)}; give "
+            "rows of one length"
+        ) from None
     if array.dtype.kind in "OSUMm":
-        raise TypeError(f"{type(value).__name__} of element type {array.dtype} is not numeric")
+        raise TypeError(
+            f"{type(value).__name__} of element type {array.dtype} is not numeric; give "
+            "numbers, or an array of them"
+        )
     if isinstance(value, bool | int | float | complex):
         wanted = jax.dtypes.result_type(value)
     else:
@@ -168,6 +180,10 @@ def host_array(value: Any) -> np.ndarray[Any, Any]:
     if wanted != array.dtype and wanted.kind in "iu" and array.size:
         _check_range(int(array.min()), int(array.max()), array.dtype, wanted)
     return array.astype(wanted, copy=False)
+
+
+def _first_sentence(error: BaseException) -> str:
+    return str(error).split(". ", 1)[0].rstrip(".")
 
 
 def _check_range(low: int, high: int, given: np.dtype[Any], wanted: np.dtype[Any]) -> None:

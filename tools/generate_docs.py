@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from dtensor.dialect import names
@@ -50,7 +50,7 @@ def pages() -> dict[str, str]:
     """The text of each generated page, by file name."""
     return {
         "dialect.md": _page(_dialect()),
-        "op-rules.md": _page(_op_rules()),
+        "operations.md": _page(_operations()),
         "passes.md": _page(_passes()),
     }
 
@@ -119,36 +119,53 @@ and which inside `func.func(...)`, `dtensor-opt --list-passes` says; it differs 
     yield ", ".join(f"`{name}`" for name in sorted(cxx.CXX_PASSES)) + "."
 
 
-# Rules.
+# Operations.
 
 
-def _op_rules() -> Iterator[str]:
-    from dtensor.passes.expansion.table import EXPANDERS
-    from dtensor.passes.rules.elementwise import PASSES as PARTS
-    from dtensor.passes.rules.elementwise import SWAPS
-    from dtensor.passes.rules.table import RULES
+def _operations() -> Iterator[str]:
+    from dtensor.passes.ops.elementwise import PASSES as PARTS
+    from dtensor.passes.ops.elementwise import SWAPS
+    from dtensor.passes.ops.table import OPS as TABLE
 
     yield "# Operations"
     yield ""
-    yield _NOTE.format("passes/rules/table.py and passes/expansion/table.py")
+    yield _NOTE.format("passes/ops/table.py and the files it names")
     yield """
 A rule says which dimensions of an operation move together and which partial values may pass through
-it; `dtensor-opt --dtensor-print-rules` prints the rule of every operation of a module. An operation
-that is not here, or about which its rule says nothing, reads and writes whole arrays, and the
-ledger has a `fallback` record of it. Loops, branches, calls and barriers have no rule: propagation
-follows their values (see [propagation](propagation.md)).
-
-The rules:
+it; `dtensor-opt --dtensor-print-rules` prints the rule of every operation of a module. An algorithm
+says how one device computes its share; the one that was chosen stands on each operation as
+`dtensor.algorithm`. An operation that is not here, or about which its rule says nothing, reads and
+writes whole arrays, and the ledger has a `fallback` record of it. Loops, branches, calls and
+barriers have no rule: propagation follows their values (see [propagation](propagation.md)).
 
 | rule | operations | what it says |
 | --- | --- | --- |"""
-    by_rule: dict[Callable[..., object], list[str]] = {}
-    for op, rule in RULES.items():
-        by_rule.setdefault(rule, []).append(op)
-    for function, ops in sorted(by_rule.items(), key=lambda item: item[1][0]):
+    by_definition: dict[int, list[str]] = {}
+    for op, definition in TABLE.items():
+        by_definition.setdefault(id(definition), []).append(op)
+    groups = sorted(by_definition.values())
+    for ops in groups:
+        function = TABLE[ops[0]].rule
         where = f"{function.__module__.rsplit('.', 1)[1]}.{function.__name__}"
-        listed = " ".join(f"`{op}`" for op in ops)
-        yield f"| `{where}` | {listed} | {_cell(_paragraphs(function)[0])} |"
+        yield f"| `{where}` | {_listed(ops)} | {_cell(_paragraphs(function)[0])} |"
+    yield """
+`local` is right on each shard once its types are local, after what stands here, if anything:
+
+| operation | algorithm | what one device does |
+| --- | --- | --- |"""
+    for ops in groups:
+        for algorithm in TABLE[ops[0]].algorithms:
+            if algorithm.expand is not None:
+                what = _cell(_paragraphs(algorithm.expand)[0])
+                yield f"| {_listed(ops)} | `{algorithm.name}` | {what} |"
+    yield """
+What planning may do:
+
+| | operations |
+| --- | --- |"""
+    for attribute, meaning in _FREEDOMS.items():
+        having = [op for op, definition in TABLE.items() if getattr(definition, attribute)]
+        yield f"| {meaning} | {_listed(having)} |"
     yield """
 Partial values through element-wise operations, P for a part and c for a complete operand; every
 other combination needs the complete value:
@@ -164,13 +181,18 @@ other combination needs the complete value:
         for before, after in kinds.items()
     ]
     yield f"\n{'; '.join(swaps)}. Some hold for floats only: see `ONLY` in the file."
-    yield """
-Most operations are right on each shard once their types are local. These need more:
 
-| operation | what expansion does |
-| --- | --- |"""
-    for op, expander in EXPANDERS.items():
-        yield f"| `{op}` | {_cell(_paragraphs(expander)[0])} |"
+
+_FREEDOMS = {
+    "fuses": "fused with its neighbours: what is between them is not written to memory",
+    "rematerialisable": "computed again wherever it is needed, if it reads scalars alone",
+    "must_divide": "if large, never left undivided over an axis that could divide it",
+    "moves_only": "moves elements and computes nothing",
+}
+
+
+def _listed(ops: list[str]) -> str:
+    return " ".join(f"`{op}`" for op in ops)
 
 
 # The dialect.

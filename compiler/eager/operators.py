@@ -103,9 +103,10 @@ def unary(name: str, x: Any) -> Any:
 
 def binary(name: str, x: Any, y: Any) -> Any:
     """The operator `name` of two operands, or NotImplemented if `y` is no array and no number."""
-    try:
-        type_, array = y._type, y._array
-    except AttributeError:
+    type_ = getattr(y, "_type", None)  # not in a try: an error of what follows would show it
+    if type_ is not None:
+        array = y._array
+    else:
         if name == "pow" and type(y) is int:  # by multiplication, and of the type of x
             return call(jnp.power, (x, y), {}, name)
         if type(y) not in NUMBERS and isinstance(y, jax.core.Tracer) and not becomes_program():

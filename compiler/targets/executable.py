@@ -11,6 +11,7 @@ import jax
 
 from dtensor.compiler.program import ArrayInfo, CompiledProgram
 from dtensor.compiler.targets.gpu import gpu_devices
+from dtensor.compiler.targets.progress import progress
 from dtensor.compiler.targets.target import Target
 from dtensor.compiler.targets.tpu import tpu_devices
 from dtensor.compiler.targets.xla_errors import explained, first_line
@@ -56,7 +57,8 @@ class TargetExecutable(Executable):
             with warnings.catch_warnings():
                 # A GPU's program can be kept in jax's cache, but not read back without a GPU.
                 warnings.filterwarnings("ignore", "Error reading persistent compilation cache")
-                return self.lowered.compile()
+                with progress(f"compiling {self._name} for {self._target}"):
+                    return self.lowered.compile()
         except RuntimeError as error:
             size = self.program.mesh.size
             raise explained(error, self._name, self._target, size) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from typing import Any
 
@@ -11,11 +10,11 @@ from jax.experimental import topologies
 
 from dtensor.compiler.targets.environment import defaults
 from dtensor.compiler.targets.kinds import TpuKind
+from dtensor.compiler.targets.libtpu import check_libtpu
 from dtensor.compiler.targets.target import Target
 from dtensor.compiler.targets.xla_errors import first_line
-from dtensor.dialect.errors import CompileError, NotFoundError
+from dtensor.dialect.errors import CompileError
 
-INSTALL = 'pip install "dtensor-mlir[tpu-aot]"'
 # Where there is no TPU, several processes may compile for one; and libtpu asks for the other two,
 # at length, though a topology needs neither.
 _NO_TPU = {
@@ -29,13 +28,10 @@ def tpu_devices(target: Target) -> list[jax.Device]:
     """The devices of a TPU slice, in libtpu's order; programs can be compiled for them, not run.
 
     Raises:
-        NotFoundError: libtpu is not installed.
+        NotFoundError: libtpu is not installed, or another release than jax was made with.
         CompileError: libtpu knows no such slice.
     """
-    if importlib.util.find_spec("libtpu") is None and "TPU_LIBRARY_PATH" not in os.environ:
-        raise NotFoundError(
-            f"compiling for {target} needs libtpu, which is not installed; run {INSTALL}"
-        )
+    check_libtpu(target)
     info = target.info
     assert isinstance(info, TpuKind)
     options: dict[str, Any] = {"chip_config_name": info.chip_config} if info.chip_config else {}

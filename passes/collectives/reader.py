@@ -8,9 +8,9 @@ from typing import Any
 from dtensor.dialect import names
 from dtensor.dialect.attributes import axes_attr, index_attr, mesh_and_axes
 from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.functions import functions
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.passes.functions import functions
 from dtensor.passes.program import Scope, walk
 
 

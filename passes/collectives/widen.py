@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 
 from dtensor.dialect import names
 from dtensor.dialect.diagnostics import error
+from dtensor.dialect.functions import functions
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.functions import functions
+from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.program import walk
 
 _BITS = {"bf16": 16, "f16": 16, "f32": 32, "f64": 64}
@@ -43,7 +44,7 @@ class WidenReductionsPass(Pass):
 
 
 def _widen(op: ir.Operation, wide: ir.Type, bits: int) -> None:
-    if ir.StringAttr(op.attributes[names.REDUCTION]).value not in ("sum", "prod"):
+    if not Reduction.named(ir.StringAttr(op.attributes[names.REDUCTION]).value).rounds:
         return
     for k, operand in enumerate(op.operands):
         tensor = ir.RankedTensorType(operand.type)

@@ -11,7 +11,7 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import AXES, AXIS_INDEX, OPERANDS, RESULTS
+from dtensor.dialect.names import ALGORITHM, AXES, AXIS_INDEX, OPERANDS, RESULTS
 from dtensor.passes.expansion import indices
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class ExpansionContext:
     def clone(self, operation: ir.Operation) -> ir.Operation:
         """A copy of `operation`, without layouts, before the op at hand."""
         copy = operation.clone(ip=self._point)
-        for name in (OPERANDS, RESULTS):
+        for name in (ALGORITHM, OPERANDS, RESULTS):
             if name in copy.attributes:
                 del copy.attributes[name]
         return copy.operation

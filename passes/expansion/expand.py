@@ -9,10 +9,12 @@ from typing import Any, ClassVar
 from dtensor.dialect.attributes import layout_of, layouts_of_array, read_meshes
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.functions import function_name, functions
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import (
+    ALGORITHM,
     ARG_ATTRS,
     LAYOUT,
     LAYOUT_ATTR,
@@ -24,17 +26,11 @@ from dtensor.dialect.names import (
     RESULTS,
 )
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.expansion.context import Expander, ExpansionContext, LocalOp, Shape
+from dtensor.passes.expansion.context import ExpansionContext, LocalOp, Shape
 from dtensor.passes.expansion.relayouts import expand_relayout, relayout_value
-from dtensor.passes.expansion.table import EXPANDERS
-from dtensor.passes.functions import (
-    SIDES,
-    boundary_layouts,
-    boundary_types,
-    entries,
-    function_name,
-    functions,
-)
+from dtensor.passes.functions import SIDES, boundary_layouts, boundary_types, entries
+from dtensor.passes.ops.opdef import Algorithm, algorithm_of, placed_of
+from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import BRANCHES, RETURNS, WHILE
 
 
@@ -214,7 +210,7 @@ class _Expansion:
     def drop_layouts(self, op: ir.Operation) -> None:
         """Remove the layouts from an op."""
         attributes = op.attributes
-        for name in (RESULTS, OPERANDS):
+        for name in (RESULTS, OPERANDS, ALGORITHM):
             if name in attributes:
                 del attributes[name]
 
@@ -222,21 +218,56 @@ class _Expansion:
         """Expand an op without regions that hold tensors."""
         results = list(op.results)
         layouts = self.results_of(op, results)
-        expander = EXPANDERS.get(name)
-        if expander is not None and self.run_expander(expander, op, name, results, layouts):
-            return
+        algorithm = self.named_algorithm(op, name)
+        if algorithm is None or algorithm.expand is not None:
+            local = self.local_op(op, name, results, layouts)
+            algorithm = self.checked_algorithm(local, algorithm)
+            values = None if algorithm.expand is None else algorithm.expand(local)
+            if values is not None:
+                self.replace(op, values, layouts)
+                return
         self.set_types(results, layouts, op)
         self.drop_layouts(op)
 
-    def run_expander(
+    def named_algorithm(self, op: ir.Operation, name: str) -> Algorithm | None:
+        """The algorithm that the op names, or its only one; None if its layouts must tell."""
+        attributes = op.attributes
+        definition = opdef(name)
+        if ALGORITHM not in attributes:
+            return definition.algorithms[0] if len(definition.algorithms) == 1 else None
+        named = ir.StringAttr(attributes[ALGORITHM]).value
+        found = definition.algorithm(named)
+        if found is None:
+            have = ", ".join(f"'{algorithm.name}'" for algorithm in definition.algorithms)
+            error(op, f"'{name}' has no algorithm '{named}'; it has {have}: name one of them")
+        return found
+
+    def checked_algorithm(self, local: LocalOp, named: Algorithm | None) -> Algorithm:
+        """The algorithm, which must apply to the layouts; the first that does if none is named."""
+        definition = opdef(local.name)
+        if named is not None and len(definition.algorithms) == 1:
+            return named
+        placed = placed_of(local)
+        found = algorithm_of(definition, placed) if named is None else named
+        if found is None or not (named is None or found.applies(placed)):
+            operands = ", ".join(layout.short() for layout in local.operand_layouts)
+            results = ", ".join(layout.short() for layout in local.result_layouts)
+            what = "no algorithm" if named is None else f"algorithm '{named.name}'"
+            error(
+                local.operation,
+                f"{what} of '{local.name}' computes {results} from {operands}; "
+                "let dtensor-propagate choose the layouts",
+            )
+        return found
+
+    def local_op(
         self,
-        expander: Expander,
         op: ir.Operation,
         name: str,
         results: Sequence[ir.Value[Any]],
         layouts: tuple[Layout | None, ...],
-    ) -> bool:
-        """Run an expander; whether it replaced the op."""
+    ) -> LocalOp:
+        """What an algorithm sees of an op."""
         ctx = self.ctx
         operands = list(op.operands)
         operand_layouts = tuple([self.layout(value, op) for value in operands])
@@ -249,12 +280,7 @@ class _Expansion:
         shapes: tuple[Shape, ...] = tuple([ctx.shape_of(result) for result in results])
         ctx.move_to(op)
         result_layouts = tuple([layout or self.scalar for layout in layouts])
-        local = LocalOp(op, name, operand_layouts, result_layouts, operand_shapes, shapes, ctx)
-        values = expander(local)
-        if values is None:
-            return False
-        self.replace(op, values, layouts)
-        return True
+        return LocalOp(op, name, operand_layouts, result_layouts, operand_shapes, shapes, ctx)
 
     def replace(
         self,

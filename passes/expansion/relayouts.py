@@ -10,12 +10,11 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.graph import element_bytes
+from dtensor.passes.ops.attributes import constant_attribute, identity_of
+from dtensor.passes.ops.reduction import Reduction
+from dtensor.passes.ops.table import opdef
 from dtensor.passes.relayout.realise import apply_steps
 from dtensor.passes.relayout.search import plan
-from dtensor.passes.rules.constants import constant_attribute, identity_of
-
-_MOVES = ("stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.transpose")
-IDEMPOTENT = ("max", "min", "and", "or")  # x op x = x: a complete value is a part as it stands
 
 
 def expand_relayout(
@@ -40,7 +39,7 @@ def expand_relayout(
         constant, scalar = splat
         identities = identity_of(constant, ctx.element_of(value))
         kinds = [kind for _, kind in (*before.partial, *after.partial)]
-        if all(kind in identities or kind in IDEMPOTENT for kind in kinds):
+        if all(kind in identities or Reduction.named(kind).idempotent for kind in kinds):
             type_ = ctx.tensor_type(after.local_shape(global_shape), ctx.element_of(value))
             attribute = ir.DenseElementsAttr.get_splat(type_, scalar)
             return ctx.value("stablehlo.constant", [], type_, {"value": attribute})
@@ -50,7 +49,7 @@ def expand_relayout(
 def _splat_of(value: ir.Value[Any]) -> tuple[ir.Operation, ir.Attribute] | None:
     """The constant that `value` repeats, and its one element."""
     maker = _maker(value)
-    while maker is not None and maker.name in _MOVES:
+    while maker is not None and len(maker.operands) == 1 and opdef(maker.name).moves_only:
         maker = _maker(maker.operands[0])
     if maker is None or maker.name != "stablehlo.constant":
         return None
@@ -90,6 +89,6 @@ def _without_idempotent(before: Layout, after: Layout) -> Layout:
     partial = [
         (axis, kind)
         for axis, kind in after.partial
-        if kind not in IDEMPOTENT or any(axis.overlaps(other) for other in used)
+        if not Reduction.named(kind).idempotent or any(axis.overlaps(other) for other in used)
     ]
     return Layout.of(after.dims, after.mesh, partial)

@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dtensor.dialect.attributes import layout_attr, mesh_attr, read_meshes
+from dtensor.dialect.attributes import mesh_attr, read_meshes
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.functions import function_name, functions, named_functions
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import (
     COMPOSITE_NAME,
-    LAYOUT_ATTR,
     MESH_ATTR,
     MESH_OP,
-    RELAYOUT,
     SYM_NAME,
 )
 from dtensor.passes.base import Pass, PassState
@@ -24,9 +23,9 @@ from dtensor.passes.functions import (
     SIDES,
     boundary_layouts,
     check_boundary_layouts,
-    functions,
     main_function,
 )
+from dtensor.passes.importing.constraints import replace_by_relayout
 from dtensor.passes.importing.meshes import merge_meshes
 from dtensor.passes.importing.shardy import import_shardy, read_shardy_meshes
 from dtensor.passes.ledger import Ledger
@@ -55,7 +54,7 @@ class ImportPass(Pass):
         state.meshes = {mesh.symbol: mesh}
         import_shardy(module, found, mesh, state.ledger)
         _import_composites(function, mesh)
-        _erase_other_functions(module, function)
+        _erase_unnamed_functions(module, function)
         for side in SIDES:
             layouts = boundary_layouts(function, side, state.meshes)
             check_boundary_layouts(function, side, layouts)
@@ -73,7 +72,10 @@ def _one_mesh(module: ir.Module, state: PassState) -> Mesh:
     elif every:
         mesh = every[0]
     else:
-        error(module.operation, "no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4")
+        error(
+            module.operation,
+            "no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4 (in Python mesh=)",
+        )
     for other in every:
         if other.axes != mesh.axes:
             error(
@@ -144,7 +146,8 @@ def _import_composites(function: ir.Operation, mesh: Mesh) -> None:
             if name != COMPOSITE_NAME:
                 error(
                     op,
-                    f'composite "{name}" is not inlined; run stablehlo-legalize-composite-to-call',
+                    f'composite "{name}" has no counterpart in dtensor; call the function itself '
+                    f"in place of jax.lax.composite, or in a file {op.attributes['decomposition']}",
                 )
             _import_composite(op, mesh)
 
@@ -159,25 +162,23 @@ def _import_composite(op: ir.Operation, mesh: Mesh) -> None:
         layout = Layout.parse(text.replace(f"@{name}", f"@{mesh.symbol}", 1), mesh)
     except (LayoutError, IndexError) as wrong:
         error(op, str(wrong))
-    problem = layout.problem(ir.RankedTensorType(op.operands[0].type).shape)
-    if problem is not None:
-        error(op, problem)
-    new = ir.Operation.create(
-        RELAYOUT,
-        results=[op.results[0].type],
-        operands=[op.operands[0]],
-        attributes={LAYOUT_ATTR: layout_attr(layout)},
-        loc=op.location,
-        ip=ir.InsertionPoint(op),
-    )
-    op.results[0].replace_all_uses_with(new.results[0])
-    op.erase()
+    replace_by_relayout(op, layout)
 
 
-def _erase_other_functions(module: ir.Module, main: ir.Operation) -> None:
-    """What was inlined, and the decompositions of composites."""
-    for function in functions(module):
-        if function != main:
+def _erase_unnamed_functions(module: ir.Module, main: ir.Operation) -> None:
+    """What was inlined, and the decompositions of composites; not what custom calls name."""
+    by_name = {function_name(function): function for function in functions(module)}
+    kept = {function_name(main): main}
+    worklist = [main]
+    while worklist:
+        for op, name in named_functions(worklist.pop()):
+            if name not in by_name:
+                error(op, f"{op.name} names @{name}, which the module does not define; add it")
+            if name not in kept:
+                kept[name] = by_name[name]
+                worklist.append(by_name[name])
+    for name, function in by_name.items():
+        if name not in kept:
             function.erase()
 
 

@@ -10,8 +10,9 @@ from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import LAYOUT, LAYOUT_ATTR, RELAYOUT
+from dtensor.dialect.names import LAYOUT
 from dtensor.passes.functions import SIDES, entries, set_entries
+from dtensor.passes.importing.constraints import replace_by_relayout
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.program import walk
 
@@ -111,17 +112,7 @@ def _import_op(
     op: ir.Operation, name: str, meshes: dict[str, Mesh], mesh: Mesh, ledger: Ledger
 ) -> None:
     if name == "sdy.sharding_constraint":
-        layout = _layout(op, op.attributes["sharding"], meshes, mesh)
-        new = ir.Operation.create(
-            RELAYOUT,
-            results=[op.results[0].type],
-            operands=[op.operands[0]],
-            attributes={LAYOUT_ATTR: layout_attr(layout)},
-            loc=op.location,
-            ip=ir.InsertionPoint(op),
-        )
-        op.results[0].replace_all_uses_with(new.results[0])
-        op.erase()
+        replace_by_relayout(op, _layout(op, op.attributes["sharding"], meshes, mesh))
         return
     if name == "sdy.manual_computation":
         error(

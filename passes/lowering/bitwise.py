@@ -11,13 +11,13 @@ from typing import Any
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.passes.lowering.emitter import BODIES, Emitter
-from dtensor.passes.relayout.identity import identity_attr
+from dtensor.passes.lowering.emitter import Emitter
+from dtensor.passes.ops.reduction import Reduction
 
 
 def is_bitwise(reduction: str, element: ir.Type) -> bool:
     """Whether a reduction works on the bits of integers."""
-    return reduction in ("and", "or") and str(element) != "i1"
+    return not Reduction.named(reduction).crosses_devices(str(element))
 
 
 def all_reduce_bits(
@@ -63,11 +63,11 @@ def reduce_scatter_bits(
 def _reduced(value: ir.Value[Any], dim: int, kind: str, emitter: Emitter) -> ir.Value[Any]:
     shape, element = emitter.tensor(value.type)
     scalar = emitter.tensor_type((), element)
-    attributes = {"value": identity_attr(kind, scalar)}
+    attributes = {"value": Reduction.named(kind).identity_attr(scalar)}
     start = emitter.create("stablehlo.constant", [], [scalar], attributes).results[0]
     type_ = emitter.tensor_type((*shape[:dim], *shape[dim + 1 :]), element)
     attributes = {"dimensions": emitter.integers([dim])}
     op = emitter.create("stablehlo.reduce", [value, start], [type_], attributes, regions=1)
-    emitter.reduction_body(op, BODIES[kind], scalar)
+    emitter.reduction_body(op, Reduction.named(kind).op, scalar)
     result: ir.Value[Any] = op.results[0]
     return result

@@ -13,7 +13,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.passes.lowering.bitwise import all_reduce_bits, is_bitwise, reduce_scatter_bits
 from dtensor.passes.lowering.emitter import Emitter
-from dtensor.passes.relayout.identity import identity_attr
+from dtensor.passes.ops.reduction import Reduction
 
 Meshes = dict[str, Mesh]
 Lowering = Callable[[ir.Operation, Emitter, Meshes], "list[ir.Value[Any]]"]
@@ -217,7 +217,7 @@ def _halo(
     sizes = [end - start for start, end in zip(starts, ends, strict=True)]
     type_ = emitter.tensor_type(sizes, element)
     if not pairs:
-        attributes = {"value": identity_attr("sum", type_)}
+        attributes = {"value": Reduction.SUM.identity_attr(type_)}
         zeros: ir.Value[Any] = emitter.create(
             "stablehlo.constant", [], [type_], attributes
         ).results[0]

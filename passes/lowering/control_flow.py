@@ -16,9 +16,10 @@ from dtensor.dialect import names
 from dtensor.dialect.attributes import mesh_and_axes
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.diagnostics import error
+from dtensor.dialect.functions import function_name
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.passes.functions import boundary_layouts, function_name
+from dtensor.passes.functions import boundary_layouts
 from dtensor.passes.program import BRANCHES, CALLS, RETURNS, WHILE
 from dtensor.passes.relayout.places import is_chain, split_axis
 

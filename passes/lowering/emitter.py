@@ -9,19 +9,9 @@ from typing import Any
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
+from dtensor.passes.ops.reduction import Reduction
 
 Tensor = tuple[tuple[int, ...], ir.Type]  # shape and element type
-
-# What a reduction of truth values is: sums and maxima of 0 and 1 saturate.
-_BOOLEAN = {"sum": "or", "max": "or", "or": "or", "prod": "and", "min": "and", "and": "and"}
-BODIES = {
-    "sum": "stablehlo.add",
-    "prod": "stablehlo.multiply",
-    "max": "stablehlo.maximum",
-    "min": "stablehlo.minimum",
-    "and": "stablehlo.and",
-    "or": "stablehlo.or",
-}
 
 
 class Emitter:
@@ -158,7 +148,7 @@ class Emitter:
             return self.create(name, operands, results, attributes)
         op = self.create(name, operands, results, attributes, regions=1)
         element = self.tensor(operands[0].type)[1]
-        combiner = BODIES[_BOOLEAN[reduction] if str(element) == "i1" else reduction]
+        combiner = Reduction.named(reduction).on(str(element)).op
         self.reduction_body(op, combiner, self.tensor_type((), element))
         return op
 

@@ -9,13 +9,13 @@ from dtensor.dialect import names
 from dtensor.dialect.attributes import read_meshes
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.functions import functions
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.functions import (
     boundary_layouts,
     drop_boundary_layouts,
-    functions,
     main_function,
 )
 from dtensor.passes.lowering.collectives import LOWERINGS

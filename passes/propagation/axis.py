@@ -10,6 +10,7 @@ from dtensor.dialect.dim import digit_size
 from dtensor.dialect.layout import Layout
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.graph import ARGUMENT, RESULT, Graph, Node
+from dtensor.passes.ops.table import opdef
 from dtensor.passes.propagation.labels import Label, LabelTable
 from dtensor.passes.propagation.pins import Pins
 from dtensor.passes.propagation.places import WHOLE, place_of, split_place
@@ -69,11 +70,9 @@ def free_values(graph: Graph) -> list[bool]:
 
 def is_free(graph: Graph, node: Node) -> bool:
     """Whether the node's results cost nothing in any layout."""
-    if node.rule is None:
+    if not opdef(node.name).rematerialisable:
         return False
-    if node.rule.is_free:
-        return True
-    return node.name == "stablehlo.broadcast_in_dim" and not graph.types[node.operands[0]].shape
+    return not any(graph.types[value].shape for value in node.operands)
 
 
 def decided_by(graph: Graph, outcomes: Sequence[tuple[AxisRef, tuple[Label, ...]]]) -> Decided:
@@ -286,7 +285,7 @@ def _forbid_idleness(problem: Problem, decided: Decided, min_flops: float) -> No
             continue
         if node.rule.flops < min_flops * decided.node_split[node.index]:
             continue
-        if node.name not in ("stablehlo.dot_general", "stablehlo.convolution"):
+        if not opdef(node.name).must_divide:
             continue
         dividing = [label for label in problem.labels[node.index] if label.divides]
         if dividing:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dtensor.passes.graph import CARRY, JOIN, THROUGH, Node
+from dtensor.passes.ops.rule import DimMap, OpRule
 from dtensor.passes.propagation.places import MAX_RANK, WHOLE, partial_place, split_place
-from dtensor.passes.rules.rule import DimMap, OpRule
 
 
 @dataclass(eq=False, slots=True)

@@ -51,7 +51,10 @@ class PropagatePass(Pass):
         function = main_function(module)
         mesh = state.mesh
         if mesh is None:
-            error(function, "no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4")
+            error(
+                function,
+                "no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4 (in Python mesh=)",
+            )
         graph = state.graph if state.graph is not None else read_graph(function)
         state.graph = graph
         pins = read_pins(graph, state.meshes)
@@ -223,7 +226,7 @@ def _note_fallbacks(graph: Graph, ledger: Ledger) -> None:
             ledger.add(
                 "fallback",
                 f"{node.name} has no rule: its operands are replicated, {moved:.0f} bytes per "
-                "device; add a rule in passes/rules, or lay its operands out whole",
+                "device; add a rule in passes/ops, or lay its operands out whole",
                 node.operation,
                 bytes=0.0,
                 asked_for=False,

@@ -9,7 +9,7 @@ from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import ARG_ATTRS, LAYOUT, OPERANDS, RES_ATTRS, RESULTS
+from dtensor.dialect.names import ALGORITHM, ARG_ATTRS, LAYOUT, OPERANDS, RES_ATTRS, RESULTS
 from dtensor.passes.functions import boundary_layouts, set_boundary_layouts
 from dtensor.passes.graph import (
     ARGUMENT,
@@ -22,6 +22,9 @@ from dtensor.passes.graph import (
     Graph,
     Node,
 )
+from dtensor.passes.ops.opdef import Placed, algorithm_of
+from dtensor.passes.ops.rule import OpInfo
+from dtensor.passes.ops.table import opdef
 
 
 @dataclass
@@ -35,12 +38,15 @@ class Strategy:
 def write_strategy(graph: Graph, strategy: Strategy) -> None:
     """Annotate the IR: `dtensor.operands` and `dtensor.results` on ops, layouts on the function."""
     by_op: dict[int, list[Node]] = {}
+    names = _Names()
     for node in graph.nodes:
         if node.kind in (OP, CONSTRAINT):
             assert node.operation is not None
             attributes = node.operation.attributes
             attributes[OPERANDS] = layouts_array_attr(strategy.operands[node.index])
             attributes[RESULTS] = layouts_array_attr(strategy.results[node.index])
+            if node.kind == OP:
+                attributes[ALGORITHM] = names[_algorithm(graph, node, strategy)]
         elif node.kind in (CARRY, JOIN, THROUGH):
             by_op.setdefault(id(node.operation), []).append(node)
     for nodes in by_op.values():
@@ -54,6 +60,37 @@ def write_strategy(graph: Graph, strategy: Strategy) -> None:
         operation.attributes[OPERANDS] = layouts_array_attr(wants)
         operation.attributes[RESULTS] = layouts_array_attr(results)
     write_function_layouts(graph, strategy)
+
+
+class _Names(dict[str, ir.Attribute]):
+    """String attributes, each made once."""
+
+    def __missing__(self, name: str) -> ir.Attribute:
+        made = self[name] = ir.StringAttr.get(name)
+        return made
+
+
+def _algorithm(graph: Graph, node: Node, strategy: Strategy) -> str:
+    """The name of the algorithm that computes a node in its layouts."""
+    definition = opdef(node.name)
+    if len(definition.algorithms) == 1:
+        return definition.algorithms[0].name
+    assert node.operation is not None
+    operands, results = (
+        [graph.types[v] for v in values] for values in (node.operands, node.results)
+    )
+    info = OpInfo(
+        node.operation,
+        node.name,
+        tuple(t.shape for t in operands),
+        tuple(t.shape for t in results),
+        tuple(t.element for t in operands),
+        tuple(t.element for t in results),
+    )
+    placed = Placed(info, strategy.operands[node.index], strategy.results[node.index])
+    found = algorithm_of(definition, placed)
+    assert found is not None, f"no algorithm of {node.name} computes {placed.results}"
+    return found.name
 
 
 def _any_mesh(strategy: Strategy) -> Mesh:

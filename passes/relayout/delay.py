@@ -8,18 +8,9 @@ from dtensor.dialect import names
 from dtensor.dialect.attributes import layouts_array_attr
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
+from dtensor.passes.ops.rule import OpInfo
+from dtensor.passes.ops.table import rule_of
 from dtensor.passes.relayout.values import Relayouts, has_one_use
-
-# What passes parts of which reduction through.
-_LINEAR = {
-    "stablehlo.add": ("sum",),
-    "stablehlo.subtract": ("sum",),
-    "stablehlo.maximum": ("max",),
-    "stablehlo.minimum": ("min",),
-    "stablehlo.multiply": ("prod",),
-    "stablehlo.and": ("and",),
-    "stablehlo.or": ("or",),
-}
 
 
 def delay_reductions(work: Relayouts) -> bool:
@@ -55,7 +46,7 @@ def delay_reductions(work: Relayouts) -> bool:
 
 def _pair(work: Relayouts, user: ir.Operation) -> tuple[int, int] | None:
     """The two relayouts that an operation combines, if they may be joined."""
-    if user.name not in _LINEAR:
+    if len(user.operands) != 2 or len(user.results) != 1:
         return None
     numbers = [work.relayout_of(value) for value in user.operands]
     if numbers[0] is None or numbers[1] is None or numbers[0] == numbers[1]:
@@ -71,9 +62,21 @@ def _pair(work: Relayouts, user: ir.Operation) -> tuple[int, int] | None:
     kinds = {kind for _, kind in before.partial}
     reduces = bool(kinds) and not work.after(first).partial
     alike = work.after(first) == work.after(second)
-    if not (reduces and alike and kinds <= set(_LINEAR[user.name])):
+    if not (reduces and alike and _passes(user, kinds)):
         return None
     return numbers[0], numbers[1]
+
+
+def _passes(user: ir.Operation, kinds: set[str]) -> bool:
+    """Whether an element-wise op of two parts of these kinds gives a part of the result."""
+    info = OpInfo.of(user)
+    if info is None or {v.type for v in user.operands} != {user.results[0].type}:
+        return False
+    rule = rule_of(info)
+    if rule is None:
+        return False
+    passed = {p.results[0] for p in rule.passes if p.operands == p.results * 2}
+    return kinds <= passed
 
 
 def _joined(user: ir.Operation, operands: list[ir.Value[Any]], layout: Layout) -> ir.Value[Any]:

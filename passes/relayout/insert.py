@@ -104,8 +104,7 @@ class _Inserter:
     def _clone(self, producer: Node, layout: Layout, number: int) -> ir.Value[Any]:
         """A copy of a free producer that makes the value in another layout."""
         assert producer.operation is not None
-        with ir.InsertionPoint.after(producer.operation):
-            copy = producer.operation.clone()
+        copy = producer.operation.clone(ip=ir.InsertionPoint.after(producer.operation))
         complete = layout.complete()
         copy.attributes[RESULTS] = layouts_array_attr((complete,))
         if OPERANDS in copy.attributes:

@@ -8,9 +8,9 @@ from dtensor.dialect import names
 from dtensor.dialect.attributes import layouts_array_attr
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
+from dtensor.passes.ops.elementwise import CONVERT
+from dtensor.passes.ops.table import opdef
 from dtensor.passes.relayout.values import Relayouts, has_one_use, itemsize
-
-_CONVERT = "stablehlo.convert"
 
 
 def move_narrow_values(work: Relayouts) -> bool:
@@ -34,7 +34,7 @@ def _sink(work: Relayouts, number: int, op: ir.Operation, before: Layout) -> boo
     if not has_one_use(op.results[0]):
         return False
     user = next(iter(op.results[0].uses)).owner.operation
-    if user.name != _CONVERT or itemsize(user.results[0]) >= itemsize(op.results[0]):
+    if opdef(user.name) is not CONVERT or itemsize(user.results[0]) >= itemsize(op.results[0]):
         return False
     narrow = _convert(op.operands[0], user.results[0].type, before, user)
     why = "converted to a narrower type first"
@@ -48,7 +48,7 @@ def _sink(work: Relayouts, number: int, op: ir.Operation, before: Layout) -> boo
 def _hoist(work: Relayouts, number: int, op: ir.Operation) -> bool:
     """`relayout(convert(x))` from a narrower type."""
     convert = op.operands[0].owner
-    if isinstance(convert, ir.Block) or convert.operation.name != _CONVERT:
+    if isinstance(convert, ir.Block) or opdef(convert.operation.name) is not CONVERT:
         return False
     source = convert.operation.operands[0]
     if itemsize(source) >= itemsize(op.operands[0]) or not has_one_use(op.operands[0]):
@@ -72,7 +72,7 @@ def _convert(
     before: ir.Operation | None = None,
 ) -> ir.Value[Any]:
     converted: ir.Value[Any] = ir.Operation.create(
-        _CONVERT,
+        "stablehlo.convert",
         results=[type_],
         operands=[value],
         attributes={names.RESULTS: layouts_array_attr((layout,))},

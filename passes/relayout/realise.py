@@ -14,8 +14,8 @@ from dtensor.dialect import names
 from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mlir import ir
+from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.relayout.exchange import direct_exchange, exchange
-from dtensor.passes.relayout.identity import identity_attr
 from dtensor.passes.relayout.steps import (
     AllToAll,
     Gather,
@@ -200,7 +200,7 @@ def _is_first(axes: Sequence[AxisRef], builder: LocalBuilder) -> ir.Value[Any]:
 
 
 def _identity(reduction: str, type_: ir.Type, builder: LocalBuilder) -> ir.Value[Any]:
-    attributes = {"value": identity_attr(reduction, type_)}
+    attributes = {"value": Reduction.named(reduction).identity_attr(type_)}
     return builder.value("stablehlo.constant", [], type_, attributes)
 
 

@@ -7,11 +7,12 @@ from typing import Any
 
 from dtensor.dialect import names
 from dtensor.dialect.attributes import layout_attr, layout_of, layouts_array_attr, layouts_of_array
+from dtensor.dialect.functions import functions
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import PassState
-from dtensor.passes.functions import boundary_layouts, functions
+from dtensor.passes.functions import boundary_layouts
 from dtensor.passes.graph import element_bytes
 from dtensor.passes.ledger import FIRST_RECORD
 from dtensor.passes.locations import tag, tagged_id

@@ -34,8 +34,9 @@ from dtensor.passes.functions import main_function
 from dtensor.passes.graph import OpReader, TypeInfo
 from dtensor.passes.ledger import FIRST_RECORD, Ledger, Record
 from dtensor.passes.locations import all_ids, location_text
+from dtensor.passes.ops.opdef import unknown_flops
+from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import CONTROL, walk
-from dtensor.passes.reports.fusion import FUSED, NO_FLOPS
 
 
 @dataclass(frozen=True)
@@ -144,18 +145,17 @@ class _Reader:
     def read(self, op: ir.Operation, name: str, trips: int | None) -> None:
         if name in _WIRE:
             self.collectives.append(self._collective(op, name, trips))
-        elif not name.startswith("dtensor.") and name not in CONTROL and name not in NO_FLOPS:
+        elif not name.startswith("dtensor.") and name not in CONTROL:
             self.flops += self._op_flops(op, name) * (1 if trips is None else trips)
 
     def _type(self, value: ir.Value[Any]) -> TypeInfo:
         return self._ops.type_info(value.type, None)
 
     def _op_flops(self, op: ir.Operation, name: str) -> float:
-        """One per element of an op that XLA fuses; what the rule says of others."""
-        if name not in FUSED:
-            rule = self._ops.rule_alone(op, name)
-            return 0.0 if rule is None else rule.flops
-        return float(math.prod(self._type(op.results[0]).shape))
+        definition = opdef(name)
+        if definition.moves_only or definition.flops is unknown_flops:
+            return 0.0
+        return definition.flops(self._ops.info_alone(op, name))
 
     def _collective(self, op: ir.Operation, name: str, trips: int | None) -> Collective:
         key = FROM if name == COLLECTIVE_PERMUTE else AXES

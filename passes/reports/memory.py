@@ -14,18 +14,17 @@ from dtensor.passes.base import Pass, PassState
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import OpReader
 from dtensor.passes.locations import location_text
-from dtensor.passes.program import CONTROL, WHILE, captured, terminator
-from dtensor.passes.reports.fusion import (
-    ABSORBS,
-    ALIASES,
-    ALL_REDUCE,
-    COMBINED_BYTES,
-    FUSED,
-    FUSED_MOVES,
-    REPEATED,
-)
+from dtensor.passes.ops.table import opdef
+from dtensor.passes.program import BARRIER, CONTROL, WHILE, captured, terminator
 
 _SHOWN = 5
+# Several become one, whose results are there before its operands go; up to so many bytes.
+_ALL_REDUCE = "stablehlo.all_reduce"
+_COMBINED_BYTES = 30 << 20
+# Cheap, and of one operand: computed again for each reader.
+_REPEATED = frozenset(f"stablehlo.{name}" for name in ("convert", "compare", "negate", "not"))
+# The same elements in the same place.
+_ALIASES = ("stablehlo.reshape", BARRIER)
 
 
 @dataclass(frozen=True)
@@ -148,12 +147,12 @@ class _Liveness:
             if name in CONTROL:
                 inside = max((self._peak(r.blocks[0], Counter())[0] for r in op.regions), default=0)
             gone = dying.pop(i, [])
-            if name in FUSED or name == WHILE:  # written over what it reads last
+            if name == WHILE or _computes(name):  # written over what it reads last
                 held -= sum(alive.pop(dead) for dead in gone)
                 gone = []
             for value in op.results:
                 end = reads.last.get(value)
-                if end is None or value in free or reads.is_fused(value) or name in ALIASES:
+                if end is None or value in free or reads.is_fused(value) or name in _ALIASES:
                     continue
                 alive[value] = self._bytes(value)
                 held += alive[value]
@@ -196,7 +195,7 @@ class _Reads:
         op = self._operations[user]
         if len(op.results) == 1:
             result = op.results[0]
-            if (op.name in ALIASES or self.is_fused(result)) and result in self.last:
+            if (op.name in _ALIASES or self.is_fused(result)) and result in self.last:
                 return max(user, self.last[result])
         return user
 
@@ -204,7 +203,7 @@ class _Reads:
         """What a value that is another one in other words is."""
         while value in self.position:
             op = self._operations[self.position[value]]
-            if op.name not in ALIASES or len(op.operands) != 1:
+            if op.name not in _ALIASES or len(op.operands) != 1:
                 break
             value = op.operands[0]
         return value
@@ -218,16 +217,26 @@ class _Reads:
 
     def _find_fused(self, value: ir.Value[Any]) -> bool:
         op = self._operations[self.position[value]]
-        name = op.name
-        if name == "stablehlo.constant":
+        definition = opdef(op.name)
+        if definition.rematerialisable and not op.operands:
             return True
-        if name not in FUSED and name not in FUSED_MOVES:
+        if not definition.fuses or _reduces(op):
             return False
         users = self._users.get(value, [])
-        names = [self._operations[user].name for user in users]
-        if not all(n in FUSED or n in FUSED_MOVES or n in ABSORBS for n in names):
+        if not all(opdef(self._operations[user].name).fuses for user in users):
             return False
-        return len(users) == 1 or name in FUSED_MOVES or name in REPEATED
+        return len(users) == 1 or definition.moves_only or op.name in _REPEATED
+
+
+def _computes(name: str) -> bool:
+    """Whether an op computes element by element: it may write over what it reads."""
+    definition = opdef(name)
+    return definition.fuses and not definition.moves_only
+
+
+def _reduces(op: ir.Operation) -> bool:
+    """Whether an op is fused with what it reads, and not with what reads it."""
+    return len(op.regions) > 0
 
 
 def _together(operations: Sequence[ir.Operation], types: OpReader) -> dict[int, int]:
@@ -242,11 +251,11 @@ def _together(operations: Sequence[ir.Operation], types: OpReader) -> dict[int, 
         before = 0
         for value in op.operands:
             before |= after.get(value, 0)
-        if op.name == ALL_REDUCE:
+        if op.name == _ALL_REDUCE:
             key = op.attributes["replica_groups"]
             size = sum(types.type_info(value.type, None).bytes for value in op.operands)
             group, held = current.get(key, (-1, 0.0))
-            if group < 0 or before >> group & 1 or held + size > COMBINED_BYTES:
+            if group < 0 or before >> group & 1 or held + size > _COMBINED_BYTES:
                 group, held = len(groups), 0.0
             groups.setdefault(group, []).append(i)
             current[key] = group, held + size

@@ -75,7 +75,10 @@ class DTensorCheckpoint:
 
     def __init__(self, mesh: Mesh, root: Any = None, **kwargs: Any) -> None:
         if not isinstance(mesh, Mesh):
-            raise CheckpointError(f"DTensorCheckpoint needs a Mesh, got {type(mesh).__name__}")
+            raise CheckpointError(
+                f"DTensorCheckpoint needs a Mesh, got {type(mesh).__name__}; make one with "
+                "dtensor.create_mesh"
+            )
         own = ("mesh", "_names", "_root", "_counter")
         taken = next((name for name in kwargs if hasattr(type(self), name) or name in own), None)
         if taken is not None:

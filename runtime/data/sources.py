@@ -168,7 +168,7 @@ def _elements(dataset: Any) -> Source:
     if callable(dataset):
         name = getattr(dataset, "__name__", name)
         return Iterated(lambda: _called(dataset, name), f"{name}()", once=False)
-    raise TypeError(f"dataset is a {name}; {_KINDS}")
+    raise TypeError(f"dataset is of type {name}; {_KINDS}")
 
 
 def _called(make: Callable[[], Any], name: str) -> Iterator[Any]:

@@ -73,3 +73,34 @@ def test_starting_a_tool_does_not_import_jax(module: str) -> None:
     program = f"import sys, {module}; sys.exit('jax' in sys.modules and 'jax was imported')"
     run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
+
+
+COMPILER_SOURCES = [s for s in SOURCES if s.split("/")[0] in SOURCE_FOLDERS]
+
+
+def _calls(source: str) -> list[tuple[str, ast.Call]]:
+    """The calls of methods and of what modules hold, as `(text before the parenthesis, call)`."""
+    tree = ast.parse((ROOT / source).read_text(encoding="utf-8"))
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return [(ast.unparse(c.func), c) for c in calls if isinstance(c.func, ast.Attribute)]
+
+
+def test_one_file_reads_modules_and_one_runs_cxx_passes() -> None:
+    found: dict[str, set[str]] = {}
+    for source in COMPILER_SOURCES:
+        for name, _ in _calls(source):
+            what = re.search(r"\b(Module|Operation|PassManager)\.parse(File)?$", name)
+            if what is not None:
+                found.setdefault(what[1], set()).add(source)
+    assert found == {"Module": {"dialect/modules.py"}, "PassManager": {"passes/pipeline.py"}}
+
+
+@pytest.mark.parametrize("source", COMPILER_SOURCES)
+def test_operations_are_made_in_their_place(source: str) -> None:
+    # One that is in no block dies with its handle, and may write into values that went before.
+    for name, call in _calls(source):
+        is_created = name == "ir.Operation.create"
+        is_cloned = name.endswith(".clone") and not name.endswith("ctx.clone")
+        if is_created or is_cloned:
+            where = f"{source}:{call.lineno}"
+            assert "ip" in [k.arg for k in call.keywords], f"{where}: give {name} its place, ip="

@@ -66,7 +66,7 @@ func.func @unknown_mesh(%a: tensor<4x8xf32> {dtensor.layout = #dtensor.layout<@g
 // -----
 
 func.func @main(%a: tensor<5x8xf32>) -> tensor<5x8xf32> {
-  // expected-error @+1 {{dimension 0 has 5 elements, not divisible by the 2 devices of axes ['x']; pad it to 6, or leave it whole}}
+  // expected-error @+1 {{a constraint asks for the layout [{"x"}, {}]: dimension 0 has 5 elements, not divisible by the 2 devices of axes ['x']; pad it to 6, or leave it whole}}
   %0 = stablehlo.composite "dtensor.relayout" %a {composite_attributes = {layout = "#dtensor.layout<@mesh, [{\22x\22}, {}]>"}, decomposition = @identity} : (tensor<5x8xf32>) -> tensor<5x8xf32>
   return %0 : tensor<5x8xf32>
 }
@@ -77,7 +77,7 @@ func.func private @identity(%a: tensor<5x8xf32>) -> tensor<5x8xf32> {
 // -----
 
 func.func @main(%a: tensor<4x8xf32>) -> tensor<4x8xf32> {
-  // expected-error @+1 {{layout has 1 dimensions but the tensor has rank 2}}
+  // expected-error @+1 {{a constraint asks for the layout [{"x"}]: layout has 1 dimensions but the tensor has rank 2; give one entry per dimension}}
   %0 = stablehlo.composite "dtensor.relayout" %a {composite_attributes = {layout = "#dtensor.layout<@mesh, [{\22x\22}]>"}, decomposition = @identity} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return %0 : tensor<4x8xf32>
 }

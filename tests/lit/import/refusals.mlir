@@ -1,6 +1,6 @@
 // RUN: dtensor-opt %s --split-input-file --verify-diagnostics --dtensor-import
 
-// expected-error @+1 {{no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4}}
+// expected-error @+1 {{no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4 (in Python mesh=)}}
 module {
   func.func @no_mesh(%a: tensor<4xf32>) -> tensor<4xf32> {
     return %a : tensor<4xf32>
@@ -143,7 +143,18 @@ func.func private @softmax_by_hand(%a: tensor<4xf32>) -> tensor<4xf32> {
   return %a : tensor<4xf32>
 }
 func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @+1 {{composite "mylib.softmax" is not inlined; run stablehlo-legalize-composite-to-call}}
+  // expected-error @+1 {{composite "mylib.softmax" has no counterpart in dtensor; call the function itself in place of jax.lax.composite, or in a file @softmax_by_hand}}
   %0 = stablehlo.composite "mylib.softmax" %a {decomposition = @softmax_by_hand} : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
+}
+
+// -----
+
+module {
+  "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+  func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+    // expected-error @+1 {{stablehlo.custom_call names @comparator, which the module does not define; add it}}
+    %0 = stablehlo.custom_call @a_call(%a) {called_computations = [@comparator]} : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
 }

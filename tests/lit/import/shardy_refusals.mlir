@@ -76,3 +76,14 @@ module @uneven_constraint {
     return %0 : tensor<6xf32>
   }
 }
+
+// -----
+
+module @constraint_that_does_not_divide {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
+  func.func @main(%a: tensor<6x3xf32>) -> tensor<6x3xf32> {
+    // expected-error @+1 {{a constraint asks for the layout [{"y"}, {}]: dimension 0 has 6 elements, not divisible by the 4 devices of axes ['y']; pad it to 8, or leave it whole}}
+    %0 = sdy.sharding_constraint %a <@mesh, [{"y"}, {}]> : tensor<6x3xf32>
+    return %0 : tensor<6x3xf32>
+  }
+}

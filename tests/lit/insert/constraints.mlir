@@ -17,11 +17,11 @@ func.func @a_constraint_that_agrees_is_gone(%a: tensor<8x16xf32> {dtensor.layout
 
 // CHECK-LABEL: func.func @a_constraint_that_moves_is_one_relayout
 func.func @a_constraint_that_moves_is_one_relayout(%a: tensor<8x16xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {"y"}]>}) -> tensor<8x16xf32> {
-  // CHECK: %[[T:.*]] = stablehlo.tanh %arg0 {dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {"y"}]>]}
+  // CHECK: %[[T:.*]] = stablehlo.tanh %arg0 {dtensor.algorithm = "local", dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {"y"}]>]}
   %0 = stablehlo.tanh %a : tensor<8x16xf32>
   // CHECK-NEXT: %[[R:.*]] = "dtensor.relayout"(%[[T]]) {dtensor.results = [#dtensor.layout<@mesh, [{}, {"x"}]>], layout = #dtensor.layout<@mesh, [{}, {"x"}]>}
   %1 = "dtensor.relayout"(%0) {layout = #dtensor.layout<@mesh, [{}, {"x"}]>} : (tensor<8x16xf32>) -> tensor<8x16xf32>
-  // CHECK-NEXT: stablehlo.exponential %[[R]] {dtensor.results = [#dtensor.layout<@mesh, [{}, {"x"}]>]}
+  // CHECK-NEXT: stablehlo.exponential %[[R]] {dtensor.algorithm = "local", dtensor.results = [#dtensor.layout<@mesh, [{}, {"x"}]>]}
   %2 = stablehlo.exponential %1 : tensor<8x16xf32>
   return %2 : tensor<8x16xf32>
 }

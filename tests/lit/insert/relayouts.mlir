@@ -6,7 +6,7 @@
 func.func @what_agrees_is_left_alone(%a: tensor<8x16xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) -> tensor<8x16xf32> {
   // CHECK-NOT: dtensor.relayout
   // CHECK-NOT: dtensor.operands
-  // CHECK: stablehlo.tanh %arg0 {dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]}
+  // CHECK: stablehlo.tanh %arg0 {dtensor.algorithm = "local", dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]}
   %0 = stablehlo.tanh %a : tensor<8x16xf32>
   return %0 : tensor<8x16xf32>
 }
@@ -66,7 +66,7 @@ func.func @one_relayout_starts_from_another(%a: tensor<8x16xf32> {dtensor.layout
 // A result that was planned in blocks is brought to the border's form.
 // CHECK-LABEL: func.func @blocks_end_at_the_border
 func.func @blocks_end_at_the_border(%a: tensor<3x8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}]>}) -> tensor<24xf32> {
-  // CHECK: %[[F:.*]] = stablehlo.reshape %arg0 {dtensor.results = [#dtensor.layout<@mesh, [{3, "x"}]>]}
+  // CHECK: %[[F:.*]] = stablehlo.reshape %arg0 {dtensor.algorithm = "local", dtensor.results = [#dtensor.layout<@mesh, [{3, "x"}]>]}
   // CHECK: %[[R:.*]] = "dtensor.relayout"(%[[F]]) {dtensor.results = [#dtensor.layout<@mesh, [{}]>]
   // CHECK: return %[[R]]
   %0 = stablehlo.reshape %a : (tensor<3x8xf32>) -> tensor<24xf32>
@@ -77,7 +77,7 @@ func.func @blocks_end_at_the_border(%a: tensor<3x8xf32> {dtensor.layout = #dtens
 
 // CHECK-LABEL: func.func @a_reduction_is_a_relayout_of_parts
 func.func @a_reduction_is_a_relayout_of_parts(%a: tensor<8x64xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}]>}, %w: tensor<64x16xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) -> (tensor<8x16xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {}]>}) {
-  // CHECK: %[[P:.*]] = stablehlo.dot_general {{.*}} {dtensor.results = [#dtensor.layout<@mesh, [{}, {}], partial = {sum: "x"}>]}
+  // CHECK: %[[P:.*]] = stablehlo.dot_general {{.*}} {dtensor.algorithm = "local", dtensor.results = [#dtensor.layout<@mesh, [{}, {}], partial = {sum: "x"}>]}
   // CHECK-NEXT: %[[S:.*]] = "dtensor.relayout"(%[[P]]) {dtensor.results = [#dtensor.layout<@mesh, [{}, {}]>], layout = #dtensor.layout<@mesh, [{}, {}]>}
   // CHECK-NEXT: return %[[S]]
   %0 = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<8x64xf32>, tensor<64x16xf32>) -> tensor<8x16xf32>

@@ -24,7 +24,7 @@ func.func @half_an_axis_on_each_dimension(%a: tensor<8x4xf32> {dtensor.layout = 
 // CHECK-LABEL: func.func @a_half_meets_a_whole
 func.func @a_half_meets_a_whole(
     %a: tensor<8x4xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y":(1)2}, {}]>}, %b: tensor<8x4xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>}) -> tensor<8x4xf32> {
-  // CHECK: stablehlo.add {{.*}} {dtensor.operands = [#dtensor.layout<@mesh, [{"y"}, {}]>, #dtensor.layout<@mesh, [{"y"}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{"y"}, {}]>]}
+  // CHECK: stablehlo.add {{.*}} {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{"y"}, {}]>, #dtensor.layout<@mesh, [{"y"}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{"y"}, {}]>]}
   %0 = stablehlo.add %a, %b : tensor<8x4xf32>
   return %0 : tensor<8x4xf32>
 }
@@ -36,7 +36,7 @@ func.func @a_half_meets_a_whole(
 func.func @two_axes_meet_on_one_dimension(
     %a: tensor<16x4xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}, %b: tensor<16x4xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>})
     -> (tensor<16x4xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x", "y"}, {}]>}) {
-  // CHECK: stablehlo.add {{.*}} {dtensor.operands = [#dtensor.layout<@mesh, [{"x", "y"}, {}]>, #dtensor.layout<@mesh, [{"x", "y"}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{"x", "y"}, {}]>]}
+  // CHECK: stablehlo.add {{.*}} {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{"x", "y"}, {}]>, #dtensor.layout<@mesh, [{"x", "y"}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{"x", "y"}, {}]>]}
   %0 = stablehlo.add %a, %b : tensor<16x4xf32>
   return %0 : tensor<16x4xf32>
 }

@@ -4,7 +4,7 @@
 // CHECK-LABEL: func.func @joined_and_turned
 func.func @joined_and_turned(
     %a: tensor<48x48xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x", "y"}, {"z"}]>}) -> tensor<48x96xf32> {
-  // CHECK: stablehlo.transpose {{.*}} {dtensor.operands =
+  // CHECK: stablehlo.transpose {{.*}} {dtensor.algorithm = "local", dtensor.operands =
   %0 = stablehlo.concatenate %a, %a, dim = 0 : (tensor<48x48xf32>, tensor<48x48xf32>) -> tensor<96x48xf32>
   %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<96x48xf32>) -> tensor<48x96xf32>
   return %1 : tensor<48x96xf32>

@@ -8,7 +8,7 @@
 func.func @one_branch_leads_the_other(%p: tensor<i1>, %a: tensor<8x16xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}, %b: tensor<8x16xf32>) -> tensor<8x16xf32> {
   // CHECK: "stablehlo.if"
   %0 = "stablehlo.if"(%p) ({
-    // CHECK: stablehlo.tanh {{.*}} {dtensor.operands = [#dtensor.layout<@mesh, [{"x"}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]}
+    // CHECK: stablehlo.tanh {{.*}} {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{"x"}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]}
     %1 = stablehlo.tanh %a : tensor<8x16xf32>
     stablehlo.return %1 : tensor<8x16xf32>
   }, {
@@ -26,9 +26,9 @@ func.func @each_result_for_itself(%i: tensor<i32>, %a: tensor<8xf32> {dtensor.la
   %0:2 = "stablehlo.case"(%i) ({
     stablehlo.return %a, %b : tensor<8xf32>, tensor<8xf32>
   }, {
-    // CHECK: stablehlo.tanh %arg1 {dtensor.operands = [#dtensor.layout<@mesh, [{"x"}]>], dtensor.results = [#dtensor.layout<@mesh, [{"x"}]>]}
+    // CHECK: stablehlo.tanh %arg1 {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{"x"}]>], dtensor.results = [#dtensor.layout<@mesh, [{"x"}]>]}
     %1 = stablehlo.tanh %a : tensor<8xf32>
-    // CHECK: stablehlo.tanh %arg2 {dtensor.operands = [#dtensor.layout<@mesh, [{"y"}]>], dtensor.results = [#dtensor.layout<@mesh, [{"y"}]>]}
+    // CHECK: stablehlo.tanh %arg2 {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{"y"}]>], dtensor.results = [#dtensor.layout<@mesh, [{"y"}]>]}
     %2 = stablehlo.tanh %b : tensor<8xf32>
     stablehlo.return %1, %2 : tensor<8xf32>, tensor<8xf32>
   // CHECK: }) {dtensor.operands = [#dtensor.layout<@mesh, []>], dtensor.results = [#dtensor.layout<@mesh, [{"x"}]>, #dtensor.layout<@mesh, [{"y"}]>]} : (tensor<i32>)

@@ -3,11 +3,11 @@
 // CHECK-LABEL: func.func @a_closed_constraint_is_taken_exactly
 // CHECK-SAME: -> (tensor<8x16xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}]>})
 func.func @a_closed_constraint_is_taken_exactly(%a: tensor<8x16xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {"y"}]>}) -> tensor<8x16xf32> {
-  // CHECK: stablehlo.tanh %arg0 {dtensor.operands = [#dtensor.layout<@mesh, [{"x"}, {"y"}]>], dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {"y"}]>]}
+  // CHECK: stablehlo.tanh %arg0 {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{"x"}, {"y"}]>], dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {"y"}]>]}
   %0 = stablehlo.tanh %a : tensor<8x16xf32>
   // CHECK: "dtensor.relayout"({{.*}}) {dtensor.operands = [#dtensor.layout<@mesh, [{}, {"x"}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {"x"}]>]
   %1 = "dtensor.relayout"(%0) {layout = #dtensor.layout<@mesh, [{}, {"x"}]>} : (tensor<8x16xf32>) -> tensor<8x16xf32>
-  // CHECK: stablehlo.exponential {{.*}} {dtensor.operands = [#dtensor.layout<@mesh, [{}, {"x"}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {"x"}]>]}
+  // CHECK: stablehlo.exponential {{.*}} {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{}, {"x"}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {"x"}]>]}
   %2 = stablehlo.exponential %1 : tensor<8x16xf32>
   return %2 : tensor<8x16xf32>
 }

@@ -5,7 +5,7 @@
 // CHECK-SAME: -> (tensor<64x48xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"y"}]>})
 func.func @a_sort_moves_the_axis(
     %a: tensor<64x48xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>}) -> tensor<64x48xf32> {
-  // CHECK: stablehlo.negate {{.*}} {dtensor.operands = [#dtensor.layout<@mesh, [{"y"}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{"y"}, {}]>]}
+  // CHECK: stablehlo.negate {{.*}} {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{"y"}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{"y"}, {}]>]}
   %0 = stablehlo.negate %a : tensor<64x48xf32>
   // CHECK: dtensor.operands = [#dtensor.layout<@mesh, [{}, {"y"}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {"y"}]>]
   %1 = "stablehlo.sort"(%0) <{dimension = 0 : i64}> ({
@@ -13,7 +13,7 @@ func.func @a_sort_moves_the_axis(
     %less = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
     stablehlo.return %less : tensor<i1>
   }) : (tensor<64x48xf32>) -> tensor<64x48xf32>
-  // CHECK: stablehlo.abs {{.*}} {dtensor.operands = [#dtensor.layout<@mesh, [{}, {"y"}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {"y"}]>]}
+  // CHECK: stablehlo.abs {{.*}} {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{}, {"y"}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {"y"}]>]}
   %2 = stablehlo.abs %1 : tensor<64x48xf32>
   return %2 : tensor<64x48xf32>
 }
@@ -25,7 +25,7 @@ func.func @a_sort_moves_the_axis(
 // CHECK-SAME: -> (tensor<64x48x24xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}, {"y"}]>})
 func.func @a_dimension_that_is_free(
     %a: tensor<64x48x24xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {"x"}, {}]>}) -> tensor<64x48x24xf32> {
-  // CHECK: stablehlo.reverse {{.*}} {dtensor.operands = [#dtensor.layout<@mesh, [{}, {"x"}, {"y"}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {"x"}, {"y"}]>]}
+  // CHECK: stablehlo.reverse {{.*}} {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{}, {"x"}, {"y"}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {"x"}, {"y"}]>]}
   %0 = stablehlo.reverse %a, dims = [0] : tensor<64x48x24xf32>
   return %0 : tensor<64x48x24xf32>
 }
@@ -48,9 +48,9 @@ func.func @behind_another_axis(
 // CHECK-SAME: -> (tensor<48x64xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>})
 func.func @one_after_the_other(
     %a: tensor<48x64xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>}) -> tensor<48x64xf32> {
-  // CHECK: stablehlo.reverse {{.*}} {dtensor.operands = [#dtensor.layout<@mesh, [{}, {"y"}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {"y"}]>]}
+  // CHECK: stablehlo.reverse {{.*}} {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{}, {"y"}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {"y"}]>]}
   %0 = stablehlo.reverse %a, dims = [0] : tensor<48x64xf32>
-  // CHECK: stablehlo.reverse {{.*}} {dtensor.operands = [#dtensor.layout<@mesh, [{"y"}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{"y"}, {}]>]}
+  // CHECK: stablehlo.reverse {{.*}} {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{"y"}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{"y"}, {}]>]}
   %1 = stablehlo.reverse %0, dims = [1] : tensor<48x64xf32>
   return %1 : tensor<48x64xf32>
 }
@@ -62,7 +62,7 @@ func.func @one_after_the_other(
 func.func @a_result_that_is_whole(
     %a: tensor<64x48xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>})
     -> (tensor<64x48xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {}]>}) {
-  // CHECK: stablehlo.reverse {{.*}} {dtensor.operands = [#dtensor.layout<@mesh, [{}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {}]>]}
+  // CHECK: stablehlo.reverse {{.*}} {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {}]>]}
   %0 = stablehlo.reverse %a, dims = [0] : tensor<64x48xf32>
   return %0 : tensor<64x48xf32>
 }
@@ -96,7 +96,7 @@ func.func @blocks_stay_inside(
 // CHECK-LABEL: func.func @no_other_dimension
 func.func @no_other_dimension(
     %a: tensor<4096xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}]>}) -> tensor<4096xf32> {
-  // CHECK: stablehlo.reverse {{.*}} {dtensor.operands = [#dtensor.layout<@mesh, [{}]>]
+  // CHECK: stablehlo.reverse {{.*}} {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{}]>]
   %0 = stablehlo.reverse %a, dims = [0] : tensor<4096xf32>
   return %0 : tensor<4096xf32>
 }

@@ -11,11 +11,11 @@ func.func @a_carried_value_keeps_its_layout(%a: tensor<8x16xf32> {dtensor.layout
   // CHECK: stablehlo.while{{.*}} attributes {dtensor.operands = [#dtensor.layout<@mesh, []>, #dtensor.layout<@mesh, [{"x"}, {}]>], dtensor.results = [#dtensor.layout<@mesh, []>, #dtensor.layout<@mesh, [{"x"}, {}]>]}
   %0:2 = stablehlo.while(%i = %zero, %c = %a) : tensor<i32>, tensor<8x16xf32>
     cond {
-      // CHECK: stablehlo.compare {{.*}} {dtensor.operands = [#dtensor.layout<@mesh, []>, #dtensor.layout<@mesh, []>], dtensor.results = [#dtensor.layout<@mesh, []>]}
+      // CHECK: stablehlo.compare {{.*}} {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, []>, #dtensor.layout<@mesh, []>], dtensor.results = [#dtensor.layout<@mesh, []>]}
       %p = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
       stablehlo.return %p : tensor<i1>
     } do {
-      // CHECK: stablehlo.tanh {{.*}} {dtensor.operands = [#dtensor.layout<@mesh, [{"x"}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]}
+      // CHECK: stablehlo.tanh {{.*}} {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{"x"}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]}
       %1 = stablehlo.tanh %c : tensor<8x16xf32>
       %2 = stablehlo.add %i, %one : tensor<i32>
       stablehlo.return %2, %1 : tensor<i32>, tensor<8x16xf32>
@@ -38,7 +38,7 @@ func.func @the_body_decides_over_what_enters(
       %p = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
       stablehlo.return %p : tensor<i1>
     } do {
-      // CHECK: stablehlo.add %{{.*}}, %arg1 {dtensor.operands = [#dtensor.layout<@mesh, [{}, {"x"}]>, #dtensor.layout<@mesh, [{}, {"x"}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {"x"}]>]}
+      // CHECK: stablehlo.add %{{.*}}, %arg1 {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{}, {"x"}]>, #dtensor.layout<@mesh, [{}, {"x"}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {"x"}]>]}
       %1 = stablehlo.add %c, %w : tensor<8x16xf32>
       %2 = "dtensor.relayout"(%1) {layout = #dtensor.layout<@mesh, [{}, {"x"}]>} : (tensor<8x16xf32>) -> tensor<8x16xf32>
       %3 = stablehlo.add %i, %one : tensor<i32>
@@ -79,7 +79,7 @@ func.func @a_predicate_is_whole(%a: tensor<8xf32> {dtensor.layout = #dtensor.lay
     cond {
       // CHECK: stablehlo.reduce{{.*}} dtensor.results = [#dtensor.layout<@mesh, [], partial = {sum: "x"}>]}
       %s = stablehlo.reduce(%c init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
-      // CHECK: stablehlo.compare {{.*}} {dtensor.operands = [#dtensor.layout<@mesh, []>, #dtensor.layout<@mesh, []>], dtensor.results = [#dtensor.layout<@mesh, []>]}
+      // CHECK: stablehlo.compare {{.*}} {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, []>, #dtensor.layout<@mesh, []>], dtensor.results = [#dtensor.layout<@mesh, []>]}
       %p = stablehlo.compare GT, %s, %zero : (tensor<f32>, tensor<f32>) -> tensor<i1>
       stablehlo.return %p : tensor<i1>
     } do {

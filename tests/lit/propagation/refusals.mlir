@@ -1,6 +1,6 @@
 // RUN: dtensor-opt %s --split-input-file --verify-diagnostics --dtensor-propagate
 
-// expected-error @+1 {{no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4}}
+// expected-error @+1 {{no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4 (in Python mesh=)}}
 func.func @no_mesh(%a: tensor<4xf32>) -> tensor<4xf32> {
   return %a : tensor<4xf32>
 }

@@ -9,7 +9,7 @@ func.func @constants() -> tensor<2x3xf32> {
   %1 = stablehlo.constant dense<0xFF800000> : tensor<f32>
   // CHECK: remark: stablehlo.constant: -> [a]; passes -> and; free
   %2 = stablehlo.constant dense<true> : tensor<4xi1>
-  // CHECK: remark: stablehlo.constant: -> [a]; passes -> sum | -> or | -> max; free
+  // CHECK: remark: stablehlo.constant: -> [a]; passes -> sum | -> max | -> or; free
   %3 = stablehlo.constant dense<0> : tensor<4xui8>
   // CHECK: remark: stablehlo.constant: -> [a]; passes -> sum; free
   %4 = stablehlo.constant dense<(0.0, 0.0)> : tensor<4xcomplex<f32>>

@@ -6,7 +6,7 @@
 // UNKNOWN-NEXT: {{^                      \^$}}
 
 // RUN: not dtensor-opt %s -p zzz 2>&1 | filecheck %s --check-prefix=FAR
-// FAR: unknown pass 'zzz'; --list-passes lists them
+// FAR: unknown pass 'zzz'; dtensor-opt --list-passes lists them
 
 // RUN: not dtensor-opt %s -p 'func.func(inline)' 2>&1 | filecheck %s --check-prefix=ANCHOR
 // ANCHOR: pass pipeline:11: pass 'inline' runs on the module; move it out of func.func

@@ -51,7 +51,7 @@ def test_the_mesh_comes_from_the_layouts() -> None:
 
 
 def test_what_it_refuses(tmp_path: Path) -> None:
-    with pytest.raises(LayoutError, match="in_layouts has 1 entries, but @main has 2 arguments"):
+    with pytest.raises(LayoutError, match="in_layouts has 1 entries for the 2 arguments of @main"):
         compile_mlir(SOURCE, in_layouts=[ROWS])
     with pytest.raises(
         LayoutError, match=r"result\[0\] cannot have the layout .*: dimension 0 has 4"

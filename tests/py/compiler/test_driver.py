@@ -76,10 +76,15 @@ def test_layouts_that_do_not_fit_name_the_function() -> None:
     with pytest.raises(LocatedError, match=r"p.mlir:2:1: 2 layouts for 1 arguments; give one for"):
         compile_module(PLAIN, "p.mlir", MESH, [ROWS, ROWS], [None], OPTIONS)
     short = Layout.parse('#dtensor.layout<@mesh, [{"x"}]>', MESH)
-    with pytest.raises(LocatedError, match="argument 0: layout has 1 dimensions but the tensor"):
+    with pytest.raises(
+        LocatedError,
+        match=r"argument 0 cannot have the layout .*: layout has 1 dimensions but the tensor",
+    ):
         compile_module(PLAIN, "p.mlir", MESH, [short], [None], OPTIONS)
     partial = Layout.parse('#dtensor.layout<@mesh, [{}, {}], partial = {sum: "x"}>', MESH)
-    with pytest.raises(LocatedError, match="result 0: partial over axes"):
+    with pytest.raises(
+        LocatedError, match=r"result 0 cannot have the layout .*: partial over axes"
+    ):
         compile_module(PLAIN, "p.mlir", MESH, [None], [partial], OPTIONS)
 
 

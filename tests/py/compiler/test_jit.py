@@ -192,7 +192,9 @@ def test_lower_takes_shapes_and_their_shardings() -> None:
     lowered = jit(lambda a: a + 1).lower(shape)
     assert "tensor<4x8xf32>" in lowered.as_text()
     assert "tensor<8x8xf32>" in lowered.as_text(after="dtensor-import")
-    with pytest.raises(CompileError, match="no pass 'dtensor-improt' ran; there were "):
+    with pytest.raises(
+        CompileError, match="no pass 'dtensor-improt' ran; did you mean 'dtensor-import'"
+    ):
         lowered.as_text(after="dtensor-improt")
     compiled = lowered.compile()
     assert "HloModule" in compiled.as_text()
@@ -204,7 +206,10 @@ def test_lower_takes_shapes_and_their_shardings() -> None:
 def test_a_compiled_program_checks_what_it_is_called_with() -> None:
     compiled = jit(lambda a, b: a + b, mesh=MESH).lower(X, b=X).compile()
     compiled(X, b=X)
-    with pytest.raises(TypeError, match="compiled for arguments of structure"):
+    with pytest.raises(
+        TypeError,
+        match="the positional arguments: compiled for a tuple of 1, called with a tuple of 2",
+    ):
         compiled(X, X)
     with pytest.raises(TypeError, match=r"argument b: compiled for float32\[8, 8\], called with"):
         compiled(X, b=X[:4])
@@ -288,7 +293,8 @@ def test_what_jit_refuses() -> None:
     with pytest.raises(LayoutError, match="in_layouts is of type dict; give a tuple"):
         jit(layer, in_layouts={"w": ROWS})
     with pytest.raises(
-        LayoutError, match="in_layouts has another structure than what it describes"
+        LayoutError,
+        match=r"in_layouts\[0\] is a dict with 'v', but the arguments have a dict with 'w' there",
     ):
         jit(layer, in_layouts=({"v": ROWS}, ROWS))({"w": W}, X)
     with pytest.raises(
@@ -297,7 +303,9 @@ def test_what_jit_refuses() -> None:
         jit(layer, in_layouts=(ROWS, None))({"w": W[:5]}, X[:, :5])
     with pytest.raises(LayoutError, match=r"result cannot have the layout .*: partial over axes"):
         jit(lambda x: x, out_layouts=Layout([None, None], MESH, partial={"sum": "x"}))(X)
-    with pytest.raises(TypeError, match="argument of type str is not an array; name it in static"):
+    with pytest.raises(
+        TypeError, match=r"argument s of type str is not an array of numbers; name it in static"
+    ):
         jit(lambda x, s: x, mesh=MESH)(X, "a")
     with pytest.raises(TypeError, match=r"pass jax.random.key_data"):
         jit(lambda k: k, mesh=MESH)(jax.random.key(0))

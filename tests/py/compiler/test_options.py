@@ -16,7 +16,9 @@ def test_options_are_values() -> None:
 
 
 def test_values_that_mean_nothing_are_refused() -> None:
-    with pytest.raises(CompileError, match="max_bytes_per_device is 0; it must be positive"):
+    with pytest.raises(
+        CompileError, match="max_bytes_per_device is 0; it must be a positive number, or None"
+    ):
         CompileOptions(max_bytes_per_device=0)
     with pytest.raises(CompileError, match="reduce_dtype is 'int8'; it must be one of float32"):
         CompileOptions(reduce_dtype="int8")

@@ -117,3 +117,27 @@ def test_loops_inside_loops_multiply() -> None:
     assert inner in LOOP
     result = compiled(LOOP.replace(inner, loop))
     assert {c.trip_count for c in result.collectives} == {9, 3}
+
+
+def test_a_convolution_counts_its_window_and_its_features() -> None:
+    text = main(
+        """(%a: tensor<4x8x8x3xf32> {dtensor.layout = #L[{"x"}, {}, {}, {}]#},
+            %b: tensor<3x3x3x16xf32> {dtensor.layout = #L[{}, {}, {}, {}]#})
+            -> tensor<4x8x8x16xf32>""",
+        """
+        %0 = stablehlo.convolution(%a, %b) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
+            window = {pad = [[1, 1], [1, 1]]}
+            {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+            : (tensor<4x8x8x3xf32>, tensor<3x3x3x16xf32>) -> tensor<4x8x8x16xf32>
+        return %0 : tensor<4x8x8x16xf32>""",
+    )
+    assert compiled(text).local_flops == 2 * (2 * 8 * 8 * 16) * (3 * 3) * 3
+
+
+def test_a_cholesky_factor_counts_a_third_of_the_cube() -> None:
+    text = main(
+        """(%a: tensor<2x6x6xf32> {dtensor.layout = #L[{"x"}, {}, {}]#}) -> tensor<2x6x6xf32>""",
+        """%0 = stablehlo.cholesky %a, lower = true : tensor<2x6x6xf32>
+        return %0 : tensor<2x6x6xf32>""",
+    )
+    assert compiled(text).local_flops == 6**3 / 3

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
+from collections.abc import Callable
+from importlib import metadata
 from typing import Any
 
 import jax
@@ -17,6 +20,7 @@ from dtensor.compiler.targets.environment import defaults
 from dtensor.compiler.targets.executable import check_mesh
 from dtensor.compiler.targets.gpu import target_config
 from dtensor.compiler.targets.kinds import GPU_KINDS
+from dtensor.compiler.targets.libtpu import check_libtpu, fitting_release
 from dtensor.compiler.targets.target import Target, take_target
 from dtensor.compiler.targets.xla_errors import explained, first_line
 
@@ -152,6 +156,52 @@ def test_missing_compilers_are_named_with_what_to_install(
     extra = f"{str(target)[:3]}-aot"
     with pytest.raises(dtensor.NotFoundError, match=rf'pip install "dtensor-mlir\[{extra}\]"'):
         lowered.compile()
+
+
+@pytest.fixture
+def libtpu(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Makes a release of libtpu appear installed, beside a jax made with another."""
+
+    def install(found: str, wanted: str) -> None:
+        version = metadata.version
+        monkeypatch.delenv("TPU_LIBRARY_PATH", raising=False)
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+        monkeypatch.setattr(
+            metadata, "version", lambda name: found if name == "libtpu" else version(name)
+        )
+        pin = f'libtpu=={wanted}; extra == "tpu"'
+        monkeypatch.setattr(metadata, "requires", lambda name: ['requests; extra == "tpu"', pin])
+
+    return install
+
+
+@pytest.mark.parametrize("found", ["0.0.51", "0.0.4", "0.0.420", "0.0.41.1"])
+def test_a_libtpu_that_does_not_fit_is_refused_at_once(
+    found: str, libtpu: Callable[[str, str], None]
+) -> None:
+    libtpu(found, "0.0.42.*")
+    message = rf"needs libtpu 0\.0\.42, which jax .* was made with, and libtpu {found} is"
+    with pytest.raises(dtensor.NotFoundError, match=message):
+        product().lower(*ARGS, target="tpu:v5p:2x2x2").compile()
+
+
+@pytest.mark.parametrize("found", ["0.0.42", "0.0.42.1"])
+def test_a_libtpu_that_fits_is_taken(found: str, libtpu: Callable[[str, str], None]) -> None:
+    libtpu(found, "0.0.42.*")
+    check_libtpu(Target.parse("tpu:v5p:2x2x2"))
+    assert fitting_release() == "0.0.42"
+
+
+def test_a_libtpu_that_is_named_is_taken_as_it_is(
+    libtpu: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    libtpu("0.0.51", "0.0.42.*")
+    monkeypatch.setenv("TPU_LIBRARY_PATH", "libtpu.so")
+    check_libtpu(Target.parse("tpu:v5p:2x2x2"))
+
+
+def test_jax_says_which_libtpu_it_was_made_with() -> None:
+    assert re.fullmatch(r"0\.0\.\d+", str(fitting_release()))
 
 
 def test_a_malformed_target_is_refused_before_anything_is_traced() -> None:

@@ -59,6 +59,23 @@ def test_parts_of_axes_come_back() -> None:
     assert attributes.mesh_and_axes(attribute, MESHES) == (MESH, axes)
 
 
+@pytest.mark.parametrize("name", ["", "grid"])
+def test_axes_are_parsed_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    mesh = Mesh({"x": 2, "y": 4}, name=name)
+    parsed = []
+    opaque_text = attributes.opaque_text
+
+    def count(attribute: ir.Attribute, what: str) -> str:
+        parsed.append(what)
+        return opaque_text(attribute, what)
+
+    monkeypatch.setattr(attributes, "opaque_text", count)
+    attribute = attributes.axes_attr(mesh, [mesh.axis("y")])
+    for _ in range(3):
+        assert attributes.axes_of(attribute, {mesh.symbol: mesh}) == (mesh.axis("y"),)
+    assert parsed == ["axes"]
+
+
 def test_a_list_of_layouts_comes_back_with_gaps() -> None:
     listed = (Layout(["x"], MESH), None, Layout([], MESH))
     attribute = attributes.layouts_array_attr(listed)

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from dtensor.dialect.context import entry_function, make_context, parse_module
+from dtensor.dialect.context import make_context, parse_module
 from dtensor.dialect.diagnostics import LocatedError, Place, place_of
+from dtensor.dialect.functions import entry_function
 from dtensor.dialect.mlir import ir
 
 GATHER = (

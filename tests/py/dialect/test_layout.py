@@ -6,6 +6,7 @@ import itertools
 import math
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given
 
@@ -143,6 +144,16 @@ def test_questions_about_a_layout() -> None:
 def test_an_entry_is_a_name_or_a_tuple(entry: object) -> None:
     with pytest.raises(LayoutError, match="is neither UNSHARDED, an axis name nor a tuple of them"):
         Layout([entry], MESH)
+
+
+def test_an_odd_entry_shows_itself_and_its_place() -> None:
+    message = re.escape("layout entry 2.5, for dimension 1 in ['x', 2.5], is neither UNSHARDED")
+    with pytest.raises(LayoutError, match=message):
+        Layout(["x", 2.5], MESH)
+    with pytest.raises(LayoutError, match=re.escape("layout entry array([1, 2]), for dimension 0")):
+        Layout([np.array([1, 2])], MESH)
+    with pytest.raises(LayoutError, match=r"partial over 2\.5: give the name of an axis"):
+        Layout(["x"], MESH, partial={"sum": (2.5,)})
 
 
 def test_the_arguments_have_tensorflows_names() -> None:

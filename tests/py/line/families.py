@@ -180,6 +180,25 @@ def rows(a: Any) -> dict[str, Any]:
     }
 
 
+def searches(a: Any) -> dict[str, Any]:
+    """approx_max_k and approx_min_k, whose custom call names a function, and their gradients."""
+
+    def best(v: Any) -> Any:
+        return lax.approx_max_k(v, 3, reduction_dimension=1)[0]
+
+    largest, at = lax.approx_max_k(a, 3, reduction_dimension=1)
+    smallest, some = lax.approx_min_k(a, 2, aggregate_to_topk=False)
+    in_loop = lax.fori_loop(0, 2, lambda i, c: c + best(c).sum(1, keepdims=True), a)
+    return {
+        "largest": largest,
+        "at": at,
+        "smallest": smallest.sum(2),
+        "some": some.max(2),
+        "gradient": jax.grad(lambda v: jnp.square(best(v)).sum())(a),
+        "in_loop": in_loop,
+    }
+
+
 def gradients(a: Any, b: Any) -> dict[str, Any]:
     """Softmax, normalisation, and the gradient of a small network through remat and vmap."""
 
@@ -203,5 +222,6 @@ FAMILIES: dict[str, Family] = {
     "dynamic": Family(dynamic, ((8, 24, 4), (1,)), ("float32", "int32")),
     "loops": Family(loops, ((8, 12, 4),), ("float32", "int32")),
     "rows": Family(rows, ((8, 24, 4),)),
+    "searches": Family(searches, ((8, 24, 4),), FLOATS),
     "gradients": Family(gradients, ((8, 16), (16, 24)), ("float32",)),
 }

@@ -18,7 +18,7 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import Dim, canonical_digits
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.passes.rules.rule import DimMap, Factor, OpInfo, OpRule
+from dtensor.passes.ops.rule import DimMap, Factor, OpInfo, OpRule
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]

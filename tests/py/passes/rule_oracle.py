@@ -23,8 +23,8 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.context import make_context
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.passes.rules.rule import OpInfo, OpRule
-from dtensor.passes.rules.table import rule_of
+from dtensor.passes.ops.rule import OpInfo, OpRule
+from dtensor.passes.ops.table import rule_of
 from tests.py.passes.rule_labels import (
     COMBINE,
     NUMPY_TYPES,

@@ -15,7 +15,7 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.functions import main_function
 from dtensor.passes.ledger import FIRST_RECORD, Ledger, Record
 from dtensor.passes.locations import all_ids, tag
-from dtensor.passes.rules.table import RULES
+from dtensor.passes.ops.table import OPS
 from tests.py.passes.run_passes import counted_loop, function
 
 MESH = Mesh([("x", 2), ("y", 4)])
@@ -207,7 +207,7 @@ def check_reason(ledger: Ledger, record: Record) -> None:
         assert record.ops == ()  # straight through: there is no operation to name
     else:
         (op,) = record.ops
-        assert annotated or ledger.op_names[op] in {*RULES, "stablehlo.while"}
+        assert annotated or ledger.op_names[op] in {*OPS, "stablehlo.while"}
     chosen = {axis for choice in choices_behind(ledger, record) for axis in choice.axes}
     assert chosen == set(record.axes)
 

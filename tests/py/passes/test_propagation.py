@@ -16,6 +16,7 @@ from dtensor.passes.base import PassState
 from dtensor.passes.cost.model import CostModel, Link
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import CARRY, OP, Graph, read_graph
+from dtensor.passes.ops.rule import OpRule
 from dtensor.passes.pipeline import Pipeline
 from dtensor.passes.propagation.axis import free_values, make_problem, nothing_decided
 from dtensor.passes.propagation.choose import choose
@@ -33,7 +34,6 @@ from dtensor.passes.propagation.places import (
 )
 from dtensor.passes.propagation.problem import Problem, measure
 from dtensor.passes.propagation.strategy import read_strategy
-from dtensor.passes.rules.rule import OpRule
 from tests.py.dialect.strategies import layouts
 from tests.py.passes.run_passes import MESH, after, counted_loop, function, graph_of, parsed
 

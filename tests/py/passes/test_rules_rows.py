@@ -12,8 +12,8 @@ from dtensor.dialect.errors import CompileError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.passes.rules.rule import OpInfo
-from dtensor.passes.rules.table import rule_of
+from dtensor.passes.ops.rule import OpInfo
+from dtensor.passes.ops.table import rule_of
 from tests.py.passes.rule_oracle import Array, Report, check_rule, letters, op_module
 from tests.py.passes.rule_shards import expanded
 

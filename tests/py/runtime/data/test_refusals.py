@@ -70,7 +70,7 @@ def test_arguments(options: dict[str, Any], kind: type[Exception], match: str) -
     [
         (None, TypeError, "dataset is None; it may be an array, a tuple or dict of arrays, a list"),
         ("text", TypeError, "dataset is 'text'; it may be an array"),
-        (3, TypeError, "dataset is a int; it may be"),
+        (3, TypeError, "dataset is of type int; it may be"),
         (np.array(3), TypeError, "an array without dimensions; the first dimension counts the ex"),
         (np.float32(3), TypeError, "an array without dimensions"),
         ({1, 2}, TypeError, "dataset is a set, which has no order; give a list"),

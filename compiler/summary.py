@@ -1,0 +1,183 @@
+"""What a compiled program costs, at a glance: totals, warnings, and its collectives in groups.
+
+Collectives and records that differ only in numbers, such as those of equal layers, are one line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dtensor.passes.ledger import Ledger
+
+if TYPE_CHECKING:
+    from dtensor.compiler.driver import DriverResult
+    from dtensor.passes.reports.cost import Collective
+
+GROUPS = 20  # two lines each: with totals and warnings, a summary fits 60 lines
+_WARNINGS = 5
+_WARNED = ("fallback", "warning", "moved argument")
+_NUMBERS = re.compile(r"(\d+)")
+_UNITS = ("", "k", "M", "G", "T", "P")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Collectives of one kind, line and reason.
+
+    Attributes:
+        first: index of the first one in the program.
+        members: all of them.
+        reason: why they are there; a number in which they differ is written `*`.
+    """
+
+    first: int
+    members: tuple[Collective, ...]
+    reason: str
+
+    @property
+    def bytes(self) -> float:
+        """Wire bytes per device and call; a loop of unknown length counts as one turn."""
+        return sum(c.bytes * (c.trip_count or 1) for c in self.members)
+
+
+def summary(head: str, result: DriverResult, memory: Any) -> str:
+    """The whole program in at most 60 lines.
+
+    Args:
+        head: what the program is.
+        result: what the passes did.
+        memory: XLA's count of bytes; None where it has none.
+    """
+    lines = [head, f"  {_totals(result)}"]
+    if memory is not None:
+        lines.append(f"  {_memory_text(memory)}")
+    lines[1:1] = warnings(result.ledger)  # first, since they may be the reason of all the rest
+    if result.collectives:
+        lines.append("  collectives, most bytes per device and call first:")
+    return "\n".join(lines + table(result.collectives, GROUPS))
+
+
+def warnings(ledger: Ledger) -> list[str]:
+    """What nobody asked for: operations computed whole everywhere, ignored annotations, moves."""
+    texts: dict[str, list[str]] = {}
+    for record in ledger.of_kind(*_WARNED):
+        where = f" at {record.location}" if record.location else ""
+        text = f"{record.kind}: {record.text}{where}"
+        texts.setdefault(without_numbers(text), []).append(text)
+    groups = sorted(texts.values(), key=len, reverse=True)
+    lines = [f"  {_times(len(group))}{common(group)}" for group in groups[:_WARNINGS]]
+    if len(groups) > _WARNINGS:
+        lines.append(f"  and {len(groups) - _WARNINGS} more warnings: explain() has them")
+    return lines
+
+
+def groups_of(
+    collectives: Sequence[Collective], every: Sequence[Collective] | None = None
+) -> list[Group]:
+    """The collectives, some of `every` one, in groups; the one with the most bytes first."""
+    every = collectives if every is None else every
+    wanted = set(map(id, collectives))
+    found: dict[tuple[Any, ...], list[int]] = {}
+    for index, c in enumerate(every):
+        if id(c) not in wanted:
+            continue
+        pattern = without_numbers(c.reason)
+        key = (c.kind, c.mesh_axes, c.dtype, c.shape, c.trip_count, c.location, pattern)
+        found.setdefault(key, []).append(index)
+    groups = [
+        Group(
+            indices[0],
+            tuple(every[i] for i in indices),
+            common([every[i].reason for i in indices]),
+        )
+        for indices in found.values()
+    ]
+    return sorted(groups, key=lambda group: (-group.bytes, group.first))
+
+
+def table(
+    collectives: Sequence[Collective], top: int, every: Sequence[Collective] | None = None
+) -> list[str]:
+    """Two lines for each of the `top` groups with the most bytes, and one for the rest.
+
+    Args:
+        collectives: those to tell of.
+        top: the largest number of groups.
+        every: all of the program, which they are numbered among; None where these are all.
+    """
+    groups = groups_of(collectives, every)
+    lines = [line for group in groups[:top] for line in group_lines(group)]
+    rest = groups[top:]
+    if rest:
+        count = sum(len(group.members) for group in rest)
+        size = quantity(sum(group.bytes for group in rest), "B")
+        lines.append(f"  {size:>9}  {count} more in {len(rest)} groups: explain() has them")
+    return lines
+
+
+def group_lines(group: Group) -> list[str]:
+    """Bytes, how many, what and where; and below, the reason."""
+    c = group.members[0]
+    shape = "x".join(map(str, c.shape)) or "scalar"
+    where = f" at {c.location}" if c.location else ""
+    return [
+        f"  {quantity(group.bytes, 'B'):>9}  {_count(group)}{c.kind} over "
+        f"{', '.join(c.mesh_axes)} of {c.dtype} {shape}{where}",
+        f"             collective {group.first}: {group.reason or 'no record of why'}",
+    ]
+
+
+def quantity(number: float, unit: str) -> str:
+    """A number with three digits and a decimal prefix: `14.7 MB`."""
+    power = 0
+    while number >= 999.5 and power < len(_UNITS) - 1:
+        number /= 1000
+        power += 1
+    return f"{number:.3g} {_UNITS[power]}{unit}"
+
+
+def _totals(result: DriverResult) -> str:
+    count = len(result.collectives)
+    size = sum(c.bytes * (c.trip_count or 1) for c in result.collectives)
+    return (
+        f"per device and call: {quantity(size, 'B')} on the wire in {count} "
+        f"collective{'' if count == 1 else 's'}, {quantity(result.local_flops, 'FLOP')}"
+    )
+
+
+def _memory_text(memory: Any) -> str:
+    def size(field: str) -> str:
+        return quantity(getattr(memory, field, 0) or 0, "B")
+
+    reused = getattr(memory, "alias_size_in_bytes", 0)
+    place = f" ({size('alias_size_in_bytes')} in the place of arguments)" if reused else ""
+    return (
+        f"memory of a device: arguments {size('argument_size_in_bytes')}, results "
+        f"{size('output_size_in_bytes')}{place}, temporaries {size('temp_size_in_bytes')}"
+    )
+
+
+def _count(group: Group) -> str:
+    trips = group.members[0].trip_count
+    turns = " in a loop of unknown length" if trips is None else f" of {trips} turns"
+    if trips == 1:
+        return _times(len(group.members))
+    return f"{len(group.members)}x{turns} " if len(group.members) > 1 else f"{turns[1:]} "
+
+
+def _times(count: int) -> str:
+    return f"{count}x " if count > 1 else ""
+
+
+def without_numbers(text: str) -> str:
+    """The text with `*` for each number: equal for what differs in numbers only."""
+    return _NUMBERS.sub("*", text)
+
+
+def common(texts: Iterable[str]) -> str:
+    """The texts as one, with `*` for a number in which they differ."""
+    split = [_NUMBERS.split(text) for text in texts]
+    return "".join(parts[0] if len(set(parts)) == 1 else "*" for parts in zip(*split, strict=True))

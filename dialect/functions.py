@@ -1,0 +1,65 @@
+"""The functions of a module: the one that is run, and those that its operations name."""
+
+from __future__ import annotations
+
+from dtensor.dialect import names
+from dtensor.dialect.mlir import ir
+
+_NAMING = {"stablehlo.custom_call": names.CALLED_COMPUTATIONS, "func.call": "callee"}
+
+
+def functions(module: ir.Module) -> list[ir.Operation]:
+    """The functions of a module, in order."""
+    return [op.operation for op in module.body.operations if op.operation.name == names.FUNC]
+
+
+def function_name(function: ir.Operation) -> str:
+    """The symbol of a function."""
+    return ir.StringAttr(function.attributes[names.SYM_NAME]).value
+
+
+def entry_function(module: ir.Module) -> ir.Operation | None:
+    """The function that is run: `@main`, or else the only public one; None if there is neither.
+
+    A public function that an operation of the module names, such as the comparator of a custom
+    call, is not what is run.
+    """
+    found = functions(module)
+    for function in found:
+        if function_name(function) == names.MAIN:
+            return function
+    public = [function for function in found if _is_public(function)]
+    if len(public) > 1:
+        named = {name for function in found for _, name in named_functions(function)}
+        public = [function for function in public if function_name(function) not in named]
+    return public[0] if len(public) == 1 else None
+
+
+def _is_public(function: ir.Operation) -> bool:
+    if names.SYM_VISIBILITY not in function.attributes:
+        return True
+    return ir.StringAttr(function.attributes[names.SYM_VISIBILITY]).value == "public"
+
+
+def named_functions(function: ir.Operation) -> list[tuple[ir.Operation, str]]:
+    """The operations in a function that name others, and the names.
+
+    They are the custom calls with `called_computations`, which the machine's compiler calls, and
+    the calls that are not inlined.
+    """
+    naming: list[ir.Operation] = []
+
+    def collect(op: ir.Operation) -> ir.WalkResult:
+        if op.name in _NAMING:
+            naming.append(op)
+        return ir.WalkResult.ADVANCE
+
+    function.walk(collect)
+    found = []
+    for op in naming:
+        attribute = _NAMING[op.name]
+        if attribute in op.attributes:
+            value = op.attributes[attribute]
+            symbols = ir.ArrayAttr(value) if isinstance(value, ir.ArrayAttr) else [value]
+            found += [(op, ir.FlatSymbolRefAttr(symbol).value) for symbol in symbols]
+    return found

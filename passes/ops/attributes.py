@@ -1,0 +1,80 @@
+"""Reading attributes, which the bindings hand out untyped; constants above all."""
+
+from __future__ import annotations
+
+from dtensor.dialect.mlir import ir
+from dtensor.passes.ops.reduction import Reduction, reductions_of
+
+
+def constant_attribute(operation: ir.Operation) -> ir.DenseElementsAttr | None:
+    """The value of a constant; None where the bindings cannot read it: complex, resources."""
+    try:
+        value = operation.attributes["value"]
+    except TypeError:
+        return None  # jaxlib has no Python class for dense complex elements
+    return value if isinstance(value, ir.DenseElementsAttr) else None
+
+
+def is_splat(operation: ir.Operation) -> bool:
+    """Whether all elements of a constant are known to be equal."""
+    value = constant_attribute(operation)
+    if value is not None:
+        return value.is_splat
+    return _complex_splat(operation) is not None
+
+
+def _complex_splat(operation: ir.Operation) -> tuple[str, str] | None:
+    """Real and imaginary part, as written, of a complex splat."""
+    named = operation.attributes
+    for i in range(len(named)):
+        text = str(named[i])  # the attribute itself cannot be touched: the process would abort
+        _, found, rest = text.partition("dense<(")
+        if text.startswith("NamedAttribute(value=dense<(") and found:
+            real, _, imaginary = rest.partition(")")[0].partition(",")
+            return real.strip(), imaginary.strip()
+    return None
+
+
+def identity_of(operation: ir.Operation, element: str) -> tuple[Reduction, ...]:
+    """The reductions of which every element of this constant is the identity.
+
+    A shard that holds it adds nothing, so such a constant is a partial value as it stands.
+    """
+    scalar = _splat_scalar(operation, element)
+    if scalar is None:
+        return ()
+    return tuple(kind for kind in reductions_of(element) if kind.identity(element) == scalar)
+
+
+def _splat_scalar(operation: ir.Operation, element: str) -> float | int | None:
+    """The number that a constant repeats; None if it repeats none, or one that is not real."""
+    value = constant_attribute(operation)
+    if value is None:
+        real, imaginary = _complex_splat(operation) or ("", "")
+        return float(real) if _is_number(real) and _is_zero(imaginary) else None
+    if not value.is_splat:
+        return None
+    scalar = value.get_splat_value()
+    if isinstance(scalar, ir.FloatAttr):
+        return scalar.value
+    text = str(scalar)
+    return int(text.startswith("true")) if element == "i1" else int(text.partition(" ")[0])
+
+
+def _is_number(written: str) -> bool:
+    """Whether a written float is finite; infinities and NaNs are written as bits, `0xFF800000`."""
+    return bool(written) and not written.startswith("0x")
+
+
+def _is_zero(written: str) -> bool:
+    return _is_number(written) and float(written) == 0
+
+
+def integers(attribute: ir.Attribute) -> list[int]:
+    """The numbers of `array<i64: ...>`."""
+    return list(ir.DenseI64ArrayAttr(attribute))
+
+
+def integer(attribute: ir.Attribute) -> int:
+    """The number of `n : i64`."""
+    return int(ir.IntegerAttr(attribute).value)

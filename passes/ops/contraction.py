@@ -1,0 +1,213 @@
+"""Contractions: dot products and convolutions.
+
+A convolution is an einsum over batch and features, and windows over the spatial dimensions.
+"""
+
+from __future__ import annotations
+
+import math
+
+from dtensor.dialect.mlir import ir, stablehlo
+from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.ops.attributes import integer
+from dtensor.passes.ops.elements import element_kind, keeps_sums
+from dtensor.passes.ops.opdef import OpDef, local
+from dtensor.passes.ops.reduction import Reduction, reductions_of
+from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.windows import OVERLAP, windows_of
+
+
+def dot_general_rule(op: OpInfo) -> OpRule:
+    """`bij,bjk->bik`: split over j, each shard's product is a part of the sum.
+
+    A sum passes through one operand if the other is complete: (a + b) c = a c + b c. Not where
+    the result has wider integers than the operand, for the parts wrap and the sum would not.
+    """
+    numbers = stablehlo.DotDimensionNumbers(op.attribute("dot_dimension_numbers"))
+    return contraction(
+        op,
+        (numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions),
+        (numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions),
+    )
+
+
+def dot_rule(op: OpInfo) -> OpRule:
+    """As dot_general: the last dimension of the left with the first of the right."""
+    return contraction(op, ([], []), ([len(op.operand_shapes[0]) - 1], [0]))
+
+
+def contraction(
+    op: OpInfo,
+    batching: tuple[list[int], list[int]],
+    contracting: tuple[list[int], list[int]],
+) -> OpRule:
+    """The rule of a product summed over the dimension pairs `contracting`.
+
+    The result has the dimension pairs `batching`, then what is left of each operand.
+    """
+    builder = RuleBuilder(op)
+    sizes = op.operand_shapes[0]
+    result = 0
+    for left, right in zip(*batching, strict=True):
+        factor = builder.factor(sizes[left])
+        builder.operand(0, left, factor)
+        builder.operand(1, right, factor)
+        builder.result(0, result, factor)
+        result += 1
+    element = op.result_elements[0]
+    reduction = Reduction.SUM.on(element)
+    for left, right in zip(*contracting, strict=True):
+        factor = builder.factor(sizes[left], reduction)
+        builder.operand(0, left, factor)
+        builder.operand(1, right, factor)
+    for k, shape in enumerate(op.operand_shapes):
+        for d, size in enumerate(shape):
+            if d in batching[k] or d in contracting[k]:
+                continue
+            factor = builder.factor(size)
+            builder.operand(k, d, factor)
+            builder.result(0, result, factor)
+            result += 1
+    for k in range(2):
+        if Reduction.SUM in reductions_of(element) and keeps_sums(op.operand_elements[k], element):
+            builder.passes_each([Reduction.SUM], [k == 0, k == 1])
+    return builder.build()
+
+
+def dot_general_flops(op: OpInfo) -> float:
+    """2 m n k: a multiplication and an addition per product."""
+    numbers = stablehlo.DotDimensionNumbers(op.attribute("dot_dimension_numbers"))
+    summed = [op.operand_shapes[0][d] for d in numbers.lhs_contracting_dimensions]
+    return _products_flops(op, math.prod(summed))
+
+
+def dot_flops(op: OpInfo) -> float:
+    """2 m n k."""
+    return _products_flops(op, op.operand_shapes[0][-1])
+
+
+def convolution_flops(op: OpInfo) -> float:
+    """2 per element of the result, of its window, and of the features of its group."""
+    numbers = stablehlo.ConvDimensionNumbers(op.attribute("dimension_numbers"))
+    kernel = op.operand_shapes[1]
+    outputs = max(kernel[numbers.kernel_output_feature_dimension], 1)
+    return _products_flops(op, math.prod(kernel) / outputs)
+
+
+def _products_flops(op: OpInfo, products: float) -> float:
+    is_complex = element_kind(op.result_elements[0])[0] == "complex"
+    return (8.0 if is_complex else 2.0) * math.prod(op.result_shapes[0]) * products
+
+
+def group_count(operation: ir.Operation, name: str) -> int:
+    """`feature_group_count` or `batch_group_count` of a convolution."""
+    return integer(operation.attributes[name])
+
+
+def convolution_rule(op: OpInfo) -> OpRule:
+    """`bic,cio->bio` reduce `c`, where `i` are spatial dimensions whose windows tile them.
+
+    With groups, `c` and `o` fall into one block per group, and the groups can be split where one
+    side has no other features (depthwise convolutions, and their gradients by batch groups).
+    It is linear in each side.
+    """
+    numbers = stablehlo.ConvDimensionNumbers(op.attribute("dimension_numbers"))
+    by_feature = group_count(op.operation, "feature_group_count")
+    by_batch = group_count(op.operation, "batch_group_count")
+    builder = RuleBuilder(op)
+    if by_batch == 1:
+        _join(builder, numbers.input_batch_dimension, None, numbers.output_batch_dimension)
+    if by_feature == 1:
+        _contract(builder, numbers)
+    if by_feature == by_batch == 1:
+        _join(
+            builder,
+            None,
+            numbers.kernel_output_feature_dimension,
+            numbers.output_feature_dimension,
+        )
+    else:
+        _groups(builder, numbers, max(by_feature, by_batch), by_batch > 1)
+    _spatial(builder, numbers)
+    if all(keeps_sums(element, op.result_elements[0]) for element in op.operand_elements):
+        builder.passes([Reduction.SUM, None], [Reduction.SUM])
+        builder.passes([None, Reduction.SUM], [Reduction.SUM])
+    return builder.build()
+
+
+def _join(builder: RuleBuilder, lhs: int | None, rhs: int | None, result: int) -> None:
+    """A factor that one dimension of an operand shares with one of the result."""
+    factor = builder.factor(builder.op.result_shapes[0][result])
+    if lhs is not None:
+        builder.operand(0, lhs, factor)
+    if rhs is not None:
+        builder.operand(1, rhs, factor)
+    builder.result(0, result, factor)
+
+
+def _contract(builder: RuleBuilder, numbers: stablehlo.ConvDimensionNumbers) -> None:
+    lhs, rhs = numbers.input_feature_dimension, numbers.kernel_input_feature_dimension
+    if Reduction.SUM not in reductions_of(builder.op.result_elements[0]):
+        return
+    factor = builder.factor(builder.op.operand_shapes[0][lhs], Reduction.SUM)
+    builder.operand(0, lhs, factor)
+    builder.operand(1, rhs, factor)
+
+
+def _groups(
+    builder: RuleBuilder, numbers: stablehlo.ConvDimensionNumbers, groups: int, is_batch: bool
+) -> None:
+    """The group index is the major digit of the grouped dimensions."""
+    op = builder.op
+    lhs = numbers.input_batch_dimension if is_batch else numbers.input_feature_dimension
+    rhs, result = numbers.kernel_output_feature_dimension, numbers.output_feature_dimension
+    if groups not in (op.operand_shapes[0][lhs], op.result_shapes[0][result]):
+        for tensor, dim in ((0, lhs), (1, rhs), (~0, result)):
+            builder.whole(
+                tensor, dim, f"falls into {groups} groups of several features on each side"
+            )
+        return
+    factor = builder.factor(groups)
+    builder.operand(0, lhs, factor)
+    builder.operand(1, rhs, factor)
+    builder.result(0, result, factor)
+
+
+def _spatial(builder: RuleBuilder, numbers: stablehlo.ConvDimensionNumbers) -> None:
+    op = builder.op
+    kernel = [op.operand_shapes[1][d] for d in numbers.kernel_spatial_dimensions]
+    windows = windows_of(op, kernel, "lhs_dilation", "rhs_dilation")
+    places = zip(
+        numbers.input_spatial_dimensions,
+        numbers.kernel_spatial_dimensions,
+        numbers.output_spatial_dimensions,
+        windows,
+        strict=True,
+    )
+    for lhs, rhs, result, window in places:
+        if window.tiles(op.operand_shapes[0][lhs]):
+            _join(builder, lhs, None, result)
+        else:
+            builder.whole(0, lhs, OVERLAP)
+        builder.whole(1, rhs, "is a dimension of the window")
+
+
+def expand_convolution(op: LocalOp) -> None:
+    """Local numbers of groups."""
+    numbers = stablehlo.ConvDimensionNumbers(op.operation.attributes["dimension_numbers"])
+    for name, dim in (
+        ("feature_group_count", numbers.input_feature_dimension),
+        ("batch_group_count", numbers.input_batch_dimension),
+    ):
+        groups = group_count(op.operation, name)
+        split = op.operand_layouts[0].dims[dim].split
+        if groups > 1 and split > 1:
+            attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), groups // split)
+            op.operation.attributes[name] = attribute
+
+
+DOT_GENERAL = OpDef(dot_general_rule, flops=dot_general_flops, must_divide=True)
+DOT = OpDef(dot_rule, flops=dot_flops, must_divide=True)
+CONVOLUTION = OpDef(
+    convolution_rule, (local(expand_convolution),), flops=convolution_flops, must_divide=True
+)

@@ -1,0 +1,86 @@
+"""Custom calls: what is behind them is unknown, except where JAX says how they may be split."""
+
+from __future__ import annotations
+
+from dtensor.dialect.mlir import ir, sdy
+from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.ops.named_calls import NAMED_CALLS
+from dtensor.passes.ops.opdef import OpDef, local
+from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
+
+SHARDING_RULE = "sdy.sharding_rule"
+
+# Targets that are called on a shard as they are called on the whole: each matrix by itself.
+_BATCHED = ("lapack_", "cusolver_", "hipsolver_", "cu_", "hip_")
+
+
+def custom_call_rule(op: OpInfo) -> OpRule | None:
+    """XLA's own calls by name; for LAPACK's the batch dimensions that JAX names; else None.
+
+    A batch dimension is a factor of which every result has its part, and that is neither reduced
+    nor said to be replicated; it stands alone in its dimension wherever it stands. Other targets
+    may carry a rule as well, but need their own partitioner to be called on a shard.
+    """
+    target = ir.StringAttr(op.attribute("call_target_name")).value
+    if target in NAMED_CALLS:
+        return NAMED_CALLS[target].rule(op)
+    if not target.startswith(_BATCHED) or not op.has(SHARDING_RULE):
+        return None
+    if op.has("has_side_effect") and ir.BoolAttr(op.attribute("has_side_effect")).value:
+        return None
+    rule = sdy.OpShardingRuleAttr(op.attribute(SHARDING_RULE))
+    operands, results = _factors(rule.operand_mappings), _factors(rule.result_mappings)
+    special = {
+        *rule.reduction_factors,
+        *rule.need_replication_factors,
+        *rule.permutation_factors,
+    }
+    sizes = list(rule.factor_sizes)
+    builder = RuleBuilder(op)
+    for number, size in enumerate(sizes):
+        places = [_place(dims, number) for dims in (*operands, *results)]
+        in_operands, in_results = places[: len(operands)], places[len(operands) :]
+        if number in special or None in places or -1 in in_results or set(in_operands) == {-1}:
+            continue  # what no operand has is made by the call: matrix dimensions of results
+        factor = builder.factor(size)
+        for k, d in enumerate(in_operands):
+            if d is not None and d >= 0:
+                builder.operand(k, d, factor)
+        for k, d in enumerate(in_results):
+            if d is not None:
+                builder.result(k, d, factor)
+    return builder.build()
+
+
+def _factors(mappings: list[ir.Attribute]) -> list[list[list[int]]]:
+    """Per tensor and dimension the factors, major first."""
+    return [
+        [
+            list(sdy.DimMappingAttr(dim).factor_indices)
+            for dim in sdy.TensorMappingAttr(tensor).dim_mappings
+        ]
+        for tensor in mappings
+    ]
+
+
+def _place(dims: list[list[int]], factor: int) -> int | None:
+    """The dimension that is this factor; -1 if no dimension has it, None if one has more."""
+    found = [d for d, factors in enumerate(dims) if factor in factors]
+    if not found:
+        return -1
+    return found[0] if len(found) == 1 and dims[found[0]] == [factor] else None
+
+
+def expand_custom_call(op: LocalOp) -> None:
+    """Shardy's rule speaks of global sizes, and has served."""
+    if SHARDING_RULE in op.operation.attributes:
+        del op.operation.attributes[SHARDING_RULE]
+
+
+def custom_call_flops(op: OpInfo) -> float:
+    """Known of calls that have a name here; 0 of others."""
+    known = NAMED_CALLS.get(ir.StringAttr(op.attribute("call_target_name")).value)
+    return 0.0 if known is None or known.rule(op) is None else known.flops(op)
+
+
+CUSTOM_CALL = OpDef(custom_call_rule, (local(expand_custom_call),), flops=custom_call_flops)

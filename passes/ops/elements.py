@@ -1,0 +1,101 @@
+"""What element types mean for parts: which conversions keep sums, products and order."""
+
+from __future__ import annotations
+
+from functools import cache
+
+# Exponent and mantissa bits; a format holds every value of another if it has no fewer of both.
+_FLOATS = {
+    "f8E5M2": (5, 2),
+    "f8E4M3": (4, 3),
+    "f8E4M3FN": (4, 3),
+    "f8E3M4": (3, 4),
+    "f16": (5, 10),
+    "bf16": (8, 7),
+    "f32": (8, 23),
+    "f64": (11, 52),
+}
+
+
+@cache
+def element_kind(element: str) -> tuple[str, int]:
+    """Kind and bits of an element type.
+
+    Returns:
+        `("bool", 1)`, `("signed", n)`, `("unsigned", n)`, `("float", n)`, `("complex", n)` with the
+        bits of one component, or `("other", 0)`.
+    """
+    if element == "i1":
+        return "bool", 1
+    if element.startswith("complex<"):
+        return "complex", element_kind(element[8:-1])[1]
+    if element in _FLOATS:
+        return "float", 1 + sum(_FLOATS[element])
+    for prefix, kind in (("ui", "unsigned"), ("i", "signed"), ("si", "signed")):
+        digits = element.removeprefix(prefix)
+        if digits != element and digits.isdigit():
+            return kind, int(digits)
+    return "other", 0
+
+
+def holds_floats(narrow: str, wide: str) -> bool:
+    """Whether float type `wide` has every value of float type `narrow`."""
+    if narrow == wide:
+        return element_kind(narrow)[0] == "float"
+    if narrow not in _FLOATS or wide not in _FLOATS:
+        return False
+    return all(a <= b for a, b in zip(_FLOATS[narrow], _FLOATS[wide], strict=True))
+
+
+def keeps_sums(before: str, after: str) -> bool:
+    """Whether converting parts and adding is adding and converting.
+
+    Floats: only to a type that holds them all, for otherwise each part is rounded before the sum.
+    Integers: only to no more bits, where both ways are exact modulo 2^bits. Never between the two.
+    """
+    (kind, bits), (new_kind, new_bits) = element_kind(before), element_kind(after)
+    integers = ("signed", "unsigned")
+    if kind in integers and new_kind in integers:
+        return new_bits <= bits
+    if kind == "float" and new_kind == "complex":
+        return holds_floats(before, after[8:-1])
+    if kind == "complex" and new_kind in ("complex", "float"):
+        inner = after[8:-1] if new_kind == "complex" else after
+        return holds_floats(before[8:-1], inner)
+    return kind == "float" and new_kind == "float" and holds_floats(before, after)
+
+
+def keeps_products(before: str, after: str) -> bool:
+    """Whether converting parts and multiplying is multiplying and converting."""
+    if element_kind(before)[0] == "complex" and element_kind(after)[0] == "float":
+        return False  # the real part of a product is not the product of the real parts
+    return keeps_sums(before, after)
+
+
+def keeps_order(before: str, after: str) -> bool:
+    """Whether converting keeps which of two values is the greater, exactly.
+
+    To a type that holds every value. Narrowing integers wrap; narrowing floats is left out as it
+    is for sums, though it keeps the order.
+    """
+    (kind, bits), (new_kind, new_bits) = element_kind(before), element_kind(after)
+    if kind == "float":
+        return new_kind == "float" and holds_floats(before, after)
+    if kind == "bool":
+        return new_kind in ("bool", "signed", "unsigned", "float") and new_bits > (
+            1 if new_kind == "signed" else 0
+        )
+    if kind == new_kind and kind in ("signed", "unsigned"):
+        return new_bits >= bits
+    return kind == "unsigned" and new_kind == "signed" and new_bits > bits
+
+
+def keeps_bits(before: str, after: str) -> bool:
+    """Whether converting treats each bit by itself: integers to integers, but not to `i1`.
+
+    Truncation drops bits, widening copies zeros or the sign bit. `i1` is "not zero", which mixes
+    the bits (though `or` would pass).
+    """
+    kinds = ("bool", "signed", "unsigned")
+    source, target = element_kind(before)[0], element_kind(after)[0]
+    return before == after or (source in kinds and target in kinds and target != "bool")

@@ -1,0 +1,165 @@
+"""Element-wise ops: each dimension is a factor of all tensors, and a table says what passes parts.
+
+The tables hold the combinations that are exact, rounding aside. What is missing there is missing
+for a reason: of a compare, an absolute value, a float made an integer, or two parts multiplied,
+the parts do not add up to the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from dtensor.passes.ops.elements import (
+    element_kind,
+    keeps_bits,
+    keeps_order,
+    keeps_products,
+    keeps_sums,
+)
+from dtensor.passes.ops.opdef import OpDef
+from dtensor.passes.ops.reduction import Reduction, reductions_of
+from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
+
+# Per reduction and op, which operands are parts (P) and which are complete (c). The result is a
+# part of the same reduction.
+PASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "sum": {
+        "negate": ("P",),  # -(a + b) = -a + -b
+        "real": ("P",),  # linear
+        "imag": ("P",),  # linear
+        "conj": ("P",),  # linear over sums
+        "complex": ("PP",),  # (a + b) + i (c + d) = (a + i c) + (b + i d)
+        "add": ("PP",),  # (a + b) + (c + d) = (a + c) + (b + d); with c complete it would be 2 c
+        "subtract": ("PP",),  # as add
+        "multiply": ("Pc", "cP"),  # (a + b) c = a c + b c; P times P would need a d + b c too
+        "divide": ("Pc",),  # (a + b) / c = a / c + b / c; integer division truncates: floats only
+        "select": ("cPP",),  # each element is taken from one side, on every shard the same
+    },
+    "prod": {
+        "multiply": ("PP",),  # (a b) (c d) = (a c) (b d)
+        "power": ("Pc",),  # (a b)^n = a^n b^n; exact only for whole n >= 0: unsigned only
+        "select": ("cPP",),
+    },
+    "max": {
+        "maximum": ("PP", "Pc", "cP"),  # max(max(a, b), c) = max(max(a, c), max(b, c))
+        "select": ("cPP",),
+    },
+    "min": {
+        "minimum": ("PP", "Pc", "cP"),  # as max
+        "select": ("cPP",),
+    },
+    "and": {
+        "and": ("PP", "Pc", "cP"),  # a & b & c = (a & c) & (b & c)
+        "select": ("cPP",),
+    },
+    "or": {
+        "or": ("PP", "Pc", "cP"),  # a | b | c = (a | c) | (b | c)
+        "select": ("cPP",),
+    },
+}
+
+# Ops that turn parts of one reduction into parts of another.
+SWAPS: Mapping[str, Mapping[str, str]] = {
+    # -max(a, b) = min(-a, -b). Floats only: among integers -lowest is lowest itself, and a shard
+    # that has no part holds the lowest.
+    "negate": {"max": "min", "min": "max"},
+    "not": {"and": "or", "or": "and"},  # ~(a & b) = ~a | ~b
+}
+
+# Lines of the tables above that hold for these kinds of elements alone.
+ONLY: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("sum", "divide"): ("float", "complex"),
+    ("prod", "power"): ("unsigned",),
+    ("max", "negate"): ("float",),
+    ("min", "negate"): ("float",),
+}
+
+CONVERSIONS: Mapping[str, Callable[[str, str], bool]] = {
+    "sum": keeps_sums,
+    "prod": keeps_products,
+    "max": keeps_order,
+    "min": keeps_order,
+    "and": keeps_bits,
+    "or": keeps_bits,
+}
+
+
+def elementwise_rule(op: OpInfo) -> OpRule:
+    """Dimension i of every tensor is factor i, `ij,ij->ij`; scalars are whole, `,ij->ij`."""
+    builder = _same_dims(op)
+    element = op.operand_elements[-1] if op.operand_elements else op.result_elements[0]
+    combined = Reduction.of_op(op.name, element)  # what an "add" of truth values is, for one
+    name = (combined.op if combined is not None else op.name).partition(".")[2]
+    kind = element_kind(element)[0]
+    for reduction in reductions_of(element):
+        if kind not in ONLY.get((reduction, name), (kind,)):
+            continue
+        for parts in PASSES[reduction].get(name, ()):
+            builder.passes_each([reduction], [part == "P" for part in parts])
+        swapped = SWAPS.get(name, {}).get(reduction)
+        if swapped is not None:
+            builder.passes([reduction], [Reduction.named(swapped)])
+    return builder.build()
+
+
+def convert_rule(op: OpInfo) -> OpRule:
+    """As element-wise; parts pass where converting them changes nothing, see `elements`."""
+    builder = _same_dims(op)
+    before, after = op.operand_elements[0], op.result_elements[0]
+    for reduction in reductions_of(before):
+        if reduction in reductions_of(after) and CONVERSIONS[reduction](before, after):
+            builder.passes([reduction], [reduction])
+    return builder.build()
+
+
+def bitcast_convert_rule(op: OpInfo) -> OpRule:
+    """As element-wise; the dimension that the bytes of one element turn into is whole.
+
+    No parts pass: the bits of a sum are not the sum of the bits.
+    """
+    operand, result = op.operand_shapes[0], op.result_shapes[0]
+    builder = RuleBuilder(op)
+    for d in range(min(len(operand), len(result))):
+        factor = builder.factor(operand[d])
+        builder.operand(0, d, factor)
+        builder.result(0, d, factor)
+    reason = "holds the bytes of one element of the other type"
+    if len(operand) > len(result):
+        builder.whole(0, len(operand) - 1, reason)
+    elif len(result) > len(operand):
+        builder.whole(~0, len(result) - 1, reason)
+    return builder.build()
+
+
+def optimization_barrier_rule(op: OpInfo) -> OpRule:
+    """Result i is operand i, whatever it is; the operands have nothing to do with each other."""
+    builder = RuleBuilder(op)
+    count = len(op.operand_shapes)
+    for k, shape in enumerate(op.operand_shapes):
+        for d, size in enumerate(shape):
+            factor = builder.factor(size)
+            builder.operand(k, d, factor)
+            builder.result(k, d, factor)
+        for reduction in reductions_of(op.operand_elements[k]):
+            kinds = [reduction if k == other else None for other in range(count)]
+            builder.passes(kinds, kinds)
+    return builder.build()
+
+
+def _same_dims(op: OpInfo) -> RuleBuilder:
+    shape = op.result_shapes[0]
+    builder = RuleBuilder(op)
+    for d, size in enumerate(shape):
+        factor = builder.factor(size)
+        for k, operand in enumerate(op.operand_shapes):
+            if operand == shape:
+                builder.operand(k, d, factor)
+        for k in range(len(op.result_shapes)):
+            builder.result(k, d, factor)
+    return builder
+
+
+ELEMENTWISE = OpDef(elementwise_rule, fuses=True)
+CONVERT = OpDef(convert_rule, fuses=True)
+BITCAST_CONVERT = OpDef(bitcast_convert_rule, fuses=True)
+OPTIMIZATION_BARRIER = OpDef(optimization_barrier_rule, moves_only=True)

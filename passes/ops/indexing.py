@@ -1,0 +1,199 @@
+"""What gather and scatter share: how their dimensions hang together, and index vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dtensor.dialect.mlir import ir, stablehlo
+from dtensor.passes.expansion.context import ExpansionContext
+from dtensor.passes.ops.attributes import integers
+from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.rule import RuleBuilder
+
+Pairs = tuple[tuple[int, int], ...]
+
+_PARTLY = "is read or written in windows of some elements, which may lie across two shards"
+
+_VECTOR = "holds the components of one index"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedDims:
+    """How the dimensions of a gather or a scatter hang together.
+
+    The *slices* are what is read or written: the result of a gather, the updates of a scatter.
+
+    Attributes:
+        batching: `(operand, indices, slices)` dimensions that walk together.
+        spread: `(indices, slices)` dimensions: one index vector, one window.
+        full: `(operand, slices)` dimensions that every window holds whole.
+        picked: `(operand dimension, component of the index vector)` of the dimensions of which
+            every window holds the one element that the index names.
+        partly: operand dimensions of which windows hold some elements, but not one by index.
+        vector_dim: the dimension of the indices that holds index vectors; their rank if each
+            index is a vector by itself.
+    """
+
+    batching: tuple[tuple[int, int, int], ...]
+    spread: Pairs
+    full: Pairs
+    picked: Pairs
+    partly: tuple[int, ...]
+    vector_dim: int
+
+
+def gather_dims(operation: ir.Operation, operand: Sequence[int], indices: int) -> IndexedDims:
+    """The dimensions of a gather.
+
+    Args:
+        operation: the gather.
+        operand: global shape of its operand.
+        indices: rank of its start indices.
+    """
+    numbers = stablehlo.GatherDimensionNumbers(operation.attributes["dimension_numbers"])
+    sizes = integers(operation.attributes["slice_sizes"])
+    batching = list(numbers.operand_batching_dims)
+    skipped = {*numbers.collapsed_slice_dims, *batching}
+    windows = [d for d in range(len(operand)) if d not in skipped]
+    return _indexed_dims(
+        operand,
+        sizes,
+        dict(zip(windows, numbers.offset_dims, strict=True)),
+        list(zip(batching, numbers.start_indices_batching_dims, strict=True)),
+        list(numbers.start_index_map),
+        (indices, numbers.index_vector_dim),
+    )
+
+
+def scatter_dims(
+    operation: ir.Operation, operand: Sequence[int], indices: int, updates: Sequence[int]
+) -> IndexedDims:
+    """The dimensions of a scatter.
+
+    Args:
+        operation: the scatter.
+        operand: global shape of its (first) input.
+        indices: rank of its scatter indices.
+        updates: global shape of its (first) update.
+    """
+    attribute = operation.attributes["scatter_dimension_numbers"]
+    numbers = stablehlo.ScatterDimensionNumbers(attribute)
+    batching = list(numbers.input_batching_dims)
+    skipped = {*numbers.inserted_window_dims, *batching}
+    windows = [d for d in range(len(operand)) if d not in skipped]
+    slice_dims = dict(zip(windows, numbers.update_window_dims, strict=True))
+    return _indexed_dims(
+        operand,
+        [updates[slice_dims[d]] if d in slice_dims else 1 for d in range(len(operand))],
+        slice_dims,
+        list(zip(batching, numbers.scatter_indices_batching_dims, strict=True)),
+        list(numbers.scattered_dims_to_operand_dims),
+        (indices, numbers.index_vector_dim),
+    )
+
+
+def _indexed_dims(
+    operand: Sequence[int],
+    window: Sequence[int],
+    slice_dims: dict[int, int],
+    batching: list[tuple[int, int]],
+    components: list[int],
+    indices: tuple[int, int],
+) -> IndexedDims:
+    """Sort the dimensions; `slice_dims` are those of the windows, by operand dimension."""
+    rank, vector_dim = indices
+    index_dims = [d for d in range(rank) if d != vector_dim]
+    slices = len(index_dims) + len(slice_dims)
+    taken = set(slice_dims.values())
+    place = dict(zip(index_dims, (d for d in range(slices) if d not in taken), strict=True))
+    walked = {d for d, _ in batching}
+    full, picked, partly = [], [], []
+    for d, size in enumerate(operand):
+        if d in walked:
+            continue
+        if window[d] == size and d in slice_dims:
+            full.append((d, slice_dims[d]))
+        elif window[d] == 1 and size > 1 and d in components:
+            picked.append((d, components.index(d)))
+        elif size > 1:
+            partly.append(d)
+    together = {i for _, i in batching}
+    return IndexedDims(
+        tuple((d, i, place[i]) for d, i in batching),
+        tuple((i, place[i]) for i in index_dims if i not in together),
+        tuple(full),
+        tuple(picked),
+        tuple(partly),
+        vector_dim,
+    )
+
+
+def say_whole(builder: RuleBuilder, dims: IndexedDims, indices: int, rank: int) -> None:
+    """Say why dimensions are whole: of the operands before `indices`, and of that one, the vectors.
+
+    Args:
+        builder: of the rule.
+        dims: the dimensions.
+        indices: which operand the indices are; those before it are indexed.
+        rank: of the indices.
+    """
+    for d in dims.partly:
+        for k in range(indices):
+            builder.whole(k, d, _PARTLY)
+    if dims.vector_dim < rank:
+        builder.whole(indices, dims.vector_dim, _VECTOR)
+
+
+def clamped(ctx: ExpansionContext, index: ir.Value[Any], size: int) -> ir.Value[Any]:
+    """The index of the element that a gather takes: the nearest one, if out of range."""
+    kind, bits = element_kind(ctx.element_of(index))
+    highest = 2 ** (bits - (kind == "signed")) - 1
+    scalar = ctx.tensor_type((), ctx.element_of(index))
+    low, high = ctx.constant(0, scalar), ctx.constant(min(size - 1, highest), scalar)
+    return ctx.value("stablehlo.clamp", [low, index, high], index.type)
+
+
+def index_columns(
+    ctx: ExpansionContext, indices: ir.Value[Any], vector_dim: int
+) -> list[ir.Value[Any]]:
+    """The components of the index vectors, each a tensor without `vector_dim`."""
+    shape, element = ctx.read_type(indices.type)
+    if vector_dim == len(shape):
+        return [indices]
+    rest = [n for d, n in enumerate(shape) if d != vector_dim]
+    if shape[vector_dim] == 1:
+        return [ctx.reshape(indices, rest)]
+    columns = []
+    for component in range(shape[vector_dim]):
+        start, limit = [0] * len(shape), list(shape)
+        start[vector_dim], limit[vector_dim] = component, component + 1
+        attributes = {
+            "start_indices": ir.DenseI64ArrayAttr.get(start),
+            "limit_indices": ir.DenseI64ArrayAttr.get(limit),
+            "strides": ir.DenseI64ArrayAttr.get([1] * len(shape)),
+        }
+        local = [limit[d] - start[d] for d in range(len(shape))]
+        column = ctx.value(
+            "stablehlo.slice", [indices], ctx.tensor_type(local, element), attributes
+        )
+        columns.append(ctx.reshape(column, rest))
+    return columns
+
+
+def index_vectors(
+    ctx: ExpansionContext, columns: Sequence[ir.Value[Any]], vector_dim: int, rank: int
+) -> ir.Value[Any]:
+    """Index vectors from their components, of one type; undoes `index_columns`."""
+    shape, element = ctx.read_type(columns[0].type)
+    if vector_dim == rank:
+        return columns[0]
+    single = [*shape[:vector_dim], 1, *shape[vector_dim:]]
+    parts = [ctx.reshape(column, single) for column in columns]
+    if len(parts) == 1:
+        return parts[0]
+    joined = ctx.tensor_type([*shape[:vector_dim], len(parts), *shape[vector_dim:]], element)
+    i64 = ir.IntegerType.get_signless(64)
+    attributes = {"dimension": ir.IntegerAttr.get(i64, vector_dim)}
+    return ctx.value("stablehlo.concatenate", parts, joined, attributes)

@@ -1,0 +1,85 @@
+"""Factorisations, triangular systems and Fourier transforms: each matrix or row by itself."""
+
+from __future__ import annotations
+
+import math
+
+from dtensor.dialect.mlir import ir
+from dtensor.passes.ops.attributes import integers
+from dtensor.passes.ops.opdef import OpDef
+from dtensor.passes.ops.reduction import Reduction, reductions_of
+from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
+
+MATRIX = "is a dimension of the matrices"
+
+
+def cholesky_rule(op: OpInfo) -> OpRule:
+    """`bij->bij`; the matrices are whole."""
+    shape = op.operand_shapes[0]
+    builder = leading(op, len(shape) - 2, MATRIX)
+    return builder.build()
+
+
+def cholesky_flops(op: OpInfo) -> float:
+    """n^3 / 3 of each matrix."""
+    shape = op.operand_shapes[0]
+    return math.prod(shape) * shape[-1] / 3
+
+
+def triangular_solve_rule(op: OpInfo) -> OpRule:
+    """`bij,bjk->bik`: the matrices `i`, `j` are whole, each right-hand side `k` is by itself.
+
+    With `left_side = false` the rows of the second operand are the right-hand sides. The solution
+    is linear in it, so parts of it give parts of the solution.
+    """
+    shape = op.operand_shapes[1]
+    is_left = ir.BoolAttr(op.attribute("left_side")).value
+    builder = leading(op, len(shape) - 2, MATRIX)
+    sides = len(shape) - 1 if is_left else len(shape) - 2
+    factor = builder.factor(shape[sides])
+    builder.operand(1, sides, factor)
+    builder.result(0, sides, factor)
+    if Reduction.SUM in reductions_of(op.result_elements[0]):
+        builder.passes([None, Reduction.SUM], [Reduction.SUM])
+    return builder.build()
+
+
+def triangular_solve_flops(op: OpInfo) -> float:
+    """n^2 for each right-hand side."""
+    return float(math.prod(op.operand_shapes[1])) * op.operand_shapes[0][-1]
+
+
+def fft_rule(op: OpInfo) -> OpRule:
+    """`bi->bi`; the dimensions that are transformed are whole. Linear: parts of a sum pass."""
+    shape = op.operand_shapes[0]
+    lengths = integers(op.attribute("fft_length"))
+    builder = leading(op, len(shape) - len(lengths), "is transformed")
+    builder.passes([Reduction.SUM], [Reduction.SUM])
+    return builder.build()
+
+
+def fft_flops(op: OpInfo) -> float:
+    """5 n log2 n of each transform of n points."""
+    points = max(math.prod(integers(op.attribute("fft_length"))), 2)
+    elements = max(math.prod(op.operand_shapes[0]), math.prod(op.result_shapes[0]))
+    return 5.0 * elements * math.log2(points)
+
+
+def leading(op: OpInfo, count: int, reason: str) -> RuleBuilder:
+    """The first `count` dimensions are shared by all tensors, the others whole for `reason`."""
+    builder = RuleBuilder(op)
+    for d in range(count):
+        factor = builder.factor(op.operand_shapes[0][d])
+        for k in range(len(op.operand_shapes)):
+            builder.operand(k, d, factor)
+        for k in range(len(op.result_shapes)):
+            builder.result(k, d, factor)
+    for k, shape in enumerate(op.operand_shapes):
+        for d in range(count, len(shape)):
+            builder.whole(k, d, reason)
+    return builder
+
+
+CHOLESKY = OpDef(cholesky_rule, flops=cholesky_flops, must_divide=True)
+TRIANGULAR_SOLVE = OpDef(triangular_solve_rule, flops=triangular_solve_flops, must_divide=True)
+FFT = OpDef(fft_rule, flops=fft_flops, must_divide=True)

@@ -1,0 +1,75 @@
+"""Values that come from nowhere: any layout is free."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mlir import ir
+from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.ops.attributes import constant_attribute, identity_of, integer, is_splat
+from dtensor.passes.ops.opdef import OpDef, local
+from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
+
+
+def constant_rule(op: OpInfo) -> OpRule:
+    """`->ij`. A constant that is the identity of a reduction is a part of it as it stands."""
+    builder = _free_dims(op)
+    for reduction in identity_of(op.operation, op.result_elements[0]):
+        builder.passes([], [reduction])
+    return builder.build()
+
+
+def iota_rule(op: OpInfo) -> OpRule:
+    """`->ij`: a shard of the counted dimension counts from its own offset."""
+    return _free_dims(op).build()
+
+
+def _free_dims(op: OpInfo) -> RuleBuilder:
+    builder = RuleBuilder(op)
+    for d, size in enumerate(op.result_shapes[0]):
+        builder.result(0, d, builder.factor(size))
+    return builder
+
+
+def expand_constant(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
+    """A splat gets its local type; of any other constant each device cuts its shard."""
+    layout, shape = op.result_layouts[0], op.result_shapes[0]
+    local_shape = layout.local_shape(shape)
+    if local_shape == shape:
+        return None
+    ctx, operation = op.ctx, op.operation
+    value = constant_attribute(operation)
+    local_type = ctx.tensor_type(local_shape, op.result_element())
+    if value is not None and value.is_splat:
+        splat = ir.DenseElementsAttr.get_splat(local_type, value.get_splat_value())
+        operation.attributes["value"] = splat
+        return None
+    whole = ctx.clone(operation).results[0]
+    if not is_splat(operation):
+        complete = Layout.replicated(layout.mesh, layout.rank)
+        return [ctx.relayout(whole, complete, layout, shape)]
+    attributes = {  # the bindings cannot write complex constants; any piece of a splat will do
+        "start_indices": ir.DenseI64ArrayAttr.get([0] * len(shape)),
+        "limit_indices": ir.DenseI64ArrayAttr.get(list(local_shape)),
+        "strides": ir.DenseI64ArrayAttr.get([1] * len(shape)),
+    }
+    return [ctx.value("stablehlo.slice", [whole], local_type, attributes)]
+
+
+def expand_iota(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
+    """Along a split dimension the elements are global indices."""
+    layout = op.result_layouts[0]
+    dim = integer(op.operation.attributes["iota_dimension"])
+    if layout.dims[dim].split == 1:
+        return None
+    size = op.result_shapes[0][dim]
+    index = op.ctx.global_index(layout, dim, size, op.result_element())
+    return [op.ctx.broadcast(index, op.local_result_shape(), [dim])]
+
+
+CONSTANT = OpDef(
+    constant_rule, (local(expand_constant),), fuses=True, rematerialisable=True, moves_only=True
+)
+IOTA = OpDef(iota_rule, (local(expand_iota),), fuses=True, rematerialisable=True, moves_only=True)

@@ -1,0 +1,142 @@
+"""What is known of one operation: its rule, its algorithms, and what planning may do with it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.layout import Layout
+from dtensor.passes.expansion.context import Expander, LocalOp
+from dtensor.passes.ops.rule import OpInfo, OpRule
+
+
+class Traffic(NamedTuple):
+    """What an algorithm sends over one set of mesh axes.
+
+    Attributes:
+        axes: the mesh axes, the first major.
+        wire_bytes: bytes that each device sends, on a ring.
+        collectives: how many collectives send them.
+    """
+
+    axes: tuple[AxisRef, ...]
+    wire_bytes: float
+    collectives: int
+
+
+@dataclass(frozen=True)
+class Placed:
+    """One op with the layouts that it reads and writes.
+
+    Attributes:
+        op: the op, its global shapes and its attributes.
+        operands: layouts of the operands.
+        results: layouts of the results.
+    """
+
+    op: OpInfo
+    operands: tuple[Layout, ...]
+    results: tuple[Layout, ...]
+
+
+def always(placed: Placed) -> bool:
+    """Applies to every layout that the op's rule allows."""
+    return True
+
+
+def sends_nothing(placed: Placed) -> tuple[Traffic, ...]:
+    """No communication inside the op."""
+    return ()
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """One way to compute an op on shards.
+
+    Attributes:
+        name: how the IR names it, in `dtensor.algorithm`.
+        expand: makes the op of one device; None if local types are all it needs.
+        applies: whether it computes the op in these layouts.
+        comm_bytes: what it sends; `passes.cost` makes seconds of it.
+    """
+
+    name: str
+    expand: Expander | None = None
+    applies: Callable[[Placed], bool] = always
+    comm_bytes: Callable[[Placed], tuple[Traffic, ...]] = sends_nothing
+
+
+def one_per_element(op: OpInfo) -> float:
+    """One floating-point operation per element of the first result."""
+    return float(math.prod(op.result_shapes[0])) if op.result_shapes else 0.0
+
+
+def unknown_flops(op: OpInfo) -> float:
+    """None are counted where nothing is known."""
+    return 0.0
+
+
+LOCAL = Algorithm("local")
+"""The op is right on each shard as it stands, once its types are local."""
+
+
+def local(expand: Expander) -> Algorithm:
+    """As LOCAL, once `expand` has adapted what the op says of whole dimensions."""
+    return Algorithm("local", expand)
+
+
+@dataclass(frozen=True)
+class OpDef:
+    """One operation.
+
+    Attributes:
+        rule: which dimensions move together, and which parts pass; None about an op of which
+            nothing is known.
+        algorithms: the ways to compute it on shards; the first that applies is taken.
+        flops: floating-point operations of an op of these shapes, global or local.
+        fuses: whether XLA fuses it with its neighbours, so that its operands and results need not
+            go through memory.
+        rematerialisable: whether it may be computed again wherever a result is needed, if it
+            reads nothing but scalars.
+        must_divide: whether a large one must not be left undivided over an axis that could
+            divide it.
+        moves_only: whether each element of its results is an element of an operand: no flops.
+    """
+
+    rule: Callable[[OpInfo], OpRule | None]
+    algorithms: tuple[Algorithm, ...] = (LOCAL,)
+    flops: Callable[[OpInfo], float] = one_per_element
+    fuses: bool = False
+    rematerialisable: bool = False
+    must_divide: bool = False
+    moves_only: bool = False
+
+    def count_flops(self, op: OpInfo) -> float:
+        """Floating-point operations of an op of these shapes, global or local."""
+        return 0.0 if self.moves_only else self.flops(op)
+
+    def algorithm(self, name: str) -> Algorithm | None:
+        """The algorithm of that name."""
+        return next((found for found in self.algorithms if found.name == name), None)
+
+
+def algorithm_of(definition: OpDef, placed: Placed) -> Algorithm | None:
+    """The first algorithm that computes the op in these layouts; None if none does."""
+    return next((found for found in definition.algorithms if found.applies(placed)), None)
+
+
+def placed_of(local: LocalOp) -> Placed:
+    """The op that is being expanded."""
+    read = local.ctx.element_of
+    info = OpInfo(
+        local.operation,
+        local.name,
+        local.operand_shapes,
+        local.result_shapes,
+        tuple([read(value) for value in local.operands]),
+        tuple([read(value) for value in local.operation.results]),
+    )
+    return Placed(info, local.operand_layouts, local.result_layouts)

@@ -1,0 +1,143 @@
+"""Reductions: what combines the parts of a value, and all that is known of each."""
+
+from __future__ import annotations
+
+from array import array
+from enum import StrEnum
+
+from dtensor.dialect.mlir import ir
+from dtensor.passes.ops.elements import element_kind
+
+# Largest finite value of the float types that have no infinity.
+_FINITE_MAX = {
+    "f8E4M3FN": 448.0,
+    "f8E4M3FNUZ": 240.0,
+    "f8E4M3B11FNUZ": 30.0,
+    "f8E5M2FNUZ": 57344.0,
+}
+_INTEGERS = ("signed", "unsigned")
+
+
+class Reduction(StrEnum):
+    """A way to combine parts; its value is how layouts write it, as in `dialect.layout.REDUCTIONS`.
+
+    Attributes:
+        op: the element-wise operation that combines two parts.
+        elements: the kinds of elements whose parts it may combine. Truth values have `and` and `or`
+            alone: their sum is `or`, their product and minimum are `and`.
+        idempotent: whether x op x = x, so that a complete value is a part as it stands.
+        rounds: whether combining floats rounds, so that a wider type makes it more exact.
+        is_bitwise: whether it works on bits. XLA reduces across devices by sum, product, minimum
+            and maximum, and truth values by `and` and `or`, but not the bits of integers.
+    """
+
+    op: str
+    elements: tuple[str, ...]
+    idempotent: bool
+    rounds: bool
+    is_bitwise: bool
+
+    SUM = "sum", "stablehlo.add", (*_INTEGERS, "float", "complex"), False, True, False
+    MAX = "max", "stablehlo.maximum", (*_INTEGERS, "float"), True, False, False
+    MIN = "min", "stablehlo.minimum", (*_INTEGERS, "float"), True, False, False
+    PROD = "prod", "stablehlo.multiply", (*_INTEGERS, "float", "complex"), False, True, False
+    AND = "and", "stablehlo.and", ("bool", *_INTEGERS), True, False, True
+    OR = "or", "stablehlo.or", ("bool", *_INTEGERS), True, False, True
+
+    def __new__(
+        cls,
+        text: str,
+        op: str,
+        elements: tuple[str, ...],
+        idempotent: bool,
+        rounds: bool,
+        is_bitwise: bool,
+    ) -> Reduction:
+        """A reduction written `text`, and the attributes."""
+        made = str.__new__(cls, text)
+        made._value_ = text
+        made.op, made.elements = op, elements
+        made.idempotent, made.rounds, made.is_bitwise = idempotent, rounds, is_bitwise
+        return made
+
+    @staticmethod
+    def named(text: str) -> Reduction:
+        """The reduction that layouts write as `text`."""
+        return _BY_TEXT[text]
+
+    @classmethod
+    def of_op(cls, name: str, element: str) -> Reduction | None:
+        """The reduction that the operation `name` makes of two elements; None if it makes none."""
+        found = _BY_OP.get(name)
+        return None if found is None else found.on(element)
+
+    def on(self, element: str) -> Reduction:
+        """What it is on elements of a type: sums and maxima of truth values saturate."""
+        if element != "i1":
+            return self
+        return (
+            Reduction.OR if self in (Reduction.SUM, Reduction.MAX, Reduction.OR) else Reduction.AND
+        )
+
+    def crosses_devices(self, element: str) -> bool:
+        """Whether XLA reduces elements of this type across devices by it."""
+        return not self.is_bitwise or element == "i1"
+
+    def identity(self, element: str) -> float | int:
+        """The scalar that changes nothing: of every integer, float and complex type it may combine.
+
+        Raises:
+            KeyError: it has no identity among elements of this type.
+        """
+        kind, bits = element_kind(element)
+        if kind in ("float", "complex", "other"):
+            high = _FINITE_MAX.get(element, float("inf"))
+            scalars = {Reduction.SUM: 0.0, Reduction.PROD: 1.0}
+            if kind != "complex":
+                scalars |= {Reduction.MAX: -high, Reduction.MIN: high}
+            return scalars[self]
+        low, high_int = 0, (1 << bits) - 1
+        if kind == "signed":
+            low, high_int = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+        return {
+            Reduction.SUM: 0,
+            Reduction.OR: 0,
+            Reduction.PROD: 1,
+            Reduction.AND: -1 if kind == "signed" else high_int,
+            Reduction.MAX: low,
+            Reduction.MIN: high_int,
+        }[self]
+
+    def identity_attr(self, tensor: ir.Type) -> ir.Attribute:
+        """A splat of its identity: what a device without a part holds.
+
+        Args:
+            tensor: a ranked tensor type of booleans, integers, floats or complex numbers.
+        """
+        element = ir.RankedTensorType(tensor).element_type
+        identity = self.identity(str(element))
+        if isinstance(element, ir.ComplexType):
+            code = "f" if str(element.element_type) == "f32" else "d"
+            return ir.DenseElementsAttr.get(array(code, [identity, 0.0]), type=tensor)
+        scalar: ir.Attribute
+        if isinstance(element, ir.IntegerType):
+            bits = int(identity)  # the bindings take signed numbers of 64 bits
+            scalar = ir.IntegerAttr.get(element, bits if bits < 1 << 63 else bits - (1 << 64))
+        else:
+            scalar = ir.FloatAttr.get(element, identity)
+        return ir.DenseElementsAttr.get_splat(tensor, scalar)
+
+
+_BY_TEXT = {reduction.value: reduction for reduction in Reduction}
+_BY_OP = {reduction.op: reduction for reduction in Reduction}
+
+
+def reductions_of(element: str) -> tuple[Reduction, ...]:
+    """The reductions by which parts of this element type may be combined."""
+    return _BY_KIND[element_kind(element)[0]]
+
+
+_BY_KIND = {
+    kind: tuple(reduction for reduction in Reduction if kind in reduction.elements)
+    for kind in ("bool", "signed", "unsigned", "float", "complex", "other")
+}

@@ -1,0 +1,221 @@
+"""What a rule says about one op: which dimensions move together, and what may stay partial.
+
+A rule speaks of *factors*, as an einsum does (`ij,jk->ik`), and never of a mesh. Splitting factor
+`j` over a mesh axis splits every dimension that carries `j`; if `j` is a reduction factor, the
+results become partial over the axis. Propagation, choice, cost and most expansions derive from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Self
+
+from dtensor.dialect.mlir import ir
+from dtensor.passes.ops.reduction import Reduction
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """One independent loop dimension of an op.
+
+    Attributes:
+        size: number of iterations, in elements.
+        reduction: None if every result that lacks the factor is the same on every shard of it;
+            otherwise the reduction that combines the shards' results.
+        partial_operands: operands that hold a part while the factor is split, and the identity
+            of the reduction elsewhere (an init value; the operand of a scatter-add).
+    """
+
+    size: int
+    reduction: Reduction | None = None
+    partial_operands: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DimMap:
+    """Which digits of which factor one tensor dimension walks through.
+
+    The dimension has `outer * size` elements; its minor `size` elements are the digits of the
+    factor that have the weight `before` digits ahead of them. An ordinary dimension is
+    `DimMap(f, 1, factor size)`. After a reshape `[6, 4] -> [24]` dimension 1 of the operand is
+    `DimMap(f, before=6, size=4)`. A slice that keeps 2 of 6 equal blocks has `outer=6` on its
+    operand and `outer=2` on its result.
+    """
+
+    factor: int
+    before: int
+    size: int
+    outer: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PartialPass:
+    """A way to compute on parts: reductions of operands and results; None stands for complete."""
+
+    operands: tuple[Reduction | None, ...]
+    results: tuple[Reduction | None, ...]
+
+
+@dataclass(frozen=True)
+class OpRule:
+    """The rule of one op with given types and attributes.
+
+    Attributes:
+        factors: the factors, numbered by position.
+        operands: per operand, per dimension, its digits; None: the dimension must be whole.
+        results: likewise for results.
+        passes: the ways in which the op maps parts to parts.
+        why_whole: `(operand or ~result, dimension) -> reason` for dimensions that must be whole.
+        flops: floating-point operations of the whole (global) op; its OpDef counts them.
+        is_free: whether the op reads nothing and may be computed wherever it is needed; its
+            OpDef says so.
+    """
+
+    factors: tuple[Factor, ...]
+    operands: tuple[tuple[DimMap | None, ...], ...]
+    results: tuple[tuple[DimMap | None, ...], ...]
+    passes: tuple[PartialPass, ...] = ()
+    why_whole: Mapping[tuple[int, int], str] = field(default_factory=dict, hash=False)
+    flops: float = 0.0
+    is_free: bool = False
+
+    @cached_property
+    def dims_of_factor(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """Per factor, the `(operand or ~result, dimension)` pairs that carry it."""
+        found: list[list[tuple[int, int]]] = [[] for _ in self.factors]
+        for k, dims in enumerate(self.operands):
+            for d, m in enumerate(dims):
+                if m is not None:
+                    found[m.factor].append((k, d))
+        for k, dims in enumerate(self.results):
+            for d, m in enumerate(dims):
+                if m is not None:
+                    found[m.factor].append((~k, d))
+        return tuple(map(tuple, found))
+
+    def __str__(self) -> str:
+        def one(dims: tuple[DimMap | None, ...]) -> str:
+            return "[" + ", ".join(_map_text(m, self.factors) for m in dims) + "]"
+
+        text = ", ".join(map(one, self.operands)) + " -> " + ", ".join(map(one, self.results))
+        reduced = [
+            f"{_letter(i)}: {f.reduction}" for i, f in enumerate(self.factors) if f.reduction
+        ]
+        return text + (f" reduce {{{', '.join(reduced)}}}" if reduced else "")
+
+
+def _letter(factor: int) -> str:
+    return chr(ord("a") + factor) if factor < 26 else f"f{factor}"
+
+
+def _map_text(m: DimMap | None, factors: Sequence[Factor]) -> str:
+    if m is None:
+        return "*"
+    text = _letter(m.factor)
+    if m.size != factors[m.factor].size:
+        text += f":({m.before}){m.size}"
+    return f"{m.outer} {text}" if m.outer != 1 else text
+
+
+@dataclass(frozen=True)
+class OpInfo:
+    """What a rule may look at: one op, its shapes and its attributes."""
+
+    operation: ir.Operation
+    name: str
+    operand_shapes: tuple[tuple[int, ...], ...]
+    result_shapes: tuple[tuple[int, ...], ...]
+    operand_elements: tuple[str, ...]  # element types as written: "f32", "i1", "complex<f32>"
+    result_elements: tuple[str, ...]
+
+    @classmethod
+    def of(cls, operation: ir.Operation) -> Self | None:
+        """What the types of an op say; None if not all of them are tensors."""
+        operands, results = _types(operation.operands), _types(operation.results)
+        if operands is None or results is None:
+            return None
+        return cls(
+            operation,
+            operation.name,
+            tuple(tuple(t.shape) for t in operands),
+            tuple(tuple(t.shape) for t in results),
+            tuple(str(t.element_type) for t in operands),
+            tuple(str(t.element_type) for t in results),
+        )
+
+    def attribute(self, name: str) -> ir.Attribute:
+        """The attribute `name` of the op.
+
+        Raises:
+            KeyError: the op does not have it.
+        """
+        return self.operation.attributes[name]
+
+    def has(self, name: str) -> bool:
+        """Whether the op has the attribute `name`."""
+        return name in self.operation.attributes
+
+
+def _types(values: Any) -> list[ir.RankedTensorType] | None:
+    types = [value.type for value in values]
+    if not all(isinstance(type_, ir.RankedTensorType) for type_ in types):
+        return None
+    return [ir.RankedTensorType(type_) for type_ in types]
+
+
+class RuleBuilder:
+    """Builds a rule by statements about dimensions; what is not said stays whole."""
+
+    def __init__(self, op: OpInfo) -> None:
+        self.op = op
+        self._factors: list[Factor] = []
+        self._operands: list[list[DimMap | None]] = [[None] * len(s) for s in op.operand_shapes]
+        self._results: list[list[DimMap | None]] = [[None] * len(s) for s in op.result_shapes]
+        self._passes: list[PartialPass] = []
+        self._why: dict[tuple[int, int], str] = {}
+
+    def factor(
+        self, size: int, reduction: Reduction | None = None, partial_operands: Sequence[int] = ()
+    ) -> int:
+        """A new factor of `size` elements; its number."""
+        self._factors.append(Factor(size, reduction, tuple(partial_operands)))
+        return len(self._factors) - 1
+
+    def operand(self, k: int, dim: int, factor: int, before: int = 1, outer: int = 1) -> None:
+        """Dimension `dim` of operand `k` carries the factor."""
+        size = self.op.operand_shapes[k][dim] // outer
+        self._operands[k][dim] = DimMap(factor, before, size, outer)
+
+    def result(self, k: int, dim: int, factor: int, before: int = 1, outer: int = 1) -> None:
+        """Dimension `dim` of result `k` carries the factor."""
+        size = self.op.result_shapes[k][dim] // outer
+        self._results[k][dim] = DimMap(factor, before, size, outer)
+
+    def whole(self, tensor: int, dim: int, reason: str) -> None:
+        """Dimension `dim` of operand `tensor` (of result `~tensor` if negative) must be whole."""
+        self._why[tensor, dim] = reason
+
+    def passes(
+        self, operands: Sequence[Reduction | None], results: Sequence[Reduction | None]
+    ) -> None:
+        """The op maps these parts to those parts; None stands for a complete value."""
+        self._passes.append(PartialPass(tuple(operands), tuple(results)))
+
+    def passes_each(self, kinds: Sequence[Reduction], parts: Sequence[bool]) -> None:
+        """For each reduction in `kinds`: operands marked True partial, the results partial too."""
+        for kind in kinds:
+            self.passes(
+                [kind if part else None for part in parts], [kind] * len(self.op.result_shapes)
+            )
+
+    def build(self) -> OpRule:
+        """The rule."""
+        return OpRule(
+            tuple(self._factors),
+            tuple(map(tuple, self._operands)),
+            tuple(map(tuple, self._results)),
+            tuple(self._passes),
+            why_whole=self._why,
+        )

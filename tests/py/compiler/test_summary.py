@@ -1,0 +1,148 @@
+"""`print(compiled)` and `explain` of programs with many equal layers."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dtensor
+from dtensor.compiler.summary import common, groups_of, quantity, summary
+from dtensor.dialect.layout import Layout
+from dtensor.runtime.client import create_mesh
+
+MESH = create_mesh([("x", 2), ("y", 4)])
+ROWS = Layout(["x", None], MESH)
+UP, DOWN = Layout(["x", "y"], MESH), Layout(["y", "x"], MESH)
+
+
+def loss(params: Any, a: Any) -> Any:
+    for layer in params:
+        a = a + jnp.tanh(a @ layer["up"]) @ layer["down"]
+    return (a**2).mean()
+
+
+def step(params: Any, a: Any) -> Any:
+    return jax.tree.map(lambda p, g: p - 0.1 * g, params, jax.grad(loss)(params, a))
+
+
+@cache
+def lowered(layers: int) -> dtensor.Lowered:
+    shapes = {"up": (8, 16), "down": (16, 8)}
+    one = {name: jax.ShapeDtypeStruct(shape, jnp.float32) for name, shape in shapes.items()}
+    layouts = [{"up": UP, "down": DOWN}] * layers
+    jitted = dtensor.jit(step, in_layouts=(layouts, ROWS), donate_argnums=0)
+    return jitted.lower([one] * layers, jax.ShapeDtypeStruct((64, 8), jnp.float32))
+
+
+@cache
+def two_layers() -> dtensor.Compiled:
+    return lowered(2).compile()
+
+
+def test_a_step_of_many_layers_fits_sixty_lines() -> None:
+    result = lowered(48)._result
+    assert len(result.collectives) > 200
+    text = summary("step", result, None)
+    assert len(text.splitlines()) <= 60
+    few = summary("step", lowered(6)._result, None)
+    assert len(text.splitlines()) == len(few.splitlines())  # layers do not count
+
+
+def test_a_program_in_print() -> None:
+    lines = str(two_layers()).splitlines()
+    assert lines[0] == "step on mesh(x=2, y=4)"
+    size = quantity(two_layers().wire_bytes, "B")
+    count = len(two_layers().collectives)
+    assert lines[1].startswith(f"  per device and call: {size} on the wire in {count} collectives,")
+    assert lines[2].startswith("  memory of a device: arguments ")
+    assert lines[3] == "  collectives, most bytes per device and call first:"
+    gathers = [i for i, line in enumerate(lines) if "x all_gather over x of f32 8x4 at " in line]
+    assert re.search(r" 2x all_gather .* at test_summary\.py:\d+:\d+$", lines[gathers[0]])
+    assert lines[gathers[0] + 1].endswith(
+        """: params[*]['up'] gives [{"x"}, {"y"}], dot_general needs [{}, {"y"}]"""
+    )
+
+
+def test_every_collective_is_in_one_group_the_largest_first() -> None:
+    collectives = lowered(6)._result.collectives
+    groups = groups_of(collectives)
+    assert sorted(id(c) for group in groups for c in group.members) == sorted(map(id, collectives))
+    sizes = [group.bytes for group in groups]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sum(sizes) == sum(c.bytes * (c.trip_count or 1) for c in collectives)
+    assert all(collectives[group.first] is group.members[0] for group in groups)
+
+
+def test_warnings_come_first_and_equal_ones_once() -> None:
+    def f(a: Any) -> Any:
+        for _ in range(3):
+            a = jax.pure_callback(np.sin, jax.ShapeDtypeStruct(a.shape, a.dtype), a)
+        return a
+
+    text = str(dtensor.jit(f, in_layouts=ROWS).lower(np.ones((4, 8), np.float32)).compile())
+    assert text.splitlines()[1].startswith("  3x fallback: stablehlo.custom_call has no rule")
+    assert text.count("fallback") == 1
+    assert "per device and call" in text.splitlines()[2]
+
+
+def test_loops_count_their_turns() -> None:
+    def f(a: Any, w: Any) -> Any:
+        return jax.lax.scan(lambda c, _: (jnp.tanh(c @ w) @ w.T, None), a, None, length=3)[0]
+
+    layouts = (ROWS, Layout([None, "y"], MESH))
+    compiled = dtensor.jit(f, in_layouts=layouts).lower(np.ones((4, 8)), np.ones((8, 8))).compile()
+    assert re.search(r"\n +\d+ B  of 3 turns all_reduce over y of f32 2x8 at ", str(compiled))
+
+
+def test_what_moves_nothing_says_so() -> None:
+    text = str(dtensor.jit(jnp.tanh, in_layouts=ROWS).lower(np.ones((4, 8))).compile())
+    assert " 0 B on the wire in 0 collectives, " in text
+    assert len(text.splitlines()) == 3
+
+
+def test_the_largest_groups_alone() -> None:
+    head, *lines = two_layers().explain(top=2).splitlines()
+    groups = groups_of(two_layers().collectives)
+    assert head == (
+        f"{len(two_layers().collectives)} collectives in {len(groups)} groups, most bytes first"
+    )
+    numbers = [int(found) for found in re.findall(r"^ +collective (\d+): ", "\n".join(lines), re.M)]
+    assert numbers == [group.first for group in groups[:2]]
+    assert any('axis "' in line and " planned" in line for line in lines)
+
+
+def test_the_last_key_names_the_arrays_of_all_layers() -> None:
+    lines = two_layers().explain("up").splitlines()
+    assert len(lines) <= 15
+    assert lines[0] == """argument params[0]['up']: float32 8x16, [{"x"}, {"y"}]"""
+    assert "  and 1 more, params[*]['up'], alike" in lines
+    assert "  and 1 more, result[*]['up'], alike" in lines
+    moves = lines[lines.index("moved by") + 1 :]
+    assert "2x all_gather over x of f32 8x4 at test_summary.py:" in moves[0]
+    assert "params[*]['up'] gives" in moves[1]
+
+
+def test_one_array_tells_of_its_own_moves() -> None:
+    text = two_layers().explain("params[1]['up']")
+    assert text.count("all_gather") == 1
+    assert "params[1]['up'] gives" in text
+    assert "params[0]" not in text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0 B"), (999, "999 B"), (999.6, "1 kB"), (14_680_064, "14.7 MB"), (2e18, "2e+03 PB")],
+)
+def test_quantities(number: float, text: str) -> None:
+    assert quantity(number, "B") == text
+
+
+def test_texts_that_differ_in_numbers() -> None:
+    assert common(["layer 3 of 48", "layer 12 of 48"]) == "layer * of 48"
+    assert common(["one"]) == "one"
