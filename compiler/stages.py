@@ -31,6 +31,7 @@ from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import CompileError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
+from dtensor.passes.reports.memory import MemoryReport
 from dtensor.runtime.array import ArrayType, DTensor, array_type
 from dtensor.runtime.donation import refuse_deleted
 from dtensor.runtime.executable import Executable
@@ -349,6 +350,14 @@ class Compiled:
     def local_flops(self) -> float:
         """Floating-point operations per device and call, loops counted in full."""
         return float(self._result.local_flops)
+
+    @property
+    def planned_memory(self) -> MemoryReport | None:
+        """What one device holds at most, by the plan: `peak_bytes`, `argument_bytes`, `tensors`.
+
+        None if a pipeline of one's own leaves dtensor-report-memory out.
+        """
+        return self._result.memory
 
     def cost_analysis(self) -> dict[str, float]:
         """XLA's counts for one device; loop bodies count once."""

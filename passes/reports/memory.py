@@ -63,8 +63,10 @@ class MemoryReport:
 class ReportMemoryPass(Pass):
     """Estimates what one device holds at most; refuses a program that needs more than the limit.
 
-    Arguments and results, and the values alive at once, those that XLA fuses left out. Runs on the
-    program of one device, last: what canonicalisation removes takes no memory.
+    Arguments, results and the values alive at once, in program order. A value that XLA fuses into
+    what reads it takes no memory, and keeps alive what it is computed from; all_reduces that XLA
+    combines hold operands and results together; results take the memory of donated arguments. Runs
+    on the program of one device, last: what canonicalisation removes takes no memory.
     """
 
     name: ClassVar[str] = "dtensor-report-memory"
@@ -130,8 +132,8 @@ class _Liveness:
             block: the block.
             spare: sizes of what the values that the block passes on may be written over.
         """
-        operations = [view.operation for view in block.operations]
-        reads = _Reads(operations, self._types)
+        operations, together = _combined([x.operation for x in block.operations], self._types)
+        reads = _Reads(operations, together)
         free = set()
         for value in operations[-1].operands:
             root = reads.root(value)
@@ -169,14 +171,13 @@ class _Reads:
     A fused value is computed again wherever it is read: its operands live as long as it does.
     """
 
-    def __init__(self, operations: Sequence[ir.Operation], types: OpReader) -> None:
+    def __init__(self, operations: Sequence[ir.Operation], together: dict[int, int]) -> None:
         self.position: dict[ir.Value[Any], int] = {
             v: i for i, op in enumerate(operations) for v in op.results
         }
         self.last: dict[ir.Value[Any], int] = {}
         self._operations = operations
         self._users: dict[ir.Value[Any], list[int]] = {}
-        together = _together(operations, types)
         for i, op in enumerate(operations):
             inside = captured(op, self.position) if op.name in CONTROL else []
             for value in [*op.operands, *inside]:
@@ -239,30 +240,48 @@ def _reduces(op: ir.Operation) -> bool:
     return len(op.regions) > 0
 
 
-def _together(operations: Sequence[ir.Operation], types: OpReader) -> dict[int, int]:
-    """Per all_reduce, the number of the last one that XLA combines with it.
+def _combined(
+    operations: Sequence[ir.Operation], types: OpReader
+) -> tuple[list[ir.Operation], dict[int, int]]:
+    """The order in which XLA runs a block whose all_reduces it combines.
 
-    It combines those over the same devices that do not depend on one another, up to a size.
+    It combines those over the same devices that do not depend on one another, up to a size; what
+    reads one of them runs after the last.
+
+    Returns:
+        The operations, and per all_reduce the position of the last one that is combined with it.
     """
-    groups: dict[int, list[int]] = {}
+    groups: list[list[int]] = []
     current: dict[ir.Attribute, tuple[int, float]] = {}  # per devices: its open group, and bytes
     after: dict[ir.Value[Any], int] = {}  # the groups that a value depends on, as bits
+    masks: dict[int, int] = {}
     for i, op in enumerate(operations):
         before = 0
         for value in op.operands:
             before |= after.get(value, 0)
+        if before:
+            masks[i] = before
         if op.name == _ALL_REDUCE:
             key = op.attributes["replica_groups"]
             size = sum(types.type_info(value.type, None).bytes for value in op.operands)
             group, held = current.get(key, (-1, 0.0))
             if group < 0 or before >> group & 1 or held + size > _COMBINED_BYTES:
                 group, held = len(groups), 0.0
-            groups.setdefault(group, []).append(i)
+                groups.append([])
+            groups[group].append(i)
             current[key] = group, held + size
             before |= 1 << group
         if before:
             after.update(dict.fromkeys(op.results, before))
-    return {i: members[-1] for members in groups.values() for i in members}
+    keys = [(i, 0, i) for i in range(len(operations))]
+    for i, mask in masks.items():
+        end = max(members[-1] for g, members in enumerate(groups) if mask >> g & 1)
+        if end > i:
+            keys[i] = end, 1, i
+    order = [i for _, _, i in sorted(keys)]
+    place = {old: new for new, old in enumerate(order)}
+    together = {place[i]: max(map(place.__getitem__, g)) for g in groups for i in g}
+    return [operations[i] for i in order], together
 
 
 def _described(value: ir.Value[Any]) -> str:
