@@ -18,12 +18,12 @@ from dtensor.dialect.mlir import ir
 if TYPE_CHECKING:
     from dtensor.passes.cost.machine import Machine
     from dtensor.passes.cost.model import CostModel
+    from dtensor.passes.derivation import Checker
     from dtensor.passes.graph import Graph
     from dtensor.passes.ledger import Ledger
     from dtensor.passes.propagation.strategy import Strategy
     from dtensor.passes.reports.cost import CostReport
     from dtensor.passes.reports.memory import MemoryReport
-    from dtensor.passes.verify_plan import Checker
 
 
 class PassOptionError(CompileError):

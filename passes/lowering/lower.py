@@ -9,14 +9,13 @@ from dtensor.dialect import names
 from dtensor.dialect.attributes import read_meshes
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.errors import LayoutError
-from dtensor.dialect.functions import functions
+from dtensor.dialect.functions import entry_function, functions
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.functions import (
     boundary_layouts,
     drop_boundary_layouts,
-    main_function,
 )
 from dtensor.passes.lowering.collectives import LOWERINGS
 from dtensor.passes.lowering.control_flow import check_control_flow
@@ -58,9 +57,10 @@ class LowerPass(Pass):
                 emitter.enter_function(function.regions[0].blocks[0])
             for op in ops:
                 _lower(op, emitter, meshes)
-        main = main_function(module)
-        state.arg_layouts = boundary_layouts(main, names.ARG_ATTRS, meshes)
-        state.result_layouts = boundary_layouts(main, names.RES_ATTRS, meshes)
+        main = found[0] if len(found) == 1 else entry_function(module)
+        if main is not None:
+            state.arg_layouts = boundary_layouts(main, names.ARG_ATTRS, meshes)
+            state.result_layouts = boundary_layouts(main, names.RES_ATTRS, meshes)
         for function in found:
             if not self.keep_layouts:
                 drop_boundary_layouts(function)

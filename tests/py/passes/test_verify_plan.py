@@ -16,10 +16,11 @@ from dtensor.compiler.api import jit
 from dtensor.dialect.diagnostics import LocatedError
 from dtensor.dialect.dim import Dim, canonical_digits
 from dtensor.dialect.layout import Layout
+from dtensor.passes.derivation import Checker
 from dtensor.passes.graph import ARGUMENT, RESULT, Graph
 from dtensor.passes.propagation import propagate
 from dtensor.passes.propagation.strategy import Strategy
-from dtensor.passes.verify_plan import Checker, check_node
+from dtensor.passes.verify_plan import check_node
 from tests.py.passes.random_programs import program
 
 SEEDS = 24
