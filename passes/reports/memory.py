@@ -274,8 +274,12 @@ def _combined(
         if before:
             after.update(dict.fromkeys(op.results, before))
     keys = [(i, 0, i) for i in range(len(operations))]
+    ends = {
+        mask: max(members[-1] for g, members in enumerate(groups) if mask >> g & 1)
+        for mask in dict.fromkeys(masks.values())
+    }
     for i, mask in masks.items():
-        end = max(members[-1] for g, members in enumerate(groups) if mask >> g & 1)
+        end = ends[mask]
         if end > i:
             keys[i] = end, 1, i
     order = [i for _, _, i in sorted(keys)]
