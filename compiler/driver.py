@@ -15,6 +15,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import ARG_ATTRS, RES_ATTRS
 from dtensor.passes.base import PassState
+from dtensor.passes.cost.machine import Machine
 from dtensor.passes.functions import check_boundary_layouts, main_function, set_boundary_layouts
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.pipeline import ALL, Instruments, Pipeline
@@ -65,6 +66,7 @@ def compile_module(
     donated: Sequence[int] = (),
     argument_names: Sequence[str] = (),
     result_names: Sequence[str] = (),
+    machine: Machine | None = None,
 ) -> DriverResult:
     """Run the pipeline on a module.
 
@@ -79,6 +81,7 @@ def compile_module(
         donated: indices of arguments whose memory the results may take.
         argument_names: what messages call the arguments; their numbers if empty.
         result_names: likewise the results.
+        machine: the machine to plan for where the options name none.
 
     Raises:
         LocatedError: the program or a layout is at fault; the message names the line.
@@ -95,6 +98,7 @@ def compile_module(
             mesh=mesh,
             meshes={} if mesh is None else {mesh.symbol: mesh},
             cost=options.cost,
+            machine=machine if options.machine is None else Machine.of(options.machine),
             reduce_element=None if element is None else _ELEMENTS[element],
             max_bytes_per_device=options.max_bytes_per_device,
             donated=donated,

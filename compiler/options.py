@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from dtensor.dialect.errors import CompileError, MeshError
 from dtensor.dialect.mesh import Mesh
+from dtensor.passes.cost.machine import Machine
 from dtensor.passes.cost.model import CostModel
 
 REDUCE_DTYPES = ("float32", "float64", "bfloat16", "float16")
@@ -25,7 +26,10 @@ class CompileOptions:
         reduce_dtype: element type in which sums over devices are made where the values have a
             narrower floating-point type, such as "float32" for bfloat16 gradients; None keeps
             each value's own.
-        cost: the machine that plans are made for.
+        machine: the machine that plans are made for: a `Machine`, the name of one in
+            docs/machines.md, such as "h100", or a TOML file. None takes the mesh's devices, or the
+            target, where they are known; else every collective costs its bytes.
+        cost: what plans cost, in place of what the machine says.
         pipeline: passes to run in place of the standard ones, as `dtensor-opt` writes them:
             `builtin.module(dtensor-import, ...)`. None is the standard pipeline.
         print_ir_after: names of passes after which the module is printed to stderr.
@@ -37,7 +41,8 @@ class CompileOptions:
     strict: bool = False
     max_bytes_per_device: int | None = None
     reduce_dtype: str | None = None
-    cost: CostModel = field(default_factory=CostModel)
+    machine: Machine | str | None = None
+    cost: CostModel | None = None
     pipeline: str | None = None
     print_ir_after: tuple[str, ...] = ()
 
@@ -52,6 +57,10 @@ class CompileOptions:
                 f"reduce_dtype is {self.reduce_dtype!r}; it must be one of "
                 f"{', '.join(REDUCE_DTYPES)}, or None"
             )
+        if self.machine is not None:
+            if self.cost is not None:
+                raise CompileError("machine and cost are both given; give one")
+            object.__setattr__(self, "machine", Machine.of(self.machine))
         if isinstance(self.print_ir_after, str):
             raise CompileError("print_ir_after is a string; it must be a tuple of pass names")
 

@@ -17,6 +17,7 @@ from dtensor.compiler.callbacks import once_per_run
 from dtensor.compiler.calls import TRACED, is_dtensor, tree_difference, types_of
 from dtensor.compiler.explain import explain
 from dtensor.compiler.jax_frontend import TracedArray
+from dtensor.compiler.machines import machine_of
 from dtensor.compiler.options import CompileOptions
 from dtensor.compiler.program import ArrayInfo, CompiledProgram
 from dtensor.compiler.summary import summary
@@ -30,6 +31,7 @@ from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import CompileError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
+from dtensor.passes.reports.memory import MemoryReport
 from dtensor.runtime.array import ArrayType, DTensor, array_type
 from dtensor.runtime.donation import refuse_deleted
 from dtensor.runtime.executable import Executable
@@ -107,6 +109,7 @@ class Lowered:
             source.donated,
             [argument.name for argument in source.args],
             [result.name for result in source.results],
+            machine_of(source.mesh, source.target),
         )
 
     def as_text(self, after: str | None = None) -> str:
@@ -347,6 +350,14 @@ class Compiled:
     def local_flops(self) -> float:
         """Floating-point operations per device and call, loops counted in full."""
         return float(self._result.local_flops)
+
+    @property
+    def planned_memory(self) -> MemoryReport | None:
+        """What one device holds at most, by the plan: `peak_bytes`, `argument_bytes`, `tensors`.
+
+        None if a pipeline of one's own leaves dtensor-report-memory out.
+        """
+        return self._result.memory
 
     def cost_analysis(self) -> dict[str, float]:
         """XLA's counts for one device; loop bodies count once."""

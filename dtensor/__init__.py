@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from dtensor.dialect.layout_members import LayoutType as LayoutType
     from dtensor.dialect.mesh import Mesh as Mesh
     from dtensor.dialect.mesh_members import MeshDimension as MeshDimension
+    from dtensor.passes.cost.machine import Level as Level
+    from dtensor.passes.cost.machine import Machine as Machine
     from dtensor.passes.cost.model import CostModel as CostModel
     from dtensor.passes.cost.model import Link as Link
     from dtensor.passes.pipeline_text import PipelineError as PipelineError
@@ -156,6 +158,10 @@ _HOMES = {
     "dtensor.dialect.layout_members": ("LayoutType",),
     "dtensor.dialect.mesh": ("Mesh",),
     "dtensor.dialect.mesh_members": ("MeshDimension",),
+    "dtensor.passes.cost.machine": (
+        "Level",
+        "Machine",
+    ),
     "dtensor.passes.cost.model": (
         "CostModel",
         "Link",

@@ -16,13 +16,14 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 
 if TYPE_CHECKING:
+    from dtensor.passes.cost.machine import Machine
     from dtensor.passes.cost.model import CostModel
+    from dtensor.passes.derivation import Checker
     from dtensor.passes.graph import Graph
     from dtensor.passes.ledger import Ledger
     from dtensor.passes.propagation.strategy import Strategy
     from dtensor.passes.reports.cost import CostReport
     from dtensor.passes.reports.memory import MemoryReport
-    from dtensor.passes.verify_plan import Checker
 
 
 class PassOptionError(CompileError):
@@ -48,7 +49,8 @@ class PassState:
         strategy: what propagation chose for `graph`; dropped with it.
         plan_checker: what dtensor-verify-plan found right, for when it runs again; C++ passes and
             dtensor-import drop it.
-        cost: the machine that plans are made for; None is the default one.
+        cost: what plans cost; None is that of `machine`.
+        machine: the machine that plans are made for; None is the default cost model.
         reduce_element: element type in which sums over devices are made where values are narrower,
             as MLIR writes it; None keeps each value's own.
         max_bytes_per_device: what one device may hold; None is no limit.
@@ -68,6 +70,7 @@ class PassState:
     strategy: Strategy | None = None
     plan_checker: Checker | None = None
     cost: CostModel | None = None
+    machine: Machine | None = None
     reduce_element: str | None = None
     max_bytes_per_device: int | None = None
     donated: Sequence[int] = ()
@@ -77,6 +80,16 @@ class PassState:
     result_layouts: Sequence[Layout | None] = ()
     cost_report: CostReport | None = None
     memory_report: MemoryReport | None = None
+
+    def cost_model(self) -> CostModel:
+        """What plans cost: as given, or on the machine, or by default."""
+        if self.cost is None:
+            from dtensor.passes.cost.model import CostModel
+
+            if self.machine is None or self.mesh is None:
+                return CostModel()
+            self.cost = self.machine.cost_model(self.mesh)
+        return self.cost
 
     def forget_ir(self) -> None:
         """Drop what holds handles into the IR: a C++ pass may have erased what they point to."""

@@ -8,15 +8,12 @@ go in, and what the rule says of them comes out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dtensor.dialect.attributes import layout_of, layouts_of_array, read_meshes
-from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.diagnostics import error
-from dtensor.dialect.dim import digit_size
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
@@ -32,6 +29,7 @@ from dtensor.dialect.names import (
     RESULTS,
 )
 from dtensor.passes.base import Pass, PassState
+from dtensor.passes.derivation import REMEDY, Checker, Layouts, atoms_of, place_in, stands_of
 from dtensor.passes.functions import SIDES, boundary_layouts, boundary_types, main_function
 from dtensor.passes.graph import (
     ARGUMENT,
@@ -45,7 +43,7 @@ from dtensor.passes.graph import (
     read_graph,
 )
 from dtensor.passes.locations import tagged_id
-from dtensor.passes.ops.rule import DimMap, OpRule
+from dtensor.passes.ops.rule import OpRule
 from dtensor.passes.program import (
     BARRIER,
     CONTROL,
@@ -57,13 +55,6 @@ from dtensor.passes.program import (
     walk,
 )
 from dtensor.passes.propagation.strategy import Strategy, read_strategy
-
-Layouts = tuple[Layout, ...]
-Place = tuple[int, int] | str | None  # (dimension, blocks ahead of it), or a reduction, or whole
-Places = tuple[Place, ...]
-Stands = dict[AxisRef, Place]
-
-_REMEDY = "let dtensor-propagate choose the layouts, or move the value by a dtensor.relayout"
 
 
 @dataclass(frozen=True)
@@ -126,22 +117,44 @@ def check_strategy(graph: Graph, strategy: Strategy, meshes: dict[str, Mesh]) ->
         LocatedError: an operation has layouts that its rule does not derive.
     """
     checker = Checker()
-    is_right, check, rules = checker.is_right, checker.check, checker.rules
+    is_right, rules = checker.is_right, checker.rules
     for node in graph.nodes:
         operands, results = strategy.operands[node.index], strategy.results[node.index]
-        operation = node.operation
-        assert operation is not None
+        if node.kind != OP or not is_right(node.rule, operands, results):
+            check_node(graph, node, operands, results, checker, meshes)
         if node.kind == OP:
-            if not is_right(node.rule, operands, results):
-                check(operation, node.name, node.rule, operands, results)
-            number = tagged_id(operation.location)
+            assert node.operation is not None
+            number = tagged_id(node.operation.location)
             if number is not None:
                 rules[number] = node.name, node.rule
-        elif node.kind not in (ARGUMENT, RESULT, WHOLE_USE):
-            _check_alike(graph, node, (*operands, *results))
-            if node.kind == CONSTRAINT:
-                _check_constraint(operation, operands[0], meshes)
     return checker
+
+
+def check_node(
+    graph: Graph,
+    node: Node,
+    operands: Layouts,
+    results: Layouts,
+    checker: Checker,
+    meshes: dict[str, Mesh],
+) -> None:
+    """Check the layouts of one node.
+
+    Raises:
+        LocatedError: the node cannot have them.
+    """
+    operation = node.operation
+    assert operation is not None
+    if node.kind == OP:
+        checker.check(operation, node.name, node.rule, operands, results)
+    elif node.kind == WHOLE_USE:
+        if operands[0].axes or operands[0].partial:
+            what = f"the {node.name} is {operands[0].short()}"
+            error(operation, f"{what}, but every device must see all of it; {REMEDY}")
+    elif node.kind not in (ARGUMENT, RESULT):
+        _check_alike(graph, node, (*operands, *results))
+        if node.kind == CONSTRAINT:
+            _check_constraint(operation, operands[0], meshes)
 
 
 def _check_alike(graph: Graph, node: Node, layouts: Layouts) -> None:
@@ -154,7 +167,7 @@ def _check_alike(graph: Graph, node: Node, layouts: Layouts) -> None:
             error(
                 operation,
                 f"'{node.name}' reads {first.short()} and gives {layout.short()}, but keeps "
-                f"layouts as they are; {_REMEDY}",
+                f"layouts as they are; {REMEDY}",
             )
     _check_fit(operation, first, graph.types[node.operands[0]].shape)
 
@@ -171,9 +184,9 @@ def _check_constraint(operation: ir.Operation, layout: Layout, meshes: dict[str,
     closed = layout.closed()
     if closed == asked.closed():
         return
-    asked_stands, stands = _stands(asked), _stands(closed)
-    for atom in _atoms((asked_stands, stands)):
-        want, have = _place(asked_stands, atom), _place(stands, atom)
+    asked_stands, stands = stands_of(asked), stands_of(closed)
+    for atom in atoms_of((asked_stands, stands)):
+        want, have = place_in(asked_stands, atom), place_in(stands, atom)
         may_add = want is None and isinstance(have, tuple) and asked.dims[have[0]].is_open
         if want != have and not may_add:
             error(
@@ -295,222 +308,3 @@ class _Values:
                     f"operand {k} of '{op.name}' is {have.short()}, but {want.short()} is passed "
                     "on; insert a dtensor.relayout before it",
                 )
-
-
-# One operation.
-
-
-@dataclass
-class Checker:
-    """Whether rules derive layouts; each combination is judged once.
-
-    Attributes:
-        rules: name and rule of each operation by the id in its location; only as long as no C++
-            pass has run, which could give an id to another operation.
-    """
-
-    rules: dict[int, tuple[str, OpRule | None]] = field(default_factory=dict)
-    _right: dict[tuple[int, Layouts, Layouts], OpRule | None] = field(default_factory=dict)
-    _known: dict[Layout, Layout] = field(default_factory=dict)
-    _stands: dict[Layout, Stands] = field(default_factory=dict)
-
-    def known(self, layout: Layout) -> Layout:
-        """The same layout as one object, which is faster to compare."""
-        return self._known.setdefault(layout, layout)
-
-    def is_right(self, rule: OpRule | None, operands: Layouts, results: Layouts) -> bool:
-        """Whether these layouts were found right before."""
-        return (id(rule), operands, results) in self._right
-
-    def check(
-        self,
-        op: ir.Operation,
-        name: str,
-        rule: OpRule | None,
-        operands: Layouts,
-        results: Layouts,
-    ) -> None:
-        """Raise a located error if the rule does not derive these layouts."""
-        stands = [self._stands_of(layout) for layout in (*operands, *results)]
-        found = _problem(rule, operands, results, stands)
-        if found is not None:
-            error(op, f"'{name}' {found}; {_REMEDY}")
-        operands, results = (tuple(map(self.known, side)) for side in (operands, results))
-        self._right[id(rule), operands, results] = rule  # kept alive: its id stays its own
-
-    def _stands_of(self, layout: Layout) -> Stands:
-        found = self._stands.get(layout)
-        if found is None:
-            found = self._stands[layout] = _stands(layout)
-        return found
-
-
-def problem(rule: OpRule | None, operands: Layouts, results: Layouts) -> str | None:
-    """What is wrong with the layouts of an operation, in words; None if its rule derives them."""
-    return _problem(rule, operands, results, list(map(_stands, (*operands, *results))))
-
-
-def _problem(
-    rule: OpRule | None, operands: Layouts, results: Layouts, stands: Sequence[Stands]
-) -> str | None:
-    if not any(stands):
-        return None
-    if rule is None:
-        return f"has no rule, but is laid out {_sides(operands, results)}: all must be whole"
-    count = len(operands)
-    if count != len(rule.operands) or len(results) != len(rule.results):
-        return f"has layouts for {count} operands and {len(results)} results"
-    for layout in (*operands, *results):
-        if len(layout.partial) > 1 and len({kind for _, kind in layout.partial}) > 1:
-            return f"has a value that is partial in several ways, {layout.short()}"
-    digits: list[tuple[int, int, int]] = []
-    for atom in _atoms(stands):
-        places = [_place(found, atom) for found in stands]
-        ins, outs = tuple(places[:count]), tuple(places[count:])
-        digit = _digit(rule, ins, outs)
-        if (ins, outs) not in _derived(rule, digit, atom.size):
-            return _unlike(rule, atom, ins, outs, digit)
-        if digit is not None:
-            digits.append((*digit, atom.size))
-    return _overlap(digits) if len(digits) > 1 else None
-
-
-def _overlap(digits: list[tuple[int, int, int]]) -> str | None:
-    for (factor, major, size), (other, ahead, _) in pairwise(sorted(digits)):
-        if factor == other and ahead % (major * size):
-            return "divides one of its factors twice at the same digits"
-    return None
-
-
-def _stands(layout: Layout) -> Stands:
-    """Where each axis, or part of one, stands on a value of this layout."""
-    found: Stands = dict(layout.partial)
-    for dim, word in enumerate(layout.dims):
-        major = 1
-        for digit in word.digits:
-            if not isinstance(digit, int):
-                found[digit] = dim, major
-            major *= digit_size(digit)
-    return found
-
-
-def _atoms(stands: Sequence[Stands]) -> list[AxisRef]:
-    """The parts of axes that these layouts tell apart."""
-    axes = list(dict.fromkeys(axis for found in stands for axis in found))
-    names = {axis.name for axis in axes}
-    if len(names) == len(axes):
-        return axes
-    atoms = []
-    for name in dict.fromkeys(axis.name for axis in axes):
-        refs = [axis for axis in axes if axis.name == name]
-        edges = sorted({edge for axis in refs for edge in (axis.pre, axis.pre * axis.size)})
-        atoms += [
-            AxisRef(name, low, high // low) for low, high in pairwise(edges) if high % low == 0
-        ]
-    return atoms
-
-
-def _place(stands: Stands, atom: AxisRef) -> Place:
-    """Where a part of an axis stands on a value."""
-    if atom in stands:
-        return stands[atom]
-    for axis, place in stands.items():
-        if axis.overlaps(atom):
-            if isinstance(place, tuple):
-                return place[0], place[1] * atom.pre // axis.pre
-            return place
-    return None
-
-
-def _digit(rule: OpRule, ins: Places, outs: Places) -> tuple[int, int] | None:
-    """The `(factor, blocks ahead)` that the axis splits, as the first tensor that is split says."""
-    for dims, place in zip((*rule.operands, *rule.results), (*ins, *outs), strict=True):
-        if isinstance(place, tuple):
-            carried = dims[place[0]]
-            if carried is None or place[1] % carried.outer:
-                return None
-            return carried.factor, place[1] // carried.outer * carried.before
-    return None
-
-
-def _derived(
-    rule: OpRule, digit: tuple[int, int] | None, n: int
-) -> Iterator[tuple[Places, Places]]:
-    """The places on operands and results that the rule derives: of a digit, or of parts."""
-    if digit is None:
-        yield (None,) * len(rule.operands), (None,) * len(rule.results)
-        for parts in rule.passes:
-            yield parts.operands, parts.results
-        return
-    factor, major = digit
-    spec = rule.factors[factor]
-    carried = [_carried(dims, factor, major, n) for dims in (*rule.operands, *rule.results)]
-    if spec.size == 0 or spec.size % (major * n) or "straddles" in carried:
-        return
-    count = len(rule.operands)
-    ins: list[Place] = carried[:count]
-    outs: list[Place] = carried[count:]
-    if spec.reduction is not None:
-        for k in spec.partial_operands:
-            ins[k] = spec.reduction
-        outs = [spec.reduction if place is None else place for place in outs]
-    yield tuple(ins), tuple(outs)
-
-
-def _carried(dims: Sequence[DimMap | None], factor: int, major: int, n: int) -> Place:
-    """Where a digit of a factor stands on a tensor; "straddles" if it fits no dimension."""
-    carries = False
-    for d, m in enumerate(dims):
-        if m is None or m.factor != factor:
-            continue
-        carries = True
-        if major % m.before == 0 and m.size % (major // m.before * n) == 0:
-            return d, m.outer * (major // m.before)
-    return "straddles" if carries else None
-
-
-# What is wrong, in words.
-
-
-def _unlike(
-    rule: OpRule, atom: AxisRef, ins: Places, outs: Places, digit: tuple[int, int] | None
-) -> str:
-    found = f"has {_words(ins, outs)} over axis {atom.name!r} of {atom.size} devices"
-    derived = list(_derived(rule, digit, atom.size))
-    alike: list[tuple[str, Callable[[tuple[Places, Places]], bool], int]] = [
-        ("from such operands", lambda ways: ways[0] == ins, 1),
-        ("for such results", lambda ways: ways[1] == outs, 0),
-    ]
-    for given, is_alike, side in alike:
-        ways = [way for way in derived if is_alike(way)]
-        if ways:
-            sides = [((), way[1]) if side else (way[0], ()) for way in ways]
-            return f"{found}, but {given} its rule derives {_choices(sides)}"
-    if digit is None and any(isinstance(place, tuple) for place in ins + outs):
-        return f"{found}, but that dimension must be whole"
-    return f"{found}, but its rule derives {_choices(derived) or 'nothing so split'}"
-
-
-def _choices(ways: Sequence[tuple[Places, Places]]) -> str:
-    texts = list(dict.fromkeys(_words(ins, outs) for ins, outs in ways))
-    return " or ".join(texts[:3]) + (" ..." if len(texts) > 3 else "")
-
-
-def _words(ins: Places, outs: Places) -> str:
-    named = [*(("operand", k, p) for k, p in enumerate(ins))]
-    named += [("result", k, p) for k, p in enumerate(outs)]
-    return ", ".join(f"{side} {k} {_word(place)}" for side, k, place in named)
-
-
-def _word(place: Place) -> str:
-    if place is None:
-        return "whole"
-    if isinstance(place, str):
-        return f"partial ({place})"
-    dim, major = place
-    return f"split at dimension {dim}" + (f" behind {major} blocks" if major > 1 else "")
-
-
-def _sides(operands: Layouts, results: Layouts) -> str:
-    texts = [", ".join(layout.short() for layout in side) for side in (operands, results)]
-    return " -> ".join(texts)

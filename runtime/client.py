@@ -129,6 +129,12 @@ def bind_devices(mesh: Mesh, devices: Sequence[jax.Device]) -> Mesh:
     return mesh
 
 
+def bound_kind(mesh: Mesh) -> str:
+    """What jax calls the devices of a mesh that is in use: "NVIDIA H100 80GB HBM3"; else ""."""
+    devices = _devices_of.get(mesh, ())
+    return str(devices[0].device_kind) if devices else ""
+
+
 def _kind(device: jax.Device) -> tuple[object, ...]:
     # A topology that is described twice has other device objects each time.
     here = device in devices_of_type(type_of_device(device))

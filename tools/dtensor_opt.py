@@ -182,7 +182,7 @@ class _Session:
     def _module(self, chunk: Chunk | bytes) -> bool:
         """Read, transform and keep one module; whether that went well."""
         with make_context(), ir.Location.unknown():
-            state = PassState(mesh=self.arguments.mesh)
+            state = PassState(mesh=self.arguments.mesh, machine=self.arguments.machine)
             try:
                 output = self._transformed(chunk, state)
             except LocatedError as wrong:

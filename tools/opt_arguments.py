@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from dtensor.dialect.errors import CompileError, MeshError
 from dtensor.dialect.mesh import Mesh
+from dtensor.passes.cost.machine import Machine
 from dtensor.passes.cxx import CXX_PASSES
 from dtensor.passes.pipelines import PIPELINES, SUMMARIES
 from dtensor.passes.registry import PASSES
@@ -42,6 +43,7 @@ class Arguments:
     output: str
     pipeline: str
     mesh: Mesh | None
+    machine: Machine | None
     split_input: bool
     verify_diagnostics: bool
     print_before: frozenset[str]
@@ -76,6 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     add("-o", dest="output", default="-", metavar="FILE", help="output; - is stdout")
     add("--emit-bytecode", action="store_true", help="write MLIR bytecode, not text")
     add("--mesh", metavar="x=2,y=4", help="mesh to compile for, major axis first, in devices")
+    add("--machine", metavar="h100", help="machine to plan for: a name, or a TOML file")
     _add_pass_flags(parser)
     group = parser.add_argument_group("looking inside")
     add = group.add_argument
@@ -141,6 +144,7 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
         output=found.output,
         pipeline=pipeline,
         mesh=parse_mesh(found.mesh) if found.mesh is not None else None,
+        machine=Machine.of(found.machine) if found.machine is not None else None,
         split_input=found.split_input_file,
         verify_diagnostics=found.verify_diagnostics,
         print_before=_pass_set(found.mlir_print_ir_before, found.mlir_print_ir_before_all),

@@ -75,7 +75,7 @@ def relayout_value(
     planned = _without_idempotent(before, after)
     if before == planned:
         return value
-    cost = (ctx.state.cost if ctx.state is not None else None) or CostModel()
+    cost = CostModel() if ctx.state is None else ctx.state.cost_model()
     itemsize = element_bytes(ctx.element_of(value))
     steps = plan(before, planned, tuple(global_shape), itemsize, cost)
     return apply_steps(value, steps, ctx)

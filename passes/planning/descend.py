@@ -41,7 +41,7 @@ class _Search:
         """For every strategy of a node, the seconds of what it touches, all else equal."""
         problem = self.problem
         options = problem.options(node)
-        found = problem.work[node] * options.share
+        found = problem.work[node] * options.share + problem.runs[node] * options.comm
         for number in problem.around[node]:
             found = found + self._value_changes(node, problem.values[number])
         return found

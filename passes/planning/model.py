@@ -71,7 +71,7 @@ def make_model(problem: Problem) -> Model:
             model.variable_of.append(-1)
             continue
         start = options.index[problem.now[node]]
-        cost = problem.work[node] * 1e6 * options.share
+        cost = 1e6 * (problem.work[node] * options.share + problem.runs[node] * options.comm)
         model.variable_of.append(model.variable(cost, start))
     for value in problem.values:
         _add_value(model, problem, value)

@@ -96,8 +96,11 @@ def make_plan(
         limits: how long to search.
     """
     specs = Specs(subaxes, mesh)
-    start = _start(graph, pins, specs, outcomes)
-    maker = Maker(graph, specs, pins, free, refused, min_flops)
+    maker = Maker(graph, specs, pins, free, refused, min_flops, cost)
+    start = [
+        _computable(node, strategy, maker)
+        for node, strategy in zip(graph.nodes, _start(graph, pins, specs, outcomes), strict=True)
+    ]
     problem = Problem(graph, pins, start, maker, Prices(specs, cost), cost, free)
     before = problem.total()
     held = _solve(problem, limits) if _has_choice(problem, min_flops) else 0
@@ -165,6 +168,22 @@ def _start(
                 strategy = _at_border(strategy, (*ranks, *out_ranks)[0], specs)
         found.append(strategy)
     return found
+
+
+def _computable(node: Node, strategy: Strategy, maker: Maker) -> Strategy:
+    """The strategy with what its algorithm communicates; whole values if no algorithm computes it.
+
+    Labels were priced one sub-axis at a time; together they may not fit an algorithm.
+    """
+    if node.rule is None:
+        return strategy
+    found = maker.with_algorithm(node.rule, strategy)
+    if found is not None:
+        return found
+    rank, types = maker.specs.rank, maker.graph.types
+    ins = tuple([rank(len(types[v].shape)).replicated for v in node.operands])
+    outs = tuple([rank(len(types[v].shape)).replicated for v in node.results])
+    return Strategy(ins, outs, 1)
 
 
 def _joint(

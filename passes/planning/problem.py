@@ -46,6 +46,7 @@ class Problem:
         values: what may have to be moved.
         around: per node, the values it makes or reads.
         work: per node, seconds of its work if one device did all of it.
+        runs: per node, how often the nodes that look alike run in all.
         example: per node of the problem, a node of the graph.
         node_of: per node of the graph, its node of the problem.
     """
@@ -68,11 +69,13 @@ class Problem:
         count = max(self.node_of, default=-1) + 1
         self.example = [-1] * count
         self.work = [0.0] * count
+        self.runs = [0.0] * count
         seconds = work_seconds(graph, cost)
         for node, number in enumerate(self.node_of):
             if self.example[number] < 0:
                 self.example[number] = node
             self.work[number] += seconds[node]
+            self.runs[number] += graph.nodes[node].weight
         self.now = [start[node] for node in self.example]
         self.values: list[Value] = []
         self.around: list[list[int]] = [[] for _ in range(count)]
@@ -127,10 +130,14 @@ class Problem:
         """Seconds of a node's work under the present plan."""
         return self.work[node] / self.now[node].split
 
+    def node_seconds(self, node: int) -> float:
+        """The same, and what its algorithm communicates."""
+        return self.work_seconds(node) + self.runs[node] * self.now[node].comm
+
     def total(self) -> float:
         """Seconds of the present plan."""
         moved = sum(map(self.value_seconds, range(len(self.values))))
-        return moved + sum(map(self.work_seconds, range(len(self.now))))
+        return moved + sum(map(self.node_seconds, range(len(self.now))))
 
 
 def _is_invariant_carry(graph: Graph, index: int) -> bool:

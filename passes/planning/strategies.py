@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtensor.dialect.layout import REDUCTIONS, Layout
+from dtensor.passes.cost.model import CostModel
 from dtensor.passes.graph import ARGUMENT, CARRY, JOIN, OP, RESULT, THROUGH, Graph, Node
+from dtensor.passes.ops.opdef import Placed, algorithm_of
 from dtensor.passes.ops.rule import OpRule
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.propagation.labels import Label, LabelTable, RuleLabels
@@ -37,11 +39,13 @@ class Strategy(NamedTuple):
         ins: spec of each operand.
         outs: spec of each result.
         split: among how many devices the node's work is divided.
+        comm: seconds that the op's algorithm communicates inside, per execution.
     """
 
     ins: tuple[int, ...]
     outs: tuple[int, ...]
     split: int
+    comm: float = 0.0
 
 
 class Options:
@@ -53,6 +57,7 @@ class Options:
         self.ins = _columns([s.ins for s in self.strategies])
         self.outs = _columns([s.outs for s in self.strategies])
         self.share = 1.0 / np.array([s.split for s in self.strategies], float)
+        self.comm = np.array([s.comm for s in self.strategies], float)
 
     def __len__(self) -> int:
         return len(self.strategies)
@@ -77,6 +82,7 @@ class Maker:
         free: Sequence[bool],
         refused: Sequence[bool],
         min_flops: float,
+        cost: CostModel,
     ) -> None:
         self.graph = graph
         self.min_flops = min_flops
@@ -84,7 +90,8 @@ class Maker:
         self.pins = pins
         self.free = free
         self.refused = refused
-        self._tables = {n: LabelTable(n) for n in set(specs.sizes)}
+        self.cost = cost
+        self._tables = {n: LabelTable(n, _priced_later) for n in set(specs.sizes)}
         self._blocks, self._factor_blocks = block_counts(graph, min(specs.sizes, default=1))
         self._kinds = partial_kinds(graph)
         self._memo: dict[object, tuple[Strategy, ...]] = {}
@@ -211,6 +218,7 @@ class Maker:
                 pairs = enumerate(zip(labels, combination, strict=True))
                 chosen = [_label(mine, choice, majors.get(a, 1)) for a, (mine, choice) in pairs]
                 strategy = self._joint([label for label in chosen if label is not None], ranks)
+                strategy = None if strategy is None else self.with_algorithm(rule, strategy)
                 if strategy is not None:
                     found[strategy] = None
         return _beam(sorted(found, key=self._shared_dimensions(ranks)), self.specs, ranks)
@@ -255,6 +263,31 @@ class Maker:
         outs = self._specs(ranks[1], [label.outs for label in chosen])
         return None if ins is None or outs is None else Strategy(ins, outs, split)
 
+    def with_algorithm(self, rule: OpRule, strategy: Strategy) -> Strategy | None:
+        """The strategy with what its algorithm communicates; None if none computes it."""
+        if rule.op is None or len(opdef(rule.op.name).algorithms) < 2:
+            return strategy
+        placed = Placed(
+            rule.op,
+            self._layouts(rule.op.operand_shapes, strategy.ins),
+            self._layouts(rule.op.result_shapes, strategy.outs),
+        )
+        found = algorithm_of(opdef(rule.op.name), placed)
+        if found is None:
+            return None
+        seconds = 0.0
+        for traffic in found.comm_bytes(placed):
+            link = self.cost.axes_link(traffic.axes)
+            seconds += traffic.collectives * link.alpha
+            seconds += traffic.wire_bytes / link.bytes_per_second
+        return strategy._replace(comm=seconds)
+
+    def _layouts(
+        self, shapes: Sequence[tuple[int, ...]], specs: Sequence[int]
+    ) -> tuple[Layout, ...]:
+        pairs = zip(shapes, specs, strict=True)
+        return tuple([self.specs.rank(len(shape)).layout(spec) for shape, spec in pairs])
+
     def _specs(
         self, ranks: Sequence[int], places: Sequence[tuple[int, ...]]
     ) -> tuple[int, ...] | None:
@@ -295,6 +328,11 @@ class Maker:
     def _keeps_to_used(self, places: Places) -> bool:
         pairs = zip(places, self._used, strict=True)
         return all([used or place == WHOLE for place, used in pairs])
+
+
+def _priced_later(rule: OpRule, ins: tuple[int, ...], outs: tuple[int, ...]) -> float:
+    """Algorithms that communicate are priced for all sub-axes at once: `with_algorithm`."""
+    return 0.0
 
 
 def _bit(kind: str) -> int:

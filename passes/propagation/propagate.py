@@ -54,7 +54,7 @@ class PropagatePass(Pass):
         pins = read_pins(graph, state.meshes)
         _note_fallbacks(graph, state.ledger)
         state.ledger.facts = _facts(graph, pins)
-        cost = state.cost if state.cost is not None else CostModel()
+        cost = state.cost_model()
         strategy = decide(graph, pins, mesh, cost, self.min_flops, state.ledger, function)
         for node in write_strategy(graph, strategy):
             state.ledger.add(

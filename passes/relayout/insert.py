@@ -13,7 +13,6 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import LAYOUT_ATTR, OPERANDS, RELAYOUT, RESULTS
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.cost.model import CostModel
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import (
     ARGUMENT,
@@ -70,7 +69,7 @@ class _Inserter:
         self.graph = graph
         self.strategy = strategy
         self.state = state
-        self.cost = state.cost if state.cost is not None else CostModel()
+        self.cost = state.cost_model()
 
     def visit(self, number: int) -> None:
         """Give every use of one value the layout it wants."""

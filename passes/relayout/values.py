@@ -12,7 +12,6 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import PassState
-from dtensor.passes.cost.model import CostModel
 from dtensor.passes.functions import boundary_layouts
 from dtensor.passes.graph import element_bytes
 from dtensor.passes.ledger import FIRST_RECORD
@@ -35,7 +34,7 @@ class Relayouts:
         self.module = module
         self.state = state
         self.meshes = meshes
-        self.cost = state.cost if state.cost is not None else CostModel()
+        self.cost = state.cost_model()
         self.ops: list[ir.Operation | None] = []
         self._numbers: dict[ir.Value[Any], int] = {}
         self.scopes: list[Scope | None] = []

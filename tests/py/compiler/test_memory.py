@@ -1,7 +1,12 @@
 """`max_bytes_per_device`: what one device holds, by the plan."""
 
+from typing import Any
+
+import jax
+import jax.numpy as jnp
 import pytest
 
+import dtensor
 from dtensor.dialect.errors import MemoryLimitError
 from tests.py.compiler.programs import LOOP, compiled, main
 
@@ -101,3 +106,73 @@ def test_what_a_loop_holds_inside_counts() -> None:
             : (tensor<8x8xf32>, tensor<8x32xf32>) -> tensor<8x32xf32>"""
     assert inside in LOOP
     assert needed(LOOP.replace(inside, wide)) > needed(LOOP)
+
+
+def test_what_xla_fuses_keeps_what_it_reads_alive() -> None:
+    def text(reader: str) -> str:
+        return main(
+            """(%a: tensor<8x16xf32> {dtensor.layout = #L[{"x"}, {}]#},
+                %w: tensor<16x48xf32> {dtensor.layout = #L[{}, {}]#},
+                %v: tensor<48x16xf32> {dtensor.layout = #L[{}, {}]#}) -> tensor<8x48xf32>""",
+            f"""
+            %0 = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0]
+                : (tensor<8x16xf32>, tensor<16x48xf32>) -> tensor<8x48xf32>
+            %1 = stablehlo.multiply %0, %0 : tensor<8x48xf32>
+            %2 = stablehlo.dot_general %0, %v, contracting_dims = [1] x [0]
+                : (tensor<8x48xf32>, tensor<48x16xf32>) -> tensor<8x16xf32>
+            %3 = stablehlo.dot_general %2, %w, contracting_dims = [1] x [0]
+                : (tensor<8x16xf32>, tensor<16x48xf32>) -> tensor<8x48xf32>
+            %4 = stablehlo.add %3, {reader} : tensor<8x48xf32>
+            return %4 : tensor<8x48xf32>""",
+        )
+
+    # The product is computed where it is read, from %0, which is there as long.
+    assert needed(text("%1")) == needed(text("%0"))
+    assert needed(text("%1")) > needed(text("%3"))
+
+
+def test_sums_that_xla_makes_together_hold_both_sides() -> None:
+    text = main(
+        """(%a: tensor<256x64xf32> {dtensor.layout = #L[{"x"}, {}]#},
+            %b: tensor<256x48xf32> {dtensor.layout = #L[{"x"}, {}]#},
+            %c: tensor<256x80xf32> {dtensor.layout = #L[{"x"}, {}]#})
+            -> (tensor<64x48xf32> {dtensor.layout = #L[{}, {}]#},
+                tensor<64x80xf32> {dtensor.layout = #L[{}, {}]#})""",
+        """
+        %0 = stablehlo.dot_general %a, %b, contracting_dims = [0] x [0]
+            : (tensor<256x64xf32>, tensor<256x48xf32>) -> tensor<64x48xf32>
+        %1 = stablehlo.dot_general %a, %c, contracting_dims = [0] x [0]
+            : (tensor<256x64xf32>, tensor<256x80xf32>) -> tensor<64x80xf32>
+        return %0, %1 : tensor<64x48xf32>, tensor<64x80xf32>""",
+    )
+    report = compiled(text).memory
+    assert report is not None
+    arguments = 128 * (64 + 48 + 80) * 4
+    assert report.peak_bytes - arguments == 2 * 64 * (48 + 80) * 4
+
+
+def test_a_training_step_is_planned_within_a_tenth_of_what_xla_needs() -> None:
+    def step(weights: list[jax.Array], x: jax.Array, y: jax.Array) -> tuple[list[Any], jax.Array]:
+        def loss(weights: list[jax.Array]) -> jax.Array:
+            h = x
+            for w in weights:
+                h = jnp.tanh(h @ w)
+            return jnp.mean((h - y) ** 2)
+
+        value, gradients = jax.value_and_grad(loss)(weights)
+        return [w - 0.1 * g for w, g in zip(weights, gradients, strict=True)], value
+
+    mesh = dtensor.create_mesh([("x", 2), ("y", 4)])
+    batch, scalar = dtensor.Layout([("x", "y"), None], mesh), dtensor.Layout([], mesh)
+    whole = dtensor.Layout([None, None], mesh)
+    shapes = ((64, 192), (192, 128), (128, 256))
+    weights = [jax.ShapeDtypeStruct(s, jnp.float32) for s in shapes]
+    data = jax.ShapeDtypeStruct((512, 64), jnp.float32)
+    target = jax.ShapeDtypeStruct((512, 256), jnp.float32)
+    layouts = ([whole] * 3, batch, batch)
+    jitted = dtensor.jit(step, mesh=mesh, in_layouts=layouts, out_layouts=([whole] * 3, scalar))
+    compiled_step = jitted.lower(weights, data, target).compile()
+    xla = compiled_step.memory_analysis()
+    needs = xla.argument_size_in_bytes + xla.output_size_in_bytes + xla.temp_size_in_bytes
+    assert compiled_step.planned_memory is not None
+    assert compiled_step.planned_memory.peak_bytes == pytest.approx(needs, rel=0.1)

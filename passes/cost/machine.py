@@ -1,0 +1,225 @@
+"""Machines: what their devices compute, hold and send, and the cost model of a mesh on one."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dtensor.dialect.diagnostics import did_you_mean
+from dtensor.dialect.errors import CompileError
+from dtensor.dialect.mesh import Mesh
+from dtensor.passes.cost.model import CostModel, Link
+
+DTYPES = ("f64", "f32", "bf16", "f16", "f8", "i8")
+_LEVEL_KEYS = {"name": str, "devices": int, "alpha": float, "bytes_per_second": float}
+_KEYS: dict[str, type] = {
+    "name": str,
+    "levels": list,
+    "matmul_flops": dict,
+    "vector_flops": float,
+    "memory_bytes_per_second": float,
+    "memory_bytes": int,
+}
+
+
+@dataclass(frozen=True)
+class Level:
+    """One level of a machine's network: NVLink inside a host, InfiniBand between hosts.
+
+    Attributes:
+        name: what it is called.
+        devices: how many neighbouring devices it joins; None is any number.
+        link: seconds that one collective takes however little it moves, and the bytes per second
+            that one device sends along one mesh axis, and at the same time receives.
+    """
+
+    name: str
+    devices: int | None
+    link: Link
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine to plan for; see docs/machines.md.
+
+    Attributes:
+        name: its name, for messages.
+        levels: its network, the innermost level first; the last one joins any number of devices.
+        matmul_flops: `(element type, flops per second)` of matrix products of one device.
+        vector_flops: flops per second of everything else, in float32.
+        memory_bytes_per_second: what one device reads and writes.
+        memory_bytes: what one device holds.
+
+    Raises:
+        CompileError: a number is not positive, or there is no network.
+    """
+
+    name: str
+    levels: tuple[Level, ...]
+    matmul_flops: tuple[tuple[str, float], ...]
+    vector_flops: float
+    memory_bytes_per_second: float
+    memory_bytes: int
+
+    def __post_init__(self) -> None:
+        numbers = {
+            "vector_flops": self.vector_flops,
+            "memory_bytes_per_second": self.memory_bytes_per_second,
+            "memory_bytes": self.memory_bytes,
+            **{f"matmul_flops of {dtype}": flops for dtype, flops in self.matmul_flops},
+            **{f"alpha of {x.name}": x.link.alpha for x in self.levels},
+            **{f"bytes_per_second of {x.name}": x.link.bytes_per_second for x in self.levels},
+            **{f"devices of {x.name}": x.devices for x in self.levels if x.devices is not None},
+        }
+        for what, number in numbers.items():
+            if number <= 0:
+                raise CompileError(
+                    f"machine '{self.name}': {what} is {number}; it must be positive"
+                )
+        for dtype, _ in self.matmul_flops:
+            if dtype not in DTYPES:
+                known = ", ".join(DTYPES)
+                raise CompileError(
+                    f"machine '{self.name}': matmul_flops of '{dtype}'; known are {known}"
+                )
+        if not self.matmul_flops:
+            raise CompileError(f"machine '{self.name}' has no matmul_flops; give one element type")
+        sizes = [level.devices for level in self.levels]
+        if not sizes or sizes[-1] is not None or None in sizes[:-1]:
+            raise CompileError(
+                f"machine '{self.name}': the last level of the network joins any number of "
+                "devices, and only the last: leave its `devices` out"
+            )
+
+    def matmul_peak(self, dtype: str) -> float:
+        """Flops per second of matrix products of elements of type `dtype`, such as `bf16`.
+
+        Of a type that the machine does not list, those of the next wider one it does, or of the
+        slowest it has.
+        """
+        peaks = dict(self.matmul_flops)
+        if dtype.startswith("f8"):
+            dtype = "f8"
+        wider = DTYPES[: DTYPES.index(dtype) + 1] if dtype in DTYPES else ()
+        found = [peaks[name] for name in reversed(wider) if name in peaks]
+        return found[0] if found else min(peaks.values())
+
+    def level(self, stride: int, size: int) -> Level:
+        """The level over which a mesh axis communicates.
+
+        Args:
+            stride: devices between two neighbours on the axis: the product of the axes inside it.
+            size: devices on the axis.
+        """
+        span = stride * size
+        for level in self.levels[:-1]:
+            if level.devices is not None and level.devices % span == 0:
+                return level
+        return self.levels[-1]
+
+    def cost_model(self, mesh: Mesh) -> CostModel:
+        """What plans for `mesh` cost on this machine, its devices in the mesh's order."""
+        links, stride = [], 1
+        for name, size in reversed(mesh.axes):
+            links.append((name, self.level(stride, size).link))
+            stride *= size
+        return CostModel(
+            link=self.levels[-1].link,
+            axis_links=tuple(reversed(links)),
+            peak_flops=self.matmul_peak("bf16"),
+            hbm_bytes_per_second=self.memory_bytes_per_second,
+        )
+
+    @classmethod
+    def named(cls, name: str) -> Machine:
+        """The machine of that name in the table of docs/machines.md: "h100", "v5e".
+
+        Raises:
+            CompileError: there is none of that name.
+        """
+        from dtensor.passes.cost.machines import MACHINES
+
+        if name not in MACHINES:
+            known = f"; known are {', '.join(MACHINES)}, or give a TOML file"
+            raise CompileError(
+                f"there is no machine '{name}'{did_you_mean(name, list(MACHINES)) or known}"
+            )
+        return MACHINES[name]
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Machine:
+        """The machine that a TOML file describes; docs/machines.md has its form.
+
+        Raises:
+            CompileError: the file cannot be read, lacks a key or has one of another type.
+        """
+        try:
+            found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as wrong:
+            raise CompileError(f"machine file {path}: {wrong}") from None
+        return cls._of_keys(found, f"machine file {path}")
+
+    @classmethod
+    def of(cls, machine: Machine | str) -> Machine:
+        """A machine, the one of that name, or the one in that TOML file.
+
+        Raises:
+            CompileError: as `named` and `from_toml` raise it.
+        """
+        if isinstance(machine, Machine):
+            return machine
+        return cls.from_toml(machine) if machine.endswith(".toml") else cls.named(machine)
+
+    @classmethod
+    def _of_keys(cls, found: Mapping[str, Any], where: str) -> Machine:
+        values = _checked(found, _KEYS, where, ())
+        levels = []
+        for number, entry in enumerate(values["levels"]):
+            what = f"{where}, level {number}"
+            if not isinstance(entry, dict):
+                raise CompileError(f"{what} is {entry!r}; write it as a table, [[levels]]")
+            keys = _checked(entry, _LEVEL_KEYS, what, ("devices",))
+            link = Link(keys["alpha"], keys["bytes_per_second"])
+            levels.append(Level(keys["name"], keys.get("devices"), link))
+        flops = values["matmul_flops"]
+        peaks = _checked(flops, dict.fromkeys(flops, float), f"{where}, matmul_flops", ())
+        return cls(
+            values["name"],
+            tuple(levels),
+            tuple(peaks.items()),
+            values["vector_flops"],
+            values["memory_bytes_per_second"],
+            values["memory_bytes"],
+        )
+
+
+def _checked(
+    found: Mapping[str, Any], wanted: Mapping[str, type], where: str, optional: tuple[str, ...]
+) -> dict[str, Any]:
+    """The values of the keys wanted, of the types wanted; whole numbers may be written 1e9."""
+    for key in found:
+        if key not in wanted:
+            hint = did_you_mean(key, list(wanted)) or f"; keys are {', '.join(wanted)}"
+            raise CompileError(f"{where} has the unknown key '{key}'{hint}")
+    values: dict[str, Any] = {}
+    for key, kind in wanted.items():
+        if key not in found:
+            if key in optional:
+                continue
+            raise CompileError(f"{where} lacks the key '{key}', {_type_name(kind)}; add it")
+        value = found[key]
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if kind in (int, float) and is_number and (kind is float or value == int(value)):
+            value = kind(value)
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise CompileError(f"{where}: '{key}' is {value!r}; give {_type_name(kind)}")
+        values[key] = value
+    return values
+
+
+def _type_name(kind: type) -> str:
+    names = {str: "a text", int: "a whole number", float: "a number"}
+    return names.get(kind, "a table" if kind is dict else "tables, [[levels]]")
