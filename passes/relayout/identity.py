@@ -42,8 +42,9 @@ def _integer(reduction: str, element: ir.IntegerType) -> int:
         low, high = 0, (1 << width) - 1
     else:
         low, high = -(1 << (width - 1)), (1 << (width - 1)) - 1
-    ones = high if element.is_unsigned or width == 1 else -1
-    return {"sum": 0, "or": 0, "prod": 1, "and": ones, "max": low, "min": high}[reduction]
+    number = {"sum": 0, "or": 0, "prod": 1, "and": -1, "max": low, "min": high}[reduction]
+    # MLIR's bindings take an int64 and keep its low bits: 2^64 - 1 has to be written as -1.
+    return number - (1 << 64) if number >= 1 << 63 else number
 
 
 def _float(reduction: str, element: str) -> float:
