@@ -92,7 +92,8 @@ def lower_mlir(
     if mesh is None and meshes:
         mesh = next(iter(meshes))
     if any(other != mesh for other in meshes):
-        raise LayoutError(f"a program runs on one mesh, but layouts name {list(meshes)}")
+        names = [other.short() for other in dict.fromkeys((mesh, *meshes)) if other is not None]
+        raise LayoutError(f"a program runs on one mesh, but layouts name {' and '.join(names)}")
     if mesh is not None and machine is not None:
         check_mesh(mesh, machine)
     return Lowered(

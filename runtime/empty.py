@@ -63,9 +63,7 @@ def with_empty(program: Program, run: Run) -> Run:
 
     def outer(*arrays: Any) -> Sequence[jax.Array]:
         kept = iter(run(*[arrays[number] for number in taken]))
-        return [
-            next(kept) if math.prod(info.shape) else _empty(info) for info in program.results
-        ]
+        return [next(kept) if math.prod(info.shape) else _empty(info) for info in program.results]
 
     return outer
 

@@ -30,7 +30,7 @@ def lower_for(target: Target, traced: Any, equations: Iterable[Any]) -> Any:
     for equation in equations:
         if equation.primitive.name in _CALLBACKS:
             raise CompileError(
-                f"{_where(equation)}{equation.primitive.name} calls a Python function, which a "
+                f"{line_of(equation)}{equation.primitive.name} calls a Python function, which a "
                 f"program compiled ahead of time for {target} cannot hold; leave it out"
             )
     platform = target.lowering_platform
@@ -42,7 +42,7 @@ def lower_for(target: Target, traced: Any, equations: Iterable[Any]) -> Any:
         ) from error
 
 
-def _where(equation: Any) -> str:
+def line_of(equation: Any) -> str:
     """The user's line of an equation, as `file:line: `; "" where jax keeps none."""
     traceback = equation.source_info.traceback
     for frame in () if traceback is None else traceback.frames:

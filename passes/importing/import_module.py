@@ -58,7 +58,10 @@ class ImportPass(Pass):
 
 
 def _one_mesh(module: ir.Module, state: PassState) -> Mesh:
-    """The module's mesh; equal ones are merged, the first name stays."""
+    """The module's mesh; equal ones are merged, the first name stays.
+
+    The mesh of a call may give devices to one that has none of its own, and only to such a one.
+    """
     meshes = read_meshes(module)
     every = [*meshes.values(), *read_shardy_meshes(module).values()]
     if state.mesh is not None:
@@ -68,7 +71,8 @@ def _one_mesh(module: ir.Module, state: PassState) -> Mesh:
     else:
         error(module.operation, "no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4")
     for other in every:
-        if other.axes != mesh.axes:
+        is_settled = state.mesh is None or other.device_ids is not None
+        if other.axes != mesh.axes or (is_settled and other.ids() != mesh.ids()):
             error(
                 module.operation,
                 f"meshes differ: @{other.symbol} is {other.short()}, @{mesh.symbol} is "
@@ -98,13 +102,14 @@ def _check_calls(found: list[ir.Operation], function: ir.Operation) -> None:
                 _check_custom_call(op)
             if op.name in _REFUSED:
                 error(op, f"{op.name} {_REFUSED[op.name]}")
-            if op.name in ("stablehlo.while", "stablehlo.case", "stablehlo.if"):
+            if op.name in _CONTROL_FLOW:
                 for region in op.regions:
                     check(region.blocks[0])
 
     check(function.regions[0].blocks[0])
 
 
+_CONTROL_FLOW = ("stablehlo.while", "stablehlo.case", "stablehlo.if")
 _PER_DEVICE = "speaks of single devices; a program for dtensor is written for one device"
 _REFUSED = {
     "stablehlo.partition_id": _PER_DEVICE,
@@ -217,8 +222,22 @@ def _number_ops(function: ir.Operation, ledger: Ledger) -> None:
             op.location = tag(location, len(names))
             names.append(op.name)
             locations.append(location)
-            if op.name in ("stablehlo.while", "stablehlo.case", "stablehlo.if"):
+            if op.name in _CONTROL_FLOW:
                 for region in op.regions:
                     number(region.blocks[0])
+            elif len(op.regions):
+                _refuse_constraints(op)
 
     number(function.regions[0].blocks[0])
+
+
+def _refuse_constraints(owner: ir.Operation) -> None:
+    """Refuse layouts of what a reducer or a comparator works on."""
+    for op in [view.operation for r in owner.regions for b in r.blocks for view in b.operations]:
+        if op.name == RELAYOUT:
+            error(
+                op,
+                f"a layout constraint stands inside the body of {owner.name}, whose values are "
+                "single elements; put it on the operands or the result instead",
+            )
+        _refuse_constraints(op)

@@ -72,7 +72,7 @@ def _binary(name: str, value: ir.Value[Any], number: int, emitter: Emitter) -> i
 
 def _constant(number: int, type_: ir.Type, emitter: Emitter) -> ir.Value[Any]:
     scalar = ir.IntegerAttr.get(emitter.tensor(type_)[1], number)
-    attributes = {"value": ir.DenseElementsAttr.get_splat(type_, scalar)}
+    attributes: dict[str, ir.Attribute] = {"value": ir.DenseElementsAttr.get_splat(type_, scalar)}
     result: ir.Value[Any] = emitter.create("stablehlo.constant", [], [type_], attributes).results[0]
     return result
 
