@@ -10,6 +10,7 @@ from jax.interpreters import mlir as jax_mlir
 
 from dtensor.dialect.context import entry_function
 from dtensor.dialect.mlir import ir
+from dtensor.runtime.transforms import constrain_transforms
 
 if TYPE_CHECKING:
     from dtensor.runtime.executable import Program
@@ -93,6 +94,9 @@ def _check_types(signature: Any, program: Program) -> None:
 
 
 def _prepare(module: Any, module_context: Any, program: Program) -> None:
+    if b"fft" in program.bytecode and "cpu" in module_context.platforms:
+        with module.context, ir.Location.unknown():
+            constrain_transforms(list(_walk(module.operation)))
     callbacks = has_python_callbacks(program.bytecode)
     if not (callbacks or has_collectives(program.bytecode) or b"dtensor" in program.bytecode):
         return
