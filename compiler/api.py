@@ -22,6 +22,7 @@ from dtensor.compiler.calls import (
 )
 from dtensor.compiler.constraint import constrain
 from dtensor.compiler.jax_frontend import TracedProgram, argument_names
+from dtensor.compiler.jax_meshes import check_placements
 from dtensor.compiler.options import CompileOptions, check_arguments
 from dtensor.compiler.stages import Lowered, Source
 from dtensor.compiler.targets.executable import check_mesh
@@ -252,6 +253,8 @@ class JitFunction:
             )
         if target is not None:
             check_mesh(mesh, target)
+        else:
+            check_placements(traced.placements, mesh)
         return Lowered(
             use.bind(
                 Source(

@@ -13,6 +13,7 @@ import numpy as np
 from jax.tree_util import PyTreeDef
 
 from dtensor.compiler.constraint import relayout_p
+from dtensor.compiler.jax_meshes import Placement, placements
 from dtensor.compiler.source_lines import line_of
 from dtensor.compiler.targets.lowering import lower_for
 from dtensor.compiler.targets.target import Target
@@ -44,6 +45,7 @@ class TracedProgram:
         host_callbacks: Python functions the module calls, by callback index.
         keepalives: objects that must live as long as the module.
         meshes: meshes of the layout constraints inside, each once.
+        placements: devices that jax's own shardings inside name.
     """
 
     bytecode: bytes
@@ -53,6 +55,7 @@ class TracedProgram:
     host_callbacks: tuple[Callable[..., Any], ...]
     keepalives: tuple[object, ...]
     meshes: tuple[Mesh, ...]
+    placements: tuple[Placement, ...] = ()
 
 
 def trace(
@@ -119,6 +122,7 @@ def trace(
         callbacks,
         keepalives,
         tuple(dict.fromkeys(e.params["layout"].mesh for e in constraints)),
+        placements(equations),
     )
 
 

@@ -23,6 +23,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.runtime import splicing
 from dtensor.runtime.clients.agreement import agree_on_program
 from dtensor.runtime.donation import guarded
+from dtensor.runtime.empty import filled, with_empty, without_empty
 from dtensor.runtime.placement import jax_mesh, named_sharding, refined_mesh
 
 _MAX_STEPS_IN_FLIGHT = 8
@@ -179,6 +180,7 @@ class Executable:
         run: Callable[..., Sequence[jax.Array]] = self._jitted
         if _needs_throttle(program):
             run = _throttled(run)
+        run = with_empty(program, run)
         self.run = guarded(run, [arg.name for arg in program.args], program.donated)
 
     @cached_property
@@ -188,7 +190,7 @@ class Executable:
             jax.ShapeDtypeStruct(
                 arg.shape, np.dtype(arg.dtype), sharding=named_sharding(arg.layout)
             )
-            for arg in self.program.args
+            for arg in _with_elements(self.program.args)
         ]
         lowered: jax.stages.Lowered = self._jitted.lower(*args)
         return lowered
@@ -224,26 +226,34 @@ def local_program(program: Program, name: str) -> Callable[..., tuple[Any, ...]]
 
 
 def jit_program(program: Program, name: str) -> Any:
-    """The program as a `jax.jit` over its mesh; profiles and the HLO call it `dtensor_<name>`."""
-    body = local_program(program, name)
+    """The program as a `jax.jit` over its mesh; profiles and the HLO call it `dtensor_<name>`.
+
+    It takes the arguments that have elements and returns the results that have some.
+    """
+    body = without_empty(program, local_program(program, name))
+    args, results = _with_elements(program.args), _with_elements(program.results)
+    numbers = filled(program.args)
     mapped = body
     if program.mesh.size > 1:
-        layouts = [info.layout for info in (*program.args, *program.results)]
-        refined = refined_mesh(program.mesh, layouts)
+        refined = refined_mesh(program.mesh, [info.layout for info in (*args, *results)])
         mapped = jax.shard_map(
             body,
             mesh=refined.jax_mesh,
-            in_specs=tuple(refined.spec(arg.layout) for arg in program.args),
-            out_specs=tuple(refined.spec(result.layout) for result in program.results),
+            in_specs=tuple(refined.spec(arg.layout) for arg in args),
+            out_specs=tuple(refined.spec(result.layout) for result in results),
             check_vma=False,  # the program's own collectives are opaque to jax
         )
     return jax.jit(
         mapped,
-        in_shardings=tuple(named_sharding(arg.layout) for arg in program.args),
-        out_shardings=tuple(named_sharding(result.layout) for result in program.results),
-        donate_argnums=program.donated,
+        in_shardings=tuple(named_sharding(arg.layout) for arg in args),
+        out_shardings=tuple(named_sharding(result.layout) for result in results),
+        donate_argnums=[k for k, number in enumerate(numbers) if number in program.donated],
         keep_unused=True,
     )
+
+
+def _with_elements(arrays: Sequence[ArraySpec]) -> list[ArraySpec]:
+    return [arrays[number] for number in filled(arrays)]
 
 
 def _needs_throttle(program: Program) -> bool:
@@ -261,7 +271,7 @@ _steps_started = itertools.count(1)  # of all programs: they share the threads
 def _throttled(run: Callable[..., Sequence[jax.Array]]) -> Callable[..., Sequence[jax.Array]]:
     def throttled(*arrays: Any) -> Sequence[jax.Array]:
         results = run(*arrays)
-        if not next(_steps_started) % _MAX_STEPS_IN_FLIGHT:
+        if not next(_steps_started) % _MAX_STEPS_IN_FLIGHT and results:
             results[-1].block_until_ready()
         return results
 

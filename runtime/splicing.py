@@ -12,6 +12,7 @@ from dtensor.dialect.functions import entry_function
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.modules import read_module
 from dtensor.dialect.names import MAIN, SYM_NAME
+from dtensor.runtime.transforms import constrain_transforms
 
 if TYPE_CHECKING:
     from dtensor.runtime.executable import Program
@@ -99,6 +100,9 @@ def _check_types(signature: Any, program: Program) -> None:
 
 
 def _prepare(module: Any, module_context: Any, program: Program) -> None:
+    if b"fft" in program.bytecode and "cpu" in module_context.platforms:
+        with module.context, ir.Location.unknown():
+            constrain_transforms(list(_walk(module.operation)))
     callbacks = has_python_callbacks(program.bytecode)
     if not (callbacks or has_collectives(program.bytecode) or b"dtensor" in program.bytecode):
         return

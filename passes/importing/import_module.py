@@ -16,6 +16,7 @@ from dtensor.dialect.names import (
     COMPOSITE_NAME,
     MESH_ATTR,
     MESH_OP,
+    RELAYOUT,
     SYM_NAME,
 )
 from dtensor.passes.base import Pass, PassState
@@ -30,7 +31,7 @@ from dtensor.passes.importing.meshes import merge_meshes
 from dtensor.passes.importing.shardy import import_shardy, read_shardy_meshes
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.locations import tag
-from dtensor.passes.program import CALLS, walk
+from dtensor.passes.program import CALLS, CONTROL, walk
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,10 @@ class ImportPass(Pass):
 
 
 def _one_mesh(module: ir.Module, state: PassState) -> Mesh:
-    """The module's mesh; equal ones are merged, the first name stays."""
+    """The module's mesh; equal ones are merged, the first name stays.
+
+    The mesh of a call may give devices to one that has none of its own, and only to such a one.
+    """
     meshes = read_meshes(module)
     every = [*meshes.values(), *read_shardy_meshes(module).values()]
     if state.mesh is not None:
@@ -77,7 +81,8 @@ def _one_mesh(module: ir.Module, state: PassState) -> Mesh:
             "no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4 (in Python mesh=)",
         )
     for other in every:
-        if other.axes != mesh.axes:
+        is_settled = state.mesh is None or other.device_ids is not None
+        if other.axes != mesh.axes or (is_settled and other.ids() != mesh.ids()):
             error(
                 module.operation,
                 f"meshes differ: @{other.symbol} is {other.short()}, @{mesh.symbol} is "
@@ -190,3 +195,17 @@ def _number_ops(function: ir.Operation, ledger: Ledger) -> None:
         op.location = tag(location, len(names))
         names.append(name)
         locations.append(location)
+        if name not in CONTROL and len(op.regions):
+            _refuse_constraints(op)
+
+
+def _refuse_constraints(owner: ir.Operation) -> None:
+    """Refuse layouts of what a reducer or a comparator works on."""
+    for op in [view.operation for r in owner.regions for b in r.blocks for view in b.operations]:
+        if op.name == RELAYOUT:
+            error(
+                op,
+                f"a layout constraint stands inside the body of {owner.name}, whose values are "
+                "single elements; put it on the operands or the result instead",
+            )
+        _refuse_constraints(op)

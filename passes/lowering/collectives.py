@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dtensor.dialect import names
@@ -13,6 +13,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.passes.lowering.bitwise import all_reduce_bits, is_bitwise, reduce_scatter_bits
 from dtensor.passes.lowering.emitter import Emitter
+from dtensor.passes.lowering.ordered import from_keys, is_ordered, to_keys
 from dtensor.passes.ops.reduction import Reduction
 
 Meshes = dict[str, Mesh]
@@ -71,16 +72,24 @@ def all_reduce(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Va
     mesh, axes, parts = _axes(op, meshes)
     if parts == 1:
         return list(op.operands)
-    types = [result.type for result in op.results]
     name, kind = "stablehlo.all_reduce", _reduction(op)
-    if is_bitwise(kind, emitter.tensor(types[0])[1]):
+    element = emitter.tensor(op.operands[0].type)[1]
+    if is_bitwise(kind, element):
         return [all_reduce_bits(v, mesh, axes, parts, kind, emitter) for v in op.operands]
-    if not emitter.is_variadic:
+
+    def reduce(values: Sequence[ir.Value[Any]]) -> list[ir.Value[Any]]:
+        if emitter.is_variadic:
+            types = [value.type for value in values]
+            return list(emitter.collective(name, values, types, mesh, axes, {}, kind).results)
         return [
-            emitter.collective(name, [v], [v.type], mesh, axes, {}, kind).results[0]
-            for v in op.operands
+            emitter.collective(name, [v], [v.type], mesh, axes, {}, kind).results[0] for v in values
         ]
-    return list(emitter.collective(name, op.operands, types, mesh, axes, {}, kind).results)
+
+    if is_ordered(kind, element):
+        keys = reduce([to_keys(value, kind, emitter) for value in op.operands])
+        types = [result.type for result in op.results]
+        return [from_keys(k, t, emitter) for k, t in zip(keys, types, strict=True)]
+    return reduce(list(op.operands))
 
 
 def reduce_scatter(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value[Any]]:
@@ -90,11 +99,18 @@ def reduce_scatter(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[i
         return list(op.operands)
     dim = _integer(op, names.DIM)
     attributes = {"scatter_dimension": emitter.integer(dim)}
-    types = [op.results[0].type]
+    value, type_ = op.operands[0], op.results[0].type
+    shape, element = emitter.tensor(type_)
     name, kind = "stablehlo.reduce_scatter", _reduction(op)
-    if is_bitwise(kind, emitter.tensor(types[0])[1]):
-        return [reduce_scatter_bits(op.operands[0], dim, mesh, axes, parts, kind, emitter)]
-    return list(emitter.collective(name, op.operands, types, mesh, axes, attributes, kind).results)
+    if is_bitwise(kind, element):
+        return [reduce_scatter_bits(value, dim, mesh, axes, parts, kind, emitter)]
+    if not is_ordered(kind, element):
+        made = emitter.collective(name, [value], [type_], mesh, axes, attributes, kind)
+        return list(made.results)
+    keys = to_keys(value, kind, emitter)
+    keys_type = emitter.tensor_type(shape, emitter.tensor(keys.type)[1])
+    made = emitter.collective(name, [keys], [keys_type], mesh, axes, attributes, kind)
+    return [from_keys(made.results[0], type_, emitter)]
 
 
 def all_to_all(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value[Any]]:

@@ -158,3 +158,31 @@ module {
     return %0 : tensor<4xf32>
   }
 }
+
+// -----
+
+// Meshes of the same axes over other devices are not one mesh.
+// expected-error @+1 {{meshes differ: @b is mesh(x=2, device_ids=[2, 3], name=b), @a is mesh(x=2, name=a); a program is compiled for one mesh}}
+module {
+  "dtensor.mesh"() {sym_name = "a", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+  "dtensor.mesh"() {sym_name = "b", mesh = #dtensor.mesh<["x"=2], device_ids = [2, 3]>} : () -> ()
+  func.func @other_devices(%a: tensor<4xf32>) -> tensor<4xf32> {
+    return %a : tensor<4xf32>
+  }
+}
+
+// -----
+
+module {
+  "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+  func.func @constraint_in_a_reducer(%a: tensor<4xf32>, %i: tensor<f32>) -> tensor<f32> {
+    %0 = "stablehlo.reduce"(%a, %i) <{dimensions = array<i64: 0>}> ({
+    ^bb0(%l: tensor<f32>, %r: tensor<f32>):
+      %s = stablehlo.add %l, %r : tensor<f32>
+      // expected-error @+1 {{a layout constraint stands inside the body of stablehlo.reduce, whose values are single elements; put it on the operands or the result instead}}
+      %c = "dtensor.relayout"(%s) {layout = #dtensor.layout<@mesh, []>} : (tensor<f32>) -> tensor<f32>
+      stablehlo.return %c : tensor<f32>
+    }) : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
+    return %0 : tensor<f32>
+  }
+}

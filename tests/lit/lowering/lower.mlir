@@ -40,14 +40,47 @@ func.func @reduce(%arg0: tensor<2x3xf32>, %arg1: tensor<5xf32>) -> (tensor<2x3xf
   // CHECK: %[[R:.*]] = "stablehlo.all_reduce"(%arg0)
   // CHECK-SAME: replica_groups = dense<{{\[\[}}0, 4], [1, 5], [2, 6], [3, 7]]>
   // CHECK: ^bb0(%[[A:.*]]: tensor<f32>, %[[B:.*]]: tensor<f32>):
-  // CHECK-NEXT: %[[M:.*]] = stablehlo.maximum %[[A]], %[[B]]
+  // CHECK-NEXT: %[[M:.*]] = stablehlo.add %[[A]], %[[B]]
   // CHECK-NEXT: stablehlo.return %[[M]]
   // CHECK: %[[S:.*]] = "stablehlo.all_reduce"(%arg1)
   // CHECK: return %[[R]], %[[S]]
   // VARIADIC: %[[R:.*]]:2 = "stablehlo.all_reduce"(%arg0, %arg1)
   // VARIADIC: return %[[R]]#0, %[[R]]#1
-  %0:2 = "dtensor.all_reduce"(%arg0, %arg1) {axes = #dtensor.axes<@mesh, ["x"]>, reduction = "max"} : (tensor<2x3xf32>, tensor<5xf32>) -> (tensor<2x3xf32>, tensor<5xf32>)
+  %0:2 = "dtensor.all_reduce"(%arg0, %arg1) {axes = #dtensor.axes<@mesh, ["x"]>, reduction = "sum"} : (tensor<2x3xf32>, tensor<5xf32>) -> (tensor<2x3xf32>, tensor<5xf32>)
   return %0#0, %0#1 : tensor<2x3xf32>, tensor<5xf32>
+}
+
+// Libraries of collectives lose NaN: floats are compared as integers in which it is the greatest.
+
+// CHECK-LABEL: func.func @greatest_of_floats
+func.func @greatest_of_floats(%arg0: tensor<2x3xbf16>, %arg1: tensor<5xbf16>) -> (tensor<2x3xbf16>, tensor<5xbf16>) {
+  // CHECK: %[[BITS:.*]] = stablehlo.bitcast_convert %arg0 : (tensor<2x3xbf16>) -> tensor<2x3xi16>
+  // CHECK: %[[SIGN:.*]] = stablehlo.shift_right_arithmetic %[[BITS]], {{.*}}
+  // CHECK: %[[LOW:.*]] = stablehlo.and %[[SIGN]], {{.*}}
+  // CHECK: %[[KEYS:.*]] = stablehlo.xor %[[BITS]], %[[LOW]] : tensor<2x3xi16>
+  // CHECK: %[[TOP:.*]] = stablehlo.constant dense<32767> : tensor<2x3xi16>
+  // CHECK: %[[NAN:.*]] = stablehlo.compare NE, %arg0, %arg0
+  // CHECK: %[[SAFE:.*]] = stablehlo.select %[[NAN]], %[[TOP]], %[[KEYS]]
+  // CHECK: %[[R:.*]] = "stablehlo.all_reduce"(%[[SAFE]])
+  // CHECK: stablehlo.maximum {{.*}} : tensor<i16>
+  // CHECK: "stablehlo.all_reduce"
+  // CHECK: stablehlo.shift_right_arithmetic %[[R]], {{.*}}
+  // CHECK: %[[BACK:.*]] = stablehlo.xor %[[R]], {{.*}} : tensor<2x3xi16>
+  // CHECK: %[[MAX:.*]] = stablehlo.bitcast_convert %[[BACK]] : (tensor<2x3xi16>) -> tensor<2x3xbf16>
+  // CHECK: return %[[MAX]], {{.*}}
+  %0:2 = "dtensor.all_reduce"(%arg0, %arg1) {axes = #dtensor.axes<@mesh, ["x"]>, reduction = "max"} : (tensor<2x3xbf16>, tensor<5xbf16>) -> (tensor<2x3xbf16>, tensor<5xbf16>)
+  return %0#0, %0#1 : tensor<2x3xbf16>, tensor<5xbf16>
+}
+
+// CHECK-LABEL: func.func @least_of_floats
+func.func @least_of_floats(%arg0: tensor<8x3xf32>) -> tensor<2x3xf32> {
+  // CHECK: stablehlo.constant dense<-2147483648> : tensor<8x3xi32>
+  // CHECK: "stablehlo.reduce_scatter"
+  // CHECK: stablehlo.minimum {{.*}} : tensor<i32>
+  // CHECK: (tensor<8x3xi32>) -> tensor<2x3xi32>
+  // CHECK: stablehlo.bitcast_convert {{.*}} -> tensor<2x3xf32>
+  %0 = "dtensor.reduce_scatter"(%arg0) {axes = #dtensor.axes<@mesh, ["y"]>, dim = 0 : i64, reduction = "min"} : (tensor<8x3xf32>) -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
 }
 
 // Sums of truth values saturate; XLA reduces truth values by `or` and `and` only.

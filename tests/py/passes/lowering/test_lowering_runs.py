@@ -4,6 +4,7 @@ import functools
 import math
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -133,6 +134,45 @@ def test_all_reduce_and_reduce_scatter(kind: str, dtype: Any) -> None:
         np.testing.assert_array_equal(got[device], expected)
         mine = np.split(expected, 4)[coordinate(device, AXES['"y"'])]
         np.testing.assert_array_equal(scattered[device], mine)
+
+
+SPECIAL = [-np.inf, -3.0, -0.0, 0.0, 2.0**-6, 1.0, 2.5, np.inf]
+FLOATS = ["float16", "bfloat16", "float32", "float64"]
+SMALL_FLOATS = ["float8_e5m2", "float8_e4m3fn", "float8_e4m3", "float8_e3m4"]
+
+
+@pytest.mark.parametrize("kind", ["max", "min"])
+@pytest.mark.parametrize("dtype", [*FLOATS, *SMALL_FLOATS])
+def test_the_greatest_and_least_of_floats_keep_nan(kind: str, dtype: str) -> None:
+    """Every pair of special values meets on two of four devices, and NaNs of both signs too."""
+    has_infinity = not dtype.endswith("fn")
+    values = [v for v in SPECIAL if has_infinity or np.isfinite(v)] + [np.nan, -np.nan]
+    pairs = np.array([[a, b] for a in values for b in values]).T
+    pairs = np.pad(pairs, ((0, 0), (0, -pairs.shape[1] % 4)))
+    count = pairs.shape[1]
+    shards = [pairs[d % 4 // 2].reshape(count, 1).astype(dtype) for d in range(8)]
+    element = element_type(dtype)
+    whole, part = f"tensor<{count}x1x{element}>", f"tensor<{count // 4}x1x{element}>"
+    attribute = f'axes = #dtensor.axes<@mesh, ["y"]>, reduction = "{kind}"'
+    with jax.enable_x64(True):
+        got = run(
+            f'%r = "dtensor.all_reduce"(%a) {{{attribute}}} : ({whole}) -> {whole}',
+            shards,
+            (count, 1),
+        )
+        scattered = run(
+            f'%r = "dtensor.reduce_scatter"(%a) {{{attribute}, dim = 0 : i64}} '
+            f": ({whole}) -> {part}",
+            shards,
+            (count // 4, 1),
+        )
+    pick = np.maximum if kind == "max" else np.minimum
+    expected = pick(pairs[0], pairs[1])[:, None]
+    for device in range(8):
+        assert got[device].dtype == dtype
+        np.testing.assert_array_equal(got[device].astype(np.float64), expected)
+        mine = np.split(expected, 4)[device % 4]
+        np.testing.assert_array_equal(scattered[device].astype(np.float64), mine)
 
 
 def test_variadic_all_reduce() -> None:

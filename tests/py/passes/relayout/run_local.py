@@ -3,6 +3,7 @@
 The oracle reads a layout's digits one element at a time and shares no code with the compiler.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -113,8 +114,12 @@ def run_text(
 
 def element_type(dtype: str) -> str:
     """MLIR's name of a NumPy dtype."""
-    names = {"float32": "f32", "bfloat16": "bf16", "int32": "i32", "bool": "i1", "uint8": "ui8"}
-    return {**names, "complex64": "complex<f32>", "int8": "i8"}[dtype]
+    names = {"bfloat16": "bf16", "bool": "i1", "complex64": "complex<f32>"}
+    if dtype in names:
+        return names[dtype]
+    kind, size = re.fullmatch(r"(float|uint|int)(\w+)", dtype).groups()  # type: ignore[union-attr]
+    prefix = {"float": "f", "uint": "ui", "int": "i"}[kind]
+    return prefix + (size[:1] + size[2:].upper() if "_" in size else size)
 
 
 def tensor_type(shape: Sequence[int], dtype: str) -> str:
