@@ -1,8 +1,8 @@
 """Which client of a run this process is, as its environment variables say.
 
-Those of dtensor come first, then torchrun's, then those of the clusters that jax knows. Each is
-read anew at every call. A malformed one is answered by one error that names the variable, shows
-its value and says what is needed.
+Those of dtensor come first, then torchrun's, which are read anew at every call, then those of the
+clusters that jax knows, which are read once. A malformed one is answered by one error that names
+the variable, shows its value and says what is needed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from numbers import Integral
 
 from dtensor.dialect.errors import ConfigError
@@ -76,8 +76,7 @@ def seat() -> Seat | None:
 def _launched() -> Seat | None:
     if all(os.environ.get(name) for name in _TORCHRUN):
         return _torchrun()
-    # It is kept: on a Cloud TPU jax asks a server.
-    return _detected(tuple(os.environ.items()))
+    return _detected()
 
 
 def _torchrun() -> Seat:
@@ -94,8 +93,8 @@ def _torchrun() -> Seat:
     return Seat(f"{host}:{number}", count, index, "MASTER_ADDR, MASTER_PORT and RANK", devices)
 
 
-@lru_cache(maxsize=4)
-def _detected(_: tuple[tuple[str, str], ...]) -> Seat | None:
+@cache  # every device's name asks, and on a Cloud TPU jax asks a server
+def _detected() -> Seat | None:
     try:
         found = coordination.detected_cluster(math.ceil(client_timeout()))
     except RuntimeError as error:

@@ -1,6 +1,7 @@
 """A process's place among several clients, as launchers say it in its environment."""
 
 import warnings
+from collections.abc import Iterator
 
 import pytest
 
@@ -19,10 +20,13 @@ TORCHRUN = {"MASTER_ADDR": "host", "MASTER_PORT": "29500", "RANK": "2", "WORLD_S
 
 
 @pytest.fixture(autouse=True)
-def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_variables(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     names = ["DTENSOR_JOBS", "DTENSOR_CLIENT_ID", "DTENSOR_NUM_CLIENTS", "LOCAL_RANK", *TORCHRUN]
     for name in [*names, *SLURM, "LOCAL_WORLD_SIZE", "TORCHELASTIC_USE_AGENT_STORE"]:
         monkeypatch.delenv(name, raising=False)
+    environment._detected.cache_clear()
+    yield
+    environment._detected.cache_clear()
 
 
 def set_all(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
@@ -32,6 +36,7 @@ def set_all(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
 
 def test_slurm_says_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
     assert environment.seat() is None
+    environment._detected.cache_clear()
     set_all(monkeypatch, SLURM)
     found = environment.seat()
     # jax makes the port of the job's number.
