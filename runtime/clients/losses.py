@@ -31,7 +31,7 @@ _FAILED, _ALIVE = "dtensor/failed", "dtensor/alive"
 # How long each question waits for its answer. Two in a row that client 0 leaves open are less than
 # half a heartbeat, after which jax itself ends this process.
 _FAILED_SECONDS, _ALIVE_SECONDS, _SILENCES = 1.0, 2.2, 2
-_HEARD_SECONDS = 1.0  # for the others to hear of a failure of client 0, whose end ends the service
+_HEARD_SECONDS = 1.0  # for the others to hear it too, before client 0 ends, and the service with it
 # How errors begin that a collective raises when one of its clients is gone, of several classes.
 _BROKEN = "(ABORTED|CANCELLED|DEADLINE_EXCEEDED|FAILED_PRECONDITION|INTERNAL|UNAVAILABLE|UNKNOWN): "
 _VERDICT_SECONDS = HEARTBEAT_SECONDS + 5.0
@@ -120,6 +120,8 @@ class Watch:
             flush = threading.Thread(target=_flush, daemon=True)
             flush.start()
             flush.join(1.0)
+            if self._seat.index == 0:
+                time.sleep(_HEARD_SECONDS)
             os._exit(PEER_LOST)
 
 
