@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dtensor.passes.planning.problem import Problem, Value
 
 Costs = NDArray[np.float64]
+_MOST_STATES = 100  # of the copies of one value: up to here any spec may be the one that is shared
 BIG = 1e7  # microseconds: what cannot be
 
 
@@ -127,10 +128,14 @@ def _states(
         for spec in set(problem.options(node).column(k).tolist()):
             counts[spec] = counts.get(spec, 0) + 1
     _, wanted = _now(problem, value)
+    shared = list(counts)
+    produced = list(dict.fromkeys(given.tolist()))
+    if len(produced) * len(shared) > _MOST_STATES:
+        shared = []
     states: dict[tuple[int, tuple[int, ...]], None] = {}
-    for spec in dict.fromkeys(given.tolist()):
+    for spec in produced:
         states[spec, ()] = None
-        for copy in (*problem.prices.coarser(rank, spec), *wanted):
-            if copy != spec and counts.get(copy, 0) > 1:
+        for copy in (*problem.prices.coarser(rank, spec), *wanted, *shared):
+            if copy != spec and (copy in counts if shared else counts.get(copy, 0) > 1):
                 states[spec, (copy,)] = None
     return list(states)

@@ -1,0 +1,71 @@
+"""Prices as arrays against the relayout search, which realises them."""
+
+import itertools
+
+import pytest
+
+from dtensor.dialect.layout import REDUCTIONS
+from dtensor.dialect.mesh import Mesh
+from dtensor.passes.cost.model import CostModel
+from dtensor.passes.planning.prices import Prices
+from dtensor.passes.planning.strategies import all_places
+from dtensor.passes.propagation.places import WHOLE, split_place
+from dtensor.passes.relayout.search import plan_seconds
+from dtensor.passes.sharding.specs import Specs
+
+FREE_START = 1e-9  # what a local step may add: the search counts collectives alone
+COST = CostModel()
+
+
+@pytest.mark.parametrize(
+    ("mesh", "shape"),
+    [
+        (Mesh([("x", 4)]), (16, 8, 4)),
+        (Mesh([("x", 2), ("y", 2)]), (8, 16)),
+        (Mesh([("x", 2), ("y", 4)]), (64, 48)),
+    ],
+)
+def test_a_price_is_what_the_search_finds(mesh: Mesh, shape: tuple[int, ...]) -> None:
+    specs = Specs([mesh.axis(name) for name in mesh.axis_names], mesh)
+    rank = specs.rank(len(shape))
+    kinds = 1 << REDUCTIONS.index("sum")
+    every = [rank.of(places) for places in all_places(shape, specs.sizes, (), kinds)]
+    prices = Prices(specs, COST)
+    cls = prices.class_of(shape, 4.0)
+    same = cheaper = 0
+    for before, after in itertools.permutations(every, 2):
+        found = prices.move(cls, before, after)
+        sides = zip(rank.places[before], rank.places[after], strict=True)
+        if any(there < WHOLE and here >= WHOLE for here, there in sides):
+            continue  # parts of what is complete: made by a mask, and the search looks no further
+        searched = plan_seconds(rank.layout(before), rank.layout(after), shape, 4.0, COST)
+        assert searched <= found + 1e-12, (rank.layout(before).short(), rank.layout(after).short())
+        same += found <= searched + 5 * FREE_START
+        cheaper += found > searched + 5 * FREE_START
+    # The search may cut an axis in parts that no spec of the program names, and needs less then.
+    assert cheaper <= 0.1 * (same + cheaper)
+
+
+def test_prices_grow_with_the_bytes_and_keep_the_start() -> None:
+    mesh = Mesh([("x", 4)])
+    specs = Specs([mesh.axis("x")], mesh)
+    rank = specs.rank(2)
+    split, whole = rank.of((split_place(0, 1),)), rank.replicated
+    prices = Prices(specs, COST)
+    small = prices.move(prices.class_of((8, 16), 4.0), split, whole)
+    large = prices.move(prices.class_of((80, 16), 4.0), split, whole)
+    start = COST.link.alpha
+    assert large - start == pytest.approx(10 * (small - start))
+
+
+def test_a_copy_is_made_from_the_nearest_one() -> None:
+    mesh = Mesh([("x", 4)])
+    specs = Specs([mesh.axis("x")], mesh)
+    rank = specs.rank(2)
+    rows, columns = rank.of((split_place(0, 1),)), rank.of((split_place(1, 1),))
+    whole = rank.replicated
+    prices = Prices(specs, COST)
+    cls = prices.class_of((64, 64), 4.0)
+    both = prices.copies(cls, rows, tuple(sorted((columns, whole))))
+    gathered = prices.move(cls, rows, whole)
+    assert gathered <= both <= gathered + 5 * FREE_START
