@@ -30,9 +30,10 @@ from dtensor.compiler.variables.calls import Bound, VariableCall
 from dtensor.compiler.variables.tracing import Call, trace_call, watched
 from dtensor.compiler.variables.use import NO_VARIABLES, Use, is_variable
 from dtensor.dialect.errors import CompileError, LayoutError
-from dtensor.dialect.layout import Layout
+from dtensor.dialect.layout import OPEN, Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType
+from dtensor.runtime.keys import KeyKind, key_kind
 from dtensor.runtime.placement import layout_of
 from dtensor.runtime.variables.scope import current_scope
 
@@ -277,16 +278,23 @@ class JitFunction:
         layouts = []
         for layout, type_, name in zip(given, types, names, strict=True):
             found = layout if layout is not None else _own_layout(type_, mesh)
-            layouts.append(_fitting(found, type_.shape, f"argument {name}"))
+            found = _fitting(found, type_.shape, f"argument {name}")
+            layouts.append(_of_data(found, len(type_.shape), key_kind(type_.dtype), mesh))
         return tuple(layouts)
 
     def _result_layouts(self, traced: TracedProgram, mesh: Mesh) -> tuple[Layout | None, ...]:
-        ranks = [len(info.shape) for info in traced.results]
+        kinds = [info.key for info in traced.results]
+        shapes = [
+            info.shape if kind is None else info.shape[: len(info.shape) - len(kind.shape)]
+            for info, kind in zip(traced.results, kinds, strict=True)
+        ]
+        ranks = [len(shape) for shape in shapes]
         given = spread_layouts(self._out_layouts, traced.out_tree, ranks, mesh, "out_layouts")
-        return tuple(
-            _fitting(layout, info.shape, info.name)
-            for layout, info in zip(given, traced.results, strict=True)
-        )
+        fitting = [
+            _fitting(layout, shape, info.name)
+            for layout, shape, info in zip(given, shapes, traced.results, strict=True)
+        ]
+        return tuple(_of_data(*facts, mesh) for facts in zip(fitting, ranks, kinds, strict=True))
 
 
 def _one_mesh(meshes: Sequence[Mesh]) -> Mesh | None:
@@ -333,6 +341,13 @@ def _fitting(layout: Layout | None, shape: tuple[int, ...], what: str) -> Layout
     if problem is not None:
         raise LayoutError(f"{what} cannot have the layout {layout.short()}: {problem}")
     return layout
+
+
+def _of_data(layout: Layout | None, rank: int, key: KeyKind | None, mesh: Mesh) -> Layout | None:
+    """The layout of what a program takes: of random keys, their data, each key's whole."""
+    if key is None:
+        return layout
+    return key.data_layout(layout or Layout([OPEN] * rank, mesh))
 
 
 def _ndim(leaf: Any) -> int:

@@ -27,18 +27,17 @@ def type_of(leaf: Any) -> ArrayType:
     """What a program has to know of a leaf of its arguments.
 
     Raises:
-        TypeError: the leaf is not an array, or one of extended element type.
+        TypeError: the leaf is not an array.
     """
     if isinstance(leaf, DTensor):
         return leaf._type
     if isinstance(leaf, jax.core.Tracer):
         return TRACED
     if isinstance(leaf, jax.Array):
-        _refuse_extended(leaf.dtype)
         sharding = leaf.sharding if leaf.committed else None
-        return array_type(leaf.shape, leaf.dtype, None, sharding, leaf.weak_type)
+        weak = getattr(leaf, "weak_type", False)  # random keys have none
+        return array_type(leaf.shape, leaf.dtype, None, sharding, weak)
     if isinstance(leaf, jax.ShapeDtypeStruct):
-        _refuse_extended(leaf.dtype)
         sharding = leaf.sharding if isinstance(leaf.sharding, Sharding) else None
         return array_type(tuple(leaf.shape), leaf.dtype, None, sharding, leaf.weak_type)
     if isinstance(leaf, bool | int | float | complex):
@@ -50,14 +49,6 @@ def type_of(leaf: Any) -> ArrayType:
         f"argument of type {type(leaf).__name__} is not an array; name it in static_argnums or "
         "static_argnames if the program shall be compiled for its value"
     )
-
-
-def _refuse_extended(dtype: Any) -> None:
-    if jax.numpy.issubdtype(dtype, jax.dtypes.extended):
-        raise TypeError(
-            f"argument has extended element type {dtype}; pass jax.random.key_data(key), and use "
-            "jax.random.wrap_key_data inside"
-        )
 
 
 @dataclass(frozen=True)

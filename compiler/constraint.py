@@ -17,6 +17,7 @@ from dtensor.dialect.dim import Dim
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
+from dtensor.runtime.keys import key_kind
 
 COMPOSITE_NAME = "dtensor.relayout"
 
@@ -73,6 +74,9 @@ batching.primitive_batchers[relayout_p] = _batch
 
 
 def _lower(ctx: Any, x: Any, *, layout: Layout) -> Any:
+    kind = key_kind(ctx.avals_in[0].dtype)
+    if kind is not None:
+        layout = kind.data_layout(layout)
     attributes = {
         "name": ir.StringAttr.get(COMPOSITE_NAME),
         "decomposition": ir.FlatSymbolRefAttr.get(_identity_function(ctx.module_context, x.type)),

@@ -18,17 +18,31 @@ from dtensor.compiler.targets.target import Target
 from dtensor.dialect.errors import CompileError
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.functions import main_function
+from dtensor.runtime.keys import KeyKind, key_kind
 from dtensor.runtime.placement import jax_mesh
 from dtensor.runtime.splicing import python_callbacks
 
 
 @dataclass(frozen=True)
 class TracedArray:
-    """An argument or a result of a traced function: global shape in elements, type and name."""
+    """An argument or a result of a traced function: global shape in elements, type and name.
+
+    Random keys are their data; `key` is then their kind.
+    """
 
     shape: tuple[int, ...]
     dtype: str
     name: str
+    key: KeyKind | None = None
+
+    @classmethod
+    def of(cls, array: Any, name: str) -> TracedArray:
+        """An array, or what has its shape and element type."""
+        shape = tuple(array.shape)
+        kind = key_kind(array.dtype)
+        if kind is None:
+            return cls(shape, np.dtype(array.dtype).name, name)
+        return cls((*shape, *kind.shape), kind.data_dtype, name, kind)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +118,7 @@ def trace(
     if callbacks:
         _drop_device_of_callbacks(module)
     results = [
-        TracedArray(tuple(leaf.shape), np.dtype(leaf.dtype).name, f"result{_key(path)}")
+        TracedArray.of(leaf, f"result{_key(path)}")
         for path, leaf in jax.tree_util.tree_leaves_with_path(traced.out_info)
     ]
     return TracedProgram(
@@ -154,10 +168,7 @@ def _key(path: Any) -> str:
 
 def _infos(names: Sequence[str], tree: Any) -> list[TracedArray]:
     leaves = jax.tree_util.tree_leaves(tree)
-    return [
-        TracedArray(tuple(leaf.shape), np.dtype(leaf.dtype).name, name)
-        for name, leaf in zip(names, leaves, strict=True)
-    ]
+    return [TracedArray.of(leaf, name) for name, leaf in zip(names, leaves, strict=True)]
 
 
 def _trace(jitted: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: Mesh | None) -> Any:

@@ -8,8 +8,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.array import ArrayType, array_type
+from dtensor.runtime.keys import KeyKind
 
 
 @dataclass(frozen=True)
@@ -21,12 +25,22 @@ class ArrayInfo:
         dtype: name of the element type as numpy writes it: `float32`, `bfloat16`.
         layout: how the array is laid out over the mesh; complete, contiguous and even.
         name: where the array stands in the arguments or results: `params['w']`, `result[0]`.
+        key: the kind of the random keys whose data it is; None for any other array.
     """
 
     shape: tuple[int, ...]
     dtype: str
     layout: Layout
     name: str = ""
+    key: KeyKind | None = None
+
+    @property
+    def type(self) -> ArrayType:
+        """What a caller gives or gets: of random keys, the keys and not their data."""
+        if self.key is None:
+            return array_type(self.shape, np.dtype(self.dtype), self.layout)
+        shape = self.shape[: len(self.shape) - len(self.key.shape)]
+        return array_type(shape, self.key.dtype, self.key.layout(self.layout))
 
     @property
     def local_shape(self) -> tuple[int, ...]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 from jax.tree_util import PyTreeDef, default_registry
 
 from dtensor.compiler import driver
@@ -28,7 +27,7 @@ from dtensor.dialect.context import make_context, parse_module
 from dtensor.dialect.errors import CompileError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.array import ArrayType, DTensor, array_type
+from dtensor.runtime.array import ArrayType, results_of
 from dtensor.runtime.executable import Executable
 from dtensor.runtime.placement import local_devices
 
@@ -163,10 +162,8 @@ class Compiled:
             if source.target is None
             else TargetExecutable(self.program, source.name, source.target)
         )
-        self._result_types = [
-            array_type(info.shape, np.dtype(info.dtype), info.layout)
-            for info in self.program.results[: source.out_tree.num_leaves]
-        ]
+        own = self.program.results[: source.out_tree.num_leaves]
+        self._result_types = [info.type for info in own]
         self._calls: dict[tuple[ArrayType, ...], Callable[[Sequence[Any]], Any]] = {}
 
     def __repr__(self) -> str:
@@ -222,7 +219,7 @@ class Compiled:
         ]
         run, result_types = self.executable.run, self._result_types
         unflatten = self._source.out_tree.unflatten
-        make = DTensor
+        make = results_of(result_types)
 
         if all(type_.layout is not None for type_ in types) and not any(converters):
 
@@ -263,9 +260,10 @@ class Compiled:
             for info, leaf in zip(infos, leaves, strict=True)
         ]
         unflatten, result_types = self._source.out_tree.unflatten, self._result_types
+        make = results_of(result_types)
 
         def finish(results: Sequence[Any]) -> Any:
-            return unflatten(map(DTensor, results, result_types))
+            return unflatten(map(make, results, result_types))
 
         return bound_call(use, len(types), self.executable.run, converters, finish)
 
@@ -292,7 +290,7 @@ class Compiled:
     @property
     def in_layouts(self) -> Any:
         """The layout of each argument: `(args, kwargs)` with layouts for leaves."""
-        layouts = [info.layout for info in self.program.args]
+        layouts = [info.type.layout for info in self.program.args]
         if self._source.variables is not None:
             count = self._source.in_tree.num_leaves
             layouts = [layouts[i] for i in self._source.variables.argument_of_leaf(count)]
@@ -375,6 +373,6 @@ def _program(source: Source, result: driver.DriverResult) -> CompiledProgram:
 
 def _infos(arrays: Sequence[TracedArray], layouts: Sequence[Layout]) -> tuple[ArrayInfo, ...]:
     return tuple(
-        ArrayInfo(array.shape, array.dtype, layout, array.name)
+        ArrayInfo(array.shape, array.dtype, layout, array.name, array.key)
         for array, layout in zip(arrays, layouts, strict=True)
     )

@@ -11,6 +11,7 @@ import numpy as np
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import DTensor, array_type, from_jax, with_layout
+from dtensor.runtime.keys import key_kind
 from dtensor.runtime.placement import local_devices, named_sharding
 from dtensor.runtime.tracing import is_eager
 from dtensor.runtime.variables.aliases import note_alias
@@ -111,6 +112,10 @@ def place(array: Any, layout: Layout) -> DTensor:
     """
     if isinstance(array, DTensor):
         array = array.to_jax()
+    if isinstance(array, jax.Array) and (kind := key_kind(array.dtype)) is not None:
+        layout = layout.for_rank(array.ndim)
+        data = place(jax.random.key_data(array), kind.data_layout(layout))
+        return with_layout(kind.keys(data.to_jax()), layout)
     source = array if isinstance(array, jax.Array) else host_array(array)
     layout = layout.for_rank(source.ndim)
     sharding = named_sharding(layout)

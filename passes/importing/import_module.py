@@ -60,7 +60,8 @@ class ImportPass(Pass):
 def _one_mesh(module: ir.Module, state: PassState) -> Mesh:
     """The module's mesh; equal ones are merged, the first name stays."""
     meshes = read_meshes(module)
-    every = [*meshes.values(), *read_shardy_meshes(module).values()]
+    shardy = [other for other in read_shardy_meshes(module).values() if other.axes]
+    every = [*meshes.values(), *shardy]
     if state.mesh is not None:
         mesh = state.mesh
     elif every:
