@@ -9,8 +9,17 @@ from types import MethodType
 from typing import Any
 
 import jax
+from jax.sharding import NamedSharding, get_abstract_mesh
 from jax.tree_util import default_registry
 
+from dtensor.compiler.border import (
+    argument_layouts,
+    data_layouts_of_results,
+    data_layouts_of_types,
+    mesh_of_arguments,
+    one_mesh,
+    result_layouts,
+)
 from dtensor.compiler.calls import (
     TRACED,
     StaticArgs,
@@ -21,7 +30,8 @@ from dtensor.compiler.calls import (
     type_of,
 )
 from dtensor.compiler.constraint import constrain
-from dtensor.compiler.jax_frontend import TracedProgram, argument_names
+from dtensor.compiler.explicit import explicit_sharding, has_explicit_axes
+from dtensor.compiler.jax_frontend import argument_names
 from dtensor.compiler.options import CompileOptions
 from dtensor.compiler.stages import Lowered, Source
 from dtensor.compiler.targets.executable import check_mesh
@@ -30,11 +40,16 @@ from dtensor.compiler.variables.calls import Bound, VariableCall
 from dtensor.compiler.variables.tracing import Call, trace_call, watched
 from dtensor.compiler.variables.use import NO_VARIABLES, Use, is_variable
 from dtensor.dialect.errors import CompileError, LayoutError
-from dtensor.dialect.layout import OPEN, Layout
+from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType
-from dtensor.runtime.keys import KeyKind, key_kind
-from dtensor.runtime.placement import layout_of
+from dtensor.runtime.shardings import (
+    AnyMesh,
+    as_mesh,
+    context_jax_mesh,
+    context_mesh,
+    is_layout_leaf,
+)
 from dtensor.runtime.variables.scope import current_scope
 
 _flatten = default_registry.flatten
@@ -56,7 +71,7 @@ def jit(
     donate_argnums: int | Sequence[int] = (),
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
-    mesh: Mesh | None = None,
+    mesh: AnyMesh | None = None,
     options: CompileOptions | None = None,
 ) -> JitFunction:
     """Compile `fn`, written for one device, for the devices of a mesh.
@@ -65,14 +80,16 @@ def jit(
         fn: a function of arrays that JAX can trace; its arguments and results are pytrees. It may
             take and close over DVariables, and assign to them; see docs/variables.md.
         in_layouts: layouts of the positional arguments: a tuple with one tree per argument that is
-            not static, or one layout for all. A layout may stand for a whole subtree. None, also
-            for a leaf, takes the layout the array comes in; the compiler chooses that of host
-            arrays and others that lie on no mesh.
+            not static, or one layout for all. A layout may stand for a whole subtree, and may be a
+            Layout, a NamedSharding, or a PartitionSpec over the mesh. None, also for a leaf, takes
+            the layout the array comes in; the compiler chooses that of host arrays and others that
+            lie on no mesh.
         out_layouts: layouts of the results, likewise; None leaves the choice to the compiler.
         donate_argnums: positions of arguments whose buffers the program may reuse.
         static_argnums: positions of arguments that the program is compiled for the value of.
         static_argnames: names of such arguments.
-        mesh: the mesh; None takes it from the layouts or from the arguments.
+        mesh: the mesh, dtensor's or jax's; None takes it from the layouts, from the arguments, or
+            from `jax.set_mesh` around the call.
         options: how to compile.
 
     Returns:
@@ -88,7 +105,7 @@ def jit(
     static = StaticArgs.of(fn, static_argnums, static_argnames)
     if isinstance(in_layouts, list):
         in_layouts = tuple(in_layouts)
-    if not (in_layouts is None or isinstance(in_layouts, tuple | Layout)):
+    if not (is_layout_leaf(in_layouts) or isinstance(in_layouts, tuple)):
         raise LayoutError(
             f"in_layouts is of type {type(in_layouts).__name__}; give a tuple with one entry per "
             "argument, or one layout for all of them"
@@ -100,7 +117,7 @@ def jit(
         out_layouts,
         donate_argnums,
         static,
-        _one_mesh(([] if mesh is None else [mesh]) + known),
+        one_mesh(([] if mesh is None else [as_mesh(mesh)]) + known),
         options or CompileOptions(),
     )
 
@@ -156,6 +173,7 @@ class JitFunction:
             statics,
             _config.jax_enable_x64,  # type: ignore[attr-defined]
             _config.jax_default_matmul_precision,  # type: ignore[attr-defined]
+            get_abstract_mesh().axis_names and _context(),
         )
         call = self._programs.get(key)
         if call is None:
@@ -231,19 +249,31 @@ class JitFunction:
         args, kwargs = tree.unflatten(structs)
         every, _ = self._static.merge(args, kwargs, statics)
         names = argument_names(self._fn, every, self._static.argnums, kwargs)
-        mesh = self._mesh or _mesh_of_arguments(types, names)
+        mesh = self._mesh or mesh_of_arguments(types, names) or context_mesh()
         call = Call(
-            self._fn, self._watched, self._static, statics, tree, types, names, mesh, target
+            fn=self._fn,
+            watched=self._watched,
+            static=self._static,
+            statics=statics,
+            tree=tree,
+            types=types,
+            names=names,
+            shardings=self._shardings(types, names, (args, kwargs), mesh),
+            mesh=mesh,
+            target=target,
         )
         traced, use = trace_call(call, leaves)
-        mesh = _one_mesh([*([mesh] if mesh else []), *traced.meshes])
+        mesh = one_mesh([*([mesh] if mesh else []), *traced.meshes])
         if mesh is None:
             raise CompileError(
                 f"no mesh for {_name(self._fn)}: no argument and no layout names one; "
-                "pass mesh= or in_layouts= to dtensor.jit, or call it with DTensors"
+                "pass mesh= or in_layouts= to dtensor.jit, or call it with DTensors or under "
+                "jax.set_mesh(mesh)"
             )
         if target is not None:
             check_mesh(mesh, target)
+        given = argument_layouts(self._in_layouts, types, names, (args, kwargs), mesh)
+        results = result_layouts(self._out_layouts, traced, mesh)
         return Lowered(
             use.bind(
                 Source(
@@ -251,8 +281,8 @@ class JitFunction:
                     filename=_file(self._fn),
                     name=_name(self._fn),
                     mesh=mesh,
-                    in_layouts=self._argument_layouts(types, names, (args, kwargs), mesh),
-                    out_layouts=self._result_layouts(traced, mesh),
+                    in_layouts=data_layouts_of_types(given, types, mesh),
+                    out_layouts=data_layouts_of_results(results, traced, mesh),
                     options=self._options,
                     args=traced.args,
                     results=traced.results,
@@ -266,88 +296,19 @@ class JitFunction:
             )
         )
 
-    def _argument_layouts(
-        self, types: Sequence[ArrayType], names: Sequence[str], call: Any, mesh: Mesh
-    ) -> tuple[Layout | None, ...]:
-        positional: Any = jax.tree_util.tree_structure(call[0])
-        ranks = [len(t.shape) for t in types]
-        given = spread_layouts(
-            self._in_layouts, positional, ranks[: positional.num_leaves], mesh, "in_layouts"
-        )
-        given += [None] * (len(types) - len(given))
-        layouts = []
-        for layout, type_, name in zip(given, types, names, strict=True):
-            found = layout if layout is not None else _own_layout(type_, mesh)
-            found = _fitting(found, type_.shape, f"argument {name}")
-            layouts.append(_of_data(found, len(type_.shape), key_kind(type_.dtype), mesh))
-        return tuple(layouts)
-
-    def _result_layouts(self, traced: TracedProgram, mesh: Mesh) -> tuple[Layout | None, ...]:
-        kinds = [info.key for info in traced.results]
-        shapes = [
-            info.shape if kind is None else info.shape[: len(info.shape) - len(kind.shape)]
-            for info, kind in zip(traced.results, kinds, strict=True)
-        ]
-        ranks = [len(shape) for shape in shapes]
-        given = spread_layouts(self._out_layouts, traced.out_tree, ranks, mesh, "out_layouts")
-        fitting = [
-            _fitting(layout, shape, info.name)
-            for layout, shape, info in zip(given, shapes, traced.results, strict=True)
-        ]
-        return tuple(_of_data(*facts, mesh) for facts in zip(fitting, ranks, kinds, strict=True))
+    def _shardings(
+        self, types: Sequence[ArrayType], names: Sequence[str], call: Any, mesh: Mesh | None
+    ) -> list[NamedSharding | None]:
+        """The shardings that the arguments have in jax's types, where its context has some."""
+        if mesh is None or not has_explicit_axes():
+            return [None] * len(types)
+        layouts = argument_layouts(self._in_layouts, types, names, call, mesh)
+        return [explicit_sharding(layout) for layout in layouts]
 
 
-def _one_mesh(meshes: Sequence[Mesh]) -> Mesh | None:
-    different = list(dict.fromkeys(meshes))
-    if len(different) > 1:
-        raise LayoutError(
-            f"a program runs on one mesh, but layouts name {different[0].short()} and "
-            f"{different[1].short()}"
-        )
-    return different[0] if different else None
-
-
-def _mesh_of_arguments(types: Sequence[ArrayType], names: Sequence[str]) -> Mesh | None:
-    first: tuple[Mesh, str] | None = None
-    for type_, name in zip(types, names, strict=True):
-        layout = type_.layout
-        if layout is None and type_.sharding is not None:
-            layout = layout_of(type_.sharding, len(type_.shape))
-        if layout is None:
-            continue
-        if first is None:
-            first = (layout.mesh, name)
-        elif layout.mesh != first[0]:
-            raise LayoutError(
-                f"{first[1]} lies on {first[0].short()} and {name} on {layout.mesh.short()}; "
-                "relayout one of them, or pass mesh= to dtensor.jit"
-            )
-    return None if first is None else first[0]
-
-
-def _own_layout(type_: ArrayType, mesh: Mesh) -> Layout | None:
-    """The layout an argument comes in, where it lies on the program's mesh."""
-    if type_.layout is not None:
-        return type_.layout if type_.layout.mesh == mesh else None
-    if type_.sharding is None:
-        return None
-    return layout_of(type_.sharding, len(type_.shape), mesh)
-
-
-def _fitting(layout: Layout | None, shape: tuple[int, ...], what: str) -> Layout | None:
-    if layout is None:
-        return None
-    problem = layout.problem(shape) or layout.border_problem()
-    if problem is not None:
-        raise LayoutError(f"{what} cannot have the layout {layout.short()}: {problem}")
-    return layout
-
-
-def _of_data(layout: Layout | None, rank: int, key: KeyKind | None, mesh: Mesh) -> Layout | None:
-    """The layout of what a program takes: of random keys, their data, each key's whole."""
-    if key is None:
-        return layout
-    return key.data_layout(layout or Layout([OPEN] * rank, mesh))
+def _context() -> Any:
+    """What a program depends on under `jax.set_mesh`: bare specs, types of axes, devices."""
+    return get_abstract_mesh(), context_jax_mesh()
 
 
 def _ndim(leaf: Any) -> int:

@@ -9,14 +9,14 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import NamedSharding, Sharding
+from jax.sharding import Sharding
 from jax.tree_util import PyTreeDef
 
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType, DTensor, array_type
-from dtensor.runtime.placement import layout_of
+from dtensor.runtime.shardings import as_layout, is_layout_leaf, mesh_in
 from dtensor.runtime.tracing import TRACED as TRACED
 
 is_dtensor: Callable[[Any], bool] = DTensor.__instancecheck__
@@ -176,7 +176,8 @@ def spread_layouts(
     """A layout, or None, for each leaf of a tree.
 
     Args:
-        tree: layouts, NamedShardings and None, for whole subtrees where they stand for one.
+        tree: layouts, NamedShardings, PartitionSpecs and None, for whole subtrees where they stand
+            for one.
         treedef: structure of the arguments or results, with `ranks` many leaves.
         ranks: number of dimensions of each leaf.
         mesh: the mesh of the call, where it is known.
@@ -189,7 +190,7 @@ def spread_layouts(
         return [None] * treedef.num_leaves
     full = treedef.unflatten(range(treedef.num_leaves))
     try:
-        spread = jax.tree_util.tree_broadcast(tree, full, is_leaf=_is_layout_leaf)
+        spread = jax.tree_util.tree_broadcast(tree, full, is_leaf=is_layout_leaf)
         leaves = treedef.flatten_up_to(spread)  # where the arguments have None, there is no leaf
     except ValueError as error:
         raise LayoutError(
@@ -200,21 +201,9 @@ def spread_layouts(
 
 def meshes_in(tree: Any) -> list[Mesh]:
     """The meshes of the layouts in a tree, each once, in order."""
-    leaves = jax.tree_util.tree_leaves(tree, is_leaf=_is_layout_leaf)
-    return list(dict.fromkeys(leaf.mesh for leaf in leaves if isinstance(leaf, Layout)))
-
-
-def _is_layout_leaf(value: Any) -> bool:
-    return value is None or isinstance(value, Layout | Sharding)
+    leaves = jax.tree_util.tree_leaves(tree, is_leaf=is_layout_leaf)
+    return list(dict.fromkeys(mesh for leaf in leaves if (mesh := mesh_in(leaf)) is not None))
 
 
 def _layout_leaf(leaf: Any, rank: int, mesh: Mesh | None, what: str) -> Layout | None:
-    if isinstance(leaf, NamedSharding):
-        layout = layout_of(leaf, rank, mesh)
-        if layout is None:
-            where = "a mesh" if mesh is None else mesh.short()
-            raise LayoutError(f"{what}: {leaf} is not a sharding over {where}")
-        return layout
-    if leaf is None or isinstance(leaf, Layout):
-        return leaf
-    raise LayoutError(f"{what} holds {leaf!r}; its leaves are Layouts, or None to leave the choice")
+    return None if leaf is None else as_layout(leaf, rank, mesh, what)

@@ -35,6 +35,11 @@ class TracedArray:
     name: str
     key: KeyKind | None = None
 
+    @property
+    def outer_shape(self) -> tuple[int, ...]:
+        """The shape that a caller sees: of random keys, that of the keys."""
+        return self.shape if self.key is None else self.shape[: -len(self.key.shape)]
+
     @classmethod
     def of(cls, array: Any, name: str) -> TracedArray:
         """An array, or what has its shape and element type."""

@@ -13,12 +13,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dtensor.compiler.default_mesh import get_default_mesh
 from dtensor.compiler.eager.calls import call
-from dtensor.compiler.eager.default_mesh import get_default_mesh
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.keys import KeyKind, is_key, key_kind
 from dtensor.runtime.operators import Operators
+from dtensor.runtime.shardings import as_mesh
 
 _GENERATOR = "threefry2x32"
 
@@ -131,7 +132,7 @@ def stateless_split(seed: Any, num: int = 2, mesh: Mesh | None = None) -> Any:
     """
     data = _seed(seed)
     count = operator.index(num)
-    mesh = mesh or get_default_mesh()
+    mesh = get_default_mesh() if mesh is None else as_mesh(mesh)
     if mesh is None and isinstance(data, np.ndarray):
         return np.asarray(_split(data, count))
     layout = None if mesh is None else Layout.replicated(mesh, 2)

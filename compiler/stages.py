@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from jax.sharding import get_abstract_mesh
 from jax.tree_util import PyTreeDef, default_registry
 
 from dtensor.compiler import driver
@@ -164,7 +165,7 @@ class Compiled:
         )
         own = self.program.results[: source.out_tree.num_leaves]
         self._result_types = [info.type for info in own]
-        self._calls: dict[tuple[ArrayType, ...], Callable[[Sequence[Any]], Any]] = {}
+        self._calls: dict[tuple[Any, ...], Callable[[Sequence[Any]], Any]] = {}
 
     def __repr__(self) -> str:
         return f"Compiled({self._source.short()})"
@@ -193,9 +194,10 @@ class Compiled:
                 f"compiled for arguments of structure {self._source.in_tree}, called with {tree}"
             )
         types = tuple([type_of(leaf) for leaf in leaves])
-        call = self._calls.get(types)
+        key = (bool(get_abstract_mesh().axis_names), *types)
+        call = self._calls.get(key)
         if call is None:
-            call = self._calls[types] = self.caller(types)
+            call = self._calls[key] = self.caller(types)
         return call(leaves)
 
     def caller(self, types: Sequence[ArrayType]) -> Callable[[Sequence[Any]], Any]:
@@ -217,7 +219,7 @@ class Compiled:
             converter(info, type_, self._result.ledger, self._source.options.strict)
             for info, type_ in zip(infos, types, strict=True)
         ]
-        run, result_types = self.executable.run, self._result_types
+        run, result_types = self.executable.run_here, self._result_types
         unflatten = self._source.out_tree.unflatten
         make = results_of(result_types)
 
@@ -265,7 +267,7 @@ class Compiled:
         def finish(results: Sequence[Any]) -> Any:
             return unflatten(map(make, results, result_types))
 
-        return bound_call(use, len(types), self.executable.run, converters, finish)
+        return bound_call(use, len(types), self.executable.run_here, converters, finish)
 
     # What was compiled.
 

@@ -14,6 +14,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.keys import KeyKind, data_of, is_key, key_kind
 from dtensor.runtime.operators import Operators
 from dtensor.runtime.placement import jax_mesh, layout_of, local_devices, named_sharding
+from dtensor.runtime.shardings import AnyMesh, as_mesh
 from dtensor.runtime.variables.aliases import note_alias
 
 _WHOLE_VALUES = 1000  # elements of a replicated array that repr writes out in full
@@ -291,12 +292,12 @@ def _index_text(index: tuple[slice, ...], shape: tuple[int, ...]) -> str:
     return "[" + ", ".join(f"{start}:{stop}" for start, stop in ranges) + "]"
 
 
-def from_jax(array: jax.Array, mesh: Mesh | None = None) -> DTensor:
+def from_jax(array: jax.Array, mesh: AnyMesh | None = None) -> DTensor:
     """The DTensor of a jax.Array that lies on a mesh; no element is copied.
 
     Args:
         array: an array with a NamedSharding (of a mesh with axes of any type).
-        mesh: the mesh that the layout shall name; None finds it from the array.
+        mesh: the mesh that the layout shall name, dtensor's or jax's; None finds it from the array.
 
     Raises:
         TypeError: not a jax.Array.
@@ -307,6 +308,7 @@ def from_jax(array: jax.Array, mesh: Mesh | None = None) -> DTensor:
             f"from_jax needs a concrete jax.Array, got {type(array).__name__}; "
             "use copy_to_mesh for host arrays"
         )
+    mesh = None if mesh is None else as_mesh(mesh)
     layout = layout_of(array.sharding, array.ndim, mesh)
     if layout is None:
         where = "a mesh" if mesh is None else mesh.short()

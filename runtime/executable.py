@@ -6,6 +6,7 @@ the one jax makes, so jax's own dispatch, donation, caches and ahead-of-time sta
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Callable, Sequence
@@ -17,11 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import mlir as jax_mlir
+from jax.sharding import get_abstract_mesh
 
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime import splicing
 from dtensor.runtime.clients.agreement import agree_on_program
+from dtensor.runtime.context import without_mesh
 from dtensor.runtime.placement import jax_mesh, named_sharding, refined_mesh
 
 _MAX_STEPS_IN_FLIGHT = 8
@@ -174,6 +177,19 @@ class Executable:
         if _needs_throttle(program):
             self.run = _throttled(self._jitted)
 
+    @property
+    def run_here(self) -> Callable[..., Sequence[jax.Array]]:
+        """`run`, for calls under the `jax.set_mesh` that is around this one, or under none.
+
+        jax would compile the program anew for each mesh that is set.
+        """
+        return self._run_compiled if get_abstract_mesh().axis_names else self.run
+
+    @cached_property
+    def _run_compiled(self) -> Callable[..., Sequence[jax.Array]]:
+        run: Callable[..., Sequence[jax.Array]] = self.compiled
+        return _throttled(run) if _needs_throttle(self.program) else run
+
     @cached_property
     def lowered(self) -> jax.stages.Lowered:
         """The module as jax hands it to XLA."""
@@ -183,7 +199,8 @@ class Executable:
             )
             for arg in self.program.args
         ]
-        lowered: jax.stages.Lowered = self._jitted.lower(*args)
+        with without_mesh():
+            lowered: jax.stages.Lowered = self._jitted.lower(*args)
         return lowered
 
     @cached_property
@@ -223,13 +240,21 @@ def jit_program(program: Program, name: str) -> Any:
     if program.mesh.size > 1:
         layouts = [info.layout for info in (*program.args, *program.results)]
         refined = refined_mesh(program.mesh, layouts)
-        mapped = jax.shard_map(
+        split = jax.shard_map(
             body,
             mesh=refined.jax_mesh,
             in_specs=tuple(refined.spec(arg.layout) for arg in program.args),
             out_specs=tuple(refined.spec(result.layout) for result in program.results),
             check_vma=False,  # the program's own collectives are opaque to jax
         )
+
+        @functools.wraps(body)
+        def mapped(*args: Any) -> tuple[Any, ...]:
+            # Under jax.set_mesh, whose mesh may be another or have axes of another type.
+            with jax.sharding.use_abstract_mesh(refined.jax_mesh.abstract_mesh):
+                results: tuple[Any, ...] = split(*args)
+            return results
+
     return jax.jit(
         mapped,
         in_shardings=tuple(named_sharding(arg.layout) for arg in program.args),

@@ -13,6 +13,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import DTensor, array_type, from_jax, with_layout
 from dtensor.runtime.keys import key_kind
 from dtensor.runtime.placement import local_devices, named_sharding
+from dtensor.runtime.shardings import AnyLayout, as_layout
 from dtensor.runtime.tracing import is_eager
 from dtensor.runtime.variables.aliases import note_alias
 
@@ -20,7 +21,7 @@ Index = tuple[slice, ...]
 Ranges = tuple[tuple[int, int], ...]
 
 
-def pack(tensors: Sequence[Any], layout: Layout) -> DTensor:
+def pack(tensors: Sequence[Any], layout: AnyLayout) -> DTensor:
     """One array from the shards of each device.
 
     Args:
@@ -34,12 +35,12 @@ def pack(tensors: Sequence[Any], layout: Layout) -> DTensor:
             process drives no device of the mesh.
         RuntimeError: called while tracing.
     """
-    check_is_layout(layout)
     if not isinstance(tensors, Iterable):
         raise TypeError(f"pack needs a list of shards, got {type(tensors).__name__}")
     parts = list(tensors)
     if any(isinstance(part, jax.core.Tracer) for part in parts) or not is_eager():
         raise RuntimeError("pack must be called outside of traced functions")
+    layout = as_layout(layout, jax.numpy.ndim(parts[0]) if parts else 0)
     devices = local_devices(layout.mesh)
     if len(parts) != len(devices):
         raise LayoutError(
@@ -135,19 +136,6 @@ def place(array: Any, layout: Layout) -> DTensor:
         source.shape, sharding, shard, dtype=jax.dtypes.canonicalize_dtype(source.dtype)
     )
     return DTensor(result, array_type(result.shape, result.dtype, layout))
-
-
-def check_is_layout(layout: Any) -> None:
-    """Check that a value is a Layout.
-
-    Raises:
-        LayoutError: it is not.
-    """
-    if not isinstance(layout, Layout):
-        raise LayoutError(
-            f"expected a Layout, got {type(layout).__name__}; make one with "
-            "dtensor.Layout(sharding_specs, mesh)"
-        )
 
 
 def host_array(value: Any) -> np.ndarray[Any, Any]:

@@ -12,8 +12,8 @@ from jax.tree_util import PyTreeDef, default_registry
 
 from dtensor.compiler.calls import meshes_in, spread_layouts
 from dtensor.compiler.constraint import constrain
+from dtensor.compiler.default_mesh import get_default_mesh
 from dtensor.compiler.eager.arguments import Bound, mark_numbers
-from dtensor.compiler.eager.default_mesh import get_default_mesh
 from dtensor.compiler.eager.engine import (
     NotAnArrayError,
     Operation,

@@ -16,6 +16,7 @@ from dtensor.compiler.programs import Run
 from dtensor.compiler.stages import Lowered
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType, results_of
+from dtensor.runtime.context import anywhere
 from dtensor.runtime.keys import on_data
 from dtensor.runtime.sharing import can_run_once, run_once
 
@@ -107,7 +108,7 @@ def load(lowered: Lowered) -> Run:
     compiled = lowered.compile()
     program, name = compiled.program, compiled._source.name
     run = run_once(program, name) if can_run_once(program) else compiled.executable.run
-    run = on_data(run, tuple([info.key is not None for info in program.args]))
+    run = on_data(anywhere(run), tuple([info.key is not None for info in program.args]))
     types = [info.type for info in program.results]
     tree: Any = compiled._source.out_tree
     make, tracer = results_of(types), jax.core.Tracer
