@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MethodType
 from typing import Any
 
 import jax
 from jax.sharding import NamedSharding, get_abstract_mesh
-from jax.tree_util import default_registry
+from jax.tree_util import PyTreeDef, default_registry
 
 from dtensor.compiler.border import (
     argument_layouts,
@@ -22,18 +22,21 @@ from dtensor.compiler.border import (
 )
 from dtensor.compiler.calls import (
     TRACED,
+    Donated,
     StaticArgs,
     donated_leaves,
     is_dtensor,
     meshes_in,
     spread_layouts,
+    struct_of,
     type_of,
 )
 from dtensor.compiler.constraint import constrain
 from dtensor.compiler.explicit import explicit_sharding, has_explicit_axes
 from dtensor.compiler.jax_frontend import argument_names
 from dtensor.compiler.options import CompileOptions
-from dtensor.compiler.stages import Lowered, Source
+from dtensor.compiler.parameters import completed, layouts_of_call, positional_names
+from dtensor.compiler.stages import Lowered, Returns, Source, Traced
 from dtensor.compiler.targets.executable import check_mesh
 from dtensor.compiler.targets.target import Target, take_target
 from dtensor.compiler.variables.calls import Bound, VariableCall
@@ -69,35 +72,46 @@ def jit(
     in_layouts: Any = None,
     out_layouts: Any = None,
     donate_argnums: int | Sequence[int] = (),
+    donate_argnames: str | Sequence[str] = (),
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
+    keep_unused: bool = False,
+    compiler_options: Mapping[str, Any] | None = None,
     mesh: AnyMesh | None = None,
     options: CompileOptions | None = None,
+    returns: Returns = "dtensor",
 ) -> JitFunction:
     """Compile `fn`, written for one device, for the devices of a mesh.
 
     Args:
         fn: a function of arrays that JAX can trace; its arguments and results are pytrees. It may
             take and close over DVariables, and assign to them; see docs/variables.md.
-        in_layouts: layouts of the positional arguments: a tuple with one tree per argument that is
-            not static, or one layout for all. A layout may stand for a whole subtree, and may be a
-            Layout, a NamedSharding, or a PartitionSpec over the mesh. None, also for a leaf, takes
-            the layout the array comes in; the compiler chooses that of host arrays and others that
-            lie on no mesh.
+        in_layouts: layouts of the arguments: a tuple with a tree per parameter that is not static,
+            or a dict by their names, or one layout for all. A layout may stand for a subtree,
+            and may be a Layout, a NamedSharding, or a PartitionSpec over the mesh. None, also for a
+            leaf, takes the layout the array comes in; the compiler chooses that of host arrays and
+            others that lie on no mesh.
         out_layouts: layouts of the results, likewise; None leaves the choice to the compiler.
         donate_argnums: positions of arguments whose buffers the program may reuse.
+        donate_argnames: names of such arguments.
         static_argnums: positions of arguments that the program is compiled for the value of.
         static_argnames: names of such arguments.
+        keep_unused: taken as jax.jit has it; arguments that the function does not use are always
+            kept, and have layouts.
+        compiler_options: options of XLA for this program, as jax.jit takes them.
         mesh: the mesh, dtensor's or jax's; None takes it from the layouts, from the arguments, or
             from `jax.set_mesh` around the call.
         options: how to compile.
+        returns: "dtensor" for results that are DTensors, whatever the arguments are; "jax" for
+            jax.Arrays with NamedShardings.
 
     Returns:
         A function that takes DTensors, sharded jax.Arrays or host arrays and returns DTensors.
         Programs are kept by the structure, shapes, element types and layouts of the arguments.
 
     Raises:
-        ValueError: the function lacks an argument that is named here.
+        LayoutError: the layouts are on two meshes, or are none.
+        ValueError: the function lacks an argument that is named here, or `returns` is neither.
 
     Example:
         `step = dtensor.jit(train_step, in_layouts=(params_layouts, batch_layout))`
@@ -105,20 +119,24 @@ def jit(
     static = StaticArgs.of(fn, static_argnums, static_argnames)
     if isinstance(in_layouts, list):
         in_layouts = tuple(in_layouts)
-    if not (is_layout_leaf(in_layouts) or isinstance(in_layouts, tuple)):
+    if not (is_layout_leaf(in_layouts) or isinstance(in_layouts, tuple | dict)):
         raise LayoutError(
             f"in_layouts is of type {type(in_layouts).__name__}; give a tuple with one entry per "
-            "argument, or one layout for all of them"
+            "argument, a dict by their names, or one layout for all of them"
         )
+    if returns not in ("dtensor", "jax"):
+        raise ValueError(f"returns is {returns!r}; it must be 'dtensor' or 'jax'")
     known = meshes_in((in_layouts, out_layouts))
     return JitFunction(
         fn,
         in_layouts,
         out_layouts,
-        donate_argnums,
+        completed(fn, donate_argnums, donate_argnames, "donate"),
         static,
         one_mesh(([] if mesh is None else [as_mesh(mesh)]) + known),
         options or CompileOptions(),
+        tuple(sorted((compiler_options or {}).items())),
+        returns,
     )
 
 
@@ -130,21 +148,27 @@ class JitFunction:
         fn: Callable[..., Any],
         in_layouts: Any,
         out_layouts: Any,
-        donate_argnums: int | Sequence[int],
+        donated: Donated,
         static: StaticArgs,
         mesh: Mesh | None,
         options: CompileOptions,
+        compiler_options: tuple[tuple[str, Any], ...] = (),
+        returns: Returns = "dtensor",
     ) -> None:
         functools.update_wrapper(self, fn)
         self._fn = fn
         self._watched = watched(fn)
         self._in_layouts = in_layouts
         self._out_layouts = out_layouts
-        self._donate_argnums = donate_argnums
+        self._donated = donated
+        names = positional_names(fn)
+        self._parameters = [name for n, name in enumerate(names) if n not in static.argnums]
         self._static = static
         self._split = bool(static.argnums or static.argnames)
         self._mesh = mesh
         self._options = options
+        self._compiler_options = compiler_options
+        self._returns = returns
         self._programs: dict[Any, Callable[[Sequence[Any]], Any]] = {}
         _compiled.add(self)
 
@@ -197,13 +221,29 @@ class JitFunction:
                 no such target, or the mesh does not fit it.
             LayoutError: a layout does not fit its argument.
         """
+        return self.trace(*args, **kwargs).lower()
+
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """Trace the function: `jaxpr`, `out_info`, and `lower`; arguments and errors as `lower`."""
         target = take_target(kwargs, self._static.argnames, self._fn)
         args, kwargs, statics = self._static.split(args, kwargs)
         leaves, tree = _flatten((args, kwargs), is_dtensor)
         types = tuple(type_of(leaf) for leaf in leaves)
         if TRACED in types:
             raise TypeError("lower takes concrete arrays or ShapeDtypeStructs, not traced arrays")
-        return self._lower(types, tree, statics, target, leaves)
+        return self._trace(types, tree, statics, target, leaves)
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """Shape and element type of each result, as ShapeDtypeStructs; needs no mesh."""
+        args, kwargs, statics = self._static.split(args, kwargs)
+        leaves, tree = _flatten((args, kwargs), is_dtensor)
+        args, kwargs = tree.unflatten([struct_of(type_of(leaf)) for leaf in leaves])
+
+        def call(args: Any, kwargs: Any) -> Any:
+            every, named = self._static.merge(args, kwargs, statics)
+            return self._fn(*every, **named)
+
+        return jax.eval_shape(call, args, kwargs)
 
     def _caller(
         self, types: Sequence[ArrayType], tree: Any, statics: Any, leaves: Sequence[Any]
@@ -226,10 +266,11 @@ class JitFunction:
     def _inline(self, args: Any, kwargs: Any, statics: Any) -> Any:
         """The function's own body, where jax is tracing a function around it."""
         tree: Any
-        leaves, tree = jax.tree_util.tree_flatten(args, is_leaf=is_variable)
+        leaves, tree = jax.tree_util.tree_flatten((args, kwargs), is_leaf=is_variable)
         ranks = [_ndim(leaf) for leaf in leaves]
-        layouts = spread_layouts(self._in_layouts, tree, ranks, self._mesh, "in_layouts")
-        args = tree.unflatten(map(_constrained, leaves, layouts))
+        given = layouts_of_call(self._in_layouts, self._parameters, args, kwargs)
+        layouts = spread_layouts(given, tree, ranks, self._mesh, "in_layouts")
+        args, kwargs = tree.unflatten(map(_constrained, leaves, layouts))
         every, named = self._static.merge(args, kwargs, statics)
         results, tree = jax.tree_util.tree_flatten(self._fn(*every, **named), is_leaf=is_variable)
         ranks = [_ndim(leaf) for leaf in results]
@@ -237,18 +278,23 @@ class JitFunction:
         return tree.unflatten(map(_constrained, results, layouts))
 
     def _lower(
+        self, types: Sequence[ArrayType], tree: Any, statics: Any, leaves: Any = None
+    ) -> Lowered:
+        return self._trace(types, tree, statics, None, leaves).lower()
+
+    def _trace(
         self,
         types: Sequence[ArrayType],
         tree: Any,
         statics: Any,
         target: Target | None = None,
         leaves: Sequence[Any] | None = None,
-    ) -> Lowered:
+    ) -> Traced:
         # Without the leaves no variable is looked for.
-        structs = [jax.ShapeDtypeStruct(t.shape, t.dtype, weak_type=t.weak_type) for t in types]
-        args, kwargs = tree.unflatten(structs)
+        args, kwargs = tree.unflatten(map(struct_of, types))
         every, _ = self._static.merge(args, kwargs, statics)
         names = argument_names(self._fn, every, self._static.argnums, kwargs)
+        in_layouts = layouts_of_call(self._in_layouts, self._parameters, args, kwargs)
         mesh = self._mesh or mesh_of_arguments(types, names) or context_mesh()
         call = Call(
             fn=self._fn,
@@ -258,7 +304,7 @@ class JitFunction:
             tree=tree,
             types=types,
             names=names,
-            shardings=self._shardings(types, names, (args, kwargs), mesh),
+            shardings=_shardings(in_layouts, types, names, tree, mesh),
             mesh=mesh,
             target=target,
         )
@@ -272,9 +318,9 @@ class JitFunction:
             )
         if target is not None:
             check_mesh(mesh, target)
-        given = argument_layouts(self._in_layouts, types, names, (args, kwargs), mesh)
+        given = argument_layouts(in_layouts, types, names, tree, mesh)
         results = result_layouts(self._out_layouts, traced, mesh)
-        return Lowered(
+        return Traced(
             use.bind(
                 Source(
                     module=traced.bytecode,
@@ -288,22 +334,30 @@ class JitFunction:
                     results=traced.results,
                     in_tree=tree,
                     out_tree=traced.out_tree,
-                    donated=donated_leaves(args, self._donate_argnums, self._static),
+                    donated=donated_leaves(args, kwargs, self._donated, self._static),
                     host_callbacks=traced.host_callbacks,
                     keepalives=traced.keepalives,
                     target=target,
+                    compiler_options=self._compiler_options,
+                    returns=self._returns,
                 )
-            )
+            ),
+            traced.jaxpr,
         )
 
-    def _shardings(
-        self, types: Sequence[ArrayType], names: Sequence[str], call: Any, mesh: Mesh | None
-    ) -> list[NamedSharding | None]:
-        """The shardings that the arguments have in jax's types, where its context has some."""
-        if mesh is None or not has_explicit_axes():
-            return [None] * len(types)
-        layouts = argument_layouts(self._in_layouts, types, names, call, mesh)
-        return [explicit_sharding(layout) for layout in layouts]
+
+def _shardings(
+    in_layouts: Any,
+    types: Sequence[ArrayType],
+    names: Sequence[str],
+    tree: PyTreeDef,
+    mesh: Mesh | None,
+) -> list[NamedSharding | None]:
+    """The shardings that the arguments have in jax's types, where its context has some."""
+    if mesh is None or not has_explicit_axes():
+        return [None] * len(types)
+    layouts = argument_layouts(in_layouts, types, names, tree, mesh)
+    return [explicit_sharding(layout) for layout in layouts]
 
 
 def _context() -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jax
+from jax.tree_util import PyTreeDef
 
 from dtensor.compiler.calls import spread_layouts
 from dtensor.compiler.jax_frontend import TracedProgram
@@ -56,24 +56,22 @@ def mesh_of_arguments(types: Sequence[ArrayType], names: Sequence[str]) -> Mesh 
 
 
 def argument_layouts(
-    tree: Any, types: Sequence[ArrayType], names: Sequence[str], call: Any, mesh: Mesh
+    tree: Any, types: Sequence[ArrayType], names: Sequence[str], call: PyTreeDef, mesh: Mesh
 ) -> tuple[Layout | None, ...]:
     """The layout of each argument; None leaves the choice to the compiler.
 
     Args:
-        tree: `in_layouts`.
+        tree: `in_layouts`, as `layouts_of_call` gives them.
         types: types of the leaves of the arguments.
         names: their names.
-        call: the arguments, `(args, kwargs)`, with any leaves.
+        call: the structure of the arguments, `(args, kwargs)`.
         mesh: the mesh the program runs on.
 
     Raises:
         LayoutError: a layout does not fit its argument, or the tree not the arguments.
     """
-    positional: Any = jax.tree_util.tree_structure(call[0])
     ranks = [len(t.shape) for t in types]
-    given = spread_layouts(tree, positional, ranks[: positional.num_leaves], mesh, "in_layouts")
-    given += [None] * (len(types) - len(given))
+    given = spread_layouts(tree, call, ranks, mesh, "in_layouts")
     layouts = []
     for layout, type_, name in zip(given, types, names, strict=True):
         found = layout if layout is not None else _own_layout(type_, mesh)

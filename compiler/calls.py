@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from jax.sharding import Sharding
 from jax.tree_util import PyTreeDef
 
+from dtensor.compiler.parameters import completed
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
@@ -51,6 +51,15 @@ def type_of(leaf: Any) -> ArrayType:
     )
 
 
+def struct_of(type_: ArrayType) -> jax.ShapeDtypeStruct:
+    """Shape and element type, as jax traces them."""
+    return jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=type_.weak_type)
+
+
+Donated = tuple[tuple[int, ...], tuple[str, ...]]
+"""Positions and names of arguments whose buffers a program may reuse."""
+
+
 @dataclass(frozen=True)
 class StaticArgs:
     """Which arguments a program is compiled for the value of.
@@ -75,28 +84,7 @@ class StaticArgs:
         Raises:
             ValueError: the function has no such argument.
         """
-        nums = [argnums] if isinstance(argnums, int) else list(argnums)
-        names = [argnames] if isinstance(argnames, str) else list(argnames)
-        if not (nums or names):
-            return cls((), ())
-        parameters = inspect.signature(fn).parameters
-        positional = [
-            p.name
-            for p in parameters.values()
-            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-        ]
-        takes_any = any(p.kind == p.VAR_KEYWORD for p in parameters.values())
-        for name in names:
-            if name not in parameters and not takes_any:
-                raise ValueError(f"static_argnames: the function has no argument '{name}'")
-        variadic = any(p.kind == p.VAR_POSITIONAL for p in parameters.values())
-        nums = [n + len(positional) if n < 0 else n for n in nums]
-        for n in nums:
-            if not (0 <= n < len(positional) or (variadic and n >= 0)):
-                raise ValueError(f"static_argnums: the function has no argument {n}")
-        names += [positional[n] for n in nums if n < len(positional)]
-        nums += [positional.index(name) for name in names if name in positional]
-        return cls(tuple(sorted(set(nums))), tuple(dict.fromkeys(names)))
+        return cls(*completed(fn, argnums, argnames, "static"))
 
     def split(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -140,34 +128,33 @@ class StaticArgs:
 
 
 def donated_leaves(
-    args: tuple[Any, ...], donate_argnums: int | Sequence[int], static: StaticArgs
+    args: tuple[Any, ...], kwargs: dict[str, Any], donated: Donated, static: StaticArgs
 ) -> tuple[int, ...]:
     """Indices of the leaves of the donated arguments.
 
     Args:
         args: the dynamic positional arguments, with DTensors or other leaves.
-        donate_argnums: positions among all arguments.
+        kwargs: those by keyword.
+        donated: which are donated.
         static: the static arguments, which cannot be donated.
 
     Raises:
-        ValueError: an argument is static, or not there.
+        ValueError: an argument is static.
     """
-    wanted = {donate_argnums} if isinstance(donate_argnums, int) else set(donate_argnums)
-    donated: list[int] = []
+    odd: list[Any] = [n for n in donated[0] if n in static.argnums]
+    odd += [name for name in donated[1] if name in static.argnames]
+    if odd:
+        raise ValueError(f"donate_argnums: argument {odd[0]} is static; nothing is donated with it")
+    places = [static.position(n) in donated[0] for n in range(len(args))]
+    places += [name in donated[1] for name in sorted(kwargs)]
+    values = [*args, *[kwargs[name] for name in sorted(kwargs)]]
+    indices: list[int] = []
     start = 0
-    positions = [static.position(n) for n in range(len(args))]
-    total = len(args) + len(static.argnums)
-    wanted = {n + total if n < 0 else n for n in wanted}
-    if not wanted <= set(positions):
-        odd = min(wanted - set(positions))
-        why = "is static" if odd in static.argnums else "was not given by position"
-        raise ValueError(f"donate_argnums: argument {odd} {why}")
-    for position, arg in zip(positions, args, strict=True):
-        count = len(jax.tree_util.tree_leaves(arg, is_leaf=is_dtensor))
-        if position in wanted:
-            donated += range(start, start + count)
+    for is_donated, value in zip(places, values, strict=True):
+        count = len(jax.tree_util.tree_leaves(value, is_leaf=is_dtensor))
+        indices += range(start, start + count) if is_donated else ()
         start += count
-    return tuple(donated)
+    return tuple(indices)
 
 
 def spread_layouts(

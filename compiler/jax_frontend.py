@@ -27,18 +27,25 @@ from dtensor.runtime.splicing import python_callbacks
 class TracedArray:
     """An argument or a result of a traced function: global shape in elements, type and name.
 
-    Random keys are their data; `key` is then their kind.
+    Random keys are their data; `key` is then their kind. A weak type gives way to others.
     """
 
     shape: tuple[int, ...]
     dtype: str
     name: str
     key: KeyKind | None = None
+    weak_type: bool = False
 
     @property
     def outer_shape(self) -> tuple[int, ...]:
         """The shape that a caller sees: of random keys, that of the keys."""
         return self.shape if self.key is None else self.shape[: -len(self.key.shape)]
+
+    @property
+    def struct(self) -> jax.ShapeDtypeStruct:
+        """Shape and element type that a caller sees."""
+        dtype = np.dtype(self.dtype) if self.key is None else self.key.dtype
+        return jax.ShapeDtypeStruct(self.outer_shape, dtype, weak_type=self.weak_type)
 
     @classmethod
     def of(cls, array: Any, name: str) -> TracedArray:
@@ -46,7 +53,7 @@ class TracedArray:
         shape = tuple(array.shape)
         kind = key_kind(array.dtype)
         if kind is None:
-            return cls(shape, np.dtype(array.dtype).name, name)
+            return cls(shape, np.dtype(array.dtype).name, name, None, array.weak_type)
         return cls((*shape, *kind.shape), kind.data_dtype, name, kind)
 
 
@@ -62,6 +69,7 @@ class TracedProgram:
         host_callbacks: Python functions the module calls, by callback index.
         keepalives: objects that must live as long as the module.
         meshes: meshes of the layout constraints inside, each once.
+        jaxpr: the function as jax traced it.
     """
 
     bytecode: bytes
@@ -71,6 +79,7 @@ class TracedProgram:
     host_callbacks: tuple[Callable[..., Any], ...]
     keepalives: tuple[object, ...]
     meshes: tuple[Mesh, ...]
+    jaxpr: Any
 
 
 def trace(
@@ -134,6 +143,7 @@ def trace(
         callbacks,
         keepalives,
         tuple(dict.fromkeys(e.params["layout"].mesh for e in equations if _is_constraint(e))),
+        traced.jaxpr,
     )
 
 

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from jax.sharding import get_abstract_mesh
 from jax.tree_util import PyTreeDef, default_registry
@@ -32,6 +32,9 @@ from dtensor.runtime.array import ArrayType, results_of
 from dtensor.runtime.executable import Executable
 from dtensor.runtime.placement import local_devices
 
+Returns = Literal["dtensor", "jax"]
+"""What the results of a call are."""
+
 
 @dataclass(frozen=True, eq=False)
 class Source:
@@ -53,6 +56,8 @@ class Source:
         host_callbacks: Python functions that the module calls, by callback index.
         keepalives: objects that must live as long as the program.
         target: the machine to compile for ahead of time; None is this one.
+        compiler_options: options of XLA, sorted by name.
+        returns: whether a call returns DTensors or jax.Arrays.
         variables: the variables it takes first and gives back last; None for none.
     """
 
@@ -71,11 +76,39 @@ class Source:
     host_callbacks: tuple[Callable[..., Any], ...] = ()
     keepalives: tuple[object, ...] = ()
     target: Target | None = None
+    compiler_options: tuple[tuple[str, Any], ...] = ()
+    returns: Returns = "dtensor"
     variables: Use | None = None
 
     def short(self) -> str:
         """Its name and mesh, for representations: `step on mesh(x=2, y=4)`."""
         return self.name if self.mesh is None else f"{self.name} on {self.mesh.short()}"
+
+
+class Traced:
+    """A function as jax traced it; `lower` gives it layouts."""
+
+    def __init__(self, source: Source, jaxpr: Any) -> None:
+        self._source = source
+        self._jaxpr = jaxpr
+
+    def __repr__(self) -> str:
+        return f"Traced({self._source.short()})"
+
+    @property
+    def jaxpr(self) -> Any:
+        """The function as jax's ClosedJaxpr, of global shapes."""
+        return self._jaxpr
+
+    @property
+    def out_info(self) -> Any:
+        """Shape and element type of each result, in the structure the function returns."""
+        tree: Any = self._source.out_tree
+        return tree.unflatten([info.struct for info in self._source.results[: tree.num_leaves]])
+
+    def lower(self) -> Lowered:
+        """The program with its layouts, not compiled."""
+        return Lowered(self._source)
 
 
 class Lowered:
@@ -179,7 +212,7 @@ class Compiled:
             kwargs: the same by keyword.
 
         Returns:
-            DTensors, in the structure the function returns.
+            DTensors, or jax.Arrays under `returns="jax"`, in the structure the function returns.
 
         Raises:
             TypeError: other structure, shapes or element types than compiled for.
@@ -221,7 +254,7 @@ class Compiled:
         ]
         run, result_types = self.executable.run_here, self._result_types
         unflatten = self._source.out_tree.unflatten
-        make = results_of(result_types)
+        make = results_of(result_types, self._source.returns == "jax")
 
         if all(type_.layout is not None for type_ in types) and not any(converters):
 
@@ -262,7 +295,7 @@ class Compiled:
             for info, leaf in zip(infos, leaves, strict=True)
         ]
         unflatten, result_types = self._source.out_tree.unflatten, self._result_types
-        make = results_of(result_types)
+        make = results_of(result_types, self._source.returns == "jax")
 
         def finish(results: Sequence[Any]) -> Any:
             return unflatten(map(make, results, result_types))
@@ -370,11 +403,12 @@ def _program(source: Source, result: driver.DriverResult) -> CompiledProgram:
         host_callbacks=callbacks,
         keepalives=source.keepalives,
         ledger=result.ledger,
+        compiler_options=source.compiler_options,
     )
 
 
 def _infos(arrays: Sequence[TracedArray], layouts: Sequence[Layout]) -> tuple[ArrayInfo, ...]:
     return tuple(
-        ArrayInfo(array.shape, array.dtype, layout, array.name, array.key)
+        ArrayInfo(array.shape, array.dtype, layout, array.name, array.key, array.weak_type)
         for array, layout in zip(arrays, layouts, strict=True)
     )

@@ -104,6 +104,11 @@ class DTensor(Operators):
         return self._type.layout
 
     @property
+    def sharding(self) -> jax.sharding.Sharding:
+        """The layout as jax's sharding."""
+        return self._array.sharding
+
+    @property
     def mesh(self) -> Mesh:
         """The mesh the array lies on."""
         return self.layout.mesh
@@ -332,16 +337,28 @@ def with_layout(array: jax.Array, layout: Layout) -> DTensor:
     return DTensor(array, array_type(array.shape, array.dtype, layout))
 
 
-def results_of(types: Sequence[ArrayType]) -> Callable[[jax.Array, ArrayType], DTensor]:
-    """What makes results of these types of the arrays of a program, given each with its type."""
-    if not any(is_key(type_.dtype) for type_ in types):
-        return DTensor
+def results_of(
+    types: Sequence[ArrayType], as_jax: bool = False
+) -> Callable[[jax.Array, ArrayType], Any]:
+    """What makes results of the arrays of a program, given each with its type.
 
-    def result(array: jax.Array, type: ArrayType) -> DTensor:
+    Args:
+        types: the types of all results.
+        as_jax: whether they are jax.Arrays, instead of DTensors.
+    """
+    make = _array_itself if as_jax else DTensor
+    if not any(is_key(type_.dtype) for type_ in types):
+        return make
+
+    def result(array: jax.Array, type: ArrayType) -> Any:
         kind = key_kind(type.dtype)
-        return DTensor(array if kind is None else kind.keys(array), type)
+        return make(array if kind is None else kind.keys(array), type)
 
     return result
+
+
+def _array_itself(array: jax.Array, type: ArrayType) -> jax.Array:
+    return array
 
 
 def _unpickled(
@@ -353,14 +370,36 @@ def _unpickled(
     return with_layout(kind.keys(data), layout)
 
 
-def _flatten(tensor: DTensor) -> tuple[tuple[jax.Array], ArrayType]:
-    return (tensor._array,), tensor._type
+class Kind:
+    """The type of a DTensor in the structure of a tree, of which it is no part.
+
+    All are equal, so that DTensors of several layouts can stand at one place of two trees.
+    """
+
+    __slots__ = ("type",)
+
+    def __init__(self, type: ArrayType) -> None:
+        self.type = type
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Kind)
+
+    def __hash__(self) -> int:
+        return hash(Kind)
+
+    def __repr__(self) -> str:
+        return repr(self.type)
 
 
-def _unflatten(kind: ArrayType, children: tuple[Any]) -> Any:
+def _flatten(tensor: DTensor) -> tuple[tuple[jax.Array], Kind]:
+    return (tensor._array,), Kind(tensor._type)
+
+
+def _unflatten(of: Kind, children: tuple[Any]) -> Any:
     # What a function over the leaves returned: an array keeps being a DTensor, with the layout that
     # it really has; anything else (a tracer, a shape, a layout) is left as it is.
     (child,) = children
+    kind = of.type
     if not isinstance(child, jax.Array) or isinstance(child, jax.core.Tracer):
         return child
     if _lies_nowhere(child) and kind.layout is not None and child.shape == kind.shape:

@@ -82,6 +82,10 @@ class Program(Protocol):
         """Objects that must live as long as the program."""
 
     @property
+    def compiler_options(self) -> tuple[tuple[str, Any], ...]:
+        """Options of XLA."""
+
+    @property
     def fingerprint(self) -> str:
         """Digest of the bytecode."""
 
@@ -261,6 +265,7 @@ def jit_program(program: Program, name: str) -> Any:
         out_shardings=tuple(named_sharding(result.layout) for result in program.results),
         donate_argnums=program.donated,
         keep_unused=True,
+        compiler_options=dict(program.compiler_options) or None,
     )
 
 

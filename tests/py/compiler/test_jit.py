@@ -285,7 +285,7 @@ def test_what_jit_refuses() -> None:
         CompileError, match="no mesh for layer: no argument and no layout names one"
     ):
         jit(layer)({"w": W}, X)
-    with pytest.raises(LayoutError, match="in_layouts is of type dict; give a tuple"):
+    with pytest.raises(LayoutError, match="in_layouts is of type str; give a tuple"):
         jit(layer, in_layouts={"w": ROWS})
     with pytest.raises(
         LayoutError, match="in_layouts has another structure than what it describes"
