@@ -286,7 +286,7 @@ def test_what_jit_refuses() -> None:
     ):
         jit(layer)({"w": W}, X)
     with pytest.raises(LayoutError, match="in_layouts is of type str; give a tuple"):
-        jit(layer, in_layouts={"w": ROWS})
+        jit(layer, in_layouts="x")
     with pytest.raises(
         LayoutError, match="in_layouts has another structure than what it describes"
     ):
