@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
+import jax
 from jax.sharding import get_abstract_mesh
 from jax.tree_util import PyTreeDef, default_registry
 
@@ -19,6 +20,7 @@ from dtensor.compiler.explain import explain
 from dtensor.compiler.jax_frontend import TracedArray
 from dtensor.compiler.options import CompileOptions
 from dtensor.compiler.program import ArrayInfo, CompiledProgram
+from dtensor.compiler.shipping import check_can_be_pickled, exported
 from dtensor.compiler.targets.executable import TargetExecutable, not_callable
 from dtensor.compiler.targets.report import target_report
 from dtensor.compiler.targets.target import Target
@@ -203,6 +205,10 @@ class Compiled:
     def __repr__(self) -> str:
         return f"Compiled({self._source.short()})"
 
+    def __reduce__(self) -> Any:
+        check_can_be_pickled(self._source)
+        return Compiled, (self._source, self._result)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program; returns before it has finished.
 
@@ -301,6 +307,16 @@ class Compiled:
             return unflatten(map(make, results, result_types))
 
         return bound_call(use, len(types), self.executable.run_here, converters, finish)
+
+    def export(self) -> jax.export.Exported:
+        """The program as `jax.export` has it: takes jax.Arrays, on as many devices as the mesh.
+
+        Raises:
+            CompileError: the program calls Python functions, uses variables, or is for a target.
+        """
+        if self._source.target is not None:
+            raise not_callable(self._source.name, self._source.target)
+        return exported(self._source, self.program, self.executable.run)
 
     # What was compiled.
 

@@ -134,7 +134,7 @@ def test_equinox_with_batch_norm() -> None:
 
         def __init__(self, key: Any) -> None:
             first, second = jax.random.split(key)
-            self.linear = eqx.nn.Linear(12, 16, key=first)
+            self.linear = eqx.nn.Linear(12, 16, use_bias=False, key=first)
             self.norm = eqx.nn.BatchNorm(16, axis_name="batch", mode="batch")
             self.out = eqx.nn.Linear(16, 3, key=second)
 

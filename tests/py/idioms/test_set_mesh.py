@@ -15,7 +15,7 @@ from dtensor import DTensor, Layout, LayoutError, jit, random
 
 MESH = dtensor.create_mesh([("x", 2), ("y", 4)])
 X = np.arange(96, dtype=np.float32).reshape(8, 12) / 50
-W = np.linspace(-1, 1, 192, dtype=np.float32).reshape(12, 16)
+W = np.linspace(0.1, 1, 192, dtype=np.float32).reshape(12, 16)
 
 
 def jax_mesh(kind: AxisType) -> jax.sharding.Mesh:
