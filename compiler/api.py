@@ -27,11 +27,11 @@ from dtensor.compiler.calls import (
     donated_leaves,
     is_dtensor,
     meshes_in,
-    spread_layouts,
+    spread,
     struct_of,
     type_of,
 )
-from dtensor.compiler.constraint import constrain
+from dtensor.compiler.constraint import constrain_as
 from dtensor.compiler.explicit import explicit_sharding, has_explicit_axes
 from dtensor.compiler.jax_frontend import argument_names
 from dtensor.compiler.options import CompileOptions
@@ -43,7 +43,6 @@ from dtensor.compiler.variables.calls import Bound, VariableCall
 from dtensor.compiler.variables.tracing import Call, trace_call, watched
 from dtensor.compiler.variables.use import NO_VARIABLES, Use, is_variable
 from dtensor.dialect.errors import CompileError, LayoutError
-from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType
 from dtensor.runtime.shardings import (
@@ -267,15 +266,22 @@ class JitFunction:
         """The function's own body, where jax is tracing a function around it."""
         tree: Any
         leaves, tree = jax.tree_util.tree_flatten((args, kwargs), is_leaf=is_variable)
-        ranks = [_ndim(leaf) for leaf in leaves]
         given = layouts_of_call(self._in_layouts, self._parameters, args, kwargs)
-        layouts = spread_layouts(given, tree, ranks, self._mesh, "in_layouts")
-        args, kwargs = tree.unflatten(map(_constrained, leaves, layouts))
+        args, kwargs = self._constrained(leaves, tree, given, "in_layouts")
         every, named = self._static.merge(args, kwargs, statics)
         results, tree = jax.tree_util.tree_flatten(self._fn(*every, **named), is_leaf=is_variable)
-        ranks = [_ndim(leaf) for leaf in results]
-        layouts = spread_layouts(self._out_layouts, tree, ranks, self._mesh, "out_layouts")
-        return tree.unflatten(map(_constrained, results, layouts))
+        return self._constrained(results, tree, self._out_layouts, "out_layouts")
+
+    def _constrained(self, leaves: Sequence[Any], tree: Any, layouts: Any, what: str) -> Any:
+        pairs = zip(leaves, spread(layouts, tree, what), strict=True)
+        return tree.unflatten(
+            [
+                constrain_as(leaf, layout, self._mesh, what)
+                if layout is not None and isinstance(leaf, jax.core.Tracer)
+                else leaf
+                for leaf, layout in pairs
+            ]
+        )
 
     def _lower(
         self, types: Sequence[ArrayType], tree: Any, statics: Any, leaves: Any = None
@@ -363,16 +369,6 @@ def _shardings(
 def _context() -> Any:
     """What a program depends on under `jax.set_mesh`: bare specs, types of axes, devices."""
     return get_abstract_mesh(), context_jax_mesh()
-
-
-def _ndim(leaf: Any) -> int:
-    return leaf.ndim if is_variable(leaf) else jax.numpy.ndim(leaf)
-
-
-def _constrained(value: Any, layout: Layout | None) -> Any:
-    if layout is None or not isinstance(value, jax.core.Tracer):
-        return value
-    return constrain(value, layout)
 
 
 def _name(fn: Callable[..., Any]) -> str:

@@ -173,24 +173,33 @@ def spread_layouts(
     Raises:
         LayoutError: the tree does not fit, or has something else for a leaf.
     """
+    leaves = spread(tree, treedef, what)
+    return [
+        None if leaf is None else as_layout(leaf, rank, mesh, what)
+        for leaf, rank in zip(leaves, ranks, strict=True)
+    ]
+
+
+def spread(tree: Any, treedef: PyTreeDef, what: str) -> list[Any]:
+    """What a tree of layouts has for each leaf of another; arguments are those of `spread_layouts`.
+
+    Raises:
+        LayoutError: the tree does not fit.
+    """
     if tree is None:
         return [None] * treedef.num_leaves
     full = treedef.unflatten(range(treedef.num_leaves))
     try:
-        spread = jax.tree_util.tree_broadcast(tree, full, is_leaf=is_layout_leaf)
-        leaves = treedef.flatten_up_to(spread)  # where the arguments have None, there is no leaf
+        whole = jax.tree_util.tree_broadcast(tree, full, is_leaf=is_layout_leaf)
+        leaves: list[Any] = treedef.flatten_up_to(whole)
     except ValueError as error:
         raise LayoutError(
             f"{what} has another structure than what it describes, {treedef}: {error}"
         ) from None
-    return [_layout_leaf(leaf, rank, mesh, what) for leaf, rank in zip(leaves, ranks, strict=True)]
+    return leaves  # where the arguments have None, there is none
 
 
 def meshes_in(tree: Any) -> list[Mesh]:
     """The meshes of the layouts in a tree, each once, in order."""
     leaves = jax.tree_util.tree_leaves(tree, is_leaf=is_layout_leaf)
     return list(dict.fromkeys(mesh for leaf in leaves if (mesh := mesh_in(leaf)) is not None))
-
-
-def _layout_leaf(leaf: Any, rank: int, mesh: Mesh | None, what: str) -> Layout | None:
-    return None if leaf is None else as_layout(leaf, rank, mesh, what)

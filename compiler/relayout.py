@@ -7,9 +7,8 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import PartitionSpec
 
-from dtensor.compiler.constraint import constrain
+from dtensor.compiler.constraint import constrain_as
 from dtensor.compiler.default_mesh import get_default_mesh
 from dtensor.compiler.programs import Programs, Run
 from dtensor.dialect.errors import LayoutError
@@ -52,7 +51,7 @@ def relayout(tensor: Any, layout: AnyLayout, name: str | None = None) -> Any:
             return move(tensor._array)
     if isinstance(tensor, jax.core.Tracer):
         with nullcontext() if name is None else jax.named_scope(name):
-            return _constrained(tensor, layout)
+            return constrain_as(tensor, layout, None)
     layout = _whole_layout(tensor, layout)
     if not isinstance(tensor, DTensor):
         placed = place(tensor, layout)
@@ -64,12 +63,6 @@ def relayout(tensor: Any, layout: AnyLayout, name: str | None = None) -> Any:
     layout.verify(tensor.shape)
     move = _moves[tensor._type, given] = _move(tensor, layout)
     return move(tensor._array)
-
-
-def _constrained(tensor: Any, layout: Any) -> Any:
-    if isinstance(layout, PartitionSpec):  # of the mesh that the function is traced for
-        return jax.lax.with_sharding_constraint(tensor, layout)
-    return constrain(tensor, as_layout(layout, tensor.ndim))
 
 
 def copy_to_mesh(tensor: Any, layout: AnyLayout) -> DTensor:

@@ -1,5 +1,6 @@
 """jax's meshes, NamedShardings and PartitionSpecs wherever a mesh or a layout is taken."""
 
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -162,3 +163,28 @@ def test_a_constraint_may_be_a_sharding() -> None:
     found = jit(product, mesh=MESH)(X)
     assert found.layout == Layout([None, "x"], MESH)
     np.testing.assert_allclose(found.to_jax(), X @ X.T, rtol=1e-6)
+
+
+def test_bare_specs_of_an_inner_function_name_axes_of_the_outer_mesh() -> None:
+    inner = jit(lambda x: x @ x.T, in_layouts=P("x"), out_layouts=P(None, "y"))
+    program = jit(lambda x: inner(x) + 1, mesh=MESH)
+    found = program(X)
+    assert found.layout == Layout([None, "y"], MESH)
+    np.testing.assert_allclose(found.to_jax(), X @ X.T + 1, rtol=1e-6)
+
+    def made() -> Any:
+        return dtensor.call_with_layout(jnp.ones, P(None, "y"), (6, 8)) * 2
+
+    assert jit(made, mesh=MESH)().layout == Layout([None, "y"], MESH)
+
+
+def test_datasets_and_checkpoints_take_meshes_of_jax(tmp_path: Path) -> None:
+    rows = NamedSharding(JAX_MESH, P("x", None))
+    dataset = dtensor.DTensorDataset(
+        X, mesh=JAX_MESH, layouts=as_layout(rows, 2), global_batch_size=8, batch_dim="x"
+    )
+    (batch,) = dataset
+    assert batch.layout == ROWS
+    checkpoint = dtensor.DTensorCheckpoint(JAX_MESH, x=batch)
+    checkpoint.save(str(tmp_path / "c"))
+    assert checkpoint.mesh == MESH
