@@ -337,6 +337,23 @@ def with_layout(array: jax.Array, layout: Layout) -> DTensor:
     return DTensor(array, array_type(array.shape, array.dtype, layout))
 
 
+def data_of_keys(tensor: DTensor) -> DTensor:
+    """The data of a DTensor of random keys; any other DTensor as it is."""
+    kind = key_kind(tensor.dtype)
+    if kind is None:
+        return tensor
+    data = jax.random.key_data(tensor.to_jax())
+    return with_layout(data, kind.data_layout(tensor.layout))
+
+
+def keys_like(old: Any, data: DTensor) -> DTensor:
+    """The DTensor of random keys of this data, where `old` is of keys; else `data` itself."""
+    kind = key_kind(old.dtype) if hasattr(old, "dtype") else None
+    if kind is None:
+        return data
+    return with_layout(kind.keys(data.to_jax()), kind.layout(data.layout))
+
+
 def results_of(
     types: Sequence[ArrayType], as_jax: bool = False
 ) -> Callable[[jax.Array, ArrayType], Any]:

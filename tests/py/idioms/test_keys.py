@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -223,3 +224,30 @@ def test_keys_in_eager_operations() -> None:
         random.stateless_random_normal((4,), keys)
     with pytest.raises(TypeError, match=r"key<fry>"):
         keys + 1
+
+
+def test_keys_are_saved_and_restored(tmp_path: Path) -> None:
+    def state(keys: Any, entry: str) -> tuple[Any, dict[str, Any]]:
+        variable = dtensor.DVariable(copy_to_mesh(keys[0], layout()))
+        return variable, {"k": copy_to_mesh(keys, layout(entry)), "v": variable}
+
+    _, old = state(KEYS, "y")
+    on_mesh = copy_to_mesh(KEYS, layout("x")).to_jax()
+    path = dtensor.DTensorCheckpoint(MESH, state=old, array=on_mesh).write(tmp_path / "c")
+    other = jax.random.split(jax.random.key(9), 8)
+    variable, new = state(other, "x")
+    checkpoint = dtensor.DTensorCheckpoint(MESH, state=new, array=other)
+    checkpoint.read(path)
+    assert new["k"].layout == layout("x")
+    np.testing.assert_array_equal(data(variable.value()), data(KEYS[0]))
+    for found in (new["k"], checkpoint.array):  # type: ignore[attr-defined]
+        np.testing.assert_array_equal(data(found), data(KEYS))
+    dtensor.name_based_save(MESH, tmp_path / "n", {"k": old["k"]})
+    restored = dtensor.name_based_restore(MESH, tmp_path / "n", {"k": new["k"]})
+    assert restored["k"].layout == layout("x")
+    np.testing.assert_array_equal(data(restored["k"]), data(KEYS))
+
+
+def test_explanations_speak_of_keys() -> None:
+    compiled = jit(jax.vmap(jax.random.normal), in_layouts=layout("y")).lower(KEYS).compile()
+    assert compiled.explain("args[0]").startswith('argument args[0]: key<fry> 8, [{"y"}]')
