@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from dtensor.compiler.relayout_like import relayout_like as relayout_like
     from dtensor.compiler.stages import Compiled as Compiled
     from dtensor.compiler.stages import Lowered as Lowered
+    from dtensor.compiler.stages import Traced as Traced
     from dtensor.compiler.variables.engine import DVariable as DVariable
     from dtensor.compiler.variables.engine import enable_save_as_bf16 as enable_save_as_bf16
     from dtensor.dialect.axes import AxisRef as AxisRef
@@ -124,6 +125,7 @@ _HOMES = {
     "dtensor.compiler.stages": (
         "Compiled",
         "Lowered",
+        "Traced",
     ),
     "dtensor.compiler.variables.engine": (
         "DVariable",

@@ -109,6 +109,7 @@ def test_the_stages_are_those_of_jax() -> None:
     expected = jax.jit(affine).trace(X, w=W)
     assert str(traced.jaxpr) == str(expected.jaxpr)
     assert (traced.out_info.shape, traced.out_info.dtype) == ((6, 8), np.float32)
+    assert isinstance(traced, dtensor.Traced)
     assert repr(traced) == "Traced(affine on mesh(x=2, y=4))"
     same(traced.lower().compile()(X, w=W), jax.jit(affine)(X, W))
     shape = jit(affine).eval_shape(copy_to_mesh(X, ROWS), w=jax.ShapeDtypeStruct((4, 8), np.int8))
