@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jax
+
 from dtensor.dialect.errors import CheckpointError
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.checkpoint import paths
@@ -20,6 +22,7 @@ from dtensor.runtime.checkpoint.reading import read_checkpoint
 from dtensor.runtime.checkpoint.record import CheckpointInfo, Plain
 from dtensor.runtime.checkpoint.tree import is_plain, transform
 from dtensor.runtime.checkpoint.writing import write_checkpoint
+from dtensor.runtime.shardings import AnyMesh, as_mesh
 
 _COUNTER = "save_counter"
 
@@ -73,8 +76,8 @@ class DTensorCheckpoint:
         `DTensorCheckpoint(mesh, model=model, step=0).save("runs/ckpt")`
     """
 
-    def __init__(self, mesh: Mesh, root: Any = None, **kwargs: Any) -> None:
-        if not isinstance(mesh, Mesh):
+    def __init__(self, mesh: AnyMesh, root: Any = None, **kwargs: Any) -> None:
+        if not isinstance(mesh, Mesh | jax.sharding.Mesh):
             raise CheckpointError(
                 f"DTensorCheckpoint needs a Mesh, got {type(mesh).__name__}; make one with "
                 "dtensor.create_mesh"
@@ -85,7 +88,7 @@ class DTensorCheckpoint:
             raise CheckpointError(
                 f"DTensorCheckpoint cannot hold '{taken}', which is its own; use another keyword"
             )
-        self.mesh = mesh
+        self.mesh = as_mesh(mesh)
         self._names = tuple(kwargs)
         self._root = root
         self._counter = 0
