@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import math
 import os
 import signal
 import socket
@@ -14,38 +15,22 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import IO, Any, TextIO
 
-from dtensor.runtime.clients.links import PEER_LOST
+from dtensor.dialect.errors import DTensorError
+from dtensor.runtime.clients.environment import PEER_LOST
+from dtensor.tools import launch_arguments
 
-_DESCRIPTION = """\
-Starts N copies of a Python program on this machine, the clients of one run, each with its own
-DTENSOR_CLIENT_ID and all with the same DTENSOR_JOBS. The program calls
-dtensor.initialize_accelerator_system(), which connects them. Each line they print gets the number
-of its client before it: [2] loss 0.31
-"""
-_EPILOG = """\
-examples:
-  dtensor-launch -n 4 train.py --steps 100           4 clients, with the devices each one finds
-  dtensor-launch -n 2 --devices-per-client 4 train.py   each with 4 virtual CPU devices
-  dtensor-launch -n 2 --gpus-per-client 4 train.py      each with 4 of this machine's GPUs
-  dtensor-launch -n 2 -m package.train               a module
-
-When a client fails, the others get 1 s to end by themselves and are then stopped. Ctrl-C is a
-KeyboardInterrupt in every client, which has 2 s for it. Options come before the program; what comes
-after it is the program's.
-
-exit status: 0 all clients ended well; that of the client that failed first, 128 + the signal if one
-killed it; 124 after --timeout; 130 after Ctrl-C; 2 for a command line that cannot be followed.
-"""
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")
+_OF_LAUNCHERS = (  # what would say something else to the clients than this one does
+    *("DTENSOR_JOBS", "DTENSOR_NUM_CLIENTS", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+    "TORCHELASTIC_USE_AGENT_STORE",
+)
 _OWN_END_SECONDS = 1.0  # clients of dtensor notice by themselves, and say so
 _TERMINATE_SECONDS = 2.0  # jax takes SIGTERM for a warning, so clients may stay
 _KILL_SECONDS = 5.0
 _READ_SECONDS = 1.0  # for what a client's own children still print when it has ended
-_LONGEST_SECONDS = 1e6
 _TIMED_OUT = 124
 _INTERRUPTED = 130
 _USAGE = 2
@@ -55,7 +40,7 @@ _USAGE = 2
 _Ends = SimpleQueue[tuple["Client | None", int]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Client:
     """A client that was started.
 
@@ -110,19 +95,35 @@ class Printer:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
-    options = _parser().parse_args(argv)
-    problem = _problem(options)
+    options = launch_arguments.parser().parse_args(argv)
+    try:
+        launch_arguments.find_place(options)
+        problem = launch_arguments.problem(options)
+    except DTensorError as error:
+        problem = str(error)
     if problem is not None:
         print(f"dtensor-launch: error: {problem}", file=sys.stderr)
         return _USAGE
+    deadline = math.inf if options.timeout is None else time.monotonic() + options.timeout
+    signals: _Ends = SimpleQueue()
+    _hear_signals(signals)
+    for restart in range(options.max_restarts + 1):
+        status = _run(options, signals, deadline)
+        if status in (0, _USAGE, _TIMED_OUT, _INTERRUPTED) or restart == options.max_restarts:
+            break
+        of = f"{restart + 1} of {options.max_restarts}"
+        print(f"dtensor-launch: starting all clients again, restart {of}", file=sys.stderr)
+    return status
+
+
+def _run(options: argparse.Namespace, ended: _Ends, deadline: float) -> int:
+    """Start all clients and wait until they have ended; returns the exit status."""
     clients: list[Client] = []
-    ended: _Ends = SimpleQueue()
-    _hear_signals(ended)
     status = _USAGE
     with ExitStack() as reserved:
         try:
             _start(options, _addresses(options, reserved), clients, ended)
-            status = _wait(options, clients, ended)
+            status = _wait(options, clients, ended, deadline)
         except OSError as error:
             print(f"dtensor-launch: error: {_cannot_start(options, error)}", file=sys.stderr)
         finally:
@@ -144,42 +145,6 @@ def _cannot_start(options: argparse.Namespace, error: OSError) -> str:
     return f"{why}; start fewer"
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="dtensor-launch",
-        usage="dtensor-launch -n N [options] PROGRAM.py [arguments]",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    add = parser.add_argument
-    add("-n", "--clients", type=int, required=True, metavar="N", help="how many clients")
-    add("--devices-per-client", type=int, metavar="K", help="virtual CPU devices of each client")
-    add("--gpus-per-client", type=int, metavar="K", help="GPUs of each client: 0 to K-1, K to ...")
-    add("--port", type=int, metavar="P", help="port of client 0, the others follow; default: free")
-    add("--timeout", type=float, metavar="S", help="stop all clients after S seconds")
-    add("-m", "--module", action="store_true", help="PROGRAM is a module, as with python -m")
-    add("program", metavar="PROGRAM", help="the program each client runs")
-    add("arguments", nargs=argparse.REMAINDER, metavar="...", help="the program's arguments")
-    return parser
-
-
-def _problem(options: argparse.Namespace) -> str | None:
-    for name in ("clients", "devices_per_client", "gpus_per_client", "timeout"):
-        value = getattr(options, name)
-        if value is not None and not 0 < value <= _LONGEST_SECONDS:
-            return f"--{name.replace('_', '-')} is {value}; it must be above 0, up to 1000000"
-    if options.port is not None and not 1 <= options.port <= 65536 - options.clients:
-        return (
-            f"--port is {options.port}; it must be 1 to {65536 - options.clients}, so that "
-            f"{options.clients} ports follow"
-        )
-    if not options.module and not Path(options.program).is_file():
-        return f"there is no file {options.program}"
-    return None
-
-
 def _addresses(options: argparse.Namespace, reserved: ExitStack) -> str:
     """DTENSOR_JOBS; on Linux nobody else gets the ports until `reserved` is closed.
 
@@ -188,7 +153,7 @@ def _addresses(options: argparse.Namespace, reserved: ExitStack) -> str:
     """
     ports = []
     with ExitStack() as stack:
-        for number in range(options.clients):
+        for number in range(options.clients if options.nnodes == 1 else 0):
             free = stack.enter_context(socket.socket())
             # Bound and not listening: Linux gives it only to those who ask for it by number.
             free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -200,9 +165,15 @@ def _addresses(options: argparse.Namespace, reserved: ExitStack) -> str:
 
 
 def _environment(options: argparse.Namespace, number: int, jobs: str) -> dict[str, str]:
-    variables = {**os.environ, "DTENSOR_JOBS": jobs, "DTENSOR_CLIENT_ID": str(number)}
-    variables["PYTHONUNBUFFERED"] = "1"
-    variables.pop("DTENSOR_NUM_CLIENTS", None)
+    rank = options.node_rank * options.clients + number
+    variables = {k: v for k, v in os.environ.items() if k not in _OF_LAUNCHERS}
+    variables |= {"DTENSOR_CLIENT_ID": str(rank), "PYTHONUNBUFFERED": "1"}
+    if options.nnodes == 1:
+        variables["DTENSOR_JOBS"] = jobs
+    else:
+        host, _, port = options.address.rpartition(":")
+        variables |= {"MASTER_ADDR": host, "MASTER_PORT": port, "RANK": str(rank)}
+        variables["WORLD_SIZE"] = str(options.nnodes * options.clients)
     if options.devices_per_client is not None:
         variables["JAX_NUM_CPU_DEVICES"] = str(options.devices_per_client)
     if options.gpus_per_client is not None:
@@ -216,6 +187,7 @@ def _start(options: argparse.Namespace, jobs: str, clients: list[Client], ended:
     command = [sys.executable, *["-m"][: options.module], options.program, *options.arguments]
     printer = Printer()
     for number in range(options.clients):
+        rank = options.node_rank * options.clients + number
         process = subprocess.Popen(
             command,
             env=_environment(options, number, jobs),
@@ -225,10 +197,10 @@ def _start(options: argparse.Namespace, jobs: str, clients: list[Client], ended:
             start_new_session=True,
         )
         readers = tuple(
-            threading.Thread(target=printer.pass_on, args=(number, source, stream), daemon=True)
+            threading.Thread(target=printer.pass_on, args=(rank, source, stream), daemon=True)
             for source, stream in ((process.stdout, sys.stdout), (process.stderr, sys.stderr))
         )
-        client = Client(number, process, readers)
+        client = Client(rank, process, readers)
         clients.append(client)
         waiter = threading.Thread(target=_await_end, args=(client, ended), daemon=True)
         for thread in (*readers, waiter):
@@ -239,26 +211,31 @@ def _await_end(client: Client, ended: _Ends) -> None:
     ended.put((client, client.process.wait()))
 
 
-def _wait(options: argparse.Namespace, clients: Sequence[Client], ended: _Ends) -> int:
-    deadline = None if options.timeout is None else time.monotonic() + options.timeout
-    for _ in clients:
-        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+def _wait(
+    options: argparse.Namespace, clients: Sequence[Client], ended: _Ends, deadline: float
+) -> int:
+    running = len(clients)
+    while running:
+        left = max(0.0, deadline - time.monotonic())
         try:
-            client, status = ended.get(timeout=left)
+            client, status = ended.get(timeout=None if math.isinf(left) else left)
         except Empty:
-            running = [f"client {c.number}" for c in clients if c.process.poll() is None]
+            still = [f"client {c.number}" for c in clients if c.process.poll() is None]
             print(
                 f"dtensor-launch: after {options.timeout:g} s still running: "
-                f"{', '.join(running)}; stopping all",
+                f"{', '.join(still)}; stopping all",
                 file=sys.stderr,
             )
             return _TIMED_OUT
         if client is None:
             print("dtensor-launch: interrupted; stopping all clients", file=sys.stderr)
             return _INTERRUPTED
+        if client not in clients:  # of a run before a restart
+            continue
+        running -= 1
         if status:
             _await_all(clients, _OWN_END_SECONDS)
-            client, status = _first_cause(client, status, ended)
+            client, status = _first_cause(client, status, clients, ended)
             _read_to_end([client])
             print(f"dtensor-launch: client {client.number} {_how(status)}", file=sys.stderr)
             return status if status > 0 else 128 - status
@@ -266,12 +243,14 @@ def _wait(options: argparse.Namespace, clients: Sequence[Client], ended: _Ends) 
     return 0
 
 
-def _first_cause(client: Client, status: int, ended: _Ends) -> tuple[Client, int]:
+def _first_cause(
+    client: Client, status: int, clients: Sequence[Client], ended: _Ends
+) -> tuple[Client, int]:
     # Those that ended because of another one may be seen before it.
     try:
         while status == PEER_LOST:
             other, its = ended.get(timeout=0.1)
-            if other is not None and its not in (0, PEER_LOST):
+            if other in clients and other is not None and its not in (0, PEER_LOST):
                 return other, its
     except Empty:
         pass

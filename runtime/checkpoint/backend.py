@@ -11,6 +11,7 @@ from typing import Any
 import jax
 
 from dtensor.dialect.errors import CheckpointError
+from dtensor.runtime.checkpoint.record import ITEM
 
 ARRAYS = "arrays"  # folder of a checkpoint in which orbax keeps the elements
 CHUNK_BYTES = 16 * 2**20  # a reader of another layout reads whole chunks, so they are not large
@@ -48,10 +49,31 @@ def array_handler(clients: Sequence[int]) -> Any:
     )
 
 
-def array_writer(clients: Sequence[int]) -> Any:
-    """What writes the arrays to a folder, together with the other clients."""
-    options = _processes(clients)
-    return orbax().Checkpointer(array_handler(clients), multiprocessing_options=options)
+def manager(series: Any, clients: Sequence[int], max_to_keep: int | None) -> Any:
+    """What writes checkpoints of a series together with the other clients, and removes old ones."""
+    ocp = orbax()
+    options = ocp.CheckpointManagerOptions(
+        max_to_keep=max_to_keep,
+        step_name_format=series,
+        create=False,  # it would wait for all processes
+        save_root_metadata=False,
+        # The folder is there when saving has begun, so that another save takes another number.
+        async_options=ocp.AsyncOptions(create_directories_asynchronously=False),
+        multiprocessing_options=_processes(clients),
+    )
+    handlers = {ARRAYS: array_handler(clients), ITEM: ocp.JsonCheckpointHandler()}
+    return ocp.CheckpointManager(series.root, options=options, item_handlers=handlers)
+
+
+def path(text: str) -> Any:
+    """A path of this machine, or a URL such as gs://bucket/folder, of etils.epath.
+
+    Raises:
+        CheckpointError: orbax is not installed.
+        ValueError: a URL of another kind.
+    """
+    orbax()
+    return importlib.import_module("etils.epath").Path(text)
 
 
 def _processes(clients: Sequence[int]) -> Any:

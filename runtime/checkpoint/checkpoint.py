@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,7 @@ import jax
 
 from dtensor.dialect.errors import CheckpointError
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.checkpoint import paths
-from dtensor.runtime.checkpoint.clients import clients_of, is_first, together
+from dtensor.runtime.checkpoint import series
 from dtensor.runtime.checkpoint.leaves import restore_target, restored_like, save_source
 from dtensor.runtime.checkpoint.named import (
     check_eager,
@@ -21,7 +21,7 @@ from dtensor.runtime.checkpoint.named import (
 from dtensor.runtime.checkpoint.reading import read_checkpoint
 from dtensor.runtime.checkpoint.record import CheckpointInfo, Plain
 from dtensor.runtime.checkpoint.tree import is_plain, transform
-from dtensor.runtime.checkpoint.writing import write_checkpoint
+from dtensor.runtime.checkpoint.writing import Saving, write_checkpoint
 from dtensor.runtime.shardings import AnyMesh, as_mesh
 
 _COUNTER = "save_counter"
@@ -63,6 +63,7 @@ class DTensorCheckpoint:
     Args:
         mesh: the mesh of all of them.
         root: a pytree, or an object whose attributes hold them; its names stand at the top.
+        checksums: whether saved elements get checksums, which restoring compares.
         **kwargs: DVariables, DTensors, other arrays, numbers and texts, or pytrees and objects that
             hold them. Each is an attribute of the checkpoint, by its keyword.
 
@@ -76,13 +77,15 @@ class DTensorCheckpoint:
         `DTensorCheckpoint(mesh, model=model, step=0).save("runs/ckpt")`
     """
 
-    def __init__(self, mesh: AnyMesh, root: Any = None, **kwargs: Any) -> None:
+    def __init__(
+        self, mesh: AnyMesh, root: Any = None, *, checksums: bool = True, **kwargs: Any
+    ) -> None:
         if not isinstance(mesh, Mesh | jax.sharding.Mesh):
             raise CheckpointError(
                 f"DTensorCheckpoint needs a Mesh, got {type(mesh).__name__}; make one with "
                 "dtensor.create_mesh"
             )
-        own = ("mesh", "_names", "_root", "_counter")
+        own = ("mesh", "_names", "_root", "_counter", "_checksums", "_saving")
         taken = next((name for name in kwargs if hasattr(type(self), name) or name in own), None)
         if taken is not None:
             raise CheckpointError(
@@ -92,6 +95,8 @@ class DTensorCheckpoint:
         self._names = tuple(kwargs)
         self._root = root
         self._counter = 0
+        self._checksums = checksums
+        self._saving: Saving | None = None
         vars(self).update(kwargs)
 
     @property
@@ -99,13 +104,15 @@ class DTensorCheckpoint:
         """Number of the last checkpoint that `save` wrote or `restore` read; 0 before."""
         return self._counter
 
-    def save(self, path: Any, max_to_keep: int | None = None) -> str:
+    def save(self, path: Any, max_to_keep: int | None = None, wait: bool = True) -> str:
         """Save to `path-1`, `path-2` and so on, after the last that exists; returns that path.
 
         Args:
-            path: path of the checkpoint without the number.
+            path: path or URL of the checkpoint without the number.
             max_to_keep: how many of the numbered checkpoints to keep; older ones are removed when
                 the new one is on disk. None keeps all.
+            wait: False returns when the arrays may change; the checkpoint is whole after `wait`,
+                which the next call of any method waits for as well.
 
         Raises:
             CheckpointError: something cannot be saved, or the checkpoint cannot be written.
@@ -114,40 +121,33 @@ class DTensorCheckpoint:
             raise CheckpointError(
                 f"max_to_keep is {max_to_keep!r}; it is a positive number or None"
             )
-        prefix = paths.checked(path)
-        clients = clients_of(self.mesh)
+        place = series.numbered(series.checked(path))
+        least = self._counter + 1
+        saving = self._write(place, lambda n: {_COUNTER: n}, max_to_keep, wait, least)
+        self._counter = saving.number
+        return saving.path
 
-        def number() -> int:
-            return max([self._counter, *(n for n, _ in paths.numbered(prefix))]) + 1
-
-        counter = together(clients, number)[0]
-        place = prefix.with_name(f"{prefix.name}-{counter}")
-        self._write(place, {_COUNTER: counter})
-        self._counter = counter
-
-        def remove_old() -> None:
-            if is_first(clients) and max_to_keep is not None:
-                for _, old in paths.numbered(prefix)[:-max_to_keep]:
-                    try:
-                        paths.discard(old)
-                    except OSError as error:
-                        raise CheckpointError(
-                            f"checkpoint {place} is written, but the older {old} cannot be "
-                            f"removed: {error}"
-                        ) from None
-
-        together(clients, remove_old)
-        return str(place)
-
-    def write(self, path: Any) -> str:
+    def write(self, path: Any, wait: bool = True) -> str:
         """Save to exactly this path, in place of what is there; returns the path.
+
+        Args:
+            path: path or URL of the checkpoint.
+            wait: as for `save`.
 
         Raises:
             CheckpointError: something cannot be saved, or the checkpoint cannot be written.
         """
-        place = paths.checked(path)
-        self._write(place, {})
-        return str(place)
+        return self._write(series.replaced(series.checked(path)), lambda n: {}, 1, wait, 1).path
+
+    def wait(self) -> None:
+        """Return when what was saved with `wait=False` is on disk.
+
+        Raises:
+            CheckpointError: it could not be written.
+        """
+        if self._saving is not None:
+            saving, self._saving = self._saving, None
+            saving.wait()
 
     def restore(self, path: Any) -> RestoreStatus:
         """Restore everything from a checkpoint, and go on counting from its number.
@@ -169,15 +169,36 @@ class DTensorCheckpoint:
         """
         return self._read(path)[1]
 
-    def _write(self, place: Path, extra: dict[str, Plain]) -> None:
+    def _write(
+        self,
+        place: series.Series,
+        extra: Callable[[int], dict[str, Plain]],
+        max_to_keep: int | None,
+        wait: bool,
+        least: int,
+    ) -> Saving:
         check_eager("DTensorCheckpoint.save")
+        self.wait()
         arrays, plain = self._found("save")
         sources = {name: save_source(name, value, self.mesh) for name, value in arrays.items()}
-        write_checkpoint(place, self.mesh, sources, {**plain, **extra})
+        saving = write_checkpoint(
+            place,
+            self.mesh,
+            sources,
+            lambda number: {**plain, **extra(number)},
+            max_to_keep=max_to_keep,
+            checksums=self._checksums,
+            least=least,
+        )
+        self._saving = saving
+        if wait:
+            self.wait()
+        return saving
 
     def _read(self, path: Any) -> tuple[CheckpointInfo, RestoreStatus]:
-        place = paths.checked(path)
         check_eager("DTensorCheckpoint.restore")
+        self.wait()
+        place = series.checked(path)
         arrays, plain = self._found("restore")
         targets = {name: restore_target(name, value, self.mesh) for name, value in arrays.items()}
         restored, info = read_checkpoint(place, self.mesh, targets, list(plain))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -12,13 +11,9 @@ import jax
 
 from dtensor.dialect.errors import CheckpointError
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.clients.coordination import collect, publish
-from dtensor.runtime.placement import jax_mesh
-
-TIMEOUT_SECONDS = 300.0  # as long as orbax waits at its barriers
+from dtensor.runtime.clients import agreement
 
 _Json = TypeVar("_Json")
-_meetings: Counter[tuple[int, ...]] = Counter()
 
 
 def clients_of(mesh: Mesh) -> tuple[int, ...]:
@@ -27,7 +22,7 @@ def clients_of(mesh: Mesh) -> tuple[int, ...]:
     Raises:
         CheckpointError: this process is none of them.
     """
-    clients = tuple(sorted({device.process_index for device in jax_mesh(mesh).devices.flat}))
+    clients = agreement.clients_of(mesh)
     if jax.process_index() not in clients:
         raise CheckpointError(
             f"this is client {jax.process_index()}, which drives no device of {mesh.short()}; "
@@ -102,16 +97,5 @@ def same_everywhere(clients: tuple[int, ...], what: str, entries: list[str]) -> 
 
 
 def _exchange(clients: tuple[int, ...], message: dict[str, Any]) -> dict[int, dict[str, Any]]:
-    number = _meetings[clients]
-    _meetings[clients] += 1
-    prefix = f"dtensor/checkpoint/{'-'.join(map(str, clients))}/{number}"
-    publish(f"{prefix}/{jax.process_index()}", json.dumps(message))
-    found = collect(prefix, clients, TIMEOUT_SECONDS, _missing)
-    return {client: json.loads(found[client]) for client in clients}
-
-
-def _missing(clients: list[int], why: str) -> str:
-    return (
-        f"client{'s'[: len(clients) != 1]} {', '.join(map(str, clients))} {why} come to save or "
-        "restore this checkpoint; all clients of its mesh call the same functions in one order"
-    )
+    _, found = agreement.exchange("save or restore step", clients, json.dumps(message))
+    return {client: json.loads(text) for client, text in found.items()}

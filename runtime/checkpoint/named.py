@@ -14,7 +14,7 @@ from dtensor.dialect.errors import CheckpointError, LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import DTensor, data_of_keys, from_jax, keys_like
-from dtensor.runtime.checkpoint import paths
+from dtensor.runtime.checkpoint import series
 from dtensor.runtime.checkpoint.reading import Target, open_checkpoint, read_checkpoint
 from dtensor.runtime.checkpoint.record import CheckpointInfo
 from dtensor.runtime.checkpoint.writing import Source, write_checkpoint
@@ -28,6 +28,7 @@ def sharded_save(
     tensor_names: Sequence[str],
     shape_and_slices: Sequence[str | None],
     tensors: Sequence[Any],
+    checksums: bool = True,
 ) -> None:
     """Save arrays to one checkpoint; every client writes its shards. Returns when it is on disk.
 
@@ -38,6 +39,7 @@ def sharded_save(
         tensor_names: a name for each array.
         shape_and_slices: "" or None for each array: arrays are saved whole.
         tensors: DTensors, jax.Arrays on the mesh, or DVariables.
+        checksums: whether the elements get checksums, which restoring compares.
 
     Raises:
         CheckpointError: the lists do not fit together, an array cannot be saved, or the checkpoint
@@ -57,11 +59,14 @@ def sharded_save(
             )
         if names.count(name) > 1:
             raise CheckpointError(f"two tensors have the name {name!r}; names must differ")
-    _save(mesh, file_prefix, dict(zip(names, values, strict=True)), "sharded_save")
+    _save(mesh, file_prefix, dict(zip(names, values, strict=True)), "sharded_save", checksums)
 
 
 def name_based_save(
-    mesh: Mesh, checkpoint_prefix: Any, name_tensor_dict: Mapping[str, Any]
+    mesh: Mesh,
+    checkpoint_prefix: Any,
+    name_tensor_dict: Mapping[str, Any],
+    checksums: bool = True,
 ) -> None:
     """Save arrays by name to one checkpoint. Returns when it is on disk.
 
@@ -70,18 +75,20 @@ def name_based_save(
         checkpoint_prefix: path of the checkpoint; one that is there is replaced, when the new one
             is whole.
         name_tensor_dict: DTensors, jax.Arrays on the mesh, or DVariables, by name.
+        checksums: whether the elements get checksums, which restoring compares.
 
     Raises:
         CheckpointError: an array cannot be saved, or the checkpoint cannot be written.
     """
-    _save(mesh, checkpoint_prefix, name_tensor_dict, "name_based_save")
+    _save(mesh, checkpoint_prefix, name_tensor_dict, "name_based_save", checksums)
 
 
-def _save(mesh: Mesh, prefix: Any, tensors: Mapping[str, Any], what: str) -> None:
+def _save(mesh: Mesh, prefix: Any, tensors: Mapping[str, Any], what: str, checksums: bool) -> None:
     _check_call(mesh, tensors, what)
-    path = paths.checked(prefix)
+    path = series.checked(prefix)
     sources = {name: source_of(name, value, mesh) for name, value in tensors.items()}
-    write_checkpoint(path, mesh, sources, {})
+    place = series.replaced(path)
+    write_checkpoint(place, mesh, sources, lambda number: {}, checksums=checksums).wait()
 
 
 def name_based_restore(
@@ -104,7 +111,7 @@ def name_based_restore(
             element type, or its files are damaged.
     """
     _check_call(mesh, name_tensor_dict, "name_based_restore")
-    path = paths.checked(checkpoint_prefix)
+    path = series.checked(checkpoint_prefix)
     targets = {name: target_of(name, value, mesh) for name, value in name_tensor_dict.items()}
     restored, _ = read_checkpoint(path, mesh, targets)
     return OrderedDict(
@@ -121,7 +128,7 @@ def list_checkpoint(path: Any) -> CheckpointInfo:
     Raises:
         CheckpointError: there is no such checkpoint, or its description is damaged.
     """
-    return open_checkpoint(paths.checked(path))[1]
+    return open_checkpoint(series.checked(path))[1]
 
 
 def is_variable(value: Any) -> bool:

@@ -17,10 +17,10 @@ import numpy as np
 from dtensor.dialect.errors import CheckpointError, DTensorError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.checkpoint.files import WrittenFile
 
-RECORD = "dtensor.json"  # the file of a checkpoint that says what is in it; it is written last
-_FORMAT = 1
+ITEM = "dtensor"  # what orbax calls the part of a checkpoint that says what is in it
+RECORD = f"{ITEM}/metadata"  # and the file in which it writes that
+_FORMAT = 2
 
 Plain = bool | int | float | str
 
@@ -35,7 +35,7 @@ class SavedArray:
         dtype: element type.
         stored: element type in the files; bfloat16 for what was saved with `save_as_bf16`.
         layout: how the array was laid out when it was saved.
-        checksum: of the stored elements; see `checksum.py`.
+        checksum: of the stored elements, see `checksum.py`; None where none was wanted.
     """
 
     name: str
@@ -43,7 +43,7 @@ class SavedArray:
     dtype: np.dtype[Any]
     stored: np.dtype[Any]
     layout: Layout
-    checksum: int = field(repr=False)
+    checksum: int | None = field(repr=False)
 
     @property
     def size(self) -> int:
@@ -66,7 +66,6 @@ class CheckpointInfo(Mapping[str, SavedArray]):
         plain: numbers and texts that were saved beside the arrays.
         clients: number of processes that saved it.
         saved_at: when, in UTC.
-        files: the other files of the checkpoint, as they were written.
         path: where it is.
     """
 
@@ -75,7 +74,6 @@ class CheckpointInfo(Mapping[str, SavedArray]):
     plain: Mapping[str, Plain]
     clients: int
     saved_at: datetime
-    files: tuple[WrittenFile, ...] = ()
     path: Path | None = None
 
     def __getitem__(self, name: str) -> SavedArray:
@@ -124,8 +122,8 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def to_json(info: CheckpointInfo) -> str:
-    """The record as JSON, with a checksum of itself."""
+def to_json(info: CheckpointInfo) -> dict[str, Any]:
+    """The record, to be written as JSON, with a checksum of itself."""
     mesh = info.mesh
     body = {
         "format": _FORMAT,
@@ -143,14 +141,13 @@ def to_json(info: CheckpointInfo) -> str:
                 "dtype": array.dtype.name,
                 "stored": array.stored.name,
                 "layout": array.layout.asm(),
-                "checksum": f"{array.checksum:016x}",
+                "checksum": None if array.checksum is None else f"{array.checksum:016x}",
             }
             for array in info.arrays
         ],
         "values": dict(info.plain),
-        "files": [[file.name, file.nbytes, file.crc32] for file in info.files],
     }
-    return json.dumps({"crc32": _crc(body), "checkpoint": body}, indent=1)
+    return {"crc32": _crc(body), "checkpoint": body}
 
 
 def read_record(folder: Path, path: Path) -> CheckpointInfo:
@@ -200,13 +197,12 @@ def _from_body(body: dict[str, Any], path: Path) -> CheckpointInfo:
             dtype=_dtype(array["dtype"]),
             stored=_dtype(array["stored"]),
             layout=Layout.parse(array["layout"], grid),
-            checksum=int(array["checksum"], 16),
+            checksum=None if array["checksum"] is None else int(array["checksum"], 16),
         )
         for array in body["arrays"]
     )
     saved_at = datetime.fromisoformat(body["saved_at"])
-    files = tuple(WrittenFile(*file) for file in body["files"])
-    return CheckpointInfo(grid, arrays, body["values"], body["clients"], saved_at, files, path)
+    return CheckpointInfo(grid, arrays, body["values"], body["clients"], saved_at, path)
 
 
 def _dtype(name: str) -> np.dtype[Any]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import json
 import math
 import os
-import subprocess
-import time
-from dataclasses import dataclass
 
 import jax
 
@@ -16,19 +14,10 @@ from dtensor.dialect.errors import ClientError, ConfigError, NotFoundError
 from dtensor.runtime import naming
 from dtensor.runtime.clients import agreement as distributed
 from dtensor.runtime.clients import config, coordination, cpu_devices, environment
-from dtensor.runtime.clients.heartbeat import Connection, join, start_coordinator
-from dtensor.runtime.clients.links import SHUTDOWN_GRACE_SECONDS, Run
+from dtensor.runtime.clients.losses import HEARTBEAT_SECONDS, Watch
+from dtensor.runtime.clients.meeting import meeting
 
-_TELL_SECONDS = 10.0
-
-
-@dataclass(frozen=True)
-class _Clients:
-    connection: Connection
-    coordinator: subprocess.Popen[str] | None  # on client 0
-
-
-_clients: list[_Clients] = []
+_watches: list[Watch] = []
 
 
 def initialize_accelerator_system(
@@ -70,13 +59,13 @@ def initialize_accelerator_system(
     cpu_devices.check_count(num_logical_cpu_devices)
     pathways = environment.uses_pathways()
     several = environment.num_clients() > 1
-    client = environment.client_id()
+    environment.client_id()
     environment.check_rest()
     if several and not enable_coordination_service:
         raise ConfigError(
             f"enable_coordination_service=False, but there are {environment.num_clients()} clients "
             "and jax's coordination service is how they find one another; leave it True, or unset "
-            "DTENSOR_JOBS to run this client alone"
+            "DTENSOR_JOBS, or set DTENSOR_NUM_CLIENTS=1, to run this client alone"
         )
     if experimental_reset_context and coordination.jax_is_running():
         _forget_jax()
@@ -86,7 +75,7 @@ def initialize_accelerator_system(
     if pathways:
         _start_pathways(several)
     if several:
-        _connect(client)
+        _connect(environment.seat())
     try:
         chosen = _choose(kind, num_logical_cpu_devices)
     except NotFoundError:
@@ -178,86 +167,66 @@ def _start_pathways(several: bool) -> None:
     importlib.import_module("pathwaysutils").initialize()
 
 
-def _connect(client: int) -> None:
-    addresses = tuple(environment.jobs())
+def _connect(seat: environment.Seat | None) -> None:
     process = coordination.jax_process()
     if process is not None:  # by the program itself, which then answers for it
-        if addresses and (process.index, process.count) != (client, len(addresses)):
+        if seat is not None and (process.index, process.count) != (seat.index, seat.count):
             raise ConfigError(
                 f"jax.distributed was initialized as process {process.index} of {process.count}, "
-                f"but DTENSOR_JOBS and DTENSOR_CLIENT_ID say client {client} of {len(addresses)}; "
-                "leave one of the two out"
+                f"but {seat.source} say client {seat.index} of {seat.count}; leave one of the two "
+                "out"
             )
         return
+    assert seat is not None  # without jax.distributed, it is what several clients come from
     if coordination.jax_is_running():
         raise ConfigError(
-            "jax already runs without the other clients of DTENSOR_JOBS; call "
+            f"jax already runs without the other clients of {seat.source}; call "
             "initialize_accelerator_system before anything uses a jax device, or with "
             "experimental_reset_context=True"
         )
-    bns = [address for address in addresses if ":" not in address]
-    if bns:
+    if ":" not in seat.address:
         raise ConfigError(
-            f"jax cannot reach the BNS name '{bns[0]}' of DTENSOR_JOBS; use host:port"
+            f"jax cannot reach the BNS name '{seat.address}' of {seat.source}; use host:port"
         )
-    timeout = environment.client_timeout()
+    seconds = environment.client_timeout()
     heartbeat = environment.heartbeat_enabled()
-    bind = os.environ.get("JAX_COORDINATOR_BIND_ADDRESS", "")
-    run = Run(addresses, _settings(heartbeat), timeout, heartbeat, bind=bind)
-    started = time.monotonic()
-    coordinator = start_coordinator(run) if client == 0 else None
-    try:
-        connection = join(run, client, started)
-    except BaseException as error:
-        if coordinator is not None:
-            # With an error of its own it ends by itself, when it has told the others too.
-            _end(coordinator, _TELL_SECONDS if isinstance(error, ClientError) else 0.0)
-        raise
-    connection.watch(heartbeat)
-    _clients.append(_Clients(connection, coordinator))
-    jax.distributed.initialize(
-        addresses[0],
-        num_processes=len(addresses),
-        process_id=client,
-        cluster_detection_method="deactivate",
-        initialization_timeout=math.ceil(timeout),
-        shutdown_timeout_seconds=math.ceil(timeout) + SHUTDOWN_GRACE_SECONDS,
-        heartbeat_timeout_seconds=run.heartbeat_timeout,
-        # jax insists on a service in process 0. The clients use the coordinator's; nobody this one.
-        coordinator_bind_address="localhost:0" if client == 0 else None,
-    )
+    options = {"heartbeat_timeout_seconds": HEARTBEAT_SECONDS} if heartbeat else {}
+    with meeting(seat, seconds) as address:
+        jax.distributed.initialize(
+            address,
+            seat.count,
+            seat.index,
+            None if "JAX_LOCAL_DEVICE_IDS" in os.environ else seat.devices,
+            cluster_detection_method="deactivate",
+            initialization_timeout=math.ceil(seconds),
+            shutdown_timeout_seconds=math.ceil(seconds),
+            **options,  # type: ignore[arg-type]
+        )
+        _agree_on_settings()
+    _watches.append(Watch(seat, heartbeat))
 
 
-def _end(coordinator: subprocess.Popen[str], seconds: float) -> None:
-    try:
-        coordinator.wait(seconds)
-    except subprocess.TimeoutExpired:
-        coordinator.kill()
-        coordinator.wait()
-
-
-def _settings(heartbeat: bool) -> dict[str, str]:
+def _agree_on_settings() -> None:
     modules = {name: importlib.import_module(name) for name in ("dtensor", "jax", "jaxlib")}
-    versions = {f"the version of {name}": m.__version__ for name, m in modules.items()}
-    return {
-        **versions,
-        environment.JOB_NAME: environment.job_name(),
-        environment.ENABLE_HEARTBEAT: str(heartbeat).lower(),
-    }
+    own = {f"the version of {name}": module.__version__ for name, module in modules.items()}
+    own[environment.JOBS] = ",".join(environment.jobs())
+    own[environment.JOB_NAME] = environment.job_name()
+    own[environment.ENABLE_HEARTBEAT] = str(environment.heartbeat_enabled()).lower()
+    everyone = range(environment.num_clients())
+    _, texts = distributed.exchange("settings", everyone, json.dumps(own))
+    found = {client: json.loads(text) for client, text in texts.items()}
+    for what in own:
+        values = {client: settings.get(what, "") for client, settings in found.items()}
+        if distributed.odd_ones(values) is not None:
+            raise ClientError(
+                f"the clients differ in {what}: {distributed.by_value(values)}; all clients must "
+                "have the same"
+            )
 
 
 def _disconnect() -> None:
-    if not _clients:
-        return
-    clients = _clients.pop()
-    clients.connection.leave()
-    jax.distributed.shutdown()
-    clients.connection.close()
-    if clients.coordinator is not None:
-        try:
-            clients.coordinator.wait(environment.client_timeout())
-        except subprocess.TimeoutExpired:
-            raise ClientError("another client did not shut its accelerator system down") from None
+    if _watches:
+        _watches.pop().leave()
 
 
 def _agree_on_type(chosen: str) -> None:

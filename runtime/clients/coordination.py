@@ -15,6 +15,8 @@ from typing import Any
 
 from dtensor.dialect.errors import ClientError
 
+NO_ANSWER, CANCELLED = "no answer", "cancelled"  # why `ask` came back without a value
+
 _ENDED = "dtensor/ended"
 _SLICE_SECONDS = 2.0  # how long one look at the store waits; between two, ended clients show
 
@@ -39,6 +41,27 @@ def jax_process() -> Process | None:
     if state is None or state.client is None:
         return None
     return Process(int(state.process_id), int(state.num_processes))
+
+
+def detected_cluster(seconds: int) -> tuple[str, int, int, tuple[int, ...] | None] | None:
+    """What jax finds in the environment: SLURM, Open MPI, GKE, Cloud TPU, Kubernetes.
+
+    The address, the number of processes, which one this is, and the devices it shall see (None is
+    all); None where there is no cluster. jax.distributed.initialize() does the same, but a process
+    learns its place there only when all others have come.
+
+    Raises:
+        RuntimeError: there is one, and it cannot be asked.
+    """
+    from jax._src.clusters import ClusterEnv
+
+    unknown = (None, None, None, None, None)
+    address, count, index, devices = ClusterEnv.auto_detect_unset_distributed_params(
+        *unknown, seconds
+    )
+    if address is None or count is None or index is None:
+        return None
+    return address, int(count), int(index), None if devices is None else tuple(devices)
 
 
 def jax_is_running() -> bool:
@@ -125,6 +148,35 @@ def collect(
 def say_ended(number: int) -> None:
     """Let the others know that the program of this client, `number`, has ended."""
     publish(f"{_ENDED}/{number}", "")
+
+
+def ask(key: str, seconds: float) -> tuple[str | None, str]:
+    """The value of `key`, waited for; or None, and `NO_ANSWER`, `CANCELLED` or jax's own words."""
+    import jax
+
+    try:
+        return _client().blocking_key_value_get(key, round(seconds * 1000)), ""
+    except ClientError:  # disconnected
+        return None, CANCELLED
+    except jax.errors.JaxRuntimeError as error:
+        kinds = {"DEADLINE_EXCEEDED": NO_ANSWER, "CANCELLED": CANCELLED}
+        return None, kinds.get(str(error).partition(":")[0], _first_line(error))
+
+
+def disconnect() -> None:
+    """Leave jax's service, waiting for the other clients.
+
+    Raises:
+        ClientError: another client did not come.
+    """
+    import jax
+
+    try:
+        jax.distributed.shutdown()
+    except jax.errors.JaxRuntimeError as error:
+        raise ClientError(
+            f"another client did not shut its accelerator system down: {_first_line(error)}"
+        ) from None
 
 
 def _directory(prefix: str) -> dict[int, str]:

@@ -1,7 +1,8 @@
-"""The environment variables that say which client of a run this process is.
+"""Which client of a run this process is, as its environment variables say.
 
-Each is read anew at every call. A malformed one is answered by one error that names the variable,
-shows its value and says what is needed.
+Those of dtensor come first, then torchrun's, which are read anew at every call, then those of the
+clusters that jax knows, which are read once. A malformed one is answered by one error that names
+the variable, shows its value and says what is needed.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import math
 import os
 import re
+import warnings
 from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from numbers import Integral
 
 from dtensor.dialect.errors import ConfigError
@@ -25,10 +28,87 @@ ENABLE_HEARTBEAT = "DTENSOR_ENABLE_HEARTBEAT"
 PARALLEL_EXECUTOR = "DTENSOR_USE_PARALLEL_EXECUTOR"
 CLIENT_TIMEOUT = "DTENSOR_CLIENT_TIMEOUT_SECONDS"
 
+PEER_LOST = 75  # exit status of a client that ends because another one is lost; "try again"
+
+_TORCHRUN = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
 _DEFAULT_TIMEOUT_SECONDS = 300.0
 _BNS = "/bns/"  # names of Google's own name service: no port, and in alphabetical order
 _WORDS = {"true": True, "1": True, "yes": True, "on": True}
 _WORDS |= {"false": False, "0": False, "no": False, "off": False}
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A client's place in a run of several.
+
+    Attributes:
+        address: `host:port` at which client 0 can be reached.
+        count: how many clients there are.
+        index: which of them this process is.
+        source: where that is said, for messages.
+        devices: the accelerators of its machine that it uses; None is all.
+    """
+
+    address: str
+    count: int
+    index: int
+    source: str
+    devices: tuple[int, ...] | None = None
+
+    def name(self, number: int) -> str:
+        """What messages call a client."""
+        return client_name(number)
+
+
+def seat() -> Seat | None:
+    """This process's place among several clients; None in local mode.
+
+    Raises:
+        ConfigError: a variable is malformed, or two do not agree.
+    """
+    addresses = jobs()
+    if addresses:
+        return Seat(addresses[0], len(addresses), client_id(), JOBS) if len(addresses) > 1 else None
+    found = None if os.environ.get(NUM_CLIENTS, "") == "1" else _launched()
+    return found if found is not None and found.count > 1 else None
+
+
+def _launched() -> Seat | None:
+    if all(os.environ.get(name) for name in _TORCHRUN):
+        return _torchrun()
+    return _detected()
+
+
+def _torchrun() -> Seat:
+    host, port, rank, size = (os.environ[name] for name in _TORCHRUN)
+    count, index = _integer("WORLD_SIZE", size, 1), _integer("RANK", rank, 0)
+    if index >= count:
+        raise _bad("RANK", rank, f"it must be below {count}, which is WORLD_SIZE")
+    number = _integer("MASTER_PORT", port, 1)
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        number += 1  # torchrun itself listens at MASTER_PORT
+    local = os.environ.get("LOCAL_RANK", "")
+    several = os.environ.get("LOCAL_WORLD_SIZE", "1") != "1" and local
+    devices = (_integer("LOCAL_RANK", local, 0),) if several else None  # one each, as torch has it
+    return Seat(f"{host}:{number}", count, index, "MASTER_ADDR, MASTER_PORT and RANK", devices)
+
+
+@cache  # every device's name asks, and on a Cloud TPU jax asks a server
+def _detected() -> Seat | None:
+    try:
+        found = coordination.detected_cluster(math.ceil(client_timeout()))
+    except RuntimeError as error:
+        warnings.warn(
+            f"jax cannot tell which process of the cluster this is, so it is a run of one client: "
+            f"{error}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+    if found is None:
+        return None
+    address, count, index, devices = found
+    return Seat(address, count, index, "the cluster's variables", devices)
 
 
 def jobs() -> list[str]:
@@ -63,12 +143,16 @@ def num_clients() -> int:
         ConfigError: DTENSOR_JOBS is malformed, or DTENSOR_NUM_CLIENTS says something else.
     """
     count = len(jobs())
-    process = None if count else coordination.jax_process()
-    count = max(count, 1) if process is None else process.count
+    if not count:
+        process = coordination.jax_process()
+        found = seat() if process is None else process
+        count = 1 if found is None else found.count
     text = os.environ.get(NUM_CLIENTS, "")
     if text and _integer(NUM_CLIENTS, text, 1) != count:
         where = f"{JOBS} lists {count}" if jobs() else f"{JOBS} is not set, which means {count}"
-        raise _bad(NUM_CLIENTS, text, f"{where}; leave {NUM_CLIENTS} out, {JOBS} is enough")
+        if count > 1 and not jobs():
+            where = f"the launcher says {count}"
+        raise _bad(NUM_CLIENTS, text, f"{where}; leave {NUM_CLIENTS} out, that is enough")
     return count
 
 
@@ -80,7 +164,7 @@ def client_id() -> int:
     """
     count = num_clients()
     text = os.environ.get(CLIENT_ID, "")
-    process = None if jobs() else coordination.jax_process()
+    process = None if jobs() else coordination.jax_process() or seat()
     if not text:
         return 0 if process is None else process.index
     number = _integer(CLIENT_ID, text, 0)
@@ -88,7 +172,8 @@ def client_id() -> int:
         why = f"{JOBS} lists {count} clients" if jobs() else f"{JOBS} is not set: one client, 0"
         raise _bad(CLIENT_ID, text, f"it must be below {count}; {why}")
     if process is not None and number != process.index:
-        raise _bad(CLIENT_ID, text, f"jax.distributed says this is process {process.index}")
+        said = "the launcher" if isinstance(process, Seat) else "jax.distributed"
+        raise _bad(CLIENT_ID, text, f"{said} says this is process {process.index}")
     return number
 
 

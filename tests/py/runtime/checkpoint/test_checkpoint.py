@@ -14,7 +14,7 @@ import pytest
 from dtensor.dialect.errors import CheckpointError
 from dtensor.runtime.checkpoint.checkpoint import DTensorCheckpoint
 from dtensor.runtime.checkpoint.named import list_checkpoint, name_based_restore
-from dtensor.runtime.checkpoint.paths import latest_checkpoint
+from dtensor.runtime.checkpoint.series import latest_checkpoint
 from dtensor.runtime.variables.variable import DVariable
 from tests.py.runtime.checkpoint.arrays import mesh_2x4, mesh_8, put, ramp, whole
 

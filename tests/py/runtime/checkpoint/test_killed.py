@@ -12,7 +12,7 @@ import pytest
 
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.checkpoint.named import list_checkpoint, name_based_restore, name_based_save
-from dtensor.runtime.checkpoint.paths import latest_checkpoint
+from dtensor.runtime.checkpoint.series import latest_checkpoint
 from tests.py.runtime.checkpoint.arrays import mesh_8, put, whole
 
 CHILD = Path(__file__).with_name("killed_child.py")
@@ -48,7 +48,7 @@ def test_a_killed_save_leaves_one_of_the_two_whole(tmp_path: Path) -> None:
         saved = int(names[1].split()[1])
         np.testing.assert_array_equal(values, np.full((1024, 10240), 1 + saved % 2, np.float32))
         name_based_save(mesh_8(), path, {"b": put(np.zeros(8), ["z"], mesh_8())})
-        assert os.listdir(folder) == ["c"]  # what the killed one left is gone
+        assert len(os.listdir(path)) == 1  # what the killed one left is gone
 
 
 def kill_in_the_middle(child: "subprocess.Popen[str]", part: float) -> None:

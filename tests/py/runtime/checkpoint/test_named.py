@@ -315,9 +315,9 @@ def test_a_later_format_is_an_error(tmp_path: Path) -> None:
 
     mesh = mesh_8()
     name_based_save(mesh, tmp_path / "c", {"a": put(ramp(8), ["z"], mesh)})
-    record = tmp_path / "c" / "dtensor.json"
-    body = json.loads(record.read_text())["checkpoint"] | {"format": 2}
+    record = tmp_path / "c" / "1" / "dtensor" / "metadata"
+    body = json.loads(record.read_text())["checkpoint"] | {"format": 3}
     crc = zlib.crc32(json.dumps(body, sort_keys=True).encode())
     record.write_text(json.dumps({"crc32": crc, "checkpoint": body}))
-    with pytest.raises(CheckpointError, match="has format 2, this dtensor reads 1; install the"):
+    with pytest.raises(CheckpointError, match="has format 3, this dtensor reads 2; install the"):
         list_checkpoint(tmp_path / "c")

@@ -76,6 +76,8 @@ def run_clients(
 ) -> dict[int, Ended]:
     """Run a program of programs/ as the clients of one run until all have ended.
 
+    A client that stops itself is continued no more: it is killed when all others have ended.
+
     Args:
         program: name of the file.
         arguments: what comes after it.
@@ -159,12 +161,20 @@ def _wait(
 ) -> None:
     deadline = time.monotonic() + HARD_TIMEOUT_SECONDS
     while len(ends) < len(running) and time.monotonic() < deadline:
+        if all(number in ends or _is_stopped(process) for number, process in running.items()):
+            for process in running.values():
+                process.kill()
         for number, process in running.items():
             if number not in ends and process.poll() is not None:
                 ends[number] = time.monotonic()
                 if process.returncode and grace is not None:
                     deadline = min(deadline, time.monotonic() + grace)
         time.sleep(0.02)
+
+
+def _is_stopped(process: subprocess.Popen[bytes]) -> bool:
+    state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return state == "T"
 
 
 def _text(file: IO[bytes]) -> str:

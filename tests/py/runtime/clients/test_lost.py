@@ -3,43 +3,60 @@
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 
 import pytest
 
-from dtensor.runtime.clients.links import PEER_LOST
+from dtensor.runtime.clients.environment import PEER_LOST
+from dtensor.runtime.clients.losses import HEARTBEAT_SECONDS
 from tests.py.runtime.clients.launching import PROGRAMS, Ended, addresses, run_clients, variables
 
 pytestmark = pytest.mark.slow
 
-# docs/multi-client.md says 5 s, which a machine that is busy with other tests may not keep to.
-LIMIT_SECONDS = 15.0
+ABORTED = -6  # jax's own end
+# docs/multi-client.md says 15 s, which a machine that is busy with other tests may not keep to.
+LIMIT_SECONDS = HEARTBEAT_SECONDS + 20.0
+LEADER = r"Either the leader task was preempted/died/restarted"  # which is client 0
 
 
 def lost_at(client: Ended) -> float:
     return float(re.findall(r"^\d+\.\d+$", client.out, re.MULTILINE)[-1])
 
 
-def check_others(ended: dict[int, Ended], lost: int, said: str, wait: float = 0.0) -> None:
+def check_others(
+    ended: dict[int, Ended], lost: int, said: str, wait: float = 0.0, statuses: Sequence[int] = ()
+) -> None:
     moment = lost_at(ended[lost])
     for number, client in ended.items():
         assert "not reached" not in client.out
         if number != lost:
-            assert client.status == PEER_LOST, client.err
+            assert client.status in (statuses or (PEER_LOST,)), client.err
             assert re.search(said, client.err), client.err
             assert client.at - moment < wait + LIMIT_SECONDS
 
 
-@pytest.mark.parametrize("lost", [0, 2])
-def test_when_one_is_killed_the_others_end_and_name_it(lost: int) -> None:
+def test_when_one_is_killed_jax_ends_the_others_and_names_it() -> None:
+    ended = run_clients("losing.py", "killed", "2", jobs=addresses(3))
+    assert ended[2].status == -9
+    check_others(ended, 2, r"Task 2 heartbeat timeout|heartbeats\):\s2", statuses=[ABORTED])
+
+
+@pytest.mark.parametrize("mode", ["killed", "stopped"])
+def test_when_client_0_is_killed_or_stopped_the_others_end_and_name_it(mode: str) -> None:
     jobs = addresses(3)
-    ended = run_clients("losing.py", "killed", str(lost), jobs=jobs)
-    assert ended[lost].status == -9
-    check_others(
-        ended,
-        lost,
-        rf"dtensor: client \d \(.*\) ends, because client {lost} \({jobs[lost]}\) is lost: it was "
-        r"killed, or lost its connection\n",
-    )
+    ended = run_clients("losing.py", mode, "0", jobs=jobs)
+    own = rf"dtensor: client \d \(.*\) ends, because client 0 \({jobs[0]}\) is lost: it "
+    if mode == "killed":  # jax and dtensor notice at once, and one of them is first
+        check_others(ended, 0, f"{own}was killed|{LEADER}", statuses=[PEER_LOST, ABORTED])
+    else:
+        check_others(ended, 0, f"{own}left 2 questions in a row open\n")
+
+
+def test_a_client_that_holds_the_interpreter_is_not_taken_for_a_lost_one() -> None:
+    ended = run_clients("losing.py", "holding", "1", jobs=addresses(2))
+    for client in ended.values():
+        assert client.status == 0, client.err
+        assert client.out.endswith("all came back\n")
 
 
 def test_dtensor_launch_says_who_was_first_and_stops_all() -> None:
@@ -56,9 +73,6 @@ def test_dtensor_launch_says_who_was_first_and_stops_all() -> None:
     )
     assert done.returncode == 128 + 9, done.stderr
     assert "dtensor-launch: client 1 was killed by SIGKILL; stopping the others" in done.stderr
-    said = r"^\[{0}\] dtensor: client {0} \(localhost:\d+\) ends, because client 1 .* is lost: it"
-    for number in (0, 2):
-        assert re.search(said.format(number), done.stderr, re.MULTILINE), done.stderr
     assert re.search(r"^\[1\] \d+\.\d+$", done.stdout, re.MULTILINE)
 
 
@@ -73,14 +87,11 @@ def test_when_one_fails_the_others_end_and_say_why() -> None:
 
 
 def test_when_one_ends_too_early_those_in_a_collective_end_after_the_timeout() -> None:
-    jobs = addresses(2)
     ended = run_clients(
-        "losing.py", "leaving", "1", jobs=jobs, more={"DTENSOR_CLIENT_TIMEOUT_SECONDS": "5"}
+        "losing.py", "leaving", "1", jobs=addresses(2), more={"DTENSOR_CLIENT_TIMEOUT_SECONDS": "5"}
     )
-    check_others(
-        ended, 1, rf"client 1 \({jobs[1]}\) is lost: it ended 5 s ago, and others still", 5
-    )
-    assert "ends, because the others did not end within 5 s after it" in ended[1].err
+    said = r"Barrier timed out\. Id: Shutdown(.|\n)*The first task at the barrier: 1"
+    check_others(ended, 1, said, 5, statuses=[ABORTED])
 
 
 def test_when_one_ends_too_early_those_at_a_barrier_hear_it() -> None:
@@ -105,14 +116,12 @@ def test_a_client_that_never_comes_is_named_by_the_others(missing: int) -> None:
     for number, client in ended.items():
         assert client.status == 1, client.err
         last = client.err.splitlines()[-1]
-        if missing:
-            assert last == (
-                f"dtensor.dialect.errors.ClientError: client 2 ({jobs[2]}) did not come within 5 s;"
-                f" there are client 0 ({jobs[0]}), client 1 ({jobs[1]}). Start all 3 clients, or "
-                "set DTENSOR_CLIENT_TIMEOUT_SECONDS to wait longer"
-            )
-        else:
-            assert f"client {number} ({jobs[number]}) did not find client 0 ({jobs[0]})" in last
+        rest = "start all 3 clients, or set DTENSOR_CLIENT_TIMEOUT_SECONDS to wait longer"
+        said = f"client 2 ({jobs[2]}) did not come within 5 s; {rest}"
+        if missing == 0:
+            found = f"client {number} ({jobs[number]}) did not find client 0 ({jobs[0]})"
+            said = f"{found} within 5 s; {rest}"
+        assert last == f"dtensor.dialect.errors.ClientError: {said}"
 
 
 @pytest.mark.parametrize("odd", [0, 1])
@@ -124,7 +133,6 @@ def test_clients_with_other_settings_do_not_start_and_all_hear_why(odd: int) -> 
     for client in ended.values():
         assert client.status == 1
         assert client.err.splitlines()[-1] == (
-            f"dtensor.dialect.errors.ClientError: the clients differ in DTENSOR_JOB_NAME: client 1 "
-            f"({jobs[1]}) has {names[1]}, client 0 ({jobs[0]}) has {names[0]}; all clients must "
-            "have the same"
+            "dtensor.dialect.errors.ClientError: the clients differ in DTENSOR_JOB_NAME: "
+            f"{names[0]} on client 0; {names[1]} on client 1; all clients must have the same"
         )

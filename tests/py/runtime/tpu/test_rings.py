@@ -3,11 +3,13 @@
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jax.experimental import mesh_utils
 
 from dtensor.dialect.errors import MeshError
 from dtensor.runtime.tpu.rings import (
@@ -19,6 +21,7 @@ from dtensor.runtime.tpu.rings import (
     rings,
     rings_in_a_ring,
 )
+from tests.py.runtime.tpu.slices import tpu_slice
 
 BY_DEFAULT = (CORE, 0, 1, 2)
 ORDERS = st.permutations(range(4))
@@ -186,3 +189,44 @@ def test_rings_that_must_not_split_a_host_hold_whole_ones() -> None:
 def test_a_ring_that_exceeds_its_bounds_is_refused() -> None:
     with pytest.raises(MeshError, match=r"no ring of 8 devices tiles .* ring_bounds \[2, 2, 1, 1"):
         ring_box((4, 4, 1, 1), 8, BY_DEFAULT, (2, 2, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "kind", "mesh", "theirs"),
+    [
+        ((4, 4, 1, 1), "TPU v5 lite", (16,), 1),
+        ((2, 4, 1, 1), "TPU v5 lite", (8,), 2),
+        ((8, 8, 1, 1), "TPU v5 lite", (64,), 14),
+        ((8, 8, 1, 1), "TPU v5 lite", (4, 16), 8),
+        ((2, 2, 2, 1), "TPU v4", (8,), 3),
+        ((4, 4, 4, 1), "TPU v4", (8, 8), 2),
+        ((4, 4, 1, 2), "TPU v3", (32,), 6),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_hops_are_single_where_those_of_jaxs_mesh_are_not(
+    sizes: Location, kind: str, mesh: tuple[int, ...], theirs: int
+) -> None:
+    cores = [replace(core, device_kind=kind) for core in tpu_slice(sizes, host=sizes[:CORE])]
+    grid = mesh_utils.create_device_mesh(mesh, cores, allow_split_physical_axes=True)
+    ours = rings(ring_box(sizes, mesh[-1], BY_DEFAULT, sizes), sizes, BY_DEFAULT, sizes)
+    assert len(ours) == math.prod(mesh[:-1])
+    assert longest(ours) == 1
+    torus = kind == "TPU v4"
+    rows = grid.reshape(-1, mesh[-1])
+    jaxs = [[(*core.coords, core.core_on_chip) for core in row] for row in rows]
+    assert (
+        longest(jaxs, sizes if torus else None) == theirs
+    )  # if it gets better, say so in rings.py
+
+
+def longest(walks: Sequence[Sequence[Any]], torus: Location | None = None) -> int:
+    """The longest hop of closed walks; on a torus, where its axes close."""
+
+    def hop(a: Location, b: Location) -> int:
+        if torus is None:
+            return distance(a, b)
+        places = zip(a[:CORE], b[:CORE], torus[:CORE], strict=True)
+        return sum(min(abs(p - q), size - abs(p - q)) for p, q, size in places)
+
+    return max(hop(a, b) for walk in walks for a, b in zip(walk, [*walk[1:], walk[0]], strict=True))

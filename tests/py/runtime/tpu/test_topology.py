@@ -127,7 +127,7 @@ def test_serialized_is_bytes_and_given_alone() -> None:
         Topology(serialized="\x0a")  # type: ignore[arg-type]
     with pytest.raises(MeshError, match="leave one out"):
         Topology(serialized=b"", mesh_shape=[1, 1, 1, 1])
-    with pytest.raises(MeshError, match="malformed TopologyProto: it ends within a field"):
+    with pytest.raises(MeshError, match="malformed TopologyProto: "):
         Topology(serialized=b"\x0a\x04\x01")
 
 

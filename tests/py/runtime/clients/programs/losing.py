@@ -1,5 +1,6 @@
 """A client that is lost in the middle: MODE CLIENT; the others would wait for it for ever."""
 
+import ctypes
 import os
 import signal
 import sys
@@ -30,9 +31,22 @@ if config.client_id() == lost:
         os._exit(0)
     if mode == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
+    if mode == "stopped":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    if mode == "holding":
+        ctypes.PyDLL(None).sleep(15)  # longer than the heartbeats may be silent; PyDLL holds it
+        total(x)
+        barrier(mesh)
+        print("all came back")
+        sys.exit(0)
     if mode == "failing":
         raise ValueError("the batch is empty")
     sys.exit(0)  # leaving
+if mode == "holding":
+    jax.block_until_ready(total(x))
+    barrier(mesh)
+    print("all came back")
+    sys.exit(0)
 if config.client_id() % 2:
     barrier(mesh)  # waits in Python for what the lost client never says
 jax.block_until_ready(total(x))  # waits inside a collective

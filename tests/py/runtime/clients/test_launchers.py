@@ -1,0 +1,187 @@
+"""One training script, unchanged, under several launchers: it runs, is killed, and goes on."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.py.runtime.clients.launching import PROGRAMS, addresses, variables
+
+pytestmark = pytest.mark.slow
+
+TRAIN = [sys.executable, str(PROGRAMS / "train.py")]
+LAUNCH = [sys.executable, "-m", "dtensor.tools.dtensor_launch"]
+LIMIT_SECONDS = 120
+
+Environment = dict[str, str]
+
+
+def srun(number: int, count: int, port: str) -> Environment:
+    """What a task of one node's job step has."""
+    return {
+        "SLURM_JOB_ID": "4711",
+        "SLURM_STEP_NODELIST": "localhost",
+        "SLURM_NTASKS": str(count),
+        "SLURM_PROCID": str(number),
+        "SLURM_LOCALID": str(number),
+        "JAX_COORDINATOR_PORT": port,  # or it is made of the job's number
+    }
+
+
+def mpirun(number: int, count: int, port: str) -> Environment:
+    """What a process of Open MPI has."""
+    return {
+        "OMPI_MCA_orte_hnp_uri": "1531576320.0;tcp://127.0.0.1:34911",
+        "OMPI_COMM_WORLD_SIZE": str(count),
+        "OMPI_COMM_WORLD_RANK": str(number),
+        "OMPI_COMM_WORLD_LOCAL_RANK": str(number),
+        "JAX_COORDINATOR_PORT": port,
+    }
+
+
+def torchrun(number: int, count: int, port: str) -> Environment:
+    """What a worker of torchrun has, which itself listens at MASTER_PORT."""
+    return {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(int(port) - 1),
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+        "RANK": str(number),
+        "WORLD_SIZE": str(count),
+        "LOCAL_RANK": str(number),
+        "LOCAL_WORLD_SIZE": str(count),
+    }
+
+
+def plain(**more: str) -> Environment:
+    """A client's environment, without a word about its place."""
+    return {k: v for k, v in {**variables(1), **more}.items() if not k.startswith("DTENSOR_")}
+
+
+@contextmanager
+def started(
+    launcher: Callable[[int, int, str], Environment], count: int, folder: Path
+) -> Iterator[list["subprocess.Popen[str]"]]:
+    """The script, once for each client, in the environment of a launcher."""
+    port = addresses(1)[0].rpartition(":")[2]
+    running = [
+        subprocess.Popen(
+            [*TRAIN, str(folder)],
+            env=plain(**launcher(number, count, port)),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        for number in range(count)
+    ]
+    try:
+        yield running
+    finally:
+        for process in running:
+            process.kill()
+            process.communicate()
+
+
+def check(out: str, first: int) -> None:
+    """Check that a client went on from step `first`, or a later one, and got the right weights."""
+    (begun,) = re.findall(r"goes on from (\d+)", out)
+    assert first <= int(begun), out
+    expected = np.arange(24, dtype=np.float32)
+    for _ in range(6):
+        expected = expected * np.float32(0.5) + 1
+    (words,) = re.findall(r"^weights (.*)$", out, re.MULTILINE)
+    np.testing.assert_array_equal([float(word) for word in words.split()], expected)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "count", "then"), [(srun, 2, 2), (mpirun, 2, 2), (torchrun, 2, 2), (srun, 4, 2)]
+)
+def test_a_script_is_killed_and_goes_on(
+    launcher: Callable[[int, int, str], Environment], count: int, then: int, tmp_path: Path
+) -> None:
+    with started(launcher, count, tmp_path) as running:
+        victim = running[1]
+        assert victim.stdout is not None
+        said = []
+        for line in victim.stdout:
+            said.append(line)
+            if line == "step 2\n":
+                break
+        assert said[-1] == "step 2\n", "".join(said)
+        victim.kill()
+        for process in running:
+            assert process.wait(LIMIT_SECONDS) != 0
+    with started(launcher, then, tmp_path) as running:  # on as many devices, or on fewer
+        for process in running:
+            out = process.communicate(timeout=LIMIT_SECONDS)[0]
+            assert process.returncode == 0, out
+            check(out, 2)
+
+
+def test_dtensor_launch_starts_all_again_when_one_is_killed(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [*LAUNCH, "-n", "2", "--max-restarts", "1", TRAIN[1], str(tmp_path)],
+        env=plain(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as launcher:
+        assert launcher.stdout is not None
+        said = ""
+        for line in launcher.stdout:
+            said += line
+            if line == "[1] step 2\n":
+                break
+        os.kill(int(re.findall(r"^\[1\] pid (\d+)", said, re.MULTILINE)[0]), signal.SIGKILL)
+        moment = time.monotonic()
+        out, err = launcher.communicate(timeout=LIMIT_SECONDS)
+    assert launcher.returncode == 0, err
+    assert "client 1 was killed by SIGKILL; stopping the others\n" in err
+    assert "dtensor-launch: starting all clients again, restart 1 of 1\n" in err
+    check(re.sub(r"^(\[1\].*\n|\[0\] )", "", out, flags=re.MULTILINE), 2)
+    # docs/multi-client.md says 10 s, which a machine that is busy may not keep to.
+    assert time.monotonic() - moment < 60
+
+
+def test_dtensor_launch_on_several_machines(tmp_path: Path) -> None:
+    (address,) = addresses(1)
+    options = ["--nnodes", "2", "--address", address, "-n", "1", TRAIN[1], str(tmp_path)]
+    by_hand = [
+        subprocess.Popen(
+            [*LAUNCH, "--node-rank", str(rank), *options],
+            env=plain(),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    for rank, launcher in enumerate(by_hand):
+        out = launcher.communicate(timeout=LIMIT_SECONDS)[0]
+        assert launcher.returncode == 0, out
+        check(out.replace(f"[{rank}] ", ""), 0)
+
+
+def test_dtensor_launch_under_srun_starts_the_clients_of_its_machine(tmp_path: Path) -> None:
+    port = addresses(1)[0].rpartition(":")[2]
+    one_each = [
+        subprocess.Popen(
+            [*LAUNCH, "-n", "2", TRAIN[1], str(tmp_path)],
+            env=plain(**srun(node, 2, port)),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for node in range(2)
+    ]
+    for node, launcher in enumerate(one_each):
+        out = launcher.communicate(timeout=LIMIT_SECONDS)[0]
+        assert launcher.returncode == 0, out
+        ranks = set(re.findall(r"^\[(\d)\] weights", out, re.MULTILINE))
+        assert ranks == {str(2 * node), str(2 * node + 1)}
