@@ -37,9 +37,8 @@ class _Steps:
         self.links = [cost.axis_link(name) for name in names]
         count = len(specs)
         self.start = np.full((count, count), math.inf)
-        self.rate = np.full((count, count), math.inf)
+        self.rate = np.zeros((count, count))  # finite: infinity times no bytes is NaN
         np.fill_diagonal(self.start, 0.0)
-        np.fill_diagonal(self.rate, 0.0)
         places = np.array(specs.places, np.int64).reshape(count, len(sizes))
         cuts = [_cuts(p, sizes) for p in specs.places]
         differ = places[:, None, :] != places[None, :, :]
