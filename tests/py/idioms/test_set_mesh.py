@@ -165,3 +165,25 @@ def test_a_spec_without_a_mesh_is_refused() -> None:
         dtensor.copy_to_mesh(X, P("x"))
     with pytest.raises(dtensor.CompileError, match=r"no mesh for layer: .* jax.set_mesh\(mesh\)"):
         jit(layer)(X, W)
+
+
+def test_calls_of_a_context_look_at_their_arguments_too(mesh: jax.sharding.Mesh) -> None:
+    rows = Layout(["x", None], MESH)
+    step = jit(lambda x: x + 1, in_layouts=rows, out_layouts=rows, donate_argnums=0)
+    given = dtensor.copy_to_mesh(X, rows)
+    same(step(given), X + 1)
+    with pytest.raises(RuntimeError, match="argument x is deleted: its buffers were donated"):
+        step(given)
+    add = jit(jnp.add, donate_argnums=0)
+    twice = dtensor.copy_to_mesh(X, rows)
+    with pytest.raises(ValueError, match="is donated, and argument .* is the same array"):
+        add(twice, twice)
+
+
+def test_arrays_without_elements_in_a_context(mesh: jax.sharding.Mesh) -> None:
+    rows = Layout(["x", None], MESH)
+    nothing = dtensor.copy_to_mesh(np.zeros((0, 12), np.float32), rows)
+    none, some = jit(lambda e, x: (e * 2, x + e.sum()), out_layouts=rows)(nothing, X)
+    assert none.shape == (0, 12)
+    assert [shard.data.shape for shard in none.to_jax().addressable_shards] == [(0, 12)] * 8
+    same(some, X)
