@@ -176,7 +176,7 @@ def test_calls_of_a_context_look_at_their_arguments_too(mesh: jax.sharding.Mesh)
         step(given)
     add = jit(jnp.add, donate_argnums=0)
     twice = dtensor.copy_to_mesh(X, rows)
-    with pytest.raises(ValueError, match="is donated, and argument .* is the same array"):
+    with pytest.raises(ValueError, match=r"is donated, and argument .* is the same array"):
         add(twice, twice)
 
 
