@@ -4,37 +4,56 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MethodType
 from typing import Any
 
 import jax
-from jax.tree_util import default_registry
+from jax.sharding import NamedSharding, get_abstract_mesh
+from jax.tree_util import PyTreeDef, default_registry
 
+from dtensor.compiler.border import (
+    argument_layouts,
+    data_layouts_of_results,
+    data_layouts_of_types,
+    mesh_of_arguments,
+    one_mesh,
+    result_layouts,
+)
 from dtensor.compiler.calls import (
     TRACED,
+    Donated,
     StaticArgs,
     donated_leaves,
     is_dtensor,
     meshes_in,
-    spread_layouts,
+    spread,
+    struct_of,
+    type_of,
     types_of,
 )
-from dtensor.compiler.constraint import constrain
-from dtensor.compiler.jax_frontend import TracedProgram, argument_names
+from dtensor.compiler.constraint import constrain_as
+from dtensor.compiler.explicit import explicit_sharding, has_explicit_axes
+from dtensor.compiler.jax_frontend import argument_names
 from dtensor.compiler.jax_meshes import check_placements
 from dtensor.compiler.options import CompileOptions, check_arguments
-from dtensor.compiler.stages import Lowered, Source
+from dtensor.compiler.parameters import completed, layouts_of_call, positional_names
+from dtensor.compiler.stages import Lowered, Returns, Source, Traced
 from dtensor.compiler.targets.executable import check_mesh
 from dtensor.compiler.targets.target import Target, take_target
 from dtensor.compiler.variables.calls import Bound, VariableCall
 from dtensor.compiler.variables.tracing import Call, trace_call, watched
 from dtensor.compiler.variables.use import NO_VARIABLES, Use, is_variable
 from dtensor.dialect.errors import CompileError, LayoutError
-from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType
-from dtensor.runtime.placement import layout_of
+from dtensor.runtime.shardings import (
+    AnyMesh,
+    as_mesh,
+    context_jax_mesh,
+    context_mesh,
+    is_layout_leaf,
+)
 from dtensor.runtime.variables.scope import current_scope
 
 _flatten = default_registry.flatten
@@ -54,26 +73,38 @@ def jit(
     in_layouts: Any = None,
     out_layouts: Any = None,
     donate_argnums: int | Sequence[int] = (),
+    donate_argnames: str | Sequence[str] = (),
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
-    mesh: Mesh | None = None,
+    keep_unused: bool = False,
+    compiler_options: Mapping[str, Any] | None = None,
+    mesh: AnyMesh | None = None,
     options: CompileOptions | None = None,
+    returns: Returns = "dtensor",
 ) -> JitFunction:
     """Compile `fn`, written for one device, for the devices of a mesh.
 
     Args:
         fn: a function of arrays that JAX can trace; its arguments and results are pytrees. It may
             take and close over DVariables, and assign to them; see docs/variables.md.
-        in_layouts: layouts of the positional arguments: a tuple with one tree per argument that is
-            not static, or one layout for all. A layout may stand for a whole subtree. None, also
-            for a leaf, takes the layout the array comes in; the compiler chooses that of host
-            arrays and others that lie on no mesh.
+        in_layouts: layouts of the arguments: a tuple with a tree per parameter that is not static,
+            or a dict by their names, or one layout for all. A layout may stand for a subtree,
+            and may be a Layout, a NamedSharding, or a PartitionSpec over the mesh. None, also for a
+            leaf, takes the layout the array comes in; the compiler chooses that of host arrays and
+            others that lie on no mesh.
         out_layouts: layouts of the results, likewise; None leaves the choice to the compiler.
         donate_argnums: positions of arguments whose buffers the program may reuse.
+        donate_argnames: names of such arguments.
         static_argnums: positions of arguments that the program is compiled for the value of.
         static_argnames: names of such arguments.
-        mesh: the mesh; None takes it from the layouts or from the arguments.
+        keep_unused: taken as jax.jit has it; arguments that the function does not use are always
+            kept, and have layouts.
+        compiler_options: options of XLA for this program, as jax.jit takes them.
+        mesh: the mesh, dtensor's or jax's; None takes it from the layouts, from the arguments, or
+            from `jax.set_mesh` around the call.
         options: how to compile.
+        returns: "dtensor" for results that are DTensors, whatever the arguments are; "jax" for
+            jax.Arrays with NamedShardings.
 
     Returns:
         A function that takes DTensors, sharded jax.Arrays or host arrays and returns DTensors.
@@ -82,9 +113,9 @@ def jit(
     Raises:
         CompileError: `options` are no CompileOptions.
         LayoutError: `in_layouts` has no such form, or layouts are on several meshes.
-        MeshError: `mesh` is no Mesh.
+        MeshError: `mesh` is no mesh.
         TypeError: `fn` cannot be called.
-        ValueError: the function lacks an argument that is named here.
+        ValueError: the function lacks an argument that is named here, or `returns` is neither.
 
     Example:
         `step = dtensor.jit(train_step, in_layouts=(params_layouts, batch_layout))`
@@ -93,20 +124,24 @@ def jit(
     static = StaticArgs.of(fn, static_argnums, static_argnames)
     if isinstance(in_layouts, list):
         in_layouts = tuple(in_layouts)
-    if not (in_layouts is None or isinstance(in_layouts, tuple | Layout)):
+    if not (is_layout_leaf(in_layouts) or isinstance(in_layouts, tuple | dict)):
         raise LayoutError(
             f"in_layouts is of type {type(in_layouts).__name__}; give a tuple with one entry per "
-            "argument, or one layout for all of them"
+            "argument, a dict by their names, or one layout for all of them"
         )
+    if returns not in ("dtensor", "jax"):
+        raise ValueError(f"returns is {returns!r}; it must be 'dtensor' or 'jax'")
     known = meshes_in((in_layouts, out_layouts))
     return JitFunction(
         fn,
         in_layouts,
         out_layouts,
-        donate_argnums,
+        completed(fn, donate_argnums, donate_argnames, "donate"),
         static,
-        _one_mesh(([] if mesh is None else [mesh]) + known),
+        one_mesh(([] if mesh is None else [as_mesh(mesh)]) + known),
         options or CompileOptions(),
+        tuple(sorted((compiler_options or {}).items())),
+        returns,
     )
 
 
@@ -118,21 +153,27 @@ class JitFunction:
         fn: Callable[..., Any],
         in_layouts: Any,
         out_layouts: Any,
-        donate_argnums: int | Sequence[int],
+        donated: Donated,
         static: StaticArgs,
         mesh: Mesh | None,
         options: CompileOptions,
+        compiler_options: tuple[tuple[str, Any], ...] = (),
+        returns: Returns = "dtensor",
     ) -> None:
         functools.update_wrapper(self, fn)
         self._fn = fn
         self._watched = watched(fn)
         self._in_layouts = in_layouts
         self._out_layouts = out_layouts
-        self._donate_argnums = donate_argnums
+        self._donated = donated
+        names = positional_names(fn)
+        self._parameters = [name for n, name in enumerate(names) if n not in static.argnums]
         self._static = static
         self._split = bool(static.argnums or static.argnames)
         self._mesh = mesh
         self._options = options
+        self._compiler_options = compiler_options
+        self._returns = returns
         self._programs: dict[Any, Callable[[Sequence[Any]], Any]] = {}
         _compiled.add(self)
 
@@ -161,6 +202,7 @@ class JitFunction:
             statics,
             _config.jax_enable_x64,  # type: ignore[attr-defined]
             _config.jax_default_matmul_precision,  # type: ignore[attr-defined]
+            get_abstract_mesh().axis_names and _context(),
         )
         call = self._programs.get(key)
         if call is None:
@@ -184,13 +226,29 @@ class JitFunction:
                 no such target, or the mesh does not fit it.
             LayoutError: a layout does not fit its argument.
         """
+        return self.trace(*args, **kwargs).lower()
+
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """Trace the function: `jaxpr`, `out_info`, and `lower`; arguments and errors as `lower`."""
         target = take_target(kwargs, self._static.argnames, self._fn)
         args, kwargs, statics = self._static.split(args, kwargs)
         leaves, tree = _flatten((args, kwargs), is_dtensor)
         types = types_of(leaves, lambda: self._leaf_names(args, kwargs, statics))
         if TRACED in types:
             raise TypeError("lower takes concrete arrays or ShapeDtypeStructs, not traced arrays")
-        return self._lower(types, tree, statics, target, leaves)
+        return self._trace(types, tree, statics, target, leaves)
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """Shape and element type of each result, as ShapeDtypeStructs; needs no mesh."""
+        args, kwargs, statics = self._static.split(args, kwargs)
+        leaves, tree = _flatten((args, kwargs), is_dtensor)
+        args, kwargs = tree.unflatten([struct_of(type_of(leaf)) for leaf in leaves])
+
+        def call(args: Any, kwargs: Any) -> Any:
+            every, named = self._static.merge(args, kwargs, statics)
+            return self._fn(*every, **named)
+
+        return jax.eval_shape(call, args, kwargs)
 
     def _caller(
         self, types: Sequence[ArrayType], tree: Any, statics: Any, leaves: Sequence[Any]
@@ -217,144 +275,112 @@ class JitFunction:
     def _inline(self, args: Any, kwargs: Any, statics: Any) -> Any:
         """The function's own body, where jax is tracing a function around it."""
         tree: Any
-        leaves, tree = jax.tree_util.tree_flatten(args, is_leaf=is_variable)
-        ranks = [_ndim(leaf) for leaf in leaves]
-        layouts = spread_layouts(self._in_layouts, tree, ranks, self._mesh, "in_layouts")
-        args = tree.unflatten(map(_constrained, leaves, layouts))
+        leaves, tree = jax.tree_util.tree_flatten((args, kwargs), is_leaf=is_variable)
+        given = layouts_of_call(self._in_layouts, self._parameters, args, kwargs)
+        args, kwargs = self._constrained(leaves, tree, given, "in_layouts")
         every, named = self._static.merge(args, kwargs, statics)
         results, tree = jax.tree_util.tree_flatten(self._fn(*every, **named), is_leaf=is_variable)
-        ranks = [_ndim(leaf) for leaf in results]
-        layouts = spread_layouts(self._out_layouts, tree, ranks, self._mesh, "out_layouts")
-        return tree.unflatten(map(_constrained, results, layouts))
+        return self._constrained(results, tree, self._out_layouts, "out_layouts")
+
+    def _constrained(self, leaves: Sequence[Any], tree: Any, layouts: Any, what: str) -> Any:
+        pairs = zip(leaves, spread(layouts, tree, what), strict=True)
+        return tree.unflatten(
+            [
+                constrain_as(leaf, layout, self._mesh, what)
+                if layout is not None and isinstance(leaf, jax.core.Tracer)
+                else leaf
+                for leaf, layout in pairs
+            ]
+        )
 
     def _lower(
+        self, types: Sequence[ArrayType], tree: Any, statics: Any, leaves: Any = None
+    ) -> Lowered:
+        return self._trace(types, tree, statics, None, leaves).lower()
+
+    def _trace(
         self,
         types: Sequence[ArrayType],
         tree: Any,
         statics: Any,
         target: Target | None = None,
         leaves: Sequence[Any] | None = None,
-    ) -> Lowered:
+    ) -> Traced:
         # Without the leaves no variable is looked for.
-        structs = [jax.ShapeDtypeStruct(t.shape, t.dtype, weak_type=t.weak_type) for t in types]
-        args, kwargs = tree.unflatten(structs)
+        args, kwargs = tree.unflatten(map(struct_of, types))
         every, _ = self._static.merge(args, kwargs, statics)
         names = argument_names(self._fn, every, self._static.argnums, kwargs)
-        mesh = self._mesh or _mesh_of_arguments(types, names)
+        in_layouts = layouts_of_call(self._in_layouts, self._parameters, args, kwargs)
+        mesh = self._mesh or mesh_of_arguments(types, names) or context_mesh()
         call = Call(
-            self._fn, self._watched, self._static, statics, tree, types, names, mesh, target
+            fn=self._fn,
+            watched=self._watched,
+            static=self._static,
+            statics=statics,
+            tree=tree,
+            types=types,
+            names=names,
+            shardings=_shardings(in_layouts, types, names, tree, mesh),
+            mesh=mesh,
+            target=target,
         )
         traced, use = trace_call(call, leaves)
-        mesh = _one_mesh([*([mesh] if mesh else []), *traced.meshes])
+        mesh = one_mesh([*([mesh] if mesh else []), *traced.meshes])
         if mesh is None:
             raise CompileError(
                 f"no mesh for {_name(self._fn)}: no argument and no layout names one; "
-                "pass mesh= or in_layouts= to dtensor.jit, or call it with DTensors"
+                "pass mesh= or in_layouts= to dtensor.jit, or call it with DTensors or under "
+                "jax.set_mesh(mesh)"
             )
         if target is not None:
             check_mesh(mesh, target)
         else:
             check_placements(traced.placements, mesh)
-        return Lowered(
+        given = argument_layouts(in_layouts, types, names, tree, mesh)
+        results = result_layouts(self._out_layouts, traced, mesh)
+        return Traced(
             use.bind(
                 Source(
                     module=traced.bytecode,
                     filename=_file(self._fn),
                     name=_name(self._fn),
                     mesh=mesh,
-                    in_layouts=self._argument_layouts(types, names, (args, kwargs), mesh),
-                    out_layouts=self._result_layouts(traced, mesh),
+                    in_layouts=data_layouts_of_types(given, types, mesh),
+                    out_layouts=data_layouts_of_results(results, traced, mesh),
                     options=self._options,
                     args=traced.args,
                     results=traced.results,
                     in_tree=tree,
                     out_tree=traced.out_tree,
-                    donated=donated_leaves(args, self._donate_argnums, self._static),
+                    donated=donated_leaves(args, kwargs, self._donated, self._static),
                     host_callbacks=traced.host_callbacks,
                     keepalives=traced.keepalives,
                     target=target,
+                    compiler_options=self._compiler_options,
+                    returns=self._returns,
                 )
-            )
-        )
-
-    def _argument_layouts(
-        self, types: Sequence[ArrayType], names: Sequence[str], call: Any, mesh: Mesh
-    ) -> tuple[Layout | None, ...]:
-        positional: Any = jax.tree_util.tree_structure(call[0])
-        ranks = [len(t.shape) for t in types]
-        given = spread_layouts(
-            self._in_layouts, positional, ranks[: positional.num_leaves], mesh, "in_layouts"
-        )
-        given += [None] * (len(types) - len(given))
-        layouts = []
-        for layout, type_, name in zip(given, types, names, strict=True):
-            found = layout if layout is not None else _own_layout(type_, mesh)
-            layouts.append(_fitting(found, type_.shape, f"argument {name}"))
-        return tuple(layouts)
-
-    def _result_layouts(self, traced: TracedProgram, mesh: Mesh) -> tuple[Layout | None, ...]:
-        ranks = [len(info.shape) for info in traced.results]
-        given = spread_layouts(self._out_layouts, traced.out_tree, ranks, mesh, "out_layouts")
-        return tuple(
-            _fitting(layout, info.shape, info.name)
-            for layout, info in zip(given, traced.results, strict=True)
+            ),
+            traced.jaxpr,
         )
 
 
-def _one_mesh(meshes: Sequence[Mesh]) -> Mesh | None:
-    different = list(dict.fromkeys(meshes))
-    if len(different) > 1:
-        raise LayoutError(
-            f"a program runs on one mesh, but layouts name {different[0].short()} and "
-            f"{different[1].short()}; make all layouts on one of them"
-        )
-    return different[0] if different else None
+def _shardings(
+    in_layouts: Any,
+    types: Sequence[ArrayType],
+    names: Sequence[str],
+    tree: PyTreeDef,
+    mesh: Mesh | None,
+) -> list[NamedSharding | None]:
+    """The shardings that the arguments have in jax's types, where its context has some."""
+    if mesh is None or not has_explicit_axes():
+        return [None] * len(types)
+    layouts = argument_layouts(in_layouts, types, names, tree, mesh)
+    return [explicit_sharding(layout) for layout in layouts]
 
 
-def _mesh_of_arguments(types: Sequence[ArrayType], names: Sequence[str]) -> Mesh | None:
-    first: tuple[Mesh, str] | None = None
-    for type_, name in zip(types, names, strict=True):
-        layout = type_.layout
-        if layout is None and type_.sharding is not None:
-            layout = layout_of(type_.sharding, len(type_.shape))
-        if layout is None:
-            continue
-        if first is None:
-            first = (layout.mesh, name)
-        elif layout.mesh != first[0]:
-            raise LayoutError(
-                f"{first[1]} lies on {first[0].short()} and {name} on {layout.mesh.short()}; "
-                "relayout one of them, or pass mesh= to dtensor.jit"
-            )
-    return None if first is None else first[0]
-
-
-def _own_layout(type_: ArrayType, mesh: Mesh) -> Layout | None:
-    """The layout an argument comes in, where it lies on the program's mesh."""
-    if type_.layout is not None:
-        return type_.layout if type_.layout.mesh == mesh else None
-    if type_.sharding is None:
-        return None
-    return layout_of(type_.sharding, len(type_.shape), mesh)
-
-
-def _fitting(layout: Layout | None, shape: tuple[int, ...], what: str) -> Layout | None:
-    if layout is None:
-        return None
-    problem = layout.problem(shape) or layout.border_problem()
-    if problem is not None:
-        raise LayoutError(f"{what} cannot have the layout {layout.short()}: {problem}")
-    return layout
-
-
-def _ndim(leaf: Any) -> int:
-    return leaf.ndim if is_variable(leaf) else jax.numpy.ndim(leaf)
-
-
-def _constrained(value: Any, layout: Layout | None) -> Any:
-    if layout is None or not isinstance(value, jax.core.Tracer):
-        return value
-    return constrain(value, layout)
+def _context() -> Any:
+    """What a program depends on under `jax.set_mesh`: bare specs, types of axes, devices."""
+    return get_abstract_mesh(), context_jax_mesh()
 
 
 def _name(fn: Callable[..., Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +17,8 @@ from dtensor.compiler.relayout import relayout
 from dtensor.dialect.errors import StrictError
 from dtensor.dialect.layout import Layout
 from dtensor.passes.ledger import Ledger
-from dtensor.runtime.array import ArrayType, DTensor, from_jax
+from dtensor.runtime.array import ArrayType, DTensor, array_type, from_jax
+from dtensor.runtime.keys import KeyKind
 from dtensor.runtime.placement import layout_of, named_sharding
 from dtensor.runtime.transfer import place
 
@@ -41,11 +43,16 @@ def converter(info: ArrayInfo, type_: ArrayType, ledger: Ledger, strict: bool) -
         TypeError: the shape or the element type differs.
         StrictError: the array must be moved, under `strict`.
     """
-    if type_.shape != info.shape or type_.dtype.name != info.dtype:
+    wanted = info.type
+    if type_.shape != wanted.shape or type_.dtype != wanted.dtype:
         raise TypeError(
-            f"argument {info.name}: compiled for {info.dtype}{list(info.shape)}, "
+            f"argument {info.name}: compiled for {wanted.dtype}{list(wanted.shape)}, "
             f"called with {type_.dtype}{list(type_.shape)}"
         )
+    if info.key is not None:
+        data = _data_type(info.key, type_)
+        bring = converter(dataclasses.replace(info, key=None), data, ledger, strict)
+        return partial(_bring_data, bring)
     layout = type_.layout
     if layout == info.layout:
         return None
@@ -58,6 +65,19 @@ def converter(info: ArrayInfo, type_: ArrayType, ledger: Ledger, strict: bool) -
     if layout is not None and layout.mesh == info.layout.mesh:
         return lambda leaf: relayout(_dtensor_of(leaf), info.layout).to_jax()
     return lambda leaf: place(leaf, info.layout).to_jax()
+
+
+def _data_type(key: KeyKind, type_: ArrayType) -> ArrayType:
+    """The type of the data of random keys."""
+    layout = type_.layout and key.data_layout(type_.layout)
+    # jax's sharding of the keys is one of the data too: what it does not name is whole.
+    shape, dtype = (*type_.shape, *key.shape), np.dtype(key.data_dtype)
+    return array_type(shape, dtype, layout, type_.sharding)
+
+
+def _bring_data(bring: Converter | None, leaf: Any) -> Any:
+    data = jax.random.key_data(array_of(leaf))
+    return data if bring is None else bring(data)
 
 
 def _record_move(

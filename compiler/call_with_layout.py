@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
+
 from dtensor.compiler.eager.calls import call, requested
 from dtensor.compiler.stages import Lowered
 from dtensor.dialect.errors import LayoutError
@@ -59,7 +61,7 @@ def lower_with_layout(fn: Callable[..., Any], layout: Any, *args: Any, **kwargs:
 
 
 def _checked(layout: Any) -> Any:
-    if isinstance(layout, str | Mesh) or layout is None:
+    if isinstance(layout, str | Mesh | jax.sharding.Mesh) or layout is None:
         short = layout.short() if isinstance(layout, Mesh) else repr(layout)
         raise LayoutError(f"call_with_layout got layout {short}; give a Layout, or a tree of them")
     return layout

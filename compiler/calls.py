@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import NamedSharding, Sharding
+from jax.sharding import Sharding
 from jax.tree_util import PyTreeDef
 
+from dtensor.compiler.parameters import completed
 from dtensor.compiler.trees import Difference, Leaf, first_difference
-from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType, DTensor, array_type
-from dtensor.runtime.placement import layout_of
+from dtensor.runtime.shardings import as_layout, is_layout_leaf, mesh_in
 from dtensor.runtime.tracing import TRACED as TRACED
 
 is_dtensor: Callable[[Any], bool] = DTensor.__instancecheck__
@@ -29,18 +28,17 @@ def type_of(leaf: Any) -> ArrayType:
     """What a program has to know of a leaf of its arguments.
 
     Raises:
-        UnfitArgumentError: the leaf is not an array, or one of extended element type.
+        UnfitArgumentError: the leaf is not an array.
     """
     if isinstance(leaf, DTensor):
         return leaf._type
     if isinstance(leaf, jax.core.Tracer):
         return TRACED
     if isinstance(leaf, jax.Array):
-        _refuse_extended(leaf.dtype)
         sharding = leaf.sharding if leaf.committed else None
-        return array_type(leaf.shape, leaf.dtype, None, sharding, leaf.weak_type)
+        weak = getattr(leaf, "weak_type", False)  # random keys have none
+        return array_type(leaf.shape, leaf.dtype, None, sharding, weak)
     if isinstance(leaf, jax.ShapeDtypeStruct):
-        _refuse_extended(leaf.dtype)
         sharding = leaf.sharding if isinstance(leaf.sharding, Sharding) else None
         return array_type(tuple(leaf.shape), leaf.dtype, None, sharding, leaf.weak_type)
     if isinstance(leaf, bool | int | float | complex):
@@ -78,12 +76,13 @@ def types_of(leaves: Iterable[Any], names: Callable[[], Sequence[str]]) -> tuple
     return tuple(types)
 
 
-def _refuse_extended(dtype: Any) -> None:
-    if jax.numpy.issubdtype(dtype, jax.dtypes.extended):
-        raise UnfitArgumentError(
-            f"has extended element type {dtype}; pass jax.random.key_data(key), and use "
-            "jax.random.wrap_key_data inside"
-        )
+def struct_of(type_: ArrayType) -> jax.ShapeDtypeStruct:
+    """Shape and element type, as jax traces them."""
+    return jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=type_.weak_type)
+
+
+Donated = tuple[tuple[int, ...], tuple[str, ...]]
+"""Positions and names of arguments whose buffers a program may reuse."""
 
 
 @dataclass(frozen=True)
@@ -110,34 +109,7 @@ class StaticArgs:
         Raises:
             ValueError: the function has no such argument.
         """
-        nums = [argnums] if isinstance(argnums, int) else list(argnums)
-        names = [argnames] if isinstance(argnames, str) else list(argnames)
-        if not (nums or names):
-            return cls((), ())
-        parameters = inspect.signature(fn).parameters
-        positional = [
-            p.name
-            for p in parameters.values()
-            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-        ]
-        takes_any = any(p.kind == p.VAR_KEYWORD for p in parameters.values())
-        for name in names:
-            if name not in parameters and not takes_any:
-                raise ValueError(
-                    f"static_argnames: the function has no argument '{name}'"
-                    f"{did_you_mean(name, list(parameters))}"
-                )
-        variadic = any(p.kind == p.VAR_POSITIONAL for p in parameters.values())
-        nums = [n + len(positional) if n < 0 else n for n in nums]
-        for n in nums:
-            if not (0 <= n < len(positional) or (variadic and n >= 0)):
-                raise ValueError(
-                    f"static_argnums: the function has no argument {n}; it takes "
-                    f"{len(positional)} by position, counted from 0"
-                )
-        names += [positional[n] for n in nums if n < len(positional)]
-        nums += [positional.index(name) for name in names if name in positional]
-        return cls(tuple(sorted(set(nums))), tuple(dict.fromkeys(names)))
+        return cls(*completed(fn, argnums, argnames, "static"))
 
     def split(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -182,36 +154,36 @@ class StaticArgs:
 
 
 def donated_leaves(
-    args: tuple[Any, ...], donate_argnums: int | Sequence[int], static: StaticArgs
+    args: tuple[Any, ...], kwargs: dict[str, Any], donated: Donated, static: StaticArgs
 ) -> tuple[int, ...]:
     """Indices of the leaves of the donated arguments.
 
     Args:
         args: the dynamic positional arguments, with DTensors or other leaves.
-        donate_argnums: positions among all arguments.
+        kwargs: those by keyword.
+        donated: which are donated.
         static: the static arguments, which cannot be donated.
 
     Raises:
-        ValueError: an argument is static, or not there.
+        ValueError: an argument is static.
     """
-    wanted = {donate_argnums} if isinstance(donate_argnums, int) else set(donate_argnums)
-    donated: list[int] = []
+    odd: list[Any] = [n for n in donated[0] if n in static.argnums]
+    odd += [name for name in donated[1] if name in static.argnames]
+    if odd:
+        raise ValueError(
+            f"donate_argnums: argument {odd[0]} is static, so it has no buffer to give; "
+            "leave it out"
+        )
+    places = [static.position(n) in donated[0] for n in range(len(args))]
+    places += [name in donated[1] for name in sorted(kwargs)]
+    values = [*args, *[kwargs[name] for name in sorted(kwargs)]]
+    indices: list[int] = []
     start = 0
-    positions = [static.position(n) for n in range(len(args))]
-    total = len(args) + len(static.argnums)
-    wanted = {n + total if n < 0 else n for n in wanted}
-    if not wanted <= set(positions):
-        odd = min(wanted - set(positions))
-        why = "was not given by position; name one that is"
-        if odd in static.argnums:
-            why = "is static, so it has no buffer to give; leave it out"
-        raise ValueError(f"donate_argnums: argument {odd} {why}")
-    for position, arg in zip(positions, args, strict=True):
-        count = len(jax.tree_util.tree_leaves(arg, is_leaf=is_dtensor))
-        if position in wanted:
-            donated += range(start, start + count)
+    for is_donated, value in zip(places, values, strict=True):
+        count = len(jax.tree_util.tree_leaves(value, is_leaf=is_dtensor))
+        indices += range(start, start + count) if is_donated else ()
         start += count
-    return tuple(donated)
+    return tuple(indices)
 
 
 def spread_layouts(
@@ -220,7 +192,8 @@ def spread_layouts(
     """A layout, or None, for each leaf of a tree.
 
     Args:
-        tree: layouts, NamedShardings and None, for whole subtrees where they stand for one.
+        tree: layouts, NamedShardings, PartitionSpecs and None, for whole subtrees where they stand
+            for one.
         treedef: structure of the arguments or results, with `ranks` many leaves.
         ranks: number of dimensions of each leaf.
         mesh: the mesh of the call, where it is known.
@@ -229,30 +202,44 @@ def spread_layouts(
     Raises:
         LayoutError: the tree does not fit, or has something else for a leaf.
     """
+    leaves = spread(tree, treedef, what)
+    return [
+        None if leaf is None else as_layout(leaf, rank, mesh, what)
+        for leaf, rank in zip(leaves, ranks, strict=True)
+    ]
+
+
+def spread(tree: Any, treedef: PyTreeDef, what: str) -> list[Any]:
+    """What a tree of layouts has for each leaf of another; arguments are those of `spread_layouts`.
+
+    Raises:
+        LayoutError: the tree does not fit.
+    """
     if tree is None:
         return [None] * treedef.num_leaves
     full = treedef.unflatten(range(treedef.num_leaves))
     try:
-        spread = jax.tree_util.tree_broadcast(tree, full, is_leaf=_is_layout_leaf)
-        leaves = treedef.flatten_up_to(spread)  # where the arguments have None, there is no leaf
+        whole = jax.tree_util.tree_broadcast(tree, full, is_leaf=is_layout_leaf)
+        leaves: list[Any] = treedef.flatten_up_to(whole)
     except ValueError:
         raise LayoutError(_other_structure(tree, treedef, what)) from None
-    return [_layout_leaf(leaf, rank, mesh, what) for leaf, rank in zip(leaves, ranks, strict=True)]
+    return leaves  # where the arguments have None, there is none
 
 
 def _other_structure(tree: Any, treedef: PyTreeDef, what: str) -> str:
-    of_arguments = what == "in_layouts"
-    different = tree_difference(tree, treedef, _is_layout_leaf)
+    of_arguments = what == "in_layouts"  # in the structure of a call, (args, kwargs)
+    different = tree_difference(tree, treedef, is_layout_leaf)
     if different is None:  # nodes of a registered class
         return f"{what} has a node with other static fields than what it describes; make it so"
-    if of_arguments and not different.path:
+    path = different.path[3:] if of_arguments else different.path
+    if of_arguments and not path:
         return (
             f"in_layouts is {different.found}, but the arguments that are not static are "
             f"{different.needed}; give one layout, or one tree of them, for each"
         )
     have = "the arguments have" if of_arguments else "the function returns"
     return (
-        f"{what}{different.path} is {different.found}, but {have} {different.needed} there; give "
+        f"{what}{path} is {different.found}, but {have} {different.needed} there; give "
         "the same structure with layouts for leaves, or one layout for all of a part"
     )
 
@@ -273,21 +260,5 @@ def tree_difference(
 
 def meshes_in(tree: Any) -> list[Mesh]:
     """The meshes of the layouts in a tree, each once, in order."""
-    leaves = jax.tree_util.tree_leaves(tree, is_leaf=_is_layout_leaf)
-    return list(dict.fromkeys(leaf.mesh for leaf in leaves if isinstance(leaf, Layout)))
-
-
-def _is_layout_leaf(value: Any) -> bool:
-    return value is None or isinstance(value, Layout | Sharding)
-
-
-def _layout_leaf(leaf: Any, rank: int, mesh: Mesh | None, what: str) -> Layout | None:
-    if isinstance(leaf, NamedSharding):
-        layout = layout_of(leaf, rank, mesh)
-        if layout is None:
-            where = "a mesh" if mesh is None else mesh.short()
-            raise LayoutError(f"{what}: {leaf} is not a sharding over {where}")
-        return layout
-    if leaf is None or isinstance(leaf, Layout):
-        return leaf
-    raise LayoutError(f"{what} holds {leaf!r}; its leaves are Layouts, or None to leave the choice")
+    leaves = jax.tree_util.tree_leaves(tree, is_leaf=is_layout_leaf)
+    return list(dict.fromkeys(mesh for leaf in leaves if (mesh := mesh_in(leaf)) is not None))

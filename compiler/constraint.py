@@ -12,11 +12,15 @@ import jax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 from jax.interpreters import mlir as jax_mlir
+from jax.sharding import PartitionSpec
 
 from dtensor.dialect.dim import Dim
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
+from dtensor.runtime.keys import key_kind
+from dtensor.runtime.shardings import as_layout
 
 COMPOSITE_NAME = "dtensor.relayout"
 
@@ -37,6 +41,24 @@ def constrain(x: Any, layout: Layout) -> Any:
     layout = layout.for_rank(x.ndim)
     layout.verify(x.shape, "relayout: a value")
     return relayout_p.bind(x, layout=layout)
+
+
+def constrain_as(x: Any, layout: Any, mesh: Mesh | None, what: str = "") -> Any:
+    """The traced array `x`, laid out as a value says that stands for a layout.
+
+    Args:
+        x: the array.
+        layout: a Layout, a NamedSharding or a PartitionSpec.
+        mesh: the mesh whose axes a PartitionSpec names; None is that which the function is traced
+            for, as for jax's own with_sharding_constraint.
+        what: what it is the layout of, for errors.
+
+    Raises:
+        LayoutError: as `constrain`.
+    """
+    if mesh is None and isinstance(layout, PartitionSpec):
+        return jax.lax.with_sharding_constraint(x, layout)
+    return constrain(x, as_layout(layout, x.ndim, mesh, what))
 
 
 def _identity(x: Any, *, layout: Layout) -> Any:
@@ -73,6 +95,9 @@ batching.primitive_batchers[relayout_p] = _batch
 
 
 def _lower(ctx: Any, x: Any, *, layout: Layout) -> Any:
+    kind = key_kind(ctx.avals_in[0].dtype)
+    if kind is not None:
+        layout = kind.data_layout(layout)
     attributes = {
         "name": ir.StringAttr.get(COMPOSITE_NAME),
         "decomposition": ir.FlatSymbolRefAttr.get(_identity_function(ctx.module_context, x.type)),

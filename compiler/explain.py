@@ -115,8 +115,10 @@ def _some(names: list[str]) -> str:
 
 
 def _array(kind: str, slot: int, info: ArrayInfo, ledger: Ledger) -> list[str]:
-    shape = "x".join(map(str, info.shape)) or "scalar"
-    lines = [f"{kind} {info.name or slot}: {info.dtype} {shape}, {info.layout.short()}"]
+    seen = info.type
+    assert seen.layout is not None
+    shape = "x".join(map(str, seen.shape)) or "scalar"
+    lines = [f"{kind} {info.name or slot}: {seen.dtype} {shape}, {seen.layout.short()}"]
     facts = ledger.facts
     if facts is None:
         return lines

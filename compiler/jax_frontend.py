@@ -20,17 +20,43 @@ from dtensor.compiler.targets.target import Target
 from dtensor.dialect.errors import CompileError, DTensorError, LayoutError
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.functions import main_function
+from dtensor.runtime.keys import KeyKind, key_kind
 from dtensor.runtime.placement import jax_mesh
 from dtensor.runtime.splicing import python_callbacks
 
 
 @dataclass(frozen=True)
 class TracedArray:
-    """An argument or a result of a traced function: global shape in elements, type and name."""
+    """An argument or a result of a traced function: global shape in elements, type and name.
+
+    Random keys are their data; `key` is then their kind. A weak type gives way to others.
+    """
 
     shape: tuple[int, ...]
     dtype: str
     name: str
+    key: KeyKind | None = None
+    weak_type: bool = False
+
+    @property
+    def outer_shape(self) -> tuple[int, ...]:
+        """The shape that a caller sees: of random keys, that of the keys."""
+        return self.shape if self.key is None else self.shape[: -len(self.key.shape)]
+
+    @property
+    def struct(self) -> jax.ShapeDtypeStruct:
+        """Shape and element type that a caller sees."""
+        dtype = np.dtype(self.dtype) if self.key is None else self.key.dtype
+        return jax.ShapeDtypeStruct(self.outer_shape, dtype, weak_type=self.weak_type)
+
+    @classmethod
+    def of(cls, array: Any, name: str) -> TracedArray:
+        """An array, or what has its shape and element type."""
+        shape = tuple(array.shape)
+        kind = key_kind(array.dtype)
+        if kind is None:
+            return cls(shape, np.dtype(array.dtype).name, name, None, array.weak_type)
+        return cls((*shape, *kind.shape), kind.data_dtype, name, kind)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +72,7 @@ class TracedProgram:
         keepalives: objects that must live as long as the module.
         meshes: meshes of the layout constraints inside, each once.
         placements: devices that jax's own shardings inside name.
+        jaxpr: the function as jax traced it.
     """
 
     bytecode: bytes
@@ -55,7 +82,8 @@ class TracedProgram:
     host_callbacks: tuple[Callable[..., Any], ...]
     keepalives: tuple[object, ...]
     meshes: tuple[Mesh, ...]
-    placements: tuple[Placement, ...] = ()
+    placements: tuple[Placement, ...]
+    jaxpr: Any
 
 
 def trace(
@@ -111,7 +139,7 @@ def trace(
     if callbacks:
         _drop_device_of_callbacks(module)
     results = [
-        TracedArray(tuple(leaf.shape), np.dtype(leaf.dtype).name, f"result{_key(path)}")
+        TracedArray.of(leaf, f"result{_key(path)}")
         for path, leaf in jax.tree_util.tree_leaves_with_path(traced.out_info)
     ]
     return TracedProgram(
@@ -123,6 +151,7 @@ def trace(
         keepalives,
         tuple(dict.fromkeys(e.params["layout"].mesh for e in constraints)),
         placements(equations),
+        traced.jaxpr,
     )
 
 
@@ -162,10 +191,7 @@ def _key(path: Any) -> str:
 
 def _infos(names: Sequence[str], tree: Any) -> list[TracedArray]:
     leaves = jax.tree_util.tree_leaves(tree)
-    return [
-        TracedArray(tuple(leaf.shape), np.dtype(leaf.dtype).name, name)
-        for name, leaf in zip(names, leaves, strict=True)
-    ]
+    return [TracedArray.of(leaf, name) for name, leaf in zip(names, leaves, strict=True)]
 
 
 def _trace(jitted: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: Mesh | None) -> Any:

@@ -13,6 +13,7 @@ from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import DTensor
+from dtensor.runtime.shardings import AnyLayout, AnyMesh, as_layout, as_mesh, is_layout_leaf
 
 
 def path_text(path: Sequence[Any]) -> str:
@@ -31,15 +32,15 @@ def _key_text(key: Any) -> str:
 
 
 def layouts_by_name(
-    tree: Any, rules: Iterable[tuple[str, Sequence[Any] | Layout]], mesh: Mesh
+    tree: Any, rules: Iterable[tuple[str, Sequence[Any] | AnyLayout]], mesh: AnyMesh
 ) -> Any:
     """A layout for each leaf of `tree`, by the first rule whose pattern is found in its path.
 
     Args:
         tree: pytree of arrays, DTensors or ShapeDtypeStructs.
         rules: `(pattern, specs)` pairs: a regular expression, searched in paths such as
-            `layers/attn/wq`, and what `Layout` takes: one entry per dimension.
-        mesh: the mesh the layouts name.
+            `layers/attn/wq`, and what `Layout` takes: one entry per dimension; or a PartitionSpec.
+        mesh: the mesh the layouts name, dtensor's or jax's.
 
     Returns:
         The same tree with layouts for leaves; what no rule matches is replicated.
@@ -52,6 +53,7 @@ def layouts_by_name(
     Example:
         `layouts_by_name(params, [("attn/wq$", [UNSHARDED, "model"])], mesh)`
     """
+    mesh = as_mesh(mesh)
     compiled = [_compiled_rule(index, rule) for index, rule in enumerate(rules)]
     leaves, treedef = jax.tree_util.tree_flatten_with_path(
         tree, is_leaf=lambda x: isinstance(x, DTensor)
@@ -93,11 +95,14 @@ def _compiled_rule(index: int, rule: Any) -> tuple[str, re.Pattern[str], Any]:
 
 
 def _checked_layout(
-    specs: Sequence[Any] | Layout, mesh: Mesh, pattern: str, name: str, leaf: Any
+    specs: Sequence[Any] | AnyLayout, mesh: Mesh, pattern: str, name: str, leaf: Any
 ) -> Layout:
+    shape = leaf.shape if hasattr(leaf, "shape") else jax.numpy.shape(leaf)
     try:
-        layout = specs if isinstance(specs, Layout) else Layout(specs, mesh)
-        layout.verify(leaf.shape if hasattr(leaf, "shape") else jax.numpy.shape(leaf))
+        given: Any = specs
+        is_layout = is_layout_leaf(specs)
+        layout = as_layout(specs, len(shape), mesh) if is_layout else Layout(given, mesh)
+        layout.verify(shape)
     except LayoutError as error:
         raise LayoutError(f"rule {pattern!r} for '{name}': {error}") from None
     return layout

@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 from jax.interpreters import mlir as jax_mlir
 
+from dtensor.compiler.calls import meshes_in
 from dtensor.compiler.jax_frontend import TracedArray
 from dtensor.compiler.options import CompileOptions, check_arguments
 from dtensor.compiler.stages import Compiled, Lowered, Source
@@ -24,15 +25,22 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.passes.functions import main_function
+from dtensor.runtime.shardings import (
+    AnyLayout,
+    AnyMesh,
+    as_layout,
+    as_mesh,
+    is_layout_leaf,
+)
 from dtensor.runtime.splicing import has_python_callbacks
 
 
 def compile_mlir(
     source: str | bytes | os.PathLike[str],
     *,
-    mesh: Mesh | None = None,
-    in_layouts: Sequence[Layout | None] | Layout | None = None,
-    out_layouts: Sequence[Layout | None] | Layout | None = None,
+    mesh: AnyMesh | None = None,
+    in_layouts: Sequence[AnyLayout | None] | AnyLayout | None = None,
+    out_layouts: Sequence[AnyLayout | None] | AnyLayout | None = None,
     options: CompileOptions | None = None,
     target: str | Target | None = None,
 ) -> Compiled:
@@ -71,9 +79,9 @@ def compile_mlir(
 def lower_mlir(
     source: str | bytes | os.PathLike[str],
     *,
-    mesh: Mesh | None = None,
-    in_layouts: Sequence[Layout | None] | Layout | None = None,
-    out_layouts: Sequence[Layout | None] | Layout | None = None,
+    mesh: AnyMesh | None = None,
+    in_layouts: Sequence[AnyLayout | None] | AnyLayout | None = None,
+    out_layouts: Sequence[AnyLayout | None] | AnyLayout | None = None,
     options: CompileOptions | None = None,
     target: str | Target | None = None,
 ) -> Lowered:
@@ -87,11 +95,11 @@ def lower_mlir(
             "compile the JAX function with dtensor.jit instead"
         )
     arguments, results = _signature(module, filename)
-    given_in = _per_array(in_layouts, arguments, "in_layouts", "arguments")
-    given_out = _per_array(out_layouts, results, "out_layouts", "results")
+    mesh = None if mesh is None else as_mesh(mesh)
+    mesh = mesh or next(iter(meshes_in((in_layouts, out_layouts))), None)
+    given_in = _per_array(in_layouts, arguments, mesh, "in_layouts", "arguments")
+    given_out = _per_array(out_layouts, results, mesh, "out_layouts", "results")
     meshes = dict.fromkeys(x.mesh for x in (*given_in, *given_out) if x is not None)
-    if mesh is None and meshes:
-        mesh = next(iter(meshes))
     if any(other != mesh for other in meshes):
         named = " and ".join(other.short() for other in dict.fromkeys([mesh, *meshes]) if other)
         raise LayoutError(
@@ -186,21 +194,23 @@ def _dtype_names() -> dict[str, str]:
 
 
 def _per_array(
-    layouts: Sequence[Layout | None] | Layout | None,
+    layouts: Sequence[AnyLayout | None] | AnyLayout | None,
     arrays: Sequence[TracedArray],
+    mesh: Mesh | None,
     option: str,
     what: str,
 ) -> tuple[Layout | None, ...]:
-    given: tuple[Layout | None, ...]
-    if layouts is None or isinstance(layouts, Layout):
-        given = (layouts,) * len(arrays)
-    else:
-        given = tuple(layouts)
-    if len(given) != len(arrays):
+    given_layouts: Any = layouts
+    found = [layouts] * len(arrays) if is_layout_leaf(layouts) else list(given_layouts)
+    if len(found) != len(arrays):
         raise LayoutError(
-            f"{option} has {len(given)} entries for the {len(arrays)} {what} of @main; give one "
+            f"{option} has {len(found)} entries for the {len(arrays)} {what} of @main; give one "
             "for each, or one layout for all"
         )
+    given = tuple(
+        None if layout is None else as_layout(layout, len(array.shape), mesh, option)
+        for layout, array in zip(found, arrays, strict=True)
+    )
     for layout, array in zip(given, arrays, strict=True):
         problem = layout and (layout.problem(array.shape) or layout.border_problem())
         if layout is not None and problem:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dtensor.dialect.errors import CompileError, MeshError
-from dtensor.dialect.mesh import Mesh
 from dtensor.passes.cost.machine import Machine
 from dtensor.passes.cost.model import CostModel
+from dtensor.runtime.shardings import AnyMesh
 
 REDUCE_DTYPES = ("float32", "float64", "bfloat16", "float16")
 
@@ -70,14 +70,14 @@ def check_arguments(fn: Any, mesh: Any, options: Any) -> None:
 
     Raises:
         CompileError: `options` are no CompileOptions.
-        MeshError: `mesh` is no Mesh.
+        MeshError: `mesh` is neither a Mesh nor one of jax's.
         TypeError: `fn` cannot be called.
     """
     if not callable(fn):
         raise TypeError(
             f"dtensor.jit compiles a function, and got {fn!r}, of type {type(fn).__name__}"
         )
-    if not (mesh is None or isinstance(mesh, Mesh)):
+    if not (mesh is None or isinstance(mesh, AnyMesh)):
         raise MeshError(
             f"mesh= takes a Mesh, not a value of type {type(mesh).__module__}."
             f"{type(mesh).__name__}; make one with dtensor.create_mesh"

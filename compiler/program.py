@@ -8,8 +8,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.array import ArrayType, array_type
+from dtensor.runtime.keys import KeyKind
 
 
 @dataclass(frozen=True)
@@ -21,12 +25,25 @@ class ArrayInfo:
         dtype: name of the element type as numpy writes it: `float32`, `bfloat16`.
         layout: how the array is laid out over the mesh; complete, contiguous and even.
         name: where the array stands in the arguments or results: `params['w']`, `result[0]`.
+        key: the kind of the random keys whose data it is; None for any other array.
+        weak_type: whether its element type gives way to others, as a Python number's does.
     """
 
     shape: tuple[int, ...]
     dtype: str
     layout: Layout
     name: str = ""
+    key: KeyKind | None = None
+    weak_type: bool = False
+
+    @property
+    def type(self) -> ArrayType:
+        """What a caller gives or gets: of random keys, the keys and not their data."""
+        if self.key is None:
+            dtype = np.dtype(self.dtype)
+            return array_type(self.shape, dtype, self.layout, None, self.weak_type)
+        shape = self.shape[: len(self.shape) - len(self.key.shape)]
+        return array_type(shape, self.key.dtype, self.key.layout(self.layout))
 
     @property
     def local_shape(self) -> tuple[int, ...]:
@@ -49,6 +66,7 @@ class CompiledProgram:
         host_callbacks: Python functions that the program calls, by callback index.
         keepalives: objects that must live as long as the program does.
         ledger: the compiler's records of what it decided and why.
+        compiler_options: options of XLA, sorted by name.
     """
 
     bytecode: bytes = field(repr=False)
@@ -59,6 +77,7 @@ class CompiledProgram:
     host_callbacks: tuple[Callable[..., Any], ...] = ()
     keepalives: tuple[object, ...] = ()
     ledger: Any = field(default=None, repr=False)
+    compiler_options: tuple[tuple[str, Any], ...] = ()
 
     @cached_property
     def fingerprint(self) -> str:

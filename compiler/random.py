@@ -13,11 +13,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dtensor.compiler.default_mesh import get_default_mesh
 from dtensor.compiler.eager.calls import call
-from dtensor.compiler.eager.default_mesh import get_default_mesh
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.keys import KeyKind, is_key, key_kind
 from dtensor.runtime.operators import Operators
+from dtensor.runtime.shardings import as_mesh
 
 _GENERATOR = "threefry2x32"
 
@@ -130,7 +132,7 @@ def stateless_split(seed: Any, num: int = 2, mesh: Mesh | None = None) -> Any:
     """
     data = _seed(seed)
     count = operator.index(num)
-    mesh = mesh or get_default_mesh()
+    mesh = get_default_mesh() if mesh is None else as_mesh(mesh)
     if mesh is None and isinstance(data, np.ndarray):
         return np.asarray(_split(data, count))
     layout = None if mesh is None else Layout.replicated(mesh, 2)
@@ -215,22 +217,20 @@ def _as(value: Any, dtype: Any) -> Any:
 
 
 def _key(seed: Any) -> Any:
+    if is_key(seed.dtype):
+        return seed
     return jax.random.wrap_key_data(seed.astype(jnp.uint32), impl=_GENERATOR)
 
 
 def _seed(seed: Any) -> Any:
-    """The data of a seed: uint32[2], or the array of integers that was given.
+    """A seed as an array: uint32[2], or the array of integers or the key that was given.
 
     Raises:
         TypeError: neither two integers nor a key of this generator.
     """
-    if isinstance(seed, jax.Array) and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key):
-        if str(jax.random.key_impl(seed)) != _GENERATOR:
-            raise TypeError(
-                f"seed is a key of {jax.random.key_impl(seed)}, whose numbers may depend on the "
-                f"layout; make it with jax.random.key(seed, impl='{_GENERATOR}')"
-            )
-        return jax.random.key_data(seed)
+    if isinstance(seed, Operators | jax.Array) and (kind := key_kind(seed.dtype)) is not None:
+        _check_key(kind, seed.shape)
+        return seed
     if isinstance(seed, Operators | jax.Array):
         _check_pair(seed.shape, seed.dtype)
         return seed
@@ -240,6 +240,16 @@ def _seed(seed: Any) -> Any:
     if not all(-(2**31) <= word < 2**32 for word in words):
         raise TypeError(f"seed {words} has an integer of more than 32 bits")
     return np.array([word % 2**32 for word in words], np.uint32)
+
+
+def _check_key(kind: KeyKind, shape: tuple[int, ...]) -> None:
+    if str(kind.impl) != _GENERATOR:
+        raise TypeError(
+            f"seed is a key of {kind.impl}, whose numbers may depend on the layout; make it with "
+            f"jax.random.key(seed, impl='{_GENERATOR}')"
+        )
+    if shape:
+        raise TypeError(f"seed is an array of keys, of shape {list(shape)}; give one key of it")
 
 
 def _check_pair(shape: Any, dtype: Any) -> None:

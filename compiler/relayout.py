@@ -8,17 +8,19 @@ from typing import Any
 import jax
 import numpy as np
 
-from dtensor.compiler.constraint import constrain
+from dtensor.compiler.constraint import constrain_as
+from dtensor.compiler.default_mesh import get_default_mesh
 from dtensor.compiler.programs import Programs, Run
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import DTensor
+from dtensor.runtime.shardings import AnyLayout, as_layout
 from dtensor.runtime.tracing import is_eager
-from dtensor.runtime.transfer import check_is_layout, fetch_layout, host_array, place
+from dtensor.runtime.transfer import fetch_layout, host_array, place
 from dtensor.runtime.variables.operators import value_of
 
 
-def relayout(tensor: Any, layout: Layout, name: str | None = None) -> Any:
+def relayout(tensor: Any, layout: AnyLayout, name: str | None = None) -> Any:
     """The array `tensor` in the layout `layout`.
 
     Inside a traced function this is a constraint: the value has this layout at this point of the
@@ -28,7 +30,9 @@ def relayout(tensor: Any, layout: Layout, name: str | None = None) -> Any:
 
     Args:
         tensor: a DTensor, a jax.Array or a host array; or a traced array.
-        layout: one entry per dimension of `tensor`; on another mesh, the array is copied there.
+        layout: one entry per dimension of `tensor`; on another mesh, the array is copied there. Or
+            a NamedSharding, or a PartitionSpec: of the array's own mesh, else of the default mesh
+            or that of `jax.set_mesh`.
         name: a name for the operation in profiles and locations of a traced function.
 
     Returns:
@@ -47,8 +51,7 @@ def relayout(tensor: Any, layout: Layout, name: str | None = None) -> Any:
             return move(tensor._array)
     if isinstance(tensor, jax.core.Tracer):
         with nullcontext() if name is None else jax.named_scope(name):
-            check_is_layout(layout)
-            return constrain(tensor, layout)
+            return constrain_as(tensor, layout, None)
     layout = _whole_layout(tensor, layout)
     if not isinstance(tensor, DTensor):
         placed = place(tensor, layout)
@@ -62,12 +65,13 @@ def relayout(tensor: Any, layout: Layout, name: str | None = None) -> Any:
     return move(tensor._array)
 
 
-def copy_to_mesh(tensor: Any, layout: Layout) -> DTensor:
+def copy_to_mesh(tensor: Any, layout: AnyLayout) -> DTensor:
     """Copy a host or device array to the mesh of `layout`; each device gets its shard only.
 
     Args:
         tensor: a host array, a jax.Array anywhere, or a DTensor.
-        layout: complete and contiguous; its axes divide the shape of the array.
+        layout: complete and contiguous; its axes divide the shape of the array. Or a NamedSharding
+            or PartitionSpec, as `relayout` takes them.
 
     Raises:
         LayoutError: the layout does not fit the array.
@@ -81,20 +85,22 @@ def copy_to_mesh(tensor: Any, layout: Layout) -> DTensor:
     return place(tensor, _whole_layout(tensor, layout))
 
 
-def _whole_layout(tensor: Any, layout: Layout) -> Layout:
+def _whole_layout(tensor: Any, layout: Any) -> Layout:
     """The layout with its open and matched dimensions settled, for an array of any kind."""
-    check_is_layout(layout)
     rank = tensor.ndim if isinstance(tensor, DTensor | jax.Array) else np.ndim(host_array(tensor))
-    layout = layout.for_rank(rank)
-    if any(dim.is_match for dim in layout.dims):
+    if not isinstance(layout, Layout):
+        have = fetch_layout(tensor)
+        layout = as_layout(layout, rank, get_default_mesh() if have is None else have.mesh)
+    whole: Layout = layout.for_rank(rank)
+    if any(dim.is_match for dim in whole.dims):
         have = fetch_layout(tensor)
         if have is None:
             raise LayoutError(
-                f"layout {layout.sharding_specs} says MATCH, but the array has no layout to match; "
+                f"layout {whole.sharding_specs} says MATCH, but the array has no layout to match; "
                 "say UNSHARDED or an axis"
             )
-        layout = layout.matching(have)
-    return layout.closed()
+        whole = whole.matching(have)
+    return whole.closed()
 
 
 def forget_moves() -> None:

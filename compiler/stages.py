@@ -6,9 +6,10 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
-import numpy as np
+import jax
+from jax.sharding import get_abstract_mesh
 from jax.tree_util import PyTreeDef, default_registry
 
 from dtensor.compiler import driver
@@ -20,6 +21,7 @@ from dtensor.compiler.jax_frontend import TracedArray
 from dtensor.compiler.machines import machine_of
 from dtensor.compiler.options import CompileOptions
 from dtensor.compiler.program import ArrayInfo, CompiledProgram
+from dtensor.compiler.shipping import check_can_be_pickled, exported
 from dtensor.compiler.summary import summary
 from dtensor.compiler.targets.executable import TargetExecutable, not_callable
 from dtensor.compiler.targets.report import target_report
@@ -32,10 +34,13 @@ from dtensor.dialect.errors import CompileError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.reports.memory import MemoryReport
-from dtensor.runtime.array import ArrayType, DTensor, array_type
+from dtensor.runtime.array import ArrayType, results_of
 from dtensor.runtime.donation import refuse_deleted
 from dtensor.runtime.executable import Executable
 from dtensor.runtime.placement import local_devices
+
+Returns = Literal["dtensor", "jax"]
+"""What the results of a call are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +63,8 @@ class Source:
         host_callbacks: Python functions that the module calls, by callback index.
         keepalives: objects that must live as long as the program.
         target: the machine to compile for ahead of time; None is this one.
+        compiler_options: options of XLA, sorted by name.
+        returns: whether a call returns DTensors or jax.Arrays.
         variables: the variables it takes first and gives back last; None for none.
     """
 
@@ -76,11 +83,39 @@ class Source:
     host_callbacks: tuple[Callable[..., Any], ...] = ()
     keepalives: tuple[object, ...] = ()
     target: Target | None = None
+    compiler_options: tuple[tuple[str, Any], ...] = ()
+    returns: Returns = "dtensor"
     variables: Use | None = None
 
     def short(self) -> str:
         """Its name and mesh, for representations: `step on mesh(x=2, y=4)`."""
         return self.name if self.mesh is None else f"{self.name} on {self.mesh.short()}"
+
+
+class Traced:
+    """A function as jax traced it; `lower` gives it layouts."""
+
+    def __init__(self, source: Source, jaxpr: Any) -> None:
+        self._source = source
+        self._jaxpr = jaxpr
+
+    def __repr__(self) -> str:
+        return f"Traced({self._source.short()})"
+
+    @property
+    def jaxpr(self) -> Any:
+        """The function as jax's ClosedJaxpr, of global shapes."""
+        return self._jaxpr
+
+    @property
+    def out_info(self) -> Any:
+        """Shape and element type of each result, in the structure the function returns."""
+        tree: Any = self._source.out_tree
+        return tree.unflatten([info.struct for info in self._source.results[: tree.num_leaves]])
+
+    def lower(self) -> Lowered:
+        """The program with its layouts, not compiled."""
+        return Lowered(self._source)
 
 
 class Lowered:
@@ -169,11 +204,9 @@ class Compiled:
             if source.target is None
             else TargetExecutable(self.program, source.name, source.target)
         )
-        self._result_types = [
-            array_type(info.shape, np.dtype(info.dtype), info.layout)
-            for info in self.program.results[: source.out_tree.num_leaves]
-        ]
-        self._calls: dict[tuple[ArrayType, ...], Callable[[Sequence[Any]], Any]] = {}
+        own = self.program.results[: source.out_tree.num_leaves]
+        self._result_types = [info.type for info in own]
+        self._calls: dict[tuple[Any, ...], Callable[[Sequence[Any]], Any]] = {}
 
     def __repr__(self) -> str:
         return f"Compiled({self._source.short()})"
@@ -181,6 +214,10 @@ class Compiled:
     def __str__(self) -> str:
         """Totals, warnings, and the collectives in groups of equal ones, most bytes first."""
         return summary(self._source.short(), self._result, self.memory_analysis())
+
+    def __reduce__(self) -> Any:
+        check_can_be_pickled(self._source)
+        return Compiled, (self._source, self._result)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program; returns before it has finished.
@@ -191,7 +228,7 @@ class Compiled:
             kwargs: the same by keyword.
 
         Returns:
-            DTensors, in the structure the function returns.
+            DTensors, or jax.Arrays under `returns="jax"`, in the structure the function returns.
 
         Raises:
             TypeError: other structure, shapes or element types than compiled for.
@@ -204,9 +241,10 @@ class Compiled:
         if tree != self._source.in_tree:
             raise self._other_structure(args, kwargs)
         types = types_of(leaves, lambda: [f"number {i}" for i in range(len(leaves))])
-        call = self._calls.get(types)
+        key = (bool(get_abstract_mesh().axis_names), *types)
+        call = self._calls.get(key)
         if call is None:
-            call = self._calls[types] = self.caller(types)
+            call = self._calls[key] = self.caller(types)
         return call(leaves)
 
     def _other_structure(self, args: Any, kwargs: Any) -> TypeError:
@@ -243,9 +281,9 @@ class Compiled:
             converter(info, type_, self._result.ledger, self._source.options.strict)
             for info, type_ in zip(infos, types, strict=True)
         ]
-        run, result_types = self.executable.run, self._result_types
+        run, result_types = self.executable.run_here, self._result_types
         unflatten = self._source.out_tree.unflatten
-        make = DTensor
+        make = results_of(result_types, self._source.returns == "jax")
 
         if all(type_.layout is not None for type_ in types) and not any(converters):
 
@@ -292,11 +330,22 @@ class Compiled:
             for info, leaf in zip(infos, leaves, strict=True)
         ]
         unflatten, result_types = self._source.out_tree.unflatten, self._result_types
+        make = results_of(result_types, self._source.returns == "jax")
 
         def finish(results: Sequence[Any]) -> Any:
-            return unflatten(map(DTensor, results, result_types))
+            return unflatten(map(make, results, result_types))
 
-        return bound_call(use, len(types), self.executable.run, converters, finish)
+        return bound_call(use, len(types), self.executable.run_here, converters, finish)
+
+    def export(self) -> jax.export.Exported:
+        """The program as `jax.export` has it: takes jax.Arrays, on as many devices as the mesh.
+
+        Raises:
+            CompileError: the program calls Python functions, uses variables, or is for a target.
+        """
+        if self._source.target is not None:
+            raise not_callable(self._source.name, self._source.target)
+        return exported(self._source, self.program, self.executable.run)
 
     # What was compiled.
 
@@ -321,7 +370,7 @@ class Compiled:
     @property
     def in_layouts(self) -> Any:
         """The layout of each argument: `(args, kwargs)` with layouts for leaves."""
-        layouts = [info.layout for info in self.program.args]
+        layouts = [info.type.layout for info in self.program.args]
         if self._source.variables is not None:
             count = self._source.in_tree.num_leaves
             layouts = [layouts[i] for i in self._source.variables.argument_of_leaf(count)]
@@ -411,11 +460,12 @@ def _program(source: Source, result: driver.DriverResult) -> CompiledProgram:
         host_callbacks=callbacks,
         keepalives=source.keepalives,
         ledger=result.ledger,
+        compiler_options=source.compiler_options,
     )
 
 
 def _infos(arrays: Sequence[TracedArray], layouts: Sequence[Layout]) -> tuple[ArrayInfo, ...]:
     return tuple(
-        ArrayInfo(array.shape, array.dtype, layout, array.name)
+        ArrayInfo(array.shape, array.dtype, layout, array.name, array.key, array.weak_type)
         for array, layout in zip(arrays, layouts, strict=True)
     )

@@ -20,8 +20,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 if TYPE_CHECKING:
     from dtensor.compiler.api import jit as jit
     from dtensor.compiler.call_with_layout import call_with_layout as call_with_layout
-    from dtensor.compiler.eager.default_mesh import default_mesh as default_mesh
-    from dtensor.compiler.eager.default_mesh import get_default_mesh as get_default_mesh
+    from dtensor.compiler.default_mesh import default_mesh as default_mesh
+    from dtensor.compiler.default_mesh import get_default_mesh as get_default_mesh
     from dtensor.compiler.layouts import layouts_by_name as layouts_by_name
     from dtensor.compiler.mlir_frontend import compile_mlir as compile_mlir
     from dtensor.compiler.mlir_frontend import lower_mlir as lower_mlir
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from dtensor.compiler.relayout_like import relayout_like as relayout_like
     from dtensor.compiler.stages import Compiled as Compiled
     from dtensor.compiler.stages import Lowered as Lowered
+    from dtensor.compiler.stages import Traced as Traced
     from dtensor.compiler.variables.engine import DVariable as DVariable
     from dtensor.compiler.variables.engine import enable_save_as_bf16 as enable_save_as_bf16
     from dtensor.dialect.axes import AxisRef as AxisRef
@@ -106,7 +107,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "dtensor.compiler.api": ("jit",),
     "dtensor.compiler.call_with_layout": ("call_with_layout",),
-    "dtensor.compiler.eager.default_mesh": (
+    "dtensor.compiler.default_mesh": (
         "default_mesh",
         "get_default_mesh",
     ),
@@ -128,6 +129,7 @@ _HOMES = {
     "dtensor.compiler.stages": (
         "Compiled",
         "Lowered",
+        "Traced",
     ),
     "dtensor.compiler.variables.engine": (
         "DVariable",

@@ -170,7 +170,7 @@ def _derived(
     factor, major = digit
     spec = rule.factors[factor]
     carried = [_carried(dims, factor, major, n) for dims in (*rule.operands, *rule.results)]
-    if spec.size == 0 or spec.size % (major * n) or "straddles" in carried:
+    if spec.size % (major * n) or "straddles" in carried:
         return
     count = len(rule.operands)
     ins: list[Place] = carried[:count]

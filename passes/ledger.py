@@ -142,6 +142,10 @@ class Ledger:
                 for location in self.facts.locations
             ]
 
+    def __getstate__(self) -> dict[str, Any]:
+        self.detach()  # MLIR's locations cannot be pickled
+        return self.__dict__
+
     def to_json(self) -> dict[str, Any]:
         """The ledger as JSON values: `{"version", "ops", "records"}`; see docs/ledger.md."""
         ops = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -11,8 +12,10 @@ from jax.interpreters import xla
 from dtensor.dialect.errors import LayoutError, MeshError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.keys import KeyKind, data_of, is_key, key_kind
 from dtensor.runtime.operators import Operators
 from dtensor.runtime.placement import jax_mesh, layout_of, local_devices, named_sharding
+from dtensor.runtime.shardings import AnyMesh, as_mesh
 from dtensor.runtime.variables.aliases import note_alias
 
 _WHOLE_VALUES = 1000  # elements of a replicated array that repr writes out in full
@@ -26,7 +29,7 @@ class ArrayType:
 
     Attributes:
         shape: global shape in elements.
-        dtype: element type.
+        dtype: element type; jax's own, for random keys.
         layout: how the array is laid out; None where it is not laid out over a dtensor mesh.
         sharding: jax's sharding, for an array on a device that came without a layout.
         weak_type: whether the element type gives way to others, as a Python number's does.
@@ -65,7 +68,8 @@ def array_type(
         found = _types[key] = array_type(shape, dtype, layout.closed(), sharding, weak_type)
     if found is None:
         found = ArrayType()
-        found.shape, found.dtype, found.layout = shape, np.dtype(dtype), layout
+        found.shape, found.layout = shape, layout
+        found.dtype = dtype if is_key(dtype) else np.dtype(dtype)
         found.sharding, found.weak_type = sharding, weak_type
         found = _types.setdefault(key, found)  # another thread may have been first
     return found
@@ -99,6 +103,11 @@ class DTensor(Operators):
         """How the array is laid out over its mesh."""
         assert self._type.layout is not None
         return self._type.layout
+
+    @property
+    def sharding(self) -> jax.sharding.Sharding:
+        """The layout as jax's sharding."""
+        return self._array.sharding
 
     @property
     def mesh(self) -> Mesh:
@@ -155,7 +164,8 @@ class DTensor(Operators):
                 f"a DTensor on {self.mesh.short()} cannot be pickled: other clients have a part of "
                 "it; save it with dtensor.name_based_save"
             )
-        return _unpickled, (np.asarray(self._array), self.layout)
+        kind = key_kind(self.dtype)
+        return _unpickled, (np.asarray(data_of(self._array)), self.layout, kind)
 
     def block_until_ready(self) -> DTensor:
         """Wait until the array is computed; returns the array."""
@@ -168,7 +178,13 @@ class DTensor(Operators):
         Raises:
             LayoutError: the array is sharded, so no device has all of it.
             MeshError: it lies on devices of other clients only.
+            TypeError: it is of random keys, which NumPy does not have.
         """
+        if is_key(self.dtype):
+            raise TypeError(
+                f"NumPy has no arrays of {self.dtype}; read the data of the keys, with "
+                "np.asarray(jax.random.key_data(x.to_jax()))"
+            )
         if not self.layout.is_fully_replicated():
             whole = "Layout.replicated(x.mesh, x.ndim)"
             raise LayoutError(
@@ -220,11 +236,11 @@ class DTensor(Operators):
         elif not local_devices(self.mesh):
             values = "{}"
         elif self.layout.is_fully_replicated():
-            values = _summary(self.numpy())
+            values = _summary(_host(self._array.addressable_data(0)))
         else:
             names = [name.rpartition("device:")[2] for name in self.mesh.local_devices()]
             shards = zip(names, self.unpack(), strict=True)
-            texts = [f'"{name}": {_summary(np.asarray(shard))}' for name, shard in shards]
+            texts = [f'"{name}": {_summary(_host(shard))}' for name, shard in shards]
             values = "{" + ", ".join(texts) + "}"
         return (
             f'DTensor({values}, layout="{self.layout.to_string()}", shape={self.shape}, '
@@ -241,7 +257,8 @@ class DTensor(Operators):
         if not local_devices(self.mesh):
             return self._elsewhere()
         if self.layout.is_fully_replicated():
-            return np.array2string(self.numpy(), threshold=_WHOLE_VALUES)
+            values = _host(self._array.addressable_data(0))
+            return np.array2string(values, threshold=_WHOLE_VALUES)
         seen: dict[str, str] = {}
         for shard in self._array.addressable_shards:
             index = _index_text(shard.index, self.shape)
@@ -250,11 +267,16 @@ class DTensor(Operators):
             if len(seen) == _SHARDS_SHOWN:
                 seen["..."] = ""
                 break
-            values = np.array2string(
-                np.asarray(shard.data), threshold=8, edgeitems=2, max_line_width=1_000_000
+            text = np.array2string(
+                _host(shard.data), threshold=8, edgeitems=2, max_line_width=1_000_000
             )
-            seen[index] = " ".join(values.split())
+            seen[index] = " ".join(text.split())
         return "\n".join(f"{index} {values}".rstrip() for index, values in seen.items())
+
+
+def _host(array: jax.Array) -> np.ndarray[Any, Any]:
+    """The values of an array that is here; of random keys, their data."""
+    return np.asarray(data_of(array))
 
 
 def _summary(values: np.ndarray[Any, Any]) -> str:
@@ -271,19 +293,20 @@ def _summary(values: np.ndarray[Any, Any]) -> str:
 
 
 def _index_text(index: tuple[slice, ...], shape: tuple[int, ...]) -> str:
+    index = index[: len(shape)]  # jax adds the dimensions of the data of random keys
     ranges = [s.indices(size)[:2] for s, size in zip(index, shape, strict=True)]
     return "[" + ", ".join(f"{start}:{stop}" for start, stop in ranges) + "]"
 
 
-def from_jax(array: jax.Array, mesh: Mesh | None = None) -> DTensor:
+def from_jax(array: jax.Array, mesh: AnyMesh | None = None) -> DTensor:
     """The DTensor of a jax.Array that lies on a mesh; no element is copied.
 
     Args:
         array: an array with a NamedSharding (of a mesh with axes of any type).
-        mesh: the mesh that the layout shall name; None finds it from the array.
+        mesh: the mesh that the layout shall name, dtensor's or jax's; None finds it from the array.
 
     Raises:
-        TypeError: not a jax.Array, or one of extended element type, such as a random key.
+        TypeError: not a jax.Array.
         LayoutError: its sharding is of another kind, or on other devices than `mesh`.
     """
     if not isinstance(array, jax.Array) or isinstance(array, jax.core.Tracer):
@@ -291,8 +314,7 @@ def from_jax(array: jax.Array, mesh: Mesh | None = None) -> DTensor:
             f"from_jax needs a concrete jax.Array, got {type(array).__name__}; "
             "use copy_to_mesh for host arrays"
         )
-    if jax.numpy.issubdtype(array.dtype, jax.dtypes.extended):
-        raise TypeError(f"array has extended element type {array.dtype}; use jax.random.key_data")
+    mesh = None if mesh is None else as_mesh(mesh)
     layout = layout_of(array.sharding, array.ndim, mesh)
     if layout is None:
         where = "a mesh" if mesh is None else mesh.short()
@@ -316,18 +338,86 @@ def with_layout(array: jax.Array, layout: Layout) -> DTensor:
     return DTensor(array, array_type(array.shape, array.dtype, layout))
 
 
-def _unpickled(values: np.ndarray[Any, Any], layout: Layout) -> DTensor:
-    return with_layout(jax.device_put(values, named_sharding(layout)), layout)
+def data_of_keys(tensor: DTensor) -> DTensor:
+    """The data of a DTensor of random keys; any other DTensor as it is."""
+    kind = key_kind(tensor.dtype)
+    if kind is None:
+        return tensor
+    data = jax.random.key_data(tensor.to_jax())
+    return with_layout(data, kind.data_layout(tensor.layout))
 
 
-def _flatten(tensor: DTensor) -> tuple[tuple[jax.Array], ArrayType]:
-    return (tensor._array,), tensor._type
+def keys_like(old: Any, data: DTensor) -> DTensor:
+    """The DTensor of random keys of this data, where `old` is of keys; else `data` itself."""
+    kind = key_kind(old.dtype) if hasattr(old, "dtype") else None
+    if kind is None:
+        return data
+    return with_layout(kind.keys(data.to_jax()), kind.layout(data.layout))
 
 
-def _unflatten(kind: ArrayType, children: tuple[Any]) -> Any:
+def results_of(
+    types: Sequence[ArrayType], as_jax: bool = False
+) -> Callable[[jax.Array, ArrayType], Any]:
+    """What makes results of the arrays of a program, given each with its type.
+
+    Args:
+        types: the types of all results.
+        as_jax: whether they are jax.Arrays, instead of DTensors.
+    """
+    make = _array_itself if as_jax else DTensor
+    if not any(is_key(type_.dtype) for type_ in types):
+        return make
+
+    def result(array: jax.Array, type: ArrayType) -> Any:
+        kind = key_kind(type.dtype)
+        return make(array if kind is None else kind.keys(array), type)
+
+    return result
+
+
+def _array_itself(array: jax.Array, type: ArrayType) -> jax.Array:
+    return array
+
+
+def _unpickled(
+    values: np.ndarray[Any, Any], layout: Layout, kind: KeyKind | None = None
+) -> DTensor:
+    if kind is None:
+        return with_layout(jax.device_put(values, named_sharding(layout)), layout)
+    data = jax.device_put(values, named_sharding(kind.data_layout(layout)))
+    return with_layout(kind.keys(data), layout)
+
+
+class Kind:
+    """The type of a DTensor in the structure of a tree, of which it is no part.
+
+    All are equal, so that DTensors of several layouts can stand at one place of two trees.
+    """
+
+    __slots__ = ("type",)
+
+    def __init__(self, type: ArrayType) -> None:
+        self.type = type
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Kind)
+
+    def __hash__(self) -> int:
+        return hash(Kind)
+
+    def __repr__(self) -> str:
+        return repr(self.type)
+
+
+def _flatten(tensor: DTensor) -> tuple[tuple[jax.Array], Kind]:
+    return (tensor._array,), Kind(tensor._type)
+
+
+def _unflatten(of: Kind, children: tuple[Any]) -> Any:
     # What a function over the leaves returned: an array keeps being a DTensor, with the layout that
     # it really has; anything else (a tracer, a shape, a layout) is left as it is.
     (child,) = children
+    kind = of.type
     if not isinstance(child, jax.Array) or isinstance(child, jax.core.Tracer):
         return child
     if _lies_nowhere(child) and kind.layout is not None and child.shape == kind.shape:

@@ -6,6 +6,7 @@ the one jax makes, so jax's own dispatch, donation, caches and ahead-of-time sta
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Callable, Sequence
@@ -17,11 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import mlir as jax_mlir
+from jax.sharding import get_abstract_mesh
 
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime import splicing
 from dtensor.runtime.clients.agreement import agree_on_program
+from dtensor.runtime.context import without_mesh
 from dtensor.runtime.donation import guarded
 from dtensor.runtime.empty import filled, with_empty, without_empty
 from dtensor.runtime.placement import jax_mesh, named_sharding, refined_mesh
@@ -83,6 +86,10 @@ class Program(Protocol):
     @property
     def keepalives(self) -> tuple[object, ...]:
         """Objects that must live as long as the program."""
+
+    @property
+    def compiler_options(self) -> tuple[tuple[str, Any], ...]:
+        """Options of XLA."""
 
     @property
     def fingerprint(self) -> str:
@@ -177,11 +184,29 @@ class Executable:
         if b"lapack_" in program.bytecode:
             prepare_lapack()
         self._jitted = jit_program(program, name)
-        run: Callable[..., Sequence[jax.Array]] = self._jitted
+        self.run = self._checked(self._jitted)
+
+    @property
+    def run_here(self) -> Callable[..., Sequence[jax.Array]]:
+        """`run`, for calls under the `jax.set_mesh` that is around this one, or under none.
+
+        jax would compile the program anew for each mesh that is set.
+        """
+        return self._run_compiled if get_abstract_mesh().axis_names else self.run
+
+    @cached_property
+    def _run_compiled(self) -> Callable[..., Sequence[jax.Array]]:
+        return self._checked(self.compiled)
+
+    def _checked(
+        self, run: Callable[..., Sequence[jax.Array]]
+    ) -> Callable[..., Sequence[jax.Array]]:
+        """`run` of arrays with elements, on all arguments, which are looked at first."""
+        program = self.program
         if _needs_throttle(program):
             run = _throttled(run)
         run = with_empty(program, run)
-        self.run = guarded(run, [arg.name for arg in program.args], program.donated)
+        return guarded(run, [arg.name for arg in program.args], program.donated)
 
     @cached_property
     def lowered(self) -> jax.stages.Lowered:
@@ -192,7 +217,8 @@ class Executable:
             )
             for arg in _with_elements(self.program.args)
         ]
-        lowered: jax.stages.Lowered = self._jitted.lower(*args)
+        with without_mesh():
+            lowered: jax.stages.Lowered = self._jitted.lower(*args)
         return lowered
 
     @cached_property
@@ -236,19 +262,28 @@ def jit_program(program: Program, name: str) -> Any:
     mapped = body
     if program.mesh.size > 1:
         refined = refined_mesh(program.mesh, [info.layout for info in (*args, *results)])
-        mapped = jax.shard_map(
+        split = jax.shard_map(
             body,
             mesh=refined.jax_mesh,
             in_specs=tuple(refined.spec(arg.layout) for arg in args),
             out_specs=tuple(refined.spec(result.layout) for result in results),
             check_vma=False,  # the program's own collectives are opaque to jax
         )
+
+        @functools.wraps(body)
+        def mapped(*args: Any) -> Sequence[jax.Array]:
+            # Under jax.set_mesh, whose mesh may be another or have axes of another type.
+            with jax.sharding.use_abstract_mesh(refined.jax_mesh.abstract_mesh):
+                results: Sequence[jax.Array] = split(*args)
+            return results
+
     return jax.jit(
         mapped,
         in_shardings=tuple(named_sharding(arg.layout) for arg in args),
         out_shardings=tuple(named_sharding(result.layout) for result in results),
         donate_argnums=[k for k, number in enumerate(numbers) if number in program.donated],
         keep_unused=True,
+        compiler_options=dict(program.compiler_options) or None,
     )
 
 

@@ -11,7 +11,9 @@ import numpy as np
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import DTensor, array_type, from_jax, with_layout
+from dtensor.runtime.keys import key_kind
 from dtensor.runtime.placement import local_devices, named_sharding
+from dtensor.runtime.shardings import AnyLayout, as_layout
 from dtensor.runtime.tracing import is_eager
 from dtensor.runtime.variables.aliases import note_alias
 
@@ -19,7 +21,7 @@ Index = tuple[slice, ...]
 Ranges = tuple[tuple[int, int], ...]
 
 
-def pack(tensors: Sequence[Any], layout: Layout) -> DTensor:
+def pack(tensors: Sequence[Any], layout: AnyLayout) -> DTensor:
     """One array from the shards of each device.
 
     Args:
@@ -33,7 +35,6 @@ def pack(tensors: Sequence[Any], layout: Layout) -> DTensor:
             process drives no device of the mesh.
         RuntimeError: called while tracing.
     """
-    check_is_layout(layout)
     if not isinstance(tensors, Iterable):
         raise TypeError(
             f"pack needs a list of shards, got {type(tensors).__name__}; to split one array, use "
@@ -42,6 +43,7 @@ def pack(tensors: Sequence[Any], layout: Layout) -> DTensor:
     parts = list(tensors)
     if any(isinstance(part, jax.core.Tracer) for part in parts) or not is_eager():
         raise RuntimeError("pack must be called outside of traced functions")
+    layout = as_layout(layout, jax.numpy.ndim(parts[0]) if parts else 0)
     devices = local_devices(layout.mesh)
     if len(parts) != len(devices):
         raise LayoutError(
@@ -117,6 +119,10 @@ def place(array: Any, layout: Layout) -> DTensor:
     """
     if isinstance(array, DTensor):
         array = array.to_jax()
+    if isinstance(array, jax.Array) and (kind := key_kind(array.dtype)) is not None:
+        layout = layout.for_rank(array.ndim)
+        data = place(jax.random.key_data(array), kind.data_layout(layout))
+        return with_layout(kind.keys(data.to_jax()), layout)
     source = array if isinstance(array, jax.Array) else host_array(array)
     layout = layout.for_rank(source.ndim)
     sharding = named_sharding(layout)
@@ -136,19 +142,6 @@ def place(array: Any, layout: Layout) -> DTensor:
         source.shape, sharding, shard, dtype=jax.dtypes.canonicalize_dtype(source.dtype)
     )
     return DTensor(result, array_type(result.shape, result.dtype, layout))
-
-
-def check_is_layout(layout: Any) -> None:
-    """Check that a value is a Layout.
-
-    Raises:
-        LayoutError: it is not.
-    """
-    if not isinstance(layout, Layout):
-        raise LayoutError(
-            f"expected a Layout, got {type(layout).__name__}; make one with "
-            "dtensor.Layout(sharding_specs, mesh)"
-        )
 
 
 def host_array(value: Any) -> np.ndarray[Any, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from dtensor.compiler.eager.engine import KeyData, Leaf, Static
+from dtensor.compiler.eager.engine import Leaf, Static
 from dtensor.compiler.eager.mixing import (
     NUMBERS,
     array_of_list,
@@ -22,6 +22,7 @@ from dtensor.compiler.eager.mixing import (
 from dtensor.compiler.eager.positions import array_positions
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType
+from dtensor.runtime.keys import is_key
 from dtensor.runtime.operators import Operators
 
 
@@ -95,12 +96,12 @@ class Bound:
             else:
                 self._add_static(leaf, _static_key(leaf, where, index))
 
-    def _add_array(self, type_: ArrayType, array: Any, leaf: Leaf = None) -> None:
-        self.key.append(type_ if leaf is None else (type_, leaf))
+    def _add_array(self, type_: ArrayType, array: Any) -> None:
+        self.key.append(type_)
         self.types.append(type_)
         self.arrays.append(array)
         self.indices.append(len(self.leaves))
-        self.leaves.append(leaf)
+        self.leaves.append(None)
 
     def _add_static(self, value: Any, key: Any) -> None:
         self.key.append(key)
@@ -117,13 +118,9 @@ class Bound:
     def _add_host_array(
         self, value: Any, mesh: Mesh, where: Callable[[int], str], index: int, settle: bool
     ) -> None:
-        if isinstance(value, jax.Array) and jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key):
-            data = np.asarray(jax.random.key_data(value))
-            kind = KeyData(str(jax.random.key_impl(value)))
-            self._add_array(*place_array(data, mesh, where(index)), kind)
-            return
-        if not settle or isinstance(value, jax.core.Tracer):
-            self.is_settled = False
+        keys = is_key(value.dtype)
+        if keys or not settle or isinstance(value, jax.core.Tracer):
+            self.is_settled = self.is_settled and keys
             self._add_array(*place_array(value, mesh, where(index)))
             return
         host = np.asarray(value)

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from dtensor.compiler.eager.default_mesh import get_default_mesh
+from dtensor.compiler.default_mesh import get_default_mesh
 from dtensor.dialect.mesh import Mesh
 
 # The standard's versions up to the one that jax.numpy follows; each contains those before it.

@@ -10,10 +10,10 @@ from typing import Any
 import jax
 from jax.tree_util import PyTreeDef, default_registry
 
-from dtensor.compiler.calls import meshes_in, spread_layouts
-from dtensor.compiler.constraint import constrain
+from dtensor.compiler.calls import meshes_in, spread
+from dtensor.compiler.constraint import constrain_as
+from dtensor.compiler.default_mesh import get_default_mesh
 from dtensor.compiler.eager.arguments import Bound, mark_numbers
-from dtensor.compiler.eager.default_mesh import get_default_mesh
 from dtensor.compiler.eager.engine import (
     NotAnArrayError,
     Operation,
@@ -278,9 +278,7 @@ def _inline(
         return result
     tree: Any
     leaves, tree = jax.tree_util.tree_flatten(result)
-    ranks = [jax.numpy.ndim(leaf) for leaf in leaves]
-    spread = spread_layouts(layouts, tree, ranks, None, "layout")
-    pairs = zip(leaves, spread, strict=True)
+    pairs = zip(leaves, spread(layouts, tree, "layout"), strict=True)
     return tree.unflatten(
-        [leaf if layout is None else constrain(leaf, layout) for leaf, layout in pairs]
+        [leaf if layout is None else constrain_as(leaf, layout, None) for leaf, layout in pairs]
     )

@@ -7,16 +7,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import NamedSharding
 
-from dtensor.compiler.constraint import constrain
+from dtensor.compiler.default_mesh import get_default_mesh
 from dtensor.compiler.eager.calls import call, is_traced
-from dtensor.compiler.eager.default_mesh import get_default_mesh
-from dtensor.compiler.relayout import relayout
+from dtensor.compiler.relayout import copy_to_mesh, relayout
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.operators import Operators
-from dtensor.runtime.transfer import place
+from dtensor.runtime.shardings import as_mesh
 
 
 def placement(name: str, layout: Any, device: Any) -> tuple[Any, Mesh | None]:
@@ -30,9 +30,9 @@ def placement(name: str, layout: Any, device: Any) -> tuple[Any, Mesh | None]:
         return layout, None
     if layout is not None:
         raise LayoutError(f"{name} got layout= and device=; give one of them")
-    if isinstance(device, Mesh):
-        return None, device
-    if isinstance(device, Layout):
+    if isinstance(device, Mesh | jax.sharding.Mesh):
+        return None, as_mesh(device)
+    if isinstance(device, Layout | NamedSharding):
         return device, None
     raise TypeError(
         f"{name} got device= of type {type(device).__name__}; the device of a DTensor is its mesh"
@@ -84,7 +84,7 @@ def array(
         return call(jnp.array, (object,), {"dtype": dtype, "ndmin": ndmin}, "array", layout)
     if is_traced(leaves):
         traced = jnp.array(object, dtype=dtype, ndmin=ndmin)
-        return traced if layout is None else constrain(traced, layout)
+        return traced if layout is None else relayout(traced, layout)
     host = _host_array(object, dtype)
     host = host.reshape((1,) * (ndmin - host.ndim) + host.shape)
     mesh = mesh or get_default_mesh()
@@ -95,7 +95,7 @@ def array(
                 "dtensor.default_mesh(mesh)"
             )
         layout = Layout.replicated(mesh, host.ndim)
-    return place(host, layout.closed())
+    return copy_to_mesh(host, layout)
 
 
 def asarray(

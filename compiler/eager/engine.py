@@ -15,7 +15,9 @@ from dtensor.compiler.options import CompileOptions
 from dtensor.compiler.programs import Run
 from dtensor.compiler.stages import Lowered
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.array import ArrayType, DTensor, array_type
+from dtensor.runtime.array import ArrayType, results_of
+from dtensor.runtime.context import anywhere
+from dtensor.runtime.keys import on_data
 from dtensor.runtime.sharing import can_run_once, run_once
 
 OPTIONS = CompileOptions()
@@ -29,14 +31,7 @@ class Static:
     value: Any
 
 
-@dataclass(frozen=True)
-class KeyData:
-    """The data of a random key, which becomes a key again inside of the program."""
-
-    impl: str
-
-
-Leaf = Static | KeyData | None
+Leaf = Static | None
 """What a leaf of the arguments is to a program; None is an array."""
 
 
@@ -64,10 +59,7 @@ class Operation:
 
 
 def _filled(leaf: Leaf, arrays: Iterator[Any]) -> Any:
-    if isinstance(leaf, Static):
-        return leaf.value
-    array = next(arrays)
-    return array if leaf is None else jax.random.wrap_key_data(array, impl=leaf.impl)
+    return leaf.value if isinstance(leaf, Static) else next(arrays)
 
 
 class NotAnArrayError(Exception):
@@ -116,10 +108,10 @@ def load(lowered: Lowered) -> Run:
     compiled = lowered.compile()
     program, name = compiled.program, compiled._source.name
     run = run_once(program, name) if can_run_once(program) else compiled.executable.run
-    infos = program.results
-    types = [array_type(info.shape, np.dtype(info.dtype), info.layout) for info in infos]
+    run = on_data(anywhere(run), tuple([info.key is not None for info in program.args]))
+    types = [info.type for info in program.results]
     tree: Any = compiled._source.out_tree
-    make, tracer = DTensor, jax.core.Tracer
+    make, tracer = results_of(types), jax.core.Tracer
     if tree == default_registry.flatten(0)[1]:
         only = types[0]
 
@@ -162,8 +154,6 @@ def _check_each(result: Any, name: str) -> None:
                 f"{name} returns a {type(leaf).__name__}, which cannot lie on a mesh; let it "
                 "return arrays and numbers only"
             )
-        if isinstance(leaf, jax.Array) and jax.numpy.issubdtype(leaf.dtype, jax.dtypes.extended):
-            raise TypeError(f"{name} returns a random key; return jax.random.key_data(key)")
 
 
 def _check_arrays(result: Any) -> None:

@@ -17,6 +17,7 @@ from dtensor.dialect.errors import LayoutError, MeshError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType, array_type, from_jax
+from dtensor.runtime.keys import is_key
 from dtensor.runtime.placement import layout_of
 from dtensor.runtime.transfer import place
 
@@ -101,14 +102,14 @@ def place_array(value: Any, mesh: Mesh, where: str) -> _Placed:
             "the traced function"
         )
     if isinstance(value, jax.Array):
-        if jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key):
-            raise TypeError(f"{where} is a random key; pass jax.random.key_data(key)")
         if layout_of(value.sharding, value.ndim, mesh) is not None:
             tensor = from_jax(value, mesh)
             return tensor._type, tensor._array
     elif value.dtype.kind in "OSUMm":
         raise TypeError(f"{where} has element type {value.dtype}, which is not numeric")
-    if value.ndim and not (value.size < SMALL and value.dtype.kind in "iub"):
+    if value.ndim and not (
+        value.size < SMALL and (is_key(value.dtype) or value.dtype.kind in "iub")
+    ):
         raise LayoutError(
             f"{where} is a plain {_kind(value)} of {value.dtype}{list(value.shape)}, beside a "
             f"DTensor on {mesh.short()}; only numbers and integer or boolean arrays of fewer than "
@@ -117,6 +118,10 @@ def place_array(value: Any, mesh: Mesh, where: str) -> _Placed:
         )
     tensor = place(value, Layout.replicated(mesh, value.ndim))
     return tensor._type, tensor._array
+
+
+def _is_exact(dtype: Any) -> bool:
+    return is_key(dtype) or dtype.kind in "iub"
 
 
 def _kind(value: Any) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+from jax.sharding import NamedSharding
 
 from dtensor.compiler.calls import StaticArgs
 from dtensor.compiler.jax_frontend import TracedProgram, trace
@@ -37,6 +38,7 @@ class Call:
         tree: the structure of the others, `(args, kwargs)`.
         types: the types of their leaves.
         names: the names of their leaves.
+        shardings: their shardings in the types that jax traces with; None where it has none.
         mesh: the mesh they lie on; None where none of them says.
         target: the machine to compile for; None is this one.
     """
@@ -48,6 +50,7 @@ class Call:
     tree: Any
     types: Sequence[ArrayType]
     names: Sequence[str]
+    shardings: Sequence[NamedSharding | None]
     mesh: Mesh | None
     target: Target | None
 
@@ -203,8 +206,10 @@ def _trace(
     call: Call, function: Callable[..., Any], values: Sequence[Any], given: Sequence[int]
 ) -> TracedProgram:
     structs = [
-        None if i in given else jax.ShapeDtypeStruct(t.shape, t.dtype, weak_type=t.weak_type)
-        for i, t in enumerate(call.types)
+        None
+        if i in given
+        else jax.ShapeDtypeStruct(t.shape, t.dtype, weak_type=t.weak_type, sharding=sharding)
+        for i, (t, sharding) in enumerate(zip(call.types, call.shardings, strict=True))
     ]
     args, kwargs = call.tree.unflatten(structs)
     every, named = call.static.merge(args, kwargs, call.statics)

@@ -70,7 +70,8 @@ def _one_mesh(module: ir.Module, state: PassState) -> Mesh:
     The mesh of a call may give devices to one that has none of its own, and only to such a one.
     """
     meshes = read_meshes(module)
-    every = [*meshes.values(), *read_shardy_meshes(module).values()]
+    shardy = [other for other in read_shardy_meshes(module).values() if other.axes]
+    every = [*meshes.values(), *shardy]
     if state.mesh is not None:
         mesh = state.mesh
     elif every:

@@ -44,7 +44,8 @@ def sharding_layout(text: str, meshes: dict[str, Mesh], target: Mesh) -> Layout:
     Args:
         text: the attribute's written form.
         meshes: Shardy's meshes by symbol.
-        target: the mesh of the module, with the same axes.
+        target: the mesh of the module, with the same axes as the mesh of the sharding, unless that
+            has none, as jax writes where it says of random keys that a key is whole.
 
     Raises:
         LayoutError: another mesh, priorities or a form that has no counterpart.
@@ -55,7 +56,7 @@ def sharding_layout(text: str, meshes: dict[str, Mesh], target: Mesh) -> Layout:
     name, dims, rest = match.group(1).strip('"'), match.group(2), match.group(3)
     if name not in meshes:
         raise LayoutError(f"sharding names mesh @{name}, which the module does not define")
-    if meshes[name].axes != target.axes:
+    if meshes[name].axes and meshes[name].axes != target.axes:  # without axes, it fits any mesh
         raise LayoutError(
             f"sharding is on mesh @{name} {meshes[name]!r}, the module is compiled for {target!r}; "
             "use one mesh"

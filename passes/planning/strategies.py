@@ -20,16 +20,14 @@ from dtensor.passes.graph import ARGUMENT, CARRY, JOIN, OP, RESULT, THROUGH, Gra
 from dtensor.passes.ops.opdef import Placed, algorithm_of
 from dtensor.passes.ops.rule import OpRule
 from dtensor.passes.ops.table import opdef
+from dtensor.passes.planning.blocks import Blocks, block_counts
 from dtensor.passes.propagation.labels import Label, LabelTable, RuleLabels
 from dtensor.passes.propagation.pins import Pins
 from dtensor.passes.propagation.places import WHOLE, partial_place, place_of, split_place
 from dtensor.passes.sharding.specs import Places, Specs, is_contiguous, is_legal
 
-MAX_BLOCKS = 3  # block counts offered per dimension
 BEAM = 64  # strategies of one node
 _LARGE_CARRY = 65_536  # bytes
-
-Blocks = tuple[tuple[int, ...], ...]  # per factor or dimension, block counts to stand behind
 
 
 class Strategy(NamedTuple):
@@ -475,104 +473,3 @@ def _partial_facts(rule: OpRule) -> tuple[int, list[tuple[tuple[int, ...], int]]
             results |= 0 if kind is None else _bit(kind)
         passes.append((wanted, results))
     return made, passes
-
-
-def block_counts(graph: Graph, smallest: int) -> tuple[list[Blocks], dict[int, Blocks]]:
-    """Behind how many blocks sub-axes may have to stand, per value and per node.
-
-    Where a reshape joins or cuts dimensions, its factor has edges inside; they spread along factors
-    to every dimension that carries them.
-
-    Returns:
-        Per value, per dimension, the block counts; and per node that has any, per factor.
-    """
-    spread = _BlockSpread(graph, smallest)
-    spread.run()
-    values = [
-        () if dims is None else tuple([tuple(sorted(d)) for d in dims]) for dims in spread.values
-    ]
-    nodes = {n: tuple([tuple(sorted(f)) for f in factors]) for n, factors in spread.nodes.items()}
-    return values, nodes
-
-
-class _BlockSpread:
-    """A worklist over nodes; only those that reshapes reach are ever looked at."""
-
-    def __init__(self, graph: Graph, smallest: int) -> None:
-        self.graph = graph
-        self.smallest = smallest
-        self.values: list[list[set[int]] | None] = [None] * len(graph.values)
-        self.nodes: dict[int, list[set[int]]] = {}
-        self._own: dict[int, list[set[int]] | None] = {}
-        self.waiting: dict[int, None] = {}
-
-    def run(self) -> None:
-        for node in self.graph.nodes:
-            if node.rule is not None and self._edges(node.rule) is not None:
-                self.waiting[node.index] = None
-        steps = 0
-        while self.waiting and steps < 20 * len(self.graph.nodes):
-            steps += 1
-            index = next(iter(self.waiting))
-            del self.waiting[index]
-            self.visit(self.graph.nodes[index])
-
-    def _edges(self, rule: OpRule) -> list[set[int]] | None:
-        if id(rule) not in self._own:
-            edges: list[set[int]] = [set() for _ in rule.factors]
-            for dims in (*rule.operands, *rule.results):
-                for m in dims:
-                    if m is not None:
-                        ends = (m.before, m.before * m.size)
-                        size = rule.factors[m.factor].size
-                        edges[m.factor].update(e for e in ends if 1 < e < size)
-            self._own[id(rule)] = edges if any(edges) else None
-        return self._own[id(rule)]
-
-    def add(self, value: int, dim: int, count: int) -> None:
-        """A sub-axis may have to stand behind `count` blocks of this dimension."""
-        shape = self.graph.types[value].shape
-        if count <= 1 or shape[dim] % (count * self.smallest):
-            return
-        dims = self.values[value]
-        if dims is None:
-            dims = self.values[value] = [set() for _ in shape]
-        if count in dims[dim] or len(dims[dim]) >= MAX_BLOCKS:
-            return
-        dims[dim].add(count)
-        graph = self.graph
-        self.waiting[graph.producer[value]] = None
-        for user, _ in graph.uses[value]:
-            self.waiting[user] = None
-
-    def visit(self, node: Node) -> None:
-        if node.rule is not None:
-            self._visit_op(node, node.rule)
-        elif node.kind in (CARRY, JOIN, THROUGH):
-            sides = [*node.operands, *node.results]
-            counts = {(d, c) for v in sides for d, s in enumerate(self.values[v] or ()) for c in s}
-            for v in sides:
-                for d, c in sorted(counts):
-                    self.add(v, d, c)
-
-    def _visit_op(self, node: Node, rule: OpRule) -> None:
-        mine = self.nodes.get(node.index)
-        if mine is None:
-            own = self._edges(rule) or [set() for _ in rule.factors]
-            mine = self.nodes[node.index] = [set(f) for f in own]
-        maps = [
-            (v, d, m)
-            for values, sides in ((node.operands, rule.operands), (node.results, rule.results))
-            for v, dims in zip(values, sides, strict=True)
-            for d, m in enumerate(dims)
-            if m is not None
-        ]
-        for v, d, m in maps:
-            counts = self.values[v]
-            for c in counts[d] if counts is not None else ():
-                if c % m.outer == 0:
-                    mine[m.factor].add(c // m.outer * m.before)
-        for v, d, m in maps:
-            for c in sorted(mine[m.factor]):
-                if c % m.before == 0 and c // m.before < m.size:
-                    self.add(v, d, m.outer * (c // m.before))

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jax
+
 from dtensor.dialect.errors import CheckpointError
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.checkpoint import series
@@ -20,6 +22,7 @@ from dtensor.runtime.checkpoint.reading import read_checkpoint
 from dtensor.runtime.checkpoint.record import CheckpointInfo, Plain
 from dtensor.runtime.checkpoint.tree import is_plain, transform
 from dtensor.runtime.checkpoint.writing import Saving, write_checkpoint
+from dtensor.runtime.shardings import AnyMesh, as_mesh
 
 _COUNTER = "save_counter"
 
@@ -75,9 +78,9 @@ class DTensorCheckpoint:
     """
 
     def __init__(
-        self, mesh: Mesh, root: Any = None, *, checksums: bool = True, **kwargs: Any
+        self, mesh: AnyMesh, root: Any = None, *, checksums: bool = True, **kwargs: Any
     ) -> None:
-        if not isinstance(mesh, Mesh):
+        if not isinstance(mesh, Mesh | jax.sharding.Mesh):
             raise CheckpointError(
                 f"DTensorCheckpoint needs a Mesh, got {type(mesh).__name__}; make one with "
                 "dtensor.create_mesh"
@@ -88,7 +91,7 @@ class DTensorCheckpoint:
             raise CheckpointError(
                 f"DTensorCheckpoint cannot hold '{taken}', which is its own; use another keyword"
             )
-        self.mesh = mesh
+        self.mesh = as_mesh(mesh)
         self._names = tuple(kwargs)
         self._root = root
         self._counter = 0

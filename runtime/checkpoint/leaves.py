@@ -11,7 +11,7 @@ import numpy as np
 from dtensor.dialect.errors import CheckpointError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.array import DTensor
+from dtensor.runtime.array import DTensor, keys_like
 from dtensor.runtime.checkpoint.named import is_variable, source_of, target_of
 from dtensor.runtime.checkpoint.reading import Target
 from dtensor.runtime.checkpoint.writing import Source
@@ -55,7 +55,7 @@ def restore_target(name: str, value: Any, mesh: Mesh) -> Target:
 def _is_on_mesh(value: Any, mesh: Mesh) -> bool:
     if is_variable(value) or isinstance(value, DTensor | jax.core.Tracer):
         return True
-    if _is_key(value) or not isinstance(value, jax.Array):
+    if not isinstance(value, jax.Array):
         return False
     return layout_of(value.sharding, value.ndim, mesh) is not None
 
@@ -79,10 +79,10 @@ def restored_like(old: Any, tensor: DTensor) -> Any:
     A variable is assigned and stays; otherwise a value of the kind and the placement of `old`.
     """
     if is_variable(old):
-        old.assign(tensor)
+        old.assign(keys_like(old, tensor))
         return old
     if isinstance(old, DTensor):
-        return tensor
+        return keys_like(old, tensor)
     if _is_key(old):
         data = jax.device_put(tensor.to_jax(), jax.random.key_data(old).sharding)
         return jax.random.wrap_key_data(data, impl=jax.random.key_impl(old))

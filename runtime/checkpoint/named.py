@@ -13,11 +13,12 @@ import numpy as np
 from dtensor.dialect.errors import CheckpointError, LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.array import DTensor, from_jax
+from dtensor.runtime.array import DTensor, data_of_keys, from_jax, keys_like
 from dtensor.runtime.checkpoint import series
 from dtensor.runtime.checkpoint.reading import Target, open_checkpoint, read_checkpoint
 from dtensor.runtime.checkpoint.record import CheckpointInfo
 from dtensor.runtime.checkpoint.writing import Source, write_checkpoint
+from dtensor.runtime.keys import key_kind
 from dtensor.runtime.placement import jax_mesh, layout_of
 
 
@@ -113,7 +114,9 @@ def name_based_restore(
     path = series.checked(checkpoint_prefix)
     targets = {name: target_of(name, value, mesh) for name, value in name_tensor_dict.items()}
     restored, _ = read_checkpoint(path, mesh, targets)
-    return OrderedDict((name, restored[name]) for name in name_tensor_dict)
+    return OrderedDict(
+        (name, keys_like(value, restored[name])) for name, value in name_tensor_dict.items()
+    )
 
 
 def list_checkpoint(path: Any) -> CheckpointInfo:
@@ -146,7 +149,7 @@ def source_of(name: str, value: Any, mesh: Mesh) -> Source:
     tensor = _on_mesh(name, value, mesh)
     if tensor.to_jax().is_deleted():
         raise CheckpointError(f"'{name}' is deleted: its buffers were donated to a program")
-    return Source(tensor, as_bf16)
+    return Source(data_of_keys(tensor), as_bf16)
 
 
 def target_of(name: str, value: Any, mesh: Mesh) -> Target:
@@ -165,10 +168,17 @@ def target_of(name: str, value: Any, mesh: Mesh) -> Target:
                 f"'{name}' has the sharding {value.sharding}, which is no layout on "
                 f"{mesh.short()}; give a Layout"
             )
-        return Target(layout, tuple(value.shape), np.dtype(value.dtype))
+        return _target(layout, tuple(value.shape), value.dtype)
     tensor = value if is_variable(value) else _on_mesh(name, value, mesh)
     _check_mesh(name, tensor.layout, mesh)
-    return Target(tensor.layout, tensor.shape, tensor.dtype)
+    return _target(tensor.layout, tensor.shape, tensor.dtype)
+
+
+def _target(layout: Layout, shape: tuple[int, ...], dtype: Any) -> Target:
+    kind = key_kind(dtype)
+    if kind is None:
+        return Target(layout, shape, np.dtype(dtype))
+    return Target(kind.data_layout(layout), (*shape, *kind.shape), np.dtype(kind.data_dtype))
 
 
 def _on_mesh(name: str, value: Any, mesh: Mesh) -> DTensor:

@@ -20,6 +20,7 @@ from dtensor.runtime.data.sources import (
     source_of,
 )
 from dtensor.runtime.placement import named_sharding
+from dtensor.runtime.shardings import AnyMesh, as_mesh
 
 
 class DTensorDataset:
@@ -67,7 +68,7 @@ class DTensorDataset:
         self,
         dataset: Any,
         *,
-        mesh: Mesh,
+        mesh: AnyMesh,
         layouts: Any,
         global_batch_size: int,
         dataset_already_batched: bool = False,
@@ -81,8 +82,9 @@ class DTensorDataset:
                 "there is no tf.data service here: each client already reads only its part of the "
                 "dataset; leave tf_data_service_config out"
             )
-        if not isinstance(mesh, Mesh):
+        if not isinstance(mesh, Mesh | jax.sharding.Mesh):
             raise TypeError(f"mesh is a {type(mesh).__name__}; give a Mesh")
+        mesh = as_mesh(mesh)
         self._mesh = mesh
         self._batch_dim = batch_dim
         self._batch_size = _count("global_batch_size", global_batch_size, 1)

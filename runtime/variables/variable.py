@@ -11,7 +11,7 @@ import numpy as np
 
 from dtensor.dialect.errors import CompileError, LayoutError
 from dtensor.dialect.layout import Layout
-from dtensor.runtime.array import ArrayType, DTensor, array_type
+from dtensor.runtime.array import ArrayType, DTensor, Kind, array_type
 from dtensor.runtime.array import _unflatten as _tensor_unflatten
 from dtensor.runtime.tracing import TRACED, becomes_program, is_eager
 from dtensor.runtime.variables.aliases import note_alias
@@ -330,18 +330,18 @@ def enable_save_as_bf16(variables: Iterable[DVariable]) -> None:
 # To jax, a variable is its value.
 
 
-def _flatten(variable: DVariable) -> tuple[tuple[Any], ArrayType]:
-    return (variable._array,), variable._own
+def _flatten(variable: DVariable) -> tuple[tuple[Any], Kind]:
+    return (variable._array,), Kind(variable._own)
 
 
-def _unflatten(kind: ArrayType, children: tuple[Any]) -> Any:
+def _unflatten(of: Kind, children: tuple[Any]) -> Any:
     (child,) = children
     if is_eager():
-        return _tensor_unflatten(kind, children)
+        return _tensor_unflatten(of, children)
     scope = current_scope()
     if not isinstance(child, jax.core.Tracer) or (scope is not None and scope.is_outside()):
         return child  # such as gradients: arrays like any other, to be combined with others
-    layout = kind.layout if child.shape == kind.shape else None
+    layout = of.type.layout if child.shape == of.type.shape else None
     return _made(array_type(child.shape, child.dtype, layout), "traced", child)
 
 

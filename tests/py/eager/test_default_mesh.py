@@ -11,7 +11,7 @@ import pytest
 
 import dtensor
 import dtensor.numpy as dnp
-from dtensor.compiler.eager.default_mesh import default_mesh, get_default_mesh
+from dtensor.compiler.default_mesh import default_mesh, get_default_mesh
 from tests.py.eager.support import MESH_2X4, MESH_3X2, assert_same, layout, placed
 
 

@@ -12,8 +12,8 @@ import pytest
 import dtensor
 import dtensor.numpy as dnp
 from dtensor import UNSHARDED, DTensor, LayoutError
+from dtensor.compiler.default_mesh import default_mesh
 from dtensor.compiler.eager.calls import programs
-from dtensor.compiler.eager.default_mesh import default_mesh
 from tests.py.eager.support import MESH_2X4, MESH_3X2, assert_same, layout, message, placed, whole
 
 VALUES = (np.arange(24, dtype=np.float32) * 7 % 11 - 4.5).reshape(6, 4)

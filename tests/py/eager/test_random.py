@@ -15,7 +15,7 @@ import dtensor
 import dtensor.random as dr
 from dtensor import UNSHARDED, LayoutError
 from dtensor.compiler.call_with_layout import lower_with_layout
-from dtensor.compiler.eager.default_mesh import default_mesh
+from dtensor.compiler.default_mesh import default_mesh
 from tests.py.eager.support import MESH_2X4, MESH_3X2, assert_same, layout, message, placed, whole
 
 LAYOUTS = [

@@ -9,8 +9,8 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
-from dtensor.dialect.errors import MeshError
 from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.shardings import AnyMesh, as_mesh, context_mesh
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -69,14 +69,14 @@ class DefaultMesh:
 _entered: ContextVar[tuple[DefaultMesh, ...]] = ContextVar("dtensor_default_meshes", default=())
 
 
-def default_mesh(mesh: Mesh) -> DefaultMesh:
+def default_mesh(mesh: AnyMesh) -> DefaultMesh:
     """A context in which operations without a DTensor run on `mesh`; also a decorator.
 
     It nests, ends when an exception leaves it, and holds only for the thread or the asyncio task
     that enters it. What comes of no DTensor is replicated.
 
     Args:
-        mesh: the mesh.
+        mesh: the mesh, dtensor's or jax's.
 
     Raises:
         MeshError: not a mesh.
@@ -84,14 +84,13 @@ def default_mesh(mesh: Mesh) -> DefaultMesh:
     Example:
         `with dtensor.default_mesh(mesh): x = dtensor.numpy.zeros((4, 2))`
     """
-    if not isinstance(mesh, Mesh):
-        raise MeshError(
-            f"expected a Mesh, got {type(mesh).__name__}; make one with dtensor.create_mesh"
-        )
-    return DefaultMesh(mesh)
+    return DefaultMesh(as_mesh(mesh))
 
 
 def get_default_mesh() -> Mesh | None:
-    """The mesh of the innermost `default_mesh` around this call; None outside of any."""
+    """The mesh of the innermost `default_mesh` around this call, else that of `jax.set_mesh`.
+
+    None outside of both.
+    """
     entered = _entered.get()
-    return entered[-1]._mesh if entered else None
+    return entered[-1]._mesh if entered else context_mesh()

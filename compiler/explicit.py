@@ -1,0 +1,42 @@
+"""Shardings in jax's types: what `jax.set_mesh` with axes of type Explicit asks for.
+
+jax then types each value with its sharding and refuses what the types leave open. The arguments of
+a traced function are typed as they are laid out; a function traced so asks for layouts as it goes,
+and what it asks for is done.
+"""
+
+from __future__ import annotations
+
+import jax
+from jax.sharding import AxisType, NamedSharding, PartitionSpec, get_abstract_mesh
+
+from dtensor.dialect.layout import Layout
+from dtensor.runtime.placement import jax_mesh
+
+
+def has_explicit_axes() -> bool:
+    """Whether jax types values with shardings around this call."""
+    return AxisType.Explicit in get_abstract_mesh().axis_types
+
+
+def explicit_sharding(layout: Layout | None) -> NamedSharding | None:
+    """The sharding of an argument in jax's types; None for one of which they say nothing.
+
+    That is an argument without a layout, on another mesh than jax's, or split over parts of axes,
+    which jax cannot name.
+    """
+    context = get_abstract_mesh()
+    if layout is None or layout.mesh.axes != tuple(
+        zip(context.axis_names, context.axis_sizes, strict=True)
+    ):
+        return None
+    mesh = jax.sharding.Mesh(
+        jax_mesh(layout.mesh).devices, context.axis_names, axis_types=context.axis_types
+    )
+    kinds = dict(zip(context.axis_names, context.axis_types, strict=True))
+    entries: list[tuple[str, ...]] = []
+    for dim in layout.dims:
+        if any(axis.size != layout.mesh.axis_size(axis.name) for axis in dim.axes):
+            return None
+        entries.append(tuple(a.name for a in dim.axes if kinds[a.name] == AxisType.Explicit))
+    return NamedSharding(mesh, PartitionSpec(*entries))

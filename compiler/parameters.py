@@ -1,0 +1,100 @@
+"""The parameters of a function: what positions and names stand for, in a call of it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from dtensor.dialect.diagnostics import did_you_mean
+from dtensor.dialect.errors import LayoutError
+from dtensor.runtime.shardings import is_layout_leaf
+
+
+def completed(
+    fn: Callable[..., Any],
+    argnums: int | Sequence[int],
+    argnames: str | Sequence[str],
+    what: str,
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Positions and names of arguments, each completed from the other by the signature of `fn`.
+
+    Args:
+        fn: the function.
+        argnums: positions; negative ones count from the end of the signature.
+        argnames: names.
+        what: what they are for, "static" or "donate", for errors.
+
+    Raises:
+        ValueError: the function has no such argument.
+    """
+    nums = [argnums] if isinstance(argnums, int) else list(argnums)
+    names = [argnames] if isinstance(argnames, str) else list(argnames)
+    if not (nums or names):
+        return (), ()
+    parameters = inspect.signature(fn).parameters
+    positional = _positional(parameters)
+    takes_any = any(p.kind == p.VAR_KEYWORD for p in parameters.values())
+    for name in names:
+        if name not in parameters and not takes_any:
+            raise ValueError(
+                f"{what}_argnames: the function has no argument '{name}'"
+                f"{did_you_mean(name, list(parameters))}"
+            )
+    variadic = any(p.kind == p.VAR_POSITIONAL for p in parameters.values())
+    nums = [n + len(positional) if n < 0 else n for n in nums]
+    for n in nums:
+        if not (0 <= n < len(positional) or (variadic and n >= 0)):
+            raise ValueError(
+                f"{what}_argnums: the function has no argument {n}; it takes {len(positional)} by "
+                "position, counted from 0"
+            )
+    names += [positional[n] for n in nums if n < len(positional)]
+    nums += [positional.index(name) for name in names if name in positional]
+    return tuple(sorted(set(nums))), tuple(dict.fromkeys(names))
+
+
+def positional_names(fn: Callable[..., Any]) -> list[str]:
+    """The names of the parameters that can be given by position; none for an unknown signature."""
+    try:
+        return _positional(inspect.signature(fn).parameters)
+    except (TypeError, ValueError):  # a builtin without a signature
+        return []
+
+
+def _positional(parameters: Mapping[str, inspect.Parameter]) -> list[str]:
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [p.name for p in parameters.values() if p.kind in kinds]
+
+
+def layouts_of_call(
+    in_layouts: Any, names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    """`in_layouts` in the structure of a call, `(args, kwargs)`.
+
+    Args:
+        in_layouts: a layout for all arguments; a tuple with an entry for each positional parameter,
+            also for one that is given by keyword; or a mapping from names to entries.
+        names: names of the positional parameters that are not static.
+        args: the arguments by position that are not static.
+        kwargs: those by keyword.
+
+    Raises:
+        LayoutError: a name is that of no argument.
+    """
+    if is_layout_leaf(in_layouts):
+        return (in_layouts,) * len(args), dict.fromkeys(kwargs, in_layouts)
+    if isinstance(in_layouts, Mapping):
+        taken = [*names[: len(args)], *kwargs]
+        odd = [name for name in in_layouts if name not in taken and name not in names]
+        if odd:
+            raise LayoutError(
+                f"in_layouts names {odd[0]!r}, which is no argument of the call; the arguments are "
+                f"{', '.join(taken)}"
+            )
+        by_position = tuple(in_layouts.get(name) for name in names[: len(args)])
+        return by_position, {name: in_layouts.get(name) for name in kwargs}
+    later = dict(zip(names[len(args) :], in_layouts[len(args) :], strict=False))
+    named = {name: later.pop(name, None) for name in kwargs}
+    # An entry for an argument that is left to its default is not missing.
+    return in_layouts[: len(args)] if len(in_layouts) <= len(names) else in_layouts, named

@@ -1,0 +1,99 @@
+"""Compiled programs that leave their process: pickled, or as an export of jax's."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+from jax import export
+
+from dtensor.dialect.errors import CompileError
+from dtensor.runtime.context import without_mesh
+from dtensor.runtime.placement import named_sharding
+
+if TYPE_CHECKING:
+    from dtensor.compiler.program import CompiledProgram
+    from dtensor.compiler.stages import Source
+
+
+def check_can_leave(source: Source) -> None:
+    """Check that a program means the same in another process.
+
+    Raises:
+        CompileError: it calls Python functions or uses variables, which stay behind.
+    """
+    if source.host_callbacks or source.keepalives:
+        raise CompileError(
+            f"{source.short()} calls Python functions, which another process does not have; leave "
+            "out jax.debug.print and the callbacks"
+        )
+    if source.variables is not None:
+        raise CompileError(
+            f"{source.short()} uses variables, which belong to this process; pass their values as "
+            "arguments and return the new ones"
+        )
+
+
+def check_can_be_pickled(source: Source) -> None:
+    """The same, and that the structure of its arguments and results can be pickled.
+
+    Raises:
+        CompileError: it cannot.
+    """
+    check_can_leave(source)
+    try:
+        pickle.dumps((source.in_tree, source.out_tree))
+    except Exception as error:
+        raise CompileError(
+            f"{source.short()} takes or returns trees of classes that jax cannot pickle ({error}); "
+            "give and return dicts, lists and tuples"
+        ) from None
+
+
+def exported(
+    source: Source, program: CompiledProgram, run: Callable[..., Sequence[jax.Array]]
+) -> export.Exported:
+    """The program as jax's export, called as the function is, on jax.Arrays.
+
+    Args:
+        source: how the program is called.
+        program: its arguments and results.
+        run: the program, on the data of its arguments.
+
+    Raises:
+        CompileError: the program would not mean the same in another process.
+    """
+    check_can_leave(source)
+    in_tree, out_tree = source.in_tree, source.out_tree
+    arguments, results = program.args, program.results
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        leaves = jax.tree_util.tree_leaves((args, kwargs))
+        data = [
+            leaf if info.key is None else jax.random.key_data(leaf)
+            for leaf, info in zip(leaves, arguments, strict=True)
+        ]
+        given = [
+            array if info.key is None else info.key.keys(array)
+            for array, info in zip(run(*data), results, strict=True)
+        ]
+        return out_tree.unflatten(given)
+
+    call.__name__ = call.__qualname__ = source.name
+    structs = [
+        jax.ShapeDtypeStruct(
+            info.type.shape, info.type.dtype, sharding=named_sharding(info.type.layout)
+        )
+        for info in arguments
+        if info.type.layout is not None
+    ]
+    args, kwargs = in_tree.unflatten(structs)
+    shardings = out_tree.unflatten([named_sharding(layout) for layout in _layouts(program)])
+    with without_mesh():
+        return export.export(jax.jit(call, out_shardings=shardings))(*args, **kwargs)
+
+
+def _layouts(program: CompiledProgram) -> list[Any]:
+    return [info.type.layout for info in program.results]

@@ -1,0 +1,143 @@
+"""What jax calls a mesh or a sharding, wherever dtensor takes a Mesh or a Layout.
+
+A `PartitionSpec` names axes of a mesh that is known otherwise; `P.UNCONSTRAINED` leaves a dimension
+open. A `NamedSharding` brings its mesh along.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec, Sharding, get_abstract_mesh
+
+from dtensor.dialect.errors import LayoutError, MeshError
+from dtensor.dialect.layout import OPEN, Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.placement import layout_of, mesh_of
+
+AnyMesh = Mesh | jax.sharding.Mesh | AbstractMesh
+"""What is taken for a mesh."""
+
+AnyLayout = Layout | PartitionSpec | NamedSharding
+"""What is taken for a layout."""
+
+
+def as_mesh(mesh: Any) -> Mesh:
+    """The mesh that a value stands for.
+
+    Args:
+        mesh: a Mesh, or one of jax's. An AbstractMesh, which has no devices, stands for a mesh over
+            the devices 0, 1, 2, ...
+
+    Raises:
+        MeshError: it is none, or has an axis whose name dtensor's meshes cannot have.
+    """
+    if isinstance(mesh, Mesh):
+        return mesh
+    if isinstance(mesh, AbstractMesh):
+        return Mesh(tuple(zip(mesh.axis_names, mesh.axis_sizes, strict=True)))
+    if not isinstance(mesh, jax.sharding.Mesh):
+        raise MeshError(
+            f"expected a Mesh, got {type(mesh).__name__}; make one with dtensor.create_mesh"
+        )
+    found = mesh_of(mesh)
+    if found is None:
+        raise MeshError(f"{mesh} has no counterpart: the names of its axes must be identifiers")
+    return found
+
+
+def as_layout(layout: Any, rank: int, mesh: Mesh | None = None, what: str = "") -> Layout:
+    """The layout that a value stands for.
+
+    Args:
+        layout: a Layout, a NamedSharding or a PartitionSpec.
+        rank: number of dimensions of the array.
+        mesh: the mesh whose axes a PartitionSpec names; None is that of `jax.set_mesh`.
+        what: what it is the layout of, for errors; "in_layouts".
+
+    Raises:
+        LayoutError: it is none of these, does not fit the mesh or the rank, or no mesh is known.
+    """
+    if isinstance(layout, Layout):
+        return layout
+    where = f"{what}: " if what else ""
+    if isinstance(layout, PartitionSpec):
+        mesh = mesh or context_mesh()
+        if mesh is None:
+            raise LayoutError(
+                f"{where}{layout} names axes, but no mesh is known; give a mesh, a Layout or a "
+                "NamedSharding, or call it under jax.set_mesh(mesh)"
+            )
+        return _layout_of_spec(layout, rank, mesh, where)
+    if isinstance(layout, NamedSharding):
+        if mesh is None and isinstance(layout.mesh, AbstractMesh):
+            mesh = as_mesh(layout.mesh)
+        if len(layout.spec) > rank or _unreduced(layout.spec):
+            return _layout_of_spec(layout.spec, rank, mesh or as_mesh(layout.mesh), where)
+        found = layout_of(layout, rank, mesh)
+        if found is None:
+            target = "a mesh" if mesh is None else mesh.short()
+            raise LayoutError(f"{where}{layout} is not a sharding over {target}")
+        return found
+    if what:
+        raise LayoutError(
+            f"{what} holds {layout!r}; its leaves are Layouts, PartitionSpecs or NamedShardings, "
+            "or None to leave the choice"
+        )
+    raise LayoutError(
+        f"expected a Layout, got {type(layout).__name__}; make one with "
+        "dtensor.Layout(sharding_specs, mesh)"
+    )
+
+
+def is_layout_leaf(value: Any) -> bool:
+    """Whether a value in a tree of layouts is one, or stands for none."""
+    return value is None or isinstance(value, Layout | Sharding | PartitionSpec)
+
+
+def mesh_in(layout: Any) -> Mesh | None:
+    """The mesh that a leaf of a tree of layouts brings along; None if it has none."""
+    if isinstance(layout, Layout):
+        return layout.mesh
+    if isinstance(layout, NamedSharding) and isinstance(layout.mesh, jax.sharding.Mesh):
+        return mesh_of(layout.mesh)
+    return None
+
+
+def context_mesh() -> Mesh | None:
+    """The mesh of `jax.set_mesh` around this call; None outside of it and in traced functions."""
+    mesh = context_jax_mesh()
+    return None if mesh is None else as_mesh(mesh)
+
+
+def context_jax_mesh() -> jax.sharding.Mesh | None:
+    """The same, as jax's."""
+    if not get_abstract_mesh().axis_names:
+        return None
+    try:
+        mesh = jax.sharding.get_mesh()
+    except ValueError:  # jax is tracing
+        return None
+    return None if mesh.empty else mesh
+
+
+def _unreduced(spec: PartitionSpec) -> Any:
+    return getattr(spec, "unreduced", None)
+
+
+def _layout_of_spec(spec: PartitionSpec, rank: int, mesh: Mesh, where: str) -> Layout:
+    if _unreduced(spec):
+        raise LayoutError(
+            f"{where}{spec} has unreduced axes; no array that is given or asked for can be partial"
+        )
+    if len(spec) > rank:
+        raise LayoutError(
+            f"{where}{spec} has {len(spec)} entries but the array has rank {rank}; give at most "
+            "one for each dimension"
+        )
+    entries = [OPEN if entry is PartitionSpec.UNCONSTRAINED else entry for entry in spec]
+    try:
+        return Layout([*entries, *[None] * (rank - len(spec))], mesh)
+    except LayoutError as error:
+        raise LayoutError(f"{where}{spec} on {mesh.short()}: {error}") from None

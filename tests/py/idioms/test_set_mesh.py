@@ -1,0 +1,189 @@
+"""Functions under `jax.set_mesh`, with axes of type Auto and Explicit, against jax.jit."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import dtensor
+from dtensor import DTensor, Layout, LayoutError, jit, random
+
+MESH = dtensor.create_mesh([("x", 2), ("y", 4)])
+X = np.arange(96, dtype=np.float32).reshape(8, 12) / 50
+W = np.linspace(0.1, 1, 192, dtype=np.float32).reshape(12, 16)
+
+
+def jax_mesh(kind: AxisType) -> jax.sharding.Mesh:
+    return jax.make_mesh((2, 4), ("x", "y"), axis_types=(kind, kind))
+
+
+@pytest.fixture(params=[AxisType.Auto, AxisType.Explicit], ids=["auto", "explicit"])
+def mesh(request: pytest.FixtureRequest) -> Iterator[jax.sharding.Mesh]:
+    found = jax_mesh(request.param)
+    with jax.set_mesh(found):
+        yield found
+
+
+def layer(x: Any, w: Any) -> Any:
+    return jnp.tanh(x @ w)
+
+
+def same(found: DTensor, expected: Any) -> None:
+    np.testing.assert_allclose(found.to_jax(), expected, rtol=1e-5)  # order of sums
+
+
+def test_the_mesh_of_the_context_is_the_default(mesh: jax.sharding.Mesh) -> None:
+    found = jit(layer)(X, W)
+    assert found.mesh == MESH
+    same(found, jax.jit(layer)(X, W))
+    found = jit(layer, in_layouts=(P("x"), P(None, "y")))(X, W)
+    assert found.layout == Layout(["x", "y"], MESH)
+    same(found, jax.jit(layer)(X, W))
+    assert dtensor.get_default_mesh() == MESH
+    placed = dtensor.copy_to_mesh(X, P("y"))
+    assert placed.layout == Layout(["y", None], MESH)
+    same(placed + 1, X + 1)
+    assert random.stateless_random_normal((4, 2), (1, 2)).mesh == MESH
+    inner = dtensor.create_mesh([("z", 8)])
+    with dtensor.default_mesh(inner):
+        assert dtensor.get_default_mesh() == inner
+
+
+def test_arrays_keep_their_layout(mesh: jax.sharding.Mesh) -> None:
+    x = jax.device_put(X, NamedSharding(mesh, P("x")))
+    w = jax.device_put(W, NamedSharding(mesh, P(None, "y")))
+    found = jit(layer)(x, w)
+    assert found.layout == Layout(["x", "y"], MESH)
+    same(found, jax.jit(layer)(x, w))
+
+
+def constrained(x: Any, w: Any) -> Any:
+    y = jax.lax.with_sharding_constraint(x @ w, P(None, "y"))
+    return jnp.sin(y)
+
+
+def test_bare_specs_name_axes_of_the_context() -> None:
+    with jax.set_mesh(jax_mesh(AxisType.Auto)):
+        x = dtensor.copy_to_mesh(X, P("x"))
+        found = jit(constrained)(x, W)
+        assert found.layout == Layout([None, "y"], MESH)
+        same(found, jax.jit(constrained)(X, W))
+        relaid = jit(lambda x, w: dtensor.relayout(x @ w, P(None, "y")))(x, W)
+        assert relaid.layout == Layout([None, "y"], MESH)
+
+
+def resharded(x: Any, w: Any) -> Any:
+    y = jax.sharding.reshard(x @ w, P(None, "y"))
+    return jnp.sin(y) * y
+
+
+def asked(x: Any, w: Any) -> Any:
+    y = jnp.einsum("bi,io->bo", x, w, out_sharding=P("x", None))
+    assert jax.typeof(y).sharding.spec == P("x", None)
+    return jnp.exp(y)
+
+
+@pytest.mark.parametrize(
+    ("fn", "expected"),
+    [(resharded, [None, "y"]), (asked, ["x", None])],
+    ids=["reshard", "out_sharding"],
+)
+def test_explicit_shardings_are_honoured(fn: Callable[..., Any], expected: Any) -> None:
+    with jax.set_mesh(jax_mesh(AxisType.Explicit)):
+        x, w = jax.device_put(X, P("x")), jax.device_put(W, P(None, "y"))
+        program = jit(fn) if fn is resharded else jit(fn, in_layouts=(P("x"), P("y", None)))
+        if fn is asked:
+            w = jax.device_put(W, P("y", None))
+        found = program(x, w)
+        assert found.layout == Layout(expected, MESH)
+        same(found, jax.jit(fn)(x, w))
+
+
+def test_what_types_refuse_is_refused_as_by_jax() -> None:
+    with jax.set_mesh(jax_mesh(AxisType.Explicit)):
+        x, w = jax.device_put(X, P(None, "x")), jax.device_put(W, P("x", None))
+        for compiled in (jit(layer), jax.jit(layer)):
+            with pytest.raises(Exception, match="Contracting dimensions are sharded"):
+                compiled(x, w)
+
+
+def test_programs_belong_to_the_context_and_compile_once() -> None:
+    traced: list[Any] = []
+
+    def named(x: Any) -> Any:
+        traced.append(jax.sharding.get_abstract_mesh().axis_names)
+        return x + 1
+
+    program = jit(named, in_layouts=Layout(["x", None], MESH))
+    events: list[str] = []
+
+    def listen(event: str, duration_secs: float, **rest: str | int) -> None:
+        if "backend_compile" in event:
+            events.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        for _ in range(2):
+            same(program(X), X + 1)
+            for kind in (AxisType.Auto, AxisType.Explicit):
+                with jax.set_mesh(jax_mesh(kind)):
+                    same(program(X), X + 1)
+        assert traced == [(), ("x", "y"), ("x", "y")]
+        compiled = program.lower(X).compile()
+        before = len(events)
+        with jax.set_mesh(jax_mesh(AxisType.Explicit)):
+            same(compiled(X), X + 1)
+        assert len(events) == before
+    finally:
+        jax.monitoring.clear_event_listeners()
+    other = jax.make_mesh((8,), ("z",), axis_types=(AxisType.Auto,))
+    free = jit(lambda x: x * 2)
+    with jax.set_mesh(other):
+        assert free(X).mesh.axis_names == ("z",)
+    with jax.set_mesh(jax_mesh(AxisType.Auto)):
+        assert free(X).mesh == MESH
+
+
+def test_programs_of_other_devices_run_in_the_context(mesh: jax.sharding.Mesh) -> None:
+    four = dtensor.create_mesh([("a", 4)], devices=range(2, 6))
+    x = dtensor.copy_to_mesh(X, Layout(["a", None], four))
+    found = jit(layer)(x, W)
+    assert found.mesh == four
+    same(found, jax.jit(layer)(X, W))
+    same(dtensor.relayout(x @ x.T, Layout([None, "a"], four)), X @ X.T)
+    again = jit(layer).lower(x, W).compile()
+    same(again(x, W), jax.jit(layer)(X, W))
+
+
+def test_a_spec_without_a_mesh_is_refused() -> None:
+    with pytest.raises(LayoutError, match=r"names axes, but no mesh is known; give a mesh"):
+        dtensor.copy_to_mesh(X, P("x"))
+    with pytest.raises(dtensor.CompileError, match=r"no mesh for layer: .* jax.set_mesh\(mesh\)"):
+        jit(layer)(X, W)
+
+
+def test_calls_of_a_context_look_at_their_arguments_too(mesh: jax.sharding.Mesh) -> None:
+    rows = Layout(["x", None], MESH)
+    step = jit(lambda x: x + 1, in_layouts=rows, out_layouts=rows, donate_argnums=0)
+    given = dtensor.copy_to_mesh(X, rows)
+    same(step(given), X + 1)
+    with pytest.raises(RuntimeError, match="argument x is deleted: its buffers were donated"):
+        step(given)
+    add = jit(jnp.add, donate_argnums=0)
+    twice = dtensor.copy_to_mesh(X, rows)
+    with pytest.raises(ValueError, match=r"is donated, and argument .* is the same array"):
+        add(twice, twice)
+
+
+def test_arrays_without_elements_in_a_context(mesh: jax.sharding.Mesh) -> None:
+    rows = Layout(["x", None], MESH)
+    nothing = dtensor.copy_to_mesh(np.zeros((0, 12), np.float32), rows)
+    none, some = jit(lambda e, x: (e * 2, x + e.sum()), out_layouts=rows)(nothing, X)
+    assert none.shape == (0, 12)
+    assert [shard.data.shape for shard in none.to_jax().addressable_shards] == [(0, 12)] * 8
+    same(some, X)
