@@ -38,6 +38,7 @@ class _Steps:
         count = len(specs)
         self.start = np.full((count, count), math.inf)
         self.rate = np.zeros((count, count))
+        self.last = np.zeros((count, count), bool)  # a mask or a spread: no way leads through it
         np.fill_diagonal(self.start, 0.0)
         places = np.array(specs.places, np.int64).reshape(count, len(sizes))
         cuts = [_cuts(p, sizes) for p in specs.places]
@@ -68,6 +69,7 @@ class _Steps:
             share /= self.specs.splits[before]
         links = [self.links[i] for i in moving]
         if not share:
+            self.last[before, after] = any([b[i] < WHOLE for i in moving])
             self.start[before, after] = _LOCAL * max([k.alpha for k in links])
             self.rate[before, after] = 0.0
             return
@@ -154,7 +156,7 @@ class Prices:
         self._numbers: dict[tuple[tuple[int, ...], float], int] = {}
         self._shapes: list[tuple[int, ...]] = []
         self._bytes: list[float] = []
-        self._edges: list[Seconds | None] = []
+        self._edges: list[tuple[Seconds, Seconds] | None] = []
         self._rows: list[dict[int, Seconds]] = []
         self._copies: list[dict[tuple[int, tuple[int, ...]], float]] = []
 
@@ -176,22 +178,26 @@ class Prices:
         rows = self._rows[cls]
         found = rows.get(before)
         if found is None or len(found) < len(self.specs.rank(len(self._shapes[cls]))):
-            found = rows[before] = self._shortest(self._edges_of(cls), before)
+            edges, lasts = self._edges_of(cls)
+            ways = self._shortest(edges, before)
+            found = rows[before] = np.minimum(ways, (ways[:, None] + lasts).min(0))
         return found
 
-    def _edges_of(self, cls: int) -> Seconds:
+    def _edges_of(self, cls: int) -> tuple[Seconds, Seconds]:
+        """Seconds of steps that lead on, and of those that are last: from complete to partial."""
         shape = self._shapes[cls]
         specs = self.specs.rank(len(shape))
         edges = self._edges[cls]
-        if edges is not None and len(edges) == len(specs):
+        if edges is not None and len(edges[0]) == len(specs):
             return edges
         steps = self._steps.get(len(shape))
         if steps is None or len(steps.start) < len(specs):
             names = [axis.name for axis in self.specs.subaxes]
             steps = self._steps[len(shape)] = _Steps(specs, self.specs.sizes, self.cost, names)
-        edges = steps.start + steps.rate * self._bytes[cls]
+        whole = steps.start + steps.rate * self._bytes[cls]
         bad = [i for i, p in enumerate(specs.places) if not is_legal(p, self.specs.sizes, shape)]
-        edges[:, bad] = math.inf
+        whole[:, bad] = math.inf
+        edges = np.where(steps.last, math.inf, whole), np.where(steps.last, whole, math.inf)
         self._edges[cls] = edges
         return edges
 

@@ -21,9 +21,9 @@ def small_program(seed: int, axes: tuple[str, ...]) -> str:
     arguments = ", ".join(
         f"%{n}: {_type(s)} {{dtensor.layout = {_layout(rng, axes)}}}" for n, s in SHAPES.items()
     )
-    result = f"({_type(shape)} {{dtensor.layout = {_layout(rng, axes)}}})"
+    returned = f"({_type(shape)} {{dtensor.layout = {_layout(rng, axes)}}})"
     body = "\n  ".join([*lines, f"return {name} : {_type(shape)}"])
-    return f"func.func @main({arguments}) -> {result} {{\n  {body}\n}}"
+    return f"func.func @main({arguments}) -> {returned} {{\n  {body}\n}}"
 
 
 def _op(
