@@ -133,22 +133,22 @@ def test_what_xla_fuses_keeps_what_it_reads_alive() -> None:
 
 def test_sums_that_xla_makes_together_hold_both_sides() -> None:
     text = main(
-        """(%a: tensor<256x64xf32> {dtensor.layout = #L[{"x"}, {}]#},
+        """(%a: tensor<256x16xf32> {dtensor.layout = #L[{"x"}, {}]#},
             %b: tensor<256x48xf32> {dtensor.layout = #L[{"x"}, {}]#},
             %c: tensor<256x80xf32> {dtensor.layout = #L[{"x"}, {}]#})
-            -> (tensor<64x48xf32> {dtensor.layout = #L[{}, {}]#},
-                tensor<64x80xf32> {dtensor.layout = #L[{}, {}]#})""",
+            -> (tensor<16x48xf32> {dtensor.layout = #L[{}, {}]#},
+                tensor<16x80xf32> {dtensor.layout = #L[{}, {}]#})""",
         """
         %0 = stablehlo.dot_general %a, %b, contracting_dims = [0] x [0]
-            : (tensor<256x64xf32>, tensor<256x48xf32>) -> tensor<64x48xf32>
+            : (tensor<256x16xf32>, tensor<256x48xf32>) -> tensor<16x48xf32>
         %1 = stablehlo.dot_general %a, %c, contracting_dims = [0] x [0]
-            : (tensor<256x64xf32>, tensor<256x80xf32>) -> tensor<64x80xf32>
-        return %0, %1 : tensor<64x48xf32>, tensor<64x80xf32>""",
+            : (tensor<256x16xf32>, tensor<256x80xf32>) -> tensor<16x80xf32>
+        return %0, %1 : tensor<16x48xf32>, tensor<16x80xf32>""",
     )
     report = compiled(text).memory
     assert report is not None
-    arguments = 128 * (64 + 48 + 80) * 4
-    assert report.peak_bytes - arguments == 2 * 64 * (48 + 80) * 4
+    arguments = 128 * (16 + 48 + 80) * 4
+    assert report.peak_bytes - arguments == 2 * 16 * (48 + 80) * 4
 
 
 def test_a_training_step_is_planned_within_a_tenth_of_what_xla_needs() -> None:
@@ -167,8 +167,8 @@ def test_a_training_step_is_planned_within_a_tenth_of_what_xla_needs() -> None:
     whole = dtensor.Layout([None, None], mesh)
     shapes = ((64, 192), (192, 128), (128, 256))
     weights = [jax.ShapeDtypeStruct(s, jnp.float32) for s in shapes]
-    data = jax.ShapeDtypeStruct((512, 64), jnp.float32)
-    target = jax.ShapeDtypeStruct((512, 256), jnp.float32)
+    data = jax.ShapeDtypeStruct((4096, 64), jnp.float32)
+    target = jax.ShapeDtypeStruct((4096, 256), jnp.float32)
     layouts = ([whole] * 3, batch, batch)
     jitted = dtensor.jit(step, mesh=mesh, in_layouts=layouts, out_layouts=([whole] * 3, scalar))
     compiled_step = jitted.lower(weights, data, target).compile()

@@ -96,7 +96,7 @@ def test_loops_count_their_turns() -> None:
         return jax.lax.scan(lambda c, _: (jnp.tanh(c @ w) @ w.T, None), a, None, length=3)[0]
 
     layouts = (ROWS, Layout([None, "y"], MESH))
-    compiled = dtensor.jit(f, in_layouts=layouts).lower(np.ones((4, 8)), np.ones((8, 8))).compile()
+    compiled = dtensor.jit(f, in_layouts=layouts).lower(np.ones((4, 8)), np.ones((8, 96))).compile()
     assert re.search(r"\n +\d+ B  of 3 turns all_reduce over y of f32 2x8 at ", str(compiled))
 
 
@@ -114,7 +114,8 @@ def test_the_largest_groups_alone() -> None:
     )
     numbers = [int(found) for found in re.findall(r"^ +collective (\d+): ", "\n".join(lines), re.M)]
     assert numbers == [group.first for group in groups[:2]]
-    assert any('axis "' in line and " planned" in line for line in lines)
+    assert any('axis "' in line for line in lines)
+    assert any(" us planned" in line for line in lines)
 
 
 def test_the_last_key_names_the_arrays_of_all_layers() -> None:
