@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dtensor.dialect.errors import CompileError, MeshError
 from dtensor.dialect.mesh import Mesh
-from dtensor.passes.cost.machine import Machine
 from dtensor.passes.cxx import CXX_PASSES
 from dtensor.passes.pipelines import PIPELINES, SUMMARIES
 from dtensor.passes.registry import PASSES
+
+if TYPE_CHECKING:
+    from dtensor.passes.cost.machine import Machine
 
 _USAGE = "dtensor-opt [FILE] [passes] [options]"
 _DESCRIPTION = """\
@@ -127,6 +130,12 @@ class _Never(argparse.Action):
         raise AssertionError("pass flags are read before argparse")
 
 
+def _machine(name: str) -> Machine:
+    from dtensor.passes.cost.machine import Machine  # costs are not needed to print the help
+
+    return Machine.of(name)
+
+
 def parse_arguments(argv: Sequence[str]) -> Arguments:
     """Read the command line; `--help` prints and exits.
 
@@ -144,7 +153,7 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
         output=found.output,
         pipeline=pipeline,
         mesh=parse_mesh(found.mesh) if found.mesh is not None else None,
-        machine=Machine.of(found.machine) if found.machine is not None else None,
+        machine=_machine(found.machine) if found.machine is not None else None,
         split_input=found.split_input_file,
         verify_diagnostics=found.verify_diagnostics,
         print_before=_pass_set(found.mlir_print_ir_before, found.mlir_print_ir_before_all),

@@ -67,10 +67,14 @@ def _owned(layout: Layout, shape: Shape, window: Shape) -> list[int]:
 
 
 def _reads_owned(placed: Placed) -> bool:
+    if 0 in placed.op.result_shapes[0]:
+        return False  # nobody owns nothing
     return bool(_owned(placed.operands[0], placed.op.operand_shapes[0], placed.op.result_shapes[0]))
 
 
 def _updates_owned(placed: Placed) -> bool:
+    if 0 in placed.op.operand_shapes[1]:
+        return False
     return bool(_owned(placed.operands[0], *placed.op.operand_shapes[:2]))
 
 

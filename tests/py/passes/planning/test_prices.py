@@ -42,7 +42,7 @@ def test_a_price_is_what_the_search_finds(mesh: Mesh, shape: tuple[int, ...]) ->
             continue  # a price may send a part over each device of an axis that holds the same
         searched = plan_seconds(rank.layout(before), rank.layout(after), shape, 4.0, COST)
         # Below it where a way leads through places that neither layout names.
-        assert found >= 0.8 * searched, (rank.layout(before).short(), rank.layout(after).short())
+        assert found >= 0.75 * searched, (rank.layout(before).short(), rank.layout(after).short())
         same += found <= searched + 5 * FREE_START
         cheaper += found > searched + 5 * FREE_START
     # The search may cut an axis in parts that no spec of the program names, and needs less then.
