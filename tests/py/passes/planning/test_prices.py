@@ -46,7 +46,7 @@ def test_a_price_is_what_the_search_finds(mesh: Mesh, shape: tuple[int, ...]) ->
         same += found <= searched + 5 * FREE_START
         cheaper += found > searched + 5 * FREE_START
     # The search may cut an axis in parts that no spec of the program names, and needs less then.
-    assert cheaper <= 0.1 * (same + cheaper)
+    assert cheaper <= 0.15 * (same + cheaper)
 
 
 def test_prices_grow_with_the_bytes_and_keep_the_start() -> None:
