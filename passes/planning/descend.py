@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dtensor.passes.planning.prices import Seconds
 from dtensor.passes.planning.problem import Problem, Value
 
 _GAIN = 1e-9  # relative to the plan; less is rounding
@@ -37,7 +38,7 @@ class _Search:
         self.problem = problem
         self.total = problem.total()
 
-    def changes(self, node: int) -> NDArray[np.float64]:
+    def changes(self, node: int) -> Seconds:
         """For every strategy of a node, the seconds of what it touches, all else equal."""
         problem = self.problem
         options = problem.options(node)
@@ -46,7 +47,7 @@ class _Search:
             found = found + self._value_changes(node, problem.values[number])
         return found
 
-    def _value_changes(self, node: int, value: Value) -> NDArray[np.float64] | float:
+    def _value_changes(self, node: int, value: Value) -> Seconds | float:
         problem = self.problem
         options, now = problem.options(node), problem.now
         mine = [k for n, k in value.uses if n == node]
@@ -63,18 +64,14 @@ class _Search:
         fixed = np.full(len(options), given)
         return self._jointly(value, [fixed, *(options.column(k) for k in mine)], others)
 
-    def _into(
-        self, value: Value, given: NDArray[np.intp], wanted: set[int]
-    ) -> NDArray[np.float64] | float:
+    def _into(self, value: Value, given: NDArray[np.intp], wanted: set[int]) -> Seconds | float:
         """The producer's side: every spec it may give, for the specs that are wanted."""
         if not wanted:
             return 0.0
         prices = self.problem.prices
         if len(wanted) == 1:
-            return (
-                prices.table(value.prices, given, np.array([next(iter(wanted))]))[:, 0]
-                * value.weight
-            )
+            found: Seconds = prices.between(value.prices)[given, next(iter(wanted))]
+            return found * value.weight
         specs, where = np.unique(given, return_inverse=True)
         costs = [
             prices.copies(value.prices, a, tuple(sorted(wanted - {a}))) for a in specs.tolist()
@@ -83,11 +80,12 @@ class _Search:
 
     def _from(
         self, value: Value, given: int, wanted: NDArray[np.intp], others: set[int]
-    ) -> NDArray[np.float64] | float:
+    ) -> Seconds | float:
         """A user's side: every spec it may want, beside those that others want."""
         prices = self.problem.prices
         if not others:
-            return prices.row(value.prices, given)[wanted] * value.weight
+            found: Seconds = prices.between(value.prices)[given, wanted]
+            return found * value.weight
         specs, where = np.unique(wanted, return_inverse=True)
         costs = [
             prices.copies(value.prices, given, tuple(sorted((others | {b}) - {given})))
@@ -95,9 +93,7 @@ class _Search:
         ]
         return np.array(costs)[where] * value.weight
 
-    def _jointly(
-        self, value: Value, columns: list[NDArray[np.intp]], others: set[int]
-    ) -> NDArray[np.float64]:
+    def _jointly(self, value: Value, columns: list[NDArray[np.intp]], others: set[int]) -> Seconds:
         """A node on several sides of a value."""
         copies = self.problem.prices.copies
         memo: dict[tuple[int, ...], float] = {}

@@ -1,27 +1,44 @@
-"""Elimination: the best plan around the present one, exact where the program is tree-like enough.
+"""Elimination: the cheapest states of all variables, exact where the program is tree-like enough.
 
 1. Dead ends (Goldstein 1994): a state goes if another is never worse, whatever the others do.
 2. Bucket elimination (Dechter 1999): a variable whose tables join into a small one is minimised
-   away, and remembered with what it would choose.
-3. Where no variable is cheap to eliminate, the one in the way is *held* at its present state.
-   Without held variables the result is optimal; with them it is the best plan that agrees on
-   these, and the next round holds others.
+   away, and remembered with what it would choose. First those between two others at most.
+3. Messages (`messages`) over what is left give a lower bound of the cost. States that cannot be
+   part of a better plan than the present one go; where a bucket is still too large, the less
+   promising half of a variable's states goes too, and the result need not be the optimum.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dtensor.passes.planning.messages import Messages
 from dtensor.passes.planning.model import Costs, Model
 
-MAX_TABLE = 60_000  # entries of the table that eliminating a variable may visit
-_MOST_DEAD_ENDS = 100_000  # entries that are compared to find the dead ends of one variable
+_BEST = 6  # states of a variable that the others are compared with to find dead ends
+_SMALL = 8_000  # entries; a smaller table is eliminated faster than searched for dead ends
+_LARGE = 10_000  # entries; a variable with larger tables is not searched either
 _TINY = 1e-8  # microseconds
 _STAY = 1e-7  # microseconds by which the present plan is preferred among equals
+_GAP = 1e-4  # of the cost; messages stop when the bound is as near as that
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much work elimination may do, in counts.
+
+    Attributes:
+        table: entries of the table that eliminating a variable may visit.
+        passes: rounds of messages, there and back.
+    """
+
+    table: int = 60_000
+    passes: int = 10
 
 
 @dataclass
@@ -30,111 +47,143 @@ class Solution:
 
     Attributes:
         states: per variable, its state.
-        held: the variables that were held; none means that the states are optimal.
+        bound: no assignment of states costs less; that of the states if they are optimal.
+        narrowed: how many variables lost states that an optimum might need; 0 says optimal.
     """
 
     states: list[int]
-    held: list[int]
+    bound: float
+    narrowed: int
 
 
 class Elimination:
     """One run over a model; the model's tables are used up."""
 
-    def __init__(self, model: Model, avoid: dict[int, int], max_table: int = MAX_TABLE) -> None:
+    def __init__(self, model: Model, effort: Effort) -> None:
+        self.effort = effort
         self.unary = [u.copy() for u in model.unary]
         for unary, start in zip(self.unary, model.start, strict=True):
             unary[start] -= _STAY
-        self.tables: dict[tuple[int, ...], Costs] = {  # by scope, ascending
-            scope: costs for scope, costs in model.tables.items()
-        }
+        self.tables: dict[tuple[int, ...], Costs] = {
+            s: t for s, t in model.tables.items()
+        }  # by scope, ascending
         self.scopes: list[dict[tuple[int, ...], None]] = [{} for _ in model.unary]
         for scope in self.tables:
             for x in scope:
                 self.scopes[x][scope] = None
         self.start = list(model.start)
         self.alive = [np.arange(len(u)) for u in model.unary]
-        self.avoid = avoid  # how often a variable was held before
-        self.max_table = max_table
         self.left = dict.fromkeys(range(len(model.unary)))
         self.stack: list[tuple[int, list[tuple[int, NDArray[np.intp]]], NDArray[np.intp]]] = []
-        self.held: list[int] = []
+        self.narrowed: set[int] = set()
+        self._sizes: dict[int, float] = {}  # of buckets, as far as known
+        self.scores: dict[int, Costs] = {}  # of the variables that messages reached
+        self._done = 0.0  # cost of what is eliminated
 
     def run(self) -> Solution:
         """Eliminate everything."""
         for x in range(len(self.unary)):
             self._drop_dead_ends(x)
-        heap = [(self._size(x), x) for x in self.left]
-        heapq.heapify(heap)
+        self._eliminate_small(self.left, 2)
+        bound = self._bound() if self.left else 0.0
+        self._eliminate_small(self.left, len(self.left))
         while self.left:
-            while heap:
-                size, x = heapq.heappop(heap)
-                if x not in self.left:
-                    continue
-                now = self._size(x)
-                if now > size:
-                    heapq.heappush(heap, (now, x))
-                    continue
-                break
-            else:
-                heap = [(self._size(x), x) for x in self.left]
-                heapq.heapify(heap)
+            self._eliminate_small(self._narrow(), len(self.left))
+        return Solution(self._back(), bound if self.narrowed else self._done, len(self.narrowed))
+
+    def _bound(self) -> float:
+        """A lower bound of the cost; states that are above the present cost go."""
+        messages = Messages({x: self.unary[x] for x in self.left}, self.tables)
+        upper = self._of_start()
+        messages.run(self.effort.passes, upper, _GAP)
+        self.scores = messages.scores
+        for x, score in list(messages.scores.items()):
+            self._restrict(x, messages.floor + score <= upper + _TINY)
+        return messages.bound + self._done
+
+    def _of_start(self) -> float:
+        """Cost of the present states of the variables that are left."""
+        at = {x: int(np.searchsorted(self.alive[x], self.start[x])) for x in self.left}
+        cost = sum([float(self.unary[x][at[x]]) for x in self.left])
+        return cost + sum([float(t[tuple([at[y] for y in s])]) for s, t in self.tables.items()])
+
+    def _eliminate_small(self, among: Iterable[int], most_near: int) -> None:
+        """Eliminate while a bucket is small and has few others in it, the smallest first."""
+        heap = [(self._size(x), x) for x in among]
+        heapq.heapify(heap)
+        while heap:
+            size, x = heapq.heappop(heap)
+            if x not in self.left or size > self.effort.table:
                 continue
-            if now <= self.max_table:
-                touched = self._eliminate(x)
-            else:
+            now = self._size(x)
+            if now > size:
                 heapq.heappush(heap, (now, x))
-                touched = self._hold()
-            for y in touched:
-                if y in self.left:
+            elif len(self._near(x)) <= most_near:
+                for y in self._eliminate(x):
                     heapq.heappush(heap, (self._size(y), y))
-        return Solution(self._back(), self.held)
+
+    def _narrow(self) -> list[int]:
+        """Make the smallest bucket smaller: its largest variable keeps the better half."""
+        _, x = min([(self._size(x), x) for x in self.left])
+        x = max([x, *self._near(x)], key=lambda y: (len(self.alive[y]), -y))
+        score = self.scores[x].copy()
+        score[self.alive[x] == self.start[x]] = -1.0
+        keep = np.zeros(len(score), bool)
+        keep[np.argsort(score, kind="stable")[: len(score) // 2]] = True
+        self.narrowed.add(x)
+        self._restrict(x, keep)
+        return [x, *self._near(x)]
 
     def _near(self, x: int) -> list[int]:
         return sorted({y for scope in self.scopes[x] for y in scope if y != x})
 
     def _size(self, x: int) -> float:
-        size = float(len(self.alive[x]))
-        for y in self._near(x):
-            size *= len(self.alive[y])
+        """Entries of a variable's bucket."""
+        size = self._sizes.get(x)
+        if size is None:
+            size = float(len(self.alive[x]))
+            for y in self._near(x):
+                size *= len(self.alive[y])
+            self._sizes[x] = size
         return size
 
     def _drop_dead_ends(self, x: int) -> None:
-        count = len(self.alive[x])
-        if count < 2:
+        """Drop states that the present state, or another of the best ones, is never worse than."""
+        if len(self.alive[x]) < 2 or self._size(x) < _SMALL:
             return
-        flat = [
-            np.moveaxis(self.tables[scope], scope.index(x), 0).reshape(count, -1)
-            for scope in self.scopes[x]
-        ]
-        if sum([f.size for f in flat]) * count > _MOST_DEAD_ENDS:
+        if sum([self.tables[scope].size for scope in self.scopes[x]]) > _LARGE:
             return
-        unary = self.unary[x]
-        worse = unary[:, None] - unary[None, :]  # by how much a state is worse than another
-        for f in flat:
-            worse = worse + (f[:, None, :] - f[None, :, :]).min(-1)
-        beaten = worse > -_TINY
-        np.fill_diagonal(beaten, False)
-        if not beaten.any():
-            return
-        keep = np.ones(count, bool)
-        first = np.flatnonzero(self.alive[x] == self.start[x]).tolist()
-        for t in (*first, *range(count)):  # among equals the present state stays, then the first
-            if not keep[t]:
+        tables = [_columns(self.tables[scope], scope.index(x)) for scope in self.scopes[x]]
+        unary, alive = self.unary[x], self.alive[x]
+        least = sum([table.min(0) for table in tables], start=unary)
+        order = np.argsort(np.where(alive == self.start[x], -np.inf, least), kind="stable")
+        keep = np.ones(len(alive), bool)
+        for state in order[:_BEST].tolist():
+            if not keep[state]:
                 continue
-            gone = beaten[:, t] & keep
-            if gone.any():
-                if (self.alive[x][gone] == self.start[x]).any():
-                    self.start[x] = int(self.alive[x][t])
-                keep &= ~gone
+            worse = unary - unary[state]  # by how much each is worse than this state, at least
+            for table in tables:
+                worse += (table - table[:, state, None]).min(0)
+            gone = worse > -_TINY
+            gone[state] = False
+            keep &= ~gone
         self._restrict(x, keep)
 
     def _restrict(self, x: int, keep: NDArray[np.bool_]) -> None:
+        if keep.all():
+            return
         self.unary[x], self.alive[x] = self.unary[x][keep], self.alive[x][keep]
+        for y in (x, *self._near(x)):
+            self._sizes.pop(y, None)
+        if x in self.scores:
+            self.scores[x] = self.scores[x][keep]
         for scope in self.scopes[x]:
             self.tables[scope] = np.compress(keep, self.tables[scope], axis=scope.index(x))
 
     def _eliminate(self, x: int) -> list[int]:
         near = self._near(x)
+        for y in near:
+            self._sizes.pop(y, None)
         order = [x, *near]
         total: Costs = self.unary[x].reshape((-1, *[1] * len(near)))
         for scope in list(self.scopes[x]):
@@ -145,10 +194,12 @@ class Elimination:
         self.stack.append((x, [(y, self.alive[y]) for y in near], self.alive[x][total.argmin(0)]))
         del self.left[x]
         best = total.min(0)
-        if near:
-            self._put(tuple(near), best)
-            for y in near:
-                self._drop_dead_ends(y)
+        if not near:
+            self._done += float(best)
+            return near
+        self._put(tuple(near), best)
+        for y in near:
+            self._drop_dead_ends(y)
         return near
 
     def _take(self, scope: tuple[int, ...]) -> Costs:
@@ -165,33 +216,17 @@ class Elimination:
         for y in scope:
             self.scopes[y][scope] = None
 
-    def _hold(self) -> list[int]:
-        """Hold the variable with the most neighbours and states, rather one not held before."""
-        open_ = [y for y in self.left if len(self.alive[y]) > 1]
-        x = min(
-            open_,
-            key=lambda y: (
-                self.avoid.get(y, 0),
-                -len(self.scopes[y]) * np.log(len(self.alive[y])),
-                y,
-            ),
-        )
-        self._restrict(x, self.alive[x] == self.start[x])
-        self.held.append(x)
-        near = self._near(x)
-        for scope in list(self.scopes[x]):
-            table = self._take(scope)
-            rest = tuple([y for y in scope if y != x])
-            self._put(rest, np.squeeze(table, axis=scope.index(x)))
-        self.stack.append((x, [], self.alive[x][0]))
-        del self.left[x]
-        for y in near:
-            self._drop_dead_ends(y)
-        return near
-
     def _back(self) -> list[int]:
         states = list(self.start)
         for x, near, choice in reversed(self.stack):
             at = tuple([int(np.searchsorted(alive, states[y])) for y, alive in near])
             states[x] = int(choice[at]) if near else int(choice)
         return states
+
+
+def _columns(table: Costs, axis: int) -> Costs:
+    """A table with one column per state of the variable on `axis`."""
+    last = table.ndim - 1
+    if axis < last:
+        table = table.transpose(*range(axis), *range(axis + 1, last + 1), axis)
+    return np.ascontiguousarray(table).reshape(-1, table.shape[-1])

@@ -8,6 +8,7 @@ So sharing is counted and every table has two variables. Costs are microseconds.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from dtensor.passes.planning.problem import Problem, Value
 
 Costs = NDArray[np.float64]
+Specs = NDArray[np.intp]
 _MOST_STATES = 100  # of the copies of one value: up to here any spec may be the one that is shared
 BIG = 1e7  # microseconds: what cannot be
 
@@ -33,7 +35,7 @@ class Model:
 
     unary: list[Costs] = field(default_factory=list)
     start: list[int] = field(default_factory=list)
-    tables: dict[tuple[int, int], Costs] = field(default_factory=dict)
+    tables: dict[tuple[int, ...], Costs] = field(default_factory=dict)
     near: list[dict[int, None]] = field(default_factory=list)
     variable_of: list[int] = field(default_factory=list)
 
@@ -64,52 +66,96 @@ class Model:
 
 
 def make_model(problem: Problem) -> Model:
-    """The model of a problem; it can express the present plan."""
+    """The model of a problem; it can express the present plan.
+
+    Variables are in program order: what a value is held in stands behind what makes it.
+    """
     model = Model()
-    for node in range(len(problem.now)):
-        options = problem.options(node)
+    made: list[list[Value]] = [[] for _ in problem.now]
+    for value in problem.values:
+        made[value.producer].append(value)
+    copies: list[Copies] = []
+    every = [problem.options(node) for node in range(len(problem.now))]
+    for node, options in enumerate(every):
         if len(options) < 2:
             model.variable_of.append(-1)
-            continue
-        start = options.index[problem.now[node]]
-        cost = 1e6 * (problem.work[node] * options.share + problem.runs[node] * options.comm)
-        model.variable_of.append(model.variable(cost, start))
+        else:
+            start = options.index[problem.now[node]]
+            cost = 1e6 * (problem.work[node] * options.share + problem.runs[node] * options.comm)
+            model.variable_of.append(model.variable(cost, start))
+        for value in made[node]:
+            if len({n for n, _ in value.uses}) > 1:
+                copies.append(_copies(model, problem, value))
     for value in problem.values:
-        _add_value(model, problem, value)
+        if len({n for n, _ in value.uses}) == 1:
+            _add_move(model, problem, value)
+    for held in copies:
+        _add_uses(model, problem, held)
     return model
 
 
-def _add_value(model: Model, problem: Problem, value: Value) -> None:
-    prices, scale = problem.prices, value.weight * 1e6
-    producer = model.variable_of[value.producer]
-    given = problem.options(value.producer).column(~value.slot)
-    if len({n for n, _ in value.uses}) == 1:
-        node = value.uses[0][0]
-        options = problem.options(node)
-        costs = np.zeros((len(given), len(options)))
-        columns = {options.column(k).tobytes(): options.column(k) for _, k in value.uses}
-        for wanted in columns.values():
-            costs += np.minimum(prices.table(value.prices, given, wanted) * scale, BIG)
-        if costs.any():
-            model.add(producer, model.variable_of[node], costs)
+def _scaled(problem: Problem, value: Value) -> Costs:
+    """Microseconds of all moves of a value between specs."""
+    between = problem.prices.between(value.prices)
+    return np.minimum(between * (value.weight * 1e6), BIG)
+
+
+def _add_move(model: Model, problem: Problem, value: Value) -> None:
+    """A value with one user: a table of its producer and that user."""
+    producer, node = model.variable_of[value.producer], model.variable_of[value.uses[0][0]]
+    if producer < 0 and node < 0:
         return
-    states = _states(problem, value, given)
-    unary = np.array([min(prices.copies(value.prices, a, c) * scale, BIG) for a, c in states])
-    now = _now(problem, value)
-    if now not in states:
-        states.append(now)
-        unary = np.append(unary, min(prices.copies(value.prices, *now) * scale, BIG))
-    copies = model.variable(unary, states.index(now))
-    first = np.array([a for a, _ in states])
+    between = _scaled(problem, value)
+    given = problem.options(value.producer).column(~value.slot)
+    options = problem.options(value.uses[0][0])
+    columns = {options.column(k).tobytes(): options.column(k) for _, k in value.uses}
+    costs = np.zeros((len(given), len(options)))
+    for wanted in columns.values():
+        costs += between[given[:, None], wanted]
+    if costs.any():
+        model.add(producer, node, costs)
+
+
+class Copies(NamedTuple):
+    """A variable that says in which specs a value with several users is held.
+
+    Attributes:
+        value: the value.
+        variable: its number in the model.
+        nearest: per state and spec, microseconds from the nearest copy.
+    """
+
+    value: Value
+    variable: int
+    nearest: Costs
+
+
+def _copies(model: Model, problem: Problem, value: Value) -> Copies:
+    between = _scaled(problem, value)
+    given = problem.options(value.producer).column(~value.slot)
+    first, shared = _states(problem, value, given)
+    unary = between[first, shared]
+    now_first, now_shared = _now(problem, value)
+    found = np.flatnonzero((first == now_first) & (shared == (*now_shared, now_first)[0]))
+    rest = now_shared if len(now_shared) > 1 or not len(found) else ()
+    if rest:  # a state of its own
+        first, shared = np.append(first, now_first), np.append(shared, rest[0])
+        seconds = problem.prices.copies(value.prices, now_first, now_shared)
+        unary = np.append(unary, min(seconds * value.weight * 1e6, BIG))
+    copies = model.variable(unary, len(first) - 1 if rest else int(found[0]))
+    producer = model.variable_of[value.producer]
     model.add(producer, copies, np.where(given[:, None] == first[None, :], 0.0, BIG))
-    for node, k in value.uses:
-        wanted = problem.options(node).column(k)
-        price = prices.table(value.prices, first, wanted)
-        for i, (_, shared) in enumerate(states):
-            for spec in shared:
-                price[i] = np.minimum(price[i], prices.row(value.prices, spec)[wanted])
+    nearest = np.minimum(between[first], between[shared])
+    for spec in rest[1:]:
+        nearest[-1] = np.minimum(nearest[-1], between[spec])
+    return Copies(value, copies, nearest)
+
+
+def _add_uses(model: Model, problem: Problem, copies: Copies) -> None:
+    for node, k in copies.value.uses:
+        price = copies.nearest[:, problem.options(node).column(k)]
         if price.any():
-            model.add(copies, model.variable_of[node], np.minimum(price * scale, BIG))
+            model.add(copies.variable, model.variable_of[node], price)
 
 
 def _now(problem: Problem, value: Value) -> tuple[int, tuple[int, ...]]:
@@ -118,24 +164,23 @@ def _now(problem: Problem, value: Value) -> tuple[int, tuple[int, ...]]:
     return given, tuple(sorted(wanted))
 
 
-def _states(
-    problem: Problem, value: Value, given: NDArray[np.intp]
-) -> list[tuple[int, tuple[int, ...]]]:
-    """Produced specs, each alone and with one shared copy: a coarser spec, or what several want."""
-    rank = len(problem.graph.types[value.example].shape)
-    counts: dict[int, int] = {}
+def _states(problem: Problem, value: Value, given: Specs) -> tuple[Specs, Specs]:
+    """Produced specs, each alone and with one shared copy: a coarser spec, or what several want.
+
+    Returns:
+        Per state the spec that is produced and the one that is shared, alike where there is none.
+    """
+    specs = problem.maker.specs.rank(len(problem.graph.types[value.example].shape))
+    counts = np.zeros(len(specs), np.intp)
     for node, k in value.uses:
-        for spec in set(problem.options(node).column(k).tolist()):
-            counts[spec] = counts.get(spec, 0) + 1
-    _, wanted = _now(problem, value)
-    shared = list(counts)
-    produced = list(dict.fromkeys(given.tolist()))
-    if len(produced) * len(shared) > _MOST_STATES:
-        shared = []
-    states: dict[tuple[int, tuple[int, ...]], None] = {}
-    for spec in produced:
-        states[spec, ()] = None
-        for copy in (*problem.prices.coarser(rank, spec), *wanted, *shared):
-            if copy != spec and (copy in counts if shared else counts.get(copy, 0) > 1):
-                states[spec, (copy,)] = None
-    return list(states)
+        counts[problem.options(node).distinct(k)] += 1
+    produced = problem.options(value.producer).distinct(~value.slot)
+    if len(produced) * np.count_nonzero(counts) <= _MOST_STATES:
+        allowed = np.broadcast_to(counts > 0, (len(produced), len(specs))).copy()
+    else:
+        allowed = specs.coarser()[produced]
+        allowed[:, list(_now(problem, value)[1])] = True
+        allowed &= counts > 1
+    allowed[np.arange(len(produced)), produced] = False
+    which, shared = np.nonzero(allowed)
+    return np.concatenate([produced, produced[which]]), np.concatenate([produced, shared])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import Dim
@@ -12,7 +12,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.graph import ARGUMENT, RESULT, Graph, Node
 from dtensor.passes.planning.descend import descend
-from dtensor.passes.planning.eliminate import Elimination
+from dtensor.passes.planning.eliminate import Effort, Elimination
 from dtensor.passes.planning.model import make_model
 from dtensor.passes.planning.prices import Prices
 from dtensor.passes.planning.problem import Problem
@@ -29,12 +29,14 @@ class Limits:
     """How long to search, in counts: a plan never depends on how fast the machine is.
 
     Attributes:
-        rounds: eliminations; each holds other variables than those before.
-        sweeps: rounds of single changes after each.
+        effort: of each elimination.
+        sweeps: rounds of single changes after it.
+        rounds: eliminations, each around the plan that the one before it found.
     """
 
-    rounds: int = 2
+    effort: Effort = field(default_factory=Effort)
     sweeps: int = 4
+    rounds: int = 1
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Plan:
         seconds: planned seconds per execution, work and communication.
         communication: the part of them that relayouts take.
         start: seconds of the first choice, made one axis at a time.
-        held: how many variables the last elimination had to hold; 0 says that no plan in which
+        held: how many variables the last elimination had to narrow; 0 says that no plan in which
             equal layers are laid out alike is cheaper.
     """
 
@@ -123,29 +125,26 @@ def _has_choice(problem: Problem, min_flops: float) -> bool:
 
 
 def _solve(problem: Problem, limits: Limits) -> int:
-    """Leave the cheapest plan found in `problem.now`; how many variables were held."""
+    """Leave the cheapest plan found in `problem.now`; how many variables were narrowed."""
     best, least = list(problem.now), problem.total()
-    held_before: dict[int, int] = {}
-    held = 0
+    narrowed = 0
     for _ in range(limits.rounds):
         model = make_model(problem)
-        solution = Elimination(model, held_before).run()
+        solution = Elimination(model, limits.effort).run()
         for node, variable in enumerate(model.variable_of):
             if variable >= 0:
                 states = problem.options(node).strategies
                 problem.now[node] = states[solution.states[variable]]
         descend(problem, limits.sweeps)
-        for variable in solution.held:
-            held_before[variable] = held_before.get(variable, 0) + 1
-        held = len(solution.held)
+        narrowed = solution.narrowed
         found = problem.total()
         gain = least - found
         if gain > 0.0:
             best, least = list(problem.now), found
         problem.now[:] = best
-        if not held or gain < _GAIN * least:
+        if not narrowed or gain < _GAIN * least:
             break
-    return held
+    return narrowed
 
 
 def _start(

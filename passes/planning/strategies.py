@@ -56,6 +56,7 @@ class Options:
         self.outs = _columns([s.outs for s in self.strategies])
         self.share = 1.0 / np.array([s.split for s in self.strategies], float)
         self.comm = np.array([s.comm for s in self.strategies], float)
+        self._distinct: dict[int, NDArray[np.intp]] = {}
 
     def __len__(self) -> int:
         return len(self.strategies)
@@ -63,6 +64,13 @@ class Options:
     def column(self, slot: int) -> NDArray[np.intp]:
         """The specs of operand `slot`, or of result `~slot` if negative."""
         return self.ins[slot] if slot >= 0 else self.outs[~slot]
+
+    def distinct(self, slot: int) -> NDArray[np.intp]:
+        """The different specs of a column, ascending."""
+        found = self._distinct.get(slot)
+        if found is None:
+            found = self._distinct[slot] = np.unique(self.column(slot))
+        return found
 
 
 def _columns(rows: Sequence[tuple[int, ...]]) -> list[NDArray[np.intp]]:

@@ -11,6 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
@@ -39,6 +42,7 @@ class RankSpecs:
         self._ids: dict[Places, int] = {}
         self._table = table
         self._sizes = tuple(sizes)
+        self._coarser = np.zeros((0, 0), bool)
         self.replicated = self.of((WHOLE,) * len(self._sizes))
 
     def __len__(self) -> int:
@@ -65,6 +69,14 @@ class RankSpecs:
                 if place != WHOLE:
                     self.of((*places[:axis], WHOLE, *places[axis + 1 :]))
         return found
+
+    def coarser(self) -> NDArray[np.bool_]:
+        """Per spec and other spec, whether the other differs only by leaving sub-axes out."""
+        if len(self._coarser) < len(self):
+            places = np.array(self.places, np.int64).reshape(len(self), len(self._sizes))
+            same, out = places[:, None] == places[None, :], places[None, :] == WHOLE
+            self._coarser = (same | out).all(-1)
+        return self._coarser
 
     def layout(self, spec: int) -> Layout:
         """The layout that a spec stands for."""

@@ -1,11 +1,13 @@
 """Elimination against all states there are, on random models."""
 
 import itertools
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
-from dtensor.passes.planning.eliminate import Elimination
+from dtensor.passes.planning.eliminate import Effort, Elimination
+from dtensor.passes.planning.messages import Messages
 from dtensor.passes.planning.model import Model
 
 
@@ -35,31 +37,59 @@ def least(model: Model) -> float:
     return min(cost(model, s) for s in itertools.product(*(range(len(u)) for u in model.unary)))
 
 
-@pytest.mark.parametrize("first", range(0, 200, 50))
-def test_without_held_variables_the_states_are_the_best(first: int) -> None:
-    for seed in range(first, first + 50):
+def small_models(count: int, most: int = 20_000) -> Iterator[tuple[int, Model]]:
+    """Random models whose states can all be tried."""
+    for seed in range(count):
         model = random_model(seed)
-        if np.prod([len(u) for u in model.unary]) > 20_000:
-            continue
-        solution = Elimination(model, {}).run()
-        assert solution.held == []
+        if np.prod([len(u) for u in model.unary]) <= most:
+            yield seed, model
+
+
+def test_without_narrowed_variables_the_states_are_the_best() -> None:
+    for seed, model in small_models(200):
+        solution = Elimination(model, Effort()).run()
+        assert solution.narrowed == 0
         assert cost(model, tuple(solution.states)) == pytest.approx(least(model), abs=1e-5), seed
+        assert solution.bound == pytest.approx(least(model), abs=1e-5), seed
 
 
-def test_held_variables_never_make_it_worse() -> None:
+def test_narrowed_variables_never_make_it_worse() -> None:
     some = False
-    for seed in range(100):
-        model = random_model(seed)
+    for seed, model in small_models(200):
         before = cost(model, tuple(model.start))
-        solution = Elimination(model, {}, max_table=8).run()
-        some |= bool(solution.held)
-        assert cost(model, tuple(solution.states)) <= before + 1e-5, seed
+        solution = Elimination(model, Effort(table=8)).run()
+        some |= bool(solution.narrowed)
+        found = cost(model, tuple(solution.states))
+        assert solution.bound - 1e-5 <= least(model) <= found + 1e-5, seed
+        assert found <= before + 1e-5, seed
     assert some
 
 
-def test_other_variables_are_held_in_the_next_round() -> None:
-    found = (random_model(seed) for seed in range(100))
-    model = next(m for m in found if Elimination(m, {}, max_table=4).run().held)
-    first = Elimination(model, {}, max_table=4).run()
-    second = Elimination(model, dict.fromkeys(first.held, 1), max_table=4).run()
-    assert second.held[0] not in first.held[:1]
+def test_messages_bound_every_plan_from_below() -> None:
+    exact = 0
+    for seed, model in small_models(100, 500):
+        messages = Messages(dict(enumerate(model.unary)), model.tables)
+        best, before = least(model), -np.inf
+        for _ in range(20):
+            messages.run(1, best, 0.0)
+            assert before - 1e-9 <= messages.bound <= best + 1e-9, seed
+            before = messages.bound
+        exact += best - before < 1e-6
+        for x, scores in messages.scores.items():
+            for state, score in enumerate(scores):
+                fixed = Model(list(model.unary), tables=model.tables)
+                fixed.unary[x] = fixed.unary[x] + 1e3 * (np.arange(len(scores)) != state)
+                assert messages.floor + score <= least(fixed) + 1e-9, (seed, x, state)
+    assert exact > 10
+
+
+def test_messages_are_exact_on_a_chain_after_one_pass() -> None:
+    rng = np.random.default_rng(3)
+    model = Model()
+    for _ in range(6):
+        model.variable(rng.integers(0, 20, 3).astype(float), 0)
+    for one in range(5):
+        model.add(one, one + 1, rng.integers(0, 20, (3, 3)).astype(float))
+    messages = Messages(dict(enumerate(model.unary)), model.tables)
+    messages.run(1, np.inf, 0.0)
+    assert messages.bound == pytest.approx(least(model))
