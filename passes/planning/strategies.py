@@ -21,10 +21,11 @@ from dtensor.passes.ops.opdef import Placed, algorithm_of
 from dtensor.passes.ops.rule import OpRule
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.planning.blocks import Blocks, block_counts
+from dtensor.passes.planning.partials import bit, partial_kinds
 from dtensor.passes.propagation.labels import Label, LabelTable, RuleLabels
 from dtensor.passes.propagation.pins import Pins
 from dtensor.passes.propagation.places import WHOLE, partial_place, place_of, split_place
-from dtensor.passes.sharding.specs import Places, Specs, is_contiguous, is_legal
+from dtensor.passes.sharding.specs import Places, RankSpecs, Specs, is_contiguous, is_legal
 
 BEAM = 64  # strategies of one node
 _LARGE_CARRY = 65_536  # bytes
@@ -200,7 +201,7 @@ class Maker:
                 i
                 for i, p in enumerate(rule.passes)
                 if any(
-                    kind is not None and self._kinds[v] & _bit(kind)
+                    kind is not None and self._kinds[v] & bit(kind)
                     for kind, v in zip(p.operands, node.operands, strict=True)
                 )
             ]
@@ -216,30 +217,33 @@ class Maker:
     ) -> tuple[Strategy, ...]:
         labels = [self._tables[n].of_rule(rule) for n in self.specs.sizes]
         ranks = ([len(d) for d in rule.operands], [len(d) for d in rule.results])
+        sides = tuple([[self.specs.rank(r) for r in side] for side in ranks])
         usable = [f for f in range(len(rule.factors)) if rule.dims_of_factor[f]]
         choices = [-1, *usable, *(~(p + 1) for p in passes)]
+        ways = [
+            [(choice, _label(mine, choice, 1)) for choice in (choices if used else [-1])]
+            for mine, used in zip(labels, self._used, strict=True)
+        ]
         found: dict[Strategy, None] = {}
-        for combination in product(*[choices if used else [-1] for used in self._used]):
-            for majors in self._majors(rule, combination, blocks):
-                pairs = enumerate(zip(labels, combination, strict=True))
-                chosen = [_label(mine, choice, majors.get(a, 1)) for a, (mine, choice) in pairs]
-                strategy = self._joint([label for label in chosen if label is not None], ranks)
+        for way in product(*ways):
+            combination = [choice for choice, _ in way]
+            split = [choice for choice in combination if choice >= 0]
+            if len(set(split)) == len(split) and not any([blocks and blocks[f] for f in split]):
+                options = [[label for _, label in way]]
+            else:
+                options = [
+                    [
+                        _label(mine, choice, majors.get(axis, 1))
+                        for axis, (mine, choice) in enumerate(zip(labels, combination, strict=True))
+                    ]
+                    for majors in self._majors(rule, combination, blocks)
+                ]
+            for chosen in options:
+                strategy = self._joint(chosen, *sides)
                 strategy = None if strategy is None else self.with_algorithm(rule, strategy)
                 if strategy is not None:
                     found[strategy] = None
-        return _beam(sorted(found, key=self._shared_dimensions(ranks)), self.specs, ranks)
-
-    def _shared_dimensions(
-        self, ranks: tuple[Sequence[int], Sequence[int]]
-    ) -> Callable[[Strategy], int]:
-        """How many sub-axes stand behind others in a dimension; fewer win among equals."""
-        sides = (*ranks[0], *ranks[1])
-
-        def count(strategy: Strategy) -> int:
-            specs = zip(sides, (*strategy.ins, *strategy.outs), strict=True)
-            return sum([self.specs.rank(rank).shared[spec] for rank, spec in specs])
-
-        return count
+        return _beam(sorted(found, key=_shared_dimensions(*sides)), self.specs, ranks)
 
     def _majors(
         self, rule: OpRule, combination: Sequence[int], blocks: Blocks
@@ -257,16 +261,25 @@ class Maker:
             yield {axis: major for word in picked for axis, major in word}
 
     def _joint(
-        self, chosen: Sequence[Label], ranks: tuple[Sequence[int], Sequence[int]]
+        self,
+        chosen: Sequence[Label | None],
+        operands: Sequence[RankSpecs],
+        results: Sequence[RankSpecs],
     ) -> Strategy | None:
-        """One strategy of one label per sub-axis; None if a tensor would mix reductions."""
-        if len(chosen) < len(self.specs.sizes):
-            return None  # a sub-axis does not fit
+        """One strategy of one label per sub-axis.
+
+        Returns:
+            None if a sub-axis does not fit, or if a tensor would mix reductions.
+        """
         split = 1
+        labels = []
         for label, n in zip(chosen, self.specs.sizes, strict=True):
+            if label is None:
+                return None
+            labels.append(label)
             split *= n if label.divides else 1
-        ins = self._specs(ranks[0], [label.ins for label in chosen])
-        outs = self._specs(ranks[1], [label.outs for label in chosen])
+        ins = _numbers(operands, [label.ins for label in labels])
+        outs = _numbers(results, [label.outs for label in labels])
         return None if ins is None or outs is None else Strategy(ins, outs, split)
 
     def with_algorithm(self, rule: OpRule, strategy: Strategy) -> Strategy | None:
@@ -293,17 +306,6 @@ class Maker:
     ) -> tuple[Layout, ...]:
         pairs = zip(shapes, specs, strict=True)
         return tuple([self.specs.rank(len(shape)).layout(spec) for shape, spec in pairs])
-
-    def _specs(
-        self, ranks: Sequence[int], places: Sequence[tuple[int, ...]]
-    ) -> tuple[int, ...] | None:
-        found = []
-        for k, rank in enumerate(ranks):
-            mine = tuple([p[k] for p in places])
-            if len({p for p in mine if p < WHOLE}) > 1:
-                return None
-            found.append(self.specs.rank(rank).of(mine))
-        return tuple(found)
 
     # Nodes without a rule.
 
@@ -341,16 +343,37 @@ def _priced_later(rule: OpRule, ins: tuple[int, ...], outs: tuple[int, ...]) -> 
     return 0.0
 
 
-def _bit(kind: str) -> int:
-    return 1 << REDUCTIONS.index(kind)
-
-
 def _label(labels: RuleLabels, choice: int, major: int) -> Label | None:
     if choice == -1:
         return labels.idle
     if choice < -1:
         return labels.passes[~choice - 1]
     return labels.digit(choice, major)
+
+
+def _numbers(
+    sides: Sequence[RankSpecs], places: Sequence[tuple[int, ...]]
+) -> tuple[int, ...] | None:
+    """The specs of some tensors, from the places of each sub-axis on all; None for mixed parts."""
+    found = []
+    for specs, mine in zip(sides, zip(*places, strict=True), strict=True):
+        if min(mine) < WHOLE and len({p for p in mine if p < WHOLE}) > 1:
+            return None
+        found.append(specs.of(mine))
+    return tuple(found)
+
+
+def _shared_dimensions(
+    operands: Sequence[RankSpecs], results: Sequence[RankSpecs]
+) -> Callable[[Strategy], int]:
+    """How many sub-axes stand behind others in a dimension; fewer win among equals."""
+    sides = (*operands, *results)
+
+    def count(strategy: Strategy) -> int:
+        specs = zip(sides, (*strategy.ins, *strategy.outs), strict=True)
+        return sum([side.shared[spec] for side, spec in specs])
+
+    return count
 
 
 def _extends(places: Places, given: Layout, layout: Layout) -> bool:
@@ -413,7 +436,7 @@ def all_places(
     shape: Sequence[int], sizes: Sequence[int], blocks: Blocks, kinds: int
 ) -> list[Places]:
     """Every spec of a tensor, replicated first, with the partial values of the given kinds."""
-    parts = [partial_place(kind) for kind in REDUCTIONS if kinds & _bit(kind)]
+    parts = [partial_place(kind) for kind in REDUCTIONS if kinds & bit(kind)]
     found: dict[Places, None] = {}
     for combination in product([WHOLE, *range(len(shape)), *parts], repeat=len(sizes)):
         if len({p for p in combination if p < WHOLE}) > 1:
@@ -434,50 +457,3 @@ def all_places(
             if is_legal(tuple(places), sizes, shape):
                 found[tuple(places)] = None
     return list(found)
-
-
-def partial_kinds(graph: Graph) -> list[int]:
-    """Per value the reductions of which it can come to hold parts, as bits."""
-    kinds = [0] * len(graph.values)
-    rules: dict[int, tuple[int, list[tuple[tuple[int, ...], int]]]] = {}
-    loops = [node for node in graph.nodes if node.kind == CARRY]
-    while True:
-        for node in graph.nodes:
-            rule = node.rule
-            if rule is not None:
-                if id(rule) not in rules:
-                    rules[id(rule)] = _partial_facts(rule)
-                found, passes = rules[id(rule)]
-                for wanted, made in passes:
-                    if any([w & kinds[v] for w, v in zip(wanted, node.operands, strict=True)]):
-                        found |= made
-            elif node.kind in (CARRY, JOIN, THROUGH):
-                found = _union(kinds, node.operands)
-            else:
-                continue
-            for v in node.results:
-                kinds[v] = found
-        if all(kinds[n.results[0]] == _union(kinds, n.operands) for n in loops):
-            return kinds
-
-
-def _union(kinds: Sequence[int], values: Sequence[int]) -> int:
-    found = 0
-    for v in values:
-        found |= kinds[v]
-    return found
-
-
-def _partial_facts(rule: OpRule) -> tuple[int, list[tuple[tuple[int, ...], int]]]:
-    made = 0
-    for factor in rule.factors:
-        if factor.reduction is not None:
-            made |= _bit(factor.reduction)
-    passes = []
-    for way in rule.passes:
-        wanted = tuple([0 if kind is None else _bit(kind) for kind in way.operands])
-        results = 0
-        for kind in way.results:
-            results |= 0 if kind is None else _bit(kind)
-        passes.append((wanted, results))
-    return made, passes
