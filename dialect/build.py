@@ -75,6 +75,16 @@ def relayout(
     return _only(_create(names.RELAYOUT, [x], [x.type], attributes, loc, ip))
 
 
+def alike(
+    values: Sequence[Value],
+    loc: ir.Location | None = None,
+    ip: ir.InsertionPoint | None = None,
+) -> list[Value]:
+    """The same values, which will have one layout."""
+    types = [value.type for value in values]
+    return list(_create(names.ALIKE, values, types, {}, loc, ip).results)
+
+
 def all_gather(
     x: Value,
     mesh: Mesh,

@@ -352,17 +352,15 @@ class Layout(LayoutMembers):
         return text
 
     def __repr__(self) -> str:
-        from dtensor.dialect.layout_string import write_layout
-        from dtensor.dialect.mesh_string import write_mesh
-
-        devices = self.mesh.known_devices()
-        if devices is not None:
-            return f"Layout.from_string({write_layout(self, write_mesh(self.mesh, devices))})"
         specs = ", ".join(_spec_text(dim, self.mesh) for dim in self.dims)
         partial = f", partial={{{', '.join(self._partial_texts())}}}" if self.partial else ""
         return f"Layout([{specs}], {self.mesh!r}{partial})"
 
-    __str__ = __repr__
+    def __str__(self) -> str:
+        """TensorFlow's form, with the mesh's devices, once they are known."""
+        if self.mesh.known_devices() is None:
+            return repr(self)
+        return f"Layout.from_string({self.to_string()})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Layout.of, (self.dims, self.mesh, self.partial)

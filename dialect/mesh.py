@@ -292,14 +292,16 @@ class Mesh(MeshMembers):
         return f"mesh({axes}{ids}{kind}{name})"
 
     def __repr__(self) -> str:
+        return f"M{self.short()[1:]}"
+
+    def __str__(self) -> str:
+        """TensorFlow's form, with the devices, once they are known."""
         devices = self.known_devices()
         if devices is None:
-            return f"M{self.short()[1:]}"
+            return repr(self)
         from dtensor.dialect.mesh_string import write_mesh
 
         return f"Mesh.from_string({write_mesh(self, devices)})"
-
-    __str__ = __repr__
 
     def known_devices(self) -> MeshDevices | None:
         """The devices by name, of a mesh that is in use; looking does not start a runtime."""

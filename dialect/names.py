@@ -9,6 +9,7 @@ NAMESPACE: Final = "dtensor"
 # Operations.
 MESH_OP: Final = "dtensor.mesh"
 RELAYOUT: Final = "dtensor.relayout"
+ALIKE: Final = "dtensor.alike"
 ALL_GATHER: Final = "dtensor.all_gather"
 ALL_SLICE: Final = "dtensor.all_slice"
 ALL_REDUCE: Final = "dtensor.all_reduce"

@@ -155,6 +155,18 @@ def _check_relayout(facts: Facts) -> Iterator[str]:
     yield from _needs_result(facts, facts.operands[0].shape, "relayout (same global type)")
 
 
+def _check_alike(facts: Facts) -> Iterator[str]:
+    shape = facts.operands[0].shape
+    for k, operand in enumerate(facts.operands):
+        if operand.shape != shape:
+            yield (
+                f"operand {k} is {operand}, operand 0 is {facts.operands[0]}; "
+                "only values of one shape can have one layout: take it out"
+            )
+    if facts.results != facts.operands:
+        yield "results differ from operands; give each operand a result of its type"
+
+
 def _check_all_gather(facts: Facts) -> Iterator[str]:
     yield from (problems := list(_needs_dim(facts, names.DIM)))
     if not problems:
@@ -316,6 +328,17 @@ class RelayoutOp(DTensorOp):
 
 
 @register_operation(DTensorDialect)
+class AlikeOp(DTensorOp):
+    """The operands, all in one layout: what `jax.experimental.shard_alike` asks for."""
+
+    OPERATION_NAME = names.ALIKE
+    ATTRIBUTES: ClassVar = {}
+    OPERANDS = None
+    RESULTS = None
+    CHECK = staticmethod(_check_alike)
+
+
+@register_operation(DTensorDialect)
 class AllGatherOp(DTensorOp):
     """The shards of all devices along `axes`, first axis major, concatenated in `dim`.
 
@@ -421,6 +444,7 @@ OPS: Final[dict[str, type[DTensorOp]]] = {
     for op in (
         MeshOp,
         RelayoutOp,
+        AlikeOp,
         AllGatherOp,
         AllSliceOp,
         AllReduceOp,

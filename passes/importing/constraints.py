@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dtensor.dialect.attributes import layout_attr
+from collections.abc import Sequence
+from typing import Any
+
+from dtensor.dialect import build
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import LAYOUT_ATTR, RELAYOUT
 from dtensor.passes.functions import tensor_shape
 
 
@@ -16,17 +18,53 @@ def replace_by_relayout(op: ir.Operation, layout: Layout) -> None:
     Raises:
         LocatedError: the layout does not fit the operand.
     """
-    operand = op.operands[0]
+    new = _relayout(op, op.operands[0], layout, ir.InsertionPoint(op))
+    op.results[0].replace_all_uses_with(new)
+    op.erase()
+
+
+def constrain(op: ir.Operation, value: ir.Value[Any], layout: Layout) -> None:
+    """Let everyone who reads a result of an operation read it through a `dtensor.relayout`.
+
+    Raises:
+        LocatedError: the layout does not fit the value.
+    """
+    if any(True for _ in value.uses):
+        new = _relayout(op, value, layout, ir.InsertionPoint.after(op))
+        value.replace_all_uses_except(new, ir.OpResult(new).owner.operation)
+
+
+def _relayout(
+    op: ir.Operation, operand: ir.Value[Any], layout: Layout, at: ir.InsertionPoint
+) -> ir.Value[Any]:
     problem = layout.problem(tensor_shape(operand.type) or ())
     if problem is not None:
         error(op, f"a constraint asks for the layout {layout.short()}: {problem}")
-    new = ir.Operation.create(
-        RELAYOUT,
-        results=[op.results[0].type],
-        operands=[operand],
-        attributes={LAYOUT_ATTR: layout_attr(layout)},
-        loc=op.location,
-        ip=ir.InsertionPoint(op),
-    )
-    op.results[0].replace_all_uses_with(new.results[0])
-    op.erase()
+    return build.relayout(operand, layout, op.location, at)
+
+
+def tie(values: Sequence[ir.Value[Any]], at: ir.Operation) -> None:
+    """Give values one layout in everything that reads them behind `at`, in its block or deeper.
+
+    Raises:
+        LocatedError: their shapes differ.
+    """
+    shapes = {str(value.type) for value in values}
+    if len({tuple(tensor_shape(value.type) or ()) for value in values}) > 1:
+        error(at, f"{' and '.join(sorted(shapes))} shall be laid out alike; give them one shape")
+    block = at.block
+    position = {view.operation: i for i, view in enumerate(block.operations)}
+    after = position[at]
+
+    def reads_later(user: ir.Operation) -> bool:
+        while user.block != block:
+            if user.parent is None:
+                return False
+            user = user.parent.operation
+        return position[user] > after
+
+    readers = [[use for use in value.uses if reads_later(use.owner.operation)] for value in values]
+    together = build.alike(values, at.location, ir.InsertionPoint(at))
+    for result, uses in zip(together, readers, strict=True):
+        for use in uses:
+            use.owner.operands[use.operand_number] = result

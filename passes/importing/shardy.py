@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import Final
 
 from dtensor.dialect.attributes import layout_attr
 from dtensor.dialect.diagnostics import error
@@ -11,14 +13,47 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import LAYOUT
-from dtensor.passes.functions import SIDES, entries, set_entries
-from dtensor.passes.importing.constraints import replace_by_relayout
+from dtensor.passes.functions import (
+    SIDES,
+    boundary_types,
+    entries,
+    set_entries,
+    tensor_shape,
+)
+from dtensor.passes.importing.constraints import constrain, replace_by_relayout, tie
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.program import walk
 
 _MESH = re.compile(r"#sdy\.mesh<\[(.*?)\](?:, device_ids=\[([\d, ]*)\])?>", re.DOTALL)
-_SHARDING = re.compile(r"#sdy\.sharding<@([\w.\-]+|\"[^\"]*\"), (\[.*?\])(.*)>\Z", re.DOTALL)
-_ARGUMENT = "sdy.sharding"
+_SHARDING = re.compile(
+    r"#sdy\.sharding<(?:@([\w.\-]+|\"[^\"]*\")|(mesh<.*?>)), (\[.*?\])(.*)>\Z", re.DOTALL
+)
+_SHARDING_ATTR = "sdy.sharding"
+# Operations whose result is their operand in another layout, and the attribute that names it.
+# Shardy's collectives speak of global tensors, as its shardings do.
+_CONVERSIONS: Final = {
+    "sdy.sharding_constraint": "sharding",
+    "sdy.reshard": "sharding",
+    **{
+        f"sdy.{name}": "out_sharding"
+        for name in (
+            "all_gather",
+            "all_reduce",
+            "all_slice",
+            "all_to_all",
+            "collective_permute",
+            "reduce_scatter",
+            "replicated_to_unreduced",
+            "sharded_to_unreduced",
+        )
+    },
+}
+# Operations whose result is their operand, in a layout that may be written on them.
+_EDGES: Final = {
+    "sdy.data_flow_edge": "sharding",
+    "sdy.func_data_flow_edge": "sharding",
+    "sdy.propagation_barrier": "",
+}
 
 
 def read_shardy_meshes(module: ir.Module) -> dict[str, Mesh]:
@@ -26,19 +61,22 @@ def read_shardy_meshes(module: ir.Module) -> dict[str, Mesh]:
     found: dict[str, Mesh] = {}
     for view in module.body.operations:
         op = view.operation
-        if op.name != "sdy.mesh":
-            continue
-        name = ir.StringAttr(op.attributes["sym_name"]).value
-        match = _MESH.match(str(op.attributes["mesh"]))
-        if match is None:
-            error(op, f"mesh @{name} has no axes; dtensor needs named axes")
-        axes = [(axis, int(size)) for axis, size in re.findall(r'"([^"]+)"=(\d+)', match.group(1))]
-        ids = [int(i) for i in match.group(2).split(",")] if match.group(2) else None
-        found[name] = Mesh(axes, ids, name="" if name == "mesh" else name)
+        if op.name == "sdy.mesh":
+            name = ir.StringAttr(op.attributes["sym_name"]).value
+            found[name] = _mesh(str(op.attributes["mesh"]), "" if name == "mesh" else name)
     return found
 
 
-def sharding_layout(text: str, meshes: dict[str, Mesh], target: Mesh) -> Layout:
+def _mesh(text: str, name: str) -> Mesh:
+    match = _MESH.match(text)
+    if match is None:  # of one device, or empty: it says of a value that it is whole
+        return Mesh([], name=name)
+    axes = [(axis, int(size)) for axis, size in re.findall(r'"([^"]+)"=(\d+)', match.group(1))]
+    ids = [int(i) for i in match.group(2).split(",")] if axes and match.group(2) else None
+    return Mesh(axes, ids, name=name)
+
+
+def sharding_layout(text: str, meshes: dict[str, Mesh], target: Mesh, rank: int) -> Layout:
     """The layout that an `#sdy.sharding<...>` writes.
 
     Args:
@@ -46,6 +84,7 @@ def sharding_layout(text: str, meshes: dict[str, Mesh], target: Mesh) -> Layout:
         meshes: Shardy's meshes by symbol.
         target: the mesh of the module, with the same axes as the mesh of the sharding, unless that
             has none, as jax writes where it says of random keys that a key is whole.
+        rank: number of dimensions of the value.
 
     Raises:
         LayoutError: another mesh, priorities or a form that has no counterpart.
@@ -53,13 +92,17 @@ def sharding_layout(text: str, meshes: dict[str, Mesh], target: Mesh) -> Layout:
     match = _SHARDING.match(text)
     if match is None:
         raise LayoutError(f"sharding {text} is not of the form #sdy.sharding<@mesh, [...]>")
-    name, dims, rest = match.group(1).strip('"'), match.group(2), match.group(3)
-    if name not in meshes:
+    name, inline, dims, rest = match.groups()
+    name = (name or "").strip('"')
+    if inline is None and name not in meshes:
         raise LayoutError(f"sharding names mesh @{name}, which the module does not define")
-    if meshes[name].axes and meshes[name].axes != target.axes:  # without axes, it fits any mesh
+    mesh = meshes[name] if inline is None else _mesh(f"#sdy.{inline}", "")
+    what = f"mesh @{name}" if inline is None else "the mesh"
+    if not mesh.axes and dims == "[]":  # of one device: what it says of a value is that it is whole
+        return Layout.replicated(target, rank)
+    if mesh.axes and mesh.axes != target.axes:
         raise LayoutError(
-            f"sharding is on mesh @{name} {meshes[name]!r}, the module is compiled for {target!r}; "
-            "use one mesh"
+            f"sharding is on {what} {mesh!r}, the module is compiled for {target!r}; use one mesh"
         )
     dims = re.sub(r"\}p\d+", "}", dims)  # user priorities: propagation by cost does not need them
     partial = ""
@@ -74,57 +117,155 @@ def import_shardy(
 ) -> None:
     """Turn every Shardy annotation of the module into dtensor's; erase the meshes.
 
-    A sharding on an op is a hint that has no counterpart: it goes, and the ledger says so.
+    A sharding on an operation is a constraint of its results. Values of one sharding group have one
+    layout from the last member on. What an annotation says that has no counterpart is a warning.
     """
-    meshes = read_shardy_meshes(module)
+    reader = _Reader(read_shardy_meshes(module), mesh, ledger)
     for function in functions:
         for side in SIDES:
-            _import_function_attributes(function, side, meshes, mesh)
+            reader.read_boundary(function, side)
         for op, name, _ in walk(function, combiners=True):
-            _import_op(op, name, meshes, mesh, ledger)
+            reader.read_op(op, name)
+        reader.tie_groups()
     for view in list(module.body.operations):
         if view.operation.name == "sdy.mesh":
             view.operation.erase()
 
 
-def _layout(
-    op: ir.Operation, attribute: ir.Attribute, meshes: dict[str, Mesh], mesh: Mesh
-) -> Layout:
-    try:
-        return sharding_layout(str(attribute), meshes, mesh)
-    except LayoutError as wrong:
-        error(op, str(wrong))
+class _Reader:
+    """Rewrites the annotations of one module."""
 
+    def __init__(self, meshes: dict[str, Mesh], mesh: Mesh, ledger: Ledger) -> None:
+        self.meshes = meshes
+        self.mesh = mesh
+        self.ledger = ledger
+        self.groups: dict[int, list[ir.Operation]] = {}
 
-def _import_function_attributes(
-    function: ir.Operation, name: str, meshes: dict[str, Mesh], mesh: Mesh
-) -> None:
-    if name not in function.attributes:
-        return
-    attributes = entries(function, name)
-    for entry in attributes:
-        sharding = entry.pop(_ARGUMENT, None)
-        if sharding is not None and LAYOUT not in entry:
-            entry[LAYOUT] = layout_attr(_layout(function, sharding, meshes, mesh))
-    set_entries(function, name, attributes)
+    def read_boundary(self, function: ir.Operation, side: str) -> None:
+        """Shardings of arguments or results; a layout that stands there says more, and stays."""
+        if side not in function.attributes:
+            return
+        attributes = entries(function, side)
+        types = boundary_types(function, side)
+        for entry, type_ in zip(attributes, types, strict=True):
+            sharding = entry.pop(_SHARDING_ATTR, None)
+            if sharding is not None and LAYOUT not in entry:
+                rank = len(tensor_shape(type_) or ())
+                entry[LAYOUT] = layout_attr(self.layout(function, str(sharding), rank))
+        set_entries(function, side, attributes)
 
+    def layout(self, op: ir.Operation, text: str, rank: int) -> Layout:
+        """The layout of a sharding; what it says beyond that is a warning."""
+        for said, what in _BEYOND:
+            if said.search(text):
+                self.ledger.warn(op, f"{what} in {text.removeprefix('#sdy.')}")
+        try:
+            return sharding_layout(text, self.meshes, self.mesh, rank)
+        except LayoutError as wrong:
+            error(op, str(wrong))
 
-def _import_op(
-    op: ir.Operation, name: str, meshes: dict[str, Mesh], mesh: Mesh, ledger: Ledger
-) -> None:
-    if name == "sdy.sharding_constraint":
-        replace_by_relayout(op, _layout(op, op.attributes["sharding"], meshes, mesh))
-        return
-    if name == "sdy.manual_computation":
-        error(
-            op,
-            "a manual region (jax.shard_map) stands inside the program; dtensor expands whole "
-            "programs: call shard_map outside, or write the region as ordinary operations",
+    def read_op(self, op: ir.Operation, name: str) -> None:
+        """Rewrite one operation."""
+        if name.startswith("sdy."):
+            self._read_own(op, name)
+        elif _SHARDING_ATTR in op.attributes:
+            text = str(op.attributes[_SHARDING_ATTR])
+            del op.attributes[_SHARDING_ATTR]
+            for value, sharding in zip(op.results, _per_value(text), strict=False):
+                shape = tensor_shape(value.type)
+                if shape is not None:
+                    constrain(op, value, self.layout(op, sharding, len(shape)))
+
+    def _read_own(self, op: ir.Operation, name: str) -> None:
+        """An operation of Shardy's dialect."""
+        key = _CONVERSIONS.get(name)
+        if key is not None:
+            if any(True for _ in op.results[0].uses):
+                shape = tensor_shape(op.results[0].type) or ()
+                layout = self.layout(op, str(op.attributes[key]), len(shape))
+                replace_by_relayout(op, layout)
+            else:  # what nobody reads asks for nothing
+                op.erase()
+        elif name in _EDGES:
+            self._read_edge(op, name)
+        elif name == "sdy.constant":
+            self._read_constant(op)
+        elif name == "sdy.sharding_group":
+            number = ir.IntegerAttr(op.attributes["group_id"]).value
+            self.groups.setdefault(number, []).append(op)
+        elif name == "sdy.manual_computation":
+            error(
+                op,
+                "a manual region (jax.shard_map) stands inside the program; dtensor expands whole "
+                "programs: call shard_map outside, or write the region as ordinary operations",
+            )
+        else:
+            error(op, f"{name} has no counterpart in dtensor; remove it")
+
+    def _read_edge(self, op: ir.Operation, name: str) -> None:
+        if name == "sdy.propagation_barrier":
+            self.ledger.warn(
+                op,
+                "the propagation barrier is dropped: layouts are chosen by cost, on both sides of "
+                "it; write a constraint to keep a layout on one side",
+            )
+        elif _EDGES[name] in op.attributes:
+            shape = tensor_shape(op.results[0].type) or ()
+            replace_by_relayout(op, self.layout(op, str(op.attributes[_EDGES[name]]), len(shape)))
+            return
+        op.results[0].replace_all_uses_with(op.operands[0])
+        op.erase()
+
+    def _read_constant(self, op: ir.Operation) -> None:
+        new = ir.Operation.create(
+            "stablehlo.constant",
+            results=[op.results[0].type],
+            attributes={
+                n: op.attributes[n] for n in ("value", _SHARDING_ATTR) if n in op.attributes
+            },
+            loc=op.location,
+            ip=ir.InsertionPoint(op),
         )
-    if name.startswith("sdy."):
-        error(op, f"{name} has no counterpart in dtensor; remove it")
-    if _ARGUMENT in op.attributes:
-        del op.attributes[_ARGUMENT]
-        ledger.warn(
-            op, f"the sharding on {name} is ignored; write a constraint to fix a value's layout"
-        )
+        op.results[0].replace_all_uses_with(new.results[0])
+        op.erase()
+        self.read_op(new, "stablehlo.constant")
+
+    def tie_groups(self) -> None:
+        """One `dtensor.alike` per sharding group, behind its last member."""
+        for number, members in self.groups.items():
+            values = list(dict.fromkeys(member.operands[0] for member in members))
+            block = members[-1].block
+            if any(member.block != block for member in members):
+                error(
+                    members[-1],
+                    f"sharding group {number} has members in several regions; constrain them "
+                    "to one layout instead",
+                )
+            if len(values) > 1:
+                tie(values, members[-1])
+            for member in members:
+                member.erase()
+        self.groups.clear()
+
+
+_BEYOND: Final = (
+    (re.compile(r"\}p\d"), "a priority is dropped, layouts are chosen by cost:"),
+    (re.compile(r"\?.*replicated=\{"), "replicated axes of open dimensions are dropped:"),
+)
+
+
+def _per_value(text: str) -> Iterator[str]:
+    """The shardings of an operation's results: of `#sdy.sharding_per_value<[<...>, <...>]>`."""
+    if not text.startswith("#sdy.sharding_per_value<"):
+        yield text
+        return
+    inner = text[text.index("[") + 1 : text.rindex("]")]
+    depth = start = 0
+    for at, character in enumerate(inner):
+        if character == "<":
+            start = at if depth == 0 else start
+            depth += 1
+        elif character == ">":
+            depth -= 1
+            if depth == 0:
+                yield f"#sdy.sharding{inner[start : at + 1]}"

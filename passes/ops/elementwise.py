@@ -16,7 +16,7 @@ from dtensor.passes.ops.elements import (
     keeps_products,
     keeps_sums,
 )
-from dtensor.passes.ops.opdef import OpDef, Padding
+from dtensor.passes.ops.opdef import OpDef, Padding, local
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
@@ -146,6 +146,11 @@ def optimization_barrier_rule(op: OpInfo) -> OpRule:
     return builder.build()
 
 
+def alike_rule(op: OpInfo) -> OpRule:
+    """Every result is its operand, and all are laid out alike; no parts pass."""
+    return _same_dims(op).build()
+
+
 def _same_dims(op: OpInfo) -> RuleBuilder:
     shape = op.result_shapes[0]
     builder = RuleBuilder(op)
@@ -163,3 +168,4 @@ ELEMENTWISE = OpDef(elementwise_rule, fuses=True, padding=Padding.ANY)
 CONVERT = OpDef(convert_rule, fuses=True, padding=Padding.ANY)
 BITCAST_CONVERT = OpDef(bitcast_convert_rule, fuses=True)
 OPTIMIZATION_BARRIER = OpDef(optimization_barrier_rule, moves_only=True)
+ALIKE = OpDef(alike_rule, (local(lambda op: op.operands),), moves_only=True)

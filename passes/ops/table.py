@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dtensor.dialect.names import ALIKE
 from dtensor.passes.ops import (
     contraction,
     custom_calls,
@@ -54,6 +55,7 @@ OPS: dict[str, OpDef] = {
     "chlo.tan": elementwise.ELEMENTWISE,
     "chlo.top_k": sorting.TOP_K,
     "chlo.zeta": elementwise.ELEMENTWISE,
+    ALIKE: elementwise.ALIKE,
     "stablehlo.abs": elementwise.ELEMENTWISE,
     "stablehlo.add": elementwise.ELEMENTWISE,
     "stablehlo.and": elementwise.ELEMENTWISE,

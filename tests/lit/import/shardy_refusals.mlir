@@ -26,33 +26,42 @@ module @manual_region {
 
 // -----
 
-module @collective_of_shardy {
+module @group_of_two_shapes {
   sdy.mesh @mesh = <["x"=2]>
-  func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<8xf32> {
-    // expected-error @+1 {{sdy.all_gather has no counterpart in dtensor; remove it}}
-    %0 = sdy.all_gather [{"x"}] %a out_sharding=<@mesh, [{}]> : tensor<8xf32>
+  func.func @main(%a: tensor<8xf32>, %b: tensor<4xf32>) -> tensor<8xf32> {
+    sdy.sharding_group %a group_id=0 : tensor<8xf32>
+    // expected-error @+1 {{tensor<4xf32> and tensor<8xf32> shall be laid out alike; give them one shape}}
+    sdy.sharding_group %b group_id=0 : tensor<4xf32>
+    return %a : tensor<8xf32>
+  }
+}
+
+// -----
+
+module @group_over_regions {
+  sdy.mesh @mesh = <["x"=2]>
+  func.func @main(%a: tensor<8xf32>, %p: tensor<i1>) -> tensor<8xf32> {
+    sdy.sharding_group %a group_id=0 : tensor<8xf32>
+    %0 = "stablehlo.if"(%p) ({
+      %1 = stablehlo.sine %a : tensor<8xf32>
+      // expected-error @+1 {{sharding group 0 has members in several regions; constrain them to one layout instead}}
+      sdy.sharding_group %1 group_id=0 : tensor<8xf32>
+      stablehlo.return %1 : tensor<8xf32>
+    }, {
+      stablehlo.return %a : tensor<8xf32>
+    }) : (tensor<i1>) -> tensor<8xf32>
     return %0 : tensor<8xf32>
   }
 }
 
 // -----
 
-module @sharding_group {
+module @sharding_that_does_not_divide {
   sdy.mesh @mesh = <["x"=2]>
-  func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
-    // expected-error @+1 {{sdy.sharding_group has no counterpart in dtensor; remove it}}
-    sdy.sharding_group %a group_id=0 : tensor<8xf32>
-    return %a : tensor<8xf32>
-  }
-}
-
-// -----
-
-module @mesh_inside_the_sharding {
-  sdy.mesh @mesh = <["x"=2]>
-  // expected-error @+1 {{sharding #sdy.sharding<mesh<["x"=2]>, [{"x"}]> is not of the form #sdy.sharding<@mesh, [...]>}}
-  func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<mesh<["x"=2]>, [{"x"}]>}) -> tensor<8xf32> {
-    return %a : tensor<8xf32>
+  func.func @main(%a: tensor<7xf32>) -> tensor<7xf32> {
+    // expected-error @+1 {{a constraint asks for the layout [{"x"}]: dimension 0}}
+    %0 = stablehlo.sine %a {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}]>]>} : tensor<7xf32>
+    return %0 : tensor<7xf32>
   }
 }
 

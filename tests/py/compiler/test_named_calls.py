@@ -54,8 +54,8 @@ def test_each_matrix_of_a_batch_is_by_itself(target: str) -> None:
         for got, expected in zip(compiled(matrices()), want, strict=True):
             assert got.layout.sharding_specs[:2] == layout.sharding_specs[:2]
             values = np.asarray(expected.to_jax())
-            # Sweeps of Eigh end when the whole batch of a device has converged, and XLA rounds Qr of
-            # one matrix and of several differently, on one device too (with jax 0.12).
+            # Sweeps of Eigh end when the whole batch of a device has converged; jax 0.12 rounds Qr
+            # of one matrix and of several differently, on one device too.
             near = 16 * EPSILON * np.abs(values).max() if target in ("Eigh", "Qr") else 0
             np.testing.assert_allclose(
                 np.asarray(got.to_jax()), values, 0, near, err_msg=layout.short()

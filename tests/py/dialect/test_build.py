@@ -45,6 +45,7 @@ def test_each_builder_gives_the_type_that_the_verifier_wants(module: ir.Module) 
     with ir.InsertionPoint.at_block_terminator(block):
         made = {
             "dtensor.relayout": build.relayout(x, Layout(["y", None], MESH)),
+            "dtensor.alike": build.alike([x, x])[1],
             "dtensor.all_gather": build.all_gather(x, MESH, [Y, X], 1),
             "dtensor.all_slice": build.all_slice(x, MESH, [X, MINOR], 0),
             "dtensor.all_reduce": build.all_reduce([x, x], MESH, [Y], "sum")[1],
@@ -58,6 +59,7 @@ def test_each_builder_gives_the_type_that_the_verifier_wants(module: ir.Module) 
     assert [_maker(value).name for value in made.values()] == list(made)
     assert {name: str(value.type) for name, value in made.items()} == {
         "dtensor.relayout": "tensor<8x3xf32>",
+        "dtensor.alike": "tensor<8x3xf32>",
         "dtensor.all_gather": "tensor<8x24xf32>",
         "dtensor.all_slice": "tensor<2x3xf32>",
         "dtensor.all_reduce": "tensor<8x3xf32>",

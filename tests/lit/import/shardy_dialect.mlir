@@ -1,0 +1,119 @@
+// RUN: dtensor-opt %s --split-input-file --dtensor-import 2>/dev/null | filecheck %s
+// RUN: dtensor-opt %s --split-input-file --dtensor-import 2>&1 >/dev/null | filecheck %s --check-prefix=SAID
+
+// A sharding on an operation is a constraint of its results, open dimensions and all.
+
+// CHECK-LABEL: module @on_operations
+module @on_operations {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
+  // CHECK: func.func @main(%arg0: tensor<8x16xf32>)
+  func.func @main(%a: tensor<8x16xf32>) -> tensor<8x16xf32> {
+    // CHECK: %[[SIN:.*]] = stablehlo.sine %arg0 : tensor<8x16xf32>
+    // CHECK: %[[R:.*]] = "dtensor.relayout"(%[[SIN]]) {layout = #dtensor.layout<@mesh, [{"x"}, {?}]>}
+    // CHECK: stablehlo.add %[[R]], %[[R]]
+    %0 = stablehlo.sine %a {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}, {?}]>]>} : tensor<8x16xf32>
+    %1 = stablehlo.add %0, %0 : tensor<8x16xf32>
+    return %1 : tensor<8x16xf32>
+  }
+}
+
+// -----
+
+// Each result of an operation has its own.
+
+// CHECK-LABEL: module @several_results
+module @several_results {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
+  func.func @main(%a: tensor<8x16xf32>, %b: tensor<16xi32>) -> (tensor<8x16xf32>, tensor<16xi32>) {
+    // CHECK: %[[B:.*]]:2 = stablehlo.optimization_barrier
+    // CHECK-DAG: "dtensor.relayout"(%[[B]]#0) {layout = #dtensor.layout<@mesh, [{}, {"y"}]>}
+    // CHECK-DAG: "dtensor.relayout"(%[[B]]#1) {layout = #dtensor.layout<@mesh, [{"x"}]>}
+    %0:2 = stablehlo.optimization_barrier {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}, {"y"}]>, <@mesh, [{"x"}]>]>} %a, %b : tensor<8x16xf32>, tensor<16xi32>
+    return %0#0, %0#1 : tensor<8x16xf32>, tensor<16xi32>
+  }
+}
+
+// -----
+
+// Members of a group are laid out alike from the last one on; what reads one before is free.
+
+// CHECK-LABEL: module @groups
+module @groups {
+  sdy.mesh @mesh = <["x"=2]>
+  func.func @main(%a: tensor<8xf32>, %b: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+    // CHECK: %[[SIN:.*]] = stablehlo.sine %arg0
+    %0 = stablehlo.sine %a : tensor<8xf32>
+    sdy.sharding_group %0 group_id=3 : tensor<8xf32>
+    // CHECK: %[[COS:.*]] = stablehlo.cosine %[[SIN]]
+    %1 = stablehlo.cosine %0 : tensor<8xf32>
+    // CHECK: %[[ALIKE:.*]]:2 = "dtensor.alike"(%[[SIN]], %arg1)
+    // CHECK-NOT: sharding_group
+    sdy.sharding_group %b group_id=3 : tensor<8xf32>
+    // CHECK: stablehlo.add %[[ALIKE]]#0, %[[COS]]
+    %2 = stablehlo.add %0, %1 : tensor<8xf32>
+    // CHECK: return {{.*}}, %[[ALIKE]]#1
+    return %2, %b : tensor<8xf32>, tensor<8xf32>
+  }
+}
+
+// -----
+
+// Shardy's own relayouts and collectives speak of global tensors.
+
+// CHECK-LABEL: module @conversions
+module @conversions {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
+  func.func @main(%a: tensor<8x16xf32>) -> tensor<8x16xf32> {
+    // CHECK: "dtensor.relayout"(%arg0) {layout = #dtensor.layout<@mesh, [{"x"}, {}]>}
+    %0 = sdy.reshard %a <@mesh, [{"x"}, {}]> : tensor<8x16xf32>
+    // CHECK: "dtensor.relayout"({{.*}}) {layout = #dtensor.layout<@mesh, [{}, {}]>}
+    %1 = sdy.all_gather [{"x"}, {}] %0 out_sharding=<@mesh, [{}, {}]> : tensor<8x16xf32>
+    // CHECK: "dtensor.relayout"({{.*}}) {layout = #dtensor.layout<@mesh, [{}, {"y"}]>}
+    %2 = sdy.all_slice [{}, {"y"}] %1 out_sharding=<@mesh, [{}, {"y"}]> : tensor<8x16xf32>
+    // A constraint that nothing reads asks for nothing.
+    // CHECK-NOT: relayout
+    %3 = sdy.sharding_constraint %2 <@mesh, [{"y"}, {}]> : tensor<8x16xf32>
+    // CHECK: return
+    return %2 : tensor<8x16xf32>
+  }
+}
+
+// -----
+
+// Meshes written in the sharding, meshes of one device, constants and edges.
+
+// CHECK-LABEL: module @others
+module @others {
+  sdy.mesh @mesh = <["x"=2]>
+  sdy.mesh @maximal = <[], device_ids=[0]>
+  // CHECK: %arg0: tensor<8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}]>}
+  // CHECK-SAME: %arg1: tensor<8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}]>}
+  func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<mesh<["x"=2]>, [{"x"}]>}, %b: tensor<8xf32> {sdy.sharding = #sdy.sharding<@maximal, []>}) -> tensor<8xf32> {
+    // CHECK: %[[C:.*]] = stablehlo.constant dense<1.000000e+00>
+    %0 = sdy.constant dense<1.0> : tensor<8xf32>
+    %1 = stablehlo.add %a, %b : tensor<8xf32>
+    // CHECK: "dtensor.relayout"({{.*}}) {layout = #dtensor.layout<@mesh, [{"x", ?}]>}
+    %2 = sdy.data_flow_edge %1 sharding=<@mesh, [{"x", ?}]> : tensor<8xf32>
+    // CHECK-NOT: sdy
+    // CHECK: stablehlo.add {{.*}}, %[[C]]
+    %3 = stablehlo.add %2, %0 : tensor<8xf32>
+    return %3 : tensor<8xf32>
+  }
+}
+
+// -----
+
+// What has no counterpart is said.
+
+// CHECK-LABEL: module @said
+module @said {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
+  // SAID: a priority is dropped, layouts are chosen by cost: in sharding<@mesh, [{"x"}p1]>
+  func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}p1]>}) -> tensor<8xf32> {
+    // SAID: the propagation barrier is dropped: layouts are chosen by cost, on both sides of it; write a constraint to keep a layout on one side
+    %0 = sdy.propagation_barrier %a allowed_direction=NONE : tensor<8xf32>
+    // SAID: replicated axes of open dimensions are dropped: in sharding<@mesh, [{?}], replicated={"y"}>
+    %1 = sdy.sharding_constraint %0 <@mesh, [{?}], replicated={"y"}> : tensor<8xf32>
+    return %1 : tensor<8xf32>
+  }
+}
