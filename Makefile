@@ -15,7 +15,7 @@ python := $(VENV)/bin/python
 install := PYTHONUNBUFFERED=1 $(python) -m pip install --disable-pip-version-check --editable
 progress := awk '/^ *(Collecting|Downloading|Building|Installing|Successfully)/ { print; fflush() }'
 
-.PHONY: help demo test check test-accelerators accelerators clean
+.PHONY: help demo test check docs test-accelerators accelerators clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' Makefile
@@ -28,6 +28,10 @@ test: $(VENV)/test.stamp ## set up, then run every check and test
 	PYTHON=$(python) tools/check.sh
 
 check: test ## the same as test
+
+docs: $(VENV)/test.stamp ## set up, then build the documentation into build/docs
+	$(python) -m sphinx -W -q -d build/doctrees docs build/docs
+	@echo "build/docs/index.html"
 
 test-accelerators: ## set up a second environment, then compile for TPUs and GPUs that are not here
 	@$(MAKE) --no-print-directory VENV=$(VENV)-accelerators accelerators
