@@ -1,7 +1,7 @@
 """What to run where a compiler for a target is missing.
 
-The packages are those of the extras in pyproject.toml. jax pins the compilers that it was made with, so the release of jax is named: another one would be
-exchanged for it.
+The packages are those of the extras in pyproject.toml. jax pins the compilers that it was made
+with, so the release of jax is named: another one would be exchanged for it.
 """
 
 from __future__ import annotations
