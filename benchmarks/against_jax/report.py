@@ -25,7 +25,7 @@ ROOT = HERE.parents[1]
 RESULTS = HERE / "results.json"
 CHART = ROOT / "docs" / "_static" / "bench.svg"
 COMPILERS = ("dtensor", "jax")
-PAGES = {"README.md": ("wire_bytes", "step_seconds"), "docs/comparison.md": None}
+PAGES = {"README.md": ("wire_bytes", "memory_bytes", "step_seconds"), "docs/comparison.md": None}
 
 _SAME = 1.02  # ratios up to this are called the same
 
@@ -53,30 +53,26 @@ def ratio(row: Row, field: str) -> float:
 def rows_of(results: Row, fields: tuple[str, ...] | None = None) -> list[list[str]]:
     """The header and a line per workload: its title, then each field under both compilers."""
     chosen = fields or tuple(_FIELDS)
-    lines = [["per device and call"]]
-    for field in chosen:
-        lines[0] += [f"{_FIELDS[field][0]}, dtensor", "jax.jit"]
+    lines = [["dtensor / jax.jit", *(_FIELDS[field][0] for field in chosen)]]
     for row in ordered(results):
-        line = [row["title"]]
-        for field in chosen:
-            line += [_FIELDS[field][1](row[compiler][field]) for compiler in COMPILERS]
-        lines.append(line)
+        cells = [
+            " / ".join(_FIELDS[field][1](row[compiler][field]) for compiler in COMPILERS)
+            for field in chosen
+        ]
+        lines.append([row["title"], *cells])
     return lines
 
 
 def rich_table(results: Row) -> Table:
-    """The table for a terminal: names, and both numbers in a cell."""
-    table = Table("dtensor / jax.jit", *(title for title, _ in _FIELDS.values()), box=SIMPLE)
-    for column in table.columns:
-        column.no_wrap = True
-        column.justify = "right" if column is not table.columns[0] else "left"
-    names = {id(row): name for name, row in results["workloads"].items()}
-    for row in ordered(results):
-        cells = [
-            " / ".join(written(row[compiler][field]) for compiler in COMPILERS)
-            for field, (_, written) in _FIELDS.items()
-        ]
-        table.add_row(names[id(row)], *cells)
+    """The table for a terminal, with names for titles."""
+    names = {row["title"]: name for name, row in results["workloads"].items()}
+    (corner, *titles), *lines = rows_of(results)
+    table = Table(box=SIMPLE)
+    table.add_column(corner, no_wrap=True)
+    for title in titles:
+        table.add_column(title, no_wrap=True, justify="right")
+    for title, *cells in lines:
+        table.add_row(names[title], *cells)
     return table
 
 
