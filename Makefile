@@ -15,7 +15,7 @@ python := $(VENV)/bin/python
 install := PYTHONUNBUFFERED=1 $(python) -m pip install --disable-pip-version-check --editable
 progress := awk '/^ *(Collecting|Downloading|Building|Installing|Successfully)/ { print; fflush() }'
 
-.PHONY: help demo test check test-accelerators accelerators clean
+.PHONY: help demo test check bench docs test-accelerators accelerators clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' Makefile
@@ -28,6 +28,13 @@ test: $(VENV)/test.stamp ## set up, then run every check and test
 	PYTHON=$(python) tools/check.sh
 
 check: test ## the same as test
+
+bench: $(VENV)/bench.stamp ## set up, then compare with jax.jit: a table, build/bench/results.json and chart.svg
+	$(python) -m benchmarks.against_jax
+
+docs: $(VENV)/test.stamp ## set up, then build the documentation into build/docs
+	$(python) -m sphinx -W -q -d build/doctrees docs build/docs
+	@echo "build/docs/index.html"
 
 test-accelerators: ## set up a second environment, then compile for TPUs and GPUs that are not here
 	@$(MAKE) --no-print-directory VENV=$(VENV)-accelerators accelerators
@@ -54,6 +61,11 @@ $(python):
 $(VENV)/demo.stamp: pyproject.toml | $(python)
 	@echo "installing what the demo needs into $(VENV) (jaxlib is the large one)"
 	@$(install) '.[demo]' | $(progress)
+	@touch $@
+
+$(VENV)/bench.stamp: pyproject.toml | $(python)
+	@echo "installing what the benchmark needs into $(VENV) (jaxlib is the large one)"
+	@$(install) '.[bench]' | $(progress)
 	@touch $@
 
 $(VENV)/test.stamp: pyproject.toml | $(python)

@@ -62,7 +62,7 @@ def compile_mlir(
 
     Raises:
         CompileError: the module is malformed, has no entry function or calls Python functions; the
-            message begins with file:line:col. Or there is no such target, or it does not fit.
+            message begins with `file:line:col`. Or there is no such target, or it does not fit.
         LayoutError: the layouts do not fit `@main`.
         OSError: the file cannot be read.
     """

@@ -64,7 +64,7 @@ class Diagnostic:
 
 
 class LocatedError(CompileError):
-    """An error in the user's program; its text starts with file:line:col where there is one.
+    """An error in the user's program; its text starts with `file:line:col` where there is one.
 
     Attributes:
         place: where the first error is, if known.

@@ -14,7 +14,7 @@ class LayoutError(DTensorError, ValueError):
 
 
 class CompileError(DTensorError, ValueError):
-    """A program that cannot be compiled; the message starts with file:line:col if there is one."""
+    """A program that cannot be compiled; its message starts with `file:line:col` if known."""
 
 
 class StrictError(CompileError):

@@ -105,13 +105,13 @@ def _passes() -> Iterator[str]:
             yield "\n| option | type | default | |\n| --- | --- | --- | --- |"
         for o in options:
             yield f"| `{o.name}` | {o.type} | `{o.default}` | {_cell(o.help)} |"
-    yield "\n# Pipelines"
+    yield "\n## Pipelines"
     for name, stages in PIPELINES.items():
-        yield f"\n## {name}\n\n{SUMMARIES[name][0].upper()}{SUMMARIES[name][1:]}."
+        yield f"\n### {name}\n\n{SUMMARIES[name][0].upper()}{SUMMARIES[name][1:]}."
         yield "\n| pass | why it stands there |\n| --- | --- |"
         for stage in stages:
             yield f"| `{stage.text}` | {_cell(stage.reason)} |"
-    yield "\n# C++ passes of jaxlib"
+    yield "\n## C++ passes of jaxlib"
     yield """
 These mix with the passes above, with their own options in `{...}`. Which of them run on the module
 and which inside `func.func(...)`, `dtensor-opt --list-passes` says; it differs between jaxlibs.

@@ -10,12 +10,12 @@ import jax
 from jax.experimental import topologies
 
 from dtensor.compiler.targets.environment import defaults
+from dtensor.compiler.targets.install import gpu_compiler
 from dtensor.compiler.targets.kinds import GpuKind
 from dtensor.compiler.targets.target import Target
 from dtensor.compiler.targets.xla_errors import first_line
 from dtensor.dialect.errors import CompileError, NotFoundError
 
-INSTALL = 'pip install "dtensor-mlir[gpu-aot]"'
 _PLUGINS = ("jax_plugins.xla_cuda12", "jax_plugins.xla_cuda13")
 _NO_CHECKS = {"JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1"}
 
@@ -30,7 +30,8 @@ def gpu_devices(target: Target) -> list[jax.Device]:
     plugin = next((name for name in _PLUGINS if _is_installed(name)), None)
     if plugin is None:
         raise NotFoundError(
-            f"compiling for {target} needs jax's CUDA plugin, which is not installed; run {INSTALL}"
+            f"compiling for {target} needs jax's CUDA plugin, which is not installed; run "
+            f"{gpu_compiler()}"
         )
     info = target.info
     assert isinstance(info, GpuKind)

@@ -11,10 +11,10 @@ import os
 import re
 from importlib import metadata
 
+from dtensor.compiler.targets.install import tpu_compiler
 from dtensor.compiler.targets.target import Target
 from dtensor.dialect.errors import NotFoundError
 
-INSTALL = 'pip install "dtensor-mlir[tpu-aot]"'
 _OWN = "TPU_LIBRARY_PATH"  # a library that the user chose: its release is the user's concern
 _PIN = re.compile(r"libtpu\s*==\s*([\d.]+?)(\.\*)?\s*;")
 
@@ -29,15 +29,15 @@ def check_libtpu(target: Target) -> None:
         return
     if importlib.util.find_spec("libtpu") is None:
         raise NotFoundError(
-            f"compiling for {target} needs libtpu, which is not installed; run {INSTALL}"
+            f"compiling for {target} needs libtpu, which is not installed; run {tpu_compiler()}"
         )
     wanted, found = fitting_release(), _installed_release()
     if wanted is None or found is None or _fits(found, wanted):
         return
     raise NotFoundError(
         f"compiling for {target} needs libtpu {wanted}, which jax {metadata.version('jax')} was "
-        f"made with, and libtpu {found} is installed; run {INSTALL}, or name another library in "
-        f"{_OWN}"
+        f"made with, and libtpu {found} is installed; run {tpu_compiler()}, or name another "
+        f"library in {_OWN}"
     )
 
 

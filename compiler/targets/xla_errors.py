@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
+from dtensor.compiler.targets.install import gpu_compiler
 from dtensor.compiler.targets.target import Target
 from dtensor.dialect.errors import CompileError, DTensorError, NotFoundError
 
 _STATUS = re.compile(r"^[A-Z_]+: ")
-_INSTALL = 'pip install "dtensor-mlir[gpu-aot]"'
 
 
 def first_line(error: BaseException) -> str:
@@ -22,8 +22,8 @@ def explained(error: RuntimeError, name: str, target: Target, devices: int) -> D
     text = first_line(error)
     if "libdevice" in text or "ptxas" in text:
         return NotFoundError(
-            f"compiling {name} for {target} needs CUDA's compiler ({text}); run {_INSTALL}, or "
-            "set XLA_FLAGS=--xla_gpu_cuda_data_dir to a folder with CUDA"
+            f"compiling {name} for {target} needs CUDA's compiler ({text}); run {gpu_compiler()}, "
+            "or set XLA_FLAGS=--xla_gpu_cuda_data_dir to a folder with CUDA"
         )
     have = target.device_count
     if "device assignment" in text and devices < have:

@@ -28,7 +28,7 @@ def orbax() -> Any:
     except ImportError as error:
         raise CheckpointError(
             f"checkpoints need orbax-checkpoint, which cannot be imported ({error}); "
-            "install it with pip install 'dtensor-mlir[checkpoint]'"
+            "install it with pip install 'orbax-checkpoint>=0.12,<0.13'"
         ) from None
 
 

@@ -23,7 +23,7 @@ from dtensor.runtime.data.elements import canonical_dtype
 T = TypeVar("T")
 
 _CLOSE_SECONDS = 10.0  # how long close() waits for an item that is being read
-_EXIT_SECONDS = 2.0  # and the end of the interpreter, for all threads together
+_EXIT_SECONDS = 10.0  # and the end of the interpreter, for all threads together
 _LOOK_SECONDS = 1.0  # how often who waits looks by itself: a notice may come just before the wait
 
 

@@ -103,7 +103,7 @@ def _message_class() -> Any:
     except ImportError as error:
         raise MeshError(
             f"TopologyProto needs protobuf, which cannot be imported ({error}); install it with "
-            "pip install 'dtensor-mlir[tpu]'"
+            "pip install protobuf"
         ) from None
     kinds = descriptor_pb2.FieldDescriptorProto
     package = "tensorflow.tpu"

@@ -128,17 +128,3 @@ def test_the_program_of_the_readme_prints_what_the_readme_says(tmp_path: Path) -
         f"import runpy, sys; sys.path.insert(0, {str(ROOT)!r}); runpy.run_path({str(script)!r})"
     )
     assert run("-c", runner) == output
-
-
-def test_dtensor_opt_prints_what_the_readme_says() -> None:
-    command, output = fenced("sh", "dtensor-opt")
-    words = command.split()
-    assert words[0] == "dtensor-opt"
-    assert run("-m", "dtensor.tools.dtensor_opt", *words[1:]) == output
-
-
-@pytest.mark.parametrize("page", ["data.md", "eager.md", "layouts.md", "python-api.md"])
-def test_the_sessions_in_the_docs_are_real(page: str) -> None:
-    assert (ROOT / "docs" / page).read_text(encoding="utf-8").count(">>> ") > 10
-    # In a process of its own: the sessions choose the devices.
-    assert run("-m", "doctest", "-o", "ELLIPSIS", f"docs/{page}") == ""

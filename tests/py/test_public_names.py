@@ -69,7 +69,9 @@ def test_a_public_name_is_tested(module: str, name: str) -> None:
 
 @pytest.mark.parametrize(("module", "name"), NAMES)
 def test_a_public_name_is_documented(module: str, name: str) -> None:
-    text = "\n".join(page.read_text(encoding="utf-8") for page in DOCS.glob("*.md"))
+    # The API page has every name; a page that says what it is for has it too.
+    pages = [page for page in DOCS.rglob("*.md") if page.name != "api.md"]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     assert name in text, f"docs/ does not mention {module}.{name}"
 
 

@@ -153,8 +153,9 @@ def test_missing_compilers_are_named_with_what_to_install(
     monkeypatch.delenv("TPU_LIBRARY_PATH", raising=False)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     lowered = product().lower(*ARGS, target=target)
-    extra = f"{str(target)[:3]}-aot"
-    with pytest.raises(dtensor.NotFoundError, match=rf'pip install "dtensor-mlir\[{extra}\]"'):
+    extra = {"tpu": "tpu", "gpu": "cuda12-local"}[str(target)[:3]]
+    command = f'pip install "jax[{extra}]=={jax.__version__}"'
+    with pytest.raises(dtensor.NotFoundError, match=re.escape(command)):
         lowered.compile()
 
 
@@ -303,7 +304,7 @@ def test_what_xla_says_is_one_line_with_what_to_do() -> None:
     assert first_line(error) == "libdevice not found at ./libdevice.10.bc"
     missing = explained(error, "step", target, 8)
     assert isinstance(missing, dtensor.NotFoundError)
-    assert 'pip install "dtensor-mlir[gpu-aot]"' in str(missing)
+    assert f'pip install "jax[cuda12-local]=={jax.__version__}" nvidia-cuda' in str(missing)
     other = explained(RuntimeError("UNIMPLEMENTED: no\nmore"), "step", target, 8)
     assert str(other) == "step: XLA cannot compile it for gpu:a100:8: no"
     assert first_line(RuntimeError()) == "RuntimeError"

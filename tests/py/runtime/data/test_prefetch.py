@@ -194,8 +194,10 @@ def test_the_interpreter_ends_though_a_thread_runs(stuck: str) -> None:
     program = f"""
 import threading, time
 from tests.py.runtime.data.sources import MESH, ROWS
+from dtensor.runtime.data import prefetch
 from dtensor.runtime.data.dataset import DTensorDataset
 
+prefetch._EXIT_SECONDS = 0.5  # whoever is stuck is not waited for longer
 reached = threading.Event()
 
 def source():
@@ -211,12 +213,45 @@ next(iterator), next(iterator)
 reached.wait()
 print("done", flush=True)
 """
+    done = run_python(program)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+def test_the_end_of_the_program_waits_for_a_read_that_computes() -> None:
+    # A thread that comes back from XLA when there is no interpreter any more ends the process.
+    program = """
+import threading, time
+import jax, numpy as np
+from dtensor.runtime.data.prefetch import Prefetcher
+
+reading = threading.Event()
+
+def wait():
+    reading.set()
+    time.sleep(3)
+    return np.float32(1)
+
+slow = jax.jit(lambda: jax.pure_callback(wait, jax.ShapeDtypeStruct((), np.float32)))
+
+def source():
+    yield 0
+    yield jax.block_until_ready(slow())
+
+ahead = Prefetcher(source(), 2)
+next(ahead)
+reading.wait()
+print("done", flush=True)
+"""
+    done = run_python(program)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+def run_python(program: str) -> subprocess.CompletedProcess[str]:
     flags = "--xla_force_host_platform_device_count=8"
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-c", program],
         env=os.environ | {"PYTHONPATH": str(ROOT), "XLA_FLAGS": flags},
         capture_output=True,
         text=True,
         timeout=60,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
