@@ -147,9 +147,10 @@ def convolution_rule(op: OpInfo) -> OpRule:
         _groups(builder, numbers, max(by_feature, by_batch), by_batch > 1)
     _spatial(builder, numbers)
     if all(keeps_sums(element, op.result_elements[0]) for element in op.operand_elements):
-        for k, finite in enumerate(known_finite(op.operation)):
-            if finite:
-                builder.passes_each([Reduction.SUM], [k == 1, k == 0])
+        finite = known_finite(op.operation)
+        for k in range(2):
+            if finite[1 - k]:
+                builder.passes_each([Reduction.SUM], [k == 0, k == 1])
     return builder.build()
 
 
