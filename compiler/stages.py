@@ -37,7 +37,7 @@ from dtensor.passes.reports.memory import MemoryReport
 from dtensor.runtime.array import ArrayType, results_of
 from dtensor.runtime.donation import refuse_deleted
 from dtensor.runtime.executable import Executable
-from dtensor.runtime.placement import local_devices
+from dtensor.runtime.placement import jax_mesh, local_devices
 
 Returns = Literal["dtensor", "jax"]
 """What the results of a call are."""
@@ -145,6 +145,7 @@ class Lowered:
             [argument.name for argument in source.args],
             [result.name for result in source.results],
             machine_of(source.mesh, source.target),
+            _platform(source),
         )
 
     def as_text(self, after: str | None = None) -> str:
@@ -434,6 +435,15 @@ class Compiled:
         """The records of what was decided and why, as JSON values; see docs/ledger.md."""
         records: Mapping[str, Any] = self._result.ledger.to_json()
         return records
+
+
+def _platform(source: Source) -> str | None:
+    """The platform of jax that the program is lowered for; None is jax's default."""
+    if source.target is not None:
+        return source.target.lowering_platform
+    if source.mesh is None or not source.options.ops:
+        return None
+    return str(jax_mesh(source.mesh).devices.flat[0].platform)
 
 
 def _call_again(use: Use, bound: Bound, leaves: Sequence[Any]) -> Any:

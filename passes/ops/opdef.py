@@ -88,7 +88,7 @@ def unknown_flops(op: OpInfo) -> float:
     return 0.0
 
 
-def nothing_known(operation: ir.Operation) -> tuple[bool, ...]:
+def nothing_known(operation: ir.Operation) -> tuple[object, ...]:
     """The rule reads types and attributes alone."""
     return ()
 
@@ -119,8 +119,8 @@ class OpDef:
             divide it.
         padding: what the padding of uneven dimensions must hold; None where that is not known.
         moves_only: whether each element of its results is an element of an operand: no flops.
-        known: what the rule reads of the numbers in the operands, see `ops.known`; ops of equal
-            types and attributes share a rule only where it is equal.
+        known: what the rule reads besides types and StableHLO's attributes, such as what
+            `ops.known` says of operands; ops share a rule only where it is equal.
     """
 
     rule: Callable[[OpInfo], OpRule | None]
@@ -131,7 +131,7 @@ class OpDef:
     must_divide: bool = False
     moves_only: bool = False
     padding: Padding | None = None
-    known: Callable[[ir.Operation], tuple[bool, ...]] = nothing_known
+    known: Callable[[ir.Operation], tuple[object, ...]] = nothing_known
 
     def count_flops(self, op: OpInfo) -> float:
         """Floating-point operations of an op of these shapes, global or local."""
