@@ -33,10 +33,11 @@ from dtensor.compiler.calls import (
     types_of,
 )
 from dtensor.compiler.constraint import constrain_as
+from dtensor.compiler.define_op import registered_number
 from dtensor.compiler.explicit import explicit_sharding, has_explicit_axes
 from dtensor.compiler.jax_frontend import argument_names
 from dtensor.compiler.jax_meshes import check_placements
-from dtensor.compiler.options import CompileOptions, check_arguments
+from dtensor.compiler.options import CompileOptions, check_arguments, with_known_ops
 from dtensor.compiler.parameters import completed, layouts_of_call, positional_names
 from dtensor.compiler.stages import Lowered, Returns, Source, Traced
 from dtensor.compiler.targets.executable import check_mesh
@@ -203,6 +204,7 @@ class JitFunction:
             _config.jax_enable_x64,  # type: ignore[attr-defined]
             _config.jax_default_matmul_precision,  # type: ignore[attr-defined]
             get_abstract_mesh().axis_names and _context(),
+            registered_number(),
         )
         call = self._programs.get(key)
         if call is None:
@@ -347,7 +349,7 @@ class JitFunction:
                     mesh=mesh,
                     in_layouts=data_layouts_of_types(given, types, mesh),
                     out_layouts=data_layouts_of_results(results, traced, mesh),
-                    options=self._options,
+                    options=with_known_ops(self._options),
                     args=traced.args,
                     results=traced.results,
                     in_tree=tree,

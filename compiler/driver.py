@@ -6,6 +6,7 @@ import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from dtensor.compiler.define_op import bodies_of
 from dtensor.compiler.options import CompileOptions
 from dtensor.dialect.context import make_context, parse_module
 from dtensor.dialect.diagnostics import did_you_mean
@@ -67,6 +68,7 @@ def compile_module(
     argument_names: Sequence[str] = (),
     result_names: Sequence[str] = (),
     machine: Machine | None = None,
+    platform: str | None = None,
 ) -> DriverResult:
     """Run the pipeline on a module.
 
@@ -82,6 +84,8 @@ def compile_module(
         argument_names: what messages call the arguments; their numbers if empty.
         result_names: likewise the results.
         machine: the machine to plan for where the options name none.
+        platform: the platform of jax that bodies of defined operations are lowered for; None is
+            jax's default.
 
     Raises:
         LocatedError: the program or a layout is at fault; the message names the line.
@@ -101,6 +105,8 @@ def compile_module(
             machine=machine if options.machine is None else Machine.of(options.machine),
             reduce_element=None if element is None else _ELEMENTS[element],
             max_bytes_per_device=options.max_bytes_per_device,
+            definitions=options.ops,
+            bodies=bodies_of(options.ops, platform),
             donated=donated,
             argument_names=argument_names,
             result_names=result_names,

@@ -15,7 +15,7 @@ from dtensor.passes.locations import location_text
 
 if TYPE_CHECKING:
     from dtensor.compiler.driver import DriverResult
-    from dtensor.compiler.program import ArrayInfo, CompiledProgram
+    from dtensor.compiler.program import ArrayInfo
     from dtensor.passes.planning.provenance import Trail
     from dtensor.passes.reports.cost import Collective
 
@@ -24,7 +24,8 @@ _MAX_MOVES = 4
 
 
 def explain(
-    program: CompiledProgram,
+    args: Sequence[ArrayInfo],
+    results: Sequence[ArrayInfo],
     result: DriverResult,
     what: str | None = None,
     top: int | None = None,
@@ -32,7 +33,8 @@ def explain(
     """Why things are laid out as they are.
 
     Args:
-        program: names and layouts of arguments and results.
+        args: names and layouts of the arguments.
+        results: the same of the results.
         result: what the passes did.
         what: name of an argument or result, its last key (`w1`; of equal layers one is told), a
             part of the name that no other has, or `collective 3`; None explains everything.
@@ -44,7 +46,7 @@ def explain(
     if what is None and top is not None:
         return "\n".join(_largest(result, top))
     entries: dict[str, list[str]] = {}
-    for kind, infos in ((ARGUMENT, program.args), (RESULT, program.results)):
+    for kind, infos in ((ARGUMENT, args), (RESULT, results)):
         for slot, info in enumerate(infos):
             entries[_unique(entries, info.name or f"{kind} {slot}")] = _array(
                 kind, slot, info, result.ledger

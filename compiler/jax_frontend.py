@@ -21,7 +21,7 @@ from dtensor.dialect.errors import CompileError, DTensorError, LayoutError
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.functions import main_function
 from dtensor.runtime.keys import KeyKind, key_kind
-from dtensor.runtime.placement import jax_mesh
+from dtensor.runtime.placement import platform_of
 from dtensor.runtime.splicing import python_callbacks
 
 
@@ -126,7 +126,7 @@ def trace(
     constraints = [equation for equation in equations if _is_constraint(equation)]
     _refuse_other_meshes(mesh, constraints)
     if target is None:
-        platform = None if mesh is None else jax_mesh(mesh).devices.flat[0].platform
+        platform = platform_of(mesh)
         lowered = traced.lower(lowering_platforms=None if platform is None else (platform,))
     else:
         lowered = lower_for(target, traced, equations)

@@ -15,7 +15,7 @@ from jax.interpreters import mlir as jax_mlir
 
 from dtensor.compiler.calls import meshes_in
 from dtensor.compiler.jax_frontend import TracedArray
-from dtensor.compiler.options import CompileOptions, check_arguments
+from dtensor.compiler.options import CompileOptions, check_arguments, with_known_ops
 from dtensor.compiler.stages import Compiled, Lowered, Source
 from dtensor.compiler.targets.executable import check_mesh
 from dtensor.compiler.targets.target import Target
@@ -115,7 +115,7 @@ def lower_mlir(
             mesh=mesh,
             in_layouts=given_in,
             out_layouts=given_out,
-            options=options or CompileOptions(),
+            options=with_known_ops(options or CompileOptions()),
             args=arguments,
             results=results,
             in_tree=jax.tree_util.tree_structure((tuple(range(len(arguments))), {})),

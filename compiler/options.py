@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from dtensor.compiler.define_op import DefinedOp, known_ops
 from dtensor.dialect.errors import CompileError, MeshError
 from dtensor.passes.cost.machine import Machine
 from dtensor.passes.cost.model import CostModel
@@ -30,6 +32,8 @@ class CompileOptions:
             docs/machines.md, such as "h100", or a TOML file. None takes the mesh's devices, or the
             target, where they are known; else every collective costs its bytes.
         cost: what plans cost, in place of what the machine says.
+        ops: definitions of operations, from `dtensor.define_op`; those that are registered are
+            known too, and give way to these.
         pipeline: passes to run in place of the standard ones, as `dtensor-opt` writes them:
             `builtin.module(dtensor-import, ...)`. None is the standard pipeline.
         print_ir_after: names of passes after which the module is printed to stderr.
@@ -45,6 +49,7 @@ class CompileOptions:
     cost: CostModel | None = None
     pipeline: str | None = None
     print_ir_after: tuple[str, ...] = ()
+    ops: Sequence[DefinedOp] = ()
 
     def __post_init__(self) -> None:
         limit = self.max_bytes_per_device
@@ -61,8 +66,21 @@ class CompileOptions:
             if self.cost is not None:
                 raise CompileError("machine and cost are both given; give one")
             object.__setattr__(self, "machine", Machine.of(self.machine))
+        object.__setattr__(self, "ops", tuple(self.ops))
+        names = [op.name for op in self.ops if isinstance(op, DefinedOp)]
+        if len(names) < len(self.ops):
+            raise CompileError("ops must hold definitions, which dtensor.define_op makes")
+        for name in names:
+            if names.count(name) > 1:
+                raise CompileError(f"ops defines '{name}' twice; give one definition of it")
         if isinstance(self.print_ir_after, str):
             raise CompileError("print_ir_after is a string; it must be a tuple of pass names")
+
+
+def with_known_ops(options: CompileOptions) -> CompileOptions:
+    """The options with the definitions that are registered now, so that a program keeps them."""
+    known = known_ops(options.ops)
+    return options if len(known) == len(options.ops) else replace(options, ops=known)
 
 
 def check_arguments(fn: Any, mesh: Any, options: Any) -> None:

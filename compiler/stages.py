@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -16,13 +16,12 @@ from dtensor.compiler import driver
 from dtensor.compiler.arguments import array_of, converter
 from dtensor.compiler.callbacks import once_per_run
 from dtensor.compiler.calls import TRACED, is_dtensor, tree_difference, types_of
-from dtensor.compiler.explain import explain
 from dtensor.compiler.jax_frontend import TracedArray
 from dtensor.compiler.machines import machine_of
 from dtensor.compiler.options import CompileOptions
-from dtensor.compiler.program import ArrayInfo, CompiledProgram
+from dtensor.compiler.planned import Planned, infos
+from dtensor.compiler.program import CompiledProgram
 from dtensor.compiler.shipping import check_can_be_pickled, exported
-from dtensor.compiler.summary import summary
 from dtensor.compiler.targets.executable import TargetExecutable, not_callable
 from dtensor.compiler.targets.report import target_report
 from dtensor.compiler.targets.target import Target
@@ -33,11 +32,11 @@ from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import CompileError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.passes.reports.memory import MemoryReport
 from dtensor.runtime.array import ArrayType, results_of
+from dtensor.runtime.client import no_devices
 from dtensor.runtime.donation import refuse_deleted
 from dtensor.runtime.executable import Executable
-from dtensor.runtime.placement import local_devices
+from dtensor.runtime.placement import local_devices, platform_of
 
 Returns = Literal["dtensor", "jax"]
 """What the results of a call are."""
@@ -118,7 +117,7 @@ class Traced:
         return Lowered(self._source)
 
 
-class Lowered:
+class Lowered(Planned):
     """A program and its layouts, before and after the passes; `compile` loads it on the mesh."""
 
     def __init__(self, source: Source) -> None:
@@ -145,6 +144,7 @@ class Lowered:
             [argument.name for argument in source.args],
             [result.name for result in source.results],
             machine_of(source.mesh, source.target),
+            _platform(source),
         )
 
     def as_text(self, after: str | None = None) -> str:
@@ -179,15 +179,19 @@ class Lowered:
         """Compile for the devices of the mesh, or for the target, where there is one.
 
         Raises:
-            CompileError: the program cannot be compiled; the message names the line.
+            CompileError: the program cannot be compiled; the message names the line. Or the mesh
+                is abstract.
             NotFoundError: what compiles for the target is not installed.
         """
+        mesh = self._source.mesh
+        if mesh is not None and mesh.is_abstract and self._source.target is None:
+            raise CompileError(f"{self._source.name}: {no_devices(mesh)}")
         compiled = Compiled(self._source, self._result)
         compiled.executable.compiled  # noqa: B018 - compiles now, and not at the first call
         return compiled
 
 
-class Compiled:
+class Compiled(Planned):
     """A program on the devices of its mesh.
 
     Attributes:
@@ -210,10 +214,6 @@ class Compiled:
 
     def __repr__(self) -> str:
         return f"Compiled({self._source.short()})"
-
-    def __str__(self) -> str:
-        """Totals, warnings, and the collectives in groups of equal ones, most bytes first."""
-        return summary(self._source.short(), self._result, self.memory_analysis())
 
     def __reduce__(self) -> Any:
         check_can_be_pickled(self._source)
@@ -381,59 +381,23 @@ class Compiled:
         """The layout of each result, in the structure the function returns."""
         return self._source.out_tree.unflatten([type_.layout for type_ in self._result_types])
 
-    @property
-    def collectives(self) -> Sequence[Any]:
-        """The planned collectives, in program order.
-
-        Each has `kind`, `mesh_axes`, `dtype`, `shape`, `bytes` (wire bytes per device of one
-        execution), `trip_count` (executions per call), `location` and `reason`.
-        """
-        return self._result.collectives
-
-    @property
-    def wire_bytes(self) -> float:
-        """Planned wire bytes per device and call."""
-        return float(sum(c.bytes * (c.trip_count or 1) for c in self.collectives))
-
-    @property
-    def local_flops(self) -> float:
-        """Floating-point operations per device and call, loops counted in full."""
-        return float(self._result.local_flops)
-
-    @property
-    def planned_memory(self) -> MemoryReport | None:
-        """What one device holds at most, by the plan: `peak_bytes`, `argument_bytes`, `tensors`.
-
-        None if a pipeline of one's own leaves dtensor-report-memory out.
-        """
-        return self._result.memory
-
     def cost_analysis(self) -> dict[str, float]:
         """XLA's counts for one device; loop bodies count once."""
         return self.executable.cost_analysis()
+
+    def _measured_memory(self) -> Any:
+        return self.memory_analysis()
 
     def memory_analysis(self) -> Any:
         """XLA's count of the bytes of arguments, results and temporaries of one device."""
         return self.executable.memory_analysis()
 
-    def explain(self, what: str | None = None, top: int | None = None) -> str:
-        """Why things are laid out as they are, as text.
 
-        Args:
-            what: name of an argument or result, such as `params['w']`, or its last key alone, `w`;
-                or a collective, as `collective 3`; None explains all of them.
-            top: instead of all, this many groups of equal collectives, those with the most bytes.
-
-        Raises:
-            CompileError: nothing has this name, or several things do.
-        """
-        return explain(self.program, self._result, what, top)
-
-    @property
-    def ledger(self) -> Mapping[str, Any]:
-        """The records of what was decided and why, as JSON values; see docs/ledger.md."""
-        records: Mapping[str, Any] = self._result.ledger.to_json()
-        return records
+def _platform(source: Source) -> str | None:
+    """The platform of jax that bodies of defined operations are lowered for."""
+    if source.target is not None:
+        return source.target.lowering_platform
+    return platform_of(source.mesh) if source.options.ops else None
 
 
 def _call_again(use: Use, bound: Bound, leaves: Sequence[Any]) -> Any:
@@ -454,18 +418,11 @@ def _program(source: Source, result: driver.DriverResult) -> CompiledProgram:
     return CompiledProgram(
         bytecode=result.bytecode,
         mesh=mesh,
-        args=_infos(source.args, result.arg_layouts),
-        results=_infos(source.results, result.result_layouts),
+        args=infos(source.args, result.arg_layouts),
+        results=infos(source.results, result.result_layouts),
         donated=source.donated,
         host_callbacks=callbacks,
         keepalives=source.keepalives,
         ledger=result.ledger,
         compiler_options=source.compiler_options,
-    )
-
-
-def _infos(arrays: Sequence[TracedArray], layouts: Sequence[Layout]) -> tuple[ArrayInfo, ...]:
-    return tuple(
-        ArrayInfo(array.shape, array.dtype, layout, array.name, array.key, array.weak_type)
-        for array, layout in zip(arrays, layouts, strict=True)
     )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 XLA_SPMD = (
     "use_xla_spmd asks for XLA's own partitioner, which dtensor takes the place of; leave it out"
 )
+ABSTRACT = "ABSTRACT"  # the device type of meshes without devices
 RESERVED = ("unsharded", "match", "any", "scalar")
 _AXIS_TEXT = re.compile(r'\s*"([^"]*)"\s*=\s*(-?\d+)\s*')
 
@@ -135,6 +136,27 @@ class Mesh(MeshMembers):
         mesh = object.__new__(cls)
         mesh._set(axes, device_ids, name, device_type, written)
         return mesh
+
+    @classmethod
+    def abstract(cls, axes: Any, name: str = "") -> Mesh:
+        """A mesh without devices, to plan for: `jit(fn).lower(...)` takes it, of any size.
+
+        What is lowered says its collectives, bytes, operations and memory; it cannot be compiled or
+        run, but for a target, whose devices it is then laid over.
+
+        Args:
+            axes: `(name, size)` pairs, or a mapping, major axis first; sizes in devices.
+            name: name of the mesh, an identifier, or nothing.
+
+        Raises:
+            MeshError: a name is malformed or repeated, or a size is below 1.
+        """
+        return cls.of(axes, name=name, device_type=ABSTRACT)
+
+    @property
+    def is_abstract(self) -> bool:
+        """Whether `abstract` made it: it has no devices."""
+        return self.type_asked == ABSTRACT
 
     def __hash__(self) -> int:
         return self._hash
@@ -288,6 +310,7 @@ class Mesh(MeshMembers):
         axes = ", ".join(f"{name}={size}" for name, size in self.axes)
         ids = "" if self.device_ids is None else f", device_ids={list(self.ids())}"
         kind = f", device_type={self.type_asked}" if self.type_asked else ""
+        kind = ", abstract" if self.is_abstract else kind
         name = f", name={self.name}" if self.name else ""
         return f"mesh({axes}{ids}{kind}{name})"
 

@@ -24,6 +24,7 @@ LAYOUT: Final = "dtensor.layout"
 OPERANDS: Final = "dtensor.operands"
 RESULTS: Final = "dtensor.results"
 ALGORITHM: Final = "dtensor.algorithm"
+DEFINED: Final = "dtensor.op"
 LOCAL: Final = "dtensor.local"
 """Unit attribute of a module whose types are per-device: dtensor-expand sets it."""
 
@@ -32,6 +33,7 @@ DISCARDABLE: Final[dict[str, str]] = {
     OPERANDS: "layouts that an operation wants its operands in",
     RESULTS: "layouts that an operation gives its results in",
     ALGORITHM: "how an operation computes its results in these layouts: see docs/operations.md",
+    DEFINED: "what a user's definition says of a custom call: see docs/define-op.md",
     LOCAL: "the module's types are per-device",
 }
 

@@ -242,6 +242,9 @@ class _Verifier:
         elif name == names.ALGORITHM:
             if not isinstance(op.attributes[name], ir.StringAttr):
                 self._report(op, f"'{name}' is {op.attributes[name]}; give an algorithm's name")
+        elif name == names.DEFINED:
+            if owner != "stablehlo.custom_call":
+                self._report(op, f"'{name}' stands on '{owner}'; it says what a custom call does")
         elif name in (names.LOCAL, names.LAYOUT):
             place = "the module" if name == names.LOCAL else "function arguments and results"
             remedy = "remove it" if name == names.LOCAL else f"use {names.RELAYOUT}"

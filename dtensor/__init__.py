@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from dtensor.compiler.call_with_layout import call_with_layout as call_with_layout
     from dtensor.compiler.default_mesh import default_mesh as default_mesh
     from dtensor.compiler.default_mesh import get_default_mesh as get_default_mesh
+    from dtensor.compiler.define_op import DefinedOp as DefinedOp
+    from dtensor.compiler.define_op import define_op as define_op
     from dtensor.compiler.layouts import layouts_by_name as layouts_by_name
     from dtensor.compiler.mlir_frontend import compile_mlir as compile_mlir
     from dtensor.compiler.mlir_frontend import lower_mlir as lower_mlir
@@ -116,6 +118,7 @@ _HOMES = {
         "compile_mlir",
         "lower_mlir",
     ),
+    "dtensor.compiler.define_op": ("DefinedOp", "define_op"),
     "dtensor.compiler.options": ("CompileOptions",),
     "dtensor.compiler.program": (
         "ArrayInfo",

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from dtensor.passes.derivation import Checker
     from dtensor.passes.graph import Graph
     from dtensor.passes.ledger import Ledger
+    from dtensor.passes.ops.bodies import BodyMaker
+    from dtensor.passes.ops.definition import Definition
     from dtensor.passes.propagation.strategy import Strategy
     from dtensor.passes.reports.cost import CostReport
     from dtensor.passes.reports.memory import MemoryReport
@@ -54,6 +56,9 @@ class PassState:
         reduce_element: element type in which sums over devices are made where values are narrower,
             as MLIR writes it; None keeps each value's own.
         max_bytes_per_device: what one device may hold; None is no limit.
+        definitions: operations that the user defined.
+        bodies: by name of such an operation, what makes its program for shards: from shape and
+            element type of each operand, a StableHLO module.
         donated: indices of arguments whose memory the results may take.
         argument_names: what the user calls the arguments; empty where only MLIR is known.
         result_names: likewise the results.
@@ -73,6 +78,8 @@ class PassState:
     machine: Machine | None = None
     reduce_element: str | None = None
     max_bytes_per_device: int | None = None
+    definitions: Sequence[Definition] = ()
+    bodies: Mapping[str, BodyMaker] = field(default_factory=dict)
     donated: Sequence[int] = ()
     argument_names: Sequence[str] = ()
     result_names: Sequence[str] = ()

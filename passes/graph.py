@@ -15,7 +15,7 @@ from dtensor.dialect.diagnostics import error
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import RELAYOUT
 from dtensor.passes.ops.rule import OpInfo, OpRule
-from dtensor.passes.ops.table import rule_of
+from dtensor.passes.ops.table import opdef, rule_of
 from dtensor.passes.program import (
     BARRIER,
     BRANCHES,
@@ -147,6 +147,7 @@ class OpReader:
             tuple([r.type for r in results]),
             _attribute_key(op),
             _region_key(op) if len(op.regions) else (),
+            opdef(name).known(op),
         )
         rules = self._rules
         if key in rules:

@@ -145,11 +145,21 @@ def mesh_devices(mesh: Mesh) -> tuple[jax.Device, ...]:
     """The devices of `mesh`, in row-major order.
 
     Raises:
-        MeshError: jax does not have one of them.
+        MeshError: jax does not have one of them, or the mesh is abstract.
     """
+    if mesh.is_abstract:
+        raise MeshError(no_devices(mesh))
     if mesh not in _devices_of:
         _devices_of[mesh] = _written_devices(mesh) if mesh.written else _devices_by_id(mesh)
     return _devices_of[mesh]
+
+
+def no_devices(mesh: Mesh) -> str:
+    """What to say where an abstract mesh cannot serve."""
+    return (
+        f"{mesh.short()} is abstract and has no devices; to run or compile, make the mesh with "
+        "dtensor.create_mesh, or lower for a target"
+    )
 
 
 def _devices_by_id(mesh: Mesh) -> tuple[jax.Device, ...]:

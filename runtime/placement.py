@@ -62,6 +62,13 @@ def jax_mesh(mesh: Mesh) -> jax.sharding.Mesh:
     return jax.sharding.Mesh(devices.reshape(mesh.sizes), mesh.axis_names)
 
 
+def platform_of(mesh: Mesh | None) -> str | None:
+    """What jax calls the devices of a mesh: "cpu"; None where it has none, or none is known."""
+    if mesh is None or mesh.is_abstract:
+        return None
+    return str(jax_mesh(mesh).devices.flat[0].platform)
+
+
 def refined_mesh(mesh: Mesh, layouts: Iterable[Layout]) -> RefinedMesh:
     """The coarsest jax mesh on which every layout can be written.
 

@@ -185,6 +185,10 @@ other combination needs the complete value:
         for before, after in kinds.items()
     ]
     yield f"\n{'; '.join(swaps)}. Some hold for floats only: see `ONLY` in the file."
+    yield """
+Parts of a sum of floats are multiplied by c only where the program shows that c is not infinite,
+and divided by c where it shows that c is not zero: constants, masks, what is bounded. Of a part
+that is zero anything else could make NaN. Dot products and convolutions pass parts likewise."""
 
 
 _FREEDOMS = {

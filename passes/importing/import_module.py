@@ -27,6 +27,7 @@ from dtensor.passes.functions import (
     main_function,
 )
 from dtensor.passes.importing.constraints import replace_by_relayout
+from dtensor.passes.importing.definitions import import_definitions
 from dtensor.passes.importing.meshes import merge_meshes
 from dtensor.passes.importing.shardy import import_shardy, read_shardy_meshes
 from dtensor.passes.ledger import Ledger
@@ -54,6 +55,7 @@ class ImportPass(Pass):
         merge_meshes(module, found, state.meshes, mesh)
         state.meshes = {mesh.symbol: mesh}
         import_shardy(module, found, mesh, state.ledger)
+        import_definitions(function, state.definitions, state.bodies)
         _import_composites(function, mesh)
         _erase_unnamed_functions(module, function)
         for side in SIDES:
@@ -152,8 +154,9 @@ def _import_composites(function: ir.Operation, mesh: Mesh) -> None:
             if name != COMPOSITE_NAME:
                 error(
                     op,
-                    f'composite "{name}" has no counterpart in dtensor; call the function itself '
-                    f"in place of jax.lax.composite, or in a file {op.attributes['decomposition']}",
+                    f'composite "{name}" has no counterpart in dtensor; say what it is with '
+                    "dtensor.define_op, or call the function itself in place of "
+                    f"jax.lax.composite, in a file {op.attributes['decomposition']}",
                 )
             _import_composite(op, mesh)
 

@@ -48,6 +48,8 @@ class LowerPass(Pass):
             for f in found
         ]
         check_control_flow(found, (op for _, ops in listed for op in ops), meshes)
+        for function in found:
+            _drop_definitions(function)
         emitter = Emitter(self.variadic)
         for function, ops in listed:
             if ops:
@@ -64,6 +66,12 @@ class LowerPass(Pass):
         if not self.keep_layouts:
             _drop_module_facts(module)
         state.forget_ir()
+
+
+def _drop_definitions(function: ir.Operation) -> None:
+    for op, name, _ in walk(function):
+        if name == "stablehlo.custom_call" and names.DEFINED in op.attributes:
+            del op.attributes[names.DEFINED]
 
 
 def _lower(op: ir.Operation, emitter: Emitter, meshes: dict[str, Mesh]) -> None:

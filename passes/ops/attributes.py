@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dtensor.dialect.mlir import ir
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 
@@ -21,6 +24,24 @@ def is_splat(operation: ir.Operation) -> bool:
     if value is not None:
         return value.is_splat
     return _complex_splat(operation) is not None
+
+
+def constant_numbers(operation: ir.Operation) -> NDArray[np.inexact] | None:
+    """The numbers in a constant, one if all are equal; None where the bindings cannot read them."""
+    value = constant_attribute(operation)
+    if value is None:
+        real, imaginary = _complex_splat(operation) or ("", "")
+        if not (_is_number(real) and _is_number(imaginary)):
+            return None
+        return np.array(complex(float(real), float(imaginary)))
+    if value.is_splat:
+        scalar = value.get_splat_value()
+        return np.array(scalar.value, float) if isinstance(scalar, ir.FloatAttr) else None
+    try:
+        numbers = np.asarray(value)
+    except TypeError:
+        return None  # jaxlib reads the elements of bfloat16 and narrower in splats alone
+    return numbers if numbers.dtype.kind == "f" else None
 
 
 def _complex_splat(operation: ir.Operation) -> tuple[str, str] | None:

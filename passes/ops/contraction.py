@@ -19,6 +19,7 @@ from dtensor.passes.ops.halo import (
     split_windows,
     without_padding,
 )
+from dtensor.passes.ops.known import never_infinite
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Padding, placed_of
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
@@ -28,8 +29,9 @@ from dtensor.passes.ops.windows import OVERLAP, window_factor, windows_of
 def dot_general_rule(op: OpInfo) -> OpRule:
     """`bij,bjk->bik`: split over j, each shard's product is a part of the sum.
 
-    A sum passes through one operand if the other is complete: (a + b) c = a c + b c. Not where
-    the result has wider integers than the operand, for the parts wrap and the sum would not.
+    A sum passes through one operand if the other is complete and known to be finite, as integers
+    and constants are: (a + b) c = a c + b c. Not where the result has wider integers than the
+    operand, for the parts wrap and the sum would not.
     """
     numbers = stablehlo.DotDimensionNumbers(op.attribute("dot_dimension_numbers"))
     return contraction(
@@ -76,10 +78,17 @@ def contraction(
             builder.operand(k, d, factor)
             builder.result(0, result, factor)
             result += 1
+    finite = known_finite(op.operation)
     for k in range(2):
-        if Reduction.SUM in reductions_of(element) and keeps_sums(op.operand_elements[k], element):
+        is_sum = Reduction.SUM in reductions_of(element)
+        if is_sum and finite[1 - k] and keeps_sums(op.operand_elements[k], element):
             builder.passes_each([Reduction.SUM], [k == 0, k == 1])
     return builder.build()
+
+
+def known_finite(operation: ir.Operation) -> tuple[bool, ...]:
+    """Per side, whether a part of a sum on the other side that is zero is sure to give zero."""
+    return tuple([never_infinite(value) for value in operation.operands])
 
 
 def dot_general_flops(op: OpInfo) -> float:
@@ -117,7 +126,7 @@ def convolution_rule(op: OpInfo) -> OpRule:
 
     With groups, `c` and `o` fall into one block per group, and the groups can be split where one
     side has no other features (depthwise convolutions, and their gradients by batch groups).
-    It is linear in each side.
+    It is linear in each side, if the other is finite.
     """
     numbers = stablehlo.ConvDimensionNumbers(op.attribute("dimension_numbers"))
     by_feature = group_count(op.operation, "feature_group_count")
@@ -138,8 +147,10 @@ def convolution_rule(op: OpInfo) -> OpRule:
         _groups(builder, numbers, max(by_feature, by_batch), by_batch > 1)
     _spatial(builder, numbers)
     if all(keeps_sums(element, op.result_elements[0]) for element in op.operand_elements):
-        builder.passes([Reduction.SUM, None], [Reduction.SUM])
-        builder.passes([None, Reduction.SUM], [Reduction.SUM])
+        finite = known_finite(op.operation)
+        for k in range(2):
+            if finite[1 - k]:
+                builder.passes_each([Reduction.SUM], [k == 0, k == 1])
     return builder.build()
 
 
@@ -240,9 +251,19 @@ def expand_convolution(op: LocalOp) -> None:
 
 
 DOT_GENERAL = OpDef(
-    dot_general_rule, flops=dot_general_flops, must_divide=True, padding=Padding.IDENTITY
+    dot_general_rule,
+    flops=dot_general_flops,
+    must_divide=True,
+    padding=Padding.IDENTITY,
+    known=known_finite,
 )
-DOT = OpDef(dot_rule, flops=dot_flops, must_divide=True, padding=Padding.IDENTITY)
+DOT = OpDef(
+    dot_rule,
+    flops=dot_flops,
+    must_divide=True,
+    padding=Padding.IDENTITY,
+    known=known_finite,
+)
 CONVOLUTION = OpDef(
     convolution_rule,
     (
@@ -260,4 +281,5 @@ CONVOLUTION = OpDef(
     ),
     flops=convolution_flops,
     must_divide=True,
+    known=known_finite,
 )

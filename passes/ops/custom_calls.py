@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from dtensor.dialect.mlir import ir, sdy
+from dtensor.dialect.names import DEFINED
 from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.ops.bodies import inline_body
+from dtensor.passes.ops.definition import definition_of
 from dtensor.passes.ops.named_calls import NAMED_CALLS
 from dtensor.passes.ops.opdef import OpDef, local
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
 SHARDING_RULE = "sdy.sharding_rule"
+TARGET = "call_target_name"
 
 # Targets that are called on a shard as they are called on the whole: each matrix by itself.
 _BATCHED = ("lapack_", "cusolver_", "hipsolver_", "cu_", "hip_")
 
 
 def custom_call_rule(op: OpInfo) -> OpRule | None:
-    """XLA's own calls by name; for LAPACK's the batch dimensions that JAX names; else None.
+    """As a user defined it; XLA's own by name; for LAPACK's the batch that JAX names; else None.
 
     A batch dimension is a factor of which every result has its part, and that is neither reduced
     nor said to be replicated; it stands alone in its dimension wherever it stands. Other targets
     may carry a rule as well, but need their own partitioner to be called on a shard.
     """
-    target = ir.StringAttr(op.attribute("call_target_name")).value
-    if target in NAMED_CALLS:
-        return NAMED_CALLS[target].rule(op)
+    defined = definition_of(op)
+    if defined is not None:
+        return defined.rule(op)
+    target = ir.StringAttr(op.attribute(TARGET)).value
+    return NAMED_CALLS[target].rule(op) if target in NAMED_CALLS else _batch_rule(op, target)
+
+
+def _batch_rule(op: OpInfo, target: str) -> OpRule | None:
+    """What JAX says of a call of LAPACK or its kin."""
     if not target.startswith(_BATCHED) or not op.has(SHARDING_RULE):
         return None
     if op.has("has_side_effect") and ir.BoolAttr(op.attribute("has_side_effect")).value:
@@ -71,16 +84,36 @@ def _place(dims: list[list[int]], factor: int) -> int | None:
     return found[0] if len(found) == 1 and dims[found[0]] == [factor] else None
 
 
-def expand_custom_call(op: LocalOp) -> None:
-    """Shardy's rule speaks of global sizes, and has served."""
+def expand_custom_call(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
+    """Shardy's rule speaks of global sizes, and has served; a body is made for local ones."""
     if SHARDING_RULE in op.operation.attributes:
         del op.operation.attributes[SHARDING_RULE]
+    if DEFINED not in op.operation.attributes or op.ctx.state is None:
+        return None
+    make = op.ctx.state.bodies.get(ir.StringAttr(op.operation.attributes[TARGET]).value)
+    if make is None:
+        return None
+    types = [op.ctx.read_type(value.type) for value in op.operands]
+    return inline_body(op, make(types))
 
 
 def custom_call_flops(op: OpInfo) -> float:
-    """Known of calls that have a name here; 0 of others."""
+    """Known of calls that are defined or have a name here; 0 of others."""
+    defined = definition_of(op)
+    if defined is not None:
+        return defined.count_flops(op)
     known = NAMED_CALLS.get(ir.StringAttr(op.attribute("call_target_name")).value)
     return 0.0 if known is None or known.rule(op) is None else known.flops(op)
 
 
-CUSTOM_CALL = OpDef(custom_call_rule, (local(expand_custom_call),), flops=custom_call_flops)
+def written_definition(operation: ir.Operation) -> tuple[object, ...]:
+    """The definition of an op, which is dtensor's own attribute."""
+    return (operation.attributes[DEFINED],) if DEFINED in operation.attributes else ()
+
+
+CUSTOM_CALL = OpDef(
+    custom_call_rule,
+    (local(expand_custom_call),),
+    flops=custom_call_flops,
+    known=written_definition,
+)

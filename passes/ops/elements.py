@@ -47,6 +47,15 @@ def holds_floats(narrow: str, wide: str) -> bool:
     return all(a <= b for a, b in zip(_FLOATS[narrow], _FLOATS[wide], strict=True))
 
 
+def reaches_integers(element: str, integer: str) -> bool:
+    """Whether every integer of a type is within the range of a float type, if rounded."""
+    kind, bits = element_kind(integer)
+    if element not in _FLOATS or kind not in ("bool", "signed", "unsigned"):
+        return False
+    largest = (1 << (_FLOATS[element][0] - 1)) - 1  # its exponent
+    return bits - (kind == "signed") <= largest
+
+
 def keeps_sums(before: str, after: str) -> bool:
     """Whether converting parts and adding is adding and converting.
 

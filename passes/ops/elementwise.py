@@ -8,7 +8,9 @@ the parts do not add up to the result.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
+from dtensor.dialect.mlir import ir
 from dtensor.passes.ops.elements import (
     element_kind,
     keeps_bits,
@@ -16,6 +18,7 @@ from dtensor.passes.ops.elements import (
     keeps_products,
     keeps_sums,
 )
+from dtensor.passes.ops.known import never_infinite, never_zero
 from dtensor.passes.ops.opdef import OpDef, Padding, local
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
@@ -31,8 +34,10 @@ PASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "complex": ("PP",),  # (a + b) + i (c + d) = (a + i c) + (b + i d)
         "add": ("PP",),  # (a + b) + (c + d) = (a + c) + (b + d); with c complete it would be 2 c
         "subtract": ("PP",),  # as add
-        "multiply": ("Pc", "cP"),  # (a + b) c = a c + b c; P times P would need a d + b c too
-        "divide": ("Pc",),  # (a + b) / c = a / c + b / c; integer division truncates: floats only
+        # (a + b) c = a c + b c, unless c is infinite; P times P would need a d + b c too.
+        "multiply": ("Pc", "cP"),
+        # (a + b) / c = a / c + b / c, unless c is zero; integer division truncates: floats only.
+        "divide": ("Pc",),
         "select": ("cPP",),  # each element is taken from one side, on every shard the same
     },
     "prod": {
@@ -74,6 +79,12 @@ ONLY: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("min", "negate"): ("float",),
 }
 
+# What a complete operand must be known as, for a part that is zero to stay zero.
+_SCALES: Mapping[str, Callable[[ir.Value[Any]], bool]] = {
+    "stablehlo.multiply": never_infinite,
+    "stablehlo.divide": never_zero,
+}
+
 CONVERSIONS: Mapping[str, Callable[[str, str], bool]] = {
     "sum": keeps_sums,
     "prod": keeps_products,
@@ -95,7 +106,8 @@ def elementwise_rule(op: OpInfo) -> OpRule:
         if kind not in ONLY.get((reduction, name), (kind,)):
             continue
         for parts in PASSES[reduction].get(name, ()):
-            builder.passes_each([reduction], [part == "P" for part in parts])
+            if reduction != "sum" or _is_exact(op.operation, parts):
+                builder.passes_each([reduction], [part == "P" for part in parts])
         swapped = SWAPS.get(name, {}).get(reduction)
         if swapped is not None:
             builder.passes([reduction], [Reduction.named(swapped)])
@@ -151,6 +163,18 @@ def alike_rule(op: OpInfo) -> OpRule:
     return _same_dims(op).build()
 
 
+def known_scales(operation: ir.Operation) -> tuple[bool, ...]:
+    """Per operand, whether parts of a sum may be scaled by it; of no interest but in a few ops."""
+    is_scale = _SCALES.get(operation.name)
+    return () if is_scale is None else tuple([is_scale(value) for value in operation.operands])
+
+
+def _is_exact(operation: ir.Operation, parts: str) -> bool:
+    """Whether what is complete does not make NaN of a part that is zero."""
+    pairs = zip(parts, known_scales(operation), strict=False)
+    return all([known or part == "P" for part, known in pairs])
+
+
 def _same_dims(op: OpInfo) -> RuleBuilder:
     shape = op.result_shapes[0]
     builder = RuleBuilder(op)
@@ -164,7 +188,7 @@ def _same_dims(op: OpInfo) -> RuleBuilder:
     return builder
 
 
-ELEMENTWISE = OpDef(elementwise_rule, fuses=True, padding=Padding.ANY)
+ELEMENTWISE = OpDef(elementwise_rule, fuses=True, padding=Padding.ANY, known=known_scales)
 CONVERT = OpDef(convert_rule, fuses=True, padding=Padding.ANY)
 BITCAST_CONVERT = OpDef(bitcast_convert_rule, fuses=True)
 OPTIMIZATION_BARRIER = OpDef(optimization_barrier_rule, moves_only=True)

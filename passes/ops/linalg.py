@@ -7,7 +7,7 @@ import math
 from dtensor.dialect.mlir import ir
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.opdef import OpDef
-from dtensor.passes.ops.reduction import Reduction, reductions_of
+from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
 MATRIX = "is a dimension of the matrices"
@@ -30,7 +30,8 @@ def triangular_solve_rule(op: OpInfo) -> OpRule:
     """`bij,bjk->bik`: the matrices `i`, `j` are whole, each right-hand side `k` is by itself.
 
     With `left_side = false` the rows of the second operand are the right-hand sides. The solution
-    is linear in it, so parts of it give parts of the solution.
+    is linear in it, but no parts pass: where a pivot is zero or infinite, a part that is zero gives
+    NaN.
     """
     shape = op.operand_shapes[1]
     is_left = ir.BoolAttr(op.attribute("left_side")).value
@@ -39,8 +40,6 @@ def triangular_solve_rule(op: OpInfo) -> OpRule:
     factor = builder.factor(shape[sides])
     builder.operand(1, sides, factor)
     builder.result(0, sides, factor)
-    if Reduction.SUM in reductions_of(op.result_elements[0]):
-        builder.passes([None, Reduction.SUM], [Reduction.SUM])
     return builder.build()
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
+from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import Expander, LocalOp
 from dtensor.passes.ops.rule import OpInfo, OpRule
 
@@ -87,6 +88,11 @@ def unknown_flops(op: OpInfo) -> float:
     return 0.0
 
 
+def nothing_known(operation: ir.Operation) -> tuple[object, ...]:
+    """The rule reads types and attributes alone."""
+    return ()
+
+
 LOCAL = Algorithm("local")
 """The op is right on each shard as it stands, once its types are local."""
 
@@ -113,6 +119,8 @@ class OpDef:
             divide it.
         padding: what the padding of uneven dimensions must hold; None where that is not known.
         moves_only: whether each element of its results is an element of an operand: no flops.
+        known: what the rule reads besides types and StableHLO's attributes, such as what
+            `ops.known` says of operands; ops share a rule only where it is equal.
     """
 
     rule: Callable[[OpInfo], OpRule | None]
@@ -123,6 +131,7 @@ class OpDef:
     must_divide: bool = False
     moves_only: bool = False
     padding: Padding | None = None
+    known: Callable[[ir.Operation], tuple[object, ...]] = nothing_known
 
     def count_flops(self, op: OpInfo) -> float:
         """Floating-point operations of an op of these shapes, global or local."""

@@ -63,12 +63,25 @@ func.func @what_is_not_linear_needs_the_sum(%a: tensor<8x64xf32> {dtensor.layout
 
 // -----
 
-// A product with a complete factor is linear in the parts.
-// CHECK-LABEL: func.func @parts_times_a_complete_factor
-func.func @parts_times_a_complete_factor(%a: tensor<8x64xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}]>}, %s: tensor<8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}]>}) -> (tensor<8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}]>}) {
+// A product with a complete factor is linear in the parts, if it is finite.
+// CHECK-LABEL: func.func @parts_times_a_constant
+func.func @parts_times_a_constant(%a: tensor<8x64xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}]>}) -> (tensor<8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}]>}) {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %s = stablehlo.constant dense<0.5> : tensor<8xf32>
   %0 = stablehlo.reduce(%a init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<8x64xf32>, tensor<f32>) -> tensor<8xf32>
   // CHECK: stablehlo.multiply {{.*}} {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{}], partial = {sum: "x"}>, #dtensor.layout<@mesh, [{}]>], dtensor.results = [#dtensor.layout<@mesh, [{}], partial = {sum: "x"}>]}
+  %1 = stablehlo.multiply %0, %s : tensor<8xf32>
+  return %1 : tensor<8xf32>
+}
+
+// -----
+
+// One part may be zero where the sum is not, and zero times infinity is NaN.
+// CHECK-LABEL: func.func @parts_times_what_may_be_infinite
+func.func @parts_times_what_may_be_infinite(%a: tensor<8x64xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}]>}, %s: tensor<8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}]>}) -> (tensor<8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}]>}) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = stablehlo.reduce(%a init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<8x64xf32>, tensor<f32>) -> tensor<8xf32>
+  // CHECK: stablehlo.multiply {{.*}} {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{}]>, #dtensor.layout<@mesh, [{}]>], dtensor.results = [#dtensor.layout<@mesh, [{}]>]}
   %1 = stablehlo.multiply %0, %s : tensor<8xf32>
   return %1 : tensor<8xf32>
 }

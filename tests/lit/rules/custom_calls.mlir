@@ -2,6 +2,15 @@
 
 // Of LAPACK's calls JAX says which dimensions are a batch; what any other call does is unknown.
 
+// What a user defines, as dtensor.define_op writes it.
+func.func @defined(%q: tensor<2x4x6x8xf32>, %k: tensor<2x4x10x8xf32>) -> tensor<2x4xf32> {
+  // CHECK: remark: stablehlo.custom_call: [a, b, *, *], [a, b, *, *] -> [a, b, *, *]; dimension 2 of operand 0 is whole by the definition of 'attend'
+  %0 = stablehlo.custom_call @attend(%q, %k) {dtensor.op = {signature = "b h q d, b h k d -> b h q d", whole = ["q", "k", "d"], flops = "4 b h q k d"}} : (tensor<2x4x6x8xf32>, tensor<2x4x10x8xf32>) -> tensor<2x4x6x8xf32>
+  // CHECK: remark: stablehlo.custom_call: [a, b, *, c] -> [a, b] reduce {c: max}; passes sum -> sum; dimension 2 of operand 0 is not in every result, and 'largest' says no reduction of it
+  %1 = stablehlo.custom_call @largest(%0) {dtensor.op = {signature = "... i j -> ...", reduce = {j = "max"}, linear = [array<i64: 0>]}} : (tensor<2x4x6x8xf32>) -> tensor<2x4xf32>
+  return %1 : tensor<2x4xf32>
+}
+
 func.func @calls(%a: tensor<2x3x3xf32>) -> tensor<2x3x3xf32> {
   // CHECK: remark: stablehlo.custom_call: [a, *, *] -> [a, *, *], [a]{{$}}
   %0:2 = stablehlo.custom_call @lapack_spotrf_ffi(%a) {mhlo.backend_config = {uplo = 76 : ui8}, sdy.sharding_rule = #sdy.op_sharding_rule<([i, j, k])->([i, l, m], [i]) {i=2, j=3, k=3, l=3, m=3}, custom>} : (tensor<2x3x3xf32>) -> (tensor<2x3x3xf32>, tensor<2xi32>)

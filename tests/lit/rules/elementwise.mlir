@@ -6,9 +6,9 @@
 func.func @arithmetic(%a: tensor<2x3xf32>, %b: tensor<2x3xf32>) -> tensor<2x3xf32> {
   // CHECK: remark: stablehlo.add: [a, b], [a, b] -> [a, b]; passes sum, sum -> sum
   %0 = stablehlo.add %a, %b : tensor<2x3xf32>
-  // CHECK: remark: stablehlo.multiply: [a, b], [a, b] -> [a, b]; passes sum, _ -> sum | _, sum -> sum | prod, prod -> prod
+  // CHECK: remark: stablehlo.multiply: [a, b], [a, b] -> [a, b]; passes prod, prod -> prod{{$}}
   %1 = stablehlo.multiply %0, %b : tensor<2x3xf32>
-  // CHECK: remark: stablehlo.divide: [a, b], [a, b] -> [a, b]; passes sum, _ -> sum
+  // CHECK: remark: stablehlo.divide: [a, b], [a, b] -> [a, b]{{$}}
   %2 = stablehlo.divide %1, %b : tensor<2x3xf32>
   // CHECK: remark: stablehlo.maximum: {{.*}}; passes max, max -> max | max, _ -> max | _, max -> max
   %3 = stablehlo.maximum %2, %b : tensor<2x3xf32>
@@ -17,6 +17,36 @@ func.func @arithmetic(%a: tensor<2x3xf32>, %b: tensor<2x3xf32>) -> tensor<2x3xf3
   // CHECK: remark: stablehlo.exponential: [a, b] -> [a, b]{{$}}
   %5 = stablehlo.exponential %4 : tensor<2x3xf32>
   return %5 : tensor<2x3xf32>
+}
+
+// Parts are scaled by what is known to be finite, and divided by what is known not to be zero: of a
+// part that is zero, the others would make NaN.
+func.func @scales(%a: tensor<2x3xf32>, %mask: tensor<2x3xi1>) -> tensor<2x3xf32> {
+  %third = stablehlo.constant dense<0.333333343> : tensor<f32>
+  %same = stablehlo.broadcast_in_dim %third, dims = [] : (tensor<f32>) -> tensor<2x3xf32>
+  // CHECK: remark: stablehlo.multiply: {{.*}}; passes sum, _ -> sum | prod, prod -> prod{{$}}
+  %0 = stablehlo.multiply %a, %same : tensor<2x3xf32>
+  // CHECK: remark: stablehlo.divide: {{.*}}; passes sum, _ -> sum{{$}}
+  %1 = stablehlo.divide %0, %same : tensor<2x3xf32>
+  %kept = stablehlo.convert %mask : (tensor<2x3xi1>) -> tensor<2x3xf32>
+  // CHECK: remark: stablehlo.multiply: {{.*}}; passes _, sum -> sum | prod, prod -> prod{{$}}
+  %2 = stablehlo.multiply %kept, %1 : tensor<2x3xf32>
+  // CHECK: remark: stablehlo.divide: [a, b], [a, b] -> [a, b]{{$}}
+  %3 = stablehlo.divide %2, %kept : tensor<2x3xf32>
+  %gate = stablehlo.tanh %a : tensor<2x3xf32>
+  // CHECK: remark: stablehlo.multiply: {{.*}}; passes sum, _ -> sum | prod, prod -> prod{{$}}
+  %4 = stablehlo.multiply %3, %gate : tensor<2x3xf32>
+  %ends = stablehlo.constant dense<[[1.0, 2.0, 0x7F800000], [0.0, 1.0, 2.0]]> : tensor<2x3xf32>
+  // CHECK: remark: stablehlo.multiply: {{.*}}; passes prod, prod -> prod{{$}}
+  %5 = stablehlo.multiply %4, %ends : tensor<2x3xf32>
+  // CHECK: remark: stablehlo.divide: [a, b], [a, b] -> [a, b]{{$}}
+  %6 = stablehlo.divide %5, %ends : tensor<2x3xf32>
+  // A half has no number beyond 65504, and a byte none.
+  %narrow = stablehlo.convert %ends : (tensor<2x3xf32>) -> tensor<2x3xf16>
+  %half = stablehlo.convert %6 : (tensor<2x3xf32>) -> tensor<2x3xf16>
+  // CHECK: remark: stablehlo.multiply: {{.*}}; passes prod, prod -> prod{{$}}
+  %7 = stablehlo.multiply %half, %narrow : tensor<2x3xf16>
+  return %6 : tensor<2x3xf32>
 }
 
 func.func @integers(%a: tensor<2xi32>, %b: tensor<2xi32>) -> tensor<2xi32> {

@@ -74,3 +74,35 @@ def test_a_reduction_of_integers_knows_their_ends(dtype: str, kind: str) -> None
     with jax.enable_x64(True):
         _compare(lambda a: lax.reduce(a, jnp.asarray(start), combine, (0,)), array, every=3)
         _compare(lambda a: lax.reduce(a, a[1, 3], combine, (0, 1)), array, every=3)
+
+
+SCALED: dict[str, Callable[[Any, Any], Any]] = {
+    "multiply": lambda a, s: a.sum(0) * s,
+    "multiply from the left": lambda a, s: s[3] * a.sum(1),
+    "divide": lambda a, s: a.sum(0) / s,
+    "divide by zeros of a mask": lambda a, s: a.sum(0) / (s == 2).astype(a.dtype),
+    "matmul": lambda a, s: a.sum(0)[:, None] @ s[None],
+    "convolve": lambda a, s: lax.conv(a.sum(0)[None, None], s[:, None, None], (1,), "VALID"),
+    "divide by a constant": lambda a, s: a.sum(0) / np.asarray([0, 1, 2, 4] * 4, a.dtype),
+    "multiply by a constant": lambda a, s: a.sum(0) * np.asarray([0, 1, np.inf, 4] * 4, a.dtype),
+    "mean": lambda a, s: a.mean(0) * 4,
+}
+
+
+@pytest.mark.parametrize("scale", SCALED)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "complex64"])
+def test_parts_of_a_sum_are_not_scaled_by_what_may_be_infinite(dtype: str, scale: str) -> None:
+    # Of three rows, which lie on several devices, one has zeros where the others do not.
+    array = np.zeros(SHAPE, np.float32)
+    array[1, :8], array[4, 4:], array[6, 6:8] = 1, 2, -1
+    scales = np.array([0, np.inf, -np.inf, 1, 2, np.nan, -0.0, 0.5] * 2)
+    fn = SCALED[scale]
+    typed = array.astype(jnp.dtype(dtype))
+    by = scales.astype(jnp.dtype(dtype))
+    want = np.asarray(jax.jit(fn)(typed, by))
+    for layout in all_layouts(SHAPE)[::3]:
+        given = (layout, dtensor.Layout.replicated(mesh(), rank=1))
+        got = np.asarray(dtensor.jit(fn, in_layouts=given, mesh=mesh())(typed, by).to_jax())
+        assert got.dtype == want.dtype
+        wide = np.complex64 if dtype == "complex64" else np.float64
+        np.testing.assert_array_equal(got.astype(wide), want.astype(wide), layout.short())

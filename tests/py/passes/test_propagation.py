@@ -48,11 +48,11 @@ def rule_of_first(text: str) -> OpRule:
 
 
 MATMUL = function(
-    "(%a: tensor<8x12xf32>, %b: tensor<12x16xf32>) -> tensor<8x16xf32>",
+    "(%a: tensor<8x12xi32>, %b: tensor<12x16xi32>) -> tensor<8x16xi32>",
     """
     %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
-        : (tensor<8x12xf32>, tensor<12x16xf32>) -> tensor<8x16xf32>
-    return %0 : tensor<8x16xf32>""",
+        : (tensor<8x12xi32>, tensor<12x16xi32>) -> tensor<8x16xi32>
+    return %0 : tensor<8x16xi32>""",
 )
 RESHAPE = function(
     "(%a: tensor<6x4xf32>) -> tensor<24xf32>",

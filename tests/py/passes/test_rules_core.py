@@ -270,7 +270,8 @@ def test_dot_general(name: str, element: str, result: str) -> None:
         tolerance=5 * BF16_EPS if result == "bf16" else 0,  # (shards + 1) roundings
     )
     assert letters(report) == expected
-    assert report.passes == [(("sum", None), ("sum",)), ((None, "sum"), ("sum",))]
+    either = [(("sum", None), ("sum",)), ((None, "sum"), ("sum",))]
+    assert report.passes == (either if element == "i32" else [])  # floats may be infinite
     assert report.rule.flops == 2 * _products(left, right, dims)
 
 

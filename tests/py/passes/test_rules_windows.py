@@ -142,7 +142,8 @@ def test_convolution_splits_batch_and_features(element: str) -> None:
     )  # fmt: skip
     assert factor_sizes(report) == [4, 6, 8]
     assert [f.size for f in report.rule.factors if f.reduction == "sum"] == [8]
-    assert report.passes == [(("sum", None), ("sum",)), ((None, "sum"), ("sum",))]
+    either = [(("sum", None), ("sum",)), ((None, "sum"), ("sum",))]
+    assert report.passes == (either if element == "i32" else [])  # floats may be infinite
     assert {(0, 1), (0, 2), (1, 0), (1, 1)} <= set(report.rule.why_whole)
 
 

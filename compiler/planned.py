@@ -1,0 +1,91 @@
+"""What is planned of a program: the same for one that is lowered and for one that is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dtensor.compiler.explain import explain
+from dtensor.compiler.program import ArrayInfo
+from dtensor.compiler.summary import summary
+from dtensor.dialect.layout import Layout
+from dtensor.passes.reports.memory import MemoryReport
+
+if TYPE_CHECKING:
+    from dtensor.compiler.driver import DriverResult
+    from dtensor.compiler.jax_frontend import TracedArray
+    from dtensor.compiler.stages import Source
+
+
+class Planned:
+    """A program after the passes; nothing here needs a device."""
+
+    _source: Source
+    if TYPE_CHECKING:
+
+        @property
+        def _result(self) -> DriverResult: ...
+
+    def __str__(self) -> str:
+        """Totals, warnings, and the collectives in groups of equal ones, most bytes first."""
+        return summary(self._source.short(), self._result, self._measured_memory())
+
+    def _measured_memory(self) -> Any:
+        """XLA's count of bytes, where there is one."""
+        return None
+
+    @property
+    def collectives(self) -> Sequence[Any]:
+        """The planned collectives, in program order.
+
+        Each has `kind`, `mesh_axes`, `dtype`, `shape`, `bytes` (wire bytes per device of one
+        execution), `trip_count` (executions per call), `location` and `reason`.
+        """
+        return self._result.collectives
+
+    @property
+    def wire_bytes(self) -> float:
+        """Planned wire bytes per device and call."""
+        return float(sum(c.bytes * (c.trip_count or 1) for c in self.collectives))
+
+    @property
+    def local_flops(self) -> float:
+        """Floating-point operations per device and call, loops counted in full."""
+        return float(self._result.local_flops)
+
+    @property
+    def planned_memory(self) -> MemoryReport | None:
+        """What one device holds at most, by the plan: `peak_bytes`, `argument_bytes`, `tensors`.
+
+        None if a pipeline of one's own leaves dtensor-report-memory out.
+        """
+        return self._result.memory
+
+    def explain(self, what: str | None = None, top: int | None = None) -> str:
+        """Why things are laid out as they are, as text.
+
+        Args:
+            what: name of an argument or result, such as `params['w']`, or its last key alone, `w`;
+                or a collective, as `collective 3`; None explains all of them.
+            top: instead of all, this many groups of equal collectives, those with the most bytes.
+
+        Raises:
+            CompileError: nothing has this name, or several things do.
+        """
+        source, result = self._source, self._result
+        args = infos(source.args, result.arg_layouts)
+        return explain(args, infos(source.results, result.result_layouts), result, what, top)
+
+    @property
+    def ledger(self) -> Mapping[str, Any]:
+        """The records of what was decided and why, as JSON values; see docs/ledger.md."""
+        records: Mapping[str, Any] = self._result.ledger.to_json()
+        return records
+
+
+def infos(arrays: Sequence[TracedArray], layouts: Sequence[Layout]) -> tuple[ArrayInfo, ...]:
+    """What arguments or results are, with the layouts they have."""
+    return tuple(
+        ArrayInfo(array.shape, array.dtype, layout, array.name, array.key, array.weak_type)
+        for array, layout in zip(arrays, layouts, strict=True)
+    )

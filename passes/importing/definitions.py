@@ -1,0 +1,69 @@
+"""Operations that the user defined get their definitions, composites as custom calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dtensor.dialect.diagnostics import error
+from dtensor.dialect.mlir import ir
+from dtensor.dialect.names import DEFINED
+from dtensor.passes.ops.bodies import BodyMaker
+from dtensor.passes.ops.definition import Definition
+from dtensor.passes.program import walk
+
+_NAMES = {"stablehlo.custom_call": "call_target_name", "stablehlo.composite": "name"}
+
+
+def import_definitions(
+    function: ir.Operation, definitions: Sequence[Definition], bodies: Mapping[str, BodyMaker]
+) -> None:
+    """Write `dtensor.op` on every custom call and composite that is defined by name.
+
+    A composite becomes a custom call of its name, which dtensor-expand replaces by its body: the
+    decomposition in the module is one for whole arrays.
+    """
+    by_name = {definition.name: definition for definition in definitions}
+    if not by_name:
+        return
+    for op, kind, _ in walk(function):
+        if kind not in _NAMES:
+            continue
+        name = ir.StringAttr(op.attributes[_NAMES[kind]]).value
+        if name not in by_name:
+            continue
+        if kind == "stablehlo.composite":
+            if name not in bodies:
+                error(
+                    op,
+                    f'composite "{name}" is defined without fn=, and its decomposition is for '
+                    "whole arrays; define it with the function that it stands for",
+                )
+            _check_attributes(op, name)
+            op = _as_custom_call(op, name)
+        op.attributes[DEFINED] = by_name[name].attribute()
+
+
+def _check_attributes(op: ir.Operation, name: str) -> None:
+    if "composite_attributes" in op.attributes and len(
+        ir.DictAttr(op.attributes["composite_attributes"])
+    ):
+        error(
+            op,
+            f'composite "{name}" has attributes, which fn= is not called with; let the function '
+            "close over them",
+        )
+
+
+def _as_custom_call(op: ir.Operation, name: str) -> ir.Operation:
+    call = ir.Operation.create(
+        "stablehlo.custom_call",
+        results=[result.type for result in op.results],
+        operands=list(op.operands),
+        attributes={"call_target_name": ir.StringAttr.get(name)},
+        loc=op.location,
+        ip=ir.InsertionPoint(op),
+    )
+    for old, new in zip(op.results, call.results, strict=True):
+        old.replace_all_uses_with(new)
+    op.erase()
+    return call

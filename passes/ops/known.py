@@ -1,0 +1,110 @@
+"""What is known of the numbers in a value, from the operations that made it.
+
+A part of a sum may be zero where the sum is not. So an infinity must not multiply parts, and a zero
+must not divide them: 0 times infinity is NaN. Nothing is known of arguments and of what is computed
+from them; a NaN does no harm, for it gives NaN on parts and on their sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtensor.dialect.mlir import ir
+from dtensor.dialect.names import RELAYOUT
+from dtensor.passes.ops.attributes import constant_numbers
+from dtensor.passes.ops.elements import element_kind, holds_floats, reaches_integers
+
+_INTEGERS = ("bool", "signed", "unsigned")
+_DEPTH = 8  # operations that are followed back
+
+# Of these the numbers are those of the operands from this one on, signs aside.
+_MOVES = {
+    RELAYOUT: 0,
+    "stablehlo.broadcast_in_dim": 0,
+    "stablehlo.concatenate": 0,
+    "stablehlo.convert": 0,  # if its type can hold them
+    "stablehlo.negate": 0,
+    "stablehlo.reshape": 0,
+    "stablehlo.reverse": 0,
+    "stablehlo.select": 1,
+    "stablehlo.slice": 0,
+    "stablehlo.transpose": 0,
+}
+
+# Of these no result is infinite, whatever is given to them.
+_BOUNDED = frozenset(
+    (
+        "chlo.erf",
+        "chlo.erfc",
+        "stablehlo.cosine",
+        "stablehlo.logistic",
+        "stablehlo.sign",
+        "stablehlo.sine",
+        "stablehlo.tanh",
+    )
+)
+
+
+def never_infinite(value: ir.Value[Any]) -> bool:
+    """Whether it is known that no element is infinite; of integers it always is."""
+    finite = _Fact(lambda numbers: not np.isinf(numbers).any(), _BOUNDED, _INTEGERS)
+    return _is_known(finite, value, _DEPTH)
+
+
+def never_zero(value: ir.Value[Any]) -> bool:
+    """Whether it is known that no element is zero."""
+    return _is_known(_Fact(lambda numbers: bool((numbers != 0).all())), value, _DEPTH)
+
+
+@dataclass(frozen=True)
+class _Fact:
+    """Something that holds of x if it does of -x.
+
+    Attributes:
+        holds: whether it holds of the numbers in a constant.
+        makers: operations on floats whose results it holds of, whatever they read.
+        kinds: kinds of elements of which it always holds.
+    """
+
+    holds: Callable[[NDArray[np.inexact]], bool]
+    makers: frozenset[str] = frozenset()
+    kinds: tuple[str, ...] = ()
+
+
+def _is_known(fact: _Fact, value: ir.Value[Any], depth: int) -> bool:
+    """Whether a fact is known of all numbers in a value; `depth` operations are followed back."""
+    element = _element(value)
+    kind = element_kind(element)[0]
+    if kind in fact.kinds:
+        return True
+    owner = value.owner
+    if isinstance(owner, ir.Block) or depth == 0:
+        return False
+    maker = owner.operation
+    name = maker.name
+    if name == "stablehlo.constant":
+        numbers = constant_numbers(maker)
+        return numbers is not None and fact.holds(numbers)
+    if name in fact.makers:
+        return kind == "float"
+    if name == "stablehlo.convert" and not _keeps(maker, element):
+        return False
+    first = _MOVES.get(name)
+    return first is not None and all(
+        [_is_known(fact, operand, depth - 1) for operand in list(maker.operands)[first:]]
+    )
+
+
+def _keeps(convert: ir.Operation, after: str) -> bool:
+    """Whether a conversion makes no infinity and no zero."""
+    before = _element(convert.operands[0])
+    return holds_floats(before, after) or reaches_integers(after, before)
+
+
+def _element(value: ir.Value[Any]) -> str:
+    return str(ir.ShapedType(value.type).element_type)
