@@ -9,6 +9,7 @@ NAMESPACE: Final = "dtensor"
 # Operations.
 MESH_OP: Final = "dtensor.mesh"
 RELAYOUT: Final = "dtensor.relayout"
+SPLICE: Final = "dtensor.splice"
 ALL_GATHER: Final = "dtensor.all_gather"
 ALL_SLICE: Final = "dtensor.all_slice"
 ALL_REDUCE: Final = "dtensor.all_reduce"
@@ -16,6 +17,7 @@ REDUCE_SCATTER: Final = "dtensor.reduce_scatter"
 ALL_TO_ALL: Final = "dtensor.all_to_all"
 COLLECTIVE_PERMUTE: Final = "dtensor.collective_permute"
 HALO_EXCHANGE: Final = "dtensor.halo_exchange"
+SHARD_PERMUTE: Final = "dtensor.shard_permute"
 AXIS_INDEX: Final = "dtensor.axis_index"
 
 # Attributes of operations outside the dialect, and of function arguments and results.
@@ -48,6 +50,9 @@ FROM: Final = "from"
 TO: Final = "to"
 LOW: Final = "low"
 HIGH: Final = "high"
+SOURCES: Final = "sources"
+STARTS: Final = "starts"
+COUNTS: Final = "counts"
 
 # Other dialects.
 MAIN: Final = "main"

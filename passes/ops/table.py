@@ -19,6 +19,7 @@ from dtensor.passes.ops import (
     scatter,
     shape,
     sorting,
+    splice,
     windows,
 )
 from dtensor.passes.ops.opdef import OpDef, unknown_flops
@@ -54,6 +55,7 @@ OPS: dict[str, OpDef] = {
     "chlo.tan": elementwise.ELEMENTWISE,
     "chlo.top_k": sorting.TOP_K,
     "chlo.zeta": elementwise.ELEMENTWISE,
+    "dtensor.splice": splice.SPLICE,
     "stablehlo.abs": elementwise.ELEMENTWISE,
     "stablehlo.add": elementwise.ELEMENTWISE,
     "stablehlo.and": elementwise.ELEMENTWISE,
