@@ -69,9 +69,10 @@ def reduce_window_rule(op: OpInfo) -> OpRule:
     builder = RuleBuilder(op)
     windows = windows_of(op, sizes, "base_dilations", "window_dilations")
     for d, (window, size) in enumerate(zip(windows, op.operand_shapes[0], strict=True)):
-        factor = window_factor(builder, window, size, op.result_shapes[0][d])
         if _is_scan(op, windows, d):
-            factor = builder.factor(size, kind=FactorKind.SCAN)
+            factor: int | None = builder.factor(size, kind=FactorKind.SCAN)
+        else:
+            factor = window_factor(builder, window, size, op.result_shapes[0][d])
         for k in range(count):
             if not window.tiles(size):
                 builder.whole(k, d, OVERLAP)

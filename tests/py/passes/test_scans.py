@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -10,36 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dtensor.compiler.api import jit
-from dtensor.compiler.relayout import relayout
-from dtensor.compiler.stages import Compiled
-from dtensor.dialect.layout import UNSHARDED, Layout
+from dtensor.dialect.layout import UNSHARDED
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.client import create_mesh
+from tests.py.passes.on_mesh import BOTH, GRID, LINE, kinds, run, sent
 
-GRID = create_mesh([("x", 2), ("y", 4)])
-LINE = create_mesh([("x", 8)])
-BOTH = [("x", "y"), UNSHARDED]
-
-
-def run(
-    function: Callable[[Any], Any], mesh: Mesh, specs: list[Any], value: Any, error: float = 0.0
-) -> Compiled:
-    """Compile and run on the mesh, results laid out as the argument; all must be equal."""
-    layout = Layout(specs, mesh)
-
-    def laid_out(x: Any) -> Any:
-        return jax.tree.map(lambda y: relayout(y, layout), function(x))
-
-    compiled = jit(laid_out, mesh=mesh, in_layouts=(layout,)).lower(value).compile()
-    wanted, got = jax.jit(function)(value), compiled(value)
-    for want, have in zip(jax.tree.leaves(wanted), jax.tree.leaves(got), strict=True):
-        np.testing.assert_allclose(np.asarray(have), np.asarray(want), rtol=error, atol=0)
-    return compiled
-
-
-def sent(compiled: Compiled) -> float:
-    return float(sum(collective.bytes for collective in compiled.collectives))
+ROWS = ["x", UNSHARDED]
 
 
 def numbers(shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray[Any, Any]:
@@ -76,12 +51,12 @@ def scans(x: Any) -> Any:
 )
 def test_scans_of_split_dimensions(mesh: Mesh, specs: list[Any]) -> None:
     rows = 16 if mesh.size == 8 else 30
-    run(scans, mesh, specs, numbers((rows, 8)))
+    run(scans, mesh, [specs], numbers((rows, 8)), out=specs)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint32, np.float16, jnp.bfloat16, np.complex64])
 def test_scans_of_any_type(dtype: Any) -> None:
-    run(scans, GRID, BOTH, numbers((16, 8), dtype))
+    run(scans, GRID, [BOTH], numbers((16, 8), dtype), out=BOTH)
 
 
 def test_log_of_sums_of_exponentials() -> None:
@@ -89,36 +64,40 @@ def test_log_of_sums_of_exponentials() -> None:
         return jax.lax.cumlogsumexp(x, 0), jax.lax.cumlogsumexp(x, 0, reverse=True)
 
     x = np.random.default_rng(0).normal(size=(4096, 2)).astype(np.float32)
-    compiled = run(both_ways, LINE, ["x", UNSHARDED], x, error=1e-5)  # sums of 4096 floats
+    compiled = run(both_ways, LINE, [ROWS], x, error=1e-5, out=ROWS)  # sums of 4096 floats
     assert sent(compiled) == 2 * 3 * 2 * 4
-    run(both_ways, LINE, ["x", UNSHARDED], np.full((16, 2), -np.inf, np.float32))
+    run(both_ways, LINE, [ROWS], np.full((16, 2), -np.inf, np.float32), out=ROWS)
 
 
 def test_nan_and_infinity_reach_all_that_follows() -> None:
     x = numbers((4096, 2))
     x[1000, 0], x[3000, 1] = np.nan, np.inf
-    run(lambda a: (jnp.cumsum(a, 0), jax.lax.cummax(a, 0)), LINE, ["x", UNSHARDED], x)
+    run(lambda a: (jnp.cumsum(a, 0), jax.lax.cummax(a, 0)), LINE, [ROWS], x, out=ROWS)
 
 
 @pytest.mark.parametrize("mesh", [LINE, GRID])
 def test_shards_send_totals_in_steps_of_doubled_distance(mesh: Mesh) -> None:
-    specs = BOTH if mesh is GRID else ["x", UNSHARDED]
+    specs = BOTH if mesh is GRID else ROWS
     for reverse in (False, True):
         compiled = run(
-            lambda x, r=reverse: jax.lax.cumsum(x, 0, reverse=r), mesh, specs, numbers((4096, 16))
+            lambda x, r=reverse: jax.lax.cumsum(x, 0, reverse=r),
+            mesh,
+            [specs],
+            numbers((4096, 16)),
+            out=specs,
         )
         assert sent(compiled) == 3 * 16 * 4
-        assert {c.kind for c in compiled.collectives} == {"shard_permute"}
+        assert kinds(compiled) == {"shard_permute"}
 
 
 def test_an_axis_beside_the_scanned_one_divides_the_totals() -> None:
-    compiled = run(lambda x: jnp.cumsum(x, 0), GRID, ["y", "x"], numbers((4096, 16)))
+    compiled = run(lambda x: jnp.cumsum(x, 0), GRID, [["y", "x"]], numbers((4096, 16)))
     assert sent(compiled) == 2 * 8 * 4
 
 
 def test_the_gradient_of_a_scan_is_a_scan() -> None:
     gradient = jax.grad(lambda x: (jnp.cumsum(x, 0) * x).sum())
-    compiled = run(gradient, LINE, ["x", UNSHARDED], numbers((4096, 16)))
+    compiled = run(gradient, LINE, [ROWS], numbers((4096, 16)), out=ROWS)
     assert sent(compiled) <= 2 * 3 * 16 * 4
 
 
@@ -128,4 +107,4 @@ def test_an_init_value_that_changes_something_is_met_as_often_as_on_one_device()
             x, np.float32(3), jax.lax.add, (x.shape[0], 1), (1, 1), ((x.shape[0] - 1, 0), (0, 0))
         )
 
-    run(scan, LINE, ["x", UNSHARDED], numbers((4096, 2)))
+    run(scan, LINE, [ROWS], numbers((4096, 2)))

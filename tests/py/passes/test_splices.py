@@ -10,31 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dtensor.compiler.api import jit
-from dtensor.compiler.stages import Compiled
-from dtensor.dialect.layout import UNSHARDED, Layout
+from dtensor.dialect.layout import UNSHARDED
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.client import create_mesh
-
-GRID = create_mesh([("x", 2), ("y", 4)])
-LINE = create_mesh([("x", 8)])
-BOTH = [("x", "y"), UNSHARDED]
+from tests.py.passes.on_mesh import BOTH, GRID, LINE, run, sent
 
 Form = Callable[[Any], Any]
-
-
-def run(function: Form, mesh: Mesh, specs: list[Any], value: Any) -> Compiled:
-    """Compile and run on the mesh; the results must be those of one device, exactly."""
-    lowered = jit(function, mesh=mesh, in_layouts=(Layout(specs, mesh),)).lower(value)
-    compiled = lowered.compile()
-    wanted, got = jax.jit(function)(value), compiled(value)
-    for want, have in zip(jax.tree.leaves(wanted), jax.tree.leaves(got), strict=True):
-        np.testing.assert_array_equal(np.asarray(have), np.asarray(want))
-    return compiled
-
-
-def sent(compiled: Compiled) -> float:
-    return float(sum(c.bytes * (c.trip_count or 0) for c in compiled.collectives))
 
 
 def numbers(shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray[Any, Any]:
@@ -82,18 +62,18 @@ LAYOUTS: list[tuple[Mesh, list[Any]]] = [
 @pytest.mark.parametrize("form", [rolls, shifts, borders])
 @pytest.mark.parametrize(("mesh", "specs"), LAYOUTS)
 def test_rows_move_in_any_layout(form: Form, mesh: Mesh, specs: list[Any]) -> None:
-    run(form, mesh, specs, numbers((16, 24)))
+    run(form, mesh, [specs], numbers((16, 24)))
 
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint32, np.float16, np.complex64])
 def test_rows_of_any_type_move(dtype: Any) -> None:
-    run(lambda x: (rolls(x), shifts(x)), GRID, ["y", "x"], numbers((8, 10), dtype))
+    run(lambda x: (rolls(x), shifts(x)), GRID, [["y", "x"]], numbers((8, 10), dtype))
 
 
 def test_nan_and_infinity_stay_where_they_are() -> None:
     x = numbers((16, 3))
     x[3], x[4], x[15] = np.nan, np.inf, -np.inf
-    run(lambda a: (rolls(a[:, :3]), shifts(a)[1:3]), GRID, BOTH, x)
+    run(lambda a: (rolls(a[:, :3]), shifts(a)[1:3]), GRID, [BOTH], x)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +89,7 @@ def test_nan_and_infinity_stay_where_they_are() -> None:
     ],
 )
 def test_shards_send_the_rows_that_others_lack(form: Form, rows: int) -> None:
-    compiled = run(form, LINE, ["x", UNSHARDED], numbers((32, 24)))
+    compiled = run(form, LINE, [["x", UNSHARDED]], numbers((32, 24)))
     assert sent(compiled) == rows * 24 * 4
 
 
@@ -122,14 +102,14 @@ def test_stencils_send_one_row_and_one_column_each_way() -> None:
         return jax.lax.fori_loop(0, 3, lambda _, v: jnp.roll(v, 1, 0) - jnp.roll(v, -1, 1), u)
 
     u = numbers((256, 256))
-    heated = run(heat, GRID, ["x", "y"], u)
+    heated = run(heat, GRID, [["x", "y"]], u)
     assert sent(heated) == 2 * (64 + 128) * 4
     assert heated.local_flops <= 1.05 * 4 * 256 * 256 / 8
-    assert sent(run(wave, GRID, ["x", "y"], u)) == 3 * (64 + 128) * 4
+    assert sent(run(wave, GRID, [["x", "y"]], u)) == 3 * (64 + 128) * 4
 
 
 def test_a_sliding_window_of_a_cache_takes_the_new_rows_in() -> None:
     def push(cache: Any) -> Any:
         return jnp.concatenate([cache[2:], 2 * jnp.ones((2, cache.shape[1]), cache.dtype)])
 
-    assert sent(run(push, GRID, BOTH, numbers((32, 6)))) == 2 * 6 * 4
+    assert sent(run(push, GRID, [BOTH], numbers((32, 6)))) == 2 * 6 * 4
