@@ -206,6 +206,44 @@ def halo_exchange(
     return _only(_create(names.HALO_EXCHANGE, [x], [result], attributes, loc, ip))
 
 
+def shard_permute(
+    x: Value,
+    mesh: Mesh,
+    axes: Axes,
+    sources: Sequence[int],
+    loc: ir.Location | None = None,
+    ip: ir.InsertionPoint | None = None,
+) -> Value:
+    """`x` of device `sources[k]` on device k along `axes`; zeros where that is -1."""
+    attributes = {
+        names.AXES: axes_attr(mesh, axes),
+        names.SOURCES: ir.DenseI64ArrayAttr.get(list(sources)),
+    }
+    return _only(_create(names.SHARD_PERMUTE, [x], [x.type], attributes, loc, ip))
+
+
+def splice(
+    operands: Sequence[Value],
+    dim: int,
+    stretches: Sequence[tuple[int, int, int]],
+    loc: ir.Location | None = None,
+    ip: ir.InsertionPoint | None = None,
+) -> Value:
+    """Stretches `(operand, start, count)` one after another along `dim`.
+
+    Operand 0 is no scalar.
+    """
+    old = ir.RankedTensorType(operands[0].type)
+    shape = list(old.shape)
+    shape[dim] = sum(count for _, _, count in stretches)
+    columns = list(zip(*stretches, strict=True)) or [(), (), ()]
+    attributes: dict[str, ir.Attribute] = {names.DIM: index_attr(dim)}
+    for name, column in zip((names.SOURCES, names.STARTS, names.COUNTS), columns, strict=True):
+        attributes[name] = ir.DenseI64ArrayAttr.get(list(column))
+    result = ir.RankedTensorType.get(shape, old.element_type, loc=loc)
+    return _only(_create(names.SPLICE, operands, [result], attributes, loc, ip))
+
+
 def axis_index(
     mesh: Mesh,
     axes: Axes,

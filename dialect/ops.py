@@ -13,10 +13,20 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from dtensor.dialect import names
-from dtensor.dialect.attributes import layout_of, mesh_and_axes, mesh_of
 from dtensor.dialect.axes import AxisRef
-from dtensor.dialect.layout import REDUCTIONS, Layout
-from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.kinds import (
+    AXES,
+    INDEX,
+    INDICES,
+    LAYOUT,
+    MESH,
+    REDUCTION,
+    SYMBOL,
+    VISIBILITY,
+    Kind,
+    Meshes,
+)
+from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir, register_dialect, register_operation
 
 
@@ -55,51 +65,6 @@ class Facts:
 
 
 Check = Callable[[Facts], Iterator[str]]
-Meshes = dict[str, Mesh]
-
-
-# Attribute kinds: each reads an attribute or raises LayoutError or MeshError with the sentence.
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of attribute: its form, for messages, and how to read it."""
-
-    form: str
-    read: Callable[[ir.Attribute, Meshes], Any]
-    is_optional: bool = False
-
-
-def _text(attribute: ir.Attribute, _: Meshes) -> str:
-    if not isinstance(attribute, ir.StringAttr):
-        raise ValueError(f"found {attribute}")
-    return str(attribute.value)
-
-
-def _integer(attribute: ir.Attribute, _: Meshes) -> int:
-    if not isinstance(attribute, ir.IntegerAttr) or str(attribute.type) != "i64":
-        raise ValueError(f"found {attribute}")
-    return int(attribute.value)
-
-
-def _reduction(attribute: ir.Attribute, meshes: Meshes) -> str:
-    text = _text(attribute, meshes)
-    if text not in REDUCTIONS:
-        raise ValueError(f'found "{text}"')
-    return text
-
-
-def _mesh(attribute: ir.Attribute, _: Meshes) -> Mesh:
-    return mesh_of(attribute, "mesh")
-
-
-SYMBOL: Final = Kind('a name such as "mesh"', _text)
-VISIBILITY: Final = Kind('"private" or "public"', _text, is_optional=True)
-MESH: Final = Kind('a mesh such as #dtensor.mesh<["x"=2]>', _mesh)
-LAYOUT: Final = Kind('a layout such as #dtensor.layout<@mesh, [{"x"}]>', layout_of)
-AXES: Final = Kind('axes such as #dtensor.axes<@mesh, ["x"]>', mesh_and_axes)
-INDEX: Final = Kind("an integer such as 0 : i64", _integer)
-REDUCTION: Final = Kind(f"one of {', '.join(REDUCTIONS)}", _reduction)
 
 
 # Sentences that several checks share.
@@ -259,6 +224,43 @@ def _check_halo(facts: Facts) -> Iterator[str]:
         shape = list(facts.operands[0].shape)
         shape[dim] += low + high
         yield from _needs_result(facts, tuple(shape), f"a halo of {low} and {high} elements")
+
+
+def _check_shard_permute(facts: Facts) -> Iterator[str]:
+    sources, devices = facts.attributes[names.SOURCES], facts.split()
+    if len(sources) != devices:
+        yield f"{len(sources)} sources for {devices} devices; name one for each"
+    elif not all(-1 <= source < devices for source in sources):
+        yield f"sources are {list(sources)}; give devices from 0 to {devices - 1}, or -1 for zeros"
+    elif len(named := [source for source in sources if source >= 0]) != len(set(named)):
+        yield f"sources are {list(sources)}; each device can send to one other only"
+    yield from _needs_result(facts, facts.operands[0].shape, "a permutation")
+
+
+def _check_splice(facts: Facts) -> Iterator[str]:
+    yield from (problems := list(_needs_dim(facts, names.DIM)))
+    columns = [facts.attributes[name] for name in (names.SOURCES, names.STARTS, names.COUNTS)]
+    if len({len(column) for column in columns}) != 1:
+        yield "sources, starts and counts differ in length; give one of each per stretch"
+    elif not problems:
+        rows = list(zip(*columns, strict=True))
+        yield from _stretch_problems(facts, facts.number(names.DIM), rows)
+
+
+def _stretch_problems(facts: Facts, dim: int, rows: list[tuple[int, int, int]]) -> Iterator[str]:
+    for source, start, count in rows:
+        if not 0 <= source < len(facts.operands):
+            yield f"there is no operand {source}; there are {len(facts.operands)}"
+            return
+        shape = facts.operands[source].shape
+        if shape and not 0 <= start <= start + count <= shape[dim]:
+            stretch = f"elements {start} to {start + count}"
+            yield f"{stretch} are beyond the {shape[dim]} of operand {source}"
+            return
+    shape = facts.operands[0].shape
+    total = sum(count for _, _, count in rows)
+    wanted = (*shape[:dim], total, *shape[dim + 1 :])
+    yield from _needs_result(facts, wanted, "putting these stretches together")
 
 
 def _check_axis_index(facts: Facts) -> Iterator[str]:
@@ -430,6 +432,34 @@ class HaloExchangeOp(DTensorOp):
 
 
 @register_operation(DTensorDialect)
+class ShardPermuteOp(DTensorOp):
+    """Device k along `axes` has the operand of device `sources[k]`; zeros where that is -1."""
+
+    OPERATION_NAME = names.SHARD_PERMUTE
+    ATTRIBUTES: ClassVar = {names.AXES: AXES, names.SOURCES: INDICES}
+    CHECK = staticmethod(_check_shard_permute)
+
+
+@register_operation(DTensorDialect)
+class SpliceOp(DTensorOp):
+    """Stretches of its operands, one after another along `dim`; a scalar operand is repeated.
+
+    Stretch i has the `counts[i]` elements of operand `sources[i]` from `starts[i]` on. Stands for
+    chains of slices, pads and concatenations, whose values in between are of awkward sizes.
+    """
+
+    OPERATION_NAME = names.SPLICE
+    ATTRIBUTES: ClassVar = {
+        names.DIM: INDEX,
+        names.SOURCES: INDICES,
+        names.STARTS: INDICES,
+        names.COUNTS: INDICES,
+    }
+    OPERANDS = None
+    CHECK = staticmethod(_check_splice)
+
+
+@register_operation(DTensorDialect)
 class AxisIndexOp(DTensorOp):
     """The device's coordinate along `axes`, read as one number, first axis major."""
 
@@ -452,9 +482,11 @@ OPS: Final[dict[str, type[DTensorOp]]] = {
         AllToAllOp,
         CollectivePermuteOp,
         HaloExchangeOp,
+        ShardPermuteOp,
+        SpliceOp,
         AxisIndexOp,
     )
 }
 
-LOCAL_OPS: Final = frozenset(OPS) - {names.MESH_OP, names.RELAYOUT}
+LOCAL_OPS: Final = frozenset(OPS) - {names.MESH_OP, names.RELAYOUT, names.SPLICE}
 """Operations that only stand in per-device modules."""

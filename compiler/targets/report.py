@@ -10,7 +10,7 @@ from dtensor.compiler.targets.target import Target
 from dtensor.dialect.mesh import Mesh
 
 # A halo is exchanged by two permutes, one each way.
-_HLO_KIND = {"halo_exchange": "collective_permute"}
+_HLO_KIND = {"halo_exchange": "collective_permute", "shard_permute": "collective_permute"}
 _MEMORY = (
     ("arguments", "argument_size_in_bytes"),
     ("results", "output_size_in_bytes"),

@@ -247,6 +247,21 @@ def _halo(
     return _permute(part, pairs, emitter)
 
 
+def shard_permute(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value[Any]]:
+    """One collective_permute; a device that no pair names as a target receives zeros."""
+    mesh, axes, _ = _axes(op, meshes)
+    sources = list(ir.DenseI64ArrayAttr(op.attributes[names.SOURCES]))
+    pairs = [
+        (group[source], group[k])
+        for group in mesh.groups(axes)
+        for k, source in enumerate(sources)
+        if source >= 0
+    ]
+    if all(source == target for source, target in pairs) and -1 not in sources:
+        return list(op.operands)
+    return [_permute(op.operands[0], pairs, emitter)]
+
+
 def axis_index(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value[Any]]:
     """Arithmetic on partition_id."""
     mesh, axes, _ = _axes(op, meshes)
@@ -261,5 +276,6 @@ LOWERINGS: dict[str, Lowering] = {
     names.ALL_TO_ALL: all_to_all,
     names.COLLECTIVE_PERMUTE: collective_permute,
     names.HALO_EXCHANGE: halo_exchange,
+    names.SHARD_PERMUTE: shard_permute,
     names.AXIS_INDEX: axis_index,
 }

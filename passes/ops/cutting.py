@@ -9,13 +9,23 @@ pads of split dimensions are the same blocks, each smaller by the number of shar
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import integer, integers
-from dtensor.passes.ops.opdef import OpDef, local
-from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.indexing import clamped, take, zeros
+from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, local, placed_of
+from dtensor.passes.ops.reduction import Reduction, reductions_of
+from dtensor.passes.ops.ring import permuted
+from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
 from dtensor.passes.ops.shape import pass_all
+
+Value = ir.Value[Any]
+MOST_BLOCKS = 16  # of a dimension that a slice may cut: it is no fused matrix that has more
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +75,30 @@ def pad_blocks(size: int, low: int, padded: int, interior: int) -> Blocks | None
     return Blocks(block, stride, low - phase, phase)
 
 
+def takes_few(size: int, kept: int, blocks: Blocks | None) -> bool:
+    """Whether a slice takes so little of a dimension that the shards that own it give it.
+
+    Blocks that are many are too small to be split any further.
+    """
+    return 0 < 4 * kept <= size and (blocks is None or size > MOST_BLOCKS * blocks.block)
+
+
 def slice_rule(op: OpInfo) -> OpRule:
-    """`ij->ij`; a dimension that is cut is split block by block, if start and size allow."""
+    """`ij->ij`; a dimension that is cut is split block by block, if start and size allow.
+
+    Of a dimension of which few elements are taken `ij->ij` reduce `j`: a shard gives those it owns,
+    and zero (false) for the others, so the result is a sum (an "or").
+    """
     starts, strides = integers(op.attribute("start_indices")), integers(op.attribute("strides"))
+    kinds = reductions_of(op.result_elements[0])
+    owner = next((kind for kind in (Reduction.SUM, Reduction.OR) if kind in kinds), None)
     builder = RuleBuilder(op)
     for d, size in enumerate(op.operand_shapes[0]):
         kept = op.result_shapes[0][d]
         blocks = slice_blocks(size, starts[d], kept, strides[d])
+        if owner is not None and takes_few(size, kept, blocks):
+            builder.operand(0, d, builder.factor(size, owner))
+            continue
         if blocks is None or (blocks.block == blocks.stride and size != kept):
             builder.whole(0, d, f"has {kept} of {size} elements cut out of it, not whole blocks")
             continue
@@ -125,14 +152,12 @@ def concatenate_rule(op: OpInfo) -> OpRule:
 
 
 def reverse_rule(op: OpInfo) -> OpRule:
-    """`ij->ij`; a reversed dimension is whole, for its first shard becomes the last."""
+    """`ij->ij`; of a reversed dimension the first shard becomes the last."""
     reversed_dims = set(integers(op.attribute("dimensions")))
     builder = RuleBuilder(op)
     for d, size in enumerate(op.result_shapes[0]):
-        if d in reversed_dims and size > 1:
-            builder.whole(0, d, "is reversed, which would move every shard")
-            continue
-        factor = builder.factor(size)
+        kind = FactorKind.WINDOW if d in reversed_dims and size > 1 else None
+        factor = builder.factor(size, kind=kind)
         builder.operand(0, d, factor)
         builder.result(0, d, factor)
     pass_all(builder)
@@ -145,13 +170,17 @@ def _count(size: int, block: int) -> int:
 
 def expand_slice(op: LocalOp) -> None:
     """`[start:limit:stride]` in elements of the shard."""
-    if not op.operand_layouts[0].axes:
-        return
+    if op.operand_layouts[0].axes:
+        _localise_slice(op, range(op.operand_layouts[0].rank))
+
+
+def _localise_slice(op: LocalOp, dims: Iterable[int]) -> None:
     attributes = op.operation.attributes
     starts = integers(attributes["start_indices"])
     limits = integers(attributes["limit_indices"])
     strides = integers(attributes["strides"])
-    for d, dim in enumerate(op.operand_layouts[0].dims):
+    for d in dims:
+        dim = op.operand_layouts[0].dims[d]
         if dim.split == 1:
             continue
         size, kept = op.operand_shapes[0][d], op.result_shapes[0][d]
@@ -186,7 +215,99 @@ def expand_pad(op: LocalOp) -> None:
     op.set_integers("edge_padding_high", highs)
 
 
-SLICE = OpDef(slice_rule, (local(expand_slice),), fuses=True, moves_only=True)
+def _owned(placed: Placed) -> list[int]:
+    """The split dimensions of which a slice takes few elements."""
+    op, layout = placed.op, placed.operands[0]
+    starts, strides = integers(op.attribute("start_indices")), integers(op.attribute("strides"))
+    found = []
+    for d, (size, kept) in enumerate(zip(op.operand_shapes[0], op.result_shapes[0], strict=True)):
+        blocks = slice_blocks(size, starts[d], kept, strides[d])
+        if layout.dims[d].split > 1 and takes_few(size, kept, blocks):
+            found.append(d)
+    return found
+
+
+def expand_slice_by_owner(op: LocalOp) -> Sequence[Value]:
+    """Each shard takes the elements that it owns, and zeros for the others."""
+    ctx, layout = op.ctx, op.operand_layouts[0]
+    owned = _owned(placed_of(op))
+    attributes = op.operation.attributes
+    names = ("start_indices", "limit_indices", "strides")
+    starts, limits, strides = (integers(attributes[name]) for name in names)
+    value = op.operands[0]
+    for d in owned:
+        size, kept = op.operand_shapes[0][d], op.result_shapes[0][d]
+        index = ctx.times(ctx.iota((kept,), 0, index_element(size)), strides[d])
+        index = ctx.binary("add", index, ctx.constant_like(starts[d], index))
+        local_index, mine = ctx.localise_index(index, layout, d, size)
+        value = take(ctx, value, clamped(ctx, local_index, size // layout.dims[d].split), d)
+        shape = ctx.shape_of(value)
+        value = ctx.select(ctx.broadcast(mine, shape, [d]), value, zeros(ctx, value.type))
+        starts[d], limits[d], strides[d] = 0, kept, 1
+    op.operation.operands[0] = value
+    for name, numbers in zip(names, (starts, limits, strides), strict=True):
+        op.set_integers(name, numbers)
+    _localise_slice(op, [d for d in range(layout.rank) if d not in owned])
+    return [_result(op)]
+
+
+def _result(op: LocalOp) -> Value:
+    """The op as it stands now, of local types."""
+    type_ = op.ctx.tensor_type(op.local_result_shape(), op.result_element())
+    copy = op.ctx.clone(op.operation)
+    copy.results[0].set_type(type_)
+    result: Value = copy.results[0]
+    return result
+
+
+def _reversed(placed: Placed) -> list[int]:
+    """The split dimensions that are reversed."""
+    dims = integers(placed.op.attribute("dimensions"))
+    sizes = placed.op.operand_shapes[0]
+    return [d for d in dims if placed.operands[0].dims[d].split > 1 and sizes[d] > 1]
+
+
+def _mirrors(placed: Placed) -> bool:
+    dims = placed.operands[0].dims
+    return bool(_reversed(placed)) and all(dims[d].is_contiguous for d in _reversed(placed))
+
+
+def mirror_bytes(placed: Placed) -> tuple[Traffic, ...]:
+    """Every shard, once for each split dimension that is reversed."""
+    from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
+
+    shard = placed.operands[0].local_shape(placed.op.operand_shapes[0])
+    size = math.prod(shard) * element_bytes(placed.op.operand_elements[0])
+    dims = placed.operands[0].dims
+    return tuple([Traffic(dims[d].axes, size, 1) for d in _reversed(placed)])
+
+
+def expand_mirrored(op: LocalOp) -> None:
+    """Shards change places, the first with the last, and each is reversed."""
+    value = op.operands[0]
+    for d in _reversed(placed_of(op)):
+        word = op.operand_layouts[0].dims[d]
+        value = permuted(op.ctx, value, word.axes, list(reversed(range(word.split))))
+    op.operation.operands[0] = value
+
+
+SLICE = OpDef(
+    slice_rule,
+    (
+        Algorithm("by_owner", expand_slice_by_owner, lambda placed: bool(_owned(placed))),
+        local(expand_slice),
+    ),
+    fuses=True,
+    moves_only=True,
+)
 PAD = OpDef(pad_rule, (local(expand_pad),), fuses=True, moves_only=True)
 CONCATENATE = OpDef(concatenate_rule, fuses=True, moves_only=True)
-REVERSE = OpDef(reverse_rule, fuses=True, moves_only=True)
+REVERSE = OpDef(
+    reverse_rule,
+    (
+        Algorithm("mirror", expand_mirrored, _mirrors, mirror_bytes),
+        Algorithm("local", applies=lambda placed: not _reversed(placed)),
+    ),
+    fuses=True,
+    moves_only=True,
+)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dtensor.dialect.names import ALIKE
 from dtensor.passes.ops import (
     contraction,
     custom_calls,
@@ -20,6 +19,7 @@ from dtensor.passes.ops import (
     scatter,
     shape,
     sorting,
+    splice,
     windows,
 )
 from dtensor.passes.ops.opdef import OpDef, unknown_flops
@@ -55,7 +55,8 @@ OPS: dict[str, OpDef] = {
     "chlo.tan": elementwise.ELEMENTWISE,
     "chlo.top_k": sorting.TOP_K,
     "chlo.zeta": elementwise.ELEMENTWISE,
-    ALIKE: elementwise.ALIKE,
+    "dtensor.alike": elementwise.ALIKE,
+    "dtensor.splice": splice.SPLICE,
     "stablehlo.abs": elementwise.ELEMENTWISE,
     "stablehlo.add": elementwise.ELEMENTWISE,
     "stablehlo.and": elementwise.ELEMENTWISE,

@@ -7,7 +7,8 @@ two by two pooling another such window. Where they do, a shard fetches a halo.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import LocalOp
@@ -20,9 +21,10 @@ from dtensor.passes.ops.halo import (
     split_windows,
     without_padding,
 )
-from dtensor.passes.ops.opdef import Algorithm, OpDef, placed_of
+from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
 from dtensor.passes.ops.reductions import combiner
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, Window
+from dtensor.passes.ops.scans import expand_scan, is_associative, scan_bytes, scans
 
 OVERLAP = "has windows that overlap, are padded or leave gaps, so a shard would need the next one"
 
@@ -57,7 +59,7 @@ def _integers(op: OpInfo, name: str, count: int) -> list[int]:
 
 
 def reduce_window_rule(op: OpInfo) -> OpRule:
-    """`ij,->ij`; a dimension is split if its windows tile it.
+    """`ij,->ij`; a dimension is split if its windows tile it, with a halo, or if it is scanned.
 
     The body is applied to elements and to the init value alike, so parts of its own reduction pass
     if both are parts.
@@ -67,7 +69,10 @@ def reduce_window_rule(op: OpInfo) -> OpRule:
     builder = RuleBuilder(op)
     windows = windows_of(op, sizes, "base_dilations", "window_dilations")
     for d, (window, size) in enumerate(zip(windows, op.operand_shapes[0], strict=True)):
-        factor = window_factor(builder, window, size, op.result_shapes[0][d])
+        if _is_scan(op, windows, d):
+            factor: int | None = builder.factor(size, kind=FactorKind.SCAN)
+        else:
+            factor = window_factor(builder, window, size, op.result_shapes[0][d])
         for k in range(count):
             if not window.tiles(size):
                 builder.whole(k, d, OVERLAP)
@@ -79,6 +84,47 @@ def reduce_window_rule(op: OpInfo) -> OpRule:
     if reduction is not None and op.operand_elements[:count] == op.result_elements:
         builder.passes_each([reduction], [True] * (2 * count))
     return builder.build()
+
+
+def _is_scan(op: OpInfo, windows: Sequence[Window], dim: int) -> bool:
+    """Whether a dimension, and no other, is scanned by a body that may be applied to totals."""
+    return (
+        scans(windows[dim], op.operand_shapes[0][dim])
+        and all(w.size == 1 and w.tiles(n) for w, n in _others(op, windows, dim))
+        and is_associative(op.operation.regions[0], op.result_elements)
+        and op.operand_elements[: len(op.result_shapes)] == op.result_elements
+    )
+
+
+def _others(op: OpInfo, windows: Sequence[Window], dim: int) -> Iterator[tuple[Window, int]]:
+    for d, window in enumerate(windows):
+        if d != dim:
+            yield window, op.operand_shapes[0][d]
+
+
+def _scanned(placed: Placed) -> tuple[int, Window] | None:
+    """The split dimension that is scanned, and its window; None if there is none."""
+    op = placed.op
+    sizes = integers(op.attribute("window_dimensions"))
+    windows = windows_of(op, sizes, "base_dilations", "window_dilations")
+    for d, window in enumerate(windows):
+        word = placed.operands[0].dims[d]
+        if word.split > 1 and word.is_contiguous and _is_scan(op, windows, d):
+            return d, window
+    return None
+
+
+def _scan_bytes(placed: Placed) -> tuple[Traffic, ...]:
+    found = _scanned(placed)
+    assert found is not None, "priced where it does not apply"
+    return scan_bytes(placed, found[0])
+
+
+def expand_scanned(op: LocalOp) -> Sequence[ir.Value[Any]]:
+    """Each shard scans its elements behind what the shards before it combine to."""
+    found = _scanned(placed_of(op))
+    assert found is not None, "a scan that was checked"
+    return expand_scan(op, *found)
 
 
 def window_factor(builder: RuleBuilder, window: Window, size: int, results: int) -> int | None:
@@ -154,6 +200,7 @@ def select_and_scatter_flops(op: OpInfo) -> float:
 REDUCE_WINDOW = OpDef(
     reduce_window_rule,
     (
+        Algorithm("scan", expand_scanned, lambda placed: _scanned(placed) is not None, _scan_bytes),
         Algorithm(
             "halo",
             expand_reduce_window,

@@ -21,6 +21,7 @@ from dtensor.dialect.names import (
     FROM,
     HALO_EXCHANGE,
     REDUCE_SCATTER,
+    SHARD_PERMUTE,
 )
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.cost.model import (
@@ -44,8 +45,8 @@ class Collective:
     """One planned collective.
 
     Attributes:
-        kind: `all_gather`, `all_reduce`, `reduce_scatter`, `all_to_all`, `collective_permute` or
-            `halo_exchange`.
+        kind: `all_gather`, `all_reduce`, `reduce_scatter`, `all_to_all`, `collective_permute`,
+            `shard_permute` or `halo_exchange`.
         mesh_axes: names of the mesh axes it runs over, the first major.
         dtype: element type as MLIR writes it: `f32`, `bf16`, `i1`.
         shape: local shape in elements of what the convention counts: an all_gather's result, else
@@ -85,6 +86,7 @@ _WIRE: dict[str, Callable[[float, float, int], float]] = {
     REDUCE_SCATTER: lambda operand, result, n: reduce_scatter_bytes(operand, n),
     ALL_TO_ALL: lambda operand, result, n: all_to_all_bytes(operand, n),
     COLLECTIVE_PERMUTE: lambda operand, result, n: permute_bytes(operand),
+    SHARD_PERMUTE: lambda operand, result, n: permute_bytes(operand),
     HALO_EXCHANGE: lambda operand, result, n: max(result - operand, 0.0),
 }
 

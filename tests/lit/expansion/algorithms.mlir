@@ -36,3 +36,72 @@ func.func @main(%a: tensor<8x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"
   %0 = "stablehlo.dynamic_update_slice"(%a, %u, %i, %i) {dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]} : (tensor<8x3xf32>, tensor<1x3xf32>, tensor<i32>, tensor<i32>) -> tensor<8x3xf32>
   return %0 : tensor<8x3xf32>
 }
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=4]>} : () -> ()
+
+// A roll by 3 of shards of 2: two rows go round, from two places. What comes in is chosen by index.
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<8x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}, %z: tensor<f32> {dtensor.layout = #dtensor.layout<@mesh, []>})
+    -> (tensor<8x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}, tensor<8x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) {
+  // CHECK: %[[LAST:.*]] = stablehlo.slice %arg0 [1:2, 0:3]
+  // CHECK: %[[LOW:.*]] = "dtensor.shard_permute"(%[[LAST]]) {axes = #dtensor.axes<@mesh, ["x"]>, sources = array<i64: 2, 3, 0, 1>}
+  // CHECK: %[[FIRST:.*]] = stablehlo.slice %arg0 [0:1, 0:3]
+  // CHECK: %[[HIGH:.*]] = "dtensor.shard_permute"(%[[FIRST]]) {axes = #dtensor.axes<@mesh, ["x"]>, sources = array<i64: 3, 0, 1, 2>}
+  // CHECK: %[[ROLL:.*]] = stablehlo.concatenate %[[LOW]], %[[HIGH]], dim = 0
+  %0 = "dtensor.splice"(%a) {dtensor.algorithm = "ring", dim = 0 : i64, sources = array<i64: 0, 0>, starts = array<i64: 5, 0>, counts = array<i64: 3, 5>, dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]} : (tensor<8x3xf32>) -> tensor<8x3xf32>
+  // CHECK: %[[NEXT:.*]] = "dtensor.shard_permute"(%{{.*}}) {axes = #dtensor.axes<@mesh, ["x"]>, sources = array<i64: 1, 2, 3, 0>}
+  // CHECK: %[[MOVED:.*]] = stablehlo.concatenate %{{.*}}, %[[NEXT]], dim = 0
+  // CHECK: %[[FILL:.*]] = stablehlo.broadcast_in_dim %arg1, dims = [] : (tensor<f32>) -> tensor<2x3xf32>
+  // CHECK: stablehlo.compare GE, %{{.*}} : (tensor<1xi32>, tensor<1xi32>) -> tensor<1xi1>
+  // CHECK: %[[CHOSEN:.*]] = stablehlo.select %{{.*}} : tensor<1x3xi1>, tensor<1x3xf32>
+  // CHECK: %[[KEPT:.*]] = stablehlo.slice %[[MOVED]] [0:1, 0:3]
+  // CHECK: stablehlo.concatenate %[[KEPT]], %[[CHOSEN]], dim = 0
+  %1 = "dtensor.splice"(%a, %z) {dim = 0 : i64, sources = array<i64: 0, 1>, starts = array<i64: 1, 0>, counts = array<i64: 7, 1>, dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]} : (tensor<8x3xf32>, tensor<f32>) -> tensor<8x3xf32>
+  return %0, %1 : tensor<8x3xf32>, tensor<8x3xf32>
+}
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=4]>} : () -> ()
+
+// Totals of the shards before each one, in two steps; its elements are scanned behind them.
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<8x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>})
+    -> (tensor<8x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) {
+  %zero = stablehlo.constant {dtensor.results = [#dtensor.layout<@mesh, []>]} dense<0.0> : tensor<f32>
+  // CHECK: %[[TOTAL:.*]] = "stablehlo.reduce_window"(%arg0, %{{.*}}) <{padding = dense<0> : tensor<2x2xi64>, window_dimensions = array<i64: 2, 1>}>
+  // CHECK: %[[ONE:.*]] = "dtensor.shard_permute"(%[[TOTAL]]) {axes = #dtensor.axes<@mesh, ["x"]>, sources = array<i64: -1, 0, 1, 2>} : (tensor<1x3xf32>) -> tensor<1x3xf32>
+  // CHECK: %[[CAME:.*]] = stablehlo.select %{{.*}}, %[[ONE]], %{{.*}} : tensor<i1>, tensor<1x3xf32>
+  // CHECK: stablehlo.concatenate %[[CAME]], %[[TOTAL]], dim = 0
+  // CHECK: %[[TWO:.*]] = "dtensor.shard_permute"(%{{.*}}) {axes = #dtensor.axes<@mesh, ["x"]>, sources = array<i64: -1, -1, 0, 1>} : (tensor<1x3xf32>) -> tensor<1x3xf32>
+  // CHECK: %[[LONG:.*]] = stablehlo.concatenate %{{.*}}, %arg0, dim = 0 : (tensor<1x3xf32>, tensor<2x3xf32>) -> tensor<3x3xf32>
+  // CHECK: %[[ALL:.*]] = "stablehlo.reduce_window"(%[[LONG]], %{{.*}}) <{padding = dense<{{\[\[}}2, 0], [0, 0]]> : tensor<2x2xi64>, window_dimensions = array<i64: 3, 1>}>
+  // CHECK: stablehlo.slice %[[ALL]] [1:3, 0:3]
+  %0 = "stablehlo.reduce_window"(%a, %zero) <{padding = dense<[[7, 0], [0, 0]]> : tensor<2x2xi64>, window_dimensions = array<i64: 8, 1>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.add %x, %y : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) {dtensor.algorithm = "scan", dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]} : (tensor<8x3xf32>, tensor<f32>) -> tensor<8x3xf32>
+  return %0 : tensor<8x3xf32>
+}
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=4]>} : () -> ()
+
+// Shards of a reversed dimension change places; single elements are their owner's.
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<32x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>})
+    -> (tensor<32x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}, tensor<1x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {}]>}) {
+  // CHECK: %[[OTHER:.*]] = "dtensor.shard_permute"(%arg0) {axes = #dtensor.axes<@mesh, ["x"]>, sources = array<i64: 3, 2, 1, 0>} : (tensor<8x3xf32>) -> tensor<8x3xf32>
+  // CHECK: stablehlo.reverse %[[OTHER]], dims = [0] : tensor<8x3xf32>
+  %0 = stablehlo.reverse %a, dims = [0] {dtensor.algorithm = "mirror", dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]} : tensor<32x3xf32>
+  // CHECK: %[[ROW:.*]] = "stablehlo.gather"(%arg0, %{{.*}})
+  // CHECK: stablehlo.select %{{.*}}, %[[ROW]], %{{.*}} : tensor<1x3xi1>, tensor<1x3xf32>
+  %1 = stablehlo.slice %a [31:32, 0:3] {dtensor.algorithm = "by_owner", dtensor.results = [#dtensor.layout<@mesh, [{}, {}], partial = {sum: "x"}>]} : (tensor<32x3xf32>) -> tensor<1x3xf32>
+  // CHECK: "dtensor.all_reduce"
+  %2 = "dtensor.relayout"(%1) {layout = #dtensor.layout<@mesh, [{}, {}]>} : (tensor<1x3xf32>) -> tensor<1x3xf32>
+  return %0, %2 : tensor<32x3xf32>, tensor<1x3xf32>
+}

@@ -25,8 +25,12 @@ func.func @a_sort_moves_the_axis(
 // CHECK-SAME: -> (tensor<64x48x24xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}, {"y"}]>})
 func.func @a_dimension_that_is_free(
     %a: tensor<64x48x24xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {"x"}, {}]>}) -> tensor<64x48x24xf32> {
-  // CHECK: stablehlo.reverse {{.*}} {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{}, {"x"}, {"y"}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {"x"}, {"y"}]>]}
-  %0 = stablehlo.reverse %a, dims = [0] : tensor<64x48x24xf32>
+  // CHECK: {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{}, {"x"}, {"y"}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {"x"}, {"y"}]>]}
+  %0 = "stablehlo.sort"(%a) <{dimension = 0 : i64}> ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+    %less = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %less : tensor<i1>
+  }) : (tensor<64x48x24xf32>) -> tensor<64x48x24xf32>
   return %0 : tensor<64x48x24xf32>
 }
 
@@ -37,7 +41,11 @@ func.func @a_dimension_that_is_free(
 // CHECK-SAME: -> (tensor<64x48xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x", "y"}]>})
 func.func @behind_another_axis(
     %a: tensor<64x48xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {"x"}]>}) -> tensor<64x48xf32> {
-  %0 = stablehlo.reverse %a, dims = [0] : tensor<64x48xf32>
+  %0 = "stablehlo.sort"(%a) <{dimension = 0 : i64}> ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+    %less = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %less : tensor<i1>
+  }) : (tensor<64x48xf32>) -> tensor<64x48xf32>
   return %0 : tensor<64x48xf32>
 }
 
@@ -48,10 +56,18 @@ func.func @behind_another_axis(
 // CHECK-SAME: -> (tensor<48x64xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>})
 func.func @one_after_the_other(
     %a: tensor<48x64xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>}) -> tensor<48x64xf32> {
-  // CHECK: stablehlo.reverse {{.*}} {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{}, {"y"}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {"y"}]>]}
-  %0 = stablehlo.reverse %a, dims = [0] : tensor<48x64xf32>
-  // CHECK: stablehlo.reverse {{.*}} {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{"y"}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{"y"}, {}]>]}
-  %1 = stablehlo.reverse %0, dims = [1] : tensor<48x64xf32>
+  // CHECK: {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{}, {"y"}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {"y"}]>]}
+  %0 = "stablehlo.sort"(%a) <{dimension = 0 : i64}> ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+    %less = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %less : tensor<i1>
+  }) : (tensor<48x64xf32>) -> tensor<48x64xf32>
+  // CHECK: {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{"y"}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{"y"}, {}]>]}
+  %1 = "stablehlo.sort"(%0) <{dimension = 1 : i64}> ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+    %less = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %less : tensor<i1>
+  }) : (tensor<48x64xf32>) -> tensor<48x64xf32>
   return %1 : tensor<48x64xf32>
 }
 
@@ -62,8 +78,12 @@ func.func @one_after_the_other(
 func.func @a_result_that_is_whole(
     %a: tensor<64x48xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>})
     -> (tensor<64x48xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {}]>}) {
-  // CHECK: stablehlo.reverse {{.*}} {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {}]>]}
-  %0 = stablehlo.reverse %a, dims = [0] : tensor<64x48xf32>
+  // CHECK: {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {}]>]}
+  %0 = "stablehlo.sort"(%a) <{dimension = 0 : i64}> ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+    %less = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %less : tensor<i1>
+  }) : (tensor<64x48xf32>) -> tensor<64x48xf32>
   return %0 : tensor<64x48xf32>
 }
 
@@ -74,7 +94,11 @@ func.func @a_result_that_is_whole(
 // CHECK-SAME: -> (tensor<8x4xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"y"}]>})
 func.func @few_bytes(
     %a: tensor<8x4xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>}) -> tensor<8x4xf32> {
-  %0 = stablehlo.reverse %a, dims = [0] : tensor<8x4xf32>
+  %0 = "stablehlo.sort"(%a) <{dimension = 0 : i64}> ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+    %less = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %less : tensor<i1>
+  }) : (tensor<8x4xf32>) -> tensor<8x4xf32>
   return %0 : tensor<8x4xf32>
 }
 
@@ -97,8 +121,12 @@ func.func @blocks_stay_inside(
 // CHECK-LABEL: func.func @no_other_dimension
 func.func @no_other_dimension(
     %a: tensor<4096xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}]>}) -> tensor<4096xf32> {
-  // CHECK: stablehlo.reverse {{.*}} {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{}]>]
-  %0 = stablehlo.reverse %a, dims = [0] : tensor<4096xf32>
+  // CHECK: {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{}]>]
+  %0 = "stablehlo.sort"(%a) <{dimension = 0 : i64}> ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+    %less = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %less : tensor<i1>
+  }) : (tensor<4096xf32>) -> tensor<4096xf32>
   return %0 : tensor<4096xf32>
 }
 
@@ -129,13 +157,13 @@ func.func @behind_a_later_axis(
 
 // What no detour serves is gathered; behind it an axis comes back by slices, which cost no bytes.
 // CHECK-LABEL: func.func @blocks_behind_a_detour
-// CHECK-SAME: -> (tensor<128x95xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>}
-// CHECK: stablehlo.reverse {{.*}} dtensor.operands = [#dtensor.layout<@mesh, [{}, {}]>]
+// CHECK-SAME: -> (tensor<128x95xcomplex<f32>> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>}
+// CHECK: stablehlo.fft {{.*}} dtensor.operands = [#dtensor.layout<@mesh, [{}, {}]>]
 func.func @blocks_behind_a_detour(
-    %a: tensor<128x96xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y", "x"}, {}]>}) -> (tensor<128x95xf32>, tensor<256x95xf32>) {
-  %z = stablehlo.constant dense<0.0> : tensor<f32>
-  %0 = stablehlo.reverse %a, dims = [0, 1] : tensor<128x96xf32>
-  %1 = stablehlo.slice %0 [0:128, 1:96] : (tensor<128x96xf32>) -> tensor<128x95xf32>
-  %2 = stablehlo.pad %1, %z, low = [0, 0], high = [128, 0], interior = [0, 0] : (tensor<128x95xf32>, tensor<f32>) -> tensor<256x95xf32>
-  return %1, %2 : tensor<128x95xf32>, tensor<256x95xf32>
+    %a: tensor<128x96xcomplex<f32>> {dtensor.layout = #dtensor.layout<@mesh, [{"y", "x"}, {}]>}) -> (tensor<128x95xcomplex<f32>>, tensor<256x95xcomplex<f32>>) {
+  %z = stablehlo.constant dense<(0.0, 0.0)> : tensor<complex<f32>>
+  %0 = stablehlo.fft %a, type = FFT, length = [128, 96] : (tensor<128x96xcomplex<f32>>) -> tensor<128x96xcomplex<f32>>
+  %1 = stablehlo.slice %0 [0:128, 1:96] : (tensor<128x96xcomplex<f32>>) -> tensor<128x95xcomplex<f32>>
+  %2 = stablehlo.pad %1, %z, low = [0, 0], high = [128, 0], interior = [0, 0] : (tensor<128x95xcomplex<f32>>, tensor<complex<f32>>) -> tensor<256x95xcomplex<f32>>
+  return %1, %2 : tensor<128x95xcomplex<f32>>, tensor<256x95xcomplex<f32>>
 }

@@ -32,3 +32,15 @@ func.func @uneven(%a: tensor<5x7xf32>, %zero: tensor<f32>) -> tensor<5x6xf32> {
   %2 = stablehlo.concatenate %a, %1, dim = 1 : (tensor<5x7xf32>, tensor<5x8xf32>) -> tensor<5x15xf32>
   return %0 : tensor<5x6xf32>
 }
+
+func.func @few(%a: tensor<64x7xf32>) -> tensor<2x7xf32> {
+  // CHECK: remark: stablehlo.slice: [a, b] -> [*, b] reduce {a: sum}; passes sum -> sum |
+  %0 = stablehlo.slice %a [5:7, 0:7] : (tensor<64x7xf32>) -> tensor<2x7xf32>
+  return %0 : tensor<2x7xf32>
+}
+
+func.func @splice(%a: tensor<8x7xf32>, %b: tensor<2x7xf32>, %zero: tensor<f32>) -> tensor<8x7xf32> {
+  // CHECK: remark: dtensor.splice: [a window, b], [*, b], [] -> [a window, b]; passes sum, sum, sum -> sum |
+  %0 = "dtensor.splice"(%a, %b, %zero) {dim = 0 : i64, sources = array<i64: 2, 0, 1>, starts = array<i64: 0, 0, 0>, counts = array<i64: 1, 5, 2>} : (tensor<8x7xf32>, tensor<2x7xf32>, tensor<f32>) -> tensor<8x7xf32>
+  return %0 : tensor<8x7xf32>
+}

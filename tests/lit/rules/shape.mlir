@@ -24,7 +24,7 @@ func.func @regrouped(%a: tensor<6x4x5xf32>) -> tensor<24x1x5xf32> {
 }
 
 func.func @reversed(%a: tensor<2x3xf32>) -> tensor<2x3xf32> {
-  // CHECK: remark: stablehlo.reverse: [a, *] -> [a, *]; {{.*}}; dimension 1 of operand 0 is reversed, which would move every shard
+  // CHECK: remark: stablehlo.reverse: [a, b window] -> [a, b window]; passes sum -> sum |
   %0 = stablehlo.reverse %a, dims = [1] : tensor<2x3xf32>
   return %0 : tensor<2x3xf32>
 }

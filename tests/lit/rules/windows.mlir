@@ -1,10 +1,11 @@
 // RUN: dtensor-opt %s --dtensor-print-rules 2>&1 | filecheck %s
 
 // A dimension is split if its windows tile it, so that each shard holds whole windows; if they do
-// not, by an algorithm that fetches what they read of the neighbours.
+// not, by an algorithm that fetches what they read of the neighbours. Sums of all elements before one
+// are a scan.
 
 func.func @cumulative_sum(%a: tensor<4x6xf32>, %zero: tensor<f32>) -> tensor<4x6xf32> {
-  // CHECK: remark: stablehlo.reduce_window: [a, b window], [] -> [a, b window]; passes sum, sum -> sum{{$}}
+  // CHECK: remark: stablehlo.reduce_window: [a, b scan], [] -> [a, b scan]; passes sum, sum -> sum{{$}}
   %0 = "stablehlo.reduce_window"(%a, %zero) <{window_dimensions = array<i64: 1, 6>, padding = dense<[[0, 0], [5, 0]]> : tensor<2x2xi64>}> ({
   ^bb0(%x: tensor<f32>, %y: tensor<f32>):
     %1 = stablehlo.add %x, %y : tensor<f32>

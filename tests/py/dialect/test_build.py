@@ -53,6 +53,8 @@ def test_each_builder_gives_the_type_that_the_verifier_wants(module: ir.Module) 
             "dtensor.all_to_all": build.all_to_all(x, MESH, [Y], 0, 1),
             "dtensor.collective_permute": build.collective_permute(x, MESH, [X], [MINOR]),
             "dtensor.halo_exchange": build.halo_exchange(x, MESH, [Y], 0, 1, 2),
+            "dtensor.shard_permute": build.shard_permute(x, MESH, [Y], [3, 0, -1, 2]),
+            "dtensor.splice": build.splice([x, x], 1, [(1, 2, 1), (0, 0, 3)]),
             "dtensor.axis_index": build.axis_index(MESH, [Y, X]),
         }
     assert {"dtensor.mesh", *made} == set(OPS), "an operation without a builder"
@@ -67,6 +69,8 @@ def test_each_builder_gives_the_type_that_the_verifier_wants(module: ir.Module) 
         "dtensor.all_to_all": "tensor<2x12xf32>",
         "dtensor.collective_permute": "tensor<8x3xf32>",
         "dtensor.halo_exchange": "tensor<11x3xf32>",
+        "dtensor.shard_permute": "tensor<8x3xf32>",
+        "dtensor.splice": "tensor<8x4xf32>",
         "dtensor.axis_index": "tensor<i32>",
     }
     verify_all(module)

@@ -1,0 +1,62 @@
+"""Kinds of attributes: each reads one or raises LayoutError or MeshError with the sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dtensor.dialect.attributes import layout_of, mesh_and_axes, mesh_of
+from dtensor.dialect.layout import REDUCTIONS
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import ir
+
+Meshes = dict[str, Mesh]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of attribute: its form, for messages, and how to read it."""
+
+    form: str
+    read: Callable[[ir.Attribute, Meshes], Any]
+    is_optional: bool = False
+
+
+def _text(attribute: ir.Attribute, _: Meshes) -> str:
+    if not isinstance(attribute, ir.StringAttr):
+        raise ValueError(f"found {attribute}")
+    return str(attribute.value)
+
+
+def _integer(attribute: ir.Attribute, _: Meshes) -> int:
+    if not isinstance(attribute, ir.IntegerAttr) or str(attribute.type) != "i64":
+        raise ValueError(f"found {attribute}")
+    return int(attribute.value)
+
+
+def _reduction(attribute: ir.Attribute, meshes: Meshes) -> str:
+    text = _text(attribute, meshes)
+    if text not in REDUCTIONS:
+        raise ValueError(f'found "{text}"')
+    return text
+
+
+def _mesh(attribute: ir.Attribute, _: Meshes) -> Mesh:
+    return mesh_of(attribute, "mesh")
+
+
+def _integers(attribute: ir.Attribute, _: Meshes) -> list[int]:
+    if not isinstance(attribute, ir.DenseI64ArrayAttr):
+        raise ValueError(f"found {attribute}")
+    return list(attribute)
+
+
+SYMBOL: Final = Kind('a name such as "mesh"', _text)
+VISIBILITY: Final = Kind('"private" or "public"', _text, is_optional=True)
+MESH: Final = Kind('a mesh such as #dtensor.mesh<["x"=2]>', _mesh)
+LAYOUT: Final = Kind('a layout such as #dtensor.layout<@mesh, [{"x"}]>', layout_of)
+AXES: Final = Kind('axes such as #dtensor.axes<@mesh, ["x"]>', mesh_and_axes)
+INDEX: Final = Kind("an integer such as 0 : i64", _integer)
+INDICES: Final = Kind("integers such as array<i64: 0, 1>", _integers)
+REDUCTION: Final = Kind(f"one of {', '.join(REDUCTIONS)}", _reduction)

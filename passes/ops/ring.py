@@ -1,0 +1,134 @@
+"""A dimension shifted round the ring of the shards that hold it: each gets parts of two others.
+
+Element i of the result is element `i - shift` of the tensor, or `i - shift + size` where that is
+negative. With m elements per shard and `shift = q m + t`, the first t elements of a shard are the
+last t of the shard q + 1 places before it, the others the first of the shard q places before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.mlir import ir
+from dtensor.dialect.names import AXES, SHARD_PERMUTE, SOURCES
+from dtensor.passes.expansion.context import ExpansionContext
+
+Value = ir.Value[Any]
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some elements of each shard, and where they come from.
+
+    Attributes:
+        hop: how many places before it on the ring the shard is that has them; 0 for itself.
+        first: where they begin in the result.
+        origin: where they begin in that shard.
+        count: how many there are.
+    """
+
+    hop: int
+    first: int
+    origin: int
+    count: int
+
+
+def parts_of(shift: int, size: int, shards: int, wanted: Sequence[Range]) -> list[Part]:
+    """What shards need of a dimension of `size` elements, of those elements that are wanted.
+
+    Args:
+        shift: by how many elements the dimension is shifted.
+        size: elements of the whole dimension.
+        shards: into how many it is cut.
+        wanted: ranges of elements of the result that matter.
+    """
+    local = size // shards
+    hop, rest = divmod(shift % size, local)
+    found = []
+    for start, end, origin, before in (
+        (0, rest, local - rest, hop + 1),
+        (rest, local, 0, hop),
+    ):
+        inside = [
+            (max(low, start), min(high, end))
+            for range_ in wanted
+            for low, high in within_shards(range_, local)
+        ]
+        inside = [(low, high) for low, high in inside if low < high]
+        if inside:
+            first, last = min(low for low, _ in inside), max(high for _, high in inside)
+            found.append(Part(before % shards, first, origin + first - start, last - first))
+    return found
+
+
+def within_shards(wanted: Range, local: int) -> Iterator[Range]:
+    """Which elements of shards of `local` elements a range of the whole dimension takes."""
+    start, end = wanted
+    if end - start >= local:
+        yield 0, local
+    elif start < end:
+        low, high = start % local, (end - 1) % local + 1
+        yield from [(low, high)] if low < high else [(low, local), (0, high)]
+
+
+def permuted(
+    ctx: ExpansionContext, value: Value, axes: Sequence[AxisRef], sources: Sequence[int]
+) -> Value:
+    """`value` of device `sources[k]` on device k along the axes; zeros where that is -1."""
+    if list(sources) == list(range(len(sources))):
+        return value
+    attributes = {AXES: ctx.axes(axes), SOURCES: ir.DenseI64ArrayAttr.get(list(sources))}
+    return ctx.value(SHARD_PERMUTE, [value], value.type, attributes)
+
+
+def cut(ctx: ExpansionContext, value: Value, dim: int, start: int, count: int) -> Value:
+    """`count` elements from `start` on along a dimension of a shard."""
+    shape, element = ctx.read_type(value.type)
+    if count == shape[dim]:
+        return value
+    starts, limits = [0] * len(shape), list(shape)
+    starts[dim], limits[dim] = start, start + count
+    attributes = {
+        "start_indices": ir.DenseI64ArrayAttr.get(starts),
+        "limit_indices": ir.DenseI64ArrayAttr.get(limits),
+        "strides": ir.DenseI64ArrayAttr.get([1] * len(shape)),
+    }
+    kept = (*shape[:dim], count, *shape[dim + 1 :])
+    return ctx.value("stablehlo.slice", [value], ctx.tensor_type(kept, element), attributes)
+
+
+def joined(ctx: ExpansionContext, values: Sequence[Value], dim: int) -> Value:
+    """Values one after another along a dimension."""
+    if len(values) == 1:
+        return values[0]
+    shape, element = ctx.read_type(values[0].type)
+    size = sum(ctx.shape_of(value)[dim] for value in values)
+    type_ = ctx.tensor_type((*shape[:dim], size, *shape[dim + 1 :]), element)
+    attributes = {"dimension": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dim)}
+    return ctx.value("stablehlo.concatenate", list(values), type_, attributes)
+
+
+def shifted(
+    ctx: ExpansionContext, value: Value, axes: Sequence[AxisRef], dim: int, parts: Sequence[Part]
+) -> Value:
+    """The shard after a shift; elements that no part brings are those of any shard."""
+    shards = 1
+    for axis in axes:
+        shards *= axis.size
+    local = ctx.shape_of(value)[dim]
+    pieces: list[Value] = []
+    end = 0
+    for part in sorted(parts, key=lambda part: part.first):
+        if part.first > end:
+            pieces.append(cut(ctx, value, dim, 0, part.first - end))
+        piece = cut(ctx, value, dim, part.origin, part.count)
+        sources = [(k - part.hop) % shards for k in range(shards)]
+        pieces.append(permuted(ctx, piece, axes, sources))
+        end = part.first + part.count
+    if end < local:
+        pieces.append(cut(ctx, value, dim, 0, local - end))
+    return joined(ctx, pieces, dim)

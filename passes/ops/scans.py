@@ -1,0 +1,197 @@
+"""Prefix sums and their kin along a split dimension: shards pass totals on, not elements.
+
+Each shard combines its elements into one row. In log2(p) steps, the distance doubled each time,
+every shard receives what all shards before it combine to, and scans its elements behind that row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mlir import ir
+from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.ops.attributes import constant_attribute, identity_of
+from dtensor.passes.ops.opdef import Placed, Traffic
+from dtensor.passes.ops.reductions import combiners, is_choice
+from dtensor.passes.ops.ring import cut, joined, permuted
+from dtensor.passes.ops.rule import Window
+
+Value = ir.Value[Any]
+
+_LOG_ADD_EXP = (
+    "stablehlo.maximum stablehlo.subtract stablehlo.compare stablehlo.add stablehlo.abs "
+    "stablehlo.negate stablehlo.exponential stablehlo.log_plus_one stablehlo.add stablehlo.select "
+    "stablehlo.return"
+).split()
+
+
+def scans(window: Window, size: int) -> bool:
+    """Whether the windows over a dimension hold all elements up to one, or all from one on."""
+    return (
+        window.size == size > 1
+        and window.stride == window.base_dilation == window.dilation == 1
+        and {window.low, window.high} == {0, size - 1}
+    )
+
+
+def is_associative(region: ir.Region, elements: tuple[str, ...]) -> bool:
+    """Whether a body is one that shards may apply to what they have combined."""
+    if combiners(region, elements) is not None or is_choice(region, len(elements)):
+        return True
+    return _is_log_add_exp(region)
+
+
+def _is_log_add_exp(region: ir.Region) -> bool:
+    """The body of jax.lax.cumlogsumexp, log(exp(a) + exp(b))."""
+    return [view.operation.name for view in region.blocks[0].operations] == _LOG_ADD_EXP
+
+
+def scan_bytes(placed: Placed, dim: int) -> tuple[Traffic, ...]:
+    """One row of every operand in each step."""
+    from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
+
+    count = len(placed.results)
+    layout = placed.operands[0]
+    local = layout.local_shape(placed.op.operand_shapes[0])
+    row = math.prod(n for d, n in enumerate(local) if d != dim)
+    row_bytes = row * sum(map(element_bytes, placed.op.operand_elements[:count]))
+    steps = (layout.dims[dim].split - 1).bit_length()
+    return (Traffic(layout.dims[dim].axes, steps * row_bytes, steps * count),)
+
+
+def expand_scan(op: LocalOp, dim: int, window: Window) -> Sequence[Value]:
+    """Totals of the shards before this one, then a scan of its elements behind them."""
+    ctx, count = op.ctx, len(op.result_layouts)
+    if not _starts_from_identity(op):
+        return _gathered(op)
+    values, word = op.operands[:count], op.operand_layouts[0].dims[dim]
+    is_reverse = window.low == 0
+    shards = word.split
+    total = _combined(op, values, dim)
+    shard = ctx.axis_index(word.axes)
+    before: list[Value] | None = None
+    step = 1
+    while step < shards:
+        sources = [k + step if is_reverse else k - step for k in range(shards)]
+        sources = [source if 0 <= source < shards else -1 for source in sources]
+        limit = ctx.constant_like(shards - step if is_reverse else step, shard)
+        has_any = ctx.compare("LT" if is_reverse else "GE", shard, limit)
+        come = [
+            ctx.select(
+                has_any,
+                permuted(ctx, value, word.axes, sources),
+                ctx.broadcast(op.operands[count + k], ctx.shape_of(value)),
+            )
+            for k, value in enumerate(total)
+        ]
+        before = come if before is None else _joined_totals(op, come, before, dim, is_reverse)
+        if 2 * step < shards:
+            total = _joined_totals(op, come, total, dim, is_reverse)
+        step *= 2
+    assert before is not None, "a scan of a dimension that is whole"
+    return _scanned(op, values, before, dim, is_reverse)
+
+
+def _joined_totals(
+    op: LocalOp, come: Sequence[Value], have: Sequence[Value], dim: int, is_reverse: bool
+) -> list[Value]:
+    """The totals that came combined with those that are here, in the order of the shards."""
+    pairs = zip(come, have, strict=True)
+    rows = [joined(op.ctx, [b, a] if is_reverse else [a, b], dim) for a, b in pairs]
+    return _combined(op, rows, dim)
+
+
+def _combined(op: LocalOp, values: Sequence[Value], dim: int) -> list[Value]:
+    """All rows combined into one: the op with a window as long as the dimension."""
+    size = op.ctx.shape_of(values[0])[dim]
+    return _windowed(op, values, dim, size, (0, 0))
+
+
+def _windowed(
+    op: LocalOp, values: Sequence[Value], dim: int, size: int, padding: tuple[int, int]
+) -> list[Value]:
+    """The op on other operands, with another window along a dimension."""
+    ctx = op.ctx
+    copy = ctx.clone(op.operation)
+    for k, value in enumerate(values):
+        shape, element = ctx.read_type(value.type)
+        results = shape[dim] + sum(padding) - size + 1
+        copy.operands[k] = value
+        copy.results[k].set_type(
+            ctx.tensor_type((*shape[:dim], results, *shape[dim + 1 :]), element)
+        )
+    rank = len(ctx.shape_of(values[0]))
+    sizes = [size if d == dim else 1 for d in range(rank)]
+    pairs = [list(padding) if d == dim else [0, 0] for d in range(rank)]
+    copy.attributes["window_dimensions"] = ir.DenseI64ArrayAttr.get(sizes)
+    copy.attributes["padding"] = ir.Attribute.parse(f"dense<{pairs}> : tensor<{rank}x2xi64>")
+    return list(copy.results)
+
+
+def _scanned(
+    op: LocalOp, values: Sequence[Value], before: Sequence[Value], dim: int, is_reverse: bool
+) -> list[Value]:
+    """The op on the shard behind the row of all shards before it."""
+    size = op.ctx.shape_of(values[0])[dim]
+    pairs = zip(values, before, strict=True)
+    rows = [joined(op.ctx, [v, row] if is_reverse else [row, v], dim) for v, row in pairs]
+    padding = (0, size) if is_reverse else (size, 0)
+    made = _windowed(op, rows, dim, size + 1, padding)
+    return [cut(op.ctx, value, dim, 0 if is_reverse else 1, size) for value in made]
+
+
+def _starts_from_identity(op: LocalOp) -> bool:
+    """Whether init values change nothing, however often they are met."""
+    region, count = op.operation.regions[0], len(op.result_layouts)
+    elements = tuple(op.ctx.element_of(value) for value in op.operands[:count])
+    kinds = combiners(region, elements)
+    if kinds is None and is_choice(region, count):
+        return True
+    for k, value in enumerate(op.operands[count:]):
+        maker = _constant(value)
+        if maker is None:
+            return False
+        if kinds is not None and kinds[k] not in identity_of(maker, elements[k]):
+            return False
+        if kinds is None and not _is_minus_infinity(maker):
+            return False
+    return True
+
+
+def _constant(value: Value) -> ir.Operation | None:
+    """The constant that a scalar is; jax broadcasts it to a scalar at times."""
+    while not isinstance(value.owner, ir.Block):
+        maker: ir.Operation = value.owner.operation
+        if maker.name != "stablehlo.broadcast_in_dim":
+            return maker if maker.name == "stablehlo.constant" else None
+        value = maker.operands[0]
+    return None
+
+
+def _is_minus_infinity(constant: ir.Operation) -> bool:
+    value = constant_attribute(constant)
+    if value is None or not value.is_splat:
+        return False
+    scalar = value.get_splat_value()
+    return isinstance(scalar, ir.FloatAttr) and scalar.value == -math.inf
+
+
+def _gathered(op: LocalOp) -> list[Value]:
+    """The op on whole operands: an init value that is met n times cannot be met by shards."""
+    ctx, count = op.ctx, len(op.result_layouts)
+    whole = []
+    for k in range(count):
+        layout = op.operand_layouts[k]
+        complete = Layout.replicated(layout.mesh, layout.rank)
+        whole.append(ctx.relayout(op.operands[k], layout, complete, op.operand_shapes[k]))
+    copy = ctx.clone(op.operation)
+    for k, value in enumerate(whole):
+        copy.operands[k] = value
+    results = zip(copy.results, op.result_layouts, op.result_shapes, strict=True)
+    return [
+        ctx.relayout(value, Layout.replicated(layout.mesh, layout.rank), layout, shape)
+        for value, layout, shape in results
+    ]

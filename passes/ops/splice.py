@@ -1,0 +1,270 @@
+"""dtensor.splice: stretches of values one after another, where each shard fetches what it lacks.
+
+A roll, a shift and a pad that crops are stretches of one value, each moved by some number of
+elements. Those that move by the same number, counted round the dimension, are one shift of the
+shards round their ring; where several shifts meet, each element is selected by its index.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.mlir import ir
+from dtensor.dialect.names import COUNTS, DIM, SOURCES, STARTS
+from dtensor.passes.expansion.context import ExpansionContext, LocalOp
+from dtensor.passes.expansion.indices import index_element
+from dtensor.passes.ops.attributes import integer, integers
+from dtensor.passes.ops.indexing import clamped, zeros
+from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
+from dtensor.passes.ops.ring import Part, Range, cut, joined, parts_of, shifted, within_shards
+from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.shape import pass_all
+
+Value = ir.Value[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Some elements of the result.
+
+    Attributes:
+        source: the operand they come from.
+        start: where they begin in the operand.
+        count: how many there are.
+        place: where they begin in the result.
+    """
+
+    source: int
+    start: int
+    count: int
+    place: int
+
+    @property
+    def range(self) -> Range:
+        """The elements of the result, the last not included."""
+        return self.place, self.place + self.count
+
+
+def stretches_of(operation: ir.Operation) -> list[Stretch]:
+    """The stretches of a splice, in order."""
+    columns = [integers(operation.attributes[name]) for name in (SOURCES, STARTS, COUNTS)]
+    found, place = [], 0
+    for source, start, count in zip(*columns, strict=True):
+        found.append(Stretch(source, start, count, place))
+        place += count
+    return found
+
+
+def splice_rule(op: OpInfo) -> OpRule:
+    """`ij,.j->ij`; along the spliced dimension operands as long as the result are split with it.
+
+    Shorter ones and longer ones are whole there.
+    """
+    dim = integer(op.attribute(DIM))
+    builder = RuleBuilder(op)
+    for d, size in enumerate(op.result_shapes[0]):
+        kind = FactorKind.WINDOW if d == dim else None
+        factor = builder.factor(size, kind=kind)
+        builder.result(0, d, factor)
+        for k, shape in enumerate(op.operand_shapes):
+            if shape and shape[d] == size:
+                builder.operand(k, d, factor)
+            elif shape:
+                builder.whole(k, d, f"gives some of its {shape[d]} elements to {size}")
+    pass_all(builder, len(op.operand_shapes))
+    return builder.build()
+
+
+def _is_split(placed: Placed) -> bool:
+    """Whether the spliced dimension is split, in the result as in the operands as long as it."""
+    op, dim = placed.op, integer(placed.op.attribute(DIM))
+    word = placed.results[0].dims[dim]
+    return (
+        word.split > 1
+        and word.is_contiguous
+        and all(
+            layout.dims[dim] == word
+            for layout, shape in zip(placed.operands, op.operand_shapes, strict=True)
+            if shape and shape[dim] == op.result_shapes[0][dim]
+        )
+    )
+
+
+def _is_whole(placed: Placed) -> bool:
+    return placed.results[0].dims[integer(placed.op.attribute(DIM))].split == 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Stretches that come together.
+
+    Attributes:
+        source: the operand.
+        shift: by how much it is shifted.
+        is_split: whether it is split as the result is; else every device has all of it.
+    """
+
+    source: int
+    shift: int
+    is_split: bool
+
+
+def _groups(
+    stretches: Sequence[Stretch], shapes: Sequence[Sequence[int]], dim: int, size: int
+) -> dict[_Group, list[Stretch]]:
+    """The stretches that come together, those that cover the most first."""
+    found: dict[_Group, list[Stretch]] = {}
+    for stretch in stretches:
+        shape = shapes[stretch.source]
+        is_split = bool(shape) and shape[dim] == size
+        shift = stretch.place - stretch.start
+        group = _Group(stretch.source, shift % size if is_split else shift, is_split)
+        found.setdefault(group, []).append(stretch)
+    return dict(sorted(found.items(), key=lambda item: -sum(s.count for s in item[1])))
+
+
+def _parts(group: _Group, stretches: Sequence[Stretch], size: int, shards: int) -> list[Part]:
+    return parts_of(group.shift, size, shards, [stretch.range for stretch in stretches])
+
+
+def ring_bytes(placed: Placed) -> tuple[Traffic, ...]:
+    """What each shard is sent of the others."""
+    from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
+
+    op, dim = placed.op, integer(placed.op.attribute(DIM))
+    size, word = op.result_shapes[0][dim], placed.results[0].dims[dim]
+    local = placed.results[0].local_shape(op.result_shapes[0])
+    row = math.prod(n for d, n in enumerate(local) if d != dim)
+    row_bytes = row * element_bytes(op.result_elements[0])
+    groups = _groups(stretches_of(op.operation), op.operand_shapes, dim, size)
+    counts = [
+        part.count
+        for group, stretches in groups.items()
+        if group.is_split
+        for part in _parts(group, stretches, size, word.split)
+        if part.hop
+    ]
+    return (Traffic(word.axes, sum(counts) * row_bytes, len(counts)),) if counts else ()
+
+
+def expand_ring(op: LocalOp) -> Sequence[Value]:
+    """Shards go round their ring, and each element is taken where its stretch has come to."""
+    ctx, dim = op.ctx, integer(op.operation.attributes[DIM])
+    size, word = op.result_shapes[0][dim], op.result_layouts[0].dims[dim]
+    shape = op.local_result_shape()
+    groups = _groups(stretches_of(op.operation), op.operand_shapes, dim, size)
+    index: Value | None = None
+    result: Value | None = None
+    for group, stretches in groups.items():
+        source = op.operands[group.source]
+        if group.is_split:
+            value = shifted(ctx, source, word.axes, dim, _parts(group, stretches, size, word.split))
+        elif not ctx.shape_of(source):
+            value = ctx.broadcast(source, shape)
+        else:
+            value = _of_whole(ctx, source, dim, stretches, word.axes, shape)
+        if result is None:
+            result = value
+            continue
+        if index is None:
+            index = ctx.global_index(op.result_layouts[0], dim, size, index_element(size))
+        result = _replaced(ctx, result, value, dim, index, stretches)
+    assert result is not None, "a splice of nothing was split"
+    return [result]
+
+
+def _replaced(
+    ctx: ExpansionContext,
+    result: Value,
+    value: Value,
+    dim: int,
+    index: Value,
+    stretches: Sequence[Stretch],
+) -> Value:
+    """The elements of the stretches from `value`, the others from `result`.
+
+    Elements that no shard has to choose are left out of the choice.
+    """
+    local = ctx.shape_of(result)[dim]
+    rows = [rows for stretch in stretches for rows in within_shards(stretch.range, local)]
+    first, end = min(low for low, _ in rows), max(high for _, high in rows)
+    mask = _among(ctx, cut(ctx, index, 0, first, end - first), stretches)
+    old, new = (cut(ctx, side, dim, first, end - first) for side in (result, value))
+    chosen = ctx.select(ctx.broadcast(mask, ctx.shape_of(old), [dim]), new, old)
+    around = [cut(ctx, result, dim, 0, first)] if first else []
+    around.append(chosen)
+    if end < local:
+        around.append(cut(ctx, result, dim, end, local - end))
+    return joined(ctx, around, dim)
+
+
+def _of_whole(
+    ctx: ExpansionContext,
+    source: Value,
+    dim: int,
+    stretches: Sequence[Stretch],
+    axes: Sequence[AxisRef],
+    shape: Sequence[int],
+) -> Value:
+    """This shard's elements of an operand of which every device has all, at their places.
+
+    A shard that has none of them gets zeros: it slides over the stretch and what lies around it.
+    """
+    start, end = stretches[0].start, stretches[-1].start + stretches[-1].count
+    value = cut(ctx, source, dim, start, end - start)
+    if end - start == 1:
+        dims = [d for d in range(len(shape)) if d != dim]
+        row = ctx.reshape(value, [shape[d] for d in dims])
+        return ctx.broadcast(row, shape, dims)
+    around = zeros(ctx, ctx.tensor_type(shape, ctx.element_of(source)))
+    value = joined(ctx, [around, value, around], dim)
+    shard = ctx.axis_index(axes)
+    zero = ctx.constant_like(0, shard)
+    before = ctx.constant_like(shape[dim] - stretches[0].place, shard)
+    at = ctx.binary("add", ctx.times(shard, shape[dim]), before)
+    at = clamped(ctx, at, end - start + shape[dim] + 1)
+    starts = [at if d == dim else zero for d in range(len(shape))]
+    sizes = {"slice_sizes": ir.DenseI64ArrayAttr.get(list(shape))}
+    type_ = ctx.tensor_type(shape, ctx.element_of(source))
+    return ctx.value("stablehlo.dynamic_slice", [value, *starts], type_, sizes)
+
+
+def _among(ctx: ExpansionContext, index: Value, stretches: Sequence[Stretch]) -> Value:
+    """Which of the elements with these indices, a 1-D tensor, belong to one of the stretches."""
+    found: Value | None = None
+    for stretch in stretches:
+        low, high = (ctx.constant_like(edge, index) for edge in stretch.range)
+        inside = ctx.binary("and", ctx.compare("GE", index, low), ctx.compare("LT", index, high))
+        found = inside if found is None else ctx.binary("or", found, inside)
+    assert found is not None
+    return found
+
+
+def expand_splice(op: LocalOp) -> Sequence[Value]:
+    """Slices and a concatenation, as they were written."""
+    ctx, dim = op.ctx, integer(op.operation.attributes[DIM])
+    shape = list(op.local_result_shape())
+    pieces = []
+    for stretch in stretches_of(op.operation):
+        source = op.operands[stretch.source]
+        if ctx.shape_of(source):
+            pieces.append(cut(ctx, source, dim, stretch.start, stretch.count))
+        else:
+            shape[dim] = stretch.count
+            pieces.append(ctx.broadcast(source, shape))
+    return [joined(ctx, pieces, dim)]
+
+
+SPLICE = OpDef(
+    splice_rule,
+    (
+        Algorithm("ring", expand_ring, _is_split, ring_bytes),
+        Algorithm("local", expand_splice, _is_whole),
+    ),
+    fuses=True,
+    moves_only=True,
+)

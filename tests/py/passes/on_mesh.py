@@ -1,0 +1,67 @@
+"""Programs on 8 devices against one, planned for a network on which only bytes count.
+
+Small arrays are moved as large ones are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from dtensor.compiler.api import jit
+from dtensor.compiler.options import CompileOptions
+from dtensor.compiler.stages import Compiled
+from dtensor.dialect.layout import UNSHARDED, Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.passes.cost.model import CostModel, Link
+from dtensor.runtime.client import create_mesh
+
+GRID = create_mesh([("x", 2), ("y", 4)])
+LINE = create_mesh([("x", 8)])
+BOTH = [("x", "y"), UNSHARDED]
+SLOW = CompileOptions(cost=CostModel(link=Link(alpha=1e-12, bytes_per_second=1e9)))
+
+Specs = Sequence[Any]
+
+
+def run(
+    function: Callable[..., Any],
+    mesh: Mesh,
+    layouts: Sequence[Specs | None],
+    *values: Any,
+    error: float = 0.0,
+    out: Specs | None = None,
+) -> Compiled:
+    """Compile and run on the mesh; the results must be those of one device.
+
+    Args:
+        function: of arrays.
+        mesh: the mesh.
+        layouts: per argument what splits each dimension, or None.
+        values: the arguments.
+        error: the largest relative error; 0 demands equal elements.
+        out: how every result is laid out; None leaves it open.
+    """
+    given = tuple([None if specs is None else Layout(list(specs), mesh) for specs in layouts])
+    wanted_layout = None if out is None else Layout(list(out), mesh)
+    lowered = jit(
+        function, mesh=mesh, in_layouts=given, out_layouts=wanted_layout, options=SLOW
+    ).lower(*values)
+    compiled = lowered.compile()
+    wanted, got = jax.jit(function)(*values), compiled(*values)
+    for want, have in zip(jax.tree.leaves(wanted), jax.tree.leaves(got), strict=True):
+        np.testing.assert_allclose(np.asarray(have), np.asarray(want), rtol=error, atol=0)
+    return compiled
+
+
+def sent(compiled: Compiled) -> float:
+    """Bytes that each device sends."""
+    return float(sum(c.bytes * (c.trip_count or 0) for c in compiled.collectives))
+
+
+def kinds(compiled: Compiled) -> set[str]:
+    """The kinds of collectives."""
+    return {collective.kind for collective in compiled.collectives}

@@ -1,0 +1,115 @@
+"""Rolls, shifts and stencils of split dimensions on 8 devices, against one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dtensor.dialect.layout import UNSHARDED
+from dtensor.dialect.mesh import Mesh
+from tests.py.passes.on_mesh import BOTH, GRID, LINE, run, sent
+
+Form = Callable[[Any], Any]
+
+
+def numbers(shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray[Any, Any]:
+    """Small whole numbers, all sums of which are exact."""
+    return np.random.default_rng(0).integers(0, 2 if dtype == np.bool_ else 9, shape).astype(dtype)
+
+
+def rolls(x: Any) -> Any:
+    shifts = (1, -1, 3, -5, 7, 11, x.shape[0] // 2)
+    return [jnp.roll(x, by, 0) for by in shifts], jnp.roll(x, (2, -3), (0, 1))
+
+
+def shifts(x: Any) -> Any:
+    """Zeros, rows and other values come in where rows go out."""
+    padded = jnp.pad(x, ((2, 3), (1, 1)))
+    rows = x[4:6] if x.dtype == bool else x[4:6] + x[:2]
+    return (
+        [padded[i : i + x.shape[0], j : j + x.shape[1]] for i in (0, 1, 2, 5) for j in (0, 2)],
+        jnp.concatenate([jnp.ones_like(x[:1]), x[:-1]]),
+        jnp.concatenate([x[2:], rows]),
+        jnp.concatenate([rows[:1], x[3:-3], rows, x[:3]]),
+        jax.lax.pad(x, jnp.ones((), x.dtype), [(-7, 7, 0), (1, -1, 0)]),
+    )
+
+
+def borders(x: Any) -> Any:
+    """What jnp.pad can put around a tensor, seen by a stencil of both diagonals."""
+    found = []
+    for mode in ("edge", "wrap", "reflect", "symmetric"):
+        p = jnp.pad(x, 1, mode=mode)
+        found.append((p[2:, 2:], p[:-2, 1:-1], p[1:-1, :-2]))
+    return found
+
+
+LAYOUTS: list[tuple[Mesh, list[Any]]] = [
+    (GRID, ["x", "y"]),
+    (GRID, ["y", "x"]),
+    (GRID, BOTH),
+    (GRID, [("y", "x"), UNSHARDED]),
+    (GRID, [UNSHARDED, ("x", "y")]),
+    (LINE, ["x", UNSHARDED]),
+]
+
+
+@pytest.mark.parametrize("form", [rolls, shifts, borders])
+@pytest.mark.parametrize(("mesh", "specs"), LAYOUTS)
+def test_rows_move_in_any_layout(form: Form, mesh: Mesh, specs: list[Any]) -> None:
+    run(form, mesh, [specs], numbers((16, 24)))
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint32, np.float16, np.complex64])
+def test_rows_of_any_type_move(dtype: Any) -> None:
+    run(lambda x: (rolls(x), shifts(x)), GRID, [["y", "x"]], numbers((8, 10), dtype))
+
+
+def test_nan_and_infinity_stay_where_they_are() -> None:
+    x = numbers((16, 3))
+    x[3], x[4], x[15] = np.nan, np.inf, -np.inf
+    run(lambda a: (rolls(a[:, :3]), shifts(a)[1:3]), GRID, [BOTH], x)
+
+
+@pytest.mark.parametrize(
+    ("form", "rows"),
+    [
+        (lambda x: jnp.roll(x, 1, 0), 1),
+        (lambda x: jnp.roll(x, 5, 0), 4),  # shards have 4 rows: 3 from one, 1 from the next
+        (lambda x: jnp.roll(x, 8, 0), 4),
+        (lambda x: jnp.roll(x, -31, 0), 1),
+        (lambda x: jnp.diff(x, axis=0, prepend=0.0), 1),
+        (lambda x: jnp.pad(x, ((1, 1), (0, 0)))[2:] + jnp.pad(x, ((1, 1), (0, 0)))[:-2], 2),
+        (lambda x: jnp.concatenate([jnp.zeros_like(x[:2]), x[:-2]]), 2),
+    ],
+)
+def test_shards_send_the_rows_that_others_lack(form: Form, rows: int) -> None:
+    compiled = run(form, LINE, [["x", UNSHARDED]], numbers((32, 24)))
+    assert sent(compiled) == rows * 24 * 4
+
+
+def test_stencils_send_one_row_and_one_column_each_way() -> None:
+    def heat(u: Any) -> Any:
+        p = jnp.pad(u, 1)
+        return u + p[2:, 1:-1] + p[:-2, 1:-1] + p[1:-1, 2:] + p[1:-1, :-2]
+
+    def wave(u: Any) -> Any:
+        return jax.lax.fori_loop(0, 3, lambda _, v: jnp.roll(v, 1, 0) - jnp.roll(v, -1, 1), u)
+
+    u = numbers((256, 256))
+    heated = run(heat, GRID, [["x", "y"]], u)
+    assert sent(heated) == 2 * (64 + 128) * 4
+    assert heated.local_flops <= 1.05 * 4 * 256 * 256 / 8
+    assert sent(run(wave, GRID, [["x", "y"]], u)) == 3 * (64 + 128) * 4
+
+
+def test_a_sliding_window_of_a_cache_takes_the_new_rows_in() -> None:
+    def push(cache: Any) -> Any:
+        return jnp.concatenate([cache[2:], 2 * jnp.ones((2, cache.shape[1]), cache.dtype)])
+
+    assert sent(run(push, GRID, [BOTH], numbers((32, 6)))) == 2 * 6 * 4
