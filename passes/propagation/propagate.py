@@ -14,6 +14,7 @@ from dtensor.passes.cost.model import CostModel
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import ARGUMENT, OP, Graph, read_graph
 from dtensor.passes.ledger import Ledger, NodeFacts
+from dtensor.passes.planning.not_parallel import lost_parallelism
 from dtensor.passes.planning.plan import Limits, Plan, make_plan
 from dtensor.passes.planning.provenance import Trail
 from dtensor.passes.propagation.axis import (
@@ -112,12 +113,16 @@ def decide(
     plan = make_plan(
         graph, pins, subaxes, mesh, decided.outcomes, cost, free, refused, min_flops, Limits()
     )
+    refusals = [_refusals(problem) for problem, _ in choices]
     for i, (problem, choice) in enumerate(choices):
         axis = problem.atom.text(mesh.axis_size(problem.atom.name))
         _record(problem, axis, choice, ledger)
         assert ledger.facts is not None
-        ledger.trails.append(Trail(axis, i, plan, ledger.facts, _refusals(problem)))
+        ledger.trails.append(Trail(axis, i, plan, ledger.facts, refusals[i]))
     _record_plan(plan, ledger)
+    for lost in lost_parallelism(graph, plan, refusals):
+        at = lost.node.operation
+        ledger.add("not_parallel", lost.text, at, axes=lost.axes, asked_for=lost.chosen)
     return _realise(graph, plan, free)
 
 
