@@ -19,8 +19,10 @@ from dtensor.passes.planning.model import Costs, Model
 
 MAX_TABLE = 1_000_000  # entries that minimising a variable away may visit
 SWEEPS = 200  # pairs of a forward and a backward sweep
-_STALL = 1e-6  # relative; so small a rise, and the sweeps end
-_PATIENCE = 5  # such rises in a row
+_STALL = 2e-5  # relative; so small a rise, and the sweeps end
+_PATIENCE = 4  # such rises in a row
+_ENOUGH = 1e-6  # relative; an assignment that is so near the bound is a cheapest one
+_DROP = 4  # pairs of sweeps after which states that are too dear are dropped
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,14 @@ class Bound:
     left: int
 
 
-def lower_bound(model: Model, sweeps: int = SWEEPS, max_table: int = MAX_TABLE) -> Bound:
+def lower_bound(
+    model: Model, upper: float = np.inf, sweeps: int = SWEEPS, max_table: int = MAX_TABLE
+) -> Bound:
     """A cost that no assignment of states of a model falls below.
 
     Args:
         model: unchanged.
+        upper: what is known to be possible; a bound above it is not looked for.
         sweeps: pairs of sweeps at most; more make it tighter.
         max_table: entries that minimising one variable away may visit.
     """
@@ -52,7 +57,7 @@ def lower_bound(model: Model, sweeps: int = SWEEPS, max_table: int = MAX_TABLE) 
     core.reduce(max_table)
     if not core.near:
         return Bound(core.constant, core.back({}), 0, 0)
-    messages = _Messages(core, _positions(model))
+    messages = _Messages(core, _positions(model), upper - core.constant)
     count = messages.run(sweeps)
     states = core.back(messages.states)
     return Bound(core.constant + messages.bound, states, count, len(core.near))
@@ -142,68 +147,106 @@ class _Core:
 
 
 class _Messages:
-    """Messages between neighbours; `bound` never falls."""
+    """Messages between neighbours; `bound` never falls.
 
-    def __init__(self, core: _Core, position: Sequence[float]) -> None:
-        self.unary = core.unary
+    Attributes:
+        bound: what the variables cost at least, or `upper` if that is less.
+        states: per variable, its state in the cheapest assignment met.
+    """
+
+    def __init__(self, core: _Core, position: Sequence[float], upper: float) -> None:
+        self.core = core
+        self.upper = upper
+        self.bound, self.least = -np.inf, np.inf
+        self.states: dict[int, int] = dict.fromkeys(core.near, 0)
         self.order = sorted(core.near, key=lambda x: (position[x], x))
         rank = {x: i for i, x in enumerate(self.order)}
-        self.ahead: dict[int, list[tuple[int, Costs]]] = {}  # the neighbours before, their tables
-        self.behind: dict[int, list[tuple[int, Costs]]] = {}
+        self.ahead = {x: [y for y in core.near[x] if rank[y] < rank[x]] for x in self.order}
+        self.behind = {x: [y for y in core.near[x] if rank[y] > rank[x]] for x in self.order}
+        # What is left of the variables' states: states that are too dear are dropped.
+        self.alive = {x: np.arange(len(core.unary[x])) for x in self.order}
+        self.unary = {x: core.unary[x] for x in self.order}
+        self.table: dict[tuple[int, int], Costs] = {}  # (one, other): states of `other` as rows
         self.message: dict[tuple[int, int], Costs] = {}  # (from, to): per state of `to`
         for x, tables in core.near.items():
-            sides: tuple[list[tuple[int, Costs]], list[tuple[int, Costs]]] = ([], [])
             for y, table in tables.items():
-                sides[rank[y] > rank[x]].append((y, np.ascontiguousarray(table.T)))
+                self.table[x, y] = np.ascontiguousarray(table.T)
                 self.message[y, x] = np.zeros(len(core.unary[x]))
-            self.ahead[x], self.behind[x] = sides
-        self.core = core
-        self.bound, self.least = -np.inf, np.inf
-        self.states: dict[int, int] = {}
+        self.dearer: dict[int, Costs] = {}  # per state, by how much it raises the bound at least
 
     def run(self, sweeps: int) -> int:
-        """Sweep until the bound stops to rise; how many times."""
+        """Sweep until the bound stops to rise, or is what an assignment costs; how many times."""
         stalled = count = 0
         while count < sweeps and stalled < _PATIENCE:
             count += 1
             self._round()
-            self._sweep(self.order, self.ahead, self.behind)
+            floor = self._sweep(self.order, self.ahead, self.behind)
+            before = self.bound
             now = self._sweep(self.order[::-1], self.behind, self.ahead)
-            stalled = stalled + 1 if now - self.bound <= _STALL * abs(now) else 0
-            self.bound = max(self.bound, now)
+            stalled = stalled + 1 if now - before <= _STALL * abs(now) else 0
+            self.bound = max(before, now)
+            best = min(self.least, self.upper)
+            if best - self.bound <= _ENOUGH * abs(best):
+                break
+            if count % _DROP == 0 and not self._drop(floor):
+                break
+        self.bound = min(self.bound, self.upper)
         return count
+
+    def _drop(self, floor: float) -> bool:
+        """Drop the states with which everything costs more than `upper`; whether any are left.
+
+        Args:
+            floor: the bound before the last sweep: what `dearer` says comes on top of that.
+        """
+        for x in self.order:
+            keep = floor + self.dearer[x] <= self.upper * (1 + _ENOUGH)
+            if keep.all():
+                continue
+            if not keep.any():
+                self.bound = self.upper
+                return False
+            self.alive[x], self.unary[x] = self.alive[x][keep], self.unary[x][keep]
+            for y in (*self.ahead[x], *self.behind[x]):
+                self.message[y, x] = self.message[y, x][keep]
+                self.table[x, y] = np.ascontiguousarray(self.table[x, y][:, keep])
+                self.table[y, x] = np.ascontiguousarray(self.table[y, x][keep])
+        return True
 
     def _round(self) -> None:
         """Choose states in order, each the best for those before and the messages from behind."""
         states: dict[int, int] = {}
         for x in self.order:
             cost = self.unary[x]
-            for y, table in self.ahead[x]:
-                cost = cost + table[states[y]]
-            for y, _ in self.behind[x]:
+            for y in self.ahead[x]:
+                cost = cost + self.table[y, x][:, states[y]]
+            for y in self.behind[x]:
                 cost = cost + self.message[y, x]
             states[x] = int(cost.argmin())
-        cost_now = self.core.cost(states)
+        found = {x: int(self.alive[x][state]) for x, state in states.items()}
+        cost_now = self.core.cost(found)
         if cost_now < self.least:
-            self.least, self.states = cost_now, states
+            self.least, self.states = cost_now, found
 
     def _sweep(
         self,
         order: Sequence[int],
-        near: dict[int, list[tuple[int, Costs]]],
-        far: dict[int, list[tuple[int, Costs]]],
+        near: Mapping[int, Sequence[int]],
+        far: Mapping[int, Sequence[int]],
     ) -> float:
         """Pass messages along the order; what the variables and tables cost at least."""
-        bound, message = 0.0, self.message
+        bound, message, table = 0.0, self.message, self.table
         for x in order:
             belief = self.unary[x]
-            for y, _ in (*near[x], *far[x]):
+            for y in (*near[x], *far[x]):
                 belief = belief + message[y, x]
             least = float(belief.min())
             bound += least
-            share = (belief - least) / max(len(near[x]), len(far[x]), 1)
-            for y, table in far[x]:  # its rows are the states of y
-                sent = (table + (share - message[y, x])).min(1)
+            belief = belief - least
+            self.dearer[x] = belief
+            share = belief / max(len(near[x]), len(far[x]), 1)
+            for y in far[x]:
+                sent = (table[x, y] + (share - message[y, x])).min(1)
                 lowest = float(sent.min())
                 message[x, y] = sent - lowest
                 bound += lowest

@@ -30,7 +30,8 @@ class Limits:
     """How long to search, in counts: a plan never depends on how fast the machine is.
 
     Attributes:
-        rounds: eliminations; each holds other variables than those before.
+        rounds: eliminations; each holds other variables than those before; 0 for single changes
+            alone.
         sweeps: rounds of single changes after each.
         polish: rounds of messages after that, which may find a better plan; they need the bound.
         bound: whether to find what no plan costs less than.
@@ -119,7 +120,11 @@ def make_plan(
 def _solve_within(problem: Problem, limits: Limits, min_flops: float) -> float | None:
     """Leave the cheapest plan found in `problem.now`; a lower bound, if asked for or known."""
     has_choice = _has_choice(problem, min_flops)
-    held = _solve(problem, limits) if has_choice else 0
+    held = 0
+    if has_choice and limits.rounds:
+        held = _solve(problem, limits)
+    elif has_choice:
+        held = descend(problem, limits.sweeps) + 1
     if limits.polish:
         return polish(problem, limits.polish, limits.sweeps)
     if limits.bound:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dtensor.passes.planning.bound import lower_bound
+from dtensor.passes.planning.bound import cost_of, lower_bound
 from dtensor.passes.planning.descend import descend
 from dtensor.passes.planning.model import Model, make_model
 from dtensor.passes.planning.problem import Problem
@@ -13,7 +13,8 @@ _GAIN = 1e-6  # relative to the plan; a round that gains less is the last
 
 def bound_seconds(problem: Problem) -> float:
     """Seconds that no plan falls below in which equal layers are laid out alike."""
-    return (lower_bound(relaxed_model(problem)).cost + fixed_cost(problem)) * 1e-6
+    fixed = fixed_cost(problem)
+    return (lower_bound(relaxed_model(problem), problem.total() * 1e6 - fixed).cost + fixed) * 1e-6
 
 
 def polish(problem: Problem, rounds: int, sweeps: int) -> float:
@@ -24,18 +25,17 @@ def polish(problem: Problem, rounds: int, sweeps: int) -> float:
         rounds: of messages over elimination's model, each around the plan of the one before.
         sweeps: rounds of single changes after each.
     """
-    model = relaxed_model(problem)
-    found = lower_bound(model)
-    bound = (found.cost + fixed_cost(problem)) * 1e-6
-    enough = bound * (1 + _GAIN)
-    if problem.total() > enough:
-        _try(problem, model, found.states, sweeps)
     for _ in range(rounds):
-        if problem.total() <= enough:
-            break
         model = make_model(problem)
-        if not _try(problem, model, lower_bound(model).states, sweeps):
+        upper = cost_of(model, model.start)
+        found = lower_bound(model, upper)
+        if found.cost >= upper * (1 - _GAIN) or not _try(problem, model, found.states, sweeps):
             break
+    model, fixed = relaxed_model(problem), fixed_cost(problem)
+    found = lower_bound(model, problem.total() * 1e6 - fixed)
+    bound = (found.cost + fixed) * 1e-6
+    if problem.total() > bound * (1 + _GAIN):
+        _try(problem, model, found.states, sweeps)
     return bound
 
 

@@ -9,11 +9,12 @@ from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.passes.base import Pass, PassState
+from dtensor.passes.base import Pass, PassOptionError, PassState
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import ARGUMENT, OP, Graph, read_graph
 from dtensor.passes.ledger import Ledger, NodeFacts
+from dtensor.passes.planning.efforts import EFFORTS
 from dtensor.passes.planning.not_parallel import lost_parallelism
 from dtensor.passes.planning.plan import Limits, Plan, make_plan
 from dtensor.passes.planning.provenance import Trail
@@ -41,6 +42,7 @@ class PropagatePass(Pass):
     name: ClassVar[str] = "dtensor-propagate"
     min_flops: float = 1e5  # a matmul of more flops per device never leaves a usable axis idle
     bound: bool = False  # find what no plan costs less than, for the record of the plan
+    effort: str = ""  # fast, normal or best; empty is CompileOptions.effort
 
     def run(self, module: ir.Module, state: PassState) -> None:
         """Annotate the module with the chosen strategy; keep it in `state` as well."""
@@ -57,7 +59,7 @@ class PropagatePass(Pass):
         _note_fallbacks(graph, state.ledger)
         state.ledger.facts = _facts(graph, pins)
         cost = state.cost_model()
-        limits = replace(Limits(), bound=self.bound)
+        limits = _limits(self.effort or state.effort, self.bound)
         strategy = decide(graph, pins, mesh, cost, self.min_flops, limits, state.ledger, function)
         for node in write_strategy(graph, strategy):
             state.ledger.add(
@@ -71,6 +73,17 @@ class PropagatePass(Pass):
         state.strategy = strategy
 
 
+def _limits(effort: str, bound: bool) -> Limits:
+    """How long to search, by the name of the effort; with the bound if either asks for it."""
+    if effort not in EFFORTS:
+        raise PassOptionError(
+            f"option 'effort' of pass 'dtensor-propagate' is '{effort}'; give one of "
+            f"{', '.join(EFFORTS)}"
+        )
+    limits = EFFORTS[effort]
+    return replace(limits, bound=bound or limits.bound)
+
+
 def decide(
     graph: Graph,
     pins: Pins,
@@ -81,7 +94,7 @@ def decide(
     ledger: Ledger,
     function: ir.Operation,
 ) -> Strategy:
-    """Choose for every axis in turn and put the layouts together."""
+    """Choose for every axis in turn, and then for all together."""
     cuts: dict[str, set[int]] = {}
     free = free_values(graph)
     sizes = measure(graph, cost)

@@ -55,6 +55,18 @@ def test_the_bound_is_at_most_the_least_cost(first: int) -> None:
     assert tight > 50  # of up to 100; tables of random numbers are harder than those of programs
 
 
+def test_what_is_known_to_be_possible_drops_nothing_that_is_needed() -> None:
+    for seed in range(100):
+        model = random_model(seed)
+        if size(model) > 20_000:
+            continue
+        cheapest_cost = least(model)
+        for upper in (cheapest_cost, cheapest_cost + 1.0, cheapest_cost - 1.0):
+            found = lower_bound(model, upper, max_table=1)
+            assert found.cost <= max(min(cheapest_cost, upper), cheapest_cost) + ROUNDING, seed
+            assert found.cost >= lower_bound(model, sweeps=4, max_table=1).cost - 1.0 - ROUNDING
+
+
 def test_on_trees_the_bound_is_the_least_cost() -> None:
     for seed in range(100):
         model = random_tree(seed)
@@ -69,7 +81,7 @@ def test_on_trees_the_bound_is_the_least_cost() -> None:
 def test_more_sweeps_never_lower_the_bound() -> None:
     for seed in range(20):
         model = random_model(seed)
-        bounds = [lower_bound(model, sweeps, max_table=1).cost for sweeps in (1, 2, 5, 20)]
+        bounds = [lower_bound(model, sweeps=n, max_table=1).cost for n in (1, 2, 5, 20)]
         assert bounds == sorted(bounds), seed
 
 
