@@ -103,6 +103,7 @@ def compile_module(
             meshes={} if mesh is None else {mesh.symbol: mesh},
             cost=options.cost,
             machine=machine if options.machine is None else Machine.of(options.machine),
+            effort=options.effort,
             reduce_element=None if element is None else _ELEMENTS[element],
             max_bytes_per_device=options.max_bytes_per_device,
             definitions=options.ops,

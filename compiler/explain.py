@@ -55,7 +55,9 @@ def explain(
         entries[f"collective {number}"] = _collective(number, collective, result.ledger)
     if what is None:
         lines = [line for entry in entries.values() for line in entry]
-        return "\n".join(lines + _notes(result.ledger))
+        lost = _notes(result.ledger, "not_parallel")
+        rest = _notes(result.ledger, "fallback", "refusal", "warning", "moved argument")
+        return "\n".join([*lost, *lines, *rest])
     alike = [what] if what in entries else [name for name in entries if _last_key(name) == what]
     if alike:
         return "\n".join(_told(alike, entries) + _moves_of(alike, result))
@@ -227,8 +229,8 @@ def _collective(number: int, collective: Collective, ledger: Ledger) -> list[str
     return lines
 
 
-def _notes(ledger: Ledger) -> list[str]:
+def _notes(ledger: Ledger, *kinds: str) -> list[str]:
     return [
         f"{record.kind}: {record.text}" + (f" at {record.location}" if record.location else "")
-        for record in ledger.of_kind("fallback", "refusal", "warning", "moved argument")
+        for record in ledger.of_kind(*kinds)
     ]

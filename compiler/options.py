@@ -10,6 +10,7 @@ from dtensor.compiler.define_op import DefinedOp, known_ops
 from dtensor.dialect.errors import CompileError, MeshError
 from dtensor.passes.cost.machine import Machine
 from dtensor.passes.cost.model import CostModel
+from dtensor.passes.planning.efforts import EFFORTS
 from dtensor.runtime.shardings import AnyMesh
 
 REDUCE_DTYPES = ("float32", "float64", "bfloat16", "float16")
@@ -34,6 +35,9 @@ class CompileOptions:
         cost: what plans cost, in place of what the machine says.
         ops: definitions of operations, from `dtensor.define_op`; those that are registered are
             known too, and give way to these.
+        effort: how hard to search for a plan: "fast" makes single changes to a first choice,
+            "normal" looks for the best plan around it, "best" goes on until none is much cheaper
+            and says in the ledger how much cheaper one can be. Values never depend on it.
         pipeline: passes to run in place of the standard ones, as `dtensor-opt` writes them:
             `builtin.module(dtensor-import, ...)`. None is the standard pipeline.
         print_ir_after: names of passes after which the module is printed to stderr.
@@ -47,6 +51,7 @@ class CompileOptions:
     reduce_dtype: str | None = None
     machine: Machine | str | None = None
     cost: CostModel | None = None
+    effort: str = "normal"
     pipeline: str | None = None
     print_ir_after: tuple[str, ...] = ()
     ops: Sequence[DefinedOp] = ()
@@ -62,6 +67,8 @@ class CompileOptions:
                 f"reduce_dtype is {self.reduce_dtype!r}; it must be one of "
                 f"{', '.join(REDUCE_DTYPES)}, or None"
             )
+        if self.effort not in EFFORTS:
+            raise CompileError(f"effort is {self.effort!r}; it must be one of {', '.join(EFFORTS)}")
         if self.machine is not None:
             if self.cost is not None:
                 raise CompileError("machine and cost are both given; give one")

@@ -201,7 +201,7 @@ class Compiled(Planned):
 
     def __init__(self, source: Source, result: driver.DriverResult) -> None:
         self._source = source
-        self._result = result
+        self._planned = result
         self.program = _program(source, result)
         self.executable = (
             Executable(self.program, source.name)
@@ -211,6 +211,10 @@ class Compiled(Planned):
         own = self.program.results[: source.out_tree.num_leaves]
         self._result_types = [info.type for info in own]
         self._calls: dict[tuple[Any, ...], Callable[[Sequence[Any]], Any]] = {}
+
+    @property
+    def _result(self) -> driver.DriverResult:
+        return self._planned
 
     def __repr__(self) -> str:
         return f"Compiled({self._source.short()})"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 GROUPS = 20  # two lines each: with totals and warnings, a summary fits 60 lines
 _WARNINGS = 5
-_WARNED = ("fallback", "warning", "moved argument")
+_WARNED = ("not_parallel", "fallback", "warning", "moved argument")  # the gravest first
 _NUMBERS = re.compile(r"(\d+)")
 _UNITS = ("", "k", "M", "G", "T", "P")
 
@@ -61,13 +61,14 @@ def summary(head: str, result: DriverResult, memory: Any) -> str:
 
 
 def warnings(ledger: Ledger) -> list[str]:
-    """What nobody asked for: operations computed whole everywhere, ignored annotations, moves."""
+    """What nobody asked for: work that all devices repeat, ignored annotations, moves."""
     texts: dict[str, list[str]] = {}
     for record in ledger.of_kind(*_WARNED):
         where = f" at {record.location}" if record.location else ""
         text = f"{record.kind}: {record.text}{where}"
         texts.setdefault(without_numbers(text), []).append(text)
-    groups = sorted(texts.values(), key=len, reverse=True)
+    order = {id(group): _WARNED.index(group[0].split(":")[0]) for group in texts.values()}
+    groups = sorted(texts.values(), key=lambda group: (order[id(group)] > 0, -len(group)))
     lines = [f"  {_times(len(group))}{common(group)}" for group in groups[:_WARNINGS]]
     if len(groups) > _WARNINGS:
         lines.append(f"  and {len(groups) - _WARNINGS} more warnings: explain() has them")

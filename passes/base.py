@@ -53,6 +53,7 @@ class PassState:
             dtensor-import drop it.
         cost: what plans cost; None is that of `machine`.
         machine: the machine that plans are made for; None is the default cost model.
+        effort: how hard to search for a plan: "fast", "normal" or "best".
         reduce_element: element type in which sums over devices are made where values are narrower,
             as MLIR writes it; None keeps each value's own.
         max_bytes_per_device: what one device may hold; None is no limit.
@@ -76,6 +77,7 @@ class PassState:
     plan_checker: Checker | None = None
     cost: CostModel | None = None
     machine: Machine | None = None
+    effort: str = "normal"
     reduce_element: str | None = None
     max_bytes_per_device: int | None = None
     definitions: Sequence[Definition] = ()

@@ -14,6 +14,7 @@ from dtensor.passes.graph import ARGUMENT, RESULT, Graph, Node
 from dtensor.passes.planning.descend import descend
 from dtensor.passes.planning.eliminate import Effort, Elimination
 from dtensor.passes.planning.model import make_model
+from dtensor.passes.planning.polish import bound_seconds, polish
 from dtensor.passes.planning.prices import Prices
 from dtensor.passes.planning.problem import Problem
 from dtensor.passes.planning.strategies import Maker, Strategy
@@ -29,14 +30,19 @@ class Limits:
     """How long to search, in counts: a plan never depends on how fast the machine is.
 
     Attributes:
+        rounds: eliminations, each around the plan that the one before it found; 0 for single
+            changes alone.
         effort: of each elimination.
-        sweeps: rounds of single changes after it.
-        rounds: eliminations, each around the plan that the one before it found.
+        sweeps: rounds of single changes after each.
+        polish: rounds of messages after that, which may find a better plan; they need the bound.
+        bound: whether to find what no plan costs less than.
     """
 
+    rounds: int = 1
     effort: Effort = field(default_factory=Effort)
     sweeps: int = 4
-    rounds: int = 1
+    polish: int = 0
+    bound: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,8 +55,8 @@ class Plan:
         seconds: planned seconds per execution, work and communication.
         communication: the part of them that relayouts take.
         start: seconds of the first choice, made one axis at a time.
-        held: how many variables the last elimination had to narrow; 0 says that no plan in which
-            equal layers are laid out alike is cheaper.
+        bound: seconds that no plan falls below in which equal layers are laid out alike; None if
+            nobody asked and elimination does not say.
     """
 
     specs: Specs
@@ -58,7 +64,7 @@ class Plan:
     seconds: float
     communication: float
     start: float
-    held: int
+    bound: float | None
 
     def layouts(self, graph: Graph, node: Node) -> tuple[tuple[Layout, ...], tuple[Layout, ...]]:
         """The layouts of a node's operands and results."""
@@ -105,11 +111,29 @@ def make_plan(
     ]
     problem = Problem(graph, pins, start, maker, Prices(specs, cost), cost, free)
     before = problem.total()
-    held = _solve(problem, limits) if _has_choice(problem, min_flops) else 0
+    bound = _solve_within(problem, limits, min_flops)
     strategies = [problem.now[number] for number in problem.node_of]
     work = sum(map(problem.work_seconds, range(len(problem.now))))
     seconds = problem.total()
-    return Plan(specs, strategies, seconds, seconds - work, before, held)
+    bound = None if bound is None else min(bound, seconds)  # above it by rounding alone
+    return Plan(specs, strategies, seconds, seconds - work, before, bound)
+
+
+def _solve_within(problem: Problem, limits: Limits, min_flops: float) -> float | None:
+    """Leave the cheapest plan found in `problem.now`; a lower bound, if asked for or known."""
+    has_choice = _has_choice(problem, min_flops)
+    held = 0
+    if has_choice and limits.rounds:
+        held = _solve(problem, limits)
+    elif has_choice:
+        held = descend(problem, limits.sweeps) + 1
+    if limits.polish:
+        return polish(problem, limits.polish, limits.sweeps)
+    if limits.bound:
+        return bound_seconds(problem)
+    # Elimination's model is exact where every value has one user.
+    is_exact = has_choice and not held and all(len(v.uses) == 1 for v in problem.values)
+    return problem.total() if is_exact else None
 
 
 def _has_choice(problem: Problem, min_flops: float) -> bool:

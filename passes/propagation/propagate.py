@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.passes.base import Pass, PassState
+from dtensor.passes.base import Pass, PassOptionError, PassState
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import ARGUMENT, OP, Graph, read_graph
 from dtensor.passes.ledger import Ledger, NodeFacts
+from dtensor.passes.planning.efforts import EFFORTS
+from dtensor.passes.planning.not_parallel import lost_parallelism
 from dtensor.passes.planning.plan import Limits, Plan, make_plan
 from dtensor.passes.planning.provenance import Trail
 from dtensor.passes.propagation.axis import (
@@ -39,6 +41,8 @@ class PropagatePass(Pass):
 
     name: ClassVar[str] = "dtensor-propagate"
     min_flops: float = 1e5  # a matmul of more flops per device never leaves a usable axis idle
+    bound: bool = False  # find what no plan costs less than, for the record of the plan
+    effort: str = ""  # fast, normal or best; empty is CompileOptions.effort
 
     def run(self, module: ir.Module, state: PassState) -> None:
         """Annotate the module with the chosen strategy; keep it in `state` as well."""
@@ -55,7 +59,8 @@ class PropagatePass(Pass):
         _note_fallbacks(graph, state.ledger)
         state.ledger.facts = _facts(graph, pins)
         cost = state.cost_model()
-        strategy = decide(graph, pins, mesh, cost, self.min_flops, state.ledger, function)
+        limits = _limits(self.effort or state.effort, self.bound)
+        strategy = decide(graph, pins, mesh, cost, self.min_flops, limits, state.ledger, function)
         for node in write_strategy(graph, strategy):
             state.ledger.add(
                 "fallback",
@@ -68,16 +73,28 @@ class PropagatePass(Pass):
         state.strategy = strategy
 
 
+def _limits(effort: str, bound: bool) -> Limits:
+    """How long to search, by the name of the effort; with the bound if either asks for it."""
+    if effort not in EFFORTS:
+        raise PassOptionError(
+            f"option 'effort' of pass 'dtensor-propagate' is '{effort}'; give one of "
+            f"{', '.join(EFFORTS)}"
+        )
+    limits = EFFORTS[effort]
+    return replace(limits, bound=bound or limits.bound)
+
+
 def decide(
     graph: Graph,
     pins: Pins,
     mesh: Mesh,
     cost: CostModel,
     min_flops: float,
+    limits: Limits,
     ledger: Ledger,
     function: ir.Operation,
 ) -> Strategy:
-    """Choose for every axis in turn and put the layouts together."""
+    """Choose for every axis in turn, and then for all together."""
     cuts: dict[str, set[int]] = {}
     free = free_values(graph)
     sizes = measure(graph, cost)
@@ -110,14 +127,18 @@ def decide(
     subaxes = [problem.atom for problem, _ in choices]
     refused = [bool(problem.refused) for problem, _ in choices]
     plan = make_plan(
-        graph, pins, subaxes, mesh, decided.outcomes, cost, free, refused, min_flops, Limits()
+        graph, pins, subaxes, mesh, decided.outcomes, cost, free, refused, min_flops, limits
     )
+    refusals = [_refusals(problem) for problem, _ in choices]
     for i, (problem, choice) in enumerate(choices):
         axis = problem.atom.text(mesh.axis_size(problem.atom.name))
         _record(problem, axis, choice, ledger)
         assert ledger.facts is not None
-        ledger.trails.append(Trail(axis, i, plan, ledger.facts, _refusals(problem)))
+        ledger.trails.append(Trail(axis, i, plan, ledger.facts, refusals[i]))
     _record_plan(plan, ledger)
+    for lost in lost_parallelism(graph, plan, refusals):
+        at = lost.node.operation
+        ledger.add("not_parallel", lost.text, at, axes=lost.axes, asked_for=lost.chosen)
     return _realise(graph, plan, free)
 
 
@@ -256,10 +277,20 @@ def _record_plan(plan: Plan, ledger: Ledger) -> None:
     """What the plan of all axes together costs, and what it gains over one axis after the other."""
     gain = 1.0 - plan.seconds / plan.start if plan.start else 0.0
     saved = f", {gain:.1%} less than axis by axis" if gain > 5e-4 else ""
-    best = "" if plan.held else "; no plan that lays equal layers out alike is cheaper"
     ledger.add(
         "plan",
         f"{plan.seconds * 1e6:.3g} us planned, {plan.communication * 1e6:.3g} us of them to "
-        f"communicate{saved}{best}",
+        f"communicate{saved}{_proven(plan)}",
         seconds=plan.seconds,
+        bound=plan.bound or 0.0,
     )
+
+
+def _proven(plan: Plan) -> str:
+    """How near the plan is to the cheapest, as far as that is known."""
+    if plan.bound is None:
+        return ""
+    gap = 1.0 - plan.bound / plan.seconds if plan.seconds else 0.0
+    if gap < 1e-6:
+        return "; no plan that lays equal layers out alike is cheaper"
+    return f"; no plan that lays equal layers out alike is more than {gap:.2%} cheaper"

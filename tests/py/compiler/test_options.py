@@ -22,5 +22,9 @@ def test_values_that_mean_nothing_are_refused() -> None:
         CompileOptions(max_bytes_per_device=0)
     with pytest.raises(CompileError, match="reduce_dtype is 'int8'; it must be one of float32"):
         CompileOptions(reduce_dtype="int8")
+    with pytest.raises(
+        CompileError, match="effort is 'slow'; it must be one of fast, normal, best"
+    ):
+        CompileOptions(effort="slow")
     with pytest.raises(CompileError, match="must be a tuple of pass names"):
         CompileOptions(print_ir_after="dtensor-import")  # type: ignore[arg-type]

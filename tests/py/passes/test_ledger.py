@@ -19,7 +19,8 @@ from dtensor.passes.ops.table import OPS
 from tests.py.passes.run_passes import counted_loop, function
 
 MESH = Mesh([("x", 2), ("y", 4)])
-KINDS = {"choice", "plan", "relayout", "fallback", "refusal", "moved argument", "warning"}
+KINDS = {"choice", "plan", "not_parallel", "relayout", "fallback", "refusal", "moved argument"}
+KINDS |= {"warning"}
 TYPES: dict[str, type | tuple[type, ...]] = {
     "id": int,
     "kind": str,
@@ -31,6 +32,7 @@ TYPES: dict[str, type | tuple[type, ...]] = {
     "after": str,
     "bytes": float,
     "seconds": float,
+    "bound": float,
     "runner_up": str,
     "location": str,
     "asked_for": bool,

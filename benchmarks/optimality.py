@@ -1,0 +1,197 @@
+"""How near the cheapest plan the planner comes: cost, lower bound and gap of a suite's programs.
+
+    python benchmarks/optimality.py --suite SUITE [--size both] [--effort best] [NAMES...]
+
+SUITE is a folder whose `workloads.py` has `WORKLOADS`; `THIRDPARTY` of `workloads_thirdparty.py`
+is read too where packages are installed. The costs are the planner's own: microseconds of one
+execution on the machine of `--machine`. No plan from the planner's strategies in which equal layers
+are laid out alike costs less than the bound. Planning is all of dtensor-propagate, in CPU seconds:
+`plan` as it stands, `bound` with the bound. Nothing is compiled by XLA.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import math
+import os
+import re
+import sys
+import time
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import jax
+from jax.sharding import PartitionSpec
+
+import dtensor
+from dtensor.passes.pipelines import pipeline_text
+
+DEVICES = 64
+_PASS = "dtensor-propagate"
+_COLUMNS = ("program", "size", "mesh", "cost us", "bound us", "gap", "plan s", "bound s")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure and print; exit status 1 if a program fails."""
+    assert __doc__ is not None
+    parser = argparse.ArgumentParser(
+        description=__doc__.split("\n")[0],
+        epilog=__doc__.split("\n\n", 2)[2],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="*", help="programs; all if none is named")
+    parser.add_argument("--suite", type=Path, required=True, help="folder with workloads.py")
+    parser.add_argument("--size", default="test", choices=["test", "full", "both"])
+    parser.add_argument("--effort", default="normal", help="as CompileOptions takes it")
+    parser.add_argument("--machine", help="machine to plan for; bytes alone if none is given")
+    parser.add_argument("--json", action="store_true", help="one JSON object per line instead")
+    options = parser.parse_args(arguments)
+    workloads = _suite(options.suite)
+    unknown = [name for name in options.names if name not in workloads]
+    if unknown:
+        parser.error(f"no program {unknown[0]}; there are {', '.join(workloads)}")
+    rows = []
+    for size in ("test", "full") if options.size == "both" else (options.size,):
+        for name in options.names or workloads:
+            row = measured(workloads[name], name, size, options.effort, options.machine)
+            rows.append(row)
+            print(json.dumps(row) if options.json else _line(row, not rows[1:]), flush=True)
+    if not options.json:
+        print(_worst(rows))
+    return int(any("error" in row for row in rows))
+
+
+def _suite(folder: Path) -> dict[str, Any]:
+    """The programs of a folder, by name."""
+    sys.path.insert(0, str(folder))
+    found: dict[str, Any] = dict(importlib.import_module("workloads").WORKLOADS)
+    try:
+        found |= importlib.import_module("workloads_thirdparty").THIRDPARTY
+    except ImportError as missing:
+        print(f"without workloads_thirdparty: {missing}", file=sys.stderr)
+    return found
+
+
+def measured(
+    workload: Any, name: str, size: str, effort: str = "normal", machine: str | None = None
+) -> dict[str, Any]:
+    """Cost, bound and gap of one program, and the CPU seconds it takes to plan."""
+    mesh = workload.mesh(size)
+    row: dict[str, Any] = {"program": name, "size": size, "mesh": mesh, "axes": len(mesh)}
+    try:
+        plain = _planned(workload, size, mesh, effort, machine, bound=False)
+        plan = _planned(workload, size, mesh, effort, machine, bound=True)
+    except (dtensor.DTensorError, ImportError) as wrong:
+        return row | {"error": str(wrong)}
+    cost, bound = plan["seconds"], plan["bound"]
+    row |= {"cost_us": cost * 1e6, "bound_us": bound * 1e6}
+    row |= {"gap": 1.0 - bound / cost if cost else 0.0}
+    return row | {"plan_s": plain["cpu"], "bound_s": plan["cpu"]}
+
+
+def _planned(
+    workload: Any, size: str, mesh: dict[str, int], effort: str, machine: str | None, bound: bool
+) -> dict[str, float]:
+    """Seconds and bound of the plan, and CPU seconds of the pass."""
+    spmd = pipeline_text("dtensor-spmd")
+    options = dtensor.CompileOptions(
+        machine=machine,
+        effort=effort,
+        pipeline=re.sub(rf"\b{_PASS}\b", f"{_PASS}{{bound=true}}", spmd) if bound else None,
+    )
+    lowered = _lowered(workload.program(size, mesh), mesh, options)
+    taken: dict[str, float] = {}
+    last = time.process_time()
+
+    def after(name: str, _: object) -> None:
+        nonlocal last
+        taken[name] = time.process_time() - last
+        last = time.process_time()
+
+    result = lowered._run(after)  # the planner's own record; `Compiled.ledger` needs XLA
+    (plan,) = result.ledger.of_kind("plan")
+    return {"seconds": plan.seconds, "bound": plan.bound, "cpu": taken[_PASS]}
+
+
+def _lowered(program: Any, axes: Mapping[str, int], options: Any) -> Any:
+    """The program with the suite's layouts and hints."""
+    workloads = sys.modules["workloads"]
+    devices = jax.devices()[: math.prod(axes.values())]
+    mesh = dtensor.create_mesh(list(axes.items()), devices=devices)
+
+    def layout(spec: Any, rank: int) -> Any:
+        entries = None if spec is None else [*spec, *[None] * (rank - len(spec))]
+        return None if entries is None else dtensor.Layout(entries, mesh)
+
+    def of_tree(spec: Any, tree: Any) -> Any:
+        return jax.tree.map(lambda x: layout(spec, len(x.shape)), tree)
+
+    workloads.set_constrain_hook(lambda x, spec: dtensor.relayout(x, layout(spec, x.ndim)))
+    try:
+        args = program.abstract_args()
+        ins = jax.tree.map(
+            lambda arg, spec: None if arg is None else layout(spec, len(arg.shape)),
+            args,
+            program.in_specs(),
+            is_leaf=lambda x: x is None,
+        )
+        outs = None
+        if program.out_specs is not None:
+            results = jax.eval_shape(program.fn, *args)
+            outs = jax.tree.map(of_tree, program.out_specs, results, is_leaf=_is_spec)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return dtensor.jit(
+                program.fn,
+                mesh=mesh,
+                in_layouts=ins,
+                out_layouts=outs,
+                donate_argnums=program.donate,
+                options=options,
+            ).lower(*args)
+    finally:
+        workloads.set_constrain_hook(None)
+
+
+def _is_spec(leaf: object) -> bool:
+    return leaf is None or isinstance(leaf, PartitionSpec)
+
+
+def _line(row: Mapping[str, Any], first: bool) -> str:
+    mesh = "x".join(map(str, row["mesh"].values()))
+    cells = [row["program"], row["size"], mesh]
+    if "error" in row:
+        cells.append(row["error"][:80])
+    else:
+        cells += [f"{row['cost_us']:.6g}", f"{row['bound_us']:.6g}", f"{row['gap']:.3%}"]
+        cells += [f"{row['plan_s']:.2f}", f"{row['bound_s']:.2f}"]
+    widths = (28, 5, 6, 10, 10, 8, 7, 7)
+    lines = [_COLUMNS, cells] if first else [cells]
+    return "\n".join(
+        "  ".join(f"{cell:<{w}}" for cell, w in zip(line, widths, strict=False)) for line in lines
+    )
+
+
+def _worst(rows: list[dict[str, Any]]) -> str:
+    lines = []
+    for axes in sorted({row["axes"] for row in rows}):
+        gaps = [row["gap"] for row in rows if row["axes"] == axes and "gap" in row]
+        if gaps:
+            exact = sum(gap < 1e-6 for gap in gaps)
+            lines.append(
+                f"{axes} mesh axes: {len(gaps)} programs, {exact} proven cheapest, "
+                f"largest gap {max(gaps):.3%}, mean {sum(gaps) / len(gaps):.3%}"
+            )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    dtensor.initialize_accelerator_system("CPU", num_logical_cpu_devices=DEVICES)
+    sys.exit(main())

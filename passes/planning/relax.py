@@ -1,0 +1,174 @@
+"""The problem as a model that never costs more than the problem: what bounds are taken from.
+
+Elimination's model overstates a value that is wanted in several specs: it has one copy that users
+share. Here the states of such a value say in which spec it is produced and which copies are made,
+where these can be listed; else how dear the dearest copy is. Both are at most what `Prices.copies`
+says of the same specs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtensor.passes.planning.model import BIG, Costs, Model
+from dtensor.passes.planning.problem import Problem, Value
+
+_MOST_STATES = 1200  # of one value; where its sets of copies are more, they are merged
+_MOST_GROUPS = 40  # groups of copies that may be the dearest, per produced spec
+
+Numbers = NDArray[np.intp]
+
+
+class _State(NamedTuple):
+    """How a value is produced and moved.
+
+    Attributes:
+        given: the spec in which it is produced.
+        cost: microseconds of the copies that are made, at least.
+        private: per spec, what a user that wants it pays beside; `BIG` if it cannot.
+    """
+
+    given: int
+    cost: float
+    private: Costs
+
+
+def relaxed_model(problem: Problem) -> Model:
+    """A model whose least cost is at most that of every plan, beyond what has no choice."""
+    model = Model()
+    for node, now in enumerate(problem.now):
+        options = problem.options(node)
+        if len(options) < 2:
+            model.variable_of.append(-1)
+            continue
+        cost = 1e6 * (problem.work[node] * options.share + problem.runs[node] * options.comm)
+        model.variable_of.append(model.variable(cost, options.index[now]))
+    for value in problem.values:
+        _add_value(model, problem, value)
+    return model
+
+
+def fixed_cost(problem: Problem) -> float:
+    """Microseconds of the nodes and values that no variable of a model stands for."""
+    alone = [len(problem.options(node)) < 2 for node in range(len(problem.now))]
+    nodes = [problem.node_seconds(node) for node, single in enumerate(alone) if single]
+    values = [
+        problem.value_seconds(number)
+        for number, value in enumerate(problem.values)
+        if alone[value.producer] and all([alone[n] for n, _ in value.uses])
+    ]
+    return 1e6 * (sum(nodes) + sum(values))
+
+
+def _moves(problem: Problem, value: Value, specs: Sequence[int]) -> Costs:
+    """Microseconds of moving a value from each of some specs to each of them."""
+    seconds = problem.prices.between(value.prices)[np.ix_(specs, specs)]
+    return np.minimum(seconds * (value.weight * 1e6), BIG)
+
+
+def _add_value(model: Model, problem: Problem, value: Value) -> None:
+    users = list(dict.fromkeys([n for n, _ in value.uses]))
+    producer = model.variable_of[value.producer]
+    if producer < 0 and all([model.variable_of[n] < 0 for n in users]):
+        return
+    given = problem.options(value.producer).column(~value.slot)
+    columns = [problem.options(n).column(k) for n, k in value.uses]
+    specs = np.unique(np.concatenate([given, *columns]))
+    price = _moves(problem, value, specs.tolist())
+    start = np.searchsorted(specs, given)
+    ends = [np.searchsorted(specs, column) for column in columns]
+    if len(users) == 1:
+        costs = _of_one_user(price, start, ends)
+        if costs.any():
+            model.add(producer, model.variable_of[users[0]], costs)
+        return
+    states = list(_states(problem, value, specs, price, (start, ends)))
+    copies = model.variable(np.array([s.cost for s in states]), 0)
+    first = np.array([s.given for s in states])
+    model.add(producer, copies, np.where(start[:, None] == first[None, :], 0.0, BIG))
+    private = np.stack([s.private for s in states])
+    for (node, _), wanted in zip(value.uses, ends, strict=True):
+        model.add(copies, model.variable_of[node], private[:, wanted])
+
+
+def _of_one_user(price: Costs, start: Numbers, ends: Sequence[Numbers]) -> Costs:
+    """A node that reads a value, perhaps more than once: exact for two specs, else the dearest."""
+    columns = list({wanted.tobytes(): wanted for wanted in ends}.values())
+    tables = [price[start[:, None], wanted] for wanted in columns]
+    if len(tables) != 2:
+        dearest: Costs = np.max(tables, axis=0)
+        return dearest
+    (one, other), (to_one, to_other) = columns, tables
+    either = np.minimum(
+        to_one + np.minimum(to_other, price[one, other]),
+        to_other + np.minimum(to_one, price[other, one]),
+    )
+    return np.minimum(np.where(one == other, to_one, either), BIG)
+
+
+def _states(
+    problem: Problem,
+    value: Value,
+    specs: Numbers,
+    price: Costs,
+    sides: tuple[Numbers, list[Numbers]],
+) -> Iterator[_State]:
+    """The states of the copies of a value; specs by their position in `specs`."""
+    produced = np.unique(sides[0]).tolist()
+    wanted = np.unique(np.concatenate(sides[1])).tolist()
+    most = min(len(wanted), len(sides[1]))
+    if len(produced) * _subsets(len(wanted), most) > _MOST_STATES:
+        yield from _dearest(price, produced, wanted, len(sides[1]))
+        return
+    scale = value.weight * 1e6
+    for spec in produced:
+        for count in range(most + 1):
+            for copies in combinations([w for w in wanted if w != spec], count):
+                ids = int(specs[spec]), tuple([int(specs[c]) for c in copies])
+                cost = problem.prices.copies(value.prices, *ids) * scale
+                private = np.full(len(specs), BIG)
+                private[[spec, *copies]] = 0.0
+                yield _State(spec, min(cost, BIG), private)
+
+
+def _dearest(
+    price: Costs, produced: Sequence[int], wanted: Sequence[int], users: int
+) -> Iterator[_State]:
+    """States by the copy that is dearest to make; of each other one, a share of what it adds.
+
+    Copies hang together as a tree, so that the dearest copy `c` and another `w` cost at least what
+    the cheapest three ways do that meet in some copy. A user of `w` pays what that is above `c`
+    alone, divided by how many other users there are: together they pay for the dearest of them.
+    """
+    groups = max(min(_MOST_GROUPS, _MOST_STATES // len(produced)), 1)
+    between = price[np.ix_(wanted, wanted)]
+    for spec in produced:
+        alone = np.full(len(price), BIG)
+        alone[spec] = 0.0
+        yield _State(spec, 0.0, alone)
+        row = price[spec][wanted]
+        order = [c for c in np.argsort(row, kind="stable").tolist() if row[c] < BIG]
+        for group in np.array_split(np.array(order, np.intp), groups):
+            if not len(group):
+                continue
+            private = alone.copy()
+            for c in group.tolist():
+                ways = ((row + between[:, c])[:, None] + between).min(0)
+                more = np.maximum(np.minimum(ways, row[c] + row) - row[c], 0.0) / (users - 1)
+                more[row > row[c]] = BIG
+                more[c] = 0.0
+                private[wanted] = np.minimum(private[wanted], more)
+            yield _State(spec, float(row[group].min()), private)
+
+
+def _subsets(elements: int, most: int) -> int:
+    found, term = 1, 1
+    for k in range(most):
+        term = term * (elements - k) // (k + 1)
+        found += term
+    return found

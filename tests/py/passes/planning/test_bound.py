@@ -1,0 +1,154 @@
+"""Lower bounds: never above what the cheapest assignment costs, equal to it on trees."""
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+
+from dtensor.dialect.mesh import Mesh
+from dtensor.passes.planning import plan as planning
+from dtensor.passes.planning.bound import cost_of, lower_bound
+from dtensor.passes.planning.model import Model
+from dtensor.passes.planning.plan import Limits
+from dtensor.passes.planning.polish import bound_seconds, polish
+from dtensor.passes.planning.problem import Problem
+from tests.py.passes.planning.small_graphs import small_program
+from tests.py.passes.planning.test_eliminate import least, random_model
+from tests.py.passes.planning.test_plans_are_cheapest import cheapest, keep_few
+from tests.py.passes.run_passes import after
+
+ROUNDING = 1e-9
+
+
+def random_tree(seed: int) -> Model:
+    """Up to nine variables, each but the first in one table with an earlier one."""
+    rng = np.random.default_rng(seed)
+    model = Model()
+    for x in range(rng.integers(2, 10)):
+        states = int(rng.integers(1, 5))
+        model.variable(rng.integers(0, 20, states).astype(float), 0)
+        if x:
+            other = int(rng.integers(x))
+            shape = len(model.unary[other]), states
+            model.add(other, x, rng.integers(0, 20, shape).astype(float))
+    return model
+
+
+def size(model: Model) -> float:
+    return float(np.prod([len(u) for u in model.unary]))
+
+
+@pytest.mark.parametrize("first", range(0, 200, 50))
+def test_the_bound_is_at_most_the_least_cost(first: int) -> None:
+    tight = 0
+    for seed in range(first, first + 50):
+        model = random_model(seed)
+        if size(model) > 20_000:
+            continue
+        cheapest_cost = least(model)
+        for max_table in (1, 1_000_000):  # by messages alone, and with variables minimised away
+            found = lower_bound(model, max_table=max_table)
+            assert found.cost <= cheapest_cost + ROUNDING, seed
+            assert cost_of(model, found.states) >= cheapest_cost - ROUNDING, seed
+            tight += found.cost >= cheapest_cost - 0.01
+    assert tight > 50  # of up to 100; tables of random numbers are harder than those of programs
+
+
+def test_what_is_known_to_be_possible_drops_nothing_that_is_needed() -> None:
+    for seed in range(100):
+        model = random_model(seed)
+        if size(model) > 20_000:
+            continue
+        cheapest_cost = least(model)
+        for upper in (cheapest_cost, cheapest_cost + 1.0, cheapest_cost - 1.0):
+            found = lower_bound(model, upper, max_table=1)
+            assert found.cost <= max(min(cheapest_cost, upper), cheapest_cost) + ROUNDING, seed
+            assert found.cost >= lower_bound(model, sweeps=4, max_table=1).cost - 1.0 - ROUNDING
+
+
+def test_on_trees_the_bound_is_the_least_cost() -> None:
+    for seed in range(100):
+        model = random_tree(seed)
+        if size(model) > 20_000:
+            continue
+        found = lower_bound(model)
+        assert found.left == found.sweeps == 0
+        assert found.cost == pytest.approx(least(model), abs=ROUNDING), seed
+        assert cost_of(model, found.states) == pytest.approx(found.cost, abs=ROUNDING), seed
+
+
+def test_more_sweeps_never_lower_the_bound() -> None:
+    for seed in range(20):
+        model = random_model(seed)
+        bounds = [lower_bound(model, sweeps=n, max_table=1).cost for n in (1, 2, 5, 20)]
+        assert bounds == sorted(bounds), seed
+
+
+def test_a_model_is_left_as_it_was() -> None:
+    model = random_model(3)
+    before = [u.copy() for u in model.unary], {k: t.copy() for k, t in model.tables.items()}
+    lower_bound(model)
+    assert all(map(np.array_equal, model.unary, before[0]))
+    assert all(np.array_equal(model.tables[k], t) for k, t in before[1].items())
+
+
+@pytest.mark.parametrize(("mesh", "programs"), [([("x", 4)], 60), ([("x", 2), ("y", 4)], 60)])
+def test_no_assignment_of_strategies_costs_less_than_the_bound(
+    mesh: list[tuple[str, int]], programs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[bool] = []
+    seed = 0
+
+    def check(problem: Problem, limits: Limits) -> int:
+        keep_few(problem, random.Random(seed))
+        cost, bound = cheapest(problem), bound_seconds(problem)
+        assert bound <= cost * (1 + ROUNDING), f"seed {seed}"
+        polish(problem, rounds=2, sweeps=2)
+        assert problem.total() >= bound * (1 - ROUNDING), f"seed {seed}"
+        compared.append(bound >= cost * (1 - 1e-6))
+        return 1
+
+    monkeypatch.setattr(planning, "_solve", check)
+    while len(compared) < programs:
+        text = small_program(seed, tuple(name for name, _ in mesh))
+        with after("builtin.module(dtensor-import, dtensor-propagate)", text, Mesh(mesh)):
+            seed += 1
+    assert sum(compared) > 0.9 * programs  # and mostly it is what the cheapest one costs
+
+
+RING = """
+func.func @main(%a: tensor<64x32xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>},
+                %b: tensor<32x64xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"y"}]>})
+    -> tensor<64x64xf32> {
+  %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
+      : (tensor<64x32xf32>, tensor<32x64xf32>) -> tensor<64x64xf32>
+  %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %2 = stablehlo.add %0, %1 : tensor<64x64xf32>
+  return %2 : tensor<64x64xf32>
+}"""
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_the_record_of_the_plan_says_how_near_it_is(asked: bool) -> None:
+    option = "{bound=true}" if asked else ""
+    passes = f"builtin.module(dtensor-import, dtensor-propagate{option})"
+    with after(passes, RING) as (_, state):
+        (record,) = state.ledger.of_kind("plan")
+    assert ("; no plan that lays equal layers out alike is" in record.text) == asked
+    assert (0.0 < record.bound <= record.seconds) == asked
+
+
+def test_where_every_value_has_one_user_the_bound_is_known_for_nothing() -> None:
+    text = RING.replace("add %0, %1", "tanh %1")
+    text = text.replace('[{"x"}, {}]>}', '[{}, {"x"}]>}')
+    with after("builtin.module(dtensor-import, dtensor-propagate)", text) as (_, state):
+        (record,) = state.ledger.of_kind("plan")
+    assert record.bound == record.seconds > 0.0
+    assert record.text.endswith("; no plan that lays equal layers out alike is cheaper")
+
+
+def test_least_is_over_all_states() -> None:
+    model = random_tree(1)
+    states = itertools.product(*(range(len(u)) for u in model.unary))
+    assert least(model) == min(cost_of(model, s) for s in states)
