@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,8 +62,6 @@ class Elimination:
     def __init__(self, model: Model, effort: Effort) -> None:
         self.effort = effort
         self.unary = [u.copy() for u in model.unary]
-        for unary, start in zip(self.unary, model.start, strict=True):
-            unary[start] -= _STAY
         self.tables: dict[tuple[int, ...], Costs] = {
             s: t for s, t in model.tables.items()
         }  # by scope, ascending
@@ -78,28 +76,38 @@ class Elimination:
         self.narrowed: set[int] = set()
         self._sizes: dict[int, float] = {}  # of buckets, as far as known
         self.scores: dict[int, Costs] = {}  # of the variables that messages reached
-        self._done = 0.0  # cost of what is eliminated
+        self.done = 0.0  # least cost of what is eliminated
 
     def run(self) -> Solution:
         """Eliminate everything."""
-        for x in range(len(self.unary)):
-            self._drop_dead_ends(x)
-        self._eliminate_small(self.left, 2)
+        for unary, start in zip(self.unary, self.start, strict=True):
+            unary[start] -= _STAY
+        self.reduce()
         bound = self._bound() if self.left else 0.0
         self._eliminate_small(self.left, len(self.left))
         while self.left:
             self._eliminate_small(self._narrow(), len(self.left))
-        return Solution(self._back(), bound if self.narrowed else self._done, len(self.narrowed))
+        return Solution(self.back({}), bound if self.narrowed else self.done, len(self.narrowed))
+
+    def reduce(self) -> None:
+        """Eliminate what stands between two others at most: the tables stay over pairs."""
+        for x in range(len(self.unary)):
+            self._drop_dead_ends(x)
+        self._eliminate_small(self.left, 2)
+
+    def messages(self, upper: float) -> Messages:
+        """Messages over what is left; `upper` includes what is eliminated."""
+        return Messages({x: self.unary[x] for x in self.left}, self.tables, upper - self.done)
 
     def _bound(self) -> float:
         """A lower bound of the cost; states that are above the present cost go."""
-        messages = Messages({x: self.unary[x] for x in self.left}, self.tables)
-        upper = self._of_start()
-        messages.run(self.effort.passes, upper, _GAP)
-        self.scores = messages.scores
-        for x, score in list(messages.scores.items()):
-            self._restrict(x, messages.floor + score <= upper + _TINY)
-        return messages.bound + self._done
+        messages = self.messages(self._of_start() + self.done + _TINY)
+        messages.run(self.effort.passes, _GAP)
+        for x, alive in messages.alive.items():
+            self.scores[x] = np.full(len(self.alive[x]), np.inf)
+            self.scores[x][alive] = messages.scores[x]
+            self._restrict(x, messages.floor + self.scores[x] <= messages.upper)
+        return messages.bound + self.done
 
     def _of_start(self) -> float:
         """Cost of the present states of the variables that are left."""
@@ -195,7 +203,7 @@ class Elimination:
         del self.left[x]
         best = total.min(0)
         if not near:
-            self._done += float(best)
+            self.done += float(best)
             return near
         self._put(tuple(near), best)
         for y in near:
@@ -216,8 +224,9 @@ class Elimination:
         for y in scope:
             self.scopes[y][scope] = None
 
-    def _back(self) -> list[int]:
-        states = list(self.start)
+    def back(self, left: Mapping[int, int]) -> list[int]:
+        """The states of all variables, from those of the variables that are left."""
+        states = [left.get(x, start) for x, start in enumerate(self.start)]
         for x, near, choice in reversed(self.stack):
             at = tuple([int(np.searchsorted(alive, states[y])) for y, alive in near])
             states[x] = int(choice[at]) if near else int(choice)

@@ -1,9 +1,9 @@
 """A lower bound of every plan's cost, and which states are promising, by passing messages.
 
 Sequential tree-reweighted message passing (TRW-S; Kolmogorov 2006, "Convergent tree-reweighted
-message passing for energy minimization"): variables are visited forwards and backwards in program
-order; each tells its neighbours what every one of their states would cost it. The bound never
-falls from pass to pass; on a chain it is exact after one.
+message passing for energy minimization", IEEE PAMI 28(10)): variables are visited forwards and
+backwards in program order; each tells its neighbours what every one of their states would cost it.
+The bound never falls from pass to pass; on a chain it is exact after one.
 """
 
 from __future__ import annotations
@@ -11,55 +11,91 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dtensor.passes.planning.model import Costs
+
+_STALL = 2e-5  # of the bound; a pass that raises it by less is idle
+_PATIENCE = 4  # idle passes in a row, and no more follow
+_DROP = 4  # passes after which states that are too dear are dropped
+_ROUNDING = 1e-6  # of the cost
+
+Tables = dict[int, dict[int, Costs]]  # by variable and neighbour: a row per state of the variable
 
 
 class Messages:
     """Messages between the variables of a model whose tables are over pairs.
 
     Attributes:
-        bound: no assignment of states costs less.
+        bound: no assignment of states costs less; never more than `upper`.
         floor: the bound before the last pass.
-        scores: per variable and state, what the cheapest assignment with it costs above the floor,
+        alive: per variable, the states that are left: the others cost more than `upper`.
+        scores: per state that is left, what the cheapest assignment with it costs above the floor,
             at least; near the end, about that.
+        least: the cost of `states`.
+        states: the cheapest assignment met, if passes look for one.
     """
 
-    def __init__(self, unary: Mapping[int, Costs], tables: Mapping[tuple[int, ...], Costs]) -> None:
+    def __init__(
+        self,
+        unary: Mapping[int, Costs],
+        tables: Mapping[tuple[int, ...], Costs],
+        upper: float = np.inf,
+    ) -> None:
+        self.upper = upper
         self.bound = self.floor = -np.inf
+        self.least = np.inf
+        self.states: dict[int, int] = dict.fromkeys(unary, 0)
+        self.alive: dict[int, NDArray[np.intp]] = {x: np.arange(len(u)) for x, u in unary.items()}
         self.scores: dict[int, Costs] = {x: np.zeros(len(u)) for x, u in unary.items()}
-        self._unary = unary
+        self._given = unary, tables
+        self._unary = dict(unary)
         self._order = sorted(unary)
-        # Per variable `(neighbour, table with a row per state of the variable)`.
-        self._before: dict[int, list[tuple[int, Costs]]] = {x: [] for x in unary}
-        self._after: dict[int, list[tuple[int, Costs]]] = {x: [] for x in unary}
-        self._sent: dict[tuple[int, int], Costs] = {}
+        self._before: Tables = {x: {} for x in unary}
+        self._after: Tables = {x: {} for x in unary}
+        self._sent: dict[tuple[int, int], Costs] = {}  # from and to; per state of the receiver
         for (one, other), table in sorted(tables.items()):
-            self._after[one].append((other, np.ascontiguousarray(table)))
-            self._before[other].append((one, np.ascontiguousarray(table.T)))
+            self._after[one][other] = np.ascontiguousarray(table)
+            self._before[other][one] = np.ascontiguousarray(table.T)
             self._sent[one, other] = np.zeros(table.shape[1])
             self._sent[other, one] = np.zeros(table.shape[0])
 
-    def run(self, passes: int, upper: float, gap: float) -> None:
-        """Pass messages there and back until the bound is near `upper`, `passes` times at most."""
-        for _ in range(passes):
+    def run(self, passes: int, gap: float, looks: bool = False) -> int:
+        """Pass messages there and back until the bound stops to rise.
+
+        Args:
+            passes: how often at most.
+            gap: of the cost; when the bound is as near as that to `upper`, or to what was found,
+                it is near enough.
+            looks: whether to look for a cheap assignment before each pass.
+
+        Returns:
+            How often messages were passed.
+        """
+        idle = count = 0
+        while count < passes and idle < _PATIENCE:
+            count += 1
+            if looks:
+                self._look()
+            before = self.bound
             self._sweep(self._order, self._before, self._after)
             self._sweep(self._order[::-1], self._after, self._before)
-            if upper - self.bound <= gap * abs(upper):
+            idle = idle + 1 if self.bound - before <= _STALL * abs(self.bound) else 0
+            best = min(self.least, self.upper)
+            if best - self.bound <= gap * abs(best):
                 break
+            if count % _DROP == 0 and not self._drop():
+                break
+        self.bound = min(self.bound, self.upper)
+        return count
 
-    def _sweep(
-        self,
-        order: Sequence[int],
-        behind: Mapping[int, list[tuple[int, Costs]]],
-        ahead: Mapping[int, list[tuple[int, Costs]]],
-    ) -> None:
+    def _sweep(self, order: Sequence[int], behind: Tables, ahead: Tables) -> None:
         sent, bound = self._sent, 0.0
         for x in order:
             total = self._unary[x]
-            for y, _ in behind[x]:
+            for y in behind[x]:
                 total = total + sent[y, x]
-            for y, _ in ahead[x]:
+            for y in ahead[x]:
                 total = total + sent[y, x]
             least = total.min()
             self.scores[x] = total - least
@@ -67,6 +103,42 @@ class Messages:
             chains = max(len(behind[x]), out, 1)
             bound += least * (chains - out) / chains  # of the chains that end here
             share = total / chains
-            for y, table in ahead[x]:
+            for y, table in ahead[x].items():
                 sent[x, y] = (table + (share - sent[y, x])[:, None]).min(0)
         self.floor, self.bound = self.bound, max(self.bound, float(bound))
+
+    def _drop(self) -> bool:
+        """Drop the states with which everything costs more than `upper`; whether any are left."""
+        limit = self.upper + _ROUNDING * abs(self.upper)
+        for x in self._order:
+            keep = self.floor + self.scores[x] <= limit
+            if keep.all():
+                continue
+            if not keep.any():
+                self.bound = self.upper
+                return False
+            self.alive[x], self._unary[x] = self.alive[x][keep], self._unary[x][keep]
+            self.scores[x] = self.scores[x][keep]
+            for mine, theirs in ((self._before, self._after), (self._after, self._before)):
+                for y in mine[x]:
+                    self._sent[y, x] = self._sent[y, x][keep]
+                    mine[x][y] = mine[x][y][keep]
+                    theirs[y][x] = np.ascontiguousarray(theirs[y][x][:, keep])
+        return True
+
+    def _look(self) -> None:
+        """Choose states in order, each the best for those before and the messages from behind."""
+        chosen: dict[int, int] = {}
+        for x in self._order:
+            cost = self._unary[x]
+            for y in self._before[x]:
+                cost = cost + self._after[y][x][chosen[y]]
+            for y in self._after[x]:
+                cost = cost + self._sent[y, x]
+            chosen[x] = int(cost.argmin())
+        found = {x: int(self.alive[x][state]) for x, state in chosen.items()}
+        unary, tables = self._given
+        cost_now = sum([float(u[found[x]]) for x, u in unary.items()])
+        cost_now += sum([float(t[found[x], found[y]]) for (x, y), t in tables.items()])
+        if cost_now < self.least:
+            self.least, self.states = cost_now, found

@@ -7,6 +7,7 @@ So sharing is counted and every table has two variables. Costs are microseconds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -63,6 +64,13 @@ class Model:
             have = self.tables.get(key)
             self.tables[key] = costs if have is None else have + costs
             self.near[one][other] = self.near[other][one] = None
+
+
+def cost_of(model: Model, states: Sequence[int]) -> float:
+    """Microseconds of one assignment of states."""
+    unary = sum([float(u[s]) for u, s in zip(model.unary, states, strict=True)])
+    tables = [float(t[states[x], states[y]]) for (x, y), t in model.tables.items()]
+    return unary + sum(tables)
 
 
 def make_model(problem: Problem) -> Model:

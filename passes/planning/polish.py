@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dtensor.passes.planning.bound import cost_of, lower_bound
+from dtensor.passes.planning.bound import lower_bound
 from dtensor.passes.planning.descend import descend
-from dtensor.passes.planning.model import Model, make_model
+from dtensor.passes.planning.model import Model, cost_of, make_model
 from dtensor.passes.planning.problem import Problem
 from dtensor.passes.planning.relax import fixed_cost, relaxed_model
 

@@ -8,8 +8,8 @@ import pytest
 
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.planning import plan as planning
-from dtensor.passes.planning.bound import cost_of, lower_bound
-from dtensor.passes.planning.model import Model
+from dtensor.passes.planning.bound import lower_bound
+from dtensor.passes.planning.model import Model, cost_of
 from dtensor.passes.planning.plan import Limits
 from dtensor.passes.planning.polish import bound_seconds, polish
 from dtensor.passes.planning.problem import Problem
@@ -64,7 +64,7 @@ def test_what_is_known_to_be_possible_drops_nothing_that_is_needed() -> None:
         for upper in (cheapest_cost, cheapest_cost + 1.0, cheapest_cost - 1.0):
             found = lower_bound(model, upper, max_table=1)
             assert found.cost <= max(min(cheapest_cost, upper), cheapest_cost) + ROUNDING, seed
-            assert found.cost >= lower_bound(model, sweeps=4, max_table=1).cost - 1.0 - ROUNDING
+            assert found.cost >= lower_bound(model, passes=4, max_table=1).cost - 1.0 - ROUNDING
 
 
 def test_on_trees_the_bound_is_the_least_cost() -> None:
@@ -73,7 +73,7 @@ def test_on_trees_the_bound_is_the_least_cost() -> None:
         if size(model) > 20_000:
             continue
         found = lower_bound(model)
-        assert found.left == found.sweeps == 0
+        assert found.left == found.passes == 0
         assert found.cost == pytest.approx(least(model), abs=ROUNDING), seed
         assert cost_of(model, found.states) == pytest.approx(found.cost, abs=ROUNDING), seed
 
@@ -81,7 +81,7 @@ def test_on_trees_the_bound_is_the_least_cost() -> None:
 def test_more_sweeps_never_lower_the_bound() -> None:
     for seed in range(20):
         model = random_model(seed)
-        bounds = [lower_bound(model, sweeps=n, max_table=1).cost for n in (1, 2, 5, 20)]
+        bounds = [lower_bound(model, passes=n, max_table=1).cost for n in (1, 2, 5, 20)]
         assert bounds == sorted(bounds), seed
 
 
