@@ -10,7 +10,13 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from dtensor.dialect import names
-from dtensor.dialect.attributes import axes_attr, index_attr, layout_attr, mesh_attr
+from dtensor.dialect.attributes import (
+    axes_attr,
+    index_attr,
+    layout_attr,
+    layouts_array_attr,
+    mesh_attr,
+)
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
@@ -83,6 +89,42 @@ def alike(
     """The same values, which will have one layout."""
     types = [value.type for value in values]
     return list(_create(names.ALIKE, values, types, {}, loc, ip).results)
+
+
+def manual(
+    values: Sequence[Value],
+    layouts: Sequence[Layout],
+    results: Sequence[ir.Type],
+    result_layouts: Sequence[Layout],
+    loc: ir.Location | None = None,
+    ip: ir.InsertionPoint | None = None,
+) -> ir.Operation:
+    """A region over the shards of `values`; its block, still empty, has their local types.
+
+    Args:
+        values: what it works on.
+        layouts: how they are laid out.
+        results: global types of what it gives.
+        result_layouts: how that is laid out.
+        loc: where the program says so.
+        ip: where to put it.
+    """
+    attributes = {
+        names.OPERANDS: layouts_array_attr(tuple(layouts)),
+        names.RESULTS: layouts_array_attr(tuple(result_layouts)),
+    }
+    with loc or ir.Location.unknown():
+        op = ir.Operation.create(
+            names.MANUAL, results, list(values), attributes, regions=1, loc=loc, ip=ip
+        )
+        types = []
+        for value, layout in zip(values, layouts, strict=True):
+            whole = ir.RankedTensorType(value.type)
+            types.append(
+                ir.RankedTensorType.get(layout.local_shape(whole.shape), whole.element_type)
+            )
+        op.regions[0].blocks.append(*types, arg_locs=[op.location] * len(types))
+    return op
 
 
 def all_gather(

@@ -132,6 +132,12 @@ def _check_alike(facts: Facts) -> Iterator[str]:
         yield "results differ from operands; give each operand a result of its type"
 
 
+def _check_manual(facts: Facts) -> Iterator[str]:
+    for name in (names.OPERANDS, names.RESULTS):
+        if name not in facts.op.attributes:
+            yield f"has no {name}; say how what the region works on is laid out"
+
+
 def _check_all_gather(facts: Facts) -> Iterator[str]:
     yield from (problems := list(_needs_dim(facts, names.DIM)))
     if not problems:
@@ -292,6 +298,7 @@ class DTensorOp(ir.OpView):
     ATTRIBUTES: ClassVar[dict[str, Kind]]
     OPERANDS: ClassVar[int | None] = 1  # None: one or more
     RESULTS: ClassVar[int | None] = 1
+    REGIONS: ClassVar[int] = 0
     CHECK: ClassVar[staticmethod[[Facts], Iterator[str]]]
 
     def read(self, name: str, meshes: Meshes) -> Any:
@@ -338,6 +345,23 @@ class AlikeOp(DTensorOp):
     OPERANDS = None
     RESULTS = None
     CHECK = staticmethod(_check_alike)
+
+
+@register_operation(DTensorDialect)
+class ManualOp(DTensorOp):
+    """What each device computes by itself: the body of `jax.shard_map`.
+
+    `dtensor.operands` and `dtensor.results` say how operands and results are laid out; the region
+    works on their shards, and may communicate as it likes.
+    """
+
+    _ODS_REGIONS = (1, True)
+    OPERATION_NAME = names.MANUAL
+    ATTRIBUTES: ClassVar = {}
+    OPERANDS = None
+    RESULTS = None
+    REGIONS = 1
+    CHECK = staticmethod(_check_manual)
 
 
 @register_operation(DTensorDialect)
@@ -475,6 +499,7 @@ OPS: Final[dict[str, type[DTensorOp]]] = {
         MeshOp,
         RelayoutOp,
         AlikeOp,
+        ManualOp,
         AllGatherOp,
         AllSliceOp,
         AllReduceOp,
@@ -488,5 +513,11 @@ OPS: Final[dict[str, type[DTensorOp]]] = {
     )
 }
 
-LOCAL_OPS: Final = frozenset(OPS) - {names.MESH_OP, names.RELAYOUT, names.SPLICE}
+LOCAL_OPS: Final = frozenset(OPS) - {
+    names.MESH_OP,
+    names.RELAYOUT,
+    names.ALIKE,
+    names.MANUAL,
+    names.SPLICE,
+}
 """Operations that only stand in per-device modules."""

@@ -153,8 +153,10 @@ class _Verifier:
             *_arity(name, "operand", len(op.operands), known.OPERANDS),
             *_arity(name, "result", len(op.results), known.RESULTS),
         ]
-        if len(op.regions):
+        if len(op.regions) > known.REGIONS:
             arity.append(f"'{name}' has a region; it takes none: remove it")
+        elif len(op.regions) < known.REGIONS:
+            arity.append(f"'{name}' has no region; give it what each device computes")
         yield from arity
         values, problems = self._read_attributes(op, known)
         yield from problems

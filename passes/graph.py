@@ -13,7 +13,7 @@ from typing import Any
 
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import RELAYOUT
+from dtensor.dialect.names import MANUAL, RELAYOUT
 from dtensor.passes.ops.rule import OpInfo, OpRule
 from dtensor.passes.ops.table import opdef, rule_of
 from dtensor.passes.program import (
@@ -38,6 +38,8 @@ JOIN = "join"  # one result of a case or if: (yield of each branch) -> result
 THROUGH = "through"  # one operand of an optimization_barrier and the result it becomes
 WHOLE_USE = "whole use"  # a predicate or a branch index: every device must see the same
 RESULT = "result"  # one value that the function returns
+MANUAL_READ = "manual read"  # one operand of a dtensor.manual, laid out as that says
+MANUAL_GIVE = "manual give"  # one result of a dtensor.manual
 
 UNKNOWN_TRIPS = 10.0
 _OURS = "dtensor."  # attributes that say nothing of what an operation computes
@@ -251,6 +253,8 @@ class _Reader(OpReader):
                 self.read_branches(op, operands, weight)
             elif name == BARRIER:
                 self.read_barrier(op, operands, weight)
+            elif name == MANUAL:
+                self.read_manual(op, operands, weight)
             else:
                 self.read_op(op, name, operands, weight)
         return []
@@ -270,6 +274,13 @@ class _Reader(OpReader):
         for slot, (value, tie) in enumerate(zip(operands, ties(op), strict=True)):
             node = self.add_node(THROUGH, op.name, op, [value], weight, slot=slot, sites=tie.sites)
             node.results.append(self.add_value(tie.values[0], node.index, 0, weight))
+
+    def read_manual(self, op: ir.Operation, operands: list[int], weight: float) -> None:
+        for k, value in enumerate(operands):
+            self.add_node(MANUAL_READ, "shard_map", op, [value], weight, slot=k, sites=((op, k),))
+        for k, result in enumerate(op.results):
+            node = self.add_node(MANUAL_GIVE, "shard_map", op, [], weight, slot=k)
+            node.results.append(self.add_value(result, node.index, 0, weight))
 
     def check_captured(self, op: ir.Operation) -> None:
         """Only constants may be read from outside by a body: C++ passes hoist those."""

@@ -23,6 +23,7 @@ from dtensor.dialect.names import (
     LAYOUT,
     LAYOUT_ATTR,
     LOCAL,
+    MANUAL,
     OPERANDS,
     RELAYOUT,
     RES_ATTRS,
@@ -34,6 +35,8 @@ from dtensor.passes.functions import SIDES, boundary_layouts, boundary_types, ma
 from dtensor.passes.graph import (
     ARGUMENT,
     CONSTRAINT,
+    MANUAL_GIVE,
+    MANUAL_READ,
     OP,
     RESULT,
     WHOLE_USE,
@@ -151,6 +154,8 @@ def check_node(
         if operands[0].axes or operands[0].partial:
             what = f"the {node.name} is {operands[0].short()}"
             error(operation, f"{what}, but every device must see all of it; {REMEDY}")
+    elif node.kind in (MANUAL_READ, MANUAL_GIVE):
+        _check_manual(operation, node, (*operands, *results)[0], graph, meshes)
     elif node.kind not in (ARGUMENT, RESULT):
         _check_alike(graph, node, (*operands, *results))
         if node.kind == CONSTRAINT:
@@ -176,6 +181,18 @@ def _check_fit(operation: ir.Operation, layout: Layout, shape: Sequence[int]) ->
     problem = layout.problem(shape)
     if problem is not None:
         error(operation, f"'{operation.name}': {problem}")
+
+
+def _check_manual(
+    op: ir.Operation, node: Node, layout: Layout, graph: Graph, meshes: dict[str, Mesh]
+) -> None:
+    """Operands and results of a manual region are laid out as it says."""
+    written = op.attributes[OPERANDS if node.kind == MANUAL_READ else RESULTS]
+    asked = layouts_of_array(written, meshes)[node.slot]
+    if asked is None or layout != asked.closed():
+        said = "nothing" if asked is None else asked.short()
+        error(op, f"the manual region says {said}, the plan has {layout.short()}; {REMEDY}")
+    _check_fit(op, layout, graph.types[(node.results or node.operands)[0]].shape)
 
 
 def _check_constraint(operation: ir.Operation, layout: Layout, meshes: dict[str, Mesh]) -> None:
@@ -226,7 +243,9 @@ class _Values:
                 continue
             values = op.results
             results = self._results(op, name, len(values))
-            if name in CONTROL or name == BARRIER:
+            if name == MANUAL:
+                self._passed(op, range(len(op.operands)), self._read(op, op.attributes[OPERANDS]))
+            elif name in CONTROL or name == BARRIER:
                 self._tied(op, results)
             elif name == RELAYOUT:
                 _check_fit(op, results[0], self._shape(values[0]))

@@ -20,6 +20,7 @@ from dtensor.dialect.names import (
     LAYOUT_ATTR,
     LOCAL,
     MAIN,
+    MANUAL,
     OPERANDS,
     RELAYOUT,
     RES_ATTRS,
@@ -31,7 +32,7 @@ from dtensor.passes.expansion.relayouts import expand_relayout, relayout_value
 from dtensor.passes.functions import SIDES, boundary_layouts, boundary_types, entries
 from dtensor.passes.ops.opdef import Algorithm, algorithm_of, placed_of
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.program import BRANCHES, RETURNS, WHILE
+from dtensor.passes.program import BRANCHES, RETURNS, WHILE, terminator
 
 
 @dataclass(frozen=True)
@@ -186,8 +187,22 @@ class _Expansion:
                 self.loop(op)
             elif name in BRANCHES:
                 self.branches(op)
+            elif name == MANUAL:
+                self.manual(op)
             else:
                 self.plain(op, name)
+
+    def manual(self, op: ir.Operation) -> None:
+        """Put the body, which works on shards already, in the place of the region."""
+        layouts = self.results_of(op, list(op.results))
+        block = op.regions[0].blocks[0]
+        for argument, value in zip(block.arguments, op.operands, strict=True):
+            argument.replace_all_uses_with(value)
+        end = terminator(block)
+        for view in list(block.operations):
+            if view.operation != end:
+                view.operation.move_before(op)
+        self.replace(op, list(end.operands), layouts)
 
     def results_of(
         self, op: ir.Operation, results: Sequence[ir.Value[Any]]

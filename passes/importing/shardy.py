@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dtensor.dialect.attributes import layout_attr
@@ -21,6 +21,7 @@ from dtensor.passes.functions import (
     tensor_shape,
 )
 from dtensor.passes.importing.constraints import constrain, replace_by_relayout, tie
+from dtensor.passes.importing.manual import import_manual_regions
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.program import walk
 
@@ -124,6 +125,7 @@ def import_shardy(
     for function in functions:
         for side in SIDES:
             reader.read_boundary(function, side)
+        import_manual_regions(function, mesh, reader.per_value)
         for op, name, _ in walk(function, combiners=True):
             reader.read_op(op, name)
         reader.tie_groups()
@@ -164,6 +166,11 @@ class _Reader:
         except LayoutError as wrong:
             error(op, str(wrong))
 
+    def per_value(self, op: ir.Operation, name: str, ranks: Sequence[int]) -> list[Layout]:
+        """The layouts that an attribute writes, one per value."""
+        texts = list(_per_value(str(op.attributes[name])))
+        return [self.layout(op, text, rank) for text, rank in zip(texts, ranks, strict=True)]
+
     def read_op(self, op: ir.Operation, name: str) -> None:
         """Rewrite one operation."""
         if name.startswith("sdy."):
@@ -193,12 +200,6 @@ class _Reader:
         elif name == "sdy.sharding_group":
             number = ir.IntegerAttr(op.attributes["group_id"]).value
             self.groups.setdefault(number, []).append(op)
-        elif name == "sdy.manual_computation":
-            error(
-                op,
-                "a manual region (jax.shard_map) stands inside the program; dtensor expands whole "
-                "programs: call shard_map outside, or write the region as ordinary operations",
-            )
         else:
             error(op, f"{name} has no counterpart in dtensor; remove it")
 

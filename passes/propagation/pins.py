@@ -5,13 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from dtensor.dialect.attributes import layout_of
+from dtensor.dialect.attributes import layout_of, layouts_of_array
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.names import ARG_ATTRS, RES_ATTRS
+from dtensor.dialect.names import ARG_ATTRS, OPERANDS, RES_ATTRS, RESULTS
 from dtensor.passes.functions import boundary_layouts
-from dtensor.passes.graph import ARGUMENT, CONSTRAINT, OP, RESULT, WHOLE_USE, Graph
+from dtensor.passes.graph import (
+    ARGUMENT,
+    CONSTRAINT,
+    MANUAL_GIVE,
+    MANUAL_READ,
+    OP,
+    RESULT,
+    WHOLE_USE,
+    Graph,
+)
 from dtensor.passes.propagation.places import place_of
 
 
@@ -34,6 +43,11 @@ def read_pins(graph: Graph, meshes: dict[str, Mesh]) -> Pins:
             pins.whole.add(node.index)
         elif node.kind == CONSTRAINT:
             pins.layouts[node.index] = layout_of(op.attributes["layout"], meshes)
+        elif node.kind in (MANUAL_READ, MANUAL_GIVE):
+            written = op.attributes[OPERANDS if node.kind == MANUAL_READ else RESULTS]
+            layout = layouts_of_array(written, meshes)[node.slot]
+            assert layout is not None
+            pins.layouts[node.index] = layout
         elif node.kind in (ARGUMENT, RESULT):
             side = ARG_ATTRS if node.kind == ARGUMENT else RES_ATTRS
             if side not in sides:

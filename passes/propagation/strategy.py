@@ -16,6 +16,8 @@ from dtensor.passes.graph import (
     CARRY,
     CONSTRAINT,
     JOIN,
+    MANUAL_GIVE,
+    MANUAL_READ,
     OP,
     RESULT,
     THROUGH,
@@ -148,6 +150,12 @@ def read_strategy(graph: Graph, meshes: dict[str, Mesh]) -> Strategy:
             border = (layout,)
             operands.append(() if node.kind == ARGUMENT else border)
             results.append(border if node.kind == ARGUMENT else ())
+        elif node.kind == MANUAL_READ:
+            operands.append((_layouts(op, OPERANDS, meshes)[node.slot],))
+            results.append(())
+        elif node.kind == MANUAL_GIVE:
+            operands.append(())
+            results.append((_layouts(op, RESULTS, meshes)[node.slot],))
         elif node.kind in (OP, CONSTRAINT):
             operands.append(_layouts(op, OPERANDS, meshes))
             results.append(_layouts(op, RESULTS, meshes))

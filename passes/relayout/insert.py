@@ -17,6 +17,8 @@ from dtensor.passes.functions import main_function
 from dtensor.passes.graph import (
     ARGUMENT,
     CONSTRAINT,
+    MANUAL_GIVE,
+    MANUAL_READ,
     OP,
     RESULT,
     Graph,
@@ -57,11 +59,16 @@ class InsertRelayoutsPass(Pass):
             inserter.visit(value)
         inserter.erase_constraints()
         for node in graph.nodes:
-            if node.operation is not None and OPERANDS in node.operation.attributes:
+            if node.operation is None or node.kind in (MANUAL_READ, MANUAL_GIVE):
+                continue
+            if OPERANDS in node.operation.attributes:
                 del node.operation.attributes[OPERANDS]
         inserter.erase_dropped()
         state.graph = None
         state.strategy = None
+
+
+_ASKS = (RESULT, CONSTRAINT, MANUAL_READ)  # what the user gave a layout
 
 
 class _Inserter:
@@ -141,8 +148,8 @@ class _Inserter:
             asked_for=(
                 not wire
                 or before.is_partial  # the program itself sums
-                or user.kind in (CONSTRAINT, RESULT)
-                or producer.kind == CONSTRAINT
+                or user.kind in _ASKS
+                or producer.kind in (CONSTRAINT, MANUAL_GIVE)
             ),
         )
         return self._create(value, after, tag(_untagged(location), record.id), None)
@@ -177,7 +184,7 @@ class _Inserter:
     ) -> str:
         """Why a relayout is there, one sentence."""
         name = self._name
-        needs = "must have" if user.kind in (RESULT, CONSTRAINT) else "needs"
+        needs = "must have" if user.kind in _ASKS else "needs"
         wanted = f"{name(user)} {needs} {after.short()}"
         if not before.is_partial:
             return f"{name(producer)} gives {before.short()}, {wanted}"
@@ -196,6 +203,8 @@ class _Inserter:
             return known or f"{node.kind} {node.slot}"
         if node.kind == CONSTRAINT:
             return "the constraint"
+        if node.kind in (MANUAL_READ, MANUAL_GIVE):
+            return f"{'operand' if node.kind == MANUAL_READ else 'result'} {node.slot} of shard_map"
         assert node.operation is not None
         name = node.name.split(".")[-1]
         is_backward = "transpose(" in operation_name(node.operation.location)

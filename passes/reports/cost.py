@@ -38,6 +38,7 @@ from dtensor.passes.locations import all_ids, location_text
 from dtensor.passes.ops.opdef import unknown_flops
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import CONTROL, walk
+from dtensor.passes.reports.written import WRITTEN, written_axes
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,14 @@ class _Reader:
 
     def read(self, op: ir.Operation, name: str, trips: int | None) -> None:
         if name in _WIRE:
-            self.collectives.append(self._collective(op, name, trips))
+            key = FROM if name == COLLECTIVE_PERMUTE else AXES
+            axes: tuple[AxisRef, ...] = axes_of(op.attributes[key], self.meshes)
+            n = math.prod(axis.size for axis in axes)
+            names = tuple(dict.fromkeys(axis.name for axis in axes))
+            self._add(op, names, n, _WIRE[name], trips)
+        elif name in WRITTEN:
+            names, n = written_axes(op, next(iter(self.meshes.values())))
+            self._add(op, names, n, WRITTEN[name], trips)
         elif not name.startswith("dtensor.") and name not in CONTROL:
             self.flops += self._op_flops(op, name) * (1 if trips is None else trips)
 
@@ -159,26 +167,33 @@ class _Reader:
             return 0.0
         return definition.flops(self._ops.info_alone(op, name))
 
-    def _collective(self, op: ir.Operation, name: str, trips: int | None) -> Collective:
-        key = FROM if name == COLLECTIVE_PERMUTE else AXES
-        axes: tuple[AxisRef, ...] = axes_of(op.attributes[key], self.meshes)
-        n = math.prod(axis.size for axis in axes)
+    def _add(
+        self,
+        op: ir.Operation,
+        axes: tuple[str, ...],
+        devices: int,
+        wire: Callable[[float, float, int], float],
+        trips: int | None,
+    ) -> None:
+        kind = op.name.split(".")[1]
         operand_bytes = sum(self._type(v).bytes for v in op.operands)
         result_bytes = sum(self._type(v).bytes for v in op.results)
-        counted = op.results[0] if name == ALL_GATHER else op.operands[0]
+        counted = op.results[0] if kind == "all_gather" else op.operands[0]
         info = self._type(counted)
         ids = tuple(dict.fromkeys(i for i in all_ids(op.location) if i >= FIRST_RECORD))
         records = [r for r in map(self.ledger.record, ids) if r is not None]
-        return Collective(
-            name.split(".")[1],
-            tuple(dict.fromkeys(axis.name for axis in axes)),
-            info.element,
-            info.shape,
-            _WIRE[name](operand_bytes, result_bytes, n),
-            trips,
-            records[0].location if records else location_text(op.location),
-            _reason(records),
-            ids,
+        self.collectives.append(
+            Collective(
+                kind,
+                axes,
+                info.element,
+                info.shape,
+                wire(operand_bytes, result_bytes, devices),
+                trips,
+                records[0].location if records else location_text(op.location),
+                "written in shard_map" if op.name in WRITTEN else _reason(records),
+                ids,
+            )
         )
 
 

@@ -11,11 +11,11 @@ module @differing_meshes {
 
 // -----
 
-// jax.shard_map inside the program
-module @manual_region {
-  sdy.mesh @mesh = <["x"=2]>
+// jax.shard_map over some axes of the mesh
+module @partly_manual {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
   func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
-    // expected-error @+1 {{a manual region (jax.shard_map) stands inside the program; dtensor expands whole programs: call shard_map outside, or write the region as ordinary operations}}
+    // expected-error @+1 {{a region of jax.shard_map is manual over x and leaves y to the compiler; name all axes of the mesh in axis_names}}
     %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x"}]>] out_shardings=[<@mesh, [{"x"}]>] manual_axes={"x"} (%b: tensor<4xf32>) {
       %1 = stablehlo.tanh %b : tensor<4xf32>
       sdy.return %1 : tensor<4xf32>

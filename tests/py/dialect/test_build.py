@@ -39,6 +39,16 @@ def _maker(value: Any) -> Any:
     return value.owner
 
 
+def _manual(x: Any) -> Any:
+    split, whole = Layout(["x", None], MESH), Layout([None, None], MESH)
+    op = build.manual([x], [split], [x.type], [whole])
+    (argument,) = op.regions[0].blocks[0].arguments
+    assert str(argument.type) == "tensor<4x3xf32>"
+    with ir.InsertionPoint(op.regions[0].blocks[0]), ir.Location.unknown():
+        ir.Operation.create("stablehlo.return", operands=[x])
+    return op.results[0]
+
+
 def test_each_builder_gives_the_type_that_the_verifier_wants(module: ir.Module) -> None:
     block = _block(module)
     x: Any = block.arguments[0]
@@ -46,6 +56,7 @@ def test_each_builder_gives_the_type_that_the_verifier_wants(module: ir.Module) 
         made = {
             "dtensor.relayout": build.relayout(x, Layout(["y", None], MESH)),
             "dtensor.alike": build.alike([x, x])[1],
+            "dtensor.manual": _manual(x),
             "dtensor.all_gather": build.all_gather(x, MESH, [Y, X], 1),
             "dtensor.all_slice": build.all_slice(x, MESH, [X, MINOR], 0),
             "dtensor.all_reduce": build.all_reduce([x, x], MESH, [Y], "sum")[1],
@@ -62,6 +73,7 @@ def test_each_builder_gives_the_type_that_the_verifier_wants(module: ir.Module) 
     assert {name: str(value.type) for name, value in made.items()} == {
         "dtensor.relayout": "tensor<8x3xf32>",
         "dtensor.alike": "tensor<8x3xf32>",
+        "dtensor.manual": "tensor<8x3xf32>",
         "dtensor.all_gather": "tensor<8x24xf32>",
         "dtensor.all_slice": "tensor<2x3xf32>",
         "dtensor.all_reduce": "tensor<8x3xf32>",

@@ -1,0 +1,114 @@
+"""Programs that contain jax.shard_map: its regions run as written, what is around is laid out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.sharding import AxisType
+from jax.sharding import PartitionSpec as P
+
+import dtensor
+from tests.py.line.layouts import all_layouts
+
+MESH = dtensor.create_mesh([("x", 2), ("y", 4)])
+DEVICES = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+RNG = np.random.default_rng(5)
+A = RNG.normal(size=(8, 16)).astype(np.float32)
+B = RNG.normal(size=(16, 12)).astype(np.float32)
+
+
+def split(fn: Any, in_specs: Any, out_specs: Any) -> Any:
+    return jax.shard_map(fn, mesh=DEVICES, in_specs=in_specs, out_specs=out_specs)
+
+
+def product(a: Any, b: Any) -> Any:
+    """A matmul whose contraction is split, summed by hand."""
+    parts = split(lambda a, b: lax.psum(a @ b, "y"), (P("x", "y"), P("y", None)), P("x", None))
+    return jnp.tanh(parts(jnp.sin(a), b)) * 2
+
+
+def ring(a: Any, b: Any) -> Any:
+    """Every collective there is, and the coordinate of a device."""
+
+    def body(a: Any, b: Any) -> Any:
+        moved = lax.ppermute(a, "x", [(0, 1), (1, 0)]) + lax.axis_index("y")
+        every = lax.all_gather(b, "y", axis=1, tiled=True)
+        own = lax.psum_scatter(moved @ every, "y", scatter_dimension=1, tiled=True)
+        swapped = lax.all_to_all(own, "x", split_axis=1, concat_axis=0, tiled=True)
+        return swapped + lax.pmax(jnp.max(own), ("x", "y"))
+
+    return split(body, (P("x", None), P(None, "y")), P(None, ("y", "x")))(a, b + 1)
+
+
+@pytest.mark.parametrize("fn", [product, ring], ids=["product", "ring"])
+def test_values_are_those_of_jax(fn: Any) -> None:
+    want = jax.jit(fn)(A, B[:, :8])
+    for layout in all_layouts(A.shape)[::3]:
+        got = dtensor.jit(fn, mesh=MESH, in_layouts=(layout, None))(A, B[:, :8])
+        np.testing.assert_allclose(got.to_jax(), want, rtol=2e-5, atol=1e-5, err_msg=layout.short())
+
+
+def test_what_fits_moves_nothing_and_its_own_collectives_are_counted() -> None:
+    layouts = (dtensor.Layout(["x", "y"], MESH), dtensor.Layout(["y", None], MESH))
+    compiled = dtensor.jit(product, in_layouts=layouts).lower(A, B).compile()
+    assert [(c.kind, c.mesh_axes, c.reason) for c in compiled.collectives] == [
+        ("all_reduce", ("y",), "written in shard_map")
+    ]
+    assert compiled.wire_bytes == 2 * 3 / 4 * 4 * 12 * 4
+    moved = dtensor.jit(product, in_layouts=(layouts[0], dtensor.Layout([None, "y"], MESH)))
+    first = moved.lower(A, B).compile().collectives[0]
+    assert first.kind == "all_to_all"
+    assert 'operand 1 of shard_map must have [{"y"}, {}]' in first.reason
+
+
+def test_what_comes_in_may_go_out_twice_and_laid_out_otherwise() -> None:
+    def same(a: Any) -> Any:
+        return split(lambda s: (s, s, s * 2), P("x", None), (P("x", None), P(None, "x"), P("x")))(a)
+
+    want = jax.jit(same)(A)
+    got = dtensor.jit(same, in_layouts=dtensor.Layout(["y", "x"], MESH))(A)
+    for mine, theirs in zip(got, want, strict=True):
+        np.testing.assert_array_equal(mine.to_jax(), theirs)
+
+
+def test_gradients() -> None:
+    def loss(a: Any, b: Any) -> Any:
+        return jnp.sum(product(a, b) ** 2)
+
+    want = jax.jit(jax.grad(loss, argnums=(0, 1)))(A, B)
+    layouts = (dtensor.Layout(["x", "y"], MESH), dtensor.Layout(["y", None], MESH))
+    got = dtensor.jit(jax.grad(loss, argnums=(0, 1)), in_layouts=layouts)(A, B)
+    for mine, theirs in zip(got, want, strict=True):
+        np.testing.assert_allclose(mine.to_jax(), theirs, rtol=2e-5, atol=1e-5)
+
+
+def test_in_a_loop() -> None:
+    def steps(a: Any) -> Any:
+        mean = split(lambda s: lax.pmean(s, "x"), P("x", "y"), P(None, "y"))
+        return lax.fori_loop(0, 3, lambda _, x: x * 0.5 + jnp.tile(mean(x), (2, 1)), a)
+
+    want = jax.jit(steps)(A)
+    layout = dtensor.Layout(["x", "y"], MESH)
+    compiled = dtensor.jit(steps, in_layouts=layout).lower(A).compile()
+    np.testing.assert_allclose(compiled(A).to_jax(), want, rtol=1e-6)
+    assert {c.trip_count for c in compiled.collectives if c.reason == "written in shard_map"} == {3}
+
+
+def test_axes_that_are_left_to_the_compiler_are_an_error() -> None:
+    def partly(a: Any) -> Any:
+        body = jax.shard_map(
+            lambda s: lax.psum(s, "x"),
+            mesh=DEVICES,
+            in_specs=P("x", None),
+            out_specs=P(None, None),
+            axis_names={"x"},
+        )
+        return body(a)
+
+    with pytest.raises(dtensor.CompileError, match="manual over x and leaves y to the compiler"):
+        dtensor.jit(partly, in_layouts=dtensor.Layout(["x", None], MESH))(A)
