@@ -90,6 +90,7 @@ def compile_module(
     Raises:
         LocatedError: the program or a layout is at fault; the message names the line.
         StrictError: something was done that nobody asked for, under `strict`.
+        BudgetError: it sends more, or otherwise, than `budget` allows.
         MemoryLimitError: one device would hold more than `max_bytes_per_device`.
     """
     with make_context(), ir.Location.unknown():
@@ -118,6 +119,8 @@ def compile_module(
         pipeline.run(module, state, instruments)
         if options.strict:
             _be_strict(state.ledger)
+        if options.budget is not None and state.cost_report is not None:
+            options.budget.check("the program", state.cost_report.collectives)
         if len(state.ledger.op_locations) <= _FEW_OPERATIONS:
             state.ledger.detach()
         assert state.mesh is not None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dtensor.compiler.budget import Budget
 from dtensor.compiler.define_op import DefinedOp, known_ops
 from dtensor.dialect.errors import CompileError, MeshError
 from dtensor.passes.cost.machine import Machine
@@ -32,6 +33,7 @@ class CompileOptions:
             docs/machines.md, such as "h100", or a TOML file. None takes the mesh's devices, or the
             target, where they are known; else every collective costs its bytes.
         cost: what plans cost, in place of what the machine says.
+        budget: what the program may send, from `dtensor.budget`; more is an error.
         ops: definitions of operations, from `dtensor.define_op`; those that are registered are
             known too, and give way to these.
         pipeline: passes to run in place of the standard ones, as `dtensor-opt` writes them:
@@ -50,6 +52,7 @@ class CompileOptions:
     pipeline: str | None = None
     print_ir_after: tuple[str, ...] = ()
     ops: Sequence[DefinedOp] = ()
+    budget: Budget | None = None
 
     def __post_init__(self) -> None:
         limit = self.max_bytes_per_device
@@ -66,6 +69,8 @@ class CompileOptions:
             if self.cost is not None:
                 raise CompileError("machine and cost are both given; give one")
             object.__setattr__(self, "machine", Machine.of(self.machine))
+        if not (self.budget is None or isinstance(self.budget, Budget)):
+            raise CompileError(f"budget is {self.budget!r}; make it with dtensor.budget(...)")
         object.__setattr__(self, "ops", tuple(self.ops))
         names = [op.name for op in self.ops if isinstance(op, DefinedOp)]
         if len(names) < len(self.ops):
