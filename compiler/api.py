@@ -371,7 +371,7 @@ class JitFunction:
                     mesh=mesh,
                     in_layouts=data_layouts_of_types(given, types, mesh),
                     out_layouts=data_layouts_of_results(results, traced, mesh),
-                    options=with_known_ops(self._options),
+                    options=with_known_ops(self._options, traced.bytecode),
                     args=traced.args,
                     results=traced.results,
                     in_tree=tree,

@@ -7,7 +7,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dtensor.compiler.summary import quantity
 from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import BudgetError, CompileError
 
@@ -75,8 +74,8 @@ class Budget:
         if self.max_bytes is not None and total > self.max_bytes:
             largest = max(collectives, key=_bytes)
             raise BudgetError(
-                f"{_at(largest)}{name} is to send {quantity(total, 'B')} per device and call, and "
-                f"its budget is {quantity(self.max_bytes, 'B')}; the largest part is "
+                f"{_at(largest)}{name} is to send {total:.0f} bytes per device and call, and its "
+                f"budget is {self.max_bytes:.0f} bytes; the largest part is "
                 f"{largest.text()}"
             )
 

@@ -22,7 +22,9 @@ class CompileOptions:
 
     Attributes:
         strict: an operation that falls back to replication, a relayout that nobody asked for and
-            an argument that must be moved are errors instead of records in the ledger.
+            an argument that must be moved are errors instead of records in the ledger. A budget
+            in place of True allows the relayouts that keep to it together: the weight gathers of
+            fully sharded parameters are `dtensor.budget(only={"all_gather": "data"})`.
         max_bytes_per_device: bytes of arguments, results and temporaries that one device may hold
             by the plan; a program that needs more is an error that names its largest tensors,
             before XLA compiles anything. None is no limit.
@@ -44,7 +46,7 @@ class CompileOptions:
         CompileError: a value is not one the option can have.
     """
 
-    strict: bool = False
+    strict: bool | Budget = False
     max_bytes_per_device: int | None = None
     reduce_dtype: str | None = None
     machine: Machine | str | None = None
@@ -69,8 +71,7 @@ class CompileOptions:
             if self.cost is not None:
                 raise CompileError("machine and cost are both given; give one")
             object.__setattr__(self, "machine", Machine.of(self.machine))
-        if not (self.budget is None or isinstance(self.budget, Budget)):
-            raise CompileError(f"budget is {self.budget!r}; make it with dtensor.budget(...)")
+        self._check_budgets()
         object.__setattr__(self, "ops", tuple(self.ops))
         names = [op.name for op in self.ops if isinstance(op, DefinedOp)]
         if len(names) < len(self.ops):
@@ -81,10 +82,18 @@ class CompileOptions:
         if isinstance(self.print_ir_after, str):
             raise CompileError("print_ir_after is a string; it must be a tuple of pass names")
 
+    def _check_budgets(self) -> None:
+        if not isinstance(self.strict, bool | Budget):
+            raise CompileError(
+                f"strict is {self.strict!r}; it must be True, False or a dtensor.budget(...)"
+            )
+        if not (self.budget is None or isinstance(self.budget, Budget)):
+            raise CompileError(f"budget is {self.budget!r}; make it with dtensor.budget(...)")
 
-def with_known_ops(options: CompileOptions) -> CompileOptions:
-    """The options with the definitions that are registered now, so that a program keeps them."""
-    known = known_ops(options.ops)
+
+def with_known_ops(options: CompileOptions, module: bytes | str) -> CompileOptions:
+    """The options with what is registered now and the module names, so that a program keeps it."""
+    known = known_ops(options.ops, module)
     return options if len(known) == len(options.ops) else replace(options, ops=known)
 
 

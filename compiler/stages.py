@@ -285,7 +285,7 @@ class Compiled(Planned):
         if len(types) != len(infos):
             raise TypeError(f"the program takes {len(infos)} arrays, not {len(types)}")
         converters = [
-            converter(info, type_, self._result.ledger, self._source.options.strict)
+            converter(info, type_, self._result.ledger, bool(self._source.options.strict))
             for info, type_ in zip(infos, types, strict=True)
         ]
         run, result_types = self.executable.run_here, self._result_types
@@ -331,7 +331,7 @@ class Compiled(Planned):
             raise TypeError("a compiled program cannot be traced; trace the dtensor.jit function")
         leaves = use.plain_leaves(len(types))
         infos = self.program.args[len(use.names) :]
-        strict = self._source.options.strict
+        strict = bool(self._source.options.strict)
         converters = [
             converter(info, types[leaf], self._result.ledger, strict) or array_of
             for info, leaf in zip(infos, leaves, strict=True)

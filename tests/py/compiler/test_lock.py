@@ -315,7 +315,9 @@ def test_a_budget_of_a_compilation() -> None:
     fn, args = _program()
     options = dtensor.CompileOptions(budget=dtensor.budget(max_bytes=10))
     given = fn._in_layouts
-    with pytest.raises(dtensor.BudgetError, match=r"test_lock.py:\d+:\d+: .* its budget is 10 B"):
+    with pytest.raises(
+        dtensor.BudgetError, match=r"test_lock.py:\d+:\d+: .* its budget is 10 bytes"
+    ):
         dtensor.jit(lambda a, b: a @ b, in_layouts=given, options=options).lower(*args).compile()
 
 
@@ -327,3 +329,33 @@ def test_budgets_that_say_nothing_sensible() -> None:
     with pytest.raises(dtensor.CompileError, match=r"make it with dtensor\.budget"):
         dtensor.CompileOptions(budget=1000)  # type: ignore[arg-type]
     assert isinstance(dtensor.budget(), dtensor.Budget)
+
+
+def _fully_sharded(strict: Any) -> dtensor.Lowered:
+    """Weights split over `data` as the batch is: they are gathered where they are used."""
+    options = dtensor.CompileOptions(strict=strict)
+    given = _layout("data", None), _layout("data", None)
+    f32 = jnp.float32
+    step = dtensor.jit(lambda x, w: jnp.tanh(x @ w), in_layouts=given, options=options)
+    return step.lower(jax.ShapeDtypeStruct((1024, 64), f32), jax.ShapeDtypeStruct((64, 32), f32))
+
+
+def test_strict_allows_what_keeps_to_a_budget() -> None:
+    (gather,) = _fully_sharded(False).collectives
+    assert (gather.kind, gather.mesh_axes) == ("all_gather", ("data",))
+    for strict in (
+        dtensor.budget(only={"all_gather": "data"}),
+        dtensor.budget(only={"all_gather": "data"}, max_bytes=gather.bytes),
+    ):
+        assert _fully_sharded(strict).wire_bytes == gather.bytes
+    for refused, message in (
+        (True, "strict: "),
+        (dtensor.budget(only={"all_gather": "model"}), "its budget allows all_gather over model"),
+        (dtensor.budget(max_bytes=gather.bytes - 1), "its budget is 4095 bytes"),
+    ):
+        with pytest.raises(dtensor.StrictError, match="ask for it with") as caught:
+            assert _fully_sharded(refused).collectives
+        assert message in str(caught.value)
+        assert str(caught.value).startswith("test_lock.py:")
+    with pytest.raises(dtensor.CompileError, match="strict is 'yes'; it must be True, False"):
+        dtensor.CompileOptions(strict="yes")  # type: ignore[arg-type]
