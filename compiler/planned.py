@@ -75,9 +75,15 @@ class Planned:
         Raises:
             CompileError: nothing has this name, or several things do.
         """
+        return explain(*self.borders(), self._plan(), what, top)
+
+    def borders(self) -> tuple[tuple[ArrayInfo, ...], tuple[ArrayInfo, ...]]:
+        """The arguments and the results, with their layouts."""
         source, result = self._source, self._plan()
-        args = infos(source.args, result.arg_layouts)
-        return explain(args, infos(source.results, result.result_layouts), result, what, top)
+        return (
+            infos(source.args, result.arg_layouts),
+            infos(source.results, result.result_layouts),
+        )
 
     def lock(self, path: str | os.PathLike[str]) -> None:
         """Write the plan's communication to a file, for `check_lock` and `dtensor-opt --check`.

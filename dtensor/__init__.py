@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dtensor.compiler.budget import Budget as Budget
     from dtensor.compiler.budget import budget as budget
     from dtensor.compiler.call_with_layout import call_with_layout as call_with_layout
+    from dtensor.compiler.compare import compare as compare
     from dtensor.compiler.default_mesh import default_mesh as default_mesh
     from dtensor.compiler.default_mesh import get_default_mesh as get_default_mesh
     from dtensor.compiler.define_op import DefinedOp as DefinedOp
@@ -122,6 +123,7 @@ _HOMES = {
         "lower_mlir",
     ),
     "dtensor.compiler.budget": ("Budget", "budget"),
+    "dtensor.compiler.compare": ("compare",),
     "dtensor.compiler.define_op": ("DefinedOp", "define_op"),
     "dtensor.compiler.options": ("CompileOptions",),
     "dtensor.compiler.program": (

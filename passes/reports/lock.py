@@ -73,6 +73,19 @@ def check_lock(text: str, collectives: Sequence[Collective], mesh: Mesh, file: s
     raise BudgetError(f"{sides}; lock the plan again if that is right")
 
 
+def difference(
+    before: Sequence[Collective], after: Sequence[Collective]
+) -> tuple[list[str], list[str]]:
+    """What only one of two plans sends, in words, the most bytes first."""
+    (old, old_functions), (new, new_functions) = _counted(before), _counted(after)
+    sides = (old - new, old_functions), (new - old, new_functions)
+    less, more = [
+        [_words(key, counts[key], functions[key]) for key in _largest(counts)]
+        for counts, functions in sides
+    ]
+    return less, more
+
+
 def _counted(collectives: Sequence[Collective]) -> tuple[Counter[Key], dict[Key, set[str]]]:
     """How many there are of each line, and the functions that they are in."""
     counts: Counter[Key] = Counter()
