@@ -20,6 +20,7 @@ from dtensor.compiler.border import (
     one_mesh,
     result_layouts,
 )
+from dtensor.compiler.budget import Budget, active_budgets
 from dtensor.compiler.calls import (
     TRACED,
     Donated,
@@ -39,7 +40,7 @@ from dtensor.compiler.jax_frontend import argument_names
 from dtensor.compiler.jax_meshes import check_placements
 from dtensor.compiler.options import CompileOptions, check_arguments, with_known_ops
 from dtensor.compiler.parameters import completed, layouts_of_call, positional_names
-from dtensor.compiler.stages import Lowered, Returns, Source, Traced
+from dtensor.compiler.stages import Compiled, Lowered, Returns, Source, Traced
 from dtensor.compiler.targets.executable import check_mesh
 from dtensor.compiler.targets.target import Target, take_target
 from dtensor.compiler.variables.calls import Bound, VariableCall
@@ -66,6 +67,7 @@ def forget_programs() -> None:
     """Drop what every function was compiled to: its devices are gone."""
     for function in list(_compiled):
         function._programs.clear()
+        function._sent.clear()
 
 
 def jit(
@@ -176,6 +178,7 @@ class JitFunction:
         self._compiler_options = compiler_options
         self._returns = returns
         self._programs: dict[Any, Callable[[Sequence[Any]], Any]] = {}
+        self._sent: dict[Callable[..., Any], Sequence[Any]] = {}  # collectives of each program
         _compiled.add(self)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -212,7 +215,19 @@ class JitFunction:
                 return self._inline(args, kwargs, statics)
             tree = _flatten((args, kwargs), is_dtensor)[1]
             call = self._programs[key] = self._caller(types, tree, statics, leaves)
+        budgets = active_budgets()
+        if budgets:
+            self._keep_to(budgets, call)
         return call(leaves)
+
+    def _keep_to(self, budgets: Sequence[Budget], call: Callable[..., Any]) -> None:
+        """Check a program that is about to run.
+
+        Raises:
+            BudgetError: it sends more, or otherwise, than one of the budgets allows.
+        """
+        for budget in budgets:
+            budget.check(_name(self._fn), self._sent[call])
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Trace the function and give it layouts, without running anything.
@@ -257,6 +272,13 @@ class JitFunction:
     ) -> Callable[[Sequence[Any]], Any]:
         """What runs the program for arguments of these types; `leaves` has their variables."""
         compiled = self._lower(types, tree, statics, leaves=leaves).compile()
+        call = self._caller_of(compiled, types, tree, statics)
+        self._sent[call] = compiled.collectives
+        return call
+
+    def _caller_of(
+        self, compiled: Compiled, types: Sequence[ArrayType], tree: Any, statics: Any
+    ) -> Callable[[Sequence[Any]], Any]:
         if compiled.variables is None:
             return compiled.caller(types)
 
@@ -349,7 +371,7 @@ class JitFunction:
                     mesh=mesh,
                     in_layouts=data_layouts_of_types(given, types, mesh),
                     out_layouts=data_layouts_of_results(results, traced, mesh),
-                    options=with_known_ops(self._options),
+                    options=with_known_ops(self._options, traced.bytecode),
                     args=traced.args,
                     results=traced.results,
                     in_tree=tree,

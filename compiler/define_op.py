@@ -174,10 +174,24 @@ def registered_number() -> int:
     return _number
 
 
-def known_ops(own: Sequence[DefinedOp]) -> tuple[DefinedOp, ...]:
-    """Definitions of a compilation: its own, and of other names those that are registered."""
+def known_ops(own: Sequence[DefinedOp], module: bytes | str) -> tuple[DefinedOp, ...]:
+    """Definitions of a compilation.
+
+    Args:
+        own: those of its options, which go before registered ones of their names.
+        module: the program, whose text or bytecode has every name that it uses.
+    """
     named = {op.name for op in own}
-    return (*own, *[op for op in _registered.values() if op.name not in named])
+    others = [op for op in _registered.values() if op.name not in named]
+    if isinstance(module, str):
+        return (*own, *[op for op in others if op.name in module])
+    return (*own, *[op for op in others if op.name.encode() in module])
+
+
+def forget_registered() -> None:
+    """Unregister every definition."""
+    for op in list(_registered.values()):
+        op.unregister()
 
 
 def bodies_of(ops: Sequence[DefinedOp], platform: str | None) -> dict[str, BodyMaker]:

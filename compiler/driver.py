@@ -6,11 +6,12 @@ import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from dtensor.compiler.budget import Budget
 from dtensor.compiler.define_op import bodies_of
 from dtensor.compiler.options import CompileOptions
 from dtensor.dialect.context import make_context, parse_module
 from dtensor.dialect.diagnostics import did_you_mean
-from dtensor.dialect.errors import CompileError, StrictError
+from dtensor.dialect.errors import BudgetError, CompileError, StrictError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
@@ -90,6 +91,7 @@ def compile_module(
     Raises:
         LocatedError: the program or a layout is at fault; the message names the line.
         StrictError: something was done that nobody asked for, under `strict`.
+        BudgetError: it sends more, or otherwise, than `budget` allows.
         MemoryLimitError: one device would hold more than `max_bytes_per_device`.
     """
     with make_context(), ir.Location.unknown():
@@ -117,12 +119,14 @@ def compile_module(
         _check_printed(options.print_ir_after, pipeline)
         instruments = Instruments(print_after=frozenset(options.print_ir_after), after=after)
         pipeline.run(module, state, instruments)
+        assert state.cost_report is not None
         if options.strict:
-            _be_strict(state.ledger)
+            _be_strict(state.ledger, options.strict, state.cost_report.collectives)
+        if options.budget is not None:
+            options.budget.check("the program", state.cost_report.collectives)
         if len(state.ledger.op_locations) <= _FEW_OPERATIONS:
             state.ledger.detach()
         assert state.mesh is not None
-        assert state.cost_report is not None
         return DriverResult(
             _bytecode(module),
             state.mesh,
@@ -161,8 +165,17 @@ def _check_printed(names: Sequence[str], pipeline: Pipeline) -> None:
             raise CompileError(f"print_ir_after names '{name}', which does not run{hint}")
 
 
-def _be_strict(ledger: Ledger) -> None:
+def _be_strict(ledger: Ledger, strict: bool | Budget, collectives: Sequence[Collective]) -> None:
+    """Refuse what nobody asked for; relayouts that keep to a budget are asked for by it."""
     unasked = ledger.unasked()
+    if isinstance(strict, Budget):
+        moves = {record.id for record in unasked if record.kind == "relayout"}
+        sent = [c for c in collectives if moves & set(c.records)]
+        try:
+            strict.check("strict: what nobody asked for", sent)
+        except BudgetError as wrong:
+            raise StrictError(f"{wrong}; ask for it with dtensor.relayout") from None
+        unasked = [record for record in unasked if record.kind != "relayout"]
     if not unasked:
         return
     first = unasked[0]

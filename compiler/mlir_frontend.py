@@ -115,7 +115,7 @@ def lower_mlir(
             mesh=mesh,
             in_layouts=given_in,
             out_layouts=given_out,
-            options=with_known_ops(options or CompileOptions()),
+            options=with_known_ops(options or CompileOptions(), module),
             args=arguments,
             results=results,
             in_tree=jax.tree_util.tree_structure((tuple(range(len(arguments))), {})),

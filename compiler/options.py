@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dtensor.compiler.budget import Budget
 from dtensor.compiler.define_op import DefinedOp, known_ops
 from dtensor.dialect.errors import CompileError, MeshError
 from dtensor.passes.cost.machine import Machine
@@ -22,7 +23,9 @@ class CompileOptions:
 
     Attributes:
         strict: an operation that falls back to replication, a relayout that nobody asked for and
-            an argument that must be moved are errors instead of records in the ledger.
+            an argument that must be moved are errors instead of records in the ledger. A budget
+            in place of True allows the relayouts that keep to it together: the weight gathers of
+            fully sharded parameters are `dtensor.budget(only={"all_gather": "data"})`.
         max_bytes_per_device: bytes of arguments, results and temporaries that one device may hold
             by the plan; a program that needs more is an error that names its largest tensors,
             before XLA compiles anything. None is no limit.
@@ -33,6 +36,7 @@ class CompileOptions:
             docs/machines.md, such as "h100", or a TOML file. None takes the mesh's devices, or the
             target, where they are known; else every collective costs its bytes.
         cost: what plans cost, in place of what the machine says.
+        budget: what the program may send, from `dtensor.budget`; more is an error.
         ops: definitions of operations, from `dtensor.define_op`; those that are registered are
             known too, and give way to these.
         effort: how hard to search for a plan: "fast" makes single changes to a first choice,
@@ -46,7 +50,7 @@ class CompileOptions:
         CompileError: a value is not one the option can have.
     """
 
-    strict: bool = False
+    strict: bool | Budget = False
     max_bytes_per_device: int | None = None
     reduce_dtype: str | None = None
     machine: Machine | str | None = None
@@ -55,6 +59,7 @@ class CompileOptions:
     pipeline: str | None = None
     print_ir_after: tuple[str, ...] = ()
     ops: Sequence[DefinedOp] = ()
+    budget: Budget | None = None
 
     def __post_init__(self) -> None:
         limit = self.max_bytes_per_device
@@ -73,6 +78,7 @@ class CompileOptions:
             if self.cost is not None:
                 raise CompileError("machine and cost are both given; give one")
             object.__setattr__(self, "machine", Machine.of(self.machine))
+        self._check_budgets()
         object.__setattr__(self, "ops", tuple(self.ops))
         names = [op.name for op in self.ops if isinstance(op, DefinedOp)]
         if len(names) < len(self.ops):
@@ -83,10 +89,18 @@ class CompileOptions:
         if isinstance(self.print_ir_after, str):
             raise CompileError("print_ir_after is a string; it must be a tuple of pass names")
 
+    def _check_budgets(self) -> None:
+        if not isinstance(self.strict, bool | Budget):
+            raise CompileError(
+                f"strict is {self.strict!r}; it must be True, False or a dtensor.budget(...)"
+            )
+        if not (self.budget is None or isinstance(self.budget, Budget)):
+            raise CompileError(f"budget is {self.budget!r}; make it with dtensor.budget(...)")
 
-def with_known_ops(options: CompileOptions) -> CompileOptions:
-    """The options with the definitions that are registered now, so that a program keeps them."""
-    known = known_ops(options.ops)
+
+def with_known_ops(options: CompileOptions, module: bytes | str) -> CompileOptions:
+    """The options with what is registered now and the module names, so that a program keeps it."""
+    known = known_ops(options.ops, module)
     return options if len(known) == len(options.ops) else replace(options, ops=known)
 
 

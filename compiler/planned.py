@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dtensor.compiler.explain import explain
 from dtensor.compiler.program import ArrayInfo
 from dtensor.compiler.summary import summary
 from dtensor.dialect.layout import Layout
+from dtensor.passes.reports.lock import check_lock, lock_text
 from dtensor.passes.reports.memory import MemoryReport
 
 if TYPE_CHECKING:
@@ -21,14 +24,14 @@ class Planned:
     """A program after the passes; nothing here needs a device."""
 
     _source: Source
-    if TYPE_CHECKING:
 
-        @property
-        def _result(self) -> DriverResult: ...
+    def _plan(self) -> DriverResult:
+        """What the passes made of the program."""
+        raise NotImplementedError
 
     def __str__(self) -> str:
         """Totals, warnings, and the collectives in groups of equal ones, most bytes first."""
-        return summary(self._source.short(), self._result, self._measured_memory())
+        return summary(self._source.short(), self._plan(), self._measured_memory())
 
     def _measured_memory(self) -> Any:
         """XLA's count of bytes, where there is one."""
@@ -41,7 +44,7 @@ class Planned:
         Each has `kind`, `mesh_axes`, `dtype`, `shape`, `bytes` (wire bytes per device of one
         execution), `trip_count` (executions per call), `location` and `reason`.
         """
-        return self._result.collectives
+        return self._plan().collectives
 
     @property
     def wire_bytes(self) -> float:
@@ -51,7 +54,7 @@ class Planned:
     @property
     def local_flops(self) -> float:
         """Floating-point operations per device and call, loops counted in full."""
-        return float(self._result.local_flops)
+        return float(self._plan().local_flops)
 
     @property
     def planned_memory(self) -> MemoryReport | None:
@@ -59,7 +62,7 @@ class Planned:
 
         None if a pipeline of one's own leaves dtensor-report-memory out.
         """
-        return self._result.memory
+        return self._plan().memory
 
     def explain(self, what: str | None = None, top: int | None = None) -> str:
         """Why things are laid out as they are, as text.
@@ -72,14 +75,38 @@ class Planned:
         Raises:
             CompileError: nothing has this name, or several things do.
         """
-        source, result = self._source, self._result
-        args = infos(source.args, result.arg_layouts)
-        return explain(args, infos(source.results, result.result_layouts), result, what, top)
+        return explain(*self.borders(), self._plan(), what, top)
+
+    def borders(self) -> tuple[tuple[ArrayInfo, ...], tuple[ArrayInfo, ...]]:
+        """The arguments and the results, with their layouts."""
+        source, result = self._source, self._plan()
+        return (
+            infos(source.args, result.arg_layouts),
+            infos(source.results, result.result_layouts),
+        )
+
+    def lock(self, path: str | os.PathLike[str]) -> None:
+        """Write the plan's communication to a file, for `check_lock` and `dtensor-opt --check`.
+
+        Args:
+            path: the file; see docs/budgets.md.
+        """
+        Path(path).write_text(lock_text(self.collectives, self._plan().mesh), encoding="utf-8")
+
+    def check_lock(self, path: str | os.PathLike[str]) -> None:
+        """Compare the plan's communication with what `lock` wrote.
+
+        Raises:
+            BudgetError: more, less or other is sent than then, or the file is no lock file.
+            OSError: the file cannot be read.
+        """
+        text = Path(path).read_text(encoding="utf-8")
+        check_lock(text, self.collectives, self._plan().mesh, os.fspath(path))
 
     @property
     def ledger(self) -> Mapping[str, Any]:
         """The records of what was decided and why, as JSON values; see docs/ledger.md."""
-        records: Mapping[str, Any] = self._result.ledger.to_json()
+        records: Mapping[str, Any] = self._plan().ledger.to_json()
         return records
 
 

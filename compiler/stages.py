@@ -14,6 +14,7 @@ from jax.tree_util import PyTreeDef, default_registry
 
 from dtensor.compiler import driver
 from dtensor.compiler.arguments import array_of, converter
+from dtensor.compiler.budget import active_budgets
 from dtensor.compiler.callbacks import once_per_run
 from dtensor.compiler.calls import TRACED, is_dtensor, tree_difference, types_of
 from dtensor.compiler.jax_frontend import TracedArray
@@ -130,6 +131,9 @@ class Lowered(Planned):
     def _result(self) -> driver.DriverResult:
         return self._run(None)
 
+    def _plan(self) -> driver.DriverResult:
+        return self._result
+
     def _run(self, after: Callable[..., None] | None) -> driver.DriverResult:
         source = self._source
         return driver.compile_module(
@@ -201,7 +205,7 @@ class Compiled(Planned):
 
     def __init__(self, source: Source, result: driver.DriverResult) -> None:
         self._source = source
-        self._planned = result
+        self._result = result
         self.program = _program(source, result)
         self.executable = (
             Executable(self.program, source.name)
@@ -211,10 +215,6 @@ class Compiled(Planned):
         own = self.program.results[: source.out_tree.num_leaves]
         self._result_types = [info.type for info in own]
         self._calls: dict[tuple[Any, ...], Callable[[Sequence[Any]], Any]] = {}
-
-    @property
-    def _result(self) -> driver.DriverResult:
-        return self._planned
 
     def __repr__(self) -> str:
         return f"Compiled({self._source.short()})"
@@ -237,10 +237,13 @@ class Compiled(Planned):
         Raises:
             TypeError: other structure, shapes or element types than compiled for.
             StrictError: an argument would have to be moved.
+            BudgetError: it sends more, or otherwise, than a `dtensor.budget` around the call says.
             CompileError: the program was compiled for a target, and not for this machine.
         """
         if self._source.target is not None:
             raise not_callable(self._source.name, self._source.target)
+        for budget in active_budgets():
+            budget.check(self._source.name, self._result.collectives)
         leaves, tree = default_registry.flatten((args, kwargs), is_dtensor)
         if tree != self._source.in_tree:
             raise self._other_structure(args, kwargs)
@@ -282,7 +285,7 @@ class Compiled(Planned):
         if len(types) != len(infos):
             raise TypeError(f"the program takes {len(infos)} arrays, not {len(types)}")
         converters = [
-            converter(info, type_, self._result.ledger, self._source.options.strict)
+            converter(info, type_, self._result.ledger, bool(self._source.options.strict))
             for info, type_ in zip(infos, types, strict=True)
         ]
         run, result_types = self.executable.run_here, self._result_types
@@ -328,7 +331,7 @@ class Compiled(Planned):
             raise TypeError("a compiled program cannot be traced; trace the dtensor.jit function")
         leaves = use.plain_leaves(len(types))
         infos = self.program.args[len(use.names) :]
-        strict = self._source.options.strict
+        strict = bool(self._source.options.strict)
         converters = [
             converter(info, types[leaf], self._result.ledger, strict) or array_of
             for info, leaf in zip(infos, leaves, strict=True)
@@ -388,6 +391,9 @@ class Compiled(Planned):
     def cost_analysis(self) -> dict[str, float]:
         """XLA's counts for one device; loop bodies count once."""
         return self.executable.cost_analysis()
+
+    def _plan(self) -> driver.DriverResult:
+        return self._result
 
     def _measured_memory(self) -> Any:
         return self.memory_analysis()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn, cast
 
@@ -25,11 +25,19 @@ UNNAMED = "-"  # what MLIR calls text that it was not given a file for
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A point in a source file; lines and columns count from 1."""
+    """A point in a source file; lines and columns count from 1.
+
+    Attributes:
+        file: the file.
+        line: its line.
+        column: its column.
+        function: the function that it is in; empty where that is not known.
+    """
 
     file: str
     line: int
     column: int
+    function: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"
@@ -115,11 +123,13 @@ def name_source(context: ir.Context, filename: str) -> None:
     context.dtensor_source_name = filename  # type: ignore[attr-defined]
 
 
-def _frames(location: ir.Location) -> Iterator[ir.FileLineColLoc]:
+def _frames(location: ir.Location, name: str = "") -> Iterator[tuple[ir.FileLineColLoc, str]]:
+    """The frames, and the functions that they are in: a function's name stands around its line."""
     if isinstance(location, ir.FileLineColLoc):
-        yield location
+        yield location, name
     elif isinstance(location, ir.NameLoc):
-        yield from _frames(location.child_loc)
+        is_path = "/" in location.name_str  # of jax's transformations
+        yield from _frames(location.child_loc, "" if is_path else location.name_str)
     elif isinstance(location, ir.CallSiteLoc):
         yield from _frames(location.callee)
         yield from _frames(location.caller)
@@ -132,8 +142,8 @@ def frames(location: ir.Location) -> list[Place]:
     """The call stack in a location, innermost frame first; empty where nothing is known."""
     source = getattr(location.context, "dtensor_source_name", UNNAMED)
     return [
-        Place(source if f.filename == UNNAMED else f.filename, f.start_line, f.start_col)
-        for f in _frames(location)
+        Place(source if f.filename == UNNAMED else f.filename, f.start_line, f.start_col, name)
+        for f, name in _frames(location)
         if f.start_line > 0
     ]
 

@@ -21,6 +21,10 @@ class StrictError(CompileError):
     """A fallback or a relayout that nobody asked for, under `strict=True`."""
 
 
+class BudgetError(CompileError):
+    """The program communicates more, or otherwise, than a budget or a lock file allows."""
+
+
 class MemoryLimitError(CompileError):
     """The program needs more bytes per device than `max_bytes_per_device` allows."""
 

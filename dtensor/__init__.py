@@ -19,7 +19,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 if TYPE_CHECKING:
     from dtensor.compiler.api import jit as jit
+    from dtensor.compiler.budget import Budget as Budget
+    from dtensor.compiler.budget import budget as budget
     from dtensor.compiler.call_with_layout import call_with_layout as call_with_layout
+    from dtensor.compiler.compare import compare as compare
     from dtensor.compiler.default_mesh import default_mesh as default_mesh
     from dtensor.compiler.default_mesh import get_default_mesh as get_default_mesh
     from dtensor.compiler.define_op import DefinedOp as DefinedOp
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from dtensor.dialect.axes import AxisRef as AxisRef
     from dtensor.dialect.device_spec import DeviceSpec as DeviceSpec
     from dtensor.dialect.diagnostics import LocatedError as LocatedError
+    from dtensor.dialect.errors import BudgetError as BudgetError
     from dtensor.dialect.errors import CheckpointError as CheckpointError
     from dtensor.dialect.errors import ClientError as ClientError
     from dtensor.dialect.errors import CompileError as CompileError
@@ -118,6 +122,8 @@ _HOMES = {
         "compile_mlir",
         "lower_mlir",
     ),
+    "dtensor.compiler.budget": ("Budget", "budget"),
+    "dtensor.compiler.compare": ("compare",),
     "dtensor.compiler.define_op": ("DefinedOp", "define_op"),
     "dtensor.compiler.options": ("CompileOptions",),
     "dtensor.compiler.program": (
@@ -142,6 +148,7 @@ _HOMES = {
     "dtensor.dialect.diagnostics": ("LocatedError",),
     "dtensor.dialect.device_spec": ("DeviceSpec",),
     "dtensor.dialect.errors": (
+        "BudgetError",
         "CheckpointError",
         "ClientError",
         "CompileError",

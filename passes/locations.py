@@ -78,6 +78,15 @@ def location_text(location: ir.Location | str) -> str:
     return f"{text} (via {short_path(via.file)}:{via.line})"
 
 
+def function_text(location: ir.Location) -> str:
+    """`train.py:loss`, the user's function; the file alone where the function is not known."""
+    user = place_of(location)
+    if user is None:
+        return ""
+    name = f":{user.function}" if user.function else ""
+    return f"{short_path(user.file)}{name}"
+
+
 def operation_name(location: ir.Location) -> str:
     """The path of transformations JAX writes, `jit(step)/transpose(jvp())/dot_general`; or ''."""
     if isinstance(location, ir.NameLoc):

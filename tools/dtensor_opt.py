@@ -219,10 +219,26 @@ class _Session:
         start = time.perf_counter()
         if self.pipeline.steps:
             verify_all(module)
+        self._lock(state)
         start = self._took("(verify)", start)
         output = self._written(module)
         self._took("(write)", start)
         return output
+
+    def _lock(self, state: PassState) -> None:
+        """Write the lock file, and compare with one, where the command line asks for it."""
+        lock, check = self.arguments.lock, self.arguments.check
+        if lock is None and check is None:
+            return
+        from dtensor.passes.reports.lock import check_lock, lock_text
+
+        report, mesh = state.cost_report, state.mesh
+        if report is None or mesh is None:
+            raise UsageError("--lock and --check need dtensor-report-cost, which does not run")
+        if check is not None:
+            check_lock(Path(check).read_text(encoding="utf-8"), report.collectives, mesh, check)
+        if lock is not None:
+            Path(lock).write_text(lock_text(report.collectives, mesh), encoding="utf-8")
 
     def _took(self, name: str, start: float) -> float:
         now = time.perf_counter()
@@ -238,6 +254,8 @@ class _Session:
         return f"{str(text).rstrip()}\n".encode()
 
     def _write_outputs(self) -> None:
+        if self.arguments.output == "-" and (self.arguments.lock or self.arguments.check):
+            return
         if self.arguments.bytecode and len(self.outputs) > 1:
             raise UsageError(
                 f"--emit-bytecode writes one module, but the input has {len(self.outputs)}; "

@@ -28,6 +28,7 @@ examples:
   dtensor-opt step.mlir -p dtensor-propagate,cse      passes by name, in order
   dtensor-opt step.mlir --dtensor-spmd --mlir-print-ir-after=dtensor-propagate
   dtensor-opt step.mlir --pass-pipeline='builtin.module(dtensor-lower{keep-layouts=true}, cse)'
+  dtensor-opt step.mlir --check comm.lock             fails if the plan sends something else
   jax_program.py | dtensor-opt --canonicalize --cse   C++ passes have flags as well
 
 exit status: 0 the module was printed; 1 there was an error.
@@ -51,6 +52,8 @@ class Arguments:
     verify_diagnostics: bool
     print_before: frozenset[str]
     print_after: frozenset[str]
+    lock: str | None
+    check: str | None
     print_locations: bool
     timing: bool
     verify_each: bool
@@ -82,6 +85,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--emit-bytecode", action="store_true", help="write MLIR bytecode, not text")
     add("--mesh", metavar="x=2,y=4", help="mesh to compile for, major axis first, in devices")
     add("--machine", metavar="h100", help="machine to plan for: a name, or a TOML file")
+    add("--lock", metavar="FILE", help="plan, and write what is sent to FILE, not the module")
+    add("--check", metavar="FILE", help="plan, and fail if something else is sent than FILE says")
     _add_pass_flags(parser)
     group = parser.add_argument_group("looking inside")
     add = group.add_argument
@@ -148,6 +153,8 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
     if sum(ways) > 1:
         raise UsageError("give passes as flags, by -p, or by --pass-pipeline, but one way only")
     pipeline = found.pass_pipeline or ", ".join(found.passes or flags)
+    if (found.lock or found.check) and not pipeline:
+        pipeline = "dtensor-spmd"
     return Arguments(
         file=found.file,
         output=found.output,
@@ -158,6 +165,8 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
         verify_diagnostics=found.verify_diagnostics,
         print_before=_pass_set(found.mlir_print_ir_before, found.mlir_print_ir_before_all),
         print_after=_pass_set(found.mlir_print_ir_after, found.mlir_print_ir_after_all),
+        lock=found.lock,
+        check=found.check,
         print_locations=found.mlir_print_debuginfo,
         timing=found.mlir_timing,
         verify_each=found.verify_each,

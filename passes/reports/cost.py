@@ -34,7 +34,7 @@ from dtensor.passes.cost.model import (
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import OpReader, TypeInfo
 from dtensor.passes.ledger import FIRST_RECORD, Ledger, Record
-from dtensor.passes.locations import all_ids, location_text
+from dtensor.passes.locations import all_ids, function_text, location_text
 from dtensor.passes.ops.opdef import unknown_flops
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import CONTROL, walk
@@ -57,6 +57,8 @@ class Collective:
         location: the user's line, and the library's below it.
         reason: why it is there, one sentence.
         records: ids of its records in the ledger.
+        function: the user's function, `train.py:loss`; empty where it is not known.
+        parts: local shape and wire bytes of each operand; several where they are combined.
     """
 
     kind: str
@@ -68,6 +70,8 @@ class Collective:
     location: str
     reason: str
     records: tuple[int, ...]
+    function: str = ""
+    parts: tuple[tuple[tuple[int, ...], float], ...] = ()
 
     def text(self) -> str:
         """`all_reduce over y of f32 4x32, 768 bytes per device, 3 times`."""
@@ -182,6 +186,11 @@ class _Reader:
         info = self._type(counted)
         ids = tuple(dict.fromkeys(i for i in all_ids(op.location) if i >= FIRST_RECORD))
         records = [r for r in map(self.ledger.record, ids) if r is not None]
+        parts = []
+        counted_values = op.results if kind == "all_gather" else op.operands
+        for operand, result, value in zip(op.operands, op.results, counted_values, strict=True):
+            sizes = self._type(operand).bytes, self._type(result).bytes
+            parts.append((self._type(value).shape, wire(*sizes, devices)))
         self.collectives.append(
             Collective(
                 kind,
@@ -193,8 +202,17 @@ class _Reader:
                 records[0].location if records else location_text(op.location),
                 "written in shard_map" if op.name in WRITTEN else _reason(records),
                 ids,
+                self._function(records, op),
+                tuple(parts),
             )
         )
+
+    def _function(self, records: list[Record], op: ir.Operation) -> str:
+        """The user's function around the operation that is responsible."""
+        location: ir.Location | str = op.location
+        if records and records[0].ops:
+            location = self.ledger.op_locations[records[0].ops[0]]
+        return location if isinstance(location, str) else function_text(location)
 
 
 def _reason(records: list[Record]) -> str:

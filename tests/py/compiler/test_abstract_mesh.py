@@ -113,3 +113,30 @@ def test_what_needs_devices_says_that_there_are_none(use: str) -> None:
         "mesh(data=512, model=8, abstract) is abstract and has no devices; to run or compile, make "
         "the mesh with dtensor.create_mesh, or lower for a target"
     )
+
+
+def test_two_plans_are_compared_in_fifteen_lines() -> None:
+    plan = lowered(MESH, layers=6)
+    same = dtensor.compare(plan, lowered(MESH, layers=6))
+    assert [line.rpartition(" in ")[2] for line in same.splitlines()] == ["both"] * 3
+    mesh = Mesh.abstract([("data", 64), ("model", 64)])
+    found = dtensor.compare(plan, lowered(mesh, layers=6)).splitlines()
+    assert len(found) <= 15
+    assert found[0].startswith("wire bytes: ")
+    assert found[0].endswith(" times")
+    assert any(line.startswith("  - ") and "over data of f32" in line for line in found)
+    assert any(line.startswith("  + ") for line in found)
+
+
+def test_a_comparison_names_layouts_that_changed() -> None:
+    def plan(*spec: Any) -> dtensor.Lowered:
+        x, w = (
+            jax.ShapeDtypeStruct((4096, 64), jnp.float32),
+            jax.ShapeDtypeStruct((64, 32), jnp.float32),
+        )
+        given = (ROWS, Layout(list(spec), MESH))
+        return dtensor.jit(lambda x, w: jnp.tanh(x @ w), in_layouts=given).lower(x, w)
+
+    text = dtensor.compare(plan(None, None), plan(None, "model"))
+    assert 'argument w: [{}, {}] -> [{}, {"model"}]' in text
+    assert 'result result: [{"data"}, {}] -> [{"data"}, {"model"}]' in text

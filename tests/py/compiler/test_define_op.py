@@ -14,7 +14,7 @@ import pytest
 from jax.experimental import pallas as pl
 
 import dtensor
-from dtensor.compiler.define_op import known_ops
+from dtensor.compiler.define_op import forget_registered
 from tests.py.line.layouts import all_layouts, mesh
 
 # An FFI target that every jaxlib registers for CPU: the Cholesky factor of each matrix.
@@ -24,8 +24,7 @@ TARGET = "lapack_spotrf_ffi"
 @pytest.fixture(autouse=True)
 def _nothing_is_registered() -> Iterator[None]:
     yield
-    for op in known_ops(()):
-        op.unregister()
+    forget_registered()
 
 
 def _layouts(*specs: list[Any]) -> tuple[dtensor.Layout, ...]:
@@ -170,6 +169,7 @@ def test_one_function_is_compiled_for_each_set_of_definitions() -> None:
 
 
 def test_programs_of_defined_operations_are_pickled() -> None:
+    dtensor.define_op("test.other", "a -> a", fn=lambda x: x)  # is not in the program
     own = dtensor.define_op(TARGET, "b i j -> b i j, b", whole=("i", "j"), register=False)
     a = np.broadcast_to(np.eye(3, dtype=np.float32) * 4, (8, 3, 3))
     layout = dtensor.Layout(["x", None, None], mesh())
