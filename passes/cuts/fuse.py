@@ -27,8 +27,6 @@ from dtensor.passes.cuts.pieces import (
 )
 from dtensor.passes.cuts.uses import GATHER, USES, replaced_use, slice_of
 from dtensor.passes.functions import main_function
-from dtensor.passes.ledger import Ledger
-from dtensor.passes.locations import tag
 from dtensor.passes.program import walk
 
 
@@ -67,7 +65,7 @@ class FuseCutsPass(Pass):
         is_erased = _erase_unused([*old, *made])
         for op, is_gone in zip(made, is_erased[len(old) :], strict=True):
             if not is_gone:
-                _number(op, state.ledger)
+                state.ledger.add_op(op)
         state.forget_ir()
 
 
@@ -83,13 +81,6 @@ def _erase_unused(ops: Sequence[ir.Operation]) -> list[bool]:
             ops[i].erase()
             gone[i] = has_changed = True
     return gone
-
-
-def _number(op: ir.Operation, ledger: Ledger) -> None:
-    """Give an operation an id of its own, behind that of the one in whose place it stands."""
-    op.location = tag(op.location, len(ledger.op_names))
-    ledger.op_names.append(op.name)
-    ledger.op_locations.append(op.location)
 
 
 class _Fuser:

@@ -56,3 +56,40 @@ def test_sorts_move_the_axis_to_another_dimension_and_back() -> None:
         compiled = run(sort, LINE, [ROWS], x, out=ROWS)
         assert kinds(compiled) == {"all_to_all"}
         assert sent(compiled) == 2 * 7 / 8 * x.nbytes / 8
+
+
+CUBE = np.random.default_rng(0).normal(size=(8, 16, 32)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "specs"),
+    [(LINE, ["x", None, None]), (GRID, ["x", "y", None]), (GRID, ["y", None, "x"])],
+)
+def test_transforms_of_split_dimensions(mesh: Mesh, specs: list[Any]) -> None:
+    def transforms(x: Any) -> Any:
+        fft = jnp.fft
+        z = x + 1j * x[::-1]
+        found = [fft.fft(z, axis=d) for d in range(3)] + [fft.fft2(z), fft.ifftn(z), fft.rfftn(x)]
+        return [*found, fft.irfftn(fft.rfftn(x) * 2)]
+
+    specs = [UNSHARDED if spec is None else spec for spec in specs]
+    run(transforms, mesh, [specs], CUBE, absolute=1e-3)  # sums of 4096 floats, up to 300
+
+
+def test_a_transform_of_two_dimensions_moves_the_axis_and_back() -> None:
+    x = CUBE[0].astype(np.complex64)
+    compiled = run(jnp.fft.fft2, LINE, [ROWS], x, out=ROWS, absolute=1e-3)
+    assert sent(compiled) == 2 * 7 / 8 * x.nbytes / 8
+
+    def poisson(a: Any) -> Any:
+        return jnp.fft.ifft2(jnp.fft.fft2(a) * 2)
+
+    compiled = run(poisson, LINE, [ROWS], x, out=ROWS, absolute=1e-3)
+    assert sent(compiled) == 2 * 7 / 8 * x.nbytes / 8
+
+
+def test_pencils_of_three_dimensions_move_one_axis_at_a_time() -> None:
+    specs = ["x", "y", UNSHARDED]
+    compiled = run(jnp.fft.fftn, GRID, [specs], CUBE.astype(np.complex64), absolute=1e-3)
+    assert kinds(compiled) == {"all_to_all"}
+    assert sent(compiled) <= (3 / 4 + 1 / 2) * CUBE.nbytes * 2 / 8 * 2
