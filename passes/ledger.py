@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dtensor.dialect.mlir import ir
-from dtensor.passes.locations import location_text, tagged_id
+from dtensor.passes.locations import location_text, tag, tagged_id
 
 if TYPE_CHECKING:
     from dtensor.passes.planning.provenance import Trail
@@ -109,6 +109,12 @@ class Ledger:
         record = Record(FIRST_RECORD + len(self.records), kind, text, **fields)
         self.records.append(record)
         return record
+
+    def add_op(self, op: ir.Operation) -> None:
+        """Give an operation an id of its own, ahead of that of the one in whose place it stands."""
+        self.op_locations.append(op.location)
+        op.location = tag(op.location, len(self.op_names))
+        self.op_names.append(op.name)
 
     def warn(self, at: ir.Location | ir.Operation | None, message: str) -> Record:
         """Append a warning, once per place and message."""

@@ -24,6 +24,7 @@ _PREPARE = (
 
 _GLOBAL = (
     Stage("dtensor-import", "one form of mesh and annotations; an id on every operation"),
+    Stage("dtensor-split-transforms", "a dimension may be split while another is transformed"),
     Stage("dtensor-fuse-cuts", "rolls and stencils in one piece, of sizes that divide"),
     Stage("dtensor-propagate", "a layout for every value"),
     Stage("dtensor-verify-plan", "what was decided is what the rules derive"),

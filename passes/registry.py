@@ -9,7 +9,8 @@ from dtensor.passes.base import Pass
 
 PASSES: Final[dict[str, str]] = {
     "dtensor-import": "dtensor.passes.importing.import_module:ImportPass",
-    "dtensor-fuse-cuts": "dtensor.passes.fuse_cuts:FuseCutsPass",
+    "dtensor-fuse-cuts": "dtensor.passes.cuts.fuse:FuseCutsPass",
+    "dtensor-split-transforms": "dtensor.passes.split_transforms:SplitTransformsPass",
     "dtensor-propagate": "dtensor.passes.propagation.propagate:PropagatePass",
     "dtensor-verify-plan": "dtensor.passes.verify_plan:VerifyPlanPass",
     "dtensor-insert-relayouts": "dtensor.passes.relayout.insert:InsertRelayoutsPass",

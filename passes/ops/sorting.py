@@ -1,12 +1,21 @@
-"""Sort and top_k: rows are sorted each by itself."""
+"""Sort and top_k: rows are sorted each by itself; of a split row the candidates are gathered."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
+from dtensor.dialect.dim import WHOLE
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mlir import ir
+from dtensor.passes.cost.model import all_gather_bytes
+from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops.attributes import integer
-from dtensor.passes.ops.opdef import OpDef
-from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
+from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
+
+Value = ir.Value[Any]
 
 
 def sort_rule(op: OpInfo) -> OpRule:
@@ -15,8 +24,18 @@ def sort_rule(op: OpInfo) -> OpRule:
 
 
 def top_k_rule(op: OpInfo) -> OpRule:
-    """`ij->ik,ik`; the last dimension, of which the k largest are taken, is whole."""
-    return _rows(op, len(op.operand_shapes[0]) - 1, "has its largest elements taken")
+    """`ij->ik,ik`; of a split `j` each shard gives its k largest, and the k largest of those."""
+    builder = RuleBuilder(op)
+    for d, size in enumerate(op.operand_shapes[0][:-1]):
+        factor = builder.factor(size)
+        builder.operand(0, d, factor)
+        for k in range(len(op.result_shapes)):
+            builder.result(k, d, factor)
+    last = len(op.operand_shapes[0]) - 1
+    if 0 not in op.result_shapes[0]:
+        factor = builder.factor(op.operand_shapes[0][last], kind=FactorKind.ORDER)
+        builder.operand(0, last, factor)
+    return builder.build()
 
 
 def _rows(op: OpInfo, dimension: int, reason: str) -> OpRule:
@@ -56,5 +75,90 @@ def _comparisons(op: OpInfo, dimension: int) -> float:
     return math.prod(shape) * math.log2(max(length, 2)) * len(op.operand_shapes)
 
 
+def _splits_last(placed: Placed) -> bool:
+    """Whether the dimension of which the largest are taken is split, and shards are in order."""
+    word = placed.operands[0].dims[-1]
+    return word.split > 1 and word.is_contiguous
+
+
+def _candidates(size: int, split: int, taken: int) -> int:
+    return min(size // split, taken)
+
+
+def candidate_bytes(placed: Placed) -> tuple[Traffic, ...]:
+    """The candidates of every shard and their indices, on every device."""
+    from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
+
+    op, word = placed.op, placed.operands[0].dims[-1]
+    rows = math.prod(placed.results[0].local_shape(op.result_shapes[0])[:-1])
+    count = _candidates(op.operand_shapes[0][-1], word.split, op.result_shapes[0][-1])
+    wire = sum(
+        all_gather_bytes(rows * count * word.split * element_bytes(element), word.split)
+        for element in op.result_elements
+    )
+    return (Traffic(word.axes, wire, 2),)
+
+
+def expand_candidates(op: LocalOp) -> Sequence[Value]:
+    """Each shard's largest are gathered in order, and the largest of them taken.
+
+    Of equal ones the first is taken, which among candidates stands first too.
+    """
+    ctx, layout = op.ctx, op.operand_layouts[0]
+    size, taken, dim = op.operand_shapes[0][-1], op.result_shapes[0][-1], layout.rank - 1
+    word = layout.dims[dim]
+    count = _candidates(size, word.split, taken)
+    rows = ctx.shape_of(op.operands[0])[:-1]
+    values, index = _largest(op, op.operands[0], count)
+    offset = ctx.shard_offset(layout, dim, size)
+    assert offset is not None, "a dimension that is split"
+    offset = ctx.convert(offset, ctx.element_of(index))
+    index = ctx.binary("add", index, ctx.broadcast(offset, ctx.shape_of(index)))
+    after = Layout.of((*layout.dims[:-1], WHOLE), layout.mesh)
+    shape = (*op.operand_shapes[0][:-1], count * word.split)
+    values, index = (ctx.relayout(v, layout, after, shape) for v in (values, index))
+    best, place = _largest(op, values, taken)
+    return [best, _along_last(ctx, index, place, rows)]
+
+
+def _largest(op: LocalOp, value: Value, count: int) -> tuple[Value, Value]:
+    """The `count` largest of each row, and where they stand."""
+    ctx = op.ctx
+    copy = ctx.clone(op.operation)
+    copy.operands[0] = value
+    shape, element = ctx.read_type(value.type)
+    for k, kind in enumerate((element, op.result_element(1))):
+        copy.results[k].set_type(ctx.tensor_type((*shape[:-1], count), kind))
+    copy.attributes["k"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), count)
+    return copy.results[0], copy.results[1]
+
+
+def _along_last(ctx: ExpansionContext, value: Value, place: Value, rows: Sequence[int]) -> Value:
+    """The elements of each row at the places of that row."""
+    rank, shape = len(rows) + 1, ctx.shape_of(place)
+    batch = ", ".join(str(d) for d in range(rank - 1))
+    numbers = (
+        f"#stablehlo.gather<collapsed_slice_dims = [{rank - 1}], operand_batching_dims = [{batch}],"
+        f" start_indices_batching_dims = [{batch}], start_index_map = [{rank - 1}], "
+        f"index_vector_dim = {rank}>"
+    )
+    attributes = {
+        "dimension_numbers": ir.Attribute.parse(numbers),
+        "slice_sizes": ir.DenseI64ArrayAttr.get([1] * rank),
+        "indices_are_sorted": ir.BoolAttr.get(False),
+    }
+    type_ = ctx.tensor_type(shape, ctx.element_of(value))
+    return ctx.value(
+        "stablehlo.gather", [value, ctx.reshape(place, (*shape, 1))], type_, attributes
+    )
+
+
 SORT = OpDef(sort_rule, flops=sort_flops)
-TOP_K = OpDef(top_k_rule, flops=top_k_flops)
+TOP_K = OpDef(
+    top_k_rule,
+    (
+        Algorithm("gather_candidates", expand_candidates, _splits_last, candidate_bytes),
+        Algorithm("local", applies=lambda placed: placed.operands[0].dims[-1].split == 1),
+    ),
+    flops=top_k_flops,
+)

@@ -33,6 +33,7 @@ def run(
     layouts: Sequence[Specs | None],
     *values: Any,
     error: float = 0.0,
+    absolute: float = 0.0,
     out: Specs | None = None,
 ) -> Compiled:
     """Compile and run on the mesh; the results must be those of one device.
@@ -43,6 +44,7 @@ def run(
         layouts: per argument what splits each dimension, or None.
         values: the arguments.
         error: the largest relative error; 0 demands equal elements.
+        absolute: the largest absolute error beyond that.
         out: how every result is laid out; None leaves it open.
     """
     given = tuple([None if specs is None else Layout(list(specs), mesh) for specs in layouts])
@@ -53,7 +55,7 @@ def run(
     compiled = lowered.compile()
     wanted, got = jax.jit(function)(*values), compiled(*values)
     for want, have in zip(jax.tree.leaves(wanted), jax.tree.leaves(got), strict=True):
-        np.testing.assert_allclose(np.asarray(have), np.asarray(want), rtol=error, atol=0)
+        np.testing.assert_allclose(np.asarray(have), np.asarray(want), rtol=error, atol=absolute)
     return compiled
 
 

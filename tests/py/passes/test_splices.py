@@ -113,3 +113,60 @@ def test_a_sliding_window_of_a_cache_takes_the_new_rows_in() -> None:
         return jnp.concatenate([cache[2:], 2 * jnp.ones((2, cache.shape[1]), cache.dtype)])
 
     assert sent(run(push, GRID, [BOTH], numbers((32, 6)))) == 2 * 6 * 4
+
+
+def heat(u: Any) -> Any:
+    inner = u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4 * u[1:-1, 1:-1]
+    return u.at[1:-1, 1:-1].set(u[1:-1, 1:-1] + 2 * inner)
+
+
+def interiors(u: Any) -> Any:
+    """What is computed of slices, put where it belongs, added up, or both."""
+    second = u[2:] - 2 * u[1:-1] + u[:-2]
+    return (
+        heat(u),
+        jnp.pad(second, ((1, 1), (0, 0))),
+        jnp.concatenate([u[:2] * 3, second]),
+        u.at[3:-3].add(second[2:-2]),
+        u.at[1:-1, 2:].multiply(second[:, 2:]),
+        u.at[:-2].max(second),
+        jnp.sum(jnp.diff(u, axis=0) ** 2) + jnp.sum(jnp.diff(u, axis=1) ** 2),
+        jnp.max(second, 0),
+        jnp.prod(1 - (u[4:] == u[:-4]), axis=(0, 1)),
+        second,
+    )
+
+
+@pytest.mark.parametrize(("mesh", "specs"), LAYOUTS)
+def test_interiors_of_split_dimensions(mesh: Mesh, specs: list[Any]) -> None:
+    run(interiors, mesh, [specs], numbers((16, 24)))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint32, np.float16])
+def test_interiors_of_any_type(dtype: Any) -> None:
+    run(interiors, GRID, [["y", "x"]], numbers((8, 12), dtype))
+
+
+def test_what_stands_around_an_interior_is_nobodys() -> None:
+    u = numbers((16, 24)) + 1
+    u[0], u[-1] = 0, np.inf
+    run(lambda v: jnp.pad(1 / v[1:-1], ((1, 1), (0, 0))), GRID, [BOTH], u)
+    run(lambda v: jnp.sum(jnp.log(v[1:-1] / v[1:-1])), GRID, [BOTH], u)
+
+
+def test_interiors_send_what_stencils_send() -> None:
+    def steps(u: Any) -> Any:
+        return jax.lax.fori_loop(0, 5, lambda _, v: heat(v) % 16, u)
+
+    def variation(u: Any) -> Any:
+        return jnp.sum(jnp.diff(u, axis=0) ** 2) + jnp.sum(jnp.diff(u, axis=1) ** 2)
+
+    u = numbers((64, 96))
+    compiled = run(steps, GRID, [["x", "y"]], u)
+    assert sent(compiled) == 5 * 2 * (24 + 32) * 4
+    compiled = run(variation, GRID, [["x", "y"]], u)
+    assert sent(compiled) == (24 + 32) * 4 + 2 * 7 / 8 * 4
+    compiled = run(jax.grad(variation), GRID, [["x", "y"]], u)
+    assert sent(compiled) == 2 * (24 + 32) * 4
+    compiled = run(jax.grad(lambda v: jnp.sum(heat(v) ** 2)), GRID, [["x", "y"]], u)
+    assert sent(compiled) == 2 * 2 * (24 + 32) * 4

@@ -1,0 +1,1 @@
+"""Slices, pads and concatenations, taken together."""

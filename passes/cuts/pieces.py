@@ -1,0 +1,189 @@
+"""What a value consists of along one dimension, through slices, pads and concatenations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dtensor.dialect.mlir import ir
+from dtensor.passes.ops.attributes import integer, integers
+
+Value = ir.Value[Any]
+SLICE, PAD, CONCATENATE = "stablehlo.slice", "stablehlo.pad", "stablehlo.concatenate"
+CUTS = frozenset((SLICE, PAD, CONCATENATE))
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A value, with other dimensions cut as the operations say.
+
+    Attributes:
+        value: the value; a scalar fills whatever asks for it.
+        cuts: slices and pads that are still to be applied, but for the dimension at hand.
+    """
+
+    value: Value
+    cuts: tuple[ir.Operation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """`count` elements of a source, from `start` on."""
+
+    source: Source
+    start: int
+    count: int
+
+    @property
+    def fills(self) -> bool:
+        """Whether it repeats a scalar."""
+        return not shape_of(self.source.value)
+
+
+class Pieces:
+    """Reads each value once."""
+
+    def __init__(self) -> None:
+        self._pieces: dict[tuple[Value, int], tuple[Piece, ...]] = {}
+
+    def of(self, value: Value, dim: int) -> tuple[Piece, ...]:
+        """What a value consists of along a dimension."""
+        key = (value, dim)
+        found = self._pieces.get(key)
+        if found is None:
+            made = maker_of(value)
+            pieces = None if made is None else self._through(made, dim)
+            if pieces is None:
+                pieces = [Piece(Source(value), 0, shape_of(value)[dim])]
+            found = self._pieces[key] = tuple(merged(pieces))
+        return found
+
+    def _through(self, op: ir.Operation, dim: int) -> list[Piece] | None:
+        if op.name == SLICE:
+            return self._of_slice(op, dim)
+        if op.name == PAD:
+            return self._of_pad(op, dim)
+        if op.name == CONCATENATE and integer(op.attributes["dimension"]) == dim:
+            return [piece for value in op.operands for piece in self.of(value, dim)]
+        return None
+
+    def _of_slice(self, op: ir.Operation, dim: int) -> list[Piece] | None:
+        start, limit, stride = (
+            integers(op.attributes[name])[dim]
+            for name in ("start_indices", "limit_indices", "strides")
+        )
+        if stride != 1:
+            return None
+        kept = piece_range(self.of(op.operands[0], dim), start, limit)
+        return self._cut_elsewhere(op, dim, kept)
+
+    def _of_pad(self, op: ir.Operation, dim: int) -> list[Piece] | None:
+        low, high, interior = _padding(op, dim)
+        if interior:
+            return None
+        inner, fill = self.of(op.operands[0], dim), op.operands[1]
+        size = shape_of(op.operands[0])[dim]
+        kept = piece_range(inner, max(-low, 0), size - max(-high, 0))
+        kept = self._cut_elsewhere(op, dim, kept)
+        if any(p.fills and p.source.value != fill for p in kept):
+            return None
+        ends = [Piece(Source(fill), 0, max(edge, 0)) for edge in (low, high)]
+        return [ends[0], *kept, ends[1]]
+
+    def _cut_elsewhere(self, op: ir.Operation, dim: int, pieces: Sequence[Piece]) -> list[Piece]:
+        """Pieces that still have to be cut by `op` along the other dimensions."""
+        if not any(d != dim for d in cut_dims(op)):
+            return list(pieces)
+        return [
+            p if p.fills else Piece(Source(p.source.value, (*p.source.cuts, op)), p.start, p.count)
+            for p in pieces
+        ]
+
+
+def shape_of(value: Value) -> list[int]:
+    """The shape of a value."""
+    return list(ir.RankedTensorType(value.type).shape)
+
+
+def maker_of(value: Value) -> ir.Operation | None:
+    """The operation that makes a value; None if it is the argument of a block."""
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) else owner.operation
+
+
+def operation_of(value: Value) -> ir.Operation:
+    """The operation that makes a value that is no argument."""
+    made = maker_of(value)
+    assert made is not None, "made just now"
+    return made
+
+
+def _padding(op: ir.Operation, dim: int) -> tuple[int, int, int]:
+    low, high, interior = (
+        integers(op.attributes[name])[dim]
+        for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
+    )
+    return low, high, interior
+
+
+def cut_dims(op: ir.Operation) -> Iterator[int]:
+    """The dimensions along which a slice, a pad or a concatenation does something."""
+    if op.name == CONCATENATE:
+        yield integer(op.attributes["dimension"])
+        return
+    before, after = shape_of(op.operands[0]), shape_of(op.results[0])
+    for d, (size, kept) in enumerate(zip(before, after, strict=True)):
+        if size != kept or (op.name == PAD and _padding(op, d) != (0, 0, 0)):
+            yield d
+
+
+def piece_range(pieces: Sequence[Piece], start: int, limit: int) -> list[Piece]:
+    """The pieces of elements `start` to `limit`."""
+    kept, place = [], 0
+    for piece in pieces:
+        low, high = max(start, place), min(limit, place + piece.count)
+        if low < high:
+            kept.append(Piece(piece.source, piece.start + low - place, high - low))
+        place += piece.count
+    return kept
+
+
+def merged(pieces: Sequence[Piece]) -> list[Piece]:
+    """The pieces with those joined that follow one another in their source."""
+    found: list[Piece] = []
+    for piece in pieces:
+        last = found[-1] if found else None
+        if not piece.count:
+            continue
+        if last is not None and last.source == piece.source:
+            if piece.fills or last.start + last.count == piece.start:
+                found[-1] = Piece(last.source, last.start, last.count + piece.count)
+                continue
+        found.append(piece)
+    return found
+
+
+def without(op: ir.Operation, value: Value, dim: int, before: ir.Operation) -> ir.Operation:
+    """A slice or a pad of another value, which leaves one dimension as it is."""
+    old, shape = shape_of(op.results[0]), shape_of(value)
+    old[dim] = shape[dim]
+    changes = (
+        {"start_indices": 0, "limit_indices": shape[dim], "strides": 1}
+        if op.name == SLICE
+        else {"edge_padding_low": 0, "edge_padding_high": 0, "interior_padding": 0}
+    )
+    attributes: dict[str, ir.Attribute] = {}
+    for name, number in changes.items():
+        numbers = integers(op.attributes[name])
+        numbers[dim] = number
+        attributes[name] = ir.DenseI64ArrayAttr.get(numbers)
+    element = ir.RankedTensorType(value.type).element_type
+    return ir.Operation.create(
+        op.name,
+        results=[ir.RankedTensorType.get(old, element, loc=op.location)],
+        operands=[value, *list(op.operands)[1:]],
+        attributes=attributes,
+        loc=op.location,
+        ip=ir.InsertionPoint(before),
+    )

@@ -1,0 +1,235 @@
+"""Updates of a constant place, and reductions, of what was computed of slices.
+
+`x.at[1:-1].set(y)` chooses `y` where it belongs and `x` elsewhere; a sum of `x[1:] - x[:-1]` adds
+zeros in place of what a roll brings round. So both read `y` in the size of `x`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dtensor.dialect.mlir import ir, stablehlo
+from dtensor.passes.cuts.align import Aligner, Wanted, is_aligned_along
+from dtensor.passes.cuts.pieces import Source, Value, maker_of, operation_of, shape_of
+from dtensor.passes.ops.attributes import constant_attribute, integers
+from dtensor.passes.ops.reduction import Reduction
+from dtensor.passes.ops.reductions import combiner
+
+SCATTER, REDUCE, GATHER = "stablehlo.scatter", "stablehlo.reduce", "stablehlo.gather"
+USES = frozenset((SCATTER, REDUCE, GATHER))
+
+
+def replaced_use(aligner: Aligner, op: ir.Operation, scope: int) -> None:
+    """Replace an update or a reduction of what was computed of slices, if it is one."""
+    if op.name == SCATTER:
+        _replace_update(aligner, op, scope)
+    else:
+        _replace_reduction(aligner, op, scope)
+
+
+def slice_of(op: ir.Operation) -> ir.Operation | None:
+    """A gather of one window from a constant place, as the slice that it is; None of others."""
+    attribute = op.attributes["dimension_numbers"]
+    numbers = stablehlo.GatherDimensionNumbers(attribute)
+    operand, rank = op.operands[0], len(shape_of(op.operands[0]))
+    place = _constants(op.operands[1]) if len(shape_of(op.operands[1])) == 1 else None
+    if (
+        place is None
+        or list(numbers.offset_dims) != list(range(rank))
+        or numbers.collapsed_slice_dims
+        or numbers.operand_batching_dims
+    ):
+        return None
+    sizes, kept = shape_of(operand), integers(op.attributes["slice_sizes"])
+    starts = [0] * rank
+    for d, start in zip(numbers.start_index_map, place, strict=True):
+        starts[d] = min(max(start, 0), sizes[d] - kept[d])
+    limits = [start + count for start, count in zip(starts, kept, strict=True)]
+    columns = {"start_indices": starts, "limit_indices": limits, "strides": [1] * rank}
+    attributes = {name: ir.DenseI64ArrayAttr.get(column) for name, column in columns.items()}
+    made = _Make(op).like("stablehlo.slice", [operand], op.results[0].type, attributes)
+    op.results[0].replace_all_uses_with(made)
+    return operation_of(made)
+
+
+def _replace_update(aligner: Aligner, op: ir.Operation, scope: int) -> None:
+    starts = _starts(op)
+    if starts is None:
+        return
+    into, _, update = op.operands
+    sizes, counts = shape_of(into), shape_of(update)
+    kind = _body(op)
+    dims = [d for d, (n, count) in enumerate(zip(sizes, counts, strict=True)) if n != count]
+    fits = all(0 <= s <= n - c for s, n, c in zip(starts, sizes, counts, strict=True))
+    if kind is None or not dims or not fits or 0 in counts:
+        return
+    long = update
+    for d in dims:
+        found = aligner.aligned(long, Wanted(d, starts[d], sizes[d], op, scope))
+        if found is None:
+            return
+        long = found
+    make = _Make(op)
+    mask = make.box(sizes, {d: (starts[d], starts[d] + counts[d]) for d in dims})
+    if kind == "set":
+        value = make.like("stablehlo.select", [mask, long, into], into.type)
+    else:
+        value = make.like("stablehlo.select", [mask, long, make.identity(kind, into)], into.type)
+        value = make.like(Reduction.named(kind).op, [into, value], into.type)
+    op.results[0].replace_all_uses_with(value)
+    aligner.made.append(operation_of(value))
+
+
+def _starts(op: ir.Operation) -> list[int] | None:
+    """Where the one window of a scatter begins, if that is constant."""
+    if len(op.operands) != 3:
+        return None
+    attribute = op.attributes["scatter_dimension_numbers"]
+    numbers = stablehlo.ScatterDimensionNumbers(attribute)
+    rank = len(shape_of(op.operands[0]))
+    if (
+        list(numbers.update_window_dims) != list(range(rank))
+        or numbers.inserted_window_dims
+        or numbers.input_batching_dims
+        or len(shape_of(op.operands[1])) != 1
+    ):
+        return None
+    place = _constants(op.operands[1])
+    if place is None:
+        return None
+    starts = [0] * rank
+    for d, start in zip(numbers.scattered_dims_to_operand_dims, place, strict=True):
+        starts[d] = start
+    return starts
+
+
+def _constants(value: Value) -> list[int] | None:
+    """The elements of a constant vector, as jax puts one together."""
+    op = maker_of(value)
+    if op is None:
+        return None
+    if op.name == "stablehlo.constant":
+        attribute = constant_attribute(op)
+        if not isinstance(attribute, ir.DenseIntElementsAttr):
+            return None
+        return [int(attribute[i]) for i in range(len(attribute))]
+    if op.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape"):
+        inner = _constants(op.operands[0])
+        return None if inner is None or len(inner) != 1 else inner * shape_of(value)[0]
+    if op.name == "stablehlo.concatenate":
+        parts = [_constants(operand) for operand in op.operands]
+        return None if None in parts else [n for part in parts for n in part or ()]
+    return None
+
+
+def _body(op: ir.Operation) -> str | None:
+    """What a scatter does with an update: "set", or a reduction; None for anything else."""
+    block = op.regions[0].blocks[0]
+    end = block.operations[len(block.operations) - 1].operation
+    if len(block.operations) == 1 and end.operands[0] == block.arguments[1]:
+        return "set"
+    element = str(ir.RankedTensorType(op.operands[0].type).element_type)
+    return combiner(op.regions[0], (element,))
+
+
+def _replace_reduction(aligner: Aligner, op: ir.Operation, scope: int) -> None:
+    if len(op.operands) != 2:
+        return
+    value = op.operands[0]
+    element = str(ir.RankedTensorType(value.type).element_type)
+    sizes, long = shape_of(value), value
+    inside = {}
+    for d in integers(op.attributes["dimensions"]):
+        size = _sliced_size(aligner, value, d)
+        if size is None or not sizes[d] < size <= 2 * sizes[d]:
+            continue
+        found = aligner.aligned(long, Wanted(d, 0, size, op, scope))
+        if found is not None:
+            long, inside[d] = found, (0, sizes[d])
+    kind = combiner(op.regions[0], (element,))
+    if not inside or kind is None:
+        return
+    make = _Make(op)
+    mask = make.box(shape_of(long), inside)
+    op.operands[0] = make.like(
+        "stablehlo.select", [mask, long, make.identity(kind, long)], long.type
+    )
+    aligner.made.append(operation_of(op.operands[0]))
+
+
+def _sliced_size(aligner: Aligner, value: Value, dim: int, depth: int = 0) -> int | None:
+    """How long the value was, of a slice of which another was computed."""
+    pieces = aligner.pieces.of(value, dim)
+    if [p.source for p in pieces] != [Source(value)]:
+        return max([shape_of(p.source.value)[dim] for p in pieces if not p.fills], default=None)
+    op = maker_of(value)
+    if op is None or not is_aligned_along(op.name) or depth > 20:
+        return None
+    for operand in op.operands:
+        if len(shape_of(operand)) == len(shape_of(value)):
+            found = _sliced_size(aligner, operand, dim, depth + 1)
+            if found is not None:
+                return found
+    return None
+
+
+class _Make:
+    """Makes operations before another, at its location."""
+
+    def __init__(self, before: ir.Operation) -> None:
+        self.location = before.location
+        self.point = ir.InsertionPoint(before)
+
+    def like(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        type_: ir.Type,
+        attributes: Mapping[str, ir.Attribute] | None = None,
+    ) -> Value:
+        """The result of a new operation."""
+        made: Value = ir.Operation.create(
+            name,
+            results=[type_],
+            operands=list(operands),
+            attributes=dict(attributes or {}),
+            loc=self.location,
+            ip=self.point,
+        ).results[0]
+        return made
+
+    def type(self, shape: Sequence[int], element: str) -> Any:
+        """A tensor type."""
+        return ir.RankedTensorType.get(list(shape), ir.Type.parse(element), loc=self.location)
+
+    def constant(self, attribute: ir.Attribute, type_: ir.Type) -> Value:
+        """A constant."""
+        return self.like("stablehlo.constant", [], type_, {"value": attribute})
+
+    def identity(self, kind: str, like: Value) -> Value:
+        """The identity of a reduction, in the type of a value."""
+        return self.constant(Reduction.named(kind).identity_attr(like.type), like.type)
+
+    def box(self, shape: Sequence[int], inside: dict[int, tuple[int, int]]) -> Value:
+        """True where the indices along some dimensions are within ranges, else false."""
+        found: Value | None = None
+        for d, (low, high) in inside.items():
+            row, truths = self.type([shape[d]], "i32"), self.type([shape[d]], "i1")
+            i64 = ir.IntegerType.get_signless(64)
+            zero = {"iota_dimension": ir.IntegerAttr.get(i64, 0)}
+            index = self.like("stablehlo.iota", [], row, zero)
+            edges = []
+            for direction, edge in (("GE", low), ("LT", high)):
+                number = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), edge)
+                limit = self.constant(ir.DenseElementsAttr.get_splat(row, number), row)
+                text = f"#stablehlo<comparison_direction {direction}>"
+                how = {"comparison_direction": ir.Attribute.parse(text)}
+                edges.append(self.like("stablehlo.compare", [index, limit], truths, how))
+            within = self.like("stablehlo.and", edges, truths)
+            dims = {"broadcast_dimensions": ir.DenseI64ArrayAttr.get([d])}
+            type_ = self.type(shape, "i1")
+            within = self.like("stablehlo.broadcast_in_dim", [within], type_, dims)
+            found = within if found is None else self.like("stablehlo.and", [found, within], type_)
+        assert found is not None
+        return found

@@ -1,0 +1,131 @@
+"""Fourier transforms of several dimensions, one dimension after another.
+
+Of one that is transformed no axis may split; of several at once, none at all. One after another
+each has its axis elsewhere while it is transformed, which moves a share of the array, not all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from dtensor.dialect.mlir import ir
+from dtensor.passes.base import Pass, PassState
+from dtensor.passes.functions import main_function
+from dtensor.passes.ops.attributes import integers
+from dtensor.passes.program import walk
+
+Value = ir.Value[Any]
+FFT = "stablehlo.fft"
+_COMPLEX = {"FFT": "FFT", "RFFT": "FFT", "IFFT": "IFFT", "IRFFT": "IFFT"}
+
+
+@dataclass(frozen=True)
+class SplitTransformsPass(Pass):
+    """Writes a Fourier transform of several dimensions as transforms of one dimension each.
+
+    Only where fewer arrays are transformed than there are devices: more of them are divided among
+    the devices as they stand.
+    """
+
+    name: ClassVar[str] = "dtensor-split-transforms"
+
+    def run(self, module: ir.Module, state: PassState) -> None:
+        """Rewrite `@main` in place."""
+        devices = state.mesh.size if state.mesh is not None else 1
+        for op, name, _ in list(walk(main_function(module))):
+            if name != FFT:
+                continue
+            lengths = integers(op.attributes["fft_length"])
+            batch = ir.RankedTensorType(op.operands[0].type).shape[: -len(lengths)]
+            if len(lengths) < 2 or math.prod(batch) >= devices or 0 in lengths:
+                continue
+            split = _Split(op)
+            op.results[0].replace_all_uses_with(split.transformed(lengths))
+            op.erase()
+            for made in split.made:
+                state.ledger.add_op(made)
+            state.forget_ir()
+
+
+class _Split:
+    """Makes the transforms that stand for one."""
+
+    def __init__(self, op: ir.Operation) -> None:
+        self.op = op
+        self.made: list[ir.Operation] = []
+        self.kind = _kind(op)
+
+    def transformed(self, lengths: Sequence[int]) -> Value:
+        """The last dimension first; of inverse transforms last, so that one undoes the other."""
+        value: Value = self.op.operands[0]
+        rank = len(ir.RankedTensorType(value.type).shape)
+        dims = list(range(rank - len(lengths), rank - 1))
+        result = ir.RankedTensorType(self.op.results[0].type)
+        if self.kind in ("IFFT", "IRFFT"):
+            for d in dims:
+                value = self.along(value, d)
+            return self.last(value, self.kind, lengths[-1], list(result.shape))
+        value = self.last(value, self.kind, lengths[-1], None)
+        for d in reversed(dims):
+            value = self.along(value, d)
+        return value
+
+    def along(self, value: Value, dim: int) -> Value:
+        """A complex transform of another dimension than the last."""
+        shape = list(ir.RankedTensorType(value.type).shape)
+        order = list(range(len(shape)))
+        order[dim], order[-1] = order[-1], order[dim]
+        value = self.transposed(value, order)
+        value = self.last(value, _COMPLEX[self.kind], shape[dim], None)
+        return self.transposed(value, order)
+
+    def transposed(self, value: Value, order: Sequence[int]) -> Value:
+        """The value with its dimensions in another order."""
+        type_ = ir.RankedTensorType(value.type)
+        shape = [type_.shape[d] for d in order]
+        attributes = {"permutation": ir.DenseI64ArrayAttr.get(list(order))}
+        return self.create("stablehlo.transpose", value, shape, type_.element_type, attributes)
+
+    def last(self, value: Value, kind: str, length: int, shape: list[int] | None) -> Value:
+        """A transform of the last dimension."""
+        element = ir.RankedTensorType(self.op.results[0].type).element_type
+        if shape is None:
+            shape = list(ir.RankedTensorType(value.type).shape)
+            shape[-1] = length // 2 + 1 if kind == "RFFT" else shape[-1]
+            if self.kind == "IRFFT":
+                element = ir.RankedTensorType(value.type).element_type
+        attributes = {
+            "fft_type": ir.Attribute.parse(f"#stablehlo<fft_type {kind}>"),
+            "fft_length": ir.DenseI64ArrayAttr.get([length]),
+        }
+        return self.create(FFT, value, shape, element, attributes)
+
+    def create(
+        self,
+        name: str,
+        value: Value,
+        shape: Sequence[int],
+        element: ir.Type,
+        attributes: dict[str, Any],
+    ) -> Value:
+        """The result of a new operation in place of the transform."""
+        type_ = ir.RankedTensorType.get(list(shape), element, loc=self.op.location)
+        op = ir.Operation.create(
+            name,
+            results=[type_],
+            operands=[value],
+            attributes=attributes,
+            loc=self.op.location,
+            ip=ir.InsertionPoint(self.op),
+        )
+        self.made.append(op)
+        result: Value = op.results[0]
+        return result
+
+
+def _kind(op: ir.Operation) -> str:
+    """FFT, IFFT, RFFT or IRFFT."""
+    return str(op.attributes["fft_type"]).removesuffix(">").rpartition(" ")[2]
