@@ -4,7 +4,9 @@ V. Kolmogorov, "Convergent tree-reweighted message passing for energy minimizati
 28(10), 2006: the tables are re-shared between variables along the program's order, forward and
 backward; what every variable and table costs at least, summed, never falls from sweep to sweep and
 never exceeds the cheapest plan. Before it, variables with one or two neighbours are minimised away
-(Dechter 1999), which loses nothing: on a tree the bound is the minimum.
+(Dechter 1999), which loses nothing: on a tree the bound is the minimum. States with which it would
+be above what is known to be possible go on the way; where few are left, all variables are minimised
+away, and the bound is the minimum too.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dtensor.passes.planning.buckets import least_cost
 from dtensor.passes.planning.model import Costs, Model
 
 MAX_TABLE = 1_000_000  # entries that minimising a variable away may visit
@@ -185,28 +188,43 @@ class _Messages:
             now = self._sweep(self.order[::-1], self.behind, self.ahead)
             stalled = stalled + 1 if now - before <= _STALL * abs(now) else 0
             self.bound = max(before, now)
-            best = min(self.least, self.upper)
-            if best - self.bound <= _ENOUGH * abs(best):
+            if self._is_tight() or (count % _DROP == 0 and not self._drop(floor)):
                 break
-            if count % _DROP == 0 and not self._drop(floor):
-                break
+        if not self._is_tight() and self._drop(floor):
+            self._eliminate()
         self.bound = min(self.bound, self.upper)
         return count
 
+    def _is_tight(self) -> bool:
+        best = min(self.least, self.upper)
+        return best - self.bound <= _ENOUGH * abs(best)
+
+    def _eliminate(self) -> None:
+        """Find the least cost of the states that are left, if no table becomes too large."""
+        tables = {(x, y): self.table[y, x] for x, y in self.table if x < y}
+        found = least_cost(self.unary, tables, MAX_TABLE)
+        if found is not None:
+            self.bound = max(self.bound, min(found[0], self.least))
+            states = {x: int(self.alive[x][state]) for x, state in found[1].items()}
+            if found[0] < self.least:
+                self.least, self.states = found[0], states
+
     def _drop(self, floor: float) -> bool:
-        """Drop the states with which everything costs more than `upper`; whether any are left.
+        """Drop states with which all costs more than what is possible; whether any are left.
 
         Args:
             floor: the bound before the last sweep: what `dearer` says comes on top of that.
         """
+        most = min(self.least, self.upper)
         for x in self.order:
-            keep = floor + self.dearer[x] <= self.upper * (1 + _ENOUGH)
+            keep = floor + self.dearer[x] <= most + _ENOUGH * abs(most)
             if keep.all():
                 continue
             if not keep.any():
-                self.bound = self.upper
+                self.bound = most
                 return False
             self.alive[x], self.unary[x] = self.alive[x][keep], self.unary[x][keep]
+            self.dearer[x] = self.dearer[x][keep]
             for y in (*self.ahead[x], *self.behind[x]):
                 self.message[y, x] = self.message[y, x][keep]
                 self.table[x, y] = np.ascontiguousarray(self.table[x, y][:, keep])
