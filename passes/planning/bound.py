@@ -201,7 +201,10 @@ class _Messages:
 
     def _eliminate(self) -> None:
         """Find the least cost of the states that are left, if no table becomes too large."""
-        tables = {(x, y): self.table[y, x] for x, y in self.table if x < y}
+        tables: dict[tuple[int, ...], Costs] = {}
+        for x, y in self.table:
+            if x < y:
+                tables[x, y] = self.table[y, x]
         found = least_cost(self.unary, tables, MAX_TABLE)
         if found is not None:
             self.bound = max(self.bound, min(found[0], self.least))
