@@ -12,6 +12,7 @@ import jax
 from jax.sharding import NamedSharding, get_abstract_mesh
 from jax.tree_util import PyTreeDef, default_registry
 
+from dtensor.compiler.auto_layouts import with_auto, without_auto
 from dtensor.compiler.border import (
     argument_layouts,
     data_layouts_of_results,
@@ -50,6 +51,7 @@ from dtensor.dialect.errors import CompileError, LayoutError
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType
 from dtensor.runtime.shardings import (
+    AUTO,
     AnyMesh,
     as_mesh,
     context_jax_mesh,
@@ -94,7 +96,8 @@ def jit(
             or a dict by their names, or one layout for all. A layout may stand for a subtree,
             and may be a Layout, a NamedSharding, or a PartitionSpec over the mesh. None, also for a
             leaf, takes the layout the array comes in; the compiler chooses that of host arrays and
-            others that lie on no mesh.
+            others that lie on no mesh. `dtensor.AUTO`, for all or for parts, has the planner find
+            the layouts; see docs/auto-layouts.md.
         out_layouts: layouts of the results, likewise; None leaves the choice to the compiler.
         donate_argnums: positions of arguments whose buffers the program may reuse.
         donate_argnames: names of such arguments.
@@ -311,7 +314,7 @@ class JitFunction:
         return tree.unflatten(
             [
                 constrain_as(leaf, layout, self._mesh, what)
-                if layout is not None and isinstance(leaf, jax.core.Tracer)
+                if not (layout is None or layout is AUTO) and isinstance(leaf, jax.core.Tracer)
                 else leaf
                 for leaf, layout in pairs
             ]
@@ -335,6 +338,7 @@ class JitFunction:
         every, _ = self._static.merge(args, kwargs, statics)
         names = argument_names(self._fn, every, self._static.argnums, kwargs)
         in_layouts = layouts_of_call(self._in_layouts, self._parameters, args, kwargs)
+        in_layouts, automatic = without_auto(in_layouts, tree)
         mesh = self._mesh or mesh_of_arguments(types, names) or context_mesh()
         call = Call(
             fn=self._fn,
@@ -362,30 +366,28 @@ class JitFunction:
             check_placements(traced.placements, mesh)
         given = argument_layouts(in_layouts, types, names, tree, mesh)
         results = result_layouts(self._out_layouts, traced, mesh)
-        return Traced(
-            use.bind(
-                Source(
-                    module=traced.bytecode,
-                    filename=_file(self._fn),
-                    name=_name(self._fn),
-                    mesh=mesh,
-                    in_layouts=data_layouts_of_types(given, types, mesh),
-                    out_layouts=data_layouts_of_results(results, traced, mesh),
-                    options=with_known_ops(self._options, traced.bytecode),
-                    args=traced.args,
-                    results=traced.results,
-                    in_tree=tree,
-                    out_tree=traced.out_tree,
-                    donated=donated_leaves(args, kwargs, self._donated, self._static),
-                    host_callbacks=traced.host_callbacks,
-                    keepalives=traced.keepalives,
-                    target=target,
-                    compiler_options=self._compiler_options,
-                    returns=self._returns,
-                )
-            ),
-            traced.jaxpr,
+        source = use.bind(
+            Source(
+                module=traced.bytecode,
+                filename=_file(self._fn),
+                name=_name(self._fn),
+                mesh=mesh,
+                in_layouts=data_layouts_of_types(given, types, mesh),
+                out_layouts=data_layouts_of_results(results, traced, mesh),
+                options=with_known_ops(self._options, traced.bytecode),
+                args=traced.args,
+                results=traced.results,
+                in_tree=tree,
+                out_tree=traced.out_tree,
+                donated=donated_leaves(args, kwargs, self._donated, self._static),
+                host_callbacks=traced.host_callbacks,
+                keepalives=traced.keepalives,
+                target=target,
+                compiler_options=self._compiler_options,
+                returns=self._returns,
+            )
         )
+        return Traced(with_auto(source, automatic) if automatic else source, traced.jaxpr)
 
 
 def _shardings(

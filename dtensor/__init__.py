@@ -19,6 +19,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 if TYPE_CHECKING:
     from dtensor.compiler.api import jit as jit
+    from dtensor.compiler.auto_layouts import AutoLayouts as AutoLayouts
+    from dtensor.compiler.auto_layouts import auto_layouts as auto_layouts
     from dtensor.compiler.budget import Budget as Budget
     from dtensor.compiler.budget import budget as budget
     from dtensor.compiler.call_with_layout import call_with_layout as call_with_layout
@@ -106,12 +108,17 @@ if TYPE_CHECKING:
     from dtensor.runtime.inspection import check_layout as check_layout
     from dtensor.runtime.inspection import device_name as device_name
     from dtensor.runtime.inspection import is_dtensor as is_dtensor
+    from dtensor.runtime.shardings import AUTO as AUTO
     from dtensor.runtime.transfer import fetch_layout as fetch_layout
     from dtensor.runtime.transfer import pack as pack
     from dtensor.runtime.transfer import unpack as unpack
 
 _HOMES = {
     "dtensor.compiler.api": ("jit",),
+    "dtensor.compiler.auto_layouts": (
+        "AutoLayouts",
+        "auto_layouts",
+    ),
     "dtensor.compiler.call_with_layout": ("call_with_layout",),
     "dtensor.compiler.default_mesh": (
         "default_mesh",
@@ -221,6 +228,7 @@ _HOMES = {
         "device_name",
         "is_dtensor",
     ),
+    "dtensor.runtime.shardings": ("AUTO",),
     "dtensor.runtime.transfer": (
         "fetch_layout",
         "pack",

@@ -23,6 +23,19 @@ AnyLayout = Layout | PartitionSpec | NamedSharding
 """What is taken for a layout."""
 
 
+class _Auto:
+    """Stands for layouts that the planner finds, in `in_layouts` of `dtensor.jit`."""
+
+    def __repr__(self) -> str:
+        return "AUTO"
+
+    def __reduce__(self) -> str:
+        return "AUTO"
+
+
+AUTO = _Auto()
+
+
 def as_mesh(mesh: Any) -> Mesh:
     """The mesh that a value stands for.
 
@@ -93,7 +106,7 @@ def as_layout(layout: Any, rank: int, mesh: Mesh | None = None, what: str = "") 
 
 def is_layout_leaf(value: Any) -> bool:
     """Whether a value in a tree of layouts is one, or stands for none."""
-    return value is None or isinstance(value, Layout | Sharding | PartitionSpec)
+    return value is None or isinstance(value, Layout | Sharding | PartitionSpec | _Auto)
 
 
 def mesh_in(layout: Any) -> Mesh | None:

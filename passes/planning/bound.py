@@ -48,5 +48,10 @@ def lower_bound(
         return Bound(core.done, core.back({}), 0, 0)
     messages = core.messages(upper)
     count = messages.run(passes, _ENOUGH, looks=True)
-    states = {x: int(core.alive[x][state]) for x, state in messages.states.items()}
-    return Bound(core.done + messages.bound, core.back(states), count, len(core.left))
+    left, least = len(core.left), core.done + messages.least
+    states = core.back({x: int(core.alive[x][s]) for x, s in messages.states.items()})
+    bound = core.done + messages.bound
+    if core.restrict(messages) and core.finish():  # all states that are worth it have been tried
+        bound = max(bound, min(core.done, least, upper))
+        states = core.back({}) if core.done < least else states
+    return Bound(bound, states, count, left)

@@ -31,6 +31,11 @@ def descend(problem: Problem, sweeps: int) -> int:
     return changed
 
 
+def single_changes(problem: Problem, node: int) -> NDArray[np.float64]:
+    """For every strategy of a node, the seconds of what it touches, all else equal."""
+    return _Search(problem).changes(node)
+
+
 class _Search:
     """A plan under change."""
 

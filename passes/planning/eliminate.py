@@ -84,9 +84,8 @@ class Elimination:
             unary[start] -= _STAY
         self.reduce()
         bound = self._bound() if self.left else 0.0
-        self._eliminate_small(self.left, len(self.left))
-        while self.left:
-            self._eliminate_small(self._narrow(), len(self.left))
+        while not self.finish():
+            self._narrow()
         return Solution(self.back({}), bound if self.narrowed else self.done, len(self.narrowed))
 
     def reduce(self) -> None:
@@ -103,11 +102,30 @@ class Elimination:
         """A lower bound of the cost; states that are above the present cost go."""
         messages = self.messages(self._of_start() + self.done + _TINY)
         messages.run(self.effort.passes, _GAP)
+        bound = messages.bound + self.done
+        self.restrict(messages)
+        return bound
+
+    def restrict(self, messages: Messages) -> bool:
+        """Drop the states that cost more than the messages' upper bound; keep what they score.
+
+        Returns:
+            False if nothing costs less than that; then no state is dropped.
+        """
         for x, alive in messages.alive.items():
             self.scores[x] = np.full(len(self.alive[x]), np.inf)
             self.scores[x][alive] = messages.scores[x]
-            self._restrict(x, messages.floor + self.scores[x] <= messages.upper)
-        return messages.bound + self.done
+        keep = {x: messages.floor + s <= messages.upper for x, s in self.scores.items()}
+        if not all([mask.any() for mask in keep.values()]):
+            return False
+        for x, mask in keep.items():
+            self._restrict(x, mask)
+        return True
+
+    def finish(self) -> bool:
+        """Eliminate all that has small buckets; whether nothing is left."""
+        self._eliminate_small(self.left, len(self.left))
+        return not self.left
 
     def _of_start(self) -> float:
         """Cost of the present states of the variables that are left."""
@@ -130,7 +148,7 @@ class Elimination:
                 for y in self._eliminate(x):
                     heapq.heappush(heap, (self._size(y), y))
 
-    def _narrow(self) -> list[int]:
+    def _narrow(self) -> None:
         """Make the smallest bucket smaller: its largest variable keeps the better half."""
         _, x = min([(self._size(x), x) for x in self.left])
         x = max([x, *self._near(x)], key=lambda y: (len(self.alive[y]), -y))
@@ -140,7 +158,6 @@ class Elimination:
         keep[np.argsort(score, kind="stable")[: len(score) // 2]] = True
         self.narrowed.add(x)
         self._restrict(x, keep)
-        return [x, *self._near(x)]
 
     def _near(self, x: int) -> list[int]:
         return sorted({y for scope in self.scopes[x] for y in scope if y != x})

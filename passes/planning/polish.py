@@ -17,8 +17,8 @@ def bound_seconds(problem: Problem) -> float:
     return (lower_bound(relaxed_model(problem), problem.total() * 1e6 - fixed).cost + fixed) * 1e-6
 
 
-def polish(problem: Problem, rounds: int, sweeps: int) -> float:
-    """Leave the cheapest plan that is met in `problem.now`; the bound, in seconds.
+def improve(problem: Problem, rounds: int, sweeps: int) -> None:
+    """Leave the cheapest plan that messages lead to in `problem.now`.
 
     Args:
         problem: with a plan.
@@ -31,6 +31,11 @@ def polish(problem: Problem, rounds: int, sweeps: int) -> float:
         found = lower_bound(model, upper)
         if found.cost >= upper * (1 - _GAIN) or not _try(problem, model, found.states, sweeps):
             break
+
+
+def polish(problem: Problem, rounds: int, sweeps: int) -> float:
+    """As `improve`, and then what the bound's own messages lead to; the bound, in seconds."""
+    improve(problem, rounds, sweeps)
     model, fixed = relaxed_model(problem), fixed_cost(problem)
     found = lower_bound(model, problem.total() * 1e6 - fixed)
     bound = (found.cost + fixed) * 1e-6

@@ -14,7 +14,12 @@ import dtensor
 
 TESTS = Path(__file__).parent
 DOCS = TESTS.parents[1] / "docs"
-CONSTANTS = {"MATCH", "OPEN", "UNSHARDED"}  # plain values: they carry no docstring of their own
+CONSTANTS = {
+    "AUTO",
+    "MATCH",
+    "OPEN",
+    "UNSHARDED",
+}  # plain values: they carry no docstring of their own
 MODULES = ["dtensor", "dtensor.random", "dtensor.tpu"]
 CLASSES = "DTensor DTensorCheckpoint DTensorDataset DVariable Layout Lowered Mesh".split()
 

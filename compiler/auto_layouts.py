@@ -1,0 +1,336 @@
+"""`dtensor.auto_layouts`: the layouts of a function's arguments, found by the planner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+from jax.tree_util import PyTreeDef
+
+from dtensor.compiler.calls import is_dtensor, spread, struct_of, type_of
+from dtensor.compiler.jax_frontend import TracedArray
+from dtensor.compiler.layout_rules import Rule, shortest_rules
+from dtensor.compiler.layouts import path_text
+from dtensor.compiler.machines import machine_of
+from dtensor.compiler.options import CompileOptions
+from dtensor.compiler.program import ArrayInfo
+from dtensor.compiler.stages import Source
+from dtensor.compiler.summary import common, quantity, without_numbers
+from dtensor.dialect.context import make_context, parse_module
+from dtensor.dialect.errors import CompileError, MemoryLimitError
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import ir
+from dtensor.dialect.names import ARG_ATTRS, RES_ATTRS
+from dtensor.passes.base import PassState
+from dtensor.passes.cost.machine import Machine
+from dtensor.passes.functions import main_function, set_boundary_layouts
+from dtensor.passes.graph import read_graph
+from dtensor.passes.pipeline import Pipeline
+from dtensor.passes.planning.auto import Argument, AutoPlan, plan_arguments
+from dtensor.passes.planning.efforts import EFFORTS
+from dtensor.passes.propagation.pins import read_pins
+from dtensor.passes.propagation.propagate import PropagatePass
+from dtensor.runtime.shardings import AUTO, AnyMesh
+
+Carry = Mapping[int, int] | None
+_TO_THE_GRAPH = "builtin.module(dtensor-prepare, dtensor-import)"
+
+
+@dataclass(frozen=True, eq=False)
+class AutoLayouts:
+    """Layouts of a function's arguments, and what they cost; made by `dtensor.auto_layouts`.
+
+    Attributes:
+        mesh: the mesh.
+        in_layouts: a tuple with the tree of layouts of each argument, as `dtensor.jit` takes it.
+        out_layouts: the layouts of the results that are carried, those of their arguments, in the
+            structure that the function returns; None for the others.
+        cost: planned seconds per call.
+        bound: seconds that a call takes at least, whatever the layouts that fit.
+        bytes_per_device: what one device holds of the arguments.
+    """
+
+    mesh: Mesh
+    in_layouts: tuple[Any, ...]
+    out_layouts: Any
+    cost: float
+    bound: float
+    bytes_per_device: float
+    _trees: tuple[Any, ...]
+    _lines: tuple[str, ...]
+
+    @property
+    def gap(self) -> float:
+        """By what share of the cost other layouts can be cheaper at most."""
+        return 1.0 - self.bound / self.cost if self.cost else 0.0
+
+    def __str__(self) -> str:
+        head = (
+            f"{self.cost * 1e6:.4g} us planned per call on {self.mesh.short()}, no layouts take "
+            f"more than {self.gap:.2%} less; {quantity(self.bytes_per_device, 'B')} of arguments "
+            "per device"
+        )
+        return "\n".join([head, *self._lines])
+
+    def as_rules(self, argnum: int = 0) -> list[Rule]:
+        """The fewest rules from which `layouts_by_name` makes the layouts of one argument.
+
+        Args:
+            argnum: position of the argument.
+        """
+        leaves = jax.tree_util.tree_leaves_with_path(self._trees[argnum], is_leaf=is_dtensor)
+        layouts = jax.tree.leaves(self.in_layouts[argnum], is_leaf=_is_layout)
+        return shortest_rules([path_text(path) for path, _ in leaves], layouts)
+
+
+def _is_layout(leaf: object) -> bool:
+    return isinstance(leaf, Layout)
+
+
+def auto_layouts(
+    fn: Callable[..., Any],
+    *args: Any,
+    mesh: AnyMesh,
+    max_bytes_per_device: float | None = None,
+    fixed: Any = None,
+    carry: Carry = None,
+    options: CompileOptions | None = None,
+) -> AutoLayouts:
+    """The layouts of a function's arguments with which a call is planned to take least.
+
+    Args:
+        fn: a function of arrays that JAX can trace, as for `dtensor.jit`.
+        args: its arguments, or ShapeDtypeStructs; where they lie now means nothing.
+        mesh: the mesh; each of its axes may be used.
+        max_bytes_per_device: of all arguments together on one device; None is no limit.
+        fixed: layouts of the arguments that are known, such as the batch's: as `in_layouts` of
+            `dtensor.jit` takes them, None for what is to be found.
+        carry: `{argument: result}` by position: results that are the next call's arguments get
+            their layouts. None ties each argument to the result of the same position if structure,
+            shapes and element types are equal; `{}` ties none.
+        options: of the compilation that is planned; its machine and its effort count.
+
+    Raises:
+        CompileError: the function cannot be traced, uses variables, or `carry` names what is not
+            there or differs from its argument.
+        LayoutError: a layout in `fixed` does not fit its argument.
+        MemoryLimitError: no layouts were found that hold so few bytes.
+
+    Example:
+        `dtensor.auto_layouts(step, params, batch, mesh=mesh, fixed=(None, batch_layout))`
+    """
+    from dtensor.compiler.api import jit
+
+    structs = jax.tree.map(lambda leaf: struct_of(type_of(leaf)), args, is_leaf=is_dtensor)
+    jitted = jit(fn, in_layouts=fixed, mesh=mesh, options=options)
+    source = jitted.trace(*structs)._source
+    free = [layout is None or layout.has_open for layout in source.in_layouts]
+    ties = ties_of(source, carry)
+    plan = plan_source(source, free, ties, max_bytes_per_device)
+    infos = _infos(source.args, plan.arguments)
+    layouts = [info.type.layout for info in infos]
+    in_layouts, _ = source.in_tree.unflatten(layouts)
+    results: list[Layout | None] = [None] * source.out_tree.num_leaves
+    for argument, result in ties.items():
+        results[result] = layouts[argument]
+    assert source.mesh is not None
+    return AutoLayouts(
+        source.mesh,
+        in_layouts,
+        source.out_tree.unflatten(results),
+        plan.seconds,
+        plan.bound,
+        plan.bytes,
+        structs,
+        tuple(_lines(infos, plan, free)),
+    )
+
+
+def without_auto(tree: Any, call: PyTreeDef) -> tuple[Any, tuple[bool, ...]]:
+    """A tree of layouts with None for AUTO, and which leaves of the call it stands for.
+
+    Args:
+        tree: layouts in the structure of a call, `(args, kwargs)`, or of whole parts of it.
+        call: the structure of the arguments.
+
+    Raises:
+        LayoutError: the tree does not fit the arguments.
+    """
+    if not any(leaf is AUTO for leaf in jax.tree.leaves(tree, is_leaf=lambda x: x is None)):
+        return tree, ()
+    leaves = spread(tree, call, "in_layouts")
+    flags = tuple(leaf is AUTO for leaf in leaves)
+    return call.unflatten([None if leaf is AUTO else leaf for leaf in leaves]), flags
+
+
+def with_auto(source: Source, free: Sequence[bool]) -> Source:
+    """The program with layouts for the arguments that were left to AUTO, and results tied to them.
+
+    Raises:
+        CompileError: it uses variables.
+    """
+    ties = {a: r for a, r in ties_of(source, None).items() if free[a]}
+    plan = plan_source(source, free, ties, None)
+    layouts, results = list(source.in_layouts), list(source.out_layouts)
+    for number, argument in enumerate(plan.arguments):
+        if free[number]:
+            layouts[number] = argument.layout
+    for number, result in ties.items():
+        if results[result] is None:
+            results[result] = layouts[number]
+    return replace(source, in_layouts=tuple(layouts), out_layouts=tuple(results))
+
+
+def plan_source(
+    source: Source, free: Sequence[bool], ties: Mapping[int, int], max_bytes: float | None
+) -> AutoPlan:
+    """Plan a program with the layouts of some of its arguments left free.
+
+    Args:
+        source: the program.
+        free: per argument, whether its layout is to be found.
+        ties: argument numbers to the numbers of the results that become them.
+        max_bytes: of all arguments on one device; None is no limit.
+
+    Raises:
+        CompileError: it uses variables.
+        MemoryLimitError: nothing was found that fits.
+    """
+    if source.variables is not None or source.mesh is None:
+        raise CompileError(
+            f"{source.name} uses variables, whose layouts are their own; pass their values as "
+            "arguments to find layouts for them"
+        )
+    options = source.options
+    given = [
+        None if is_free and not (layout is not None and layout.has_open) else layout
+        for is_free, layout in zip(free, source.in_layouts, strict=True)
+    ]
+    with make_context(), ir.Location.unknown():
+        module = parse_module(source.module, source.filename)
+        set_boundary_layouts(main_function(module), ARG_ATTRS, given)
+        outs = list(source.out_layouts)
+        set_boundary_layouts(main_function(module), RES_ATTRS, outs)
+        state = PassState(
+            mesh=source.mesh,
+            meshes={source.mesh.symbol: source.mesh},
+            cost=options.cost,
+            machine=machine_of(source.mesh, source.target)
+            if options.machine is None
+            else Machine.of(options.machine),
+        )
+        Pipeline.parse(_TO_THE_GRAPH).run(module, state)
+        graph = read_graph(main_function(module))
+        plan = plan_arguments(
+            graph,
+            read_pins(graph, state.meshes),
+            source.mesh,
+            state.cost_model(),
+            {a: r for a, r in ties.items() if source.out_layouts[r] is None},
+            max_bytes,
+            PropagatePass.min_flops,
+            EFFORTS[options.effort],
+        )
+    if plan is None:
+        raise MemoryLimitError(
+            f"no layouts were found in which one device holds at most {max_bytes:.0f} bytes of the "
+            f"arguments of {source.name}; use more devices, or raise max_bytes_per_device"
+        )
+    return plan
+
+
+def ties_of(source: Source, carry: Carry) -> dict[int, int]:
+    """The leaves of the results that are the next call's arguments, by leaf of the arguments.
+
+    Raises:
+        CompileError: `carry` names an argument or a result that there is none of, or two that
+            differ.
+    """
+    arguments = _parts(source.in_tree.children()[0])
+    results = _parts(source.out_tree)
+    if carry is None:
+        wanted = {k: k for k in range(min(len(arguments), len(results)))}
+    else:
+        wanted = dict(carry)
+    ties: dict[int, int] = {}
+    for k, j in wanted.items():
+        if not (0 <= k < len(arguments) and 0 <= j < len(results)):
+            raise CompileError(
+                f"carry says that result {j} becomes argument {k}; {source.name} has "
+                f"{len(arguments)} arguments and {len(results)} results"
+            )
+        pairs = _alike(source, arguments[k], results[j])
+        if pairs is None and carry is not None:
+            raise CompileError(
+                f"carry says that result {j} becomes argument {k}, but their structure, shapes or "
+                "element types differ; name the result that has those of the argument"
+            )
+        ties.update(pairs or {})
+    return ties
+
+
+def _parts(tree: PyTreeDef) -> list[tuple[PyTreeDef, int]]:
+    """The structures of a tuple's entries and their first leaves; of anything else, its own."""
+    data = tree.node_data()
+    if data is None or data[0] not in (tuple, list):
+        return [(tree, 0)]
+    found, first = [], 0
+    for part in tree.children():
+        found.append((part, first))
+        first += part.num_leaves
+    return found
+
+
+def _alike(
+    source: Source, argument: tuple[PyTreeDef, int], result: tuple[PyTreeDef, int]
+) -> dict[int, int] | None:
+    if argument[0] != result[0]:
+        return None
+    pairs = {argument[1] + i: result[1] + i for i in range(argument[0].num_leaves)}
+    for a, r in pairs.items():
+        one, other = source.args[a], source.results[r]
+        if (one.shape, one.dtype) != (other.shape, other.dtype):
+            return None
+    return pairs
+
+
+def _infos(arrays: Sequence[TracedArray], found: Sequence[Argument]) -> list[ArrayInfo]:
+    return [
+        ArrayInfo(array.shape, array.dtype, argument.layout, array.name, array.key)
+        for array, argument in zip(arrays, found, strict=True)
+    ]
+
+
+def _lines(infos: Sequence[ArrayInfo], plan: AutoPlan, free: Sequence[bool]) -> list[str]:
+    """One line for each group of arguments of one layout whose names differ in numbers only."""
+    found = plan.arguments
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for number, info in enumerate(infos):
+        key = (without_numbers(info.name), info.shape, info.dtype, info.layout)
+        groups.setdefault(key, []).append(number)
+    lines = []
+    for numbers in groups.values():
+        info = infos[numbers[0]]
+        shape = "x".join(map(str, info.shape)) or "scalar"
+        count = f"{len(numbers)}x " if len(numbers) > 1 else ""
+        held = quantity(sum(found[i].bytes for i in numbers), "B")
+        lines.append(
+            f"  {count}{common([infos[i].name for i in numbers])}: {info.dtype} {shape}, "
+            f"{info.layout.short()}, {held}; {_why(found[numbers[0]], free[numbers[0]])}"
+        )
+    if plan.price:
+        lines.append(
+            f"  to make the arguments fit, each kB on a device counts as {plan.price * 1e9:.3g} us"
+        )
+    return lines
+
+
+def _why(argument: Argument, is_free: bool) -> str:
+    if not is_free:
+        return "given"
+    if argument.other is None:
+        return "it has no other layout"
+    return f"{argument.other.short()} would take {argument.more * 1e6:.3g} us more"

@@ -1,0 +1,274 @@
+"""Layouts of arguments as variables of the plan, with a price on the bytes that a device holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.passes.cost.model import CostModel
+from dtensor.passes.graph import ARGUMENT, RESULT, Graph, Node
+from dtensor.passes.planning.descend import descend, single_changes
+from dtensor.passes.planning.plan import Limits
+from dtensor.passes.planning.polish import improve, polish
+from dtensor.passes.planning.prices import Prices
+from dtensor.passes.planning.problem import Problem
+from dtensor.passes.planning.strategies import Maker, Options, Strategy
+from dtensor.passes.propagation.axis import free_values
+from dtensor.passes.propagation.pins import Pins, atoms_of
+from dtensor.passes.sharding.specs import Specs
+
+_TIED = "tied"  # a result that is the next call's argument: its node is the argument's
+_DOUBLINGS = 40  # of the price of a byte, until the arguments fit
+_BISECTIONS = 6  # between the price at which they fit and the one before
+_ROUNDS = 4  # of messages per price
+
+
+@dataclass(frozen=True)
+class Argument:
+    """What was found for one argument.
+
+    Attributes:
+        layout: its layout.
+        bytes: what one device holds of it.
+        other: the layout that would be next, all else equal.
+        more: seconds that it would take more; memory is priced in both.
+    """
+
+    layout: Layout
+    bytes: float
+    other: Layout | None
+    more: float
+
+
+@dataclass(frozen=True)
+class AutoPlan:
+    """Layouts of the arguments of a program.
+
+    Attributes:
+        arguments: one per argument.
+        seconds: planned seconds per execution, moving results back to their arguments included.
+        bound: what no layouts that fit cost less than, in seconds.
+        bytes: what one device holds of all arguments.
+        price: seconds that a byte was taken to cost, to make the arguments fit; 0 where they do.
+    """
+
+    arguments: tuple[Argument, ...]
+    seconds: float
+    bound: float
+    bytes: float
+    price: float
+
+
+def plan_arguments(
+    graph: Graph,
+    pins: Pins,
+    mesh: Mesh,
+    cost: CostModel,
+    ties: Mapping[int, int],
+    max_bytes: float | None,
+    min_flops: float,
+    limits: Limits,
+) -> AutoPlan | None:
+    """Choose the layouts of the arguments that nothing pins, together with all others.
+
+    Args:
+        graph: the program; its nodes are changed where results are tied.
+        pins: what is fixed.
+        mesh: the mesh; each of its axes may be used.
+        cost: the machine.
+        ties: argument numbers to the numbers of the results that become them.
+        max_bytes: of the arguments on one device; None is no limit.
+        min_flops: a large matmul of more flops per device is divided wherever it can be.
+        limits: how long to search.
+
+    Returns:
+        None if no layouts were found that fit.
+    """
+    search = _Search(graph, pins, mesh, cost, min_flops, limits)
+    search.tie(ties)
+    search.solve(0.0)
+    price = 0.0
+    if max_bytes is not None and search.bytes() > max_bytes:
+        found = search.fit(max_bytes)
+        if found is None:
+            return None
+        price = found
+    return search.result(price, max_bytes)
+
+
+class _Maker(Maker):
+    """Strategies with every axis in use, results as they come, and a price on arguments."""
+
+    price = 0.0  # seconds per byte that one device holds of an argument
+
+    def _is_used(self, axis: int) -> bool:
+        return True
+
+    def _expected(
+        self, node: Node, found: tuple[Strategy, ...], now: Strategy
+    ) -> tuple[Strategy, ...]:
+        return found
+
+    def of(self, node: Node, now: Strategy) -> Options:
+        """The strategies of a node, those of an argument with what its bytes cost."""
+        options = super().of(node, now)
+        if node.kind != ARGUMENT:
+            return options
+        info = self.graph.types[node.results[0]]
+        splits = self.specs.rank(len(info.shape)).splits
+        return Options(
+            [
+                s._replace(comm=self.price * info.bytes / splits[s.outs[0]])
+                for s in options.strategies
+            ]
+        )
+
+
+class _Search:
+    """A problem whose prices of memory change."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        pins: Pins,
+        mesh: Mesh,
+        cost: CostModel,
+        min_flops: float,
+        limits: Limits,
+    ) -> None:
+        self.graph, self.pins, self.cost, self.limits = graph, pins, cost, limits
+        self.specs = Specs(atoms_of(pins, mesh, {}), mesh)
+        self.free = free_values(graph)
+        self.min_flops = min_flops
+        self.prices = Prices(self.specs, cost)
+        self.chosen: list[int] = []  # per node of the problem, the number of its strategy
+
+    def tie(self, ties: Mapping[int, int]) -> None:
+        """Make a result and the argument that it becomes one node: they are laid out alike."""
+        nodes = self.graph.nodes
+        arguments = {node.slot: node for node in nodes if node.kind == ARGUMENT}
+        results = {node.slot: node for node in nodes if node.kind == RESULT}
+        for slot, result in ties.items():
+            argument, returned = arguments[slot], results[result]
+            (value,) = returned.operands
+            self.graph.uses[value].remove((returned.index, 0))
+            self.graph.uses[value].append((argument.index, len(argument.operands)))
+            argument.operands.append(value)
+            returned.operands.clear()
+            returned.kind = _TIED
+        refused = [True] * len(self.specs.sizes)
+        self.maker = _Maker(
+            self.graph, self.specs, self.pins, self.free, refused, self.min_flops, self.cost
+        )
+
+    def _problem(self, price: float) -> Problem:
+        """The problem at a price, with the plan found last."""
+        self.maker.price = price
+        start = [self._whole(node) for node in self.graph.nodes]
+        problem = Problem(
+            self.graph, self.pins, start, self.maker, self.prices, self.cost, self.free
+        )
+        every = [problem.options(node) for node in range(len(problem.now))]
+        if self.chosen:
+            problem.now[:] = [o.strategies[i] for o, i in zip(every, self.chosen, strict=True)]
+        else:
+            fixed = zip(problem.now, every, strict=True)
+            problem.now[:] = [s if s in o.index else o.strategies[0] for s, o in fixed]
+        return problem
+
+    def _whole(self, node: Node) -> Strategy:
+        """A node as it is pinned, or with whole values."""
+        types, given = self.graph.types, self.pins.layouts.get(node.index)
+        if given is not None:
+            spec = self.specs.of_layout(given.closed())
+            return Strategy((spec,) * len(node.operands), (spec,) * len(node.results), 1)
+        ranks = self.specs.rank
+        ins = tuple([ranks(len(types[v].shape)).replicated for v in node.operands])
+        return Strategy(
+            ins, tuple([ranks(len(types[v].shape)).replicated for v in node.results]), 1
+        )
+
+    def solve(self, price: float) -> None:
+        """Find the plan at a price, from the one found last."""
+        problem = self._problem(price)
+        descend(problem, self.limits.sweeps)
+        improve(problem, _ROUNDS, self.limits.sweeps)
+        self._keep(problem)
+
+    def _keep(self, problem: Problem) -> None:
+        pairs = enumerate(problem.now)
+        self.chosen = [problem.options(node).index[strategy] for node, strategy in pairs]
+        self.node_of = problem.node_of
+        self.now = list(problem.now)
+
+    def fit(self, max_bytes: float) -> float | None:
+        """Raise the price of a byte until the arguments fit, and no further; None if they never do.
+
+        The first price at which they fit is found by doubling, the least one by bisection.
+        """
+        low = high = self._problem(0.0).total() / self.bytes() * 1e-3
+        for _ in range(_DOUBLINGS):
+            self.solve(high)
+            if self.bytes() <= max_bytes:
+                break
+            low, high = high, high * 2
+        else:
+            return None
+        best = list(self.chosen)
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2
+            self.solve(middle)
+            if self.bytes() <= max_bytes:
+                best, high = list(self.chosen), middle
+            else:
+                low = middle
+        self.chosen = best
+        self._keep(self._problem(high))
+        return high
+
+    def bytes(self) -> float:
+        """What one device holds of all arguments."""
+        return sum([self._bytes(node) for node in self._arguments()])
+
+    def _arguments(self) -> list[Node]:
+        nodes = [node for node in self.graph.nodes if node.kind == ARGUMENT]
+        return sorted(nodes, key=lambda node: node.slot)
+
+    def _bytes(self, node: Node) -> float:
+        info = self.graph.types[node.results[0]]
+        spec = self.now[self.node_of[node.index]].outs[0]
+        return info.bytes / self.specs.rank(len(info.shape)).splits[spec]
+
+    def result(self, price: float, max_bytes: float | None) -> AutoPlan:
+        """The layouts, what they cost, and what none costs less than."""
+        problem = self._problem(price)
+        bound = polish(problem, _ROUNDS, self.limits.sweeps)
+        kept = list(self.now), list(self.chosen)
+        self._keep(problem)
+        if max_bytes is not None and self.bytes() > max_bytes:  # cheaper, but does not fit
+            self.now, self.chosen = kept
+            problem = self._problem(price)
+        held = self.bytes()
+        if max_bytes is not None:  # Lagrange: what fits costs at least the priced bound without
+            bound -= price * max_bytes  # what the bytes that are allowed cost
+        seconds = problem.total() - price * held
+        found = tuple([self._argument(problem, node) for node in self._arguments()])
+        return AutoPlan(found, seconds, max(min(bound, seconds), 0.0), held, price)
+
+    def _argument(self, problem: Problem, node: Node) -> Argument:
+        number = self.node_of[node.index]
+        options, now = problem.options(number), problem.now[number]
+        rank = self.specs.rank(len(self.graph.types[node.results[0]].shape))
+        layout = rank.layout(now.outs[0])
+        if len(options) < 2:
+            return Argument(layout, self._bytes(node), None, 0.0)
+        costs = single_changes(problem, number)
+        mine = options.index[now]
+        more = costs - costs[mine]
+        more[mine] = float("inf")
+        other = int(more.argmin())
+        runs = max(problem.runs[number], 1.0)
+        next_layout = rank.layout(options.strategies[other].outs[0])
+        return Argument(layout, self._bytes(node), next_layout, float(more[other]) / runs)
