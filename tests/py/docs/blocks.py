@@ -40,6 +40,9 @@ _PROGRAM = re.compile(
 _COMMAND = re.compile(r"^```console\n\$ (?P<source>[^\n]*)\n(?P<output>.*?)^```$", re.M | re.S)
 _FILE = re.compile(r"^```\w+\n(?:#|//) (?P<name>[\w-]+\.\w+)\n.*?^```$", re.M | re.S)
 _TOOLS = {"dtensor-opt": "dtensor_opt", "dtensor-launch": "dtensor_launch"}
+# What XLA writes is not what the pages are about: LLVM need not optimise it, which takes a third of
+# the time. A reader's programs have as many devices as they ask for: no flag says so.
+_QUICK_XLA = "--xla_backend_optimization_level=0"
 # gloo says on each device that it is connected.
 _NOISE = re.compile(r"^.*\bpeer ranks\b.*\n", re.M)
 # XLA's own numbers, which differ between its releases.
@@ -97,9 +100,8 @@ def run(words: list[str], folder: Path) -> str:
     """What a command prints, on stdout and then on stderr; clients in the order of their ids."""
     first, *rest = words
     program = rest if first == "python" else ["-m", f"dtensor.tools.{_TOOLS[first]}", *rest]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    for name in ("XLA_FLAGS", "JAX_PLATFORMS"):  # as a reader has them, who has not set any
-        environment.pop(name, None)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XLA_FLAGS": _QUICK_XLA}
+    environment.pop("JAX_PLATFORMS", None)  # as a reader has it, who has not set any
     done = subprocess.run(
         [sys.executable, *program],
         cwd=folder,
