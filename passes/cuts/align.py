@@ -28,7 +28,7 @@ from dtensor.passes.cuts.pieces import (
 )
 from dtensor.passes.ops.attributes import constant_attribute, integer, integers
 from dtensor.passes.ops.elementwise import CONVERT, ELEMENTWISE
-from dtensor.passes.ops.table import opdef
+from dtensor.passes.ops.table import OPS
 
 BROADCAST, CONSTANT = "stablehlo.broadcast_in_dim", "stablehlo.constant"
 _DEEPEST = 100  # operations one behind the other
@@ -36,9 +36,19 @@ _DEEPEST = 100  # operations one behind the other
 Fuse = Callable[[ir.Operation, int], Value]
 
 
+_ALIGNED = frozenset(
+    (
+        BROADCAST,
+        CONSTANT,
+        SPLICE,
+        *(name for name, known in OPS.items() if known is ELEMENTWISE or known is CONVERT),
+    )
+)
+
+
 def is_aligned_along(name: str) -> bool:
     """Whether operations of this name are computed in another size where that is asked for."""
-    return name in (BROADCAST, CONSTANT, SPLICE) or opdef(name) in (ELEMENTWISE, CONVERT)
+    return name in _ALIGNED
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from dtensor.passes.cuts.pieces import (
     Pieces,
     Source,
     Value,
-    cut_dims,
     operation_of,
     shape_of,
 )
@@ -35,7 +34,7 @@ class FuseCutsPass(Pass):
     """Writes chains of slices, pads and concatenations as one `dtensor.splice`.
 
     Along one dimension such a chain puts stretches of some values together. It becomes one
-    operation if at least half of the result comes from values that are as long as the result; a
+    operation if more than half of the result comes from values that are as long as the result; a
     chain that changes nothing is dropped. What is computed of slices in between, element by
     element, is computed in the size of what was sliced.
     """
@@ -99,7 +98,7 @@ class _Fuser:
     def fuse(self, op: ir.Operation, scope: int) -> Value:
         """Replace an operation along every dimension that it cuts; the value of its result."""
         result: Value = op.results[0]
-        for dim in list(cut_dims(op)):
+        for dim in self.pieces.cut_dims(op):
             pieces = self.pieces.of(result, dim)
             value = self._fused(op, pieces, dim, scope)
             if value is not None:
@@ -117,7 +116,8 @@ class _Fuser:
             return None
         pieces = self._aligned(op, pieces, dim, scope)
         same = [p for p in pieces if not p.fills and shape_of(p.source.value)[dim] == size]
-        if 2 * sum(p.count for p in same) < max(size, 1):
+        others = [p for p in pieces if p not in same]
+        if not same or (others and 2 * sum(p.count for p in same) <= size):
             return None
         if len(pieces) == 1:
             return self.aligner.value(pieces[0].source, dim, op, scope)

@@ -46,6 +46,15 @@ class Pieces:
 
     def __init__(self) -> None:
         self._pieces: dict[tuple[Value, int], tuple[Piece, ...]] = {}
+        self._cut_dims: dict[Value, tuple[int, ...]] = {}
+
+    def cut_dims(self, op: ir.Operation) -> tuple[int, ...]:
+        """The dimensions along which a slice, a pad or a concatenation does something."""
+        key: Value = op.results[0]
+        found = self._cut_dims.get(key)
+        if found is None:
+            found = self._cut_dims[key] = tuple(_cut_dims(op))
+        return found
 
     def of(self, value: Value, dim: int) -> tuple[Piece, ...]:
         """What a value consists of along a dimension."""
@@ -93,7 +102,7 @@ class Pieces:
 
     def _cut_elsewhere(self, op: ir.Operation, dim: int, pieces: Sequence[Piece]) -> list[Piece]:
         """Pieces that still have to be cut by `op` along the other dimensions."""
-        if not any(d != dim for d in cut_dims(op)):
+        if not any(d != dim for d in self.cut_dims(op)):
             return list(pieces)
         return [
             p if p.fills else Piece(Source(p.source.value, (*p.source.cuts, op)), p.start, p.count)
@@ -127,14 +136,17 @@ def _padding(op: ir.Operation, dim: int) -> tuple[int, int, int]:
     return low, high, interior
 
 
-def cut_dims(op: ir.Operation) -> Iterator[int]:
-    """The dimensions along which a slice, a pad or a concatenation does something."""
+def _cut_dims(op: ir.Operation) -> Iterator[int]:
     if op.name == CONCATENATE:
         yield integer(op.attributes["dimension"])
         return
+    padding: list[tuple[int, ...]] = []
+    if op.name == PAD:
+        names = ("edge_padding_low", "edge_padding_high", "interior_padding")
+        padding = list(zip(*(integers(op.attributes[name]) for name in names), strict=True))
     before, after = shape_of(op.operands[0]), shape_of(op.results[0])
     for d, (size, kept) in enumerate(zip(before, after, strict=True)):
-        if size != kept or (op.name == PAD and _padding(op, d) != (0, 0, 0)):
+        if size != kept or (padding and any(padding[d])):
             yield d
 
 

@@ -18,6 +18,7 @@ from dtensor.passes.ops.reductions import combiner
 
 SCATTER, REDUCE, GATHER = "stablehlo.scatter", "stablehlo.reduce", "stablehlo.gather"
 USES = frozenset((SCATTER, REDUCE, GATHER))
+_NEAREST = 20  # values that are looked at for a slice among them
 
 
 def replaced_use(aligner: Aligner, op: ir.Operation, scope: int) -> None:
@@ -158,19 +159,25 @@ def _replace_reduction(aligner: Aligner, op: ir.Operation, scope: int) -> None:
     aligner.made.append(operation_of(op.operands[0]))
 
 
-def _sliced_size(aligner: Aligner, value: Value, dim: int, depth: int = 0) -> int | None:
-    """How long the value was, of a slice of which another was computed."""
-    pieces = aligner.pieces.of(value, dim)
-    if [p.source for p in pieces] != [Source(value)]:
-        return max([shape_of(p.source.value)[dim] for p in pieces if not p.fills], default=None)
-    op = maker_of(value)
-    if op is None or not is_aligned_along(op.name) or depth > 20:
-        return None
-    for operand in op.operands:
-        if len(shape_of(operand)) == len(shape_of(value)):
-            found = _sliced_size(aligner, operand, dim, depth + 1)
-            if found is not None:
-                return found
+def _sliced_size(aligner: Aligner, value: Value, dim: int) -> int | None:
+    """How long the value was, of a slice of which another was computed.
+
+    The nearest such value among the first few that it was computed of.
+    """
+    seen: set[Value] = set()
+    waiting = [value]
+    while waiting and len(seen) < _NEAREST:
+        value = waiting.pop(0)
+        if value in seen:
+            continue
+        seen.add(value)
+        pieces = aligner.pieces.of(value, dim)
+        if [p.source for p in pieces] != [Source(value)]:
+            return max([shape_of(p.source.value)[dim] for p in pieces if not p.fills], default=None)
+        op = maker_of(value)
+        if op is not None and is_aligned_along(op.name):
+            rank = len(shape_of(value))
+            waiting += [operand for operand in op.operands if len(shape_of(operand)) == rank]
     return None
 
 

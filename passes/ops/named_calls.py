@@ -10,7 +10,7 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.linalg import MATRIX, leading
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
-from dtensor.passes.ops.sorting import top_k_flops, top_k_rule
+from dtensor.passes.ops.sorting import top_k_flops, whole_top_k_rule
 
 _CONFIG = "mhlo.backend_config"
 
@@ -92,5 +92,5 @@ NAMED_CALLS: Mapping[str, NamedCall] = {
     "ProductOfElementaryHouseholderReflectors": _MATRICES,
     "Qr": _MATRICES,
     "annotate_device_placement": _IN_PLACE,
-    "mhlo.topk": NamedCall(top_k_rule, top_k_flops),
+    "mhlo.topk": NamedCall(whole_top_k_rule, top_k_flops),
 }

@@ -23,6 +23,11 @@ def sort_rule(op: OpInfo) -> OpRule:
     return _rows(op, _sorted_dimension(op), "is sorted")
 
 
+def whole_top_k_rule(op: OpInfo) -> OpRule:
+    """`ij->ik,ik`; the last dimension, of which the k largest are taken, is whole."""
+    return _rows(op, len(op.operand_shapes[0]) - 1, "has its largest elements taken")
+
+
 def top_k_rule(op: OpInfo) -> OpRule:
     """`ij->ik,ik`; of a split `j` each shard gives its k largest, and the k largest of those."""
     builder = RuleBuilder(op)

@@ -9,7 +9,7 @@ func.func @sorting(%k: tensor<3x5xf32>, %v: tensor<3x5xi32>) -> tensor<3x2xf32> 
     %p = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
     stablehlo.return %p : tensor<i1>
   }) : (tensor<3x5xf32>, tensor<3x5xi32>) -> (tensor<3x5xf32>, tensor<3x5xi32>)
-  // CHECK: remark: chlo.top_k: [a, *] -> [a, *], [a, *]; dimension 1 of operand 0 has its largest elements taken
+  // CHECK: remark: chlo.top_k: [a, b order] -> [a, *], [a, *]{{$}}
   %values, %indices = chlo.top_k(%0#0, k = 2) : tensor<3x5xf32> -> (tensor<3x2xf32>, tensor<3x2xi32>)
   return %values : tensor<3x2xf32>
 }
