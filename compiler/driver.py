@@ -166,7 +166,11 @@ def _check_printed(names: Sequence[str], pipeline: Pipeline) -> None:
 
 
 def _be_strict(ledger: Ledger, strict: bool | Budget, collectives: Sequence[Collective]) -> None:
-    """Refuse what nobody asked for; relayouts that keep to a budget are asked for by it."""
+    """Refuse what nobody asked for.
+
+    A budget says what may be sent: relayouts that keep to it are asked for, and so is what is
+    computed alike because dividing it would send more.
+    """
     unasked = ledger.unasked()
     if isinstance(strict, Budget):
         moves = {record.id for record in unasked if record.kind == "relayout"}
@@ -175,7 +179,7 @@ def _be_strict(ledger: Ledger, strict: bool | Budget, collectives: Sequence[Coll
             strict.check("strict: what nobody asked for", sent)
         except BudgetError as wrong:
             raise StrictError(f"{wrong}; ask for it with dtensor.relayout") from None
-        unasked = [record for record in unasked if record.kind != "relayout"]
+        unasked = [record for record in unasked if record.kind not in ("relayout", "not_parallel")]
     if not unasked:
         return
     first = unasked[0]
