@@ -33,7 +33,7 @@ def step(params: Any, a: Any) -> Any:
 
 @cache
 def lowered(layers: int) -> dtensor.Lowered:
-    shapes = {"up": (8, 16), "down": (16, 8)}
+    shapes = {"up": (8, 128), "down": (128, 8)}
     one = {name: jax.ShapeDtypeStruct(shape, jnp.float32) for name, shape in shapes.items()}
     layouts = [{"up": UP, "down": DOWN}] * layers
     jitted = dtensor.jit(step, in_layouts=(layouts, ROWS), donate_argnums=0)
@@ -62,7 +62,7 @@ def test_a_program_in_print() -> None:
     assert lines[1].startswith(f"  per device and call: {size} on the wire in {count} collectives,")
     assert lines[2].startswith("  memory of a device: arguments ")
     assert lines[3] == "  collectives, most bytes per device and call first:"
-    gathers = [i for i, line in enumerate(lines) if "x all_gather over x of f32 8x4 at " in line]
+    gathers = [i for i, line in enumerate(lines) if "x all_gather over x of f32 8x32 at " in line]
     assert re.search(r" 2x all_gather .* at test_summary\.py:\d+:\d+$", lines[gathers[0]])
     assert lines[gathers[0] + 1].endswith(
         """: params[*]['up'] gives [{"x"}, {"y"}], dot_general needs [{}, {"y"}]"""
@@ -121,11 +121,11 @@ def test_the_largest_groups_alone() -> None:
 def test_the_last_key_names_the_arrays_of_all_layers() -> None:
     lines = two_layers().explain("up").splitlines()
     assert len(lines) <= 15
-    assert lines[0] == """argument params[0]['up']: float32 8x16, [{"x"}, {"y"}]"""
+    assert lines[0] == """argument params[0]['up']: float32 8x128, [{"x"}, {"y"}]"""
     assert "  and 1 more, params[*]['up'], alike" in lines
     assert "  and 1 more, result[*]['up'], alike" in lines
     moves = lines[lines.index("moved by") + 1 :]
-    assert "2x all_gather over x of f32 8x4 at test_summary.py:" in moves[0]
+    assert "2x all_gather over x of f32 8x32 at test_summary.py:" in moves[0]
     assert "params[*]['up'] gives" in moves[1]
 
 
