@@ -15,12 +15,16 @@ from dtensor.passes.functions import tensor_shape
 def replace_by_relayout(op: ir.Operation, layout: Layout) -> None:
     """Put a `dtensor.relayout` in the place of an operation that constrains its operand.
 
+    A constraint that nothing reads asks for nothing, and goes.
+
     Raises:
         LocatedError: the layout does not fit the operand.
     """
     new = _relayout(op, op.operands[0], layout, ir.InsertionPoint(op))
     op.results[0].replace_all_uses_with(new)
     op.erase()
+    if not any(True for _ in new.uses):
+        ir.OpResult(new).owner.erase()
 
 
 def constrain(op: ir.Operation, value: ir.Value[Any], layout: Layout) -> None:

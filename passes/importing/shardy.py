@@ -187,12 +187,8 @@ class _Reader:
         """An operation of Shardy's dialect."""
         key = _CONVERSIONS.get(name)
         if key is not None:
-            if any(True for _ in op.results[0].uses):
-                shape = tensor_shape(op.results[0].type) or ()
-                layout = self.layout(op, str(op.attributes[key]), len(shape))
-                replace_by_relayout(op, layout)
-            else:  # what nobody reads asks for nothing
-                op.erase()
+            shape = tensor_shape(op.results[0].type) or ()
+            replace_by_relayout(op, self.layout(op, str(op.attributes[key]), len(shape)))
         elif name in _EDGES:
             self._read_edge(op, name)
         elif name == "sdy.constant":
