@@ -192,6 +192,8 @@ class Elimination:
             gone = worse > -_TINY
             gone[state] = False
             keep &= ~gone
+            if (alive[gone] == self.start[x]).any():
+                self.start[x] = int(alive[state])
         self._restrict(x, keep)
 
     def _restrict(self, x: int, keep: NDArray[np.bool_]) -> None:

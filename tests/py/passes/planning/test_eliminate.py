@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from dtensor.passes.planning import eliminate
 from dtensor.passes.planning.eliminate import Effort, Elimination
 from dtensor.passes.planning.messages import Messages
 from dtensor.passes.planning.model import Model, cost_of
@@ -36,6 +37,21 @@ def small_models(count: int, most: int = 20_000) -> Iterator[tuple[int, Model]]:
         model = random_model(seed)
         if np.prod([len(u) for u in model.unary]) <= most:
             yield seed, model
+
+
+def test_dead_ends_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(eliminate, "_SMALL", 0)  # search every variable
+    dropped = 0
+    for seed, model in small_models(200, 2_000):
+        search = Elimination(model, Effort(table=1))
+        for x in range(len(model.unary)):
+            search._drop_dead_ends(x)
+            assert search.start[x] in search.alive[x], seed
+            dropped += len(model.unary[x]) - len(search.alive[x])
+        left = itertools.product(*(alive.tolist() for alive in search.alive))
+        assert min(cost_of(model, states) for states in left) == pytest.approx(least(model)), seed
+        assert cost_of(model, search.start) <= cost_of(model, model.start) + 1e-6, seed
+    assert dropped > 100
 
 
 def test_without_narrowed_variables_the_states_are_the_best() -> None:
