@@ -47,15 +47,14 @@ def _bias_add_grad(call: Call, x: Any) -> Any:
 
 def _cumulative(cumulate: Callable[..., Any], start: int) -> Callable[..., Any]:
     def fn(call: Call, x: Any, *static_axis: Any) -> Any:
-        axis = call.get("axis", default=0) % x.ndim
-        if call.get("reverse"):
-            x = jnp.flip(x, axis)
-        result = cumulate(x, axis=axis, dtype=x.dtype)
-        if call.get("exclusive"):
-            first = jnp.full_like(jax.lax.slice_in_dim(x, 0, 1, axis=axis), start)
-            kept = jax.lax.slice_in_dim(result, 0, x.shape[axis] - 1, axis=axis)
-            result = jnp.concatenate([first, kept], axis)
-        return jnp.flip(result, axis) if call.get("reverse") else result
+        axis, reverse = call.get("axis", default=0) % x.ndim, bool(call.get("reverse"))
+        result = cumulate(x, axis=axis, reverse=reverse)
+        if not call.get("exclusive"):
+            return result
+        size = x.shape[axis]
+        edge = jnp.full_like(jax.lax.slice_in_dim(x, 0, 1, axis=axis), start)
+        kept = jax.lax.slice_in_dim(result, int(reverse), size - 1 + int(reverse), axis=axis)
+        return jnp.concatenate([kept, edge] if reverse else [edge, kept], axis)
 
     return fn
 
@@ -98,8 +97,8 @@ OPS: dict[str, Op] = {
     "BiasAdd": Op(_bias_add, arity=2),
     "BiasAddGrad": Op(_bias_add_grad),
     "BiasAddV1": Op(_bias_add, arity=2),
-    "Cumprod": Op(_cumulative(jnp.cumprod, 1)),
-    "Cumsum": Op(_cumulative(jnp.cumsum, 0)),
+    "Cumprod": Op(_cumulative(jax.lax.cumprod, 1)),
+    "Cumsum": Op(_cumulative(jax.lax.cumsum, 0)),
     "InTopKV2": Op(_in_top_k, arity=2, sample=targets_in_range),
     "L2Loss": Op(lambda call, x: jnp.sum(x * x) / 2),
     "Max": _reduction(jnp.max),
