@@ -1,19 +1,16 @@
-"""The dialect's operations: classes, attributes, checks, in one table at the end.
+"""The dialect's operations: classes and attributes, in one table at the end.
 
-A check is a plain function of what an operation says (`Facts`); it yields one sentence for each
-thing that is wrong. Builders are in `dtensor.dialect.build`.
+Their checks are in `dtensor.dialect.checks`, builders in `dtensor.dialect.build`.
 """
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
-from dtensor.dialect import names
-from dtensor.dialect.axes import AxisRef
+from dtensor.dialect import checks, names
+from dtensor.dialect.checks import Facts
 from dtensor.dialect.kinds import (
     AXES,
     INDEX,
@@ -26,254 +23,7 @@ from dtensor.dialect.kinds import (
     Kind,
     Meshes,
 )
-from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir, register_dialect, register_operation
-
-
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    """Type of a value: its shape in elements, and its element type."""
-
-    shape: tuple[int, ...]
-    element: ir.Type
-
-    def __str__(self) -> str:
-        return f"tensor<{'x'.join([*map(str, self.shape), str(self.element)])}>"
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What one operation says, read from MLIR: tensors and attributes, already well formed."""
-
-    op: ir.Operation
-    operands: tuple[Tensor, ...]
-    results: tuple[Tensor, ...]
-    attributes: dict[str, Any]
-
-    def axes(self, name: str = names.AXES) -> tuple[AxisRef, ...]:
-        """The axes in attribute `name`."""
-        found: tuple[AxisRef, ...] = self.attributes[name]
-        return found
-
-    def number(self, name: str) -> int:
-        """The integer in attribute `name`."""
-        return int(self.attributes[name])
-
-    def split(self, name: str = names.AXES) -> int:
-        """How many devices the axes in attribute `name` tell apart."""
-        return math.prod(axis.size for axis in self.axes(name))
-
-
-Check = Callable[[Facts], Iterator[str]]
-
-
-# Sentences that several checks share.
-
-
-def _needs_dim(facts: Facts, name: str) -> Iterator[str]:
-    dim, rank = facts.number(name), len(facts.operands[0].shape)
-    if rank == 0:
-        yield f"{name} = {dim} is no dimension of a scalar; give a tensor with dimensions"
-    elif not 0 <= dim < rank:
-        yield f"{name} = {dim} is no dimension of a tensor of rank {rank}; give 0 to {rank - 1}"
-
-
-def _needs_result(facts: Facts, shape: tuple[int, ...], why: str) -> Iterator[str]:
-    wanted = Tensor(shape, facts.operands[0].element)
-    found = facts.results[0]
-    if found.shape != shape or found.element != wanted.element:
-        yield f"result is {found}, but {why} gives {wanted}; change the result type"
-
-
-def _needs_division(facts: Facts, dim: int) -> Iterator[str]:
-    size, split = facts.operands[0].shape[dim], facts.split()
-    if size % split:
-        names_ = [axis.name for axis in facts.axes()]
-        yield (
-            f"dimension {dim} has {size} elements, not divisible by the {split} devices of axes "
-            f"{names_}; pad it to {-(-size // split) * split}, or use other axes"
-        )
-
-
-def _scaled(shape: tuple[int, ...], dim: int, by: int) -> tuple[int, ...]:
-    return (*shape[:dim], shape[dim] * by, *shape[dim + 1 :])
-
-
-def _divided(shape: tuple[int, ...], dim: int, by: int) -> tuple[int, ...]:
-    return (*shape[:dim], shape[dim] // by, *shape[dim + 1 :])
-
-
-# Checks, one per operation.
-
-
-def _check_mesh(facts: Facts) -> Iterator[str]:
-    parent = facts.op.parent
-    if parent is None or parent.operation.name != names.MODULE:
-        yield "a mesh must stand at the top of the module; move it out of the function"
-
-
-def _check_relayout(facts: Facts) -> Iterator[str]:
-    layout: Layout = facts.attributes[names.LAYOUT_ATTR]
-    problem = layout.problem(facts.operands[0].shape)
-    if problem is not None:
-        yield problem
-    yield from _needs_result(facts, facts.operands[0].shape, "relayout (same global type)")
-
-
-def _check_alike(facts: Facts) -> Iterator[str]:
-    shape = facts.operands[0].shape
-    for k, operand in enumerate(facts.operands):
-        if operand.shape != shape:
-            yield (
-                f"operand {k} is {operand}, operand 0 is {facts.operands[0]}; "
-                "only values of one shape can have one layout: take it out"
-            )
-    if facts.results != facts.operands:
-        yield "results differ from operands; give each operand a result of its type"
-
-
-def _check_manual(facts: Facts) -> Iterator[str]:
-    for name in (names.OPERANDS, names.RESULTS):
-        if name not in facts.op.attributes:
-            yield f"has no {name}; say how what the region works on is laid out"
-
-
-def _check_all_gather(facts: Facts) -> Iterator[str]:
-    yield from (problems := list(_needs_dim(facts, names.DIM)))
-    if not problems:
-        shape = _scaled(facts.operands[0].shape, facts.number(names.DIM), facts.split())
-        yield from _needs_result(facts, shape, f"gathering from {facts.split()} devices")
-
-
-def _check_slice(facts: Facts) -> Iterator[str]:
-    problems = list(_needs_dim(facts, names.DIM))
-    dim = facts.number(names.DIM)
-    if not problems:
-        problems = list(_needs_division(facts, dim))
-    yield from problems
-    if not problems:
-        shape = _divided(facts.operands[0].shape, dim, facts.split())
-        yield from _needs_result(facts, shape, f"slicing among {facts.split()} devices")
-
-
-def _check_all_reduce(facts: Facts) -> Iterator[str]:
-    if len(facts.operands) != len(facts.results):
-        yield (
-            f"has {len(facts.operands)} operands and {len(facts.results)} results; "
-            "give one result for each operand"
-        )
-        return
-    for index, (operand, result) in enumerate(zip(facts.operands, facts.results, strict=True)):
-        if operand != result:
-            yield f"result {index} is {result}, but operand {index} is {operand}; make them equal"
-
-
-def _check_all_to_all(facts: Facts) -> Iterator[str]:
-    problems = [
-        *_needs_dim(facts, names.SPLIT_DIM),
-        *_needs_dim(facts, names.CONCAT_DIM),
-    ]
-    split_dim, concat_dim = facts.number(names.SPLIT_DIM), facts.number(names.CONCAT_DIM)
-    if not problems and split_dim == concat_dim:
-        problems = [f"split_dim and concat_dim are both {split_dim}; they must differ"]
-    if not problems:
-        problems = list(_needs_division(facts, split_dim))
-    yield from problems
-    if not problems:
-        shape = _divided(facts.operands[0].shape, split_dim, facts.split())
-        shape = _scaled(shape, concat_dim, facts.split())
-        yield from _needs_result(facts, shape, f"exchanging among {facts.split()} devices")
-
-
-def _check_permute(facts: Facts) -> Iterator[str]:
-    source, target = facts.axes(names.FROM), facts.axes(names.TO)
-    before, after = facts.split(names.FROM), facts.split(names.TO)
-    if before != after:
-        yield (f"'from' tells {before} devices apart but 'to' {after}; give axes of equal product")
-    elif _covered(source) != _covered(target) and any(
-        a.overlaps(b) for a in source for b in target
-    ):
-        yield (
-            "'from' and 'to' share some axes but not all; "
-            "give the same axes in another order, or disjoint ones"
-        )
-    yield from _needs_result(facts, facts.operands[0].shape, "a permutation")
-
-
-def _covered(axes: tuple[AxisRef, ...]) -> set[tuple[str, int]]:
-    """The axes down to prime parts, so that `"x"` covers what `"x":(1)2, "x":(2)2` does."""
-    parts = set()
-    for axis in axes:
-        pre, rest, factor = axis.pre, axis.size, 2
-        while rest > 1:
-            while rest % factor:
-                factor += 1
-            parts.add((axis.name, pre))
-            pre, rest = pre * factor, rest // factor
-    return parts
-
-
-def _check_halo(facts: Facts) -> Iterator[str]:
-    problems = list(_needs_dim(facts, names.DIM))
-    low, high = facts.number(names.LOW), facts.number(names.HIGH)
-    if not problems:
-        size = facts.operands[0].shape[facts.number(names.DIM)]
-        problems = [
-            f"{name} = {width} is not between 0 and the {size} elements of a shard; "
-            "only the direct neighbours' elements can be had: split over fewer devices"
-            for name, width in ((names.LOW, low), (names.HIGH, high))
-            if not 0 <= width <= size
-        ]
-    yield from problems
-    if not problems:
-        dim = facts.number(names.DIM)
-        shape = list(facts.operands[0].shape)
-        shape[dim] += low + high
-        yield from _needs_result(facts, tuple(shape), f"a halo of {low} and {high} elements")
-
-
-def _check_shard_permute(facts: Facts) -> Iterator[str]:
-    sources, devices = facts.attributes[names.SOURCES], facts.split()
-    if len(sources) != devices:
-        yield f"{len(sources)} sources for {devices} devices; name one for each"
-    elif not all(-1 <= source < devices for source in sources):
-        yield f"sources are {list(sources)}; give devices from 0 to {devices - 1}, or -1 for zeros"
-    elif len(named := [source for source in sources if source >= 0]) != len(set(named)):
-        yield f"sources are {list(sources)}; each device can send to one other only"
-    yield from _needs_result(facts, facts.operands[0].shape, "a permutation")
-
-
-def _check_splice(facts: Facts) -> Iterator[str]:
-    yield from (problems := list(_needs_dim(facts, names.DIM)))
-    columns = [facts.attributes[name] for name in (names.SOURCES, names.STARTS, names.COUNTS)]
-    if len({len(column) for column in columns}) != 1:
-        yield "sources, starts and counts differ in length; give one of each per stretch"
-    elif not problems:
-        rows = list(zip(*columns, strict=True))
-        yield from _stretch_problems(facts, facts.number(names.DIM), rows)
-
-
-def _stretch_problems(facts: Facts, dim: int, rows: list[tuple[int, int, int]]) -> Iterator[str]:
-    for source, start, count in rows:
-        if not 0 <= source < len(facts.operands):
-            yield f"there is no operand {source}; there are {len(facts.operands)}"
-            return
-        shape = facts.operands[source].shape
-        if shape and not 0 <= start <= start + count <= shape[dim]:
-            stretch = f"elements {start} to {start + count}"
-            yield f"{stretch} are beyond the {shape[dim]} of operand {source}"
-            return
-    shape = facts.operands[0].shape
-    total = sum(count for _, _, count in rows)
-    wanted = (*shape[:dim], total, *shape[dim + 1 :])
-    yield from _needs_result(facts, wanted, "putting these stretches together")
-
-
-def _check_axis_index(facts: Facts) -> Iterator[str]:
-    found = facts.results[0]
-    if found.shape or str(found.element) != "i32":
-        yield f"result is {found}, but a device's coordinate is tensor<i32>; change the result type"
-
 
 # The classes. Iterating a module gives these views; `view.dim` and the like read attributes.
 
@@ -321,7 +71,7 @@ class MeshOp(DTensorOp):
     }
     OPERANDS = 0
     RESULTS = 0
-    CHECK = staticmethod(_check_mesh)
+    CHECK = staticmethod(checks.mesh)
 
 
 @register_operation(DTensorDialect)
@@ -333,7 +83,7 @@ class RelayoutOp(DTensorOp):
 
     OPERATION_NAME = names.RELAYOUT
     ATTRIBUTES: ClassVar = {names.LAYOUT_ATTR: LAYOUT}
-    CHECK = staticmethod(_check_relayout)
+    CHECK = staticmethod(checks.relayout)
 
 
 @register_operation(DTensorDialect)
@@ -344,7 +94,7 @@ class AlikeOp(DTensorOp):
     ATTRIBUTES: ClassVar = {}
     OPERANDS = None
     RESULTS = None
-    CHECK = staticmethod(_check_alike)
+    CHECK = staticmethod(checks.alike)
 
 
 @register_operation(DTensorDialect)
@@ -361,7 +111,7 @@ class ManualOp(DTensorOp):
     OPERANDS = None
     RESULTS = None
     REGIONS = 1
-    CHECK = staticmethod(_check_manual)
+    CHECK = staticmethod(checks.manual)
 
 
 @register_operation(DTensorDialect)
@@ -373,7 +123,7 @@ class AllGatherOp(DTensorOp):
 
     OPERATION_NAME = names.ALL_GATHER
     ATTRIBUTES: ClassVar = {names.AXES: AXES, names.DIM: INDEX}
-    CHECK = staticmethod(_check_all_gather)
+    CHECK = staticmethod(checks.all_gather)
 
 
 @register_operation(DTensorDialect)
@@ -385,7 +135,7 @@ class AllSliceOp(DTensorOp):
 
     OPERATION_NAME = names.ALL_SLICE
     ATTRIBUTES: ClassVar = {names.AXES: AXES, names.DIM: INDEX}
-    CHECK = staticmethod(_check_slice)
+    CHECK = staticmethod(checks.slice)
 
 
 @register_operation(DTensorDialect)
@@ -400,7 +150,7 @@ class AllReduceOp(DTensorOp):
     ATTRIBUTES: ClassVar = {names.AXES: AXES, names.REDUCTION: REDUCTION}
     OPERANDS = None
     RESULTS = None
-    CHECK = staticmethod(_check_all_reduce)
+    CHECK = staticmethod(checks.all_reduce)
 
 
 @register_operation(DTensorDialect)
@@ -409,7 +159,7 @@ class ReduceScatterOp(DTensorOp):
 
     OPERATION_NAME = names.REDUCE_SCATTER
     ATTRIBUTES: ClassVar = {names.AXES: AXES, names.DIM: INDEX, names.REDUCTION: REDUCTION}
-    CHECK = staticmethod(_check_slice)
+    CHECK = staticmethod(checks.slice)
 
 
 @register_operation(DTensorDialect)
@@ -421,7 +171,7 @@ class AllToAllOp(DTensorOp):
 
     OPERATION_NAME = names.ALL_TO_ALL
     ATTRIBUTES: ClassVar = {names.AXES: AXES, names.SPLIT_DIM: INDEX, names.CONCAT_DIM: INDEX}
-    CHECK = staticmethod(_check_all_to_all)
+    CHECK = staticmethod(checks.all_to_all)
 
 
 @register_operation(DTensorDialect)
@@ -434,7 +184,7 @@ class CollectivePermuteOp(DTensorOp):
 
     OPERATION_NAME = names.COLLECTIVE_PERMUTE
     ATTRIBUTES: ClassVar = {names.FROM: AXES, names.TO: AXES}
-    CHECK = staticmethod(_check_permute)
+    CHECK = staticmethod(checks.permute)
 
 
 @register_operation(DTensorDialect)
@@ -452,7 +202,7 @@ class HaloExchangeOp(DTensorOp):
         names.LOW: INDEX,
         names.HIGH: INDEX,
     }
-    CHECK = staticmethod(_check_halo)
+    CHECK = staticmethod(checks.halo)
 
 
 @register_operation(DTensorDialect)
@@ -461,7 +211,7 @@ class ShardPermuteOp(DTensorOp):
 
     OPERATION_NAME = names.SHARD_PERMUTE
     ATTRIBUTES: ClassVar = {names.AXES: AXES, names.SOURCES: INDICES}
-    CHECK = staticmethod(_check_shard_permute)
+    CHECK = staticmethod(checks.shard_permute)
 
 
 @register_operation(DTensorDialect)
@@ -480,7 +230,7 @@ class SpliceOp(DTensorOp):
         names.COUNTS: INDICES,
     }
     OPERANDS = None
-    CHECK = staticmethod(_check_splice)
+    CHECK = staticmethod(checks.splice)
 
 
 @register_operation(DTensorDialect)
@@ -490,7 +240,7 @@ class AxisIndexOp(DTensorOp):
     OPERATION_NAME = names.AXIS_INDEX
     ATTRIBUTES: ClassVar = {names.AXES: AXES}
     OPERANDS = 0
-    CHECK = staticmethod(_check_axis_index)
+    CHECK = staticmethod(checks.axis_index)
 
 
 OPS: Final[dict[str, type[DTensorOp]]] = {

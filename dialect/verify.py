@@ -13,6 +13,7 @@ from typing import Any
 
 from dtensor.dialect import names
 from dtensor.dialect.attributes import layout_of, layouts_of_array, read_meshes
+from dtensor.dialect.checks import Facts, Tensor
 from dtensor.dialect.diagnostics import (
     Diagnostic,
     LocatedError,
@@ -25,7 +26,7 @@ from dtensor.dialect.functions import entry_function
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import chlo, func, ir, sdy, stablehlo
-from dtensor.dialect.ops import LOCAL_OPS, OPS, DTensorOp, Facts, Tensor
+from dtensor.dialect.ops import LOCAL_OPS, OPS, DTensorOp
 
 _PREFIX = "dtensor."
 _PREFIX_LENGTH = len(_PREFIX)
