@@ -200,12 +200,23 @@ class _Reader:
                 wire(operand_bytes, result_bytes, devices),
                 trips,
                 records[0].location if records else location_text(op.location),
-                "written in shard_map" if op.name in WRITTEN else _reason(records),
+                "written in shard_map" if op.name in WRITTEN else self._reason(records, op),
                 ids,
                 self._function(records, op),
                 tuple(parts),
             )
         )
+
+    def _reason(self, records: list[Record], op: ir.Operation) -> str:
+        """Why a collective is there: its records, or the operation whose algorithm sends."""
+        if records:
+            more = f" (and {len(records) - 1} combined with it)" if len(records) > 1 else ""
+            return records[0].text + more
+        inside = [i for i in all_ids(op.location) if i < len(self.ledger.op_names)]
+        if not inside:
+            return ""
+        name = self.ledger.op_names[inside[0]].split(".")[-1]
+        return f"{name} needs some elements of other shards"
 
     def _function(self, records: list[Record], op: ir.Operation) -> str:
         """The user's function around the operation that is responsible."""
@@ -213,10 +224,3 @@ class _Reader:
         if records and records[0].ops:
             location = self.ledger.op_locations[records[0].ops[0]]
         return location if isinstance(location, str) else function_text(location)
-
-
-def _reason(records: list[Record]) -> str:
-    if not records:
-        return ""
-    more = f" (and {len(records) - 1} combined with it)" if len(records) > 1 else ""
-    return records[0].text + more
