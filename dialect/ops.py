@@ -88,7 +88,7 @@ class RelayoutOp(DTensorOp):
 
 @register_operation(DTensorDialect)
 class AlikeOp(DTensorOp):
-    """The operands, all in one layout: what `jax.experimental.shard_alike` asks for."""
+    """The operands, all in one layout: what a sharding group of Shardy asks for."""
 
     OPERATION_NAME = names.ALIKE
     ATTRIBUTES: ClassVar = {}
