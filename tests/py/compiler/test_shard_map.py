@@ -101,7 +101,7 @@ def test_in_a_loop() -> None:
 
 def test_axes_that_are_left_to_the_compiler_are_an_error() -> None:
     def partly(a: Any) -> Any:
-        body = jax.shard_map(
+        body: Any = jax.shard_map(
             lambda s: lax.psum(s, "x"),
             mesh=DEVICES,
             in_specs=P("x", None),
