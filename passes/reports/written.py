@@ -32,6 +32,8 @@ def written_axes(op: ir.Operation, mesh: Mesh) -> tuple[tuple[str, ...], int]:
     """The mesh axes along which devices of one group differ, and the size of a group."""
     name = "source_target_pairs" if "source_target_pairs" in op.attributes else "replica_groups"
     groups = np.array(ir.DenseElementsAttr(op.attributes[name]))
+    if not groups.size:  # nothing listed: one group of all devices
+        groups = np.arange(mesh.size).reshape(1, -1)
     sizes = [size for _, size in mesh.axes]
     places = np.stack(np.unravel_index(np.maximum(groups, 0), sizes), -1)
     differs = (places != places[:, :1]).any((0, 1))

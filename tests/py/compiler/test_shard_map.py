@@ -76,6 +76,24 @@ def test_what_comes_in_may_go_out_twice_and_laid_out_otherwise() -> None:
         np.testing.assert_array_equal(mine.to_jax(), theirs)
 
 
+def test_scalars_truth_values_and_dimensions_of_one() -> None:
+    def mixed(a: Any, n: Any, flags: Any) -> Any:
+        def body(a: Any, n: Any, flags: Any) -> Any:
+            return lax.psum(a.sum() * n, ("x", "y")), ~flags, lax.all_gather(a[:, :1], "x")
+
+        specs = (P("x", "y"), P(), P(None, "y"))
+        outs = (P(), P(None, "y"), P(None, None, "y"))
+        return jax.shard_map(body, mesh=DEVICES, in_specs=specs, out_specs=outs, check_vma=False)(
+            a, n, flags
+        )
+
+    flags = A[:1, :8] > 0
+    want = jax.jit(mixed)(A, np.float32(3), flags)
+    got = dtensor.jit(mixed, mesh=MESH)(A, np.float32(3), flags)
+    for mine, theirs in zip(got, want, strict=True):
+        np.testing.assert_allclose(mine.to_jax(), theirs, rtol=1e-5)
+
+
 def test_gradients() -> None:
     def loss(a: Any, b: Any) -> Any:
         return jnp.sum(product(a, b) ** 2)
