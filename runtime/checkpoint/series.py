@@ -17,9 +17,11 @@ from typing import Any
 
 from dtensor.dialect.errors import CheckpointError
 from dtensor.runtime.checkpoint import backend
-from dtensor.runtime.checkpoint.record import RECORD, read_record
+from dtensor.runtime.checkpoint.record import ITEM, RECORD, read_record
 
 _TEMPORARY = ".orbax-checkpoint-tmp"
+# All that is in the folder of a checkpoint.
+_PARTS = {backend.ARRAYS, ITEM, "_CHECKPOINT_METADATA", "commit_success.txt"}
 
 
 @dataclass(frozen=True)
@@ -100,10 +102,19 @@ class Series:
 
 
 def _is_left(place: Path) -> bool:
-    """Whether this is what orbax began and did not end."""
+    """Whether this is what orbax began to write or to remove and did not end.
+
+    A checkpoint that orbax wrote without dtensor has other parts: it is not ours to remove.
+    """
     if _TEMPORARY in place.name:
         return True
-    return (place / "_CHECKPOINT_METADATA").exists() and not is_checkpoint(place)
+    try:
+        parts = {part.name for part in place.iterdir()}
+        return bool(parts) and parts <= _PARTS and not is_checkpoint(place)
+    except NotADirectoryError:
+        return False
+    except FileNotFoundError:  # another save has just removed it
+        return True
 
 
 def numbered(path: Path) -> Series:

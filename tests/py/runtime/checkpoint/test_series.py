@@ -2,10 +2,12 @@
 
 import contextlib
 import os
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
 
+import orbax.checkpoint as ocp
 import pytest
 
 from dtensor.dialect.errors import CheckpointError
@@ -223,6 +225,28 @@ def test_saves_of_several_threads_to_one_path_leave_a_whole_one(tmp_path: Path) 
     save(path, 9)
     assert value(path) == 9
     assert len(os.listdir(path)) == 1
+
+
+def test_a_checkpoint_whose_removal_was_interrupted_is_not_in_the_way(tmp_path: Path) -> None:
+    save(tmp_path / "c", 1)
+    for part in ("dtensor", "_CHECKPOINT_METADATA"):
+        place = tmp_path / "c" / "1" / part
+        shutil.rmtree(place) if place.is_dir() else place.unlink()
+    save(tmp_path / "c", 2)
+    assert value(tmp_path / "c") == 2
+    assert len(os.listdir(tmp_path / "c")) == 1
+
+
+def test_a_checkpoint_of_orbax_alone_is_left_as_it_is(tmp_path: Path) -> None:
+    place = tmp_path / "c" / "1"
+    ocp.Checkpointer(ocp.StandardCheckpointHandler()).save(place, ocp.args.StandardSave({"a": 1.0}))
+    with ocp.CheckpointManager(tmp_path / "d") as manager:
+        manager.save(1, args=ocp.args.StandardSave({"a": 1.0}))
+    for path in (tmp_path / "c", tmp_path / "d"):
+        before = sorted(str(p) for p in path.rglob("*"))
+        with pytest.raises(CheckpointError, match="exists and is not a checkpoint"):
+            save(path, 2)
+        assert sorted(str(p) for p in path.rglob("*")) == before
 
 
 def test_a_link_stays_one_and_what_it_points_to_is_replaced(tmp_path: Path) -> None:
