@@ -109,8 +109,7 @@ def _is_left(place: Path) -> bool:
     if _TEMPORARY in place.name:
         return True
     try:
-        parts = {part.name for part in place.iterdir()}
-        return bool(parts) and parts <= _PARTS and not is_checkpoint(place)
+        return {part.name for part in place.iterdir()} <= _PARTS and not is_checkpoint(place)
     except NotADirectoryError:
         return False
     except FileNotFoundError:  # another save has just removed it

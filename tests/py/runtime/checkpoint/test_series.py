@@ -67,10 +67,11 @@ def test_a_first_save_that_was_interrupted_is_no_checkpoint(tmp_path: Path) -> N
 
 
 def test_folders_of_others_with_numbers_for_names_are_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "data" / "1").mkdir(parents=True)
+    for folder in ("data/1", "ckpt-7"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "notes.txt").write_text("mine")
     with pytest.raises(CheckpointError, match="data exists and is not a checkpoint; it is left as"):
         save(tmp_path / "data", 1)
-    (tmp_path / "ckpt-7").mkdir()
     checkpoint = DTensorCheckpoint(mesh_8(), a=put(ramp(8), ["z"], mesh_8()))
     assert checkpoint.save(tmp_path / "ckpt", max_to_keep=1) == f"{tmp_path}/ckpt-8"
     assert checkpoint.save(tmp_path / "ckpt", max_to_keep=1) == f"{tmp_path}/ckpt-9"
@@ -229,9 +230,9 @@ def test_saves_of_several_threads_to_one_path_leave_a_whole_one(tmp_path: Path) 
 
 def test_a_checkpoint_whose_removal_was_interrupted_is_not_in_the_way(tmp_path: Path) -> None:
     save(tmp_path / "c", 1)
-    for part in ("dtensor", "_CHECKPOINT_METADATA"):
-        place = tmp_path / "c" / "1" / part
-        shutil.rmtree(place) if place.is_dir() else place.unlink()
+    shutil.rmtree(tmp_path / "c" / "1" / "dtensor")
+    (tmp_path / "c" / "1" / "_CHECKPOINT_METADATA").unlink()
+    (tmp_path / "c" / "9").mkdir()
     save(tmp_path / "c", 2)
     assert value(tmp_path / "c") == 2
     assert len(os.listdir(tmp_path / "c")) == 1
