@@ -28,6 +28,7 @@ OPERANDS: Final = "dtensor.operands"
 RESULTS: Final = "dtensor.results"
 ALGORITHM: Final = "dtensor.algorithm"
 DEFINED: Final = "dtensor.op"
+FILL: Final = "dtensor.fill"
 LOCAL: Final = "dtensor.local"
 """Unit attribute of a module whose types are per-device: dtensor-expand sets it."""
 
@@ -37,6 +38,7 @@ DISCARDABLE: Final[dict[str, str]] = {
     RESULTS: "layouts that an operation gives its results in",
     ALGORITHM: "how an operation computes its results in these layouts: see docs/operations.md",
     DEFINED: "what a user's definition says of a custom call: see docs/define-op.md",
+    FILL: "what the padding of a select_and_scatter holds, if it may be selected",
     LOCAL: "the module's types are per-device",
 }
 

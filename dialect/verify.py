@@ -71,6 +71,13 @@ def diagnostics_of(module: ir.Module, meshes: dict[str, Mesh] | None = None) -> 
     return sorted(found, key=lambda d: (d.place.line, d.place.column) if d.place else (0, 0))
 
 
+# Attributes that one operation alone may have.
+_OWNERS = {
+    names.DEFINED: ("stablehlo.custom_call", "it says what a custom call does"),
+    names.FILL: ("stablehlo.select_and_scatter", "only select_and_scatter pads so"),
+}
+
+
 class _Verifier:
     """One verification of one module."""
 
@@ -245,9 +252,10 @@ class _Verifier:
         elif name == names.ALGORITHM:
             if not isinstance(op.attributes[name], ir.StringAttr):
                 self._report(op, f"'{name}' is {op.attributes[name]}; give an algorithm's name")
-        elif name == names.DEFINED:
-            if owner != "stablehlo.custom_call":
-                self._report(op, f"'{name}' stands on '{owner}'; it says what a custom call does")
+        elif name in _OWNERS:
+            right, why = _OWNERS[name]
+            if owner != right:
+                self._report(op, f"'{name}' stands on '{owner}'; {why}")
         elif name in (names.LOCAL, names.LAYOUT):
             place = "the module" if name == names.LOCAL else "function arguments and results"
             remedy = "remove it" if name == names.LOCAL else f"use {names.RELAYOUT}"

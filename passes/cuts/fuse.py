@@ -24,9 +24,12 @@ from dtensor.passes.cuts.pieces import (
     operation_of,
     shape_of,
 )
+from dtensor.passes.cuts.pools import SELECT_AND_SCATTER, fuse_padding
 from dtensor.passes.cuts.uses import GATHER, USES, replaced_use, slice_of
 from dtensor.passes.functions import main_function
-from dtensor.passes.program import walk
+from dtensor.passes.program import Scope, walk
+
+Visit = tuple[ir.Operation, str, Scope]
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class FuseCutsPass(Pass):
         ops = list(walk(main_function(module)))
         if not any(name in CUTS for _, name, _ in ops):
             return
+        ops = _fuse_pools(module, ops, state)
         fuser = _Fuser()
         for op, name, scope in ops:
             if name in CUTS:
@@ -66,6 +70,16 @@ class FuseCutsPass(Pass):
             if not is_gone:
                 state.ledger.add_op(op)
         state.forget_ir()
+
+
+def _fuse_pools(module: ir.Module, ops: list[Visit], state: PassState) -> list[Visit]:
+    """Put the padding of gradients of pooling into these; the operations after that."""
+    pools = [op for op, name, _ in ops if name == SELECT_AND_SCATTER]
+    if not [op for op in pools if fuse_padding(op, state)]:
+        return ops
+    _erase_unused([op for op, name, _ in ops if name in CUTS or name == SELECT_AND_SCATTER])
+    state.forget_ir()
+    return list(walk(main_function(module)))
 
 
 def _erase_unused(ops: Sequence[ir.Operation]) -> list[bool]:

@@ -15,14 +15,14 @@ from dtensor.passes.ops.halo import (
     WindowDim,
     fetch,
     halo_bytes,
+    local_padding,
     reaches,
     split_windows,
-    without_padding,
 )
 from dtensor.passes.ops.known import never_infinite
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Padding, placed_of
 from dtensor.passes.ops.reduction import Reduction, reductions_of
-from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, Window
 from dtensor.passes.ops.windows import OVERLAP, window_factor, windows_of
 
 
@@ -194,26 +194,43 @@ def _groups(
 
 def _spatial(builder: RuleBuilder, numbers: stablehlo.ConvDimensionNumbers) -> None:
     op = builder.op
-    for lhs, result, _, window in _windows(op, numbers):
+    for lhs, (slot, dim), row, window in _windows(op, numbers):
         size = op.operand_shapes[0][lhs]
         if not window.tiles(size):
             builder.whole(0, lhs, OVERLAP)
-        factor = window_factor(builder, window, size, op.result_shapes[0][result])
-        if factor is not None:
-            builder.operand(0, lhs, factor)
-            builder.result(0, result, factor)
-    for rhs in numbers.kernel_spatial_dimensions:
-        builder.whole(1, rhs, "is a dimension of the window")
+        if slot < 0:
+            factor = window_factor(builder, window, size, op.result_shapes[0][dim])
+            builder.result(0, dim, factor)
+            builder.whole(1, numbers.kernel_spatial_dimensions[row], "is a dimension of the window")
+        else:
+            kind = FactorKind.REDUCTION if window.tiles(size) else FactorKind.WINDOW
+            factor = builder.factor(op.operand_shapes[1][dim], Reduction.SUM, (), kind, window)
+            builder.operand(1, dim, factor)
+            builder.whole(~0, numbers.output_spatial_dimensions[row], "is a place of the window")
+        builder.operand(0, lhs, factor)
 
 
 def _windows(op: OpInfo, numbers: stablehlo.ConvDimensionNumbers) -> list[WindowDim]:
+    """The spatial dimensions of the input, each with what can be split together with it.
+
+    That is the result, or the kernel where it is the longer one, as in the gradient of a kernel:
+    result o is the sum over k of input[o stride + k dilation] kernel[k], so for each k a window of
+    the results walks over the input, and the shards' results are parts of the sum.
+    """
     kernel = [op.operand_shapes[1][d] for d in numbers.kernel_spatial_dimensions]
-    windows = windows_of(op, kernel, "lhs_dilation", "rhs_dilation")
-    dims = zip(numbers.input_spatial_dimensions, numbers.output_spatial_dimensions, strict=True)
-    return [
-        WindowDim(lhs, result, row, window)
-        for row, ((lhs, result), window) in enumerate(zip(dims, windows, strict=True))
-    ]
+    found = []
+    for row, window in enumerate(windows_of(op, kernel, "lhs_dilation", "rhs_dilation")):
+        lhs, result = (
+            numbers.input_spatial_dimensions[row],
+            numbers.output_spatial_dimensions[row],
+        )
+        steps, count = (~0, result), op.result_shapes[0][result]
+        sums = Reduction.SUM in reductions_of(op.result_elements[0])
+        if window.size > count > 0 and window.base_dilation == 1 and sums:
+            steps = (1, numbers.kernel_spatial_dimensions[row])
+            window = Window(count, window.dilation, window.low, window.high, 1, window.stride)
+        found.append(WindowDim(lhs, steps, row, window))
+    return found
 
 
 def _overlapping(op: OpInfo) -> list[WindowDim]:
@@ -227,12 +244,9 @@ def expand_convolution_with_halo(op: LocalOp) -> None:
     placed = placed_of(op)
     split = split_windows(placed, _overlapping(placed.op))
     for dim in split:
-        sizes = op.operand_shapes[0][dim.operand], op.result_shapes[0][dim.result]
-        read = fetch(op.ctx, op.operands[0], op.operand_layouts[0], dim, sizes)
-        op.operation.operands[0] = read
-    attributes = op.operation.attributes
-    if "padding" in attributes:
-        attributes["padding"] = without_padding(attributes["padding"], split)
+        op.operation.operands[0] = fetch(op.ctx, op.operands[0], placed, dim)
+    rank = len(op.operand_shapes[0])
+    op.operation.attributes["padding"] = local_padding(placed, split, rank - 2)
     expand_convolution(op)
 
 

@@ -1,8 +1,9 @@
 """Windows over a split dimension: each shard fetches what its windows read of its neighbours.
 
-Shard r makes the results from `r * kept` on, so it reads the elements from
-`r * kept * stride - low` on. Where the first of them lies in its own shard moves by the same number
-from shard to shard, and does not move at all if the stride cuts the dimension into the results.
+Shard r makes the results from `r * kept` on, so it reads from the place `r * kept * stride - low`
+on; elements are `base_dilation` places apart. Where the first of them lies in its own shard moves
+by the same number from shard to shard, and does not move at all if the stride cuts the dimension
+into the results.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dtensor.dialect.attributes import index_attr
-from dtensor.dialect.layout import Layout
+from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.dim import Dim
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import AXES, DIM, HALO_EXCHANGE, HIGH, LOW
 from dtensor.passes.expansion.context import ExpansionContext
@@ -29,13 +31,13 @@ class WindowDim(NamedTuple):
 
     Attributes:
         operand: the dimension of operand 0.
-        result: the dimension of result 0.
+        steps: `(operand or ~result, dimension)` that has an element for each place of the window.
         row: which window of the op it is.
         window: how the window walks.
     """
 
     operand: int
-    result: int
+    steps: tuple[int, int]
     row: int
     window: Window
 
@@ -50,8 +52,9 @@ class Reach:
         first: where shard 0 begins to read, counted from the first element fetched.
         step: by how much the next shard begins later.
         length: how many are read.
-        origin: place of shard 0's first element in the tensor; negative in the padding.
+        origin: index of shard 0's first element in the tensor; negative in the padding.
         advance: elements of the tensor from one shard's first element to the next one's.
+        pads: places without an element before the first and behind the last.
     """
 
     low: int
@@ -61,26 +64,32 @@ class Reach:
     length: int
     origin: int
     advance: int
+    pads: tuple[int, int]
 
 
-def reach(size: int, results: int, window: Window, shards: int) -> Reach | None:
+def reach(size: int, steps: int, window: Window, shards: int) -> Reach | None:
     """What shards of a dimension read; None if they need more than their direct neighbours have.
 
     Args:
         size: elements of the dimension.
-        results: number of windows.
+        steps: number of windows.
         window: how the window walks.
-        shards: into how many the dimension and the results are cut.
+        shards: into how many the dimension and the windows are cut.
     """
-    if window.base_dilation != 1 or size % shards or results % shards or not results:
+    apart = window.base_dilation
+    places = steps // shards * window.stride  # from one shard's first window to the next one's
+    if size % shards or steps % shards or not steps or places % apart:
         return None
-    local, advance = size // shards, results // shards * window.stride
-    length = advance - window.stride + window.reach
-    starts = (-window.low, (shards - 1) * (advance - local) - window.low)
+    local, advance = size // shards, places // apart
+    end = places - window.stride + window.reach - window.low  # behind the last place that is read
+    origin, last = -(window.low // apart), (end - 1) // apart
+    length = last - origin + 1
+    starts = (origin, (shards - 1) * (advance - local) + origin)
     low, high = max(0, -min(starts)), max(0, max(starts) + length - local)
-    if max(low, high) > local:
+    if length <= 0 or max(low, high) > local:
         return None
-    return Reach(low, high, low - window.low, advance - local, length, -window.low, advance)
+    pads = origin * apart + window.low, end - 1 - last * apart
+    return Reach(low, high, low + origin, advance - local, length, origin, advance, pads)
 
 
 def split_windows(placed: Placed, dims: Sequence[WindowDim]) -> list[WindowDim]:
@@ -93,15 +102,27 @@ def reaches(placed: Placed, dims: Sequence[WindowDim]) -> bool:
     split = split_windows(placed, dims)
     return bool(split) and all(
         placed.operands[0].dims[dim.operand].is_contiguous
-        and placed.results[0].dims[dim.result] == placed.operands[0].dims[dim.operand]
+        and _stepped(placed, dim) == placed.operands[0].dims[dim.operand]
         and _reach(placed, dim) is not None
         for dim in split
     )
 
 
+def _stepped(placed: Placed, dim: WindowDim) -> Dim:
+    slot, d = dim.steps
+    return placed.operands[slot].dims[d] if slot >= 0 else placed.results[~slot].dims[d]
+
+
+def _sizes(placed: Placed, dim: WindowDim) -> tuple[int, int]:
+    """Elements of a dimension, and windows over it."""
+    op, (slot, d) = placed.op, dim.steps
+    steps = op.operand_shapes[slot][d] if slot >= 0 else op.result_shapes[~slot][d]
+    return op.operand_shapes[0][dim.operand], steps
+
+
 def _reach(placed: Placed, dim: WindowDim) -> Reach | None:
-    size, results = placed.op.operand_shapes[0][dim.operand], placed.op.result_shapes[0][dim.result]
-    return reach(size, results, dim.window, placed.operands[0].dims[dim.operand].split)
+    split = placed.operands[0].dims[dim.operand].split
+    return reach(*_sizes(placed, dim), dim.window, split)
 
 
 def halo_bytes(placed: Placed, dims: Sequence[WindowDim], operands: int = 1) -> Iterator[Traffic]:
@@ -123,34 +144,26 @@ def halo_bytes(placed: Placed, dims: Sequence[WindowDim], operands: int = 1) -> 
 def fetch(
     ctx: ExpansionContext,
     value: Value,
-    layout: Layout,
+    placed: Placed,
     dim: WindowDim,
-    sizes: tuple[int, int],
     fill: Value | None = None,
 ) -> Value:
     """What the windows of this shard read of one dimension.
 
     Args:
         ctx: where to create operations.
-        value: the shard.
-        layout: of the tensor.
+        value: the shard, laid out as operand 0.
+        placed: the op.
         dim: the dimension.
-        sizes: elements of the whole dimension, and number of windows.
         fill: scalar that stands in the padding; None for zero.
     """
+    layout, (size, _) = placed.operands[0], _sizes(placed, dim)
     word = layout.dims[dim.operand]
-    found = reach(*sizes, dim.window, word.split)
+    found = _reach(placed, dim)
     assert found is not None, "a halo of more than the direct neighbours"
     shape, element = list(ctx.shape_of(value)), ctx.element_of(value)
-    if found.low or found.high:
-        shape[dim.operand] += found.low + found.high
-        attributes = {
-            AXES: ctx.axes(word.axes),
-            DIM: index_attr(dim.operand),
-            LOW: index_attr(found.low),
-            HIGH: index_attr(found.high),
-        }
-        value = ctx.value(HALO_EXCHANGE, [value], ctx.tensor_type(shape, element), attributes)
+    value = exchange(ctx, value, word.axes, dim.operand, found.low, found.high)
+    shape[dim.operand] += found.low + found.high
     shard = ctx.axis_index(word.axes)
     if shape[dim.operand] != found.length:
         zero = ctx.constant_like(0, shard)
@@ -162,9 +175,9 @@ def fetch(
         sliced = {"slice_sizes": ir.DenseI64ArrayAttr.get(shape)}
         type_ = ctx.tensor_type(shape, element)
         value = ctx.value("stablehlo.dynamic_slice", [value, *starts], type_, sliced)
-    if fill is None or not _is_padded(found, sizes[0], word.split):
+    if fill is None or not _is_padded(found, size, word.split):
         return value
-    wide = index_element(sizes[0] + found.length)
+    wide = index_element(size + found.length)
     index, shard = ctx.iota((found.length,), 0, wide), ctx.convert(shard, wide)
     first = ctx.binary(
         "add", ctx.times(shard, found.advance), ctx.constant_like(found.origin, shard)
@@ -173,10 +186,27 @@ def fetch(
     inside = ctx.binary(
         "and",
         ctx.compare("GE", index, ctx.constant_like(0, index)),
-        ctx.compare("LT", index, ctx.constant_like(sizes[0], index)),
+        ctx.compare("LT", index, ctx.constant_like(size, index)),
     )
     mask = ctx.broadcast(inside, shape, [dim.operand])
     return ctx.select(mask, value, ctx.broadcast(fill, shape))
+
+
+def exchange(
+    ctx: ExpansionContext, value: Value, axes: Sequence[AxisRef], dim: int, low: int, high: int
+) -> Value:
+    """A shard behind `low` elements of the lower neighbour, and before `high` of the upper one."""
+    if not low and not high:
+        return value
+    shape, element = ctx.read_type(value.type)
+    attributes = {
+        AXES: ctx.axes(axes),
+        DIM: index_attr(dim),
+        LOW: index_attr(low),
+        HIGH: index_attr(high),
+    }
+    type_ = ctx.tensor_type((*shape[:dim], shape[dim] + low + high, *shape[dim + 1 :]), element)
+    return ctx.value(HALO_EXCHANGE, [value], type_, attributes)
 
 
 def _is_padded(found: Reach, size: int, shards: int) -> bool:
@@ -185,11 +215,15 @@ def _is_padded(found: Reach, size: int, shards: int) -> bool:
     return found.origin < 0 or end > size
 
 
-def without_padding(padding: ir.Attribute, dims: Sequence[WindowDim]) -> ir.Attribute:
-    """The attribute `dense<[[low, high], ...]>` with nothing to pad along `dims`."""
-    given = ir.DenseIntElementsAttr(padding)
-    rows = [given[i] for i in range(len(given))]
+def local_padding(placed: Placed, dims: Sequence[WindowDim], count: int) -> ir.Attribute:
+    """The attribute `padding` of the op on what was fetched along `dims`; it has `count` rows."""
+    rows = [0] * (2 * count)
+    if placed.op.has("padding"):
+        given = ir.DenseIntElementsAttr(placed.op.attribute("padding"))
+        rows = [given[i] for i in range(len(given))]
     for dim in dims:
-        rows[2 * dim.row : 2 * dim.row + 2] = [0, 0]
+        found = _reach(placed, dim)
+        assert found is not None, "a halo of more than the direct neighbours"
+        rows[2 * dim.row : 2 * dim.row + 2] = found.pads
     pairs = [f"[{low}, {high}]" for low, high in zip(rows[::2], rows[1::2], strict=True)]
     return ir.Attribute.parse(f"dense<[{', '.join(pairs)}]> : tensor<{len(pairs)}x2xi64>")

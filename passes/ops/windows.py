@@ -1,4 +1,4 @@
-"""Ops that slide a window over some dimensions: reduce_window and select_and_scatter.
+"""reduce_window, and windows that an op slides over some dimensions.
 
 Where windows neither overlap nor leave gaps, each shard holds whole windows: one element is common,
 two by two pooling another such window. Where they do, a shard fetches a halo.
@@ -17,9 +17,9 @@ from dtensor.passes.ops.halo import (
     WindowDim,
     fetch,
     halo_bytes,
+    local_padding,
     reaches,
     split_windows,
-    without_padding,
 )
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
 from dtensor.passes.ops.reductions import combiner
@@ -70,14 +70,12 @@ def reduce_window_rule(op: OpInfo) -> OpRule:
     windows = windows_of(op, sizes, "base_dilations", "window_dilations")
     for d, (window, size) in enumerate(zip(windows, op.operand_shapes[0], strict=True)):
         if _is_scan(op, windows, d):
-            factor: int | None = builder.factor(size, kind=FactorKind.SCAN)
+            factor = builder.factor(size, kind=FactorKind.SCAN)
         else:
             factor = window_factor(builder, window, size, op.result_shapes[0][d])
         for k in range(count):
             if not window.tiles(size):
                 builder.whole(k, d, OVERLAP)
-            if factor is None:
-                continue
             builder.operand(k, d, factor)
             builder.result(k, d, factor)
     reduction = combiner(op.operation.regions[0], op.result_elements)
@@ -127,12 +125,10 @@ def expand_scanned(op: LocalOp) -> Sequence[ir.Value[Any]]:
     return expand_scan(op, *found)
 
 
-def window_factor(builder: RuleBuilder, window: Window, size: int, results: int) -> int | None:
-    """The factor of a dimension of `size` elements and its windows; None if nothing splits it."""
+def window_factor(builder: RuleBuilder, window: Window, size: int, results: int) -> int:
+    """The factor of a dimension of `size` elements and its windows."""
     if window.tiles(size):
         return builder.factor(results)
-    if window.base_dilation != 1:
-        return None
     return builder.factor(results, kind=FactorKind.WINDOW, window=window)
 
 
@@ -140,7 +136,7 @@ def _overlapping(op: OpInfo) -> list[WindowDim]:
     sizes = integers(op.attribute("window_dimensions"))
     windows = windows_of(op, sizes, "base_dilations", "window_dilations")
     return [
-        WindowDim(d, d, d, window)
+        WindowDim(d, (~0, d), d, window)
         for d, window in enumerate(windows)
         if not window.tiles(op.operand_shapes[0][d])
     ]
@@ -151,14 +147,11 @@ def expand_reduce_window(op: LocalOp) -> None:
     placed, count = placed_of(op), len(op.result_layouts)
     split = split_windows(placed, _overlapping(placed.op))
     for dim in split:
-        sizes = op.operand_shapes[0][dim.operand], op.result_shapes[0][dim.result]
         for k in range(count):
-            fill = op.operands[count + k]
-            read = fetch(op.ctx, op.operands[k], op.operand_layouts[k], dim, sizes, fill)
+            read = fetch(op.ctx, op.operands[k], placed, dim, op.operands[count + k])
             op.operation.operands[k] = read
-    attributes = op.operation.attributes
-    if "padding" in attributes:
-        attributes["padding"] = without_padding(attributes["padding"], split)
+    rank = len(op.operand_shapes[0])
+    op.operation.attributes["padding"] = local_padding(placed, split, rank)
 
 
 def reduce_window_flops(op: OpInfo) -> float:
@@ -166,35 +159,6 @@ def reduce_window_flops(op: OpInfo) -> float:
     sizes = integers(op.attribute("window_dimensions"))
     windows = math.prod(op.result_shapes[0]) * len(op.result_shapes)
     return float(windows * math.prod(sizes))
-
-
-def select_and_scatter_rule(op: OpInfo) -> OpRule:
-    """`ij,ij,->ij`, the gradient of max-pooling; a dimension is split if its windows tile it.
-
-    It is linear in the source and the init value, if the scatter body adds.
-    """
-    shape, source = op.operand_shapes[0], op.operand_shapes[1]
-    sizes = _integers(op, "window_dimensions", len(shape))
-    builder = RuleBuilder(op)
-    for d, window in enumerate(windows_of(op, sizes, "", "")):
-        if not window.tiles(shape[d]):
-            builder.whole(0, d, OVERLAP)
-            builder.whole(1, d, OVERLAP)
-            continue
-        factor = builder.factor(source[d])
-        builder.operand(0, d, factor)
-        builder.operand(1, d, factor)
-        builder.result(0, d, factor)
-    reduction = combiner(op.operation.regions[1], op.result_elements)
-    if reduction is not None and op.operand_elements[1:] == op.result_elements * 2:
-        builder.passes_each([reduction], [False, True, True])
-    return builder.build()
-
-
-def select_and_scatter_flops(op: OpInfo) -> float:
-    """One per element of each window."""
-    source = op.operand_shapes[1]
-    return float(math.prod(source) * math.prod(_integers(op, "window_dimensions", len(source))))
 
 
 REDUCE_WINDOW = OpDef(
@@ -213,4 +177,3 @@ REDUCE_WINDOW = OpDef(
     ),
     flops=reduce_window_flops,
 )
-SELECT_AND_SCATTER = OpDef(select_and_scatter_rule, flops=select_and_scatter_flops)

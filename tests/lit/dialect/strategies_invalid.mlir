@@ -24,3 +24,11 @@ func.func @main(%arg0: tensor<6xf32>) {
   %0 = stablehlo.abs %arg0 {dtensor.results = #dtensor.layout<@mesh, [{}]>} : tensor<6xf32>
   return
 }
+
+// -----
+
+func.func @main(%arg0: tensor<6xf32>) {
+  // expected-error @below {{'dtensor.fill' stands on 'stablehlo.abs'; only select_and_scatter pads so}}
+  %0 = stablehlo.abs %arg0 {dtensor.fill = dense<0.0> : tensor<f32>} : tensor<6xf32>
+  return
+}

@@ -34,3 +34,11 @@ func.func @max_pool(%a: tensor<4x6xf32>, %s: tensor<4x3xf32>, %low: tensor<f32>)
   }) : (tensor<4x6xf32>, tensor<4x3xf32>, tensor<f32>) -> tensor<4x6xf32>
   return %1 : tensor<4x6xf32>
 }
+
+// In the gradient of a kernel the kernel's dimension is the longer one: its shards' results are parts
+// of a sum, each with a window of the results over the input.
+func.func @kernel_gradient(%a: tensor<2x16x3xf32>, %d: tensor<2x8x5xf32>) -> tensor<3x3x5xf32> {
+  // CHECK: remark: stablehlo.convolution: [b, d:(1)16 window, a], [b, d window, c] -> [*, a, c] reduce {b: sum, d: sum}; dimension 0 of result 0 is a place of the window
+  %0 = stablehlo.convolution(%a, %d) dim_numbers = [f, 0, b]x[i, 0, o]->[0, b, f], window = {pad = [[0, 1]], rhs_dilate = [2]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x16x3xf32>, tensor<2x8x5xf32>) -> tensor<3x3x5xf32>
+  return %0 : tensor<3x3x5xf32>
+}

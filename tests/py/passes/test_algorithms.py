@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import dtensor
 from dtensor.compiler.api import jit
 from dtensor.compiler.relayout import relayout
 from dtensor.compiler.stages import Compiled
@@ -116,6 +117,84 @@ def test_pooling_with_halos(
         assert sent(compiled) == 2 * (3 * 256) * 4  # once for both
 
 
+@pytest.mark.parametrize(
+    ("window", "stride", "padding"),
+    [
+        (3, 2, (0, 1)),
+        (3, 1, (1, 1)),
+        (3, 2, (1, 0)),
+        (5, 2, (1, 2)),
+        (4, 2, (2, 0)),
+        (2, 2, (0, 0)),
+    ],
+)
+@pytest.mark.parametrize("axes", [("y", UNSHARDED), (("x", "y"), UNSHARDED), ("y", "x")])
+def test_gradient_of_max_pooling_with_halos(
+    window: int, stride: int, padding: tuple[int, int], axes: Any
+) -> None:
+    def gradient(a: Any, cotangent: Any) -> Any:
+        def pool(a: Any) -> Any:
+            sizes, steps = (1, window, 3, 1), (1, stride, 2, 1)
+            pads = ((0, 0), padding, (0, 1), (0, 0))
+            return jax.lax.reduce_window(a, -jnp.inf, jax.lax.max, sizes, steps, pads)
+
+        return jax.vjp(pool, a)[1](cotangent)
+
+    # Ties, NaN and -inf at the borders of the tensor, of the shards and elsewhere.
+    x = np.random.default_rng(1).choice([0.0, 1, 2, -np.inf, np.nan], (2, 48, 16, 128))
+    x[0, :6], x[0, -6:], x[1, :, :3] = -np.inf, -np.inf, -np.inf
+    x[0, 1], x[0, -2] = np.nan, np.nan
+    x = x.astype(np.float32)
+    pooled = (48 + sum(padding) - window) // stride + 1
+    specs = [UNSHARDED, *axes, UNSHARDED]
+    compiled = run(gradient, [specs, specs], x, values((2, pooled, 8, 128)) + 5)
+    assert {c.kind for c in compiled.collectives} <= {"halo_exchange"}
+
+
+PADDED_POOL = """
+func.func @main(%a: tensor<2x48x16xf32>, %s: tensor<2xCOUNTx16xf32>) -> tensor<2x48x16xf32> {
+  %init = stablehlo.constant dense<3.0> : tensor<f32>
+  %0 = "stablehlo.select_and_scatter"(%a, %s, %init) <{window_dimensions = array<i64: 1, SIZE, 3>,
+      window_strides = array<i64: 1, STRIDE, 1>,
+      padding = dense<[[0, 0], [LOW, HIGH], [1, 1]]> : tensor<3x2xi64>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.compare COMPARED, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }, {
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.add %x, %y : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<2x48x16xf32>, tensor<2xCOUNTx16xf32>, tensor<f32>) -> tensor<2x48x16xf32>
+  return %0 : tensor<2x48x16xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("compared", ["GE", "GT", "LT"])
+@pytest.mark.parametrize(
+    ("size", "stride", "low", "high"), [(3, 2, 1, 0), (3, 1, 1, 1), (5, 2, 3, 1)]
+)
+def test_padding_is_not_selected_at_the_border_of_a_shard(
+    size: int, stride: int, low: int, high: int, compared: str
+) -> None:
+    count = (48 + low + high - size) // stride + 1
+    given = {"SIZE": size, "STRIDE": stride, "LOW": low, "HIGH": high, "COUNT": count}
+    text = PADDED_POOL.replace("COMPARED", compared)
+    for name, value in given.items():
+        text = text.replace(name, str(value))
+    x = np.random.default_rng(1).choice([0.0, 1, -np.inf, np.inf, np.nan], (2, 48, 16))
+    x[0, :4], x[0, -4:], x[0, 1], x[0, -2] = -np.inf, -np.inf, np.nan, np.nan
+    source = values((2, count, 16)) + 5
+    alone = create_mesh([("z", 1)], devices=jax.devices()[:1])
+    found = []
+    for layout in (None, Layout([UNSHARDED, ("y", "x"), UNSHARDED], MESH)):
+        mesh = alone if layout is None else MESH
+        compiled = dtensor.compile_mlir(text, mesh=mesh, in_layouts=layout)
+        found.append(np.asarray(compiled(x.astype(np.float32), source)[0].to_jax()))
+    assert {c.kind for c in compiled.collectives} == {"halo_exchange"}
+    np.testing.assert_array_equal(found[1], found[0])
+
+
 @pytest.mark.parametrize("strides", [(1, 1), (2, 1), (2, 2)])
 @pytest.mark.parametrize(
     "specs",
@@ -137,6 +216,45 @@ def test_convolution_over_split_rows_and_columns(
     compiled = run(convolve, [specs, None], image, weights)
     assert {c.kind for c in compiled.collectives} <= {"halo_exchange"}
     assert sent(compiled) <= 2 * image.nbytes / 8
+
+
+@pytest.mark.parametrize(
+    ("strides", "kernel", "dilation", "padding"),
+    [
+        ((1, 1), (3, 3), (1, 1), "SAME"),
+        ((2, 2), (3, 5), (1, 1), "SAME"),
+        ((4, 1), (4, 3), (1, 2), ((0, 0), (2, 2))),
+        ((1, 2), (5, 2), (2, 1), ((4, 4), (0, 0))),
+    ],
+)
+@pytest.mark.parametrize(
+    "specs",
+    [
+        [UNSHARDED, "x", "y", UNSHARDED],
+        [UNSHARDED, ("x", "y"), UNSHARDED, UNSHARDED],
+    ],
+)
+def test_gradients_of_a_convolution_over_split_rows_and_columns(
+    strides: tuple[int, int],
+    kernel: tuple[int, int],
+    dilation: tuple[int, int],
+    padding: Any,
+    specs: list[Any],
+) -> None:
+    def convolve(a: Any, w: Any) -> Any:
+        numbers = ("NHWC", "HWIO", "NHWC")
+        return jax.lax.conv_general_dilated(
+            a, w, strides, padding, rhs_dilation=dilation, dimension_numbers=numbers
+        )
+
+    def gradients(a: Any, w: Any, cotangent: Any) -> Any:
+        return jax.vjp(convolve, a, w)[1](cotangent)
+
+    image, weights = values((2, 64, 32, 6)), values((*kernel, 6, 3))
+    cotangent = values(jax.eval_shape(convolve, image, weights).shape) + 1
+    compiled = run(gradients, [specs, None, specs], image, weights, cotangent)
+    assert {c.kind for c in compiled.collectives} <= {"halo_exchange", "all_reduce"}
+    assert sent(compiled) <= 2 * (image.nbytes + cotangent.nbytes) / 8 + 2 * weights.nbytes
 
 
 def test_shards_of_blocks_have_no_neighbours_and_are_gathered() -> None:

@@ -1,0 +1,441 @@
+"""Bytes of operations along a split dimension, beside `jax.jit` and the best algorithm known.
+
+    python -m benchmarks.long_tail [--calls N] [--out FILE.json] [NAMES...]
+
+Every row is one form that users write, on eight virtual CPU devices; `least` is what the best known
+distributed algorithm sends per device, by the formula beside it: p = 8 devices, L = bytes of a
+shard, S = bytes of one slice across the split dimension. The exit status is 1 if a result differs
+from that of one device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import PartitionSpec as P
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from benchmarks.against_jax.__main__ import TOLERANCE  # its module sets up eight devices
+from benchmarks.against_jax.measure import measure
+from benchmarks.against_jax.workload import Workload, array
+
+LINE, TILES = {"x": 8}, {"x": 4, "y": 2}
+X, ROWS, COLUMNS, WHOLE = P("x"), P("x", None), P(None, "x"), P()
+LOCAL = 4096 * 16 * 4 // 8  # bytes of a shard of the arrays of 4096 x 16 float32
+SLICE = 16 * 4  # and of one slice of them
+
+
+@dataclass(frozen=True)
+class Row:
+    """A form and what it must send at least.
+
+    Attributes:
+        least: bytes per device of the best algorithm known.
+        why: its formula.
+        workload: the program.
+    """
+
+    least: float
+    why: str
+    workload: Workload
+
+
+def row(
+    least: float,
+    why: str,
+    function: Callable[..., Any],
+    *arguments: tuple[Any, P],
+    out: Any = None,
+    mesh: dict[str, int] | None = None,
+) -> Row:
+    """A row whose arguments are pairs of an array and its spec."""
+    shapes, specs = zip(*arguments, strict=True)
+    return Row(least, why, Workload(why, mesh or LINE, function, shapes, specs, out))
+
+
+LONG = (array(4096, 16), ROWS)
+VECTOR = (array(4096), X)
+
+
+def recurrence(a: jax.Array, b: jax.Array) -> jax.Array:
+    """h[t] = a[t] h[t-1] + b[t]."""
+
+    def join(left: Any, right: Any) -> Any:
+        return left[0] * right[0], left[1] * right[0] + right[1]
+
+    return lax.associative_scan(join, (a, b))[1]
+
+
+def heat(step: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], jax.Array]:
+    """Fifty explicit steps of the heat equation."""
+    return lambda u: lax.fori_loop(0, 50, lambda _, v: v + 0.1 * step(v), u)
+
+
+def laplace_by_roll(u: jax.Array) -> jax.Array:
+    return sum(jnp.roll(u, s, axis) for s in (1, -1) for axis in (0, 1)) - 4 * u
+
+
+def laplace_by_pad(u: jax.Array) -> jax.Array:
+    v = jnp.pad(u, 1)
+    return v[:-2, 1:-1] + v[2:, 1:-1] + v[1:-1, :-2] + v[1:-1, 2:] - 4 * u
+
+
+def laplace_by_convolution(u: jax.Array) -> jax.Array:
+    kernel = jnp.array([[0.0, 1, 0], [1, -4, 1], [0, 1, 0]], u.dtype)[None, None]
+    return lax.conv(u[None, None], kernel, (1, 1), "SAME")[0, 0]
+
+
+def laplace_inside(u: jax.Array) -> jax.Array:
+    around = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]
+    return jnp.zeros_like(u).at[1:-1, 1:-1].set(around - 4 * u[1:-1, 1:-1])
+
+
+def conv(x: jax.Array, kernel: jax.Array) -> jax.Array:
+    return lax.conv_general_dilated(
+        x, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
+
+
+def pool(x: jax.Array) -> jax.Array:
+    return lax.reduce_window(x, -jnp.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
+
+
+def unet(x: jax.Array, down: jax.Array, up: jax.Array) -> jax.Array:
+    """Two levels, with a skip connection; the loss."""
+    high = jnp.tanh(conv(x, down))
+    low = jnp.tanh(conv(pool(high), up))
+    return jnp.mean((high + jax.image.resize(low, high.shape, "nearest")) ** 2)
+
+
+def decode(
+    q: jax.Array, keys: jax.Array, values: jax.Array, k: jax.Array, v: jax.Array, at: jax.Array
+) -> Any:
+    """One token: the caches are updated at a position, then attended to."""
+    keys = lax.dynamic_update_slice_in_dim(keys, k, at, 1)
+    values = lax.dynamic_update_slice_in_dim(values, v, at, 1)
+    scores = jnp.einsum("bhd,bshd->bhs", q, keys) / 8
+    scores = jnp.where(jnp.arange(keys.shape[1]) <= at, scores, -1e30)
+    return jnp.einsum("bhs,bshd->bhd", jax.nn.softmax(scores), values), keys, values
+
+
+def poisson(f: jax.Array) -> jax.Array:
+    """Solves the Poisson equation on a torus."""
+    k = jnp.fft.fftfreq(f.shape[0]) ** 2
+    square = (k[:, None] + k[None, :]).at[0, 0].set(1)
+    return jnp.fft.ifft2(jnp.fft.fft2(f) / square).real
+
+
+def cross_entropy(h: jax.Array, w: jax.Array, labels: jax.Array) -> jax.Array:
+    logits = h @ w
+    picked = jnp.take_along_axis(logits, labels[:, None], 1)[:, 0]
+    return jnp.mean(jax.nn.logsumexp(logits, axis=1) - picked)
+
+
+def messages(nodes: jax.Array, senders: jax.Array, receivers: jax.Array) -> jax.Array:
+    """One round of a graph network."""
+    return jax.ops.segment_sum(jnp.tanh(nodes[senders]), receivers, nodes.shape[0])
+
+
+PLANE = (array(512, 256), P("x", "y"))
+EDGES = (128 + 128) * 4.0  # of a tile of it, to neighbours on both sides: 2 of 128, 2 of 128
+IMAGES = (array(4, 64, 32, 8), P(None, "x"))
+EDGE = 4 * 32 * 8 * 4.0  # one row of them
+CACHE = (array(2, 1024, 4, 16), P(None, "x"))
+TOKEN = (array(2, 1, 4, 16), WHOLE)
+SCALAR = (array(dtype=np.int32), WHOLE)
+R = 7 / 8
+
+ROWS_OF_TABLE: dict[str, Row] = {
+    "cumsum": row(3 * SLICE, "S log2 p", lambda x: jnp.cumsum(x, 0), LONG, out=ROWS),
+    "cumsum_reverse": row(
+        3 * SLICE, "S log2 p", lambda x: lax.cumsum(x, 0, reverse=True), LONG, out=ROWS
+    ),
+    "cumprod": row(3 * SLICE, "S log2 p", lambda x: jnp.cumprod(x, 0), LONG, out=ROWS),
+    "cummax": row(3 * SLICE, "S log2 p", lambda x: lax.cummax(x, 0), LONG, out=ROWS),
+    "cumlogsumexp": row(3 * SLICE, "S log2 p", lambda x: lax.cumlogsumexp(x, 0), LONG, out=ROWS),
+    "cumsum_gradient": row(
+        3 * SLICE,
+        "S log2 p",
+        jax.grad(lambda x: jnp.sum(jnp.cumsum(x, 0) * jnp.arange(4096.0)[:, None]) / 4096),
+        LONG,
+        out=ROWS,
+    ),
+    "associative_scan_add": row(
+        3 * SLICE, "S log2 p", lambda x: lax.associative_scan(jnp.add, x), LONG, out=ROWS
+    ),
+    "linear_recurrence": row(6 * SLICE, "2 S log2 p", recurrence, LONG, LONG, out=ROWS),
+    "diff": row(SLICE, "S", lambda x: jnp.diff(x, axis=0, prepend=0), LONG, out=ROWS),
+    "shift": row(
+        SLICE, "S", lambda x: jnp.concatenate([jnp.zeros_like(x[:1]), x[:-1]]), LONG, out=ROWS
+    ),
+    "roll": row(5 * SLICE, "5 S", lambda x: jnp.roll(x, 5, 0), LONG, out=ROWS),
+    "reverse": row(LOCAL, "L", lambda x: x[::-1], LONG, out=ROWS),
+    "every_second": row(LOCAL / 2, "L/2", lambda x: x[::2], LONG, out=ROWS),
+    "causal_conv1d": row(
+        3 * SLICE,
+        "3 S",
+        lambda x, k: lax.conv_general_dilated(
+            x[None],
+            k,
+            (1,),
+            [(3, 0)],
+            feature_group_count=16,
+            dimension_numbers=("NWC", "WIO", "NWC"),
+        )[0],
+        LONG,
+        (array(4, 1, 16), WHOLE),
+        out=ROWS,
+    ),
+    "concatenate": row(
+        2 * LOCAL, "2 L", lambda a, b: jnp.concatenate([a, b]), LONG, LONG, out=ROWS
+    ),
+    "pooling": row(EDGE, "one row", pool, IMAGES, out=P(None, "x")),
+    "pooling_gradient": row(
+        2 * EDGE, "two rows", jax.grad(lambda x: jnp.sum(pool(x) ** 2)), IMAGES, out=P(None, "x")
+    ),
+    "convolution": row(
+        2 * EDGE, "two rows", conv, IMAGES, (array(3, 3, 8, 8), WHOLE), out=P(None, "x")
+    ),
+    "unet_gradient": row(
+        10 * EDGE + 2 * R * 2 * 4 * 9 * 64,
+        "rows of each convolution and pool, there and back; all_reduce of the gradients",
+        jax.grad(unet, argnums=(1, 2)),
+        IMAGES,
+        (array(3, 3, 8, 8), WHOLE),
+        (array(3, 3, 8, 8), WHOLE),
+        out=(WHOLE, WHOLE),
+    ),
+    **{
+        f"heat_by_{name}": row(
+            50 * 2 * EDGES, "50 steps of four edges", heat(step), PLANE, out=PLANE[1], mesh=TILES
+        )
+        for name, step in {
+            "roll": laplace_by_roll,
+            "pad": laplace_by_pad,
+            "convolution": laplace_by_convolution,
+            "update": laplace_inside,
+        }.items()
+    },
+    "sort": row(2 * R * 2048 + 2048, "2 r L + L, columnsort", jnp.sort, VECTOR, out=X),
+    "argsort": row(
+        2 * (2 * R * 2048 + 2048), "the same on keys and places", jnp.argsort, VECTOR, out=X
+    ),
+    "top_k": row(
+        128 * 8 * 3.0,
+        "k (value and place) log2 p",
+        lambda x: lax.top_k(x, 128),
+        (array(131072), X),
+        out=(WHOLE, WHOLE),
+    ),
+    "argmax": row(
+        64 * 8 * 3.0,
+        "rows (value and place) log2 p",
+        lambda x: jnp.argmax(x, 1),
+        (array(64, 32768), COLUMNS),
+        out=WHOLE,
+    ),
+    "categorical": row(
+        64 * 8 * 3.0,
+        "as argmax",
+        lambda x: jax.random.categorical(jax.random.key(0), x),
+        (array(64, 32768), COLUMNS),
+        out=WHOLE,
+    ),
+    "median": row(32 * 2 * R * 4, "32 scalar all_reduces", jnp.median, VECTOR, out=WHOLE),
+    "searchsorted": row(
+        2 * R * 256,
+        "one all_reduce of the counts",
+        lambda t, q: jnp.searchsorted(t, q),
+        VECTOR,
+        (array(64), WHOLE),
+        out=WHOLE,
+    ),
+    "histogram": row(
+        2 * R * 64 * 4 + 2 * 2 * R * 4,
+        "all_reduces of the bins and the range",
+        lambda x: jnp.histogram(x, 64)[0],
+        VECTOR,
+        out=WHOLE,
+    ),
+    "bincount": row(
+        2 * R * 32 * 4,
+        "one all_reduce",
+        lambda x: jnp.bincount(x, length=32),
+        (array(4096, dtype=np.int32), X),
+        out=WHOLE,
+    ),
+    "fft": row(
+        3 * R * 4096, "3 r L, four-step", jnp.fft.fft, (array(4096, dtype=np.complex64), X), out=X
+    ),
+    "fft2": row(
+        2 * R * 512 * 512,
+        "2 r L",
+        jnp.fft.fft2,
+        (array(512, 512, dtype=np.complex64), ROWS),
+        out=ROWS,
+    ),
+    "fft3_pencils": row(
+        16384 * (0.75 + 0.5) * 2,
+        "L (r1 + r2), there and back",
+        jnp.fft.fftn,
+        (array(32, 32, 16, dtype=np.complex64), P("x", "y")),
+        out=P("x", "y"),
+        mesh=TILES,
+    ),
+    "poisson": row(2 * R * 128 * 128, "2 r L", poisson, (array(128, 128), ROWS), out=ROWS),
+    "qr": row(
+        2 * 2 * R * 32 * 32 * 4,
+        "2 all_reduces of n^2",
+        lambda x: jnp.linalg.qr(x)[0],
+        (array(4096, 32), ROWS),
+        out=ROWS,
+    ),
+    "triangular_solve": row(
+        0,
+        "nothing",
+        lambda a, b: lax.linalg.triangular_solve(
+            a + 20 * jnp.eye(64), b, left_side=True, lower=True
+        ),
+        (array(64, 64), WHOLE),
+        (array(64, 512), COLUMNS),
+        out=COLUMNS,
+    ),
+    "gather": row(
+        R * 4096 * 4 + R * 4096 * 64 * 4,
+        "all_gather of ids, reduce_scatter of rows",
+        lambda t, i: t[i],
+        (array(65536, 64), ROWS),
+        (array(4096, dtype=np.int32), X),
+        out=ROWS,
+    ),
+    "segment_sum": row(
+        R * 1024 * 64 * 4,
+        "reduce_scatter",
+        lambda x, i: jax.ops.segment_sum(x, i, 1024),
+        (array(8192, 64), ROWS),
+        (array(8192, dtype=np.int32), X),
+        out=ROWS,
+    ),
+    "graph_network": row(
+        2 * R * 1024 * 64 * 4,
+        "all_gather of nodes, reduce_scatter",
+        messages,
+        (array(1024, 64), ROWS),
+        (array(8192, dtype=np.int32), X),
+        (array(8192, dtype=np.int32), X),
+        out=ROWS,
+    ),
+    "position": row(
+        2 * R * 8 * 16 * 4,
+        "one all_reduce of a slice",
+        lambda x, i: lax.dynamic_slice_in_dim(x, i, 8, 0),
+        LONG,
+        SCALAR,
+        out=WHOLE,
+    ),
+    "last_position": row(
+        R * SLICE * 2, "one all_reduce of a slice", lambda x: x[-1], LONG, out=WHOLE
+    ),
+    "update_at": row(
+        0,
+        "nothing",
+        lambda x, u, i: lax.dynamic_update_slice_in_dim(x, u, i, 0),
+        LONG,
+        (array(1, 16), WHOLE),
+        SCALAR,
+        out=ROWS,
+    ),
+    "decode": row(
+        2 * R * 2 * 4 * (16 + 1 + 1) * 4,
+        "all_reduces of maximum, sum and result",
+        decode,
+        (array(2, 4, 16), WHOLE),
+        CACHE,
+        CACHE,
+        TOKEN,
+        TOKEN,
+        SCALAR,
+        out=(WHOLE, CACHE[1], CACHE[1]),
+    ),
+    "cross_entropy": row(
+        3 * 2 * R * 256 * 4 + 2 * R * 256 * 64 * 4,
+        "all_reduces of maximum, sum, picked, and of one gradient",
+        jax.value_and_grad(cross_entropy, argnums=(0, 1)),
+        (array(256, 64), WHOLE),
+        (array(64, 4096), COLUMNS),
+        (array(256, dtype=np.int32), WHOLE),
+        out=(WHOLE, (WHOLE, COLUMNS)),
+    ),
+}
+
+
+def ratio(found: float, least: float) -> float:
+    """How many times the least; one byte stands for none."""
+    return max(found, 1.0) / max(least, 1.0)
+
+
+def mean(values: Sequence[float]) -> float:
+    """The geometric mean."""
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run what the command line names; 1 if a result differs from one device."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.long_tail", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("names", nargs="*", metavar="NAMES", help=f"of {', '.join(ROWS_OF_TABLE)}")
+    parser.add_argument("--calls", type=int, default=5, help="calls of each program, in turns")
+    parser.add_argument("--out", type=Path, help="a JSON file for the figures")
+    args = parser.parse_args(arguments)
+    unknown = [name for name in args.names if name not in ROWS_OF_TABLE]
+    if unknown:
+        parser.error(f"there is no form {unknown[0]!r}; there are {', '.join(ROWS_OF_TABLE)}")
+    console = Console()
+    if not console.is_terminal:
+        console.width = 120
+    names = args.names or list(ROWS_OF_TABLE)
+    measured = {
+        name: measure(ROWS_OF_TABLE[name].workload, args.calls)
+        for name in track(names, "compiling and running", console=console)
+    }
+    table = Table("form", "least bytes", "dtensor", "jax.jit", "step / jax", "least by")
+    for name, found in measured.items():
+        given = ROWS_OF_TABLE[name]
+        cells = [
+            f"{found[c]['wire_bytes']:,.0f} ({ratio(found[c]['wire_bytes'], given.least):.3g})"
+            for c in ("dtensor", "jax")
+        ]
+        steps = found["dtensor"]["step_seconds"] / found["jax"]["step_seconds"]
+        table.add_row(name, f"{given.least:,.0f}", *cells, f"{steps:.2f}", given.why)
+    console.print(table)
+    for compiler in ("dtensor", "jax"):
+        ratios = [
+            ratio(f[compiler]["wire_bytes"], ROWS_OF_TABLE[n].least) for n, f in measured.items()
+        ]
+        over = sum(value > 1.05 for value in ratios)
+        console.print(
+            f"{compiler}: {mean(ratios):.3g} times the least, {over} of {len(ratios)} above 1.05"
+        )
+    if args.out:
+        args.out.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
+    wrong = [n for n, f in measured.items() if not f["dtensor"]["largest_difference"] <= TOLERANCE]
+    if wrong:
+        console.print(f"[red]differs from one device: {', '.join(wrong)}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

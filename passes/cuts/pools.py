@@ -1,0 +1,62 @@
+"""The gradient of max-pooling as JAX writes it: padded, then sliced to the size before.
+
+The padded size is one that no mesh axis divides. Here the padding goes into the operation, with the
+value that it holds: unlike the padding that select_and_scatter knows, it may be selected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dtensor.dialect.mlir import ir
+from dtensor.dialect.names import FILL
+from dtensor.passes.base import PassState
+from dtensor.passes.cuts.pieces import maker_of, shape_of
+from dtensor.passes.ops.attributes import integers
+
+SELECT_AND_SCATTER = "stablehlo.select_and_scatter"
+Value = ir.Value[Any]
+
+
+def fuse_padding(op: ir.Operation, state: PassState) -> bool:
+    """Give a select_and_scatter the padding of its operand; whether it was rewritten."""
+    pad = maker_of(op.operands[0])
+    if pad is None or pad.name != "stablehlo.pad" or _is_padded(op):
+        return False
+    low, high = (integers(pad.attributes[f"edge_padding_{end}"]) for end in ("low", "high"))
+    fill = maker_of(pad.operands[1])
+    is_plain = min([0, *low, *high]) == 0 == max([0, *integers(pad.attributes["interior_padding"])])
+    if fill is None or fill.name != "stablehlo.constant" or not is_plain:
+        return False
+    given: Value = pad.operands[0]
+    slices = [use.owner for use in op.results[0].uses]
+    if not slices or not all(_takes_back(user, low, shape_of(given)) for user in slices):
+        return False
+    made: ir.Operation = op.clone(ip=ir.InsertionPoint(op))
+    made.operands[0] = given
+    made.results[0].set_type(given.type)
+    rows = [list(pair) for pair in zip(low, high, strict=True)]
+    made.attributes["padding"] = ir.Attribute.parse(f"dense<{rows}> : tensor<{len(rows)}x2xi64>")
+    made.attributes[FILL] = fill.attributes["value"]
+    for user in slices:
+        user.results[0].replace_all_uses_with(made.results[0])
+    state.ledger.add_op(made)
+    return True
+
+
+def _is_padded(op: ir.Operation) -> bool:
+    if "padding" not in op.attributes:
+        return False
+    padding = ir.DenseIntElementsAttr(op.attributes["padding"])
+    return any(padding[i] for i in range(len(padding)))
+
+
+def _takes_back(user: ir.Operation, low: Sequence[int], shape: Sequence[int]) -> bool:
+    """Whether an operation slices off exactly what was padded."""
+    if user.name != "stablehlo.slice":
+        return False
+    names = ("start_indices", "limit_indices", "strides")
+    starts, limits, strides = (integers(user.attributes[name]) for name in names)
+    ends = [start + size for start, size in zip(low, shape, strict=True)]
+    return starts == list(low) and limits == ends and set(strides) == {1}

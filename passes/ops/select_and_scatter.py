@@ -1,0 +1,354 @@
+"""select_and_scatter, the gradient of max-pooling.
+
+Where windows overlap, a shard computes every window that touches its elements: it fetches the
+elements of those windows, and what they scatter, and keeps what falls on its own elements.
+
+Padding is never selected, but the elements beyond the tensor that a shard at its border has in
+place of padding could be. They are copies of the nearest element, and what falls on a copy is added
+to the element itself: reading a row of a window twice selects no other element than reading it
+once, whichever the order of the elements is, NaN included.
+
+With the attribute `dtensor.fill`, which dtensor-fuse-cuts writes, padding holds that value and may
+be selected; what it is given is lost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dtensor.dialect.mlir import ir
+from dtensor.dialect.names import FILL
+from dtensor.passes.expansion.context import ExpansionContext, LocalOp
+from dtensor.passes.ops.attributes import integers
+from dtensor.passes.ops.halo import exchange
+from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
+from dtensor.passes.ops.reduction import Reduction
+from dtensor.passes.ops.reductions import combiner
+from dtensor.passes.ops.ring import cut, joined
+from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder, Window
+from dtensor.passes.ops.windows import OVERLAP, window_factor, windows_of
+
+Value = ir.Value[Any]
+_DIRECTIONS = ("GE", "GT", "LE", "LT")
+
+
+@dataclass(frozen=True, slots=True)
+class Along:
+    """What a shard computes of one dimension; places are relative to its own first ones.
+
+    Attributes:
+        dim: the dimension.
+        size: elements of a shard.
+        first: the first window that touches the shard's elements.
+        last: the last one.
+        start: where the first window begins.
+        end: behind the last one.
+        low: whether windows read padding before the tensor.
+        high: whether windows read padding behind it.
+    """
+
+    dim: int
+    size: int
+    first: int
+    last: int
+    start: int
+    end: int
+    low: bool
+    high: bool
+
+
+def along(dim: int, size: int, count: int, window: Window, shards: int) -> Along | None:
+    """What the shards of a dimension compute; None if that needs more than direct neighbours have.
+
+    Args:
+        dim: the dimension.
+        size: elements of the whole dimension.
+        count: number of windows.
+        window: how the window walks.
+        shards: into how many the elements and the windows are cut.
+    """
+    local, windows = size // shards, count // shards
+    if size % shards or count % shards or windows * window.stride != local:
+        return None
+    end = (count - 1) * window.stride - window.low + window.size
+    if window.low >= window.size or end - window.size >= size:
+        return None  # a window of padding alone
+    first = -((window.size - 1 - window.low) // window.stride)
+    last = (local - 1 + window.low) // window.stride
+    found = Along(
+        dim,
+        local,
+        first,
+        last,
+        first * window.stride - window.low,
+        last * window.stride - window.low + window.size,
+        window.low > 0,
+        end > size,
+    )
+    elements = max(-found.start, found.end - local)
+    return found if elements <= local and max(-first, last + 1 - windows) <= windows else None
+
+
+def select_and_scatter_rule(op: OpInfo) -> OpRule:
+    """`ij,ij,->ij`; a dimension is split if its windows tile it, or with what neighbours have.
+
+    It is linear in the source and the init value, if the scatter body adds.
+    """
+    shape, source = op.operand_shapes[0], op.operand_shapes[1]
+    builder = RuleBuilder(op)
+    reduction = combiner(op.operation.regions[1], op.result_elements)
+    is_usual = reduction is Reduction.SUM and _compares(op.operation.regions[0])
+    for d, window in enumerate(_windows(op)):
+        if not window.tiles(shape[d]):
+            builder.whole(0, d, OVERLAP)
+            builder.whole(1, d, OVERLAP)
+            if not is_usual:
+                continue
+        factor = window_factor(builder, window, shape[d], source[d])
+        builder.operand(0, d, factor)
+        builder.operand(1, d, factor)
+        builder.result(0, d, factor)
+    if reduction is not None and op.operand_elements[1:] == op.result_elements * 2:
+        builder.passes_each([reduction], [False, True, True])
+    return builder.build()
+
+
+def _windows(op: OpInfo) -> list[Window]:
+    rank = len(op.operand_shapes[0])
+    sizes = integers(op.attribute("window_dimensions")) if op.has("window_dimensions") else None
+    return windows_of(op, sizes or [1] * rank, "", "")
+
+
+def _compares(body: ir.Region) -> bool:
+    """Whether the body selects by one comparison of its two arguments."""
+    block = body.blocks[0]
+    operations = [view.operation for view in block.operations]
+    if len(operations) != 2 or operations[0].name != "stablehlo.compare":
+        return False
+    direction = str(operations[0].attributes["comparison_direction"])
+    return (
+        any(f" {name}>" in direction for name in _DIRECTIONS)
+        and set(operations[0].operands) == set(block.arguments)
+        and operations[1].operands[0] == operations[0].results[0]
+    )
+
+
+def _split(placed: Placed) -> list[tuple[int, Along | None]]:
+    """The split dimensions whose windows do not tile them, and what shards compute of each."""
+    op, layout = placed.op, placed.operands[0]
+    shape, source = op.operand_shapes[0], op.operand_shapes[1]
+    return [
+        (d, along(d, shape[d], source[d], window, layout.dims[d].split))
+        for d, window in enumerate(_windows(op))
+        if layout.dims[d].split > 1 and not window.tiles(shape[d])
+    ]
+
+
+def _applies(placed: Placed) -> bool:
+    split = _split(placed)
+    words = placed.operands[0].dims
+    return bool(split) and all(
+        found is not None
+        and words[d].is_contiguous
+        and placed.operands[1].dims[d] == placed.results[0].dims[d] == words[d]
+        for d, found in split
+    )
+
+
+def _bytes(placed: Placed) -> tuple[Traffic, ...]:
+    from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
+
+    traffic = []
+    for k in range(2):
+        layout, item = placed.operands[k], element_bytes(placed.op.operand_elements[k])
+        local = list(layout.local_shape(placed.op.operand_shapes[k]))
+        for d, found in _split(placed):
+            assert found is not None, "priced where it does not apply"
+            low, high = _halo(found, k, local[d])
+            row = math.prod(n for other, n in enumerate(local) if other != d) * item
+            axes = layout.dims[d].axes
+            traffic.append(Traffic(axes, float(row * (low + high)), (low > 0) + (high > 0)))
+            local[d] += low + high
+    return tuple(traffic)
+
+
+def _halo(found: Along, operand: int, local: int) -> tuple[int, int]:
+    """What is fetched of the lower and of the upper neighbour."""
+    start, end = (found.first, found.last + 1) if operand else (found.start, found.end)
+    return max(0, -start), max(0, end - local)
+
+
+def expand_with_halos(op: LocalOp) -> Sequence[Value]:
+    """The windows that touch this shard's elements, and of their sums what falls on these."""
+    ctx, placed = op.ctx, placed_of(op)
+    operand, source, init = op.operands
+    fill = _fill(op)
+    split = [found for _, found in _split(placed) if found is not None]
+    for found in split:
+        axes = placed.operands[0].dims[found.dim].axes
+        low, high = _halo(found, 0, found.size)
+        operand = exchange(ctx, operand, axes, found.dim, low, high)
+        operand = _with_border(ctx, operand, placed, found, fill)
+        operand = cut(ctx, operand, found.dim, low + found.start, found.end - found.start)
+        local = ctx.shape_of(source)[found.dim]
+        low, high = _halo(found, 1, local)
+        source = exchange(ctx, source, axes, found.dim, low, high)
+        count = found.last + 1 - found.first
+        source = cut(ctx, source, found.dim, low + found.first, count)
+    rows = _rows(placed.op)
+    for found in split:
+        rows[found.dim] = (0, 0)
+    result = _whole(op, rows, (operand, source, ctx.constant_like(0, init)))
+    for found in reversed(split):
+        result = _own(ctx, result, placed, found, fill is None)
+    return [ctx.binary("add", result, ctx.broadcast(init, ctx.shape_of(result)))]
+
+
+def expand_local(op: LocalOp) -> Sequence[Value]:
+    """All windows of the shard."""
+    return [_whole(op, _rows(placed_of(op).op), op.operands)]
+
+
+def _rows(op: OpInfo) -> list[tuple[int, int]]:
+    return [(window.low, window.high) for window in _windows(op)]
+
+
+def _fill(op: LocalOp) -> Value | None:
+    """What padding holds if it may be selected."""
+    if FILL not in op.operation.attributes:
+        return None
+    type_ = op.ctx.tensor_type((), op.ctx.element_of(op.operands[0]))
+    value = op.operation.attributes[FILL]
+    return op.ctx.value("stablehlo.constant", [], type_, {"value": value})
+
+
+def _whole(op: LocalOp, rows: Sequence[tuple[int, int]], operands: Sequence[Value]) -> Value:
+    """The op on operands as they stand, with this padding."""
+    ctx, fill = op.ctx, _fill(op)
+    operand, source, init = operands
+    shape, element = ctx.read_type(operand.type)
+    lows, highs = [low for low, _ in rows], [high for _, high in rows]
+    is_filled = fill is not None and any([*lows, *highs])
+    if fill is not None and is_filled:
+        attributes = {
+            "edge_padding_low": ir.DenseI64ArrayAttr.get(lows),
+            "edge_padding_high": ir.DenseI64ArrayAttr.get(highs),
+            "interior_padding": ir.DenseI64ArrayAttr.get([0] * len(rows)),
+        }
+        padded = [n + low + high for n, (low, high) in zip(shape, rows, strict=True)]
+        type_ = ctx.tensor_type(padded, element)
+        operand = ctx.value("stablehlo.pad", [operand, fill], type_, attributes)
+        rows = [(0, 0)] * len(rows)
+    operation = ctx.clone(op.operation)
+    for k, value in enumerate((operand, source, init)):
+        operation.operands[k] = value
+    operation.results[0].set_type(operand.type)
+    pairs = [list(row) for row in rows]
+    text = f"dense<{pairs}> : tensor<{len(rows)}x2xi64>"
+    operation.attributes["padding"] = ir.Attribute.parse(text)
+    if FILL in operation.attributes:
+        del operation.attributes[FILL]
+    result: Value = operation.results[0]
+    if is_filled:
+        for dim, (low, size) in enumerate(zip(lows, shape, strict=True)):
+            result = cut(ctx, result, dim, low, size)
+    return result
+
+
+def _with_border(
+    ctx: ExpansionContext, value: Value, placed: Placed, found: Along, fill: Value | None
+) -> Value:
+    """What was fetched, with the fill, or copies of the border, for what is beyond the tensor."""
+    dim, size = found.dim, ctx.shape_of(value)[found.dim]
+    low, high = _halo(found, 0, found.size)
+    own = cut(ctx, value, dim, low, found.size)
+    parts = [own]
+    for k, count, reads_padding in ((0, low, found.low), (-1, high, found.high)):
+        if not count:
+            continue
+        part = cut(ctx, value, dim, 0 if k == 0 else size - count, count)
+        if reads_padding:
+            shape = ctx.shape_of(part)
+            if fill is None:
+                edge = cut(ctx, own, dim, 0 if k == 0 else found.size - 1, 1)
+                kept = [d for d in range(len(shape)) if d != dim]
+                flat = ctx.reshape(edge, [shape[d] for d in kept])
+                beyond = ctx.broadcast(flat, shape, kept)
+            else:
+                beyond = ctx.broadcast(fill, shape)
+            part = ctx.select(_is_at(ctx, placed, dim, k), beyond, part)
+        parts.insert(0 if k == 0 else len(parts), part)
+    return joined(ctx, parts, dim)
+
+
+def _is_at(ctx: ExpansionContext, placed: Placed, dim: int, end: int) -> Value:
+    """Whether this shard is the first (0) or the last (-1) along a dimension."""
+    word = placed.operands[0].dims[dim]
+    index = ctx.axis_index(word.axes)
+    return ctx.compare("EQ", index, ctx.constant_like(0 if end == 0 else word.split - 1, index))
+
+
+def _own(
+    ctx: ExpansionContext, value: Value, placed: Placed, found: Along, has_copies: bool
+) -> Value:
+    """What falls on this shard's elements, and on copies of those at the border."""
+    dim, size = found.dim, ctx.shape_of(value)[found.dim]
+    low, high = max(0, -found.start), max(0, found.end - found.size)
+    own = cut(ctx, value, dim, low, size - low - high)
+    before, behind = max(0, found.start), max(0, found.size - found.end)
+    if has_copies and found.low and low:
+        copies = cut(ctx, value, dim, 0, low)
+        own = _add_at(ctx, own, 0, dim, _sum(ctx, copies, dim), _is_at(ctx, placed, dim, 0))
+    if has_copies and found.high and high:
+        copies = cut(ctx, value, dim, size - high, high)
+        last = size - low - high - 1
+        own = _add_at(ctx, own, last, dim, _sum(ctx, copies, dim), _is_at(ctx, placed, dim, -1))
+    shape = ctx.shape_of(own)
+    gaps = [
+        ctx.constant(0, ctx.tensor_type((*shape[:dim], n, *shape[dim + 1 :]), ctx.element_of(own)))
+        for n in (before, behind)
+    ]
+    whole = [gaps[0]] * (before > 0) + [own] + [gaps[1]] * (behind > 0)
+    return joined(ctx, whole, dim)
+
+
+def _sum(ctx: ExpansionContext, value: Value, dim: int) -> Value:
+    """The sum over a short dimension, which is kept with one element."""
+    parts = [cut(ctx, value, dim, k, 1) for k in range(ctx.shape_of(value)[dim])]
+    total = parts[0]
+    for part in parts[1:]:
+        total = ctx.binary("add", total, part)
+    return total
+
+
+def _add_at(
+    ctx: ExpansionContext, value: Value, place: int, dim: int, row: Value, where: Value
+) -> Value:
+    """`value` with a row of one element along `dim` added at a place, if `where` holds."""
+    size = ctx.shape_of(value)[dim]
+    own = cut(ctx, value, dim, place, 1)
+    parts = [ctx.select(where, ctx.binary("add", own, row), own)]
+    if place > 0:
+        parts.insert(0, cut(ctx, value, dim, 0, place))
+    if place + 1 < size:
+        parts.append(cut(ctx, value, dim, place + 1, size - place - 1))
+    return joined(ctx, parts, dim)
+
+
+def select_and_scatter_flops(op: OpInfo) -> float:
+    """One per element of each window."""
+    sizes = [window.size for window in _windows(op)]
+    return float(math.prod(op.operand_shapes[1]) * math.prod(sizes))
+
+
+SELECT_AND_SCATTER = OpDef(
+    select_and_scatter_rule,
+    (
+        Algorithm("halo", expand_with_halos, _applies, _bytes),
+        Algorithm("local", expand_local, lambda placed: not _split(placed)),
+    ),
+    flops=select_and_scatter_flops,
+)
