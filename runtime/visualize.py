@@ -67,7 +67,9 @@ def _titled_picture(
     layout = x.layout if isinstance(getattr(x, "layout", None), Layout) else None
     layout = layout or layout_of(array.sharding, array.ndim)
     if layout is None:
-        return f"{head}, {array.sharding}", _sharding_picture(array, chosen)
+        spec = getattr(array.sharding, "spec", "")
+        kind = f"{type(array.sharding).__name__} {spec}".strip()
+        return f"{head}, {kind}", _sharding_picture(array, chosen)
     picture = layout_picture(layout, array.shape, chosen)
     return f"{head}, {layout.short()} on {layout.mesh.short()}", picture
 

@@ -26,11 +26,11 @@ def print_picture(title: str, picture: Picture) -> None:
         ) from None
     console = Console(highlight=False, markup=False, emoji=False)
     rows, columns = picture.rows, picture.columns
-    console.print(title)
+    console.print(title, soft_wrap=True)
     if rows is not None:
-        console.print(f"\N{DOWNWARDS ARROW} {rows.text}")
+        console.print(f"\N{DOWNWARDS ARROW} {rows.text}", soft_wrap=True)
     if columns is not None:
-        console.print(f"\N{RIGHTWARDS ARROW} {columns.text}")
+        console.print(f"\N{RIGHTWARDS ARROW} {columns.text}", soft_wrap=True)
     table = Table(box=box.SQUARE, show_lines=True, padding=0, show_header=columns is not None)
     if rows is not None:
         table.add_column(justify="right")
@@ -47,4 +47,4 @@ def print_picture(title: str, picture: Picture) -> None:
         table.add_row(*head, *cells)
     console.print(table)
     for note in picture.notes:
-        console.print(note)
+        console.print(note, soft_wrap=True)
