@@ -24,7 +24,7 @@ def visualize(
     """Show which devices hold which part of an array: colours tell shards apart.
 
     Devices that hold the same elements stand together. In a notebook the picture is shown below the
-    cell; elsewhere it is printed, which needs rich: `pip install "dtensor-mlir[tools]"`.
+    cell; elsewhere it is printed, which needs rich, the package of the extra `tools`.
 
     Args:
         x: a DTensor, a variable, a jax.Array of any sharding, a Layout or a Mesh.

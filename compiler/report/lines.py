@@ -93,14 +93,18 @@ def _text(path: str, number: int) -> str:
 
 def _with_context(numbers: set[int], path: str) -> Iterator[int]:
     """The numbers with those around them, in order; a 0 where some are left out."""
-    around = _AROUND if path and linecache.getlines(path) else 0
-    last = len(linecache.getlines(path)) if around else 0
-    shown = set(numbers)
-    for number in numbers:
-        if number > 0:
-            shown |= set(range(max(1, number - around), min(number + around, last) + 1))
+    last = len(linecache.getlines(path)) if path else 0
+    around = {
+        near
+        for number in numbers
+        for near in range(number - _AROUND, number + _AROUND + 1)
+        if number > 0 and 0 < near <= last
+    }
+    shown = sorted(numbers | around)
+    while shown[-1] not in numbers and not _text(path, shown[-1]).strip():
+        shown.pop()
     previous = 0
-    for number in sorted(shown):
+    for number in shown:
         if previous > 0 and number > previous + 1:
             yield 0
         yield number

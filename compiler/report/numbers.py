@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dtensor.compiler.report.facts import Facts, Total
-from dtensor.compiler.report.markup import Html, join, tag
+from dtensor.compiler.report.markup import Html, tag
 from dtensor.compiler.summary import quantity
 
 _MICRO = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6))
@@ -56,19 +56,8 @@ def bars(values: Sequence[float], most: float, kind: str) -> Html:
     shown = []
     for i, value in enumerate(values):
         width = 100 * value / most if most else 0
-        bar = tag("span", class_=f"bar {kind}", style=f"width:{width:.1f}%")
-        shown.append(
-            tag(
-                "span",
-                quantity(value, "B"),
-                bar,
-                class_="second" if i else None,
-                title=f"{value:.0f}",
-            )
-        )
-    return tag(
-        "td",
-        tag("span", join(shown), class_="bars"),
-        class_="number",
-        data_value=f"{values[0]:.0f}",
-    )
+        bar = tag("span", class_=f"bar {kind}", style=f"width:{width:.1f}%") if value else ""
+        side = "bars second" if i else "bars"
+        number = tag("span", quantity(value, "B"), title=f"{value:.0f} bytes")
+        shown.append(tag("span", tag("span", bar, class_="track"), number, class_=side))
+    return tag("td", *shown, class_="number", data_value=f"{values[0]:.0f}")

@@ -66,7 +66,7 @@ def _head(title: str, note: str) -> Html:
 
 def _names(programs: Sequence[Facts]) -> list[str]:
     """What programs are called where there are two; nothing where there is one."""
-    return ["the first: ", "the second: "] if len(programs) > 1 else [""]
+    return ["The first: ", "The second: "] if len(programs) > 1 else [""]
 
 
 def _side_by_side(programs: Sequence[Facts], section: Callable[[Facts], tuple[str, Html]]) -> Html:
@@ -80,7 +80,8 @@ def _side_by_side(programs: Sequence[Facts], section: Callable[[Facts], tuple[st
 
 def _warnings(facts: Facts, name: str) -> Html:
     if not facts.warnings:
-        return tag("p", f"{name}no warnings, nothing was done that nobody asked for.")
+        nothing = "No warnings: nothing was done that nobody asked for."
+        return tag("p", f"{name}{nothing[:1].lower()}{nothing[1:]}" if name else nothing)
     lines = [tag("li", f"{name}{text}") for text in facts.warnings]
     return tag("ul", *lines, class_="warnings")
 

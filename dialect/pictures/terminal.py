@@ -21,8 +21,8 @@ def print_picture(title: str, picture: Picture) -> None:
         from rich.text import Text
     except ImportError:
         raise NotFoundError(
-            "visualize prints with rich, which is not installed; install it with "
-            'pip install "dtensor-mlir[tools]"'
+            "visualize prints with rich, of the extra tools, which is not installed; install it "
+            "with pip install rich"
         ) from None
     console = Console(highlight=False, markup=False, emoji=False)
     rows, columns = picture.rows, picture.columns

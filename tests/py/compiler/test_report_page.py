@@ -75,7 +75,10 @@ def loss(layers: Any, x: Any) -> Any:
 
 @cache
 def lowered(spec: str = "tensor") -> dtensor.Lowered:
-    specs = {"tensor": ([None, "y"], ["y", None]), "fully": (["x", "y"], ["y", "x"])}
+    specs: dict[str, Any] = {
+        "tensor": ([None, "y"], ["y", None]),
+        "fully": (["x", "y"], ["y", "x"]),
+    }
     up, down = (Layout(dims, MESH) for dims in specs[spec])
     shapes = {"up": (16, 64), "down": (64, 16)}
     one = {name: jax.ShapeDtypeStruct(shape, jnp.float32) for name, shape in shapes.items()}
@@ -217,7 +220,7 @@ def test_warnings_come_first() -> None:
     ]
     assert said[0][0] == "li"
     assert said[0][1].startswith("3x fallback: stablehlo.custom_call has no rule")
-    assert "no warnings" in page().said("p")
+    assert "No warnings:" in page().said("p")
 
 
 def test_a_program_that_sends_nothing() -> None:
@@ -263,7 +266,7 @@ def test_two_programs_stand_side_by_side() -> None:
     heads = reader.said("h3")
     for name, plan in (("first", one), ("second", two)):
         assert (
-            f"the {name}: {quantity(plan.wire_bytes, 'B')} in {len(plan.collectives)} coll" in heads
+            f"The {name}: {quantity(plan.wire_bytes, 'B')} in {len(plan.collectives)} coll" in heads
         )
 
 
