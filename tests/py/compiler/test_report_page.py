@@ -208,6 +208,18 @@ def test_memory_at_the_peak_names_arguments_and_lines() -> None:
     assert f"{quantity(plan.planned_memory.peak_bytes, 'B')} together" in page().said("h3")
 
 
+def test_of_very_many_rows_the_small_ones_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dtensor.compiler.report.collectives._SHOWN", 2)
+    monkeypatch.setattr("dtensor.compiler.report.page._TENSORS", 3)
+    reader = Reader(report_html(lowered()))
+    facts = facts_of(lowered())
+    size = quantity(sum(group.bytes for group in facts.groups[2:]), "B")
+    assert len(reader.attributes("data-first")) == 2
+    assert f"{len(facts.groups) - 2} smaller groups send {size}" in reader.said("p")
+    assert f"{len(facts.held) - 3} smaller ones" in reader.said("code")
+    assert quantity(sum(one.bytes for one in facts.held[3:]), "B") in reader.said("span")
+
+
 def test_warnings_come_first() -> None:
     def f(a: Any) -> Any:
         for _ in range(3):
