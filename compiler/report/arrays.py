@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from dtensor.compiler.report.facts import Array, Facts
 from dtensor.compiler.report.markup import Html, join, tag
-from dtensor.dialect.pictures.layouts import layout_picture
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.pictures.layouts import layout_picture, mesh_picture
 from dtensor.dialect.pictures.svg import svg
 
 _CELLS = 8  # along a dimension, so that pictures fit beside each other
@@ -14,8 +15,8 @@ _OPEN = 12  # pictures that are shown without being asked for
 
 
 def arrays_section(programs: Sequence[Facts]) -> Html:
-    """Arguments, then results; of two programs, both pictures where they differ."""
-    parts = []
+    """The mesh, arguments, results; of two programs, both pictures where they differ."""
+    parts = [_mesh(mesh) for mesh in dict.fromkeys(facts.mesh for facts in programs)]
     for title, sides in (
         ("Arguments", [facts.args for facts in programs]),
         ("Results", [facts.results for facts in programs]),
@@ -34,6 +35,15 @@ def arrays_section(programs: Sequence[Facts]) -> Html:
             )
         )
     return join(parts)
+
+
+def _mesh(mesh: Mesh) -> Html:
+    drawing = Html(svg(mesh_picture(mesh), repr(mesh)))
+    return tag(
+        "details",
+        tag("summary", f"Mesh of {mesh.size} devices: {mesh.short()}"),
+        tag("div", tag("figure", drawing), class_="arrays"),
+    )
 
 
 def _figures(sides: Sequence[Sequence[Array]]) -> list[Html]:

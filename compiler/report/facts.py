@@ -11,6 +11,7 @@ from dtensor.compiler.summary import Group, common, groups_of, warning_texts, wi
 if TYPE_CHECKING:
     from dtensor.compiler.planned import Planned
     from dtensor.compiler.program import ArrayInfo
+    from dtensor.dialect.mesh import Mesh
     from dtensor.passes.ledger import Ledger
     from dtensor.passes.reports.cost import Collective
 
@@ -64,6 +65,7 @@ class Facts:
 
     Attributes:
         head: its name and mesh.
+        mesh: the mesh.
         totals: what it sends, computes and holds, per device and call.
         warnings: what nobody asked for, the gravest first.
         collectives: every planned collective.
@@ -76,6 +78,7 @@ class Facts:
     """
 
     head: str
+    mesh: Mesh
     totals: tuple[Total, ...]
     warnings: tuple[str, ...]
     collectives: tuple[Collective, ...]
@@ -94,6 +97,7 @@ def facts_of(planned: Planned) -> Facts:
     memory = planned.planned_memory
     return Facts(
         planned._source.short(),
+        result.mesh,
         tuple(_totals(planned)),
         tuple(warning_texts(result.ledger)),
         result.collectives,

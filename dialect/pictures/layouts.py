@@ -45,7 +45,9 @@ def layout_picture(
 
 def mesh_picture(mesh: Mesh) -> Picture:
     """The devices of a mesh: the last axis to the right, the other ones together downwards."""
-    *others, last = mesh.axes or (("", 1),)
+    if not mesh.axes:  # a device by itself
+        return draw((), {(): mesh.ids()})
+    *others, last = mesh.axes
     heads = [
         " ".join(f"{name}={i}" for (name, _), i in zip(others, index, strict=True))
         for index in itertools.product(*(range(size) for _, size in others))
@@ -60,7 +62,7 @@ def mesh_picture(mesh: Mesh) -> Picture:
 
 
 def _axis_cut(name: str, size: int, heads: Sequence[str]) -> Cut:
-    return Cut(tuple(range(size)), tuple(heads), f"{name} ({size})" if name else "")
+    return Cut(tuple(range(size)), tuple(heads), f"{name} ({size})")
 
 
 def _cut(index: int, layout: Layout, size: int | None) -> Cut:

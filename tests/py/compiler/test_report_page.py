@@ -185,11 +185,12 @@ def test_collectives_are_grouped_and_sorted_with_line_reason_and_choices() -> No
 def test_arguments_and_results_are_pictures_and_equal_layers_one() -> None:
     titles = [text for path, text in page().text if path[-2:] == ("svg", "title")]
     assert titles == [
+        "Mesh(x=2, y=4, abstract)",
         """layers[*]['down']: [{"y"}, {}]""",
         """layers[*]['up']: [{}, {"y"}]""",
         'x: [{"x"}, {}]',
         "result[0]: []",
-        *titles[4:],
+        *titles[5:],
     ]
     assert "3x " in page().said("figcaption")
 
@@ -270,7 +271,7 @@ def test_two_programs_stand_side_by_side() -> None:
     for i, plan in enumerate((one, two)):
         assert sum(line.sent[i] for f in files for line in f.lines) == plan.wire_bytes
     titles = [text for path, text in reader.text if path[-2:] == ("svg", "title")]
-    assert titles[:2] == [
+    assert titles[1:3] == [
         """layers[*]['down']: [{"y"}, {}]""",
         """layers[*]['down']: [{"y"}, {"x"}]""",
     ]

@@ -164,6 +164,15 @@ def test_a_mesh_has_its_last_axis_to_the_right() -> None:
     assert texts(picture) == [["0", "1"], ["2", "3"], ["4", "5"], ["6", "7"]]
 
 
+def test_a_device_by_itself() -> None:
+    mesh = Mesh.from_device("/job:localhost/replica:0/task:0/device:CPU:0")
+    for picture in (mesh_picture(mesh), layout_picture(Layout.from_single_device_mesh(mesh))):
+        assert (picture.rows, picture.columns, texts(picture)) == (None, None, [["0"]])
+    picture = layout_picture(Layout.from_single_device_mesh(mesh), (3, 4))  # of any rank
+    assert texts(picture) == [["0"]]
+    assert picture.columns == Side("dimension 1: 4, whole", ("0:4",))
+
+
 @pytest.mark.parametrize(
     ("ids", "text"),
     [
