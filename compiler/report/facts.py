@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dtensor.compiler.summary import Group, common, groups_of, warning_texts, without_numbers
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from dtensor.dialect.mesh import Mesh
     from dtensor.passes.ledger import Ledger
     from dtensor.passes.reports.cost import Collective
+
+T = TypeVar("T")
 
 _XLA = (
     ("arguments, by XLA", "argument_size_in_bytes"),
@@ -29,15 +31,6 @@ class Total:
     name: str
     unit: str
     value: float
-
-
-@dataclass(frozen=True)
-class Array:
-    """Arguments or results that differ in numbers of their names only, and one of them."""
-
-    name: str
-    count: int
-    info: ArrayInfo
 
 
 @dataclass(frozen=True)
@@ -84,8 +77,8 @@ class Facts:
     collectives: tuple[Collective, ...]
     groups: tuple[Group, ...]
     ledger: Ledger
-    args: tuple[Array, ...]
-    results: tuple[Array, ...]
+    args: tuple[ArrayInfo, ...]
+    results: tuple[ArrayInfo, ...]
     held: tuple[Held, ...]
     peak_bytes: float | None
 
@@ -103,8 +96,8 @@ def facts_of(planned: Planned) -> Facts:
         result.collectives,
         tuple(groups_of(result.collectives)),
         result.ledger,
-        _alike(args),
-        _alike(results),
+        args,
+        results,
         () if memory is None else _held(memory.tensors, args),
         None if memory is None else memory.peak_bytes,
     )
@@ -132,17 +125,6 @@ def _totals(planned: Planned) -> list[Total]:
     return totals
 
 
-def _alike(infos: Sequence[ArrayInfo]) -> tuple[Array, ...]:
-    """Equal arrays of equal layers, once."""
-    found = _grouped(
-        infos, lambda info: (without_numbers(info.name), info.shape, info.dtype, info.layout)
-    )
-    return tuple(
-        Array(common([info.name for info in group]) or "result", len(group), group[0])
-        for group in found
-    )
-
-
 def _held(tensors: Sequence[Any], args: Sequence[ArrayInfo]) -> tuple[Held, ...]:
     def name(tensor: Any) -> str:
         if tensor.argument is None or tensor.argument >= len(args):
@@ -151,7 +133,7 @@ def _held(tensors: Sequence[Any], args: Sequence[ArrayInfo]) -> tuple[Held, ...]
         local = "x".join(map(str, info.local_shape)) or "scalar"
         return f"argument {info.name or tensor.argument}: {info.dtype} {local}"
 
-    groups = _grouped(tensors, lambda t: (without_numbers(name(t)), t.bytes, t.location, t.file))
+    groups = grouped(tensors, lambda t: (without_numbers(name(t)), t.bytes, t.location, t.file))
     held = [
         Held(
             common([name(tensor) for tensor in group]),
@@ -165,8 +147,9 @@ def _held(tensors: Sequence[Any], args: Sequence[ArrayInfo]) -> tuple[Held, ...]
     return tuple(sorted(held, key=lambda one: -one.bytes))
 
 
-def _grouped(values: Sequence[Any], key: Callable[[Any], Any]) -> list[list[Any]]:
-    groups: dict[Any, list[Any]] = {}
+def grouped(values: Iterable[T], key: Callable[[T], Any]) -> list[list[T]]:
+    """Values of equal keys together, in the order in which they come."""
+    groups: dict[Any, list[T]] = {}
     for value in values:
         groups.setdefault(key(value), []).append(value)
     return list(groups.values())

@@ -212,12 +212,15 @@ def test_memory_at_the_peak_names_arguments_and_lines() -> None:
 def test_of_very_many_rows_the_small_ones_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dtensor.compiler.report.collectives._SHOWN", 2)
     monkeypatch.setattr("dtensor.compiler.report.page._TENSORS", 3)
+    monkeypatch.setattr("dtensor.compiler.report.arrays._DRAWN", 2)
     reader = Reader(report_html(lowered()))
     facts = facts_of(lowered())
     size = quantity(sum(group.bytes for group in facts.groups[2:]), "B")
     assert len(reader.attributes("data-first")) == 2
     assert f"{len(facts.groups) - 2} smaller groups send {size}" in reader.said("p")
     assert f"{len(facts.held) - 3} smaller ones" in reader.said("code")
+    assert len(reader.attributes("viewbox")) == 1 + 2 + 2  # mesh, arguments, results
+    assert """[{"x"}, {}]""" in reader.said("code")  # of x, which is not drawn
     assert quantity(sum(one.bytes for one in facts.held[3:]), "B") in reader.said("span")
 
 
@@ -281,6 +284,35 @@ def test_two_programs_stand_side_by_side() -> None:
         assert (
             f"The {name}: {quantity(plan.wire_bytes, 'B')} in {len(plan.collectives)} coll" in heads
         )
+
+
+def test_layers_that_only_one_program_lays_out_alike_are_told_apart() -> None:
+    up, other = Layout([None, "y"], MESH), Layout(["y", None], MESH)
+
+    def plan(first: Layout) -> dtensor.Lowered:
+        jitted = dtensor.jit(lambda ws: [w + 1 for w in ws], in_layouts=([first, up, up],))
+        return jitted.lower([jax.ShapeDtypeStruct((8, 16), jnp.float32)] * 3)
+
+    reader = Reader(report_html(plan(up), plan(other)))
+    captions = "".join(t for path, t in reader.text if "figcaption" in path).split(" float32 8x16")
+    assert captions[:2] == ["ws[0]", "2x ws[*]"]
+    asides = [text for path, text in reader.text if path[-2:] == ("figure", "p")]
+    assert asides == ["in the first:", "in the second:"] * 2  # of one argument and one result
+
+
+def test_what_only_one_program_has_is_said() -> None:
+    def plan(*names: str) -> dtensor.Lowered:
+        given = {name: jax.ShapeDtypeStruct((8, 16), jnp.float32) for name in names}
+        return dtensor.jit(lambda d: d["a"] * 2, in_layouts=({n: ROWS for n in names},)).lower(
+            given
+        )
+
+    asides = [
+        text
+        for path, text in Reader(report_html(plan("a"), plan("a", "b"))).text
+        if path[-2:] == ("figure", "p")
+    ]
+    assert asides == ["in the first:", "not there", "in the second:"]
 
 
 # Markup.
