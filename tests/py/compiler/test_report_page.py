@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from functools import cache
 from html.parser import HTMLParser
@@ -368,6 +369,11 @@ def test_times_have_the_unit_that_fits(value: float, text: str) -> None:
 
 def test_the_same_plan_gives_the_same_page() -> None:
     assert report_html(lowered()) == report_html(lowered())
+
+
+def test_a_plan_from_another_process_gives_the_same_page() -> None:
+    again = pickle.loads(pickle.dumps(lowered()))
+    assert report_html(again) == report_html(lowered())
 
 
 def test_notebooks_show_totals_and_the_largest_collectives() -> None:
