@@ -70,6 +70,7 @@ def compile_module(
     result_names: Sequence[str] = (),
     machine: Machine | None = None,
     platform: str | None = None,
+    before: Callable[[str], None] | None = None,
 ) -> DriverResult:
     """Run the pipeline on a module.
 
@@ -87,6 +88,7 @@ def compile_module(
         machine: the machine to plan for where the options name none.
         platform: the platform of jax that bodies of defined operations are lowered for; None is
             jax's default.
+        before: called with the name of each pass before it runs.
 
     Raises:
         LocatedError: the program or a layout is at fault; the message names the line.
@@ -117,7 +119,9 @@ def compile_module(
         pipeline = Pipeline.parse(options.pipeline or pipeline_text("dtensor-spmd"))
         _check_pipeline(pipeline, options)
         _check_printed(options.print_ir_after, pipeline)
-        instruments = Instruments(print_after=frozenset(options.print_ir_after), after=after)
+        instruments = Instruments(
+            print_after=frozenset(options.print_ir_after), before=before, after=after
+        )
         pipeline.run(module, state, instruments)
         assert state.cost_report is not None
         if options.strict:

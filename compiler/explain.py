@@ -52,7 +52,7 @@ def explain(
                 kind, slot, info, result.ledger
             )
     for number, collective in enumerate(result.collectives):
-        entries[f"collective {number}"] = _collective(number, collective, result.ledger)
+        entries[f"collective {number}"] = collective_lines(number, collective, result.ledger)
     if what is None:
         lines = [line for entry in entries.values() for line in entry]
         lost = _notes(result.ledger, "not_parallel")
@@ -105,7 +105,7 @@ def _largest(result: DriverResult, top: int) -> list[str]:
     lines = [f"{len(result.collectives)} collectives in {len(groups)} groups, most bytes first"]
     for group in groups[:top]:
         lines += group_lines(group)
-        choices = _collective(group.first, group.members[0], result.ledger)[3:]
+        choices = collective_lines(group.first, group.members[0], result.ledger)[3:]
         lines += [f"{' ' * 11}{line}" for line in choices]
     return lines
 
@@ -212,7 +212,8 @@ def _why_result_whole(value: int, ledger: Ledger, facts: NodeFacts) -> str:
     return "no annotation reaches it"
 
 
-def _collective(number: int, collective: Collective, ledger: Ledger) -> list[str]:
+def collective_lines(number: int, collective: Collective, ledger: Ledger) -> list[str]:
+    """What a collective is, where and why, and the choices that led to it, a line each."""
     lines = [f"collective {number}: {collective.text()}"]
     if collective.location:
         lines.append(f"  at {collective.location}")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from dtensor.compiler.explain import explain
 from dtensor.compiler.program import ArrayInfo
+from dtensor.compiler.report.notebook import notebook_html
+from dtensor.compiler.report.page import report_html
 from dtensor.compiler.summary import summary
 from dtensor.dialect.layout import Layout
 from dtensor.passes.reports.lock import check_lock, lock_text
@@ -102,6 +104,25 @@ class Planned:
         """
         text = Path(path).read_text(encoding="utf-8")
         check_lock(text, self.collectives, self._plan().mesh, os.fspath(path))
+
+    def report(self, path: str | os.PathLike[str], other: Planned | None = None) -> None:
+        """Write the plan as a page for a browser: one file, which needs no network.
+
+        Totals and warnings; the lines of the program with the bytes that they send and hold; the
+        collectives with their reasons; arguments and results as pictures; memory at the peak.
+
+        Args:
+            path: the file, such as "report.html"; one that is there is written over.
+            other: another Lowered or Compiled, to show beside this one.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        Path(path).write_text(report_html(self, other), encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        """Totals, warnings and the largest collectives, in notebooks."""
+        return notebook_html(self)
 
     @property
     def ledger(self) -> Mapping[str, Any]:

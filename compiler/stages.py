@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -22,6 +23,7 @@ from dtensor.compiler.machines import machine_of
 from dtensor.compiler.options import CompileOptions
 from dtensor.compiler.planned import Planned, infos
 from dtensor.compiler.program import CompiledProgram
+from dtensor.compiler.progress import phases
 from dtensor.compiler.shipping import check_can_be_pickled, exported
 from dtensor.compiler.targets.executable import TargetExecutable, not_callable
 from dtensor.compiler.targets.report import target_report
@@ -136,20 +138,22 @@ class Lowered(Planned):
 
     def _run(self, after: Callable[..., None] | None) -> driver.DriverResult:
         source = self._source
-        return driver.compile_module(
-            source.module,
-            source.filename,
-            source.mesh,
-            list(source.in_layouts),
-            list(source.out_layouts),
-            source.options,
-            after,
-            source.donated,
-            [argument.name for argument in source.args],
-            [result.name for result in source.results],
-            machine_of(source.mesh, source.target),
-            _platform(source),
-        )
+        with phases(f"planning {source.name}") as begin:
+            return driver.compile_module(
+                source.module,
+                source.filename,
+                source.mesh,
+                list(source.in_layouts),
+                list(source.out_layouts),
+                source.options,
+                after,
+                source.donated,
+                [argument.name for argument in source.args],
+                [result.name for result in source.results],
+                machine_of(source.mesh, source.target),
+                _platform(source),
+                begin,
+            )
 
     def as_text(self, after: str | None = None) -> str:
         """The module as text.
@@ -191,7 +195,9 @@ class Lowered(Planned):
         if mesh is not None and mesh.is_abstract and self._source.target is None:
             raise CompileError(f"{self._source.name}: {no_devices(mesh)}")
         compiled = Compiled(self._source, self._result)
-        compiled.executable.compiled  # noqa: B018 - compiles now, and not at the first call
+        what = f"compiling {self._source.name} with XLA"
+        with phases(what) if self._source.target is None else nullcontext():  # which says more
+            compiled.executable.compiled  # noqa: B018 - compiles now, and not at the first call
         return compiled
 
 

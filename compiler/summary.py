@@ -61,7 +61,19 @@ def summary(head: str, result: DriverResult, memory: Any) -> str:
 
 
 def warnings(ledger: Ledger) -> list[str]:
-    """What nobody asked for: work that all devices repeat, ignored annotations, moves."""
+    """The gravest warnings, indented, and how many more there are."""
+    texts = warning_texts(ledger)
+    lines = [f"  {text}" for text in texts[:_WARNINGS]]
+    if len(texts) > _WARNINGS:
+        lines.append(f"  and {len(texts) - _WARNINGS} more warnings: explain() has them")
+    return lines
+
+
+def warning_texts(ledger: Ledger) -> list[str]:
+    """What nobody asked for: work that all devices repeat, ignored annotations, moves.
+
+    Those that differ in numbers only are one line.
+    """
     texts: dict[str, list[str]] = {}
     for record in ledger.of_kind(*_WARNED):
         where = f" at {record.location}" if record.location else ""
@@ -69,10 +81,7 @@ def warnings(ledger: Ledger) -> list[str]:
         texts.setdefault(without_numbers(text), []).append(text)
     order = {id(group): _WARNED.index(group[0].split(":")[0]) for group in texts.values()}
     groups = sorted(texts.values(), key=lambda group: (order[id(group)] > 0, -len(group)))
-    lines = [f"  {_times(len(group))}{common(group)}" for group in groups[:_WARNINGS]]
-    if len(groups) > _WARNINGS:
-        lines.append(f"  and {len(groups) - _WARNINGS} more warnings: explain() has them")
-    return lines
+    return [f"{_times(len(group))}{common(group)}" for group in groups]
 
 
 def groups_of(
@@ -125,7 +134,7 @@ def group_lines(group: Group) -> list[str]:
     shape = "x".join(map(str, c.shape)) or "scalar"
     where = f" at {c.location}" if c.location else ""
     return [
-        f"  {quantity(group.bytes, 'B'):>9}  {_count(group)}{c.kind} over "
+        f"  {quantity(group.bytes, 'B'):>9}  {count_text(group)}{c.kind} over "
         f"{', '.join(c.mesh_axes)} of {c.dtype} {shape}{where}",
         f"             collective {group.first}: {group.reason or 'no record of why'}",
     ]
@@ -161,7 +170,8 @@ def _memory_text(memory: Any) -> str:
     )
 
 
-def _count(group: Group) -> str:
+def count_text(group: Group) -> str:
+    """How many there are, and how often a loop repeats them: `2x of 3 turns `; "" for one."""
     trips = group.members[0].trip_count
     turns = " in a loop of unknown length" if trips is None else f" of {trips} turns"
     if trips == 1:

@@ -356,6 +356,12 @@ class Layout(LayoutMembers):
         partial = f", partial={{{', '.join(self._partial_texts())}}}" if self.partial else ""
         return f"Layout([{specs}], {self.mesh!r}{partial})"
 
+    def _repr_html_(self) -> str:
+        """Which devices hold which part, as a picture, in notebooks."""
+        from dtensor.dialect.pictures.html import layout_html
+
+        return layout_html(self)
+
     def __str__(self) -> str:
         """TensorFlow's form, with the mesh's devices, once they are known."""
         if self.mesh.known_devices() is None:

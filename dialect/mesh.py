@@ -317,6 +317,12 @@ class Mesh(MeshMembers):
     def __repr__(self) -> str:
         return f"M{self.short()[1:]}"
 
+    def _repr_html_(self) -> str:
+        """The axes and the devices as a picture, in notebooks."""
+        from dtensor.dialect.pictures.html import mesh_html
+
+        return mesh_html(self)
+
     def __str__(self) -> str:
         """TensorFlow's form, with the devices, once they are known."""
         devices = self.known_devices()

@@ -112,6 +112,7 @@ if TYPE_CHECKING:
     from dtensor.runtime.transfer import fetch_layout as fetch_layout
     from dtensor.runtime.transfer import pack as pack
     from dtensor.runtime.transfer import unpack as unpack
+    from dtensor.runtime.visualize import visualize as visualize
 
 _HOMES = {
     "dtensor.compiler.api": ("jit",),
@@ -234,6 +235,7 @@ _HOMES = {
         "pack",
         "unpack",
     ),
+    "dtensor.runtime.visualize": ("visualize",),
 }
 # What lets arrays run operations, and variables be part of compiled functions.
 _ENGINES = ("dtensor.compiler.eager", "dtensor.compiler.variables.engine")

@@ -35,6 +35,7 @@ class Record:
         after: layout after, likewise.
         bytes: planned wire bytes per device and per execution.
         seconds: planned seconds under the cost model.
+        communication: of a plan, how many of its seconds it communicates.
         bound: of a plan, seconds that no other falls below; 0 if not known.
         runner_up: the best alternative and its cost, in words.
         location: `file:line:col` of the program line concerned; empty if unknown.
@@ -51,6 +52,7 @@ class Record:
     after: str = ""
     bytes: float = 0.0
     seconds: float = 0.0
+    communication: float = 0.0
     bound: float = 0.0
     runner_up: str = ""
     location: str = ""
@@ -104,7 +106,7 @@ class Ledger:
             op_id = tagged_id(location)
             if op_id is not None:
                 fields.setdefault("ops", (op_id,))
-        for name in ("bytes", "seconds", "bound"):
+        for name in ("bytes", "seconds", "communication", "bound"):
             fields[name] = float(fields.get(name, 0.0))
         record = Record(FIRST_RECORD + len(self.records), kind, text, **fields)
         self.records.append(record)

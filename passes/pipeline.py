@@ -52,6 +52,7 @@ class Instruments:
         print_after: the same, after.
         print_locations: whether printed modules carry locations.
         verify_each: verify the module after each pass.
+        before: called with the name of each pass before it runs.
         after: called with the name of each pass and the module after it.
         output: where modules are printed; None is stderr.
         seconds: filled in: name and wall-clock seconds of each pass, in order.
@@ -61,6 +62,7 @@ class Instruments:
     print_after: frozenset[str] = frozenset()
     print_locations: bool = False
     verify_each: bool = False
+    before: Callable[[str], None] | None = None
     after: Callable[[str, ir.Module], None] | None = None
     output: TextIO | None = None
     seconds: list[tuple[str, float]] = field(default_factory=list)
@@ -115,6 +117,8 @@ class Pipeline:
 
     def _run(self, module: ir.Module, state: PassState, watch: Instruments) -> None:
         for step in self.steps:
+            if watch.before is not None:
+                watch.before(step.name)
             watch.show("Before", step.name, module)
             start = time.perf_counter()
             try:

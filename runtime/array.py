@@ -251,6 +251,12 @@ class DTensor(Operators):
         head = f"DTensor(shape={self.shape}, dtype={self.dtype}, layout={self.layout.short()}, "
         return f"{head}mesh={self.mesh.short()})\n{self._values()}"
 
+    def _repr_html_(self) -> str:
+        """Which devices hold which part, as a picture, and the values folded, in notebooks."""
+        from dtensor.dialect.pictures.html import array_html
+
+        return array_html(self.shape, str(self.dtype), self.layout, self._values())
+
     def _values(self) -> str:
         if self._array.is_deleted():
             return "deleted: its buffers were donated to a program"

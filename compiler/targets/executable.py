@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 import jax
 
 from dtensor.compiler.program import ArrayInfo, CompiledProgram
+from dtensor.compiler.progress import progress
 from dtensor.compiler.targets.gpu import gpu_devices
-from dtensor.compiler.targets.progress import progress
 from dtensor.compiler.targets.target import Target
 from dtensor.compiler.targets.tpu import tpu_devices
 from dtensor.compiler.targets.xla_errors import explained, first_line

@@ -282,6 +282,7 @@ def _record_plan(plan: Plan, ledger: Ledger) -> None:
         f"{plan.seconds * 1e6:.3g} us planned, {plan.communication * 1e6:.3g} us of them to "
         f"communicate{saved}{_proven(plan)}",
         seconds=plan.seconds,
+        communication=plan.communication,
         bound=plan.bound or 0.0,
     )
 

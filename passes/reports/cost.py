@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from dtensor.dialect.attributes import axes_of, read_meshes
 from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.diagnostics import place_of
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import (
@@ -59,6 +60,7 @@ class Collective:
         records: ids of its records in the ledger.
         function: the user's function, `train.py:loss`; empty where it is not known.
         parts: local shape and wire bytes of each operand; several where they are combined.
+        file: the file of the user's line with its folders; empty where it is not known.
     """
 
     kind: str
@@ -72,6 +74,7 @@ class Collective:
     records: tuple[int, ...]
     function: str = ""
     parts: tuple[tuple[tuple[int, ...], float], ...] = ()
+    file: str = ""
 
     def text(self) -> str:
         """`all_reduce over y of f32 4x32, 768 bytes per device, 3 times`."""
@@ -191,6 +194,7 @@ class _Reader:
         for operand, result, value in zip(op.operands, op.results, counted_values, strict=True):
             sizes = self._type(operand).bytes, self._type(result).bytes
             parts.append((self._type(value).shape, wire(*sizes, devices)))
+        function, file = self._function_and_file(records, op)
         self.collectives.append(
             Collective(
                 kind,
@@ -202,8 +206,9 @@ class _Reader:
                 records[0].location if records else location_text(op.location),
                 "written in shard_map" if op.name in WRITTEN else self._reason(records, op),
                 ids,
-                self._function(records, op),
+                function,
                 tuple(parts),
+                file,
             )
         )
 
@@ -218,9 +223,12 @@ class _Reader:
         name = self.ledger.op_names[inside[0]].split(".")[-1]
         return f"{name} needs some elements of other shards"
 
-    def _function(self, records: list[Record], op: ir.Operation) -> str:
-        """The user's function around the operation that is responsible."""
+    def _function_and_file(self, records: list[Record], op: ir.Operation) -> tuple[str, str]:
+        """The user's function around the operation that is responsible, and its file."""
         location: ir.Location | str = op.location
         if records and records[0].ops:
             location = self.ledger.op_locations[records[0].ops[0]]
-        return location if isinstance(location, str) else function_text(location)
+        if isinstance(location, str):
+            return location, ""
+        place = place_of(location)
+        return function_text(location), "" if place is None else place.file

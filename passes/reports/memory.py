@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from dtensor.dialect.diagnostics import place_of
 from dtensor.dialect.errors import MemoryLimitError
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
@@ -29,10 +30,21 @@ _ALIASES = ("stablehlo.reshape", BARRIER)
 
 @dataclass(frozen=True)
 class Tensor:
-    """A value that takes memory: bytes on one device, and what it is."""
+    """A value that takes memory: bytes on one device, and what it is.
+
+    Attributes:
+        bytes: how many.
+        name: what it is, in words.
+        location: the user's line that computes it; empty for arguments, or where it is not known.
+        file: the file of that line with its folders; likewise.
+        argument: which argument it is; None for others.
+    """
 
     bytes: float
     name: str
+    location: str = ""
+    file: str = ""
+    argument: int | None = None
 
 
 @dataclass(frozen=True)
@@ -109,7 +121,8 @@ class _Liveness:
     def function(self, function: ir.Operation, donated: Sequence[int]) -> MemoryReport:
         block = function.regions[0].blocks[0]
         arguments = [
-            Tensor(self._bytes(a), f"argument {i} {a.type}") for i, a in enumerate(block.arguments)
+            Tensor(self._bytes(a), f"argument {i} {a.type}", argument=i)
+            for i, a in enumerate(block.arguments)
         ]
         spare = Counter(arguments[i].bytes for i in donated if i < len(arguments))
         results = list(terminator(block).operands)
@@ -121,7 +134,7 @@ class _Liveness:
                 spare[size] -= 1 if spare[size] else 0
         peak, alive = self._peak(block, spare)
         held = sum(t.bytes for t in arguments)
-        temporaries = [Tensor(self._bytes(v), _described(v)) for v in alive]
+        temporaries = [Tensor(self._bytes(v), *_described(v)) for v in alive]
         tensors = sorted([*arguments, *temporaries], key=lambda t: -t.bytes)
         return MemoryReport(held + peak + written, held, tuple(tensors))
 
@@ -288,8 +301,9 @@ def _combined(
     return [operations[i] for i in order], together
 
 
-def _described(value: ir.Value[Any]) -> str:
-    """`dot_general tensor<4x64xf32> at train.py:41:7`."""
+def _described(value: ir.Value[Any]) -> tuple[str, str, str]:
+    """`dot_general tensor<4x64xf32> at train.py:41:7`; the line by itself; and its file."""
     op = ir.OpResult(value).owner.operation
-    where = location_text(op.location)
-    return f"{op.name.split('.')[-1]} {value.type}{' at ' + where if where else ''}"
+    where, place = location_text(op.location), place_of(op.location)
+    name = f"{op.name.split('.')[-1]} {value.type}{' at ' + where if where else ''}"
+    return name, where, "" if place is None else place.file

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import sys
 import threading
@@ -12,8 +13,9 @@ import jax.numpy as jnp
 import pytest
 
 import dtensor
+from dtensor.compiler import driver, stages
+from dtensor.compiler.progress import phases, progress
 from dtensor.compiler.targets import executable
-from dtensor.compiler.targets.progress import progress
 
 
 class Stream(io.StringIO):
@@ -64,6 +66,78 @@ def test_what_is_soon_done_says_nothing(terminal: bool) -> None:
     with progress("compiling step for tpu:v5e:2x4", stream, pause=3600):
         pass
     assert stream.getvalue() == ""
+
+
+# Phases of what is planned and compiled here.
+
+
+def lowered() -> dtensor.Lowered:
+    layout = dtensor.Layout(["x"], dtensor.create_mesh([("x", 8)]))
+    return dtensor.jit(jnp.sin, in_layouts=layout).lower(jax.ShapeDtypeStruct((8,), jnp.float32))
+
+
+def soon(what: str) -> Any:
+    return phases(what, pause=0.001)
+
+
+def test_a_terminal_is_told_the_phase(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Stream(terminal=True)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with phases("planning step", pause=0.001) as begin:
+        begin("dtensor-[import]")
+        terminal.wait(3)
+    assert "planning step: dtensor-[import], 0 s so far" in terminal.getvalue()
+
+
+def test_planning_and_compiling_tell_a_terminal_what_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal, plan, load = Stream(terminal=True), driver.compile_module, jax.stages.Lowered.compile
+
+    def slow_plan(*args: Any) -> Any:
+        args[-1]("dtensor-propagate")
+        terminal.wait(3)
+        return plan(*args)
+
+    def slow_load(*args: Any) -> Any:
+        terminal.wait(3)
+        return load(*args)
+
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(stages, "phases", soon)
+    monkeypatch.setattr(driver, "compile_module", slow_plan)
+    monkeypatch.setattr(jax.stages.Lowered, "compile", slow_load)
+    lowered().compile()
+    text = terminal.getvalue()
+    assert "planning sin: dtensor-propagate, 0 s so far" in text
+    assert "compiling sin with XLA, 0 s so far" in text
+    assert text.rstrip().endswith(("\x1b[K", "\x1b[2K", "\x1b[?25h"))
+
+
+def test_every_pass_is_a_phase(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr(stages, "phases", lambda what: contextlib.nullcontext(begun.append))
+    assert lowered().wire_bytes == 0
+    assert begun[-1] == "dtensor-report-memory"
+    assert "dtensor-propagate" in begun
+
+
+@pytest.mark.parametrize("stream", [Stream(terminal=False), None])
+def test_a_log_is_not_told_the_phases(stream: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(threading.Thread, "start", None)  # nobody could say anything
+    with phases("planning step", pause=0.001) as begin:
+        begin("dtensor-import")
+    assert stream is None or stream.getvalue() == ""
+
+
+def test_an_environment_variable_turns_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DTENSOR_PROGRESS", "0")
+    monkeypatch.setattr(threading.Thread, "start", None)
+    monkeypatch.setattr(sys, "stderr", Stream(terminal=True))
+    for within in (progress("compiling"), phases("planning")):
+        with within:
+            pass
 
 
 def test_a_compilation_for_a_target_reports_to_stderr(

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from dtensor.tools.generate_docs import main, pages
+from tests.py.docs import pictures
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -24,3 +25,8 @@ def test_the_check_says_what_is_stale(
     assert not list(tmp_path.iterdir())
     assert main([]) == 0
     assert main(["--check"]) == 0
+
+
+def test_the_picture_of_a_layout_is_fresh() -> None:
+    written = pictures.LAYOUT.read_text(encoding="utf-8")
+    assert written == pictures.layout_svg(), "run python -m tests.py.docs.pictures"

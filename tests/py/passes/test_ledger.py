@@ -32,6 +32,7 @@ TYPES: dict[str, type | tuple[type, ...]] = {
     "after": str,
     "bytes": float,
     "seconds": float,
+    "communication": float,
     "bound": float,
     "runner_up": str,
     "location": str,

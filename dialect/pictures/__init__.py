@@ -1,0 +1,1 @@
+"""Layouts and meshes as pictures: which devices hold which part of an array."""

@@ -1,0 +1,108 @@
+"""`dtensor.visualize`: which devices hold which part of an array, in a terminal or a notebook."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+
+from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.pictures.html import figure
+from dtensor.dialect.pictures.layouts import layout_picture, mesh_picture
+from dtensor.dialect.pictures.picture import Cut, Picture, draw
+from dtensor.dialect.pictures.terminal import print_picture
+from dtensor.runtime.placement import layout_of
+
+
+def visualize(
+    x: Any, shape: Sequence[int] | None = None, *, dims: Sequence[int] | None = None
+) -> None:
+    """Show which devices hold which part of an array: colours tell shards apart.
+
+    Devices that hold the same elements stand together. In a notebook the picture is shown below the
+    cell; elsewhere it is printed, which needs rich, the package of the extra `tools`.
+
+    Args:
+        x: a DTensor, a variable, a jax.Array of any sharding, a Layout or a Mesh.
+        shape: of a Layout, the global shape of the array in elements; None draws the shards alone.
+        dims: the dimensions to draw, one or two, the first downwards; None chooses the two that are
+            cut into the most shards, and says which.
+
+    Raises:
+        LayoutError: the shape does not fit the layout, or `dims` are not its dimensions.
+        NotFoundError: rich is not installed, and this is no notebook.
+        TypeError: `x` is of another kind, or jax is tracing it.
+    """
+    title, picture = _titled_picture(x, shape, dims)
+    if _in_notebook():
+        display = sys.modules["IPython"].display
+        display.display(display.HTML(figure(title, picture)))
+    else:
+        print_picture(title, picture)
+
+
+def _titled_picture(
+    x: Any, shape: Sequence[int] | None, dims: Sequence[int] | None
+) -> tuple[str, Picture]:
+    chosen = None if dims is None else tuple(dims)
+    if shape is not None and not isinstance(x, Layout):
+        raise LayoutError(f"shape was given with a {type(x).__name__}; it is for layouts alone")
+    if isinstance(x, Mesh):
+        return repr(x), mesh_picture(x)
+    if isinstance(x, Layout):
+        size = None if shape is None else tuple(shape)
+        head = "" if size is None else f"{_shape_text(size)}, "
+        return f"{head}{x.short()} on {x.mesh.short()}", layout_picture(x, size, chosen)
+    array = x.to_jax() if hasattr(x, "to_jax") else x
+    if not isinstance(array, jax.Array) or isinstance(array, jax.core.Tracer):
+        raise TypeError(
+            f"visualize got a {type(x).__name__}; give it a DTensor, a jax.Array outside of traced "
+            "functions, a Layout or a Mesh"
+        )
+    head = f"{array.dtype} {_shape_text(array.shape)}"
+    layout = x.layout if isinstance(getattr(x, "layout", None), Layout) else None
+    layout = layout or layout_of(array.sharding, array.ndim)
+    if layout is None:
+        spec = getattr(array.sharding, "spec", "")
+        kind = f"{type(array.sharding).__name__} {spec}".strip()
+        return f"{head}, {kind}", _sharding_picture(array, chosen)
+    picture = layout_picture(layout, array.shape, chosen)
+    return f"{head}, {layout.short()} on {layout.mesh.short()}", picture
+
+
+def _shape_text(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape)) or "scalar"
+
+
+def _sharding_picture(array: jax.Array, dims: tuple[int, ...] | None) -> Picture:
+    """The picture of an array whose sharding no layout can say, from what jax says of it."""
+    found: Mapping[Any, Any] = array.sharding.devices_indices_map(array.shape)
+    places = {
+        device.id: tuple(
+            part.indices(size)[:2] for part, size in zip(index, array.shape, strict=False)
+        )
+        for device, index in found.items()
+    }
+    cuts, numbers = [], []
+    for dim, size in enumerate(array.shape):
+        parts = sorted({place[dim] for place in places.values()})
+        what = "whole" if len(parts) == 1 else f"in {len(parts)} shards"
+        ranges = tuple(f"{start}:{stop}" for start, stop in parts)
+        cuts.append(Cut(tuple(range(len(parts))), ranges, f"dimension {dim}: {size}, {what}"))
+        numbers.append({part: i for i, part in enumerate(parts)})
+    holders: dict[tuple[int, ...], list[int]] = {}
+    for device, place in places.items():
+        shard = tuple(number[part] for number, part in zip(numbers, place, strict=True))
+        holders.setdefault(shard, []).append(device)
+    return draw(cuts, holders, dims)
+
+
+def _in_notebook() -> bool:
+    """Whether IPython runs this in a kernel, which can show HTML; its terminal cannot."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return shell is not None and hasattr(shell, "kernel")
