@@ -20,12 +20,13 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.py import fresh
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
@@ -102,14 +103,7 @@ def run(words: list[str], folder: Path) -> str:
     program = rest if first == "python" else ["-m", f"dtensor.tools.{_TOOLS[first]}", *rest]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "XLA_FLAGS": _QUICK_XLA}
     environment.pop("JAX_PLATFORMS", None)  # as a reader has it, who has not set any
-    done = subprocess.run(
-        [sys.executable, *program],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = fresh.run(program, cwd=folder, env=environment)
     printed = _OF_XLA.sub(r"\1...", _NOISE.sub("", done.stdout)) + done.stderr
     return "".join(sorted(printed.splitlines(True))) if first == "dtensor-launch" else printed
 

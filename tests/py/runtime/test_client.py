@@ -1,7 +1,6 @@
 """Meshes over the devices jax has."""
 
 import subprocess
-import sys
 from typing import Any
 
 import jax
@@ -13,13 +12,12 @@ from dtensor.dialect.errors import MeshError
 from dtensor.runtime import client
 from dtensor.runtime.client import create_mesh
 from dtensor.runtime.placement import jax_mesh
+from tests.py import fresh
 
 
 def run_python(code: str, flags: str = "") -> subprocess.CompletedProcess[str]:
     environment = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags, "PATH": ""}
-    return subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
-    )
+    return fresh.run(["-c", code], env=environment)
 
 
 def test_a_mesh_takes_the_first_devices() -> None:
