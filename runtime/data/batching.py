@@ -18,7 +18,6 @@ from dtensor.runtime.data.elements import ElementSpec, HostArray
 from dtensor.runtime.placement import named_sharding
 
 Ranges = tuple[tuple[int, int], ...]
-Index = tuple[slice, ...]
 
 
 @lru_cache(maxsize=256)
@@ -135,13 +134,14 @@ class Batching:
 
     def _reader(
         self, i: int, chunks: Sequence[Chunk], shape: tuple[int, ...]
-    ) -> Callable[[Index], HostArray]:
+    ) -> Callable[[tuple[slice, ...] | None], HostArray]:
         """What reads a shard of array `i` of a batch; replicas share one read."""
         arrays, starts = [chunk.arrays[i] for chunk in chunks], [chunk.start for chunk in chunks]
         where = f" at {self.spec.paths[i]}" if self.spec.paths[i] else ""
         known: dict[Ranges, HostArray] = {}
 
-        def read(index: Index) -> HostArray:
+        def read(index: tuple[slice, ...] | None) -> HostArray:
+            assert index is not None  # a shard of an array has a place in it
             region = tuple(s.indices(size)[:2] for s, size in zip(index, shape, strict=True))
             if region not in known:
                 known[region] = _region(arrays, starts, region, self.spec.dtypes[i], where)

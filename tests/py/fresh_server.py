@@ -1,6 +1,7 @@
 """The server of fresh.py: imports jax and dtensor once, then runs each program in a fork of itself.
 
-A request is a line of JSON on stdin; the answer, on stdout, is a line with the exit status.
+A request is a line of JSON on stdin, its answer one on stdout: to `start`, with what `become`
+takes, the process; to `wait` and `poll`, of a process, its exit status, or null while it runs.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import gc
 import json
 import os
 import runpy
+import signal
 import sys
 import threading
 from types import ModuleType
@@ -21,7 +23,8 @@ def load() -> None:
 
     import dtensor
 
-    assert dtensor.create_mesh
+    _ = dtensor.create_mesh  # loads what a first use of dtensor loads
+
     gc.collect()
     gc.freeze()  # the memory stays shared
 
@@ -36,20 +39,31 @@ def check_forkable() -> None:
 
 
 def serve() -> dict[str, Any] | None:
-    """Answer requests until there are no more; in a fork, the request that it is to carry out."""
+    """Answer requests until there are no more; in a fork, what the fork is to carry out."""
+    running: set[int] = set()
     for line in sys.stdin:
-        check_forkable()
-        child = os.fork()
-        if child == 0:
-            request: dict[str, Any] = json.loads(line)
-            return request
-        _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
+        ((what, of),) = json.loads(line).items()
+        answer: int | None
+        if what == "start":
+            check_forkable()
+            answer = os.fork()
+            if answer == 0:
+                request: dict[str, Any] = of
+                return request
+            running.add(answer)
+        else:
+            pid, status = os.waitpid(of, os.WNOHANG if what == "poll" else 0)
+            answer = os.waitstatus_to_exitcode(status) if pid else None
+            running.discard(pid)
+        print(json.dumps(answer), flush=True)
+    for pid in running:
+        os.kill(pid, signal.SIGKILL)
     return None
 
 
 def become(request: dict[str, Any]) -> None:
     """Take the place of `python WORDS`: its folder, environment, files and arguments."""
+    os.setsid()
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
