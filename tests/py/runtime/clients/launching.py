@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.py import fresh
+from tests.py.xla_flags import QUICK
 
 PROGRAMS = Path(__file__).with_name("programs")
 ROOT = Path(__file__).parents[4]
 HARD_TIMEOUT_SECONDS = 300.0  # for a machine much slower than ours; whoever gets there hangs
 _FAILURE_GRACE_SECONDS = 30.0
-_QUICK_XLA = "--xla_backend_optimization_level=0"
 
 _reserved: list[socket.socket] = []
 
@@ -57,8 +57,7 @@ def variables(devices: int) -> dict[str, str]:
     return {
         **kept,
         "JAX_PLATFORMS": "cpu",
-        # What LLVM makes of the programs is not under test.
-        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices} {_QUICK_XLA}",
+        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices} {QUICK}",
         "PYTHONPATH": str(ROOT),
         "DTENSOR_CLIENT_TIMEOUT_SECONDS": "100",
     }
