@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dtensor.runtime.eager import Slot
@@ -13,6 +14,14 @@ if TYPE_CHECKING:
     from dtensor.dialect.layout import Layout
     from dtensor.dialect.mesh import Mesh
     from dtensor.runtime.array import DTensor
+
+
+def _method(name: str, what: str) -> Callable[..., DTensor]:
+    def method(self: Methods, *args: Any, **kwargs: Any) -> DTensor:
+        return self._call(name, args, kwargs)
+
+    method.__name__, method.__doc__ = name, what
+    return method
 
 
 class Methods:
@@ -37,91 +46,30 @@ class Methods:
 
     # Reductions.
 
-    def all(self, *args: Any, **kwargs: Any) -> DTensor:
-        """Whether all elements along `axis` are true."""
-        return self._call("all", args, kwargs)
-
-    def any(self, *args: Any, **kwargs: Any) -> DTensor:
-        """Whether some element along `axis` is true."""
-        return self._call("any", args, kwargs)
-
-    def argmax(self, *args: Any, **kwargs: Any) -> DTensor:
-        """The index of the first largest element along `axis`."""
-        return self._call("argmax", args, kwargs)
-
-    def argmin(self, *args: Any, **kwargs: Any) -> DTensor:
-        """The index of the first smallest element along `axis`."""
-        return self._call("argmin", args, kwargs)
-
-    def max(self, *args: Any, **kwargs: Any) -> DTensor:
-        """The largest element along `axis`."""
-        return self._call("max", args, kwargs)
-
-    def mean(self, *args: Any, **kwargs: Any) -> DTensor:
-        """The mean along `axis`."""
-        return self._call("mean", args, kwargs)
-
-    def min(self, *args: Any, **kwargs: Any) -> DTensor:
-        """The smallest element along `axis`."""
-        return self._call("min", args, kwargs)
-
-    def prod(self, *args: Any, **kwargs: Any) -> DTensor:
-        """The product along `axis`."""
-        return self._call("prod", args, kwargs)
-
-    def ptp(self, *args: Any, **kwargs: Any) -> DTensor:
-        """The largest less the smallest element along `axis`."""
-        return self._call("ptp", args, kwargs)
-
-    def std(self, *args: Any, **kwargs: Any) -> DTensor:
-        """The standard deviation along `axis`."""
-        return self._call("std", args, kwargs)
-
-    def sum(self, *args: Any, **kwargs: Any) -> DTensor:
-        """The sum along `axis`."""
-        return self._call("sum", args, kwargs)
-
-    def trace(self, *args: Any, **kwargs: Any) -> DTensor:
-        """The sum along a diagonal."""
-        return self._call("trace", args, kwargs)
-
-    def var(self, *args: Any, **kwargs: Any) -> DTensor:
-        """The variance along `axis`."""
-        return self._call("var", args, kwargs)
+    all = _method("all", "Whether all elements along `axis` are true.")
+    any = _method("any", "Whether some element along `axis` is true.")
+    argmax = _method("argmax", "The index of the first largest element along `axis`.")
+    argmin = _method("argmin", "The index of the first smallest element along `axis`.")
+    max = _method("max", "The largest element along `axis`.")
+    mean = _method("mean", "The mean along `axis`.")
+    min = _method("min", "The smallest element along `axis`.")
+    prod = _method("prod", "The product along `axis`.")
+    ptp = _method("ptp", "The largest less the smallest element along `axis`.")
+    std = _method("std", "The standard deviation along `axis`.")
+    sum = _method("sum", "The sum along `axis`.")
+    trace = _method("trace", "The sum along a diagonal.")
+    var = _method("var", "The variance along `axis`.")
 
     # Element by element, or along an axis.
 
-    def astype(self, *args: Any, **kwargs: Any) -> DTensor:
-        """The elements as another element type."""
-        return self._call("astype", args, kwargs)
-
-    def clip(self, *args: Any, **kwargs: Any) -> DTensor:
-        """The elements, none below `min` or above `max`."""
-        return self._call("clip", args, kwargs)
-
-    def conj(self) -> DTensor:
-        """The complex conjugate."""
-        return self._call("conj", (), {})
-
-    def conjugate(self) -> DTensor:
-        """The complex conjugate."""
-        return self._call("conj", (), {})
-
-    def copy(self) -> DTensor:
-        """The same elements in buffers of their own."""
-        return self._call("copy", (), {})
-
-    def cumprod(self, *args: Any, **kwargs: Any) -> DTensor:
-        """The products of the first elements along `axis`."""
-        return self._call("cumprod", args, kwargs)
-
-    def cumsum(self, *args: Any, **kwargs: Any) -> DTensor:
-        """The sums of the first elements along `axis`."""
-        return self._call("cumsum", args, kwargs)
-
-    def round(self, *args: Any, **kwargs: Any) -> DTensor:
-        """The elements rounded to a number of decimals."""
-        return self._call("round", args, kwargs)
+    astype = _method("astype", "The elements as another element type.")
+    clip = _method("clip", "The elements, none below `min` or above `max`.")
+    conj = _method("conj", "The complex conjugate.")
+    conjugate = _method("conj", "The complex conjugate.")
+    copy = _method("copy", "The same elements in buffers of their own.")
+    cumprod = _method("cumprod", "The products of the first elements along `axis`.")
+    cumsum = _method("cumsum", "The sums of the first elements along `axis`.")
+    round = _method("round", "The elements rounded to a number of decimals.")
 
     @property
     def real(self) -> DTensor:
@@ -135,59 +83,22 @@ class Methods:
 
     # Order and choice.
 
-    def argsort(self, *args: Any, **kwargs: Any) -> DTensor:
-        """The indices that sort the array along `axis`."""
-        return self._call("argsort", args, kwargs)
-
-    def diagonal(self, *args: Any, **kwargs: Any) -> DTensor:
-        """A diagonal of two dimensions."""
-        return self._call("diagonal", args, kwargs)
-
-    def dot(self, *args: Any, **kwargs: Any) -> DTensor:
-        """The dot product with another array."""
-        return self._call("dot", args, kwargs)
-
-    def repeat(self, *args: Any, **kwargs: Any) -> DTensor:
-        """Each element several times along `axis`."""
-        return self._call("repeat", args, kwargs)
-
-    def searchsorted(self, *args: Any, **kwargs: Any) -> DTensor:
-        """Where values would stand in this sorted array."""
-        return self._call("searchsorted", args, kwargs)
-
-    def sort(self, *args: Any, **kwargs: Any) -> DTensor:
-        """The elements in order along `axis`; a new array, unlike NumPy's."""
-        return self._call("sort", args, kwargs)
-
-    def take(self, *args: Any, **kwargs: Any) -> DTensor:
-        """The elements at some indices along `axis`."""
-        return self._call("take", args, kwargs)
+    argsort = _method("argsort", "The indices that sort the array along `axis`.")
+    diagonal = _method("diagonal", "A diagonal of two dimensions.")
+    dot = _method("dot", "The dot product with another array.")
+    repeat = _method("repeat", "Each element several times along `axis`.")
+    searchsorted = _method("searchsorted", "Where values would stand in this sorted array.")
+    sort = _method("sort", "The elements in order along `axis`; a new array, unlike NumPy's.")
+    take = _method("take", "The elements at some indices along `axis`.")
 
     # Shape.
 
-    def flatten(self, *args: Any, **kwargs: Any) -> DTensor:
-        """The elements in one dimension."""
-        return self._call("flatten", args, kwargs)
-
-    def ravel(self, *args: Any, **kwargs: Any) -> DTensor:
-        """The elements in one dimension."""
-        return self._call("ravel", args, kwargs)
-
-    def reshape(self, *args: Any, **kwargs: Any) -> DTensor:
-        """The elements in another shape."""
-        return self._call("reshape", args, kwargs)
-
-    def squeeze(self, *args: Any, **kwargs: Any) -> DTensor:
-        """The array without dimensions of one element."""
-        return self._call("squeeze", args, kwargs)
-
-    def swapaxes(self, *args: Any, **kwargs: Any) -> DTensor:
-        """The array with two dimensions exchanged."""
-        return self._call("swapaxes", args, kwargs)
-
-    def transpose(self, *args: Any, **kwargs: Any) -> DTensor:
-        """The array with its dimensions in another order."""
-        return self._call("transpose", args, kwargs)
+    flatten = _method("flatten", "The elements in one dimension.")
+    ravel = _method("ravel", "The elements in one dimension.")
+    reshape = _method("reshape", "The elements in another shape.")
+    squeeze = _method("squeeze", "The array without dimensions of one element.")
+    swapaxes = _method("swapaxes", "The array with two dimensions exchanged.")
+    transpose = _method("transpose", "The array with its dimensions in another order.")
 
     @property
     def T(self) -> DTensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from dtensor.runtime.eager import Slot
@@ -11,8 +11,24 @@ from dtensor.runtime.methods import Methods
 if TYPE_CHECKING:
     from dtensor.runtime.array import ArrayType, DTensor
 
-# Each operator is written out: a call costs microseconds, so nothing stands between it and the
-# engine, and type checkers see what there is. `x += y` is `x = x + y`.
+# Each operator has its line, so that type checkers see what there is; a call costs microseconds, so
+# nothing stands between it and the engine. `x += y` is `x = x + y`.
+
+
+def _binary(name: str) -> Callable[[Any, Any], DTensor]:
+    return lambda self, other: Slot.engine.binary(name, self, other)
+
+
+def _unary(name: str) -> Callable[[Any], DTensor]:
+    return lambda self: Slot.engine.unary(name, self)
+
+
+def _update(name: str, what: str) -> Callable[[Any, Any], DTensor]:
+    def update(part: Part, value: Any) -> DTensor:
+        return Slot.engine.update(part._x, part._index, name, value)
+
+    update.__name__, update.__doc__ = name, what
+    return update
 
 
 class Operators(Methods):
@@ -31,80 +47,42 @@ class Operators(Methods):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __eq__(self, other: object) -> DTensor:  # type: ignore[override]
-        return Slot.engine.binary("eq", self, other)
-
-    def __ne__(self, other: object) -> DTensor:  # type: ignore[override]
-        return Slot.engine.binary("ne", self, other)
-
-    def __lt__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("lt", self, other)
-
-    def __le__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("le", self, other)
-
-    def __gt__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("gt", self, other)
-
-    def __ge__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("ge", self, other)
-
-    def __neg__(self) -> DTensor:
-        return Slot.engine.unary("neg", self)
-
-    def __pos__(self) -> DTensor:
-        return Slot.engine.unary("pos", self)
-
-    def __abs__(self) -> DTensor:
-        return Slot.engine.unary("abs", self)
-
-    def __invert__(self) -> DTensor:
-        return Slot.engine.unary("invert", self)
-
-    def __round__(self, ndigits: int | None = None) -> DTensor:
-        return self.round(ndigits or 0)
-
-    def __add__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("add", self, other)
-
-    def __radd__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("radd", self, other)
-
-    def __sub__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("sub", self, other)
-
-    def __rsub__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("rsub", self, other)
-
-    def __mul__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("mul", self, other)
-
-    def __rmul__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("rmul", self, other)
-
-    def __matmul__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("matmul", self, other)
-
-    def __rmatmul__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("rmatmul", self, other)
-
-    def __truediv__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("truediv", self, other)
-
-    def __rtruediv__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("rtruediv", self, other)
-
-    def __floordiv__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("floordiv", self, other)
-
-    def __rfloordiv__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("rfloordiv", self, other)
-
-    def __mod__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("mod", self, other)
-
-    def __rmod__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("rmod", self, other)
+    __eq__ = _binary("eq")  # type: ignore[assignment]
+    __ne__ = _binary("ne")  # type: ignore[assignment]
+    __lt__ = _binary("lt")
+    __le__ = _binary("le")
+    __gt__ = _binary("gt")
+    __ge__ = _binary("ge")
+    __neg__ = _unary("neg")
+    __pos__ = _unary("pos")
+    __abs__ = _unary("abs")
+    __invert__ = _unary("invert")
+    __add__ = _binary("add")
+    __radd__ = _binary("radd")
+    __sub__ = _binary("sub")
+    __rsub__ = _binary("rsub")
+    __mul__ = _binary("mul")
+    __rmul__ = _binary("rmul")
+    __matmul__ = _binary("matmul")
+    __rmatmul__ = _binary("rmatmul")
+    __truediv__ = _binary("truediv")
+    __rtruediv__ = _binary("rtruediv")
+    __floordiv__ = _binary("floordiv")
+    __rfloordiv__ = _binary("rfloordiv")
+    __mod__ = _binary("mod")
+    __rmod__ = _binary("rmod")
+    __pow__ = _binary("pow")
+    __rpow__ = _binary("rpow")
+    __and__ = _binary("and")
+    __rand__ = _binary("rand")
+    __or__ = _binary("or")
+    __ror__ = _binary("ror")
+    __xor__ = _binary("xor")
+    __rxor__ = _binary("rxor")
+    __lshift__ = _binary("lshift")
+    __rlshift__ = _binary("rlshift")
+    __rshift__ = _binary("rshift")
+    __rrshift__ = _binary("rrshift")
 
     def __divmod__(self, other: Any) -> tuple[DTensor, DTensor]:
         return Slot.engine.divmod(self, other)
@@ -112,41 +90,8 @@ class Operators(Methods):
     def __rdivmod__(self, other: Any) -> tuple[DTensor, DTensor]:
         return Slot.engine.divmod(other, self)
 
-    def __pow__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("pow", self, other)
-
-    def __rpow__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("rpow", self, other)
-
-    def __and__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("and", self, other)
-
-    def __rand__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("rand", self, other)
-
-    def __or__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("or", self, other)
-
-    def __ror__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("ror", self, other)
-
-    def __xor__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("xor", self, other)
-
-    def __rxor__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("rxor", self, other)
-
-    def __lshift__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("lshift", self, other)
-
-    def __rlshift__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("rlshift", self, other)
-
-    def __rshift__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("rshift", self, other)
-
-    def __rrshift__(self, other: Any) -> DTensor:
-        return Slot.engine.binary("rrshift", self, other)
+    def __round__(self, ndigits: int | None = None) -> DTensor:
+        return self.round(ndigits or 0)
 
     def __index__(self) -> int:
         if self.shape or self.dtype.kind not in "iu":
@@ -206,37 +151,11 @@ class Part:
         """The elements there, as `x[index]`."""
         return self._x[self._index]
 
-    def set(self, value: Any) -> DTensor:
-        """The array with `value` there."""
-        return self._update("set", value)
-
-    def add(self, value: Any) -> DTensor:
-        """The array with `value` added there."""
-        return self._update("add", value)
-
-    def subtract(self, value: Any) -> DTensor:
-        """The array with `value` subtracted there."""
-        return self._update("subtract", value)
-
-    def multiply(self, value: Any) -> DTensor:
-        """The array multiplied by `value` there."""
-        return self._update("multiply", value)
-
-    def divide(self, value: Any) -> DTensor:
-        """The array divided by `value` there."""
-        return self._update("divide", value)
-
-    def power(self, value: Any) -> DTensor:
-        """The array raised to `value` there."""
-        return self._update("power", value)
-
-    def min(self, value: Any) -> DTensor:
-        """The array, no greater than `value` there."""
-        return self._update("min", value)
-
-    def max(self, value: Any) -> DTensor:
-        """The array, no less than `value` there."""
-        return self._update("max", value)
-
-    def _update(self, name: str, value: Any) -> DTensor:
-        return Slot.engine.update(self._x, self._index, name, value)
+    set = _update("set", "The array with `value` there.")
+    add = _update("add", "The array with `value` added there.")
+    subtract = _update("subtract", "The array with `value` subtracted there.")
+    multiply = _update("multiply", "The array multiplied by `value` there.")
+    divide = _update("divide", "The array divided by `value` there.")
+    power = _update("power", "The array raised to `value` there.")
+    min = _update("min", "The array, no greater than `value` there.")
+    max = _update("max", "The array, no less than `value` there.")

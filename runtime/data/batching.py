@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -20,35 +20,8 @@ from dtensor.runtime.placement import named_sharding
 Ranges = tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True)
-class Shards:
-    """The shards of one array that this process's devices hold.
-
-    Attributes:
-        regions: the different ones, each as a range per dimension, in elements.
-        devices: the devices of this process that hold a shard.
-        region_of: which region each of the devices holds; replicas share one.
-    """
-
-    sharding: jax.sharding.Sharding
-    regions: tuple[Ranges, ...]
-    devices: tuple[jax.Device, ...]
-    region_of: tuple[int, ...]
-
-
 @lru_cache(maxsize=256)
-def shards_of(layout: Layout, shape: tuple[int, ...]) -> Shards:
-    """The shards of an array of global `shape` on this process's devices."""
-    sharding = named_sharding(layout)
-    regions: dict[Ranges, int] = {}
-    held = {}
-    for device, index in sharding.addressable_devices_indices_map(shape).items():
-        ranges = tuple(s.indices(size)[:2] for s, size in zip(index or (), shape, strict=True))
-        held[device] = regions.setdefault(ranges, len(regions))
-    return Shards(sharding, tuple(regions), tuple(held), tuple(held.values()))
-
-
-def rows_held(layouts: Sequence[Layout], examples: int) -> tuple[tuple[int, int], ...]:
+def rows_held(layouts: tuple[Layout, ...], examples: int) -> tuple[tuple[int, int], ...]:
     """The ranges of a batch's examples of which this process holds a part, in order.
 
     Args:
@@ -58,7 +31,8 @@ def rows_held(layouts: Sequence[Layout], examples: int) -> tuple[tuple[int, int]
     ranges: set[tuple[int, int]] = set()
     for layout in layouts:
         smallest = (examples, *(dim.split for dim in layout.dims[1:]))  # inner sizes do not matter
-        ranges |= {region[0] for region in shards_of(layout, smallest).regions}
+        indices = named_sharding(layout).addressable_devices_indices_map(smallest).values()
+        ranges |= {index[0].indices(examples)[:2] for index in indices if index is not None}
     return tuple(sorted(ranges))
 
 
@@ -150,20 +124,30 @@ class Batching:
         Returns:
             DTensors in the structure of the elements.
         """
-        starts = [chunk.start for chunk in chunks]
         tensors = []
         for i, (layout, shape) in enumerate(zip(self.layouts, self.shapes(examples), strict=True)):
-            shards = shards_of(layout, shape)
-            arrays = [chunk.arrays[i] for chunk in chunks]
-            dtype = self.spec.dtypes[i]
-            where = f" at {self.spec.paths[i]}" if self.spec.paths[i] else ""
-            buffers = [_region(arrays, starts, r, dtype, where) for r in shards.regions]
-            parts = jax.device_put([buffers[r] for r in shards.region_of], list(shards.devices))
-            array = jax.make_array_from_single_device_arrays(
-                shape, shards.sharding, parts, dtype=dtype
+            array = jax.make_array_from_callback(
+                shape, named_sharding(layout), self._reader(i, chunks, shape)
             )
-            tensors.append(DTensor(array, array_type(shape, dtype, layout)))
+            tensors.append(DTensor(array, array_type(shape, self.spec.dtypes[i], layout)))
         return jax.tree.unflatten(self.spec.structure, tensors)
+
+    def _reader(
+        self, i: int, chunks: Sequence[Chunk], shape: tuple[int, ...]
+    ) -> Callable[[tuple[slice, ...] | None], HostArray]:
+        """What reads a shard of array `i` of a batch; replicas share one read."""
+        arrays, starts = [chunk.arrays[i] for chunk in chunks], [chunk.start for chunk in chunks]
+        where = f" at {self.spec.paths[i]}" if self.spec.paths[i] else ""
+        known: dict[Ranges, HostArray] = {}
+
+        def read(index: tuple[slice, ...] | None) -> HostArray:
+            assert index is not None  # a shard of an array has a place in it
+            region = tuple(s.indices(size)[:2] for s, size in zip(index, shape, strict=True))
+            if region not in known:
+                known[region] = _region(arrays, starts, region, self.spec.dtypes[i], where)
+            return known[region]
+
+        return read
 
 
 def _region(

@@ -40,15 +40,15 @@ class DTensorIterator:
             batches = _lazily(self._plan, self._at)
             self._batches = Prefetcher(batches, self._prefetch) if self._prefetch else batches
         try:
-            batch = next(self._batches)
+            tensors, source_state = next(self._batches)
         except Exception:
             self.close()
             raise
         except BaseException:  # an interrupt does not wait for the thread
             self._is_closed, self._batches = True, None
             raise
-        self._at = Position(self._at.batch + 1, batch.source_state)
-        return batch.tensors
+        self._at = Position(self._at.batch + 1, source_state)
+        return tensors
 
     def close(self) -> None:
         """End the pass and its thread; more batches are not given."""

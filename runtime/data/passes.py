@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
@@ -19,22 +19,8 @@ from dtensor.runtime.data.sources import Arrays, Indexed, Iterated, Source
 from dtensor.runtime.data.stream import END, Stream
 
 
-@dataclass(frozen=True)
-class Batch:
-    """A global batch, and where the source stands after it.
-
-    Attributes:
-        tensors: DTensors in the structure of the elements.
-        source_state: the position that the source itself tells; None where it tells none.
-    """
-
-    tensors: Any
-    source_state: Any
-
-
-@dataclass(frozen=True)
-class Position:
-    """Where a pass begins.
+class Position(NamedTuple):
+    """Where a pass stands.
 
     Attributes:
         batch: number of batches before it.
@@ -43,6 +29,10 @@ class Position:
 
     batch: int = 0
     source_state: Any = None
+
+
+Batch = tuple[Any, Any]
+"""DTensors in the structure of the elements, and the source's own position after them, or None."""
 
 
 @dataclass
@@ -268,7 +258,7 @@ def _assembled(
     # Emptied, because a generator that waits keeps its variables: no example, nor any batch.
     tensors = batching.assemble(chunks, examples)
     chunks.clear()
-    return Batch(tensors, None if stream is None else stream.state())
+    return tensors, (None if stream is None else stream.state())
 
 
 def _chunk(batching: Batching, element: Any, number: int, position: int) -> Chunk:

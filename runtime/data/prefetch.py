@@ -1,5 +1,8 @@
 """Prefetching: a thread that reads a few items ahead of whoever uses them.
 
+Own code, because grain's `ThreadPrefetchIterDataset` (0.2.18) leaves its user waiting for ever when
+the source ends the thread, as sys.exit does, or does not come back while it is being closed.
+
 The thread keeps no reference to the `Prefetcher`, so that one which nobody holds any more ends its
 thread, and it is a daemon that is asked to end before the interpreter does, so that an item which
 never arrives cannot keep the process alive.
@@ -8,11 +11,12 @@ never arrives cannot keep the process alive.
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 import time
 import weakref
-from collections import deque
 from collections.abc import Iterator
+from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 import jax
@@ -24,44 +28,31 @@ T = TypeVar("T")
 
 _CLOSE_SECONDS = 10.0  # how long close() waits for an item that is being read
 _EXIT_SECONDS = 10.0  # and the end of the interpreter, for all threads together
-_LOOK_SECONDS = 1.0  # how often who waits looks by itself: a notice may come just before the wait
 
 
 class _Shared:
-    """What the thread and its user share; its lock may be taken again by the same thread.
+    """What the thread and its user share: queues, into which the garbage collector may put as well.
 
-    That is because the garbage collector, and with it `stop`, may run in the middle of the others.
+    Attributes:
+        free: one entry for each item that may be read.
+        found: items, each in a tuple; at the end the error, or None.
     """
 
     def __init__(self, ahead: int) -> None:
-        self.changed = threading.Condition(threading.RLock())
-        self.items: deque[Any] = deque()
-        self.free = ahead
+        self.free: SimpleQueue[None] = SimpleQueue()
+        self.found: SimpleQueue[tuple[Any] | BaseException | None] = SimpleQueue()
         self.is_stopped = False
-        self.has_ended = False
-        self.error: BaseException | None = None
+        for _ in range(ahead):
+            self.free.put(None)
 
     def stop(self) -> None:
-        with self.changed:
-            self.is_stopped = True
-            self.changed.notify_all()
+        self.is_stopped = True
+        self.free.put(None)
+        self.found.put(None)
 
-    def wait_to_read(self) -> bool:
-        with self.changed:
-            while self.free == 0 and not self.is_stopped:
-                self.changed.wait(_LOOK_SECONDS)
-            self.free -= 1
-            return not self.is_stopped
-
-    def put(self, item: Any) -> None:
-        with self.changed:
-            self.items.append(item)
-            self.changed.notify_all()
-
-    def end(self, error: BaseException | None) -> None:
-        with self.changed:
-            self.error, self.has_ended = error, True
-            self.changed.notify_all()
+    def may_read(self) -> bool:
+        self.free.get()
+        return not self.is_stopped
 
 
 _running: dict[threading.Thread, _Shared] = {}
@@ -77,6 +68,7 @@ class Prefetcher(Generic[T]):
 
     def __init__(self, items: Iterator[T], ahead: int) -> None:
         self._shared = _Shared(ahead)
+        self._process = os.getpid()
         x64 = canonical_dtype(np.dtype(np.int64)).itemsize == 8  # may be this thread's alone
         self._thread = threading.Thread(
             target=_read, args=(self._shared, items, x64), name="dtensor-prefetch", daemon=True
@@ -89,27 +81,23 @@ class Prefetcher(Generic[T]):
         return self
 
     def __next__(self) -> T:
-        shared = self._shared
-        with shared.changed:
-            while not (shared.items or shared.has_ended or shared.is_stopped):
-                if not self._thread.is_alive():
-                    raise RuntimeError(
-                        "the thread that reads ahead is gone; a process that was forked must make "
-                        "its own iterator"
-                    )
-                shared.changed.wait(_LOOK_SECONDS)
-            if shared.items and not shared.is_stopped:
-                shared.free += 1
-                shared.changed.notify_all()
-                item: T = shared.items.popleft()
-                return item
-            error, shared.error = shared.error, None
-        if error is None:
+        if self._process != os.getpid():
+            raise RuntimeError(
+                "the thread that reads ahead is gone; a process that was forked must make its own "
+                "iterator"
+            )
+        found = self._shared.found.get()
+        if isinstance(found, tuple) and not self._shared.is_stopped:
+            self._shared.free.put(None)
+            item: T = found[0]
+            return item
+        self._shared.found.put(None)  # for the next time
+        if not isinstance(found, BaseException):
             raise StopIteration
         try:
-            raise error
+            raise found
         finally:
-            del error  # its traceback names this frame: a cycle would keep what the frames hold
+            del found  # its traceback names this frame: a cycle would keep what the frames hold
 
     def close(self) -> bool:
         """End the thread.
@@ -119,30 +107,35 @@ class Prefetcher(Generic[T]):
             ends after that item.
         """
         self._stop()
-        with self._shared.changed:
-            self._shared.items.clear()
+        try:
+            while True:
+                self._shared.found.get_nowait()
+        except Empty:
+            self._shared.found.put(None)
         if self._thread is not threading.current_thread():
             self._thread.join(_CLOSE_SECONDS)
         return not self._thread.is_alive()
 
 
 def _read(shared: _Shared, items: Iterator[Any], x64: bool) -> None:
-    try:
-        with jax.enable_x64(x64):
-            _read_all(shared, items)
-    finally:
-        _running.pop(threading.current_thread(), None)
-
-
-def _read_all(shared: _Shared, items: Iterator[Any]) -> None:
     error: BaseException | None = None
     try:
-        while shared.wait_to_read():
+        with jax.enable_x64(x64):
+            error = _read_all(shared, items)
+    finally:
+        _running.pop(threading.current_thread(), None)
+        shared.found.put(error)
+
+
+def _read_all(shared: _Shared, items: Iterator[Any]) -> BaseException | None:
+    error: BaseException | None = None
+    try:
+        while shared.may_read():
             try:
                 item = next(items)
             except StopIteration:
                 break
-            shared.put(item)
+            shared.found.put((item,))
             del item  # a batch that was taken is not kept alive from here
     except BaseException as found:
         error = found
@@ -152,7 +145,7 @@ def _read_all(shared: _Shared, items: Iterator[Any]) -> None:
             close()
     except BaseException as found:
         error = error or found
-    shared.end(error)
+    return error
 
 
 def _end_all() -> None:

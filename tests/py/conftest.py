@@ -5,6 +5,8 @@ import sys
 
 import hypothesis
 
+from tests.py.xla_flags import QUICK
+
 if "jax" in sys.modules:
     raise RuntimeError(
         "jax was imported before tests/py/conftest.py could ask for 8 virtual devices; "
@@ -13,9 +15,7 @@ if "jax" in sys.modules:
 
 # The last flag of a name wins, so whatever else the user has set stays in force.
 DEVICES_FLAG = "--xla_force_host_platform_device_count=8"
-# What LLVM makes of a program is not under test, and optimising it takes a third of the time.
-QUICK_FLAG = "--xla_backend_optimization_level=0"
-os.environ["XLA_FLAGS"] = f"{QUICK_FLAG} {os.environ.get('XLA_FLAGS', '')} {DEVICES_FLAG}".strip()
+os.environ["XLA_FLAGS"] = f"{QUICK} {os.environ.get('XLA_FLAGS', '')} {DEVICES_FLAG}".strip()
 os.environ["JAX_PLATFORMS"] = "cpu"
 
 # The same examples in every run; the first example of a property may wait for XLA to compile.

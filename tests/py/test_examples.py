@@ -2,11 +2,11 @@
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.py import fresh
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
@@ -23,14 +23,7 @@ def environment() -> dict[str, str]:
 
 def run(*command: str, status: int = 0) -> str:
     """What a program prints; it must end with this status and write nothing to stderr."""
-    done = subprocess.run(
-        [sys.executable, *command],
-        cwd=ROOT,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = fresh.run(command, env=environment())
     assert done.returncode == status, done.stdout + done.stderr
     assert done.stderr == ""
     return done.stdout
@@ -97,8 +90,7 @@ def test_gpt_on_another_mesh() -> None:
 
 
 def test_gpt_refuses_a_mesh_that_does_not_divide_it() -> None:
-    command = [sys.executable, "examples/train_gpt.py", "--model", "3"]
-    done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True)
+    done = fresh.run(["examples/train_gpt.py", "--model", "3"], env=environment())
     assert done.returncode == 2
     assert "rule 'embedding$' for " in done.stderr
     assert "dimension 0 has 128 elements, not divisible by the 3 devices" in done.stderr

@@ -20,12 +20,14 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.py import fresh
+from tests.py.xla_flags import QUICK
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
@@ -40,9 +42,6 @@ _PROGRAM = re.compile(
 _COMMAND = re.compile(r"^```console\n\$ (?P<source>[^\n]*)\n(?P<output>.*?)^```$", re.M | re.S)
 _FILE = re.compile(r"^```\w+\n(?:#|//) (?P<name>[\w-]+\.\w+)\n.*?^```$", re.M | re.S)
 _TOOLS = {"dtensor-opt": "dtensor_opt", "dtensor-launch": "dtensor_launch"}
-# What XLA writes is not what the pages are about: LLVM need not optimise it, which takes a third of
-# the time. A reader's programs have as many devices as they ask for: no flag says so.
-_QUICK_XLA = "--xla_backend_optimization_level=0"
 # gloo says on each device that it is connected.
 _NOISE = re.compile(r"^.*\bpeer ranks\b.*\n", re.M)
 # XLA's own numbers, which differ between its releases.
@@ -100,16 +99,10 @@ def run(words: list[str], folder: Path) -> str:
     """What a command prints, on stdout and then on stderr; clients in the order of their ids."""
     first, *rest = words
     program = rest if first == "python" else ["-m", f"dtensor.tools.{_TOOLS[first]}", *rest]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XLA_FLAGS": _QUICK_XLA}
+    # A reader's programs have as many devices as they ask for: no flag says so.
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XLA_FLAGS": QUICK}
     environment.pop("JAX_PLATFORMS", None)  # as a reader has it, who has not set any
-    done = subprocess.run(
-        [sys.executable, *program],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = fresh.run(program, cwd=folder, env=environment)
     printed = _OF_XLA.sub(r"\1...", _NOISE.sub("", done.stdout)) + done.stderr
     return "".join(sorted(printed.splitlines(True))) if first == "dtensor-launch" else printed
 

@@ -3,11 +3,11 @@
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.py import fresh
 from tests.py.docs.blocks import DOCS, ELSEWHERE, PAGES, ROOT, blocks_of, matches, run_page
 
 SESSIONS = [page for page in PAGES if ">>> " in page.read_text(encoding="utf-8")]
@@ -36,7 +36,7 @@ def test_sessions_are_real(page: Path) -> None:
     # In a process of its own: the sessions choose the devices.
     words = ["-m", "doctest", "-o", "ELLIPSIS", str(page)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True)
+    done = fresh.run(words, env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

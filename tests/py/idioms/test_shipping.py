@@ -1,8 +1,7 @@
 """Programs that leave their process: pickled, exported, and found in jax's compilation cache."""
 
+import os
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from jax.sharding import PartitionSpec as P
 import dtensor
 from dtensor import CompileError, Layout, copy_to_mesh, jit
 from dtensor.runtime.placement import jax_mesh
+from tests.py import fresh
 
 MESH = dtensor.create_mesh([("x", 2), ("y", 4)])
 X = np.arange(24, dtype=np.float32).reshape(6, 4) / 10
@@ -118,9 +118,7 @@ print(events.count("/jax/compilation_cache/cache_hits") >= 2)
 
 
 def test_another_process_finds_the_program_in_the_cache(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", SCRIPT, str(tmp_path)]
-    printed = [
-        subprocess.run(command, check=True, capture_output=True, text=True).stdout for _ in "12"
-    ]
+    words = ["-c", SCRIPT, str(tmp_path)]
+    printed = [fresh.run(words, env=os.environ).stdout for _ in "12"]
     assert printed[1] == "True\nTrue\n"
     assert printed[0].startswith("False\n")

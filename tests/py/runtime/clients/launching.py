@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+
+from tests.py import fresh
+from tests.py.xla_flags import QUICK
 
 PROGRAMS = Path(__file__).with_name("programs")
 ROOT = Path(__file__).parents[4]
@@ -59,7 +57,7 @@ def variables(devices: int) -> dict[str, str]:
     return {
         **kept,
         "JAX_PLATFORMS": "cpu",
-        "JAX_NUM_CPU_DEVICES": str(devices),
+        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices} {QUICK}",
         "PYTHONPATH": str(ROOT),
         "DTENSOR_CLIENT_TIMEOUT_SECONDS": "100",
     }
@@ -88,7 +86,7 @@ def run_clients(
         own: and those of one client alone.
     """
     environment = {**variables(devices), "DTENSOR_JOBS": ",".join(jobs), **(more or {})}
-    command = [sys.executable, str(PROGRAMS / program), *arguments]
+    command = [str(PROGRAMS / program), *arguments]
     return _run(
         {
             number: (
@@ -117,7 +115,7 @@ def run_jax_processes(
     return _run(
         {
             number: (
-                [sys.executable, str(program), address, str(number), *arguments],
+                [str(program), address, str(number), *arguments],
                 variables(devices),
             )
             for number in range(count)
@@ -130,26 +128,22 @@ def _run(
     clients: Mapping[int, tuple[Sequence[str], Mapping[str, str]]], grace: float | None = None
 ) -> dict[int, Ended]:
     """Run commands in their environments; with `grace`, for so many seconds after a failure."""
-    running: dict[int, subprocess.Popen[bytes]] = {}
+    running: dict[int, fresh.Program] = {}
     ends: dict[int, float] = {}
-    with ExitStack() as files:
-        said = {n: [files.enter_context(tempfile.TemporaryFile()) for _ in "oe"] for n in clients}
+    with tempfile.TemporaryDirectory() as folder:
+        said = {n: [Path(folder, f"{n}.{kind}") for kind in ("out", "err")] for n in clients}
         try:
             for number, (command, environment) in clients.items():
-                out, err = said[number]
-                running[number] = subprocess.Popen(
-                    command, env=environment, stdout=out, stderr=err, start_new_session=True
-                )
+                running[number] = fresh.start(command, *said[number], env=environment)
             _wait(running, ends, grace)
         finally:
             for process in running.values():
-                if process.poll() is None:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
+                process.kill()
+                process.wait()
         ended = {
-            number: Ended(process.returncode, out, err, ends.get(number, float("inf")))
+            number: Ended(process.wait(), out, err, ends.get(number, float("inf")))
             for number, process in running.items()
-            for out, err in [map(_text, said[number])]
+            for out, err in [[file.read_text(errors="replace") for file in said[number]]]
         }
     hung = sorted(set(running) - set(ends))
     assert not hung or grace, f"clients {hung} still ran after {HARD_TIMEOUT_SECONDS} s: {ended}"
@@ -157,7 +151,7 @@ def _run(
 
 
 def _wait(
-    running: Mapping[int, subprocess.Popen[bytes]], ends: dict[int, float], grace: float | None
+    running: Mapping[int, fresh.Program], ends: dict[int, float], grace: float | None
 ) -> None:
     deadline = time.monotonic() + HARD_TIMEOUT_SECONDS
     while len(ends) < len(running) and time.monotonic() < deadline:
@@ -167,16 +161,11 @@ def _wait(
         for number, process in running.items():
             if number not in ends and process.poll() is not None:
                 ends[number] = time.monotonic()
-                if process.returncode and grace is not None:
+                if process.poll() and grace is not None:
                     deadline = min(deadline, time.monotonic() + grace)
         time.sleep(0.02)
 
 
-def _is_stopped(process: subprocess.Popen[bytes]) -> bool:
+def _is_stopped(process: fresh.Program) -> bool:
     state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
     return state == "T"
-
-
-def _text(file: IO[bytes]) -> str:
-    file.seek(0)
-    return file.read().decode("utf-8", "replace")

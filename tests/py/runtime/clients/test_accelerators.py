@@ -2,7 +2,6 @@
 
 import importlib.util
 import subprocess
-import sys
 from pathlib import Path
 
 import jax
@@ -16,6 +15,7 @@ from dtensor.runtime.clients.accelerators import (
     is_initialized,
     shutdown_accelerator_system,
 )
+from tests.py import fresh
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -29,14 +29,7 @@ def uninitialized(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run_python(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {"JAX_PLATFORMS": "cpu", "PATH": "", "PYTHONPATH": str(ROOT), **variables}
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    return fresh.run(["-c", code], env=environment, timeout=60)
 
 
 def test_the_best_device_type_is_chosen() -> None:

@@ -9,16 +9,14 @@ import time
 import traceback
 import weakref
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from dtensor.runtime.data.dataset import DTensorDataset
+from tests.py import fresh
 from tests.py.runtime.data.sources import MESH, ROWS, CountedStream, labels, values
-
-ROOT = Path(__file__).parents[4]
 
 
 def dataset(source: Any, prefetch: int | None) -> DTensorDataset:
@@ -248,10 +246,4 @@ print("done", flush=True)
 
 def run_python(program: str) -> subprocess.CompletedProcess[str]:
     flags = "--xla_force_host_platform_device_count=8"
-    return subprocess.run(
-        [sys.executable, "-c", program],
-        env=os.environ | {"PYTHONPATH": str(ROOT), "XLA_FLAGS": flags},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    return fresh.run(["-c", program], env=os.environ | {"XLA_FLAGS": flags}, timeout=60)
