@@ -238,7 +238,7 @@ ROWS_OF_TABLE: dict[str, Row] = {
         "k (value and place) log2 p",
         lambda x: lax.top_k(x, 128),
         (array(131072), X),
-        out=(WHOLE, WHOLE),
+        out=[WHOLE, WHOLE],
     ),
     "argmax": row(
         64 * 8 * 3.0,

@@ -25,6 +25,7 @@ from dtensor.passes.cuts.pieces import (
     shape_of,
 )
 from dtensor.passes.cuts.pools import SELECT_AND_SCATTER, fuse_padding
+from dtensor.passes.cuts.strides import StrideSplitter
 from dtensor.passes.cuts.uses import GATHER, USES, replaced_use, slice_of
 from dtensor.passes.functions import main_function
 from dtensor.passes.program import Scope, walk
@@ -49,7 +50,7 @@ class FuseCutsPass(Pass):
         ops = list(walk(main_function(module)))
         if not any(name in CUTS for _, name, _ in ops):
             return
-        ops = _fuse_pools(module, ops, state)
+        ops = _prepared(module, ops, state)
         fuser = _Fuser()
         for op, name, scope in ops:
             if name in CUTS:
@@ -72,10 +73,13 @@ class FuseCutsPass(Pass):
         state.forget_ir()
 
 
-def _fuse_pools(module: ir.Module, ops: list[Visit], state: PassState) -> list[Visit]:
-    """Put the padding of gradients of pooling into these; the operations after that."""
-    pools = [op for op, name, _ in ops if name == SELECT_AND_SCATTER]
-    if not [op for op in pools if fuse_padding(op, state)]:
+def _prepared(module: ir.Module, ops: list[Visit], state: PassState) -> list[Visit]:
+    """Write anew what hides cuts, gradients of pooling and strides; the operations after that."""
+    pools = [op for op, name, _ in ops if name == SELECT_AND_SCATTER and fuse_padding(op, state)]
+    cuts = [(op, name) for op, name, _ in ops if name in CUTS]
+    splitter = StrideSplitter(state)
+    strided = [op for op, name in cuts if splitter.split(op, name)]
+    if not pools and not strided:
         return ops
     _erase_unused([op for op, name, _ in ops if name in CUTS or name == SELECT_AND_SCATTER])
     state.forget_ir()

@@ -108,3 +108,29 @@ def test_an_init_value_that_changes_something_is_met_as_often_as_on_one_device()
         )
 
     run(scan, LINE, [ROWS], numbers((4096, 2)))
+
+
+@pytest.mark.parametrize("size", [128, 96, 200])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_an_associative_scan_moves_one_element_per_shard_and_step(size: int, reverse: bool) -> None:
+    def recurrence(a: Any, b: Any) -> Any:
+        def join(left: Any, right: Any) -> Any:
+            return left[0] * right[0], left[1] * right[0] + right[1]
+
+        return jax.lax.associative_scan(join, (a, b), reverse=reverse)
+
+    a = np.where(np.arange(size * 512).reshape(size, 512) % 5 == 0, -1, 1).astype(np.float32)
+    b = numbers((size, 512))
+    compiled = run(recurrence, LINE, [ROWS, ROWS], a, b, out=ROWS)
+    if size == 128 and not reverse:
+        # One row of each of two arrays in each of four steps, then the rest is 8 rows in all.
+        assert sent(compiled) <= 2 * (4 + 8) * 512 * 4
+
+
+def test_an_associative_scan_of_truth_values_and_of_columns() -> None:
+    def scan(x: Any) -> Any:
+        return jax.lax.associative_scan(jnp.logical_or, x > 1), jax.lax.associative_scan(
+            jnp.maximum, x, axis=1
+        )
+
+    run(scan, GRID, [["x", "y"]], numbers((64, 32)))

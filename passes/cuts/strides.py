@@ -1,0 +1,139 @@
+"""Slices with a stride and pads with gaps, in two steps: whole rows of blocks, then a cut.
+
+`x[2::2]` is `x[::2][1:]`. The first step keeps one element of each block of two, which every shard
+does by itself; the second is a cut like others. So an associative scan, which takes apart and
+interleaves what it halves, moves one element per shard and step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dtensor.dialect.mlir import ir
+from dtensor.passes.base import PassState
+from dtensor.passes.cuts.pieces import PAD, SLICE, shape_of
+from dtensor.passes.ops.attributes import integers
+
+Value = ir.Value[Any]
+
+
+class StrideSplitter:
+    """Writes slices and pads in two steps, in program order."""
+
+    def __init__(self, state: PassState) -> None:
+        self.state = state
+        self._blocks: dict[tuple[Value, ir.Block], list[ir.Operation]] = {}
+
+    def split(self, op: ir.Operation, name: str) -> bool:
+        """Rewrite an operation; whether that was done, and it can be erased."""
+        made = []
+        if name == SLICE:
+            made = _split_slice(op) or self._of_blocks(op)
+        elif name == PAD:
+            made = _split_pad(op)
+        for each in made:
+            self.state.ledger.add_op(each)
+        if made:
+            op.results[0].replace_all_uses_with(made[-1].results[0])
+        if name == SLICE:
+            first = made[0] if made else op
+            self._blocks.setdefault((first.operands[0], op.block), []).append(first)
+        return bool(made)
+
+    def _of_blocks(self, op: ir.Operation) -> list[ir.Operation]:
+        """One element along a dimension, of a slice before that has one of each block there."""
+        starts = integers(op.attributes["start_indices"])
+        kept = shape_of(op.results[0])
+        for before in self._blocks.get((op.operands[0], op.block), ()):
+            dim = _strided_dim(before)
+            if dim is None or kept[dim] != 1:
+                continue
+            phase = integers(before.attributes["start_indices"])[dim]
+            stride = integers(before.attributes["strides"])[dim]
+            if starts[dim] % stride == phase:
+                limits = integers(op.attributes["limit_indices"])
+                starts[dim] //= stride
+                limits[dim] = starts[dim] + 1
+                rows = {
+                    "start_indices": starts,
+                    "limit_indices": limits,
+                    "strides": integers(op.attributes["strides"]),
+                }
+                return [_like(op, [before.results[0]], kept, rows)]
+        return []
+
+
+def _strided_dim(op: ir.Operation) -> int | None:
+    """The one dimension that a slice changes, if it keeps one element of each block there."""
+    strides = integers(op.attributes["strides"])
+    sizes, kept = shape_of(op.operands[0]), shape_of(op.results[0])
+    changed = [d for d, size in enumerate(sizes) if size != kept[d]]
+    if len(changed) != 1 or strides[changed[0]] * kept[changed[0]] != sizes[changed[0]]:
+        return None
+    return changed[0]
+
+
+def _split_slice(op: ir.Operation) -> list[ir.Operation]:
+    starts, limits, strides = (
+        integers(op.attributes[name]) for name in ("start_indices", "limit_indices", "strides")
+    )
+    sizes, kept = shape_of(op.operands[0]), shape_of(op.results[0])
+    whole = list(kept)
+    cut = [(0, size) for size in kept]
+    for d, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
+        if stride > 1 and size % stride == 0 and 0 < kept[d] < size // stride:
+            whole[d] = size // stride
+            cut[d] = starts[d] // stride, starts[d] // stride + kept[d]
+            starts[d] %= stride
+            limits[d] = starts[d] + (whole[d] - 1) * stride + 1
+    if whole == kept:
+        return []
+    blocks = {"start_indices": starts, "limit_indices": limits, "strides": strides}
+    rest = {
+        "start_indices": [start for start, _ in cut],
+        "limit_indices": [limit for _, limit in cut],
+        "strides": [1] * len(cut),
+    }
+    first = _like(op, [op.operands[0]], whole, blocks)
+    return [first, _like(op, [first.results[0]], kept, rest)]
+
+
+def _split_pad(op: ir.Operation) -> list[ir.Operation]:
+    names = ("edge_padding_low", "edge_padding_high", "interior_padding")
+    lows, highs, gaps = (integers(op.attributes[name]) for name in names)
+    sizes, padded = shape_of(op.operands[0]), shape_of(op.results[0])
+    whole, before, behind = list(sizes), [0] * len(sizes), [0] * len(sizes)
+    for d, (size, gap) in enumerate(zip(sizes, gaps, strict=True)):
+        blocks, rest = divmod(padded[d], gap + 1)
+        is_inside = lows[d] >= 0 and highs[d] >= 0 and 0 < size < blocks
+        if gap and not rest and is_inside:
+            whole[d], before[d] = blocks, lows[d] // (gap + 1)
+            behind[d] = blocks - size - before[d]
+            lows[d] %= gap + 1
+            highs[d] = gap - lows[d]
+    if whole == sizes:
+        return []
+    ends = dict(zip(names, (before, behind, [0] * len(sizes)), strict=True))
+    first = _like(op, list(op.operands), whole, ends)
+    spread = dict(zip(names, (lows, highs, gaps), strict=True))
+    return [first, _like(op, [first.results[0], op.operands[1]], padded, spread)]
+
+
+def _like(
+    op: ir.Operation,
+    operands: Sequence[Value],
+    shape: Sequence[int],
+    attributes: Mapping[str, Sequence[int]],
+) -> ir.Operation:
+    """Another operation of this name, before it."""
+    element = ir.RankedTensorType(op.results[0].type).element_type
+    arrays = {name: ir.DenseI64ArrayAttr.get(list(row)) for name, row in attributes.items()}
+    return ir.Operation.create(
+        op.name,
+        results=[ir.RankedTensorType.get(list(shape), element, loc=op.location)],
+        operands=list(operands),
+        attributes=arrays,
+        loc=op.location,
+        ip=ir.InsertionPoint(op),
+    )
