@@ -21,6 +21,7 @@ from dtensor.passes.sharding.specs import Places, RankSpecs
 LOCAL = 0.1  # of a collective's start is what a local step takes: one more operation to run
 
 Mask = NDArray[np.bool_]
+Pairs = tuple[NDArray[np.int64], ...]
 
 
 class Steps:
@@ -68,12 +69,10 @@ class Steps:
         for spec in np.flatnonzero(splits).tolist() if len(moving) > 1 else ():
             near[spec] = _are_neighbours(self.specs.places[spec], moving, self.sizes)
         exchanged = between & splits[:, None] & splits[None, :]
-        for before, after in np.argwhere(exchanged).tolist():
-            a, b = self.specs.places[before], self.specs.places[after]
-            if not _are_apart(a, b, moving, self.sizes):
-                exchanged[before, after] = False
-                if len(moving) == 1:
-                    self._search(before, after)
+        overlapping = self._overlapping(np.nonzero(exchanged), moving)
+        exchanged[overlapping] = False
+        for before, after in zip(*overlapping, strict=True) if len(moving) == 1 else ():
+            self._search(int(before), int(after))
         self._set(moving, between & parts[:, None] & wholly[None, :], 2 * (n - 1) / n)
         self._set(moving, between & parts[:, None] & near[None, :], (n - 1) / n)
         self._set(moving, between & near[:, None] & wholly[None, :], n - 1)
@@ -83,6 +82,19 @@ class Steps:
         self._set(moving, open_ & permuted & complete[:, None] & complete[None, :], 1.0)
         self.start[local] = LOCAL * max([self.links[i].alpha for i in moving])
         self.last |= local & ~complete[None, :]
+
+    def _overlapping(self, pairs: Pairs, moving: list[int]) -> Pairs:
+        """Those pairs where a sub-axis goes to a place of which a part is taken before."""
+        sizes = np.array(self.sizes)
+        places = self._places[pairs[0]]
+        start, dim = np.divmod(places, MAX_RANK)
+        end = np.where(places > WHOLE, start * sizes, 1)  # what is nowhere ends where all begins
+        overlap = np.zeros(len(places), bool)
+        for i in moving:
+            first, to = np.divmod(self._places[pairs[1], i, None], MAX_RANK)
+            over = (dim == to) & (start % (first * sizes[i]) != 0) & (first % end != 0)
+            overlap |= over.any(-1)
+        return pairs[0][overlap], pairs[1][overlap]
 
     def _set(self, moving: Sequence[int], which: Mask, shards: float) -> None:
         """One collective, of so many shards of the tensor before it."""
@@ -132,18 +144,6 @@ def _are_neighbours(places: Places, moving: Sequence[int], sizes: Sequence[int])
         return True
     found = sorted([(*divmod(places[i], MAX_RANK)[::-1], sizes[i]) for i in moving])
     return all(one[0] == other[0] and one[1] * one[2] == other[1] for one, other in pairwise(found))
-
-
-def _are_apart(a: Places, b: Places, moving: Sequence[int], sizes: Sequence[int]) -> bool:
-    """Whether the places that some sub-axes go to overlap no place that is taken before."""
-    taken = [(p % MAX_RANK, p // MAX_RANK, n) for p, n in zip(a, sizes, strict=True) if p > WHOLE]
-    for i in moving:
-        major, dim = divmod(b[i], MAX_RANK)
-        end = major * sizes[i]
-        for other, start, size in taken:
-            if other == dim and start % end and major % (start * size):
-                return False
-    return True
 
 
 def _cuts(places: Places, sizes: Sequence[int]) -> frozenset[tuple[int, int, int]]:

@@ -73,8 +73,8 @@ def become(request: dict[str, Any]) -> None:
     for number, file in enumerate(request["files"], 1):
         os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), number)
     first, *rest = request["words"]
-    place = "" if first in ("-c", "-m") else os.path.dirname(os.path.abspath(first))
-    sys.path[0] = place
+    places = {"-c": "", "-m": request["cwd"]}
+    sys.path[0] = places.get(first, os.path.dirname(os.path.abspath(first)))
     if first == "-m":
         name, *rest = rest
         sys.argv = [name, *rest]
