@@ -39,7 +39,7 @@ _PROGRAM = re.compile(
 )
 _COMMAND = re.compile(r"^```console\n\$ (?P<source>[^\n]*)\n(?P<output>.*?)^```$", re.M | re.S)
 _FILE = re.compile(r"^```\w+\n(?:#|//) (?P<name>[\w-]+\.\w+)\n.*?^```$", re.M | re.S)
-_TOOLS = {"dtensor-opt": "dtensor_opt", "dtensor-launch": "dtensor_launch"}
+_TOOLS = {name: name.replace("-", "_") for name in ("dtensor-launch", "dtensor-opt", "dtensor-run")}
 # What XLA writes is not what the pages are about: LLVM need not optimise it, which takes a third of
 # the time. A reader's programs have as many devices as they ask for: no flag says so.
 _QUICK_XLA = "--xla_backend_optimization_level=0"
