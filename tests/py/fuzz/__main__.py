@@ -10,6 +10,7 @@ as a program to be run by itself; all are kept in build/fuzz. Exit status 1 says
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import os
 import subprocess
 import sys
@@ -20,7 +21,8 @@ from pathlib import Path
 FOLDER = Path("build/fuzz")
 _QUICK = "--xla_backend_optimization_level=0 --xla_force_host_platform_device_count=8"
 _EACH = 60  # programs that one process runs: jax keeps what it compiled
-_LONGEST = 300.0  # seconds that one program may take
+_LONGEST = 600.0  # seconds that one program may take, made small; then the process ends
+_LOOKED_INTO = 8  # every so many programs, each operation is compared, whatever the results
 
 
 def main() -> int:
@@ -59,9 +61,9 @@ def supervise(first: int, end: float) -> int:
                 seed = int(number) + 1
             else:
                 print(line, end="", flush=True)
-        if process.wait() < 0:
+        if process.wait() != 0:  # a signal, or faulthandler where nothing comes of a program
             counts["ended the process"] += 1
-            print(f"the process ended by signal {-process.returncode} at seed {seed}:", flush=True)
+            print(f"the process ended with status {process.returncode} at seed {seed}:", flush=True)
             print((FOLDER / "current.py").read_text(encoding="utf-8"), flush=True)
             seed += 1
     total = sum(counts.values())
@@ -79,13 +81,15 @@ def work(first: int, count: int, end: float) -> int:
         if time.monotonic() > end:
             break
         made = program(seed)
+        faulthandler.dump_traceback_later(_LONGEST, exit=True)
         (FOLDER / "current.py").write_text(made.script(), encoding="utf-8")
-        verdict = judge(made)
+        look = seed % _LOOKED_INTO == 0
+        verdict = judge(made, look)
         if verdict.is_defect:
-            made = smallest(made, verdict.kind)
+            made = smallest(made, verdict.kind, look)
             script = made.script()
             (FOLDER / f"{verdict.kind}_{seed}.py").write_text(script, encoding="utf-8")
-            print(f"seed {seed}, {verdict.kind}:\n{judge(made).text}\n{script}\n")
+            print(f"seed {seed}, {verdict.kind}:\n{judge(made, look).text}\n{script}\n")
         for text in verdict.fallbacks:
             with open(FOLDER / "fallbacks.txt", "a", encoding="utf-8") as file:
                 file.write(f"{text}\n")
