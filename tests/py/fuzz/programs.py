@@ -242,9 +242,9 @@ def _line(
 
 def _result(line: Line, known: dict[str, Any], mesh: Sequence[tuple[str, int]]) -> Any:
     """Shape and element type of what a line gives; None if jax refuses it, or it is too large."""
-    names = list(known)
+    names, scope = list(known), scope_of(mesh)
     try:
-        function = eval(f"lambda {', '.join(names)}: {line.text}", scope_of(mesh))
+        function = eval(f"lambda {', '.join(names)}: {line.text}", scope)
         made = jax.eval_shape(function, *known.values())
     except Exception:  # whatever jax says of shapes and types that do not fit
         return None
