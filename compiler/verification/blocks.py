@@ -21,7 +21,13 @@ from dtensor.compiler.jax_frontend import module_bytecode
 from dtensor.compiler.mlir_frontend import dtype_names
 from dtensor.compiler.stages import Lowered, Source
 from dtensor.compiler.verification.accuracy import Accuracy, accuracy_of
-from dtensor.compiler.verification.extract import Extracted, extracted, inside, on_one_device
+from dtensor.compiler.verification.extract import (
+    CONSTANT,
+    Extracted,
+    extracted,
+    inside,
+    on_one_device,
+)
 from dtensor.compiler.verification.numbering import Numbering
 from dtensor.dialect.context import make_context, parse_module
 from dtensor.dialect.layout import Layout
@@ -298,6 +304,8 @@ class Reader:
         given, pairs, gone = list(block.arguments), [], []
         for op, facts, numbers in zip(block.operations, operations, block.results, strict=True):
             keeps = facts.accuracy.is_sum and not facts.skipped
+            if op.name == CONSTANT and not self._has_dimensions(numbers[0]):
+                continue
             for number, value in zip(numbers, op.results, strict=True):
                 if self._values[number] is None:
                     return None  # what reads it cannot be cut off

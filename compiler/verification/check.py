@@ -184,13 +184,20 @@ class _Steps:
         for operand in operation.operands:
             value = self._infos.get(operand)
             if value and value.layout.partial and value.shape == scale.shape:
-                scale = np.maximum(scale, part_magnitudes(value, self._shards[operand]))
+                scale = np.maximum(scale, self._of_parts(value))
         return scale
+
+    def _of_parts(self, value: Value) -> Array:
+        if value.number in self._shards:
+            return part_magnitudes(value, self._shards[value.number])
+        return magnitudes(self._found[value.number])  # an argument: one device has all of it
 
     def _of_terms(self, operation: Operation, number: int) -> Array:
         if operation.title in ("add", "subtract"):
-            sides = [magnitudes(self._found[n]) for n in operation.operands]
-            return np.asarray(sides[0] + sides[1])
+            # A constant from outside of the block is not known; it is what the others leave.
+            sides = [magnitudes(self._found[n]) for n in operation.operands if n in self._found]
+            left = 2 - len(sides)
+            return np.asarray(sum(sides) * (1 + left) + left * magnitudes(self.expected[number]))
         if operation.accuracy.is_sum and self._magnitudes is None:
             program = self._block.magnitudes
             given = narrowed(self._found)

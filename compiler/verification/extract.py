@@ -28,6 +28,7 @@ from dtensor.passes.functions import main_function, set_boundary_layouts
 from dtensor.passes.program import RETURNS, walk
 
 Value = ir.Value[Any]
+CONSTANT = "stablehlo.constant"
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +79,10 @@ def extracted(module: ir.Module, number: int) -> Extracted:
     numbers = numbering.numbers
     block = numbering.blocks[number]
     outside = _read_from_outside(block)
-    values = [*block.arguments, *outside]
+    constants = [value for value in outside if _is_constant(value)]
+    passed = _passed_on(block)
+    given = [value for value in outside if value in passed or not _is_constant(value)]
+    values = [*block.arguments, *given]
     main = main_function(module)
     function = ir.Operation.create(
         FUNC,
@@ -93,6 +97,10 @@ def extracted(module: ir.Module, number: int) -> Extracted:
     types = [value.type for value in values]
     copy = function.regions[0].blocks.append(*types)
     known: dict[Value, Value] = dict(zip(values, copy.arguments, strict=True))
+    for value in constants:  # a combiner may read them, which must not read an argument
+        assert not isinstance(value.owner, ir.Block)
+        made = value.owner.operation.clone(ip=ir.InsertionPoint(copy)).operation
+        known[value] = made.results[0]
     originals, operations = [], []
     yields: tuple[int, ...] = ()
     for view in list(block.operations):
@@ -142,6 +150,16 @@ def _read_from_outside(block: ir.Block) -> list[Value]:
             read.update(dict.fromkeys(op.operands))
             made.update(op.results)
     return [value for value in read if value not in made]
+
+
+def _passed_on(block: ir.Block) -> set[Value]:
+    """What this block, or one inside of it, passes on as it is."""
+    everything = (op for view in block.operations for op in inside(view.operation))
+    return {value for op in everything if op.name in RETURNS for value in op.operands}
+
+
+def _is_constant(value: Value) -> bool:
+    return not isinstance(value.owner, ir.Block) and value.owner.name == CONSTANT
 
 
 def _rewire(clone: ir.Operation, known: dict[Value, Value]) -> None:

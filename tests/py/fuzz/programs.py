@@ -33,6 +33,7 @@ KINDS = {
     "int32": "i",
     "int8": "i",
     "uint32": "u",
+    "uint8": "u",
     "bool": "b",
     "complex64": "c",
 }
@@ -215,15 +216,44 @@ def _specs(rng: random.Random, shape: Sequence[int], mesh: Sequence[tuple[str, i
     return tuple(map(tuple, words))
 
 
+def _constraint(
+    rng: random.Random, shape: Sequence[int], mesh: Sequence[tuple[str, int]]
+) -> list[str]:
+    """The text of what splits each dimension: axes, parts of axes, blocks, and open ends."""
+    refs = []
+    for name, size in mesh:
+        if size % 4 == 0 and rng.random() < 0.4:
+            refs += [(f"dtensor.AxisRef('{name}', 1, 2)", 2)]
+            refs += [(f"dtensor.AxisRef('{name}', 2, {size // 2})", size // 2)]
+        else:
+            refs.append((repr(name), size))
+    rng.shuffle(refs)
+    words: list[list[str]] = [[] for _ in shape]
+    left = list(shape)
+    for text, size in refs:
+        dims = [d for d, n in enumerate(left) if n % size == 0]
+        if dims and rng.random() < 0.75:
+            d = rng.choice(dims)
+            if left[d] % (2 * size) == 0 and rng.random() < 0.15:
+                words[d].append("2")
+                left[d] //= 2
+            words[d].append(text)
+            left[d] //= size
+    for word in words:
+        if rng.random() < 0.2:
+            word.append("dtensor.OPEN")
+    return [f"({', '.join(word)},)" if word else "None" for word in words]
+
+
 def _line(
     rng: random.Random, known: dict[str, Any], mesh: Sequence[tuple[str, int]], number: int
 ) -> Line:
     names = list(known)
     x = rng.choice(names[-3:] if rng.random() < 0.6 else names)
     value = known[x]
-    if rng.random() < 0.06:
-        words = [s or None for s in _specs(rng, value.shape, mesh)]
-        return Line(f"v{number}", f"dtensor.relayout({x}, dtensor.Layout({words}, mesh))")
+    if rng.random() < 0.1:
+        words = ", ".join(_constraint(rng, value.shape, mesh))
+        return Line(f"v{number}", f"dtensor.relayout({x}, dtensor.Layout([{words}], mesh))")
     kind, rank = KINDS.get(value.dtype.name, "f"), len(value.shape)
     keys = [key for key in TEMPLATES if kind in key[:-1] and int(key[-1]) <= rank]
     text = rng.choice([text for key in keys for text in TEMPLATES[key]])
