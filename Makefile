@@ -7,6 +7,8 @@ SHELL := bash
 
 VENV ?= .venv
 PYTHON ?=
+SECONDS ?= 600
+FIRST ?= 0
 candidates := $(if $(PYTHON),$(PYTHON),python3.11 python3.12 python3.13 python3 python)
 usable := import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))
 python := $(VENV)/bin/python
@@ -15,7 +17,7 @@ python := $(VENV)/bin/python
 install := PYTHONUNBUFFERED=1 $(python) -m pip install --disable-pip-version-check --editable
 progress := awk '/^ *(Collecting|Downloading|Building|Installing|Successfully)/ { print; fflush() }'
 
-.PHONY: help demo test check bench docs test-accelerators accelerators clean
+.PHONY: help demo test check bench fuzz docs test-accelerators accelerators clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' Makefile
@@ -31,6 +33,9 @@ check: test ## the same as test
 
 bench: $(VENV)/bench.stamp ## set up, then compare with jax.jit: a table, build/bench/results.json and chart.svg
 	$(python) -m benchmarks.against_jax
+
+fuzz: $(VENV)/test.stamp ## random programs against one device, for SECONDS=600; those that differ are made small
+	$(python) -m tests.py.fuzz --seconds $(SECONDS) --first $(FIRST)
 
 docs: $(VENV)/test.stamp ## set up, then build the documentation into build/docs
 	$(python) -m sphinx -W -q -d build/doctrees docs build/docs

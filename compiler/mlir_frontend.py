@@ -164,11 +164,11 @@ def _array(type_: Any, name: str, filename: str) -> TracedArray:
             "shape"
         )
     element = str(type_.element_type)
-    if element not in _dtype_names():
+    if element not in dtype_names():
         raise CompileError(
             f"{filename}: {name} has element type {element}, which jax does not have"
         )
-    dtype = _dtype_names()[element]
+    dtype = dtype_names()[element]
     if jax.dtypes.canonicalize_dtype(dtype) != np.dtype(dtype):
         raise CompileError(
             f"{filename}: {name} has element type {element}, but jax's 64-bit types are off; turn "
@@ -178,7 +178,7 @@ def _array(type_: Any, name: str, filename: str) -> TracedArray:
 
 
 @lru_cache(maxsize=1)
-def _dtype_names() -> dict[str, str]:
+def dtype_names() -> dict[str, str]:
     """What numpy calls each of MLIR's element types that jax has."""
     names = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
     names += ["float16", "float32", "float64", "complex64", "complex128"]

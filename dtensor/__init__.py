@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from dtensor.compiler.stages import Traced as Traced
     from dtensor.compiler.variables.engine import DVariable as DVariable
     from dtensor.compiler.variables.engine import enable_save_as_bf16 as enable_save_as_bf16
+    from dtensor.compiler.verification.report import Difference as Difference
+    from dtensor.compiler.verification.report import Verification as Verification
+    from dtensor.compiler.verification.verify import verify as verify
     from dtensor.dialect.axes import AxisRef as AxisRef
     from dtensor.dialect.device_spec import DeviceSpec as DeviceSpec
     from dtensor.dialect.diagnostics import LocatedError as LocatedError
@@ -152,6 +155,11 @@ _HOMES = {
         "DVariable",
         "enable_save_as_bf16",
     ),
+    "dtensor.compiler.verification.report": (
+        "Difference",
+        "Verification",
+    ),
+    "dtensor.compiler.verification.verify": ("verify",),
     "dtensor.dialect.axes": ("AxisRef",),
     "dtensor.dialect.diagnostics": ("LocatedError",),
     "dtensor.dialect.device_spec": ("DeviceSpec",),

@@ -43,6 +43,11 @@ def differs_by_device(bytecode: bytes) -> bool:
     return has_collectives(bytecode) or any(name in bytecode for name in ids)
 
 
+def is_callback(target: str) -> bool:
+    """Whether a custom call of this target calls a Python function."""
+    return _CALLBACK_TARGET.match(target) is not None
+
+
 def has_python_callbacks(bytecode: bytes) -> bool:
     """Whether the module calls Python functions."""
     return _CALLBACK_BYTES.search(bytecode) is not None
@@ -83,7 +88,7 @@ def python_callbacks(module: Any) -> Iterator[tuple[Any, int]]:
     for op in _walk(module.operation):
         if op.name == "stablehlo.custom_call":
             target = ir.StringAttr(op.attributes["call_target_name"]).value
-            if _CALLBACK_TARGET.match(target) and "mhlo.backend_config" in op.attributes:
+            if is_callback(target) and "mhlo.backend_config" in op.attributes:
                 config = ir.DictAttr(op.attributes["mhlo.backend_config"])
                 if "index" in config:
                     yield op, ir.IntegerAttr(config["index"]).value

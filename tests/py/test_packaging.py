@@ -103,6 +103,7 @@ def test_the_wheel_runs_in_a_clean_environment(archives: tuple[Path, Path], tmp_
     module = "func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> { return %a : tensor<4xf32> }"
     (tmp_path / "module.mlir").write_text(module, encoding="utf-8")
     assert "func.func @main" in run(tools / "dtensor-opt", "module.mlir", "--cse", cwd=tmp_path)
+    assert "--verify" in run(tools / "dtensor-run", "--help", cwd=tmp_path)
     assert "--max-restarts" in run(tools / "dtensor-launch", "--help", cwd=tmp_path)
 
 

@@ -41,7 +41,7 @@ _PROGRAM = re.compile(
 )
 _COMMAND = re.compile(r"^```console\n\$ (?P<source>[^\n]*)\n(?P<output>.*?)^```$", re.M | re.S)
 _FILE = re.compile(r"^```\w+\n(?:#|//) (?P<name>[\w-]+\.\w+)\n.*?^```$", re.M | re.S)
-_TOOLS = {"dtensor-opt": "dtensor_opt", "dtensor-launch": "dtensor_launch"}
+_TOOLS = {name: name.replace("-", "_") for name in ("dtensor-launch", "dtensor-opt", "dtensor-run")}
 # gloo says on each device that it is connected.
 _NOISE = re.compile(r"^.*\bpeer ranks\b.*\n", re.M)
 # XLA's own numbers, which differ between its releases.

@@ -1,0 +1,377 @@
+"""A planned program, block by block: what each device runs, and the same operations on one device.
+
+Each block, `main` or a region of a loop or a branch, becomes programs of its own. The *tapped* one
+is the block as planned, expanded, with every value for a result. The *steps* are its operations on
+one device, each by itself: it reads what it read in the tapped program, so that a rounding or a
+fault of one operation is not seen in the next. The *magnitudes* are those steps that add things up,
+for the scale of what they add.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from dtensor.compiler.define_op import bodies_of
+from dtensor.compiler.jax_frontend import module_bytecode
+from dtensor.compiler.mlir_frontend import dtype_names
+from dtensor.compiler.stages import Lowered, Source
+from dtensor.compiler.verification.accuracy import Accuracy, accuracy_of
+from dtensor.compiler.verification.extract import (
+    CONSTANT,
+    Extracted,
+    extracted,
+    inside,
+    on_one_device,
+)
+from dtensor.compiler.verification.numbering import Numbering
+from dtensor.dialect.context import make_context, parse_module
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import ir
+from dtensor.dialect.names import MANUAL
+from dtensor.passes.base import PassState
+from dtensor.passes.locations import location_text
+from dtensor.passes.pipeline import Pipeline
+from dtensor.passes.pipelines import pipeline_text
+from dtensor.passes.program import CONTROL
+from dtensor.runtime.placement import platform_of
+from dtensor.runtime.splicing import is_callback
+
+EXPAND = "dtensor-expand"
+_IMPORT = "dtensor-import"
+_LAST = "the last"
+_UNREPEATABLE = ("stablehlo.rng", "stablehlo.infeed", "stablehlo.recv", "stablehlo.send")
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value of the program: its number, global shape, element type and planned layout."""
+
+    number: int
+    shape: tuple[int, ...]
+    dtype: str
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class Program:
+    """A module, what it takes and what it gives.
+
+    Attributes:
+        bytecode: the module.
+        arguments: the values that it takes.
+        results: the values that it gives.
+    """
+
+    bytecode: bytes
+    arguments: tuple[Value, ...]
+    results: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation of a block.
+
+    Attributes:
+        title: its name; of a custom call, with the target.
+        location: the user's line.
+        operands: numbers of what it reads.
+        results: numbers of what it gives.
+        accuracy: what differences are measured by.
+        skipped: why its results are not compared; empty if they are.
+        control: `while` or a branch's name; empty for others.
+        blocks: the blocks of its regions, if it is one.
+    """
+
+    title: str
+    location: str
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+    accuracy: Accuracy
+    skipped: str = ""
+    control: str = ""
+    blocks: tuple[Block | str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of the program; a region that cannot be run by itself is the reason instead.
+
+    Attributes:
+        own: how many arguments of the tapped program are the block's; the others are values that
+            it reads from outside.
+        operations: its operations, in program order.
+        tapped: on all devices.
+        steps: on one device.
+        magnitudes: on one device, of magnitudes; None where nothing is added up.
+        yields: numbers of what it passes on.
+    """
+
+    own: int
+    operations: tuple[Operation, ...]
+    tapped: Program
+    steps: Program
+    magnitudes: Program | None
+    yields: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A program half-way through the passes.
+
+    Attributes:
+        imported: the module as it is after dtensor-import.
+        module: the module before it is expanded, with layouts and relayouts.
+        mesh: the mesh that it is planned for.
+    """
+
+    imported: bytes
+    module: bytes
+    mesh: Mesh
+
+
+def planned(lowered: Lowered) -> Planned:
+    """Run the passes once more, and keep the module on the way."""
+    kept: dict[str, bytes] = {}
+
+    def keep(name: str, module: ir.Module) -> None:
+        if EXPAND not in kept:
+            kept[name] = b"" if name == EXPAND else module_bytecode(module)
+            kept[_LAST] = kept[name] or kept[_LAST]
+
+    result = lowered._run(keep)
+    return Planned(kept[_IMPORT], kept[_LAST], result.mesh)
+
+
+class Reader:
+    """Reads a planned program.
+
+    Args:
+        found: the program.
+        source: what it was made from.
+    """
+
+    def __init__(self, found: Planned, source: Source) -> None:
+        options = source.options
+        self._found = found
+        self._filename = source.filename
+        self._mesh = found.mesh
+        self._alone = Mesh([("alone", 1)])
+        self._options = options
+        self._platform = platform_of(found.mesh)
+        passes = Pipeline.parse(options.pipeline or pipeline_text("dtensor-spmd")).steps
+        names = [step.name for step in passes]
+        self._expansion = Pipeline(passes[names.index(EXPAND) :])
+        with make_context():
+            module = self._module()
+            self._numbering = Numbering(module)
+            self._values = list(self._all_values())
+
+    def read(self) -> Block:
+        """The block of `main`, and in it all others."""
+        with make_context():
+            found = self._block(0)
+        assert isinstance(found, Block), found
+        return found
+
+    def original(self) -> bytes:
+        """`main` on one device, as it was before it was planned."""
+        with make_context():
+            module = parse_module(self._found.imported, self._filename)
+            with ir.Location.unknown():
+                on_one_device(module, self._alone)
+            return self._expanded(module, self._alone)
+
+    def values(self, numbers: Sequence[int]) -> list[Value]:
+        """The values of these numbers."""
+        return [self._known(number) for number in numbers]
+
+    def _module(self) -> ir.Module:
+        return parse_module(self._found.module, self._filename)
+
+    def _all_values(self) -> Iterator[Value | None]:
+        types = [value.type for value in self._numbering.numbers]
+        for number, (type_, layout) in enumerate(zip(types, self._numbering.layouts, strict=True)):
+            yield None if layout is None else _value(number, type_, layout)
+
+    def _expanded(self, module: ir.Module, mesh: Mesh) -> bytes:
+        options = self._options
+        with ir.Location.unknown():
+            state = PassState(
+                mesh=mesh,
+                meshes={mesh.symbol: mesh},
+                cost=options.cost,
+                definitions=options.ops,
+                bodies=bodies_of(options.ops, self._platform),
+            )
+            self._expansion.run(module, state)
+        return module_bytecode(module)
+
+    def _block(self, number: int) -> Block | str:
+        block = self._extracted(number)
+        if any(self._values[n] is None for n in block.arguments):
+            return "it reads what jax cannot pass on: tokens, or values of 64 bits"
+        numbers = list(zip(block.operands, block.results, block.regions, strict=True))
+        operations = [
+            self._operation(op, *row) for op, row in zip(block.operations, numbers, strict=True)
+        ]
+        return Block(
+            block.own,
+            tuple(operations),
+            self._tapped(block),
+            self._steps(self._extracted(number), operations),
+            self._magnitudes(self._extracted(number), operations),
+            block.yields,
+        )
+
+    def _extracted(self, number: int) -> Extracted:
+        with ir.Location.unknown():
+            return extracted(self._module(), number)
+
+    def _operation(
+        self,
+        op: ir.Operation,
+        operands: tuple[int, ...],
+        results: tuple[int, ...],
+        regions: tuple[int, ...],
+    ) -> Operation:
+        is_control = op.name in CONTROL
+        return Operation(
+            _title(op),
+            location_text(op.location),
+            operands,
+            tuple(n for n in results if self._values[n] is not None),
+            accuracy_of(op),
+            self._why_skipped(op, operands, results),
+            op.name if is_control else "",
+            tuple([self._block(number) for number in regions]),
+        )
+
+    def _why_skipped(
+        self, op: ir.Operation, operands: Sequence[int], results: Sequence[int]
+    ) -> str:
+        for inner in inside(op):
+            if inner.name == MANUAL:
+                return "what shard_map computes on shards has no meaning on one device"
+            if inner.name in _UNREPEATABLE:
+                return f"{inner.name} gives other values each time"
+            if _calls_python(inner):
+                return "it calls a Python function, which is called once"
+        if any(self._numbering.layouts[n] is None for n in (*operands, *results)):
+            return "it orders effects"
+        return ""
+
+    # The programs.
+
+    def _tapped(self, block: Extracted) -> Program:
+        pairs = [
+            (number, value)
+            for numbers, op in zip(block.results, block.operations, strict=True)
+            for number, value in zip(numbers, op.results, strict=True)
+            if self._values[number] is not None
+        ]
+        return self._program(block, block.arguments, pairs, None)
+
+    def _steps(self, block: Extracted, operations: Sequence[Operation]) -> Program:
+        """Each operation of its own, on what the tapped program found.
+
+        Scalars made of constants alone are not cut off from what reads them: XLA wants to see some.
+        """
+        given, pairs, gone = list(block.arguments), [], []
+        uncut: set[int] = set()
+        for op, facts, numbers in zip(block.operations, operations, block.results, strict=True):
+            if facts.skipped:
+                gone.append(op)
+            elif not facts.control and uncut.issuperset(facts.operands):
+                uncut.update(n for n in numbers if not self._has_dimensions(n))
+            for number, value in zip(numbers, op.results, strict=True):
+                if self._values[number] is None:
+                    uncut.add(number)
+                    continue
+                if not facts.skipped:
+                    pairs.append((number, value))
+                if number not in uncut:
+                    self._cut(block, value)
+                    given.append(number)
+        return self._program(block, given, pairs, self._alone, gone)
+
+    def _magnitudes(self, block: Extracted, operations: Sequence[Operation]) -> Program | None:
+        given, pairs, gone = list(block.arguments), [], []
+        for op, facts, numbers in zip(block.operations, operations, block.results, strict=True):
+            keeps = facts.accuracy.is_sum and not facts.skipped
+            if op.name == CONSTANT and not self._has_dimensions(numbers[0]):
+                continue
+            for number, value in zip(numbers, op.results, strict=True):
+                if self._values[number] is None:
+                    return None  # what reads it cannot be cut off
+                self._cut(block, value)
+                given.append(number)
+                if keeps:
+                    pairs.append((number, value))
+            if not keeps:
+                gone.append(op)
+        return self._program(block, given, pairs, self._alone, gone) if pairs else None
+
+    def _has_dimensions(self, number: int) -> bool:
+        value = self._values[number]
+        return value is None or bool(value.shape)
+
+    def _cut(self, block: Extracted, value: ir.Value[Any]) -> None:
+        argument = block.block.add_argument(value.type, ir.Location.unknown())
+        value.replace_all_uses_with(argument)
+
+    def _program(
+        self,
+        block: Extracted,
+        given: Sequence[int],
+        pairs: Sequence[tuple[int, ir.Value[Any]]],
+        alone: Mesh | None,
+        gone: Sequence[ir.Operation] = (),
+    ) -> Program:
+        """The block with these results, for all devices or for one."""
+        arguments = tuple([self._known(number) for number in given])
+        results = tuple([self._known(number) for number, _ in pairs])
+        with ir.Location.unknown():
+            block.finish([value for _, value in pairs])
+            for op in reversed(gone):
+                op.erase()
+            if alone is None:
+                block.lay_out([v.layout for v in arguments], [v.layout for v in results])
+            else:
+                on_one_device(block.module, alone)
+        return Program(self._expanded(block.module, alone or self._mesh), arguments, results)
+
+    def _known(self, number: int) -> Value:
+        value = self._values[number]
+        assert value is not None
+        return value
+
+
+def _value(number: int, type_: ir.Type, layout: Layout) -> Value | None:
+    """What can be an argument or a result of a program that jax runs; None for what cannot."""
+    try:
+        tensor = ir.RankedTensorType(type_)
+    except ValueError:
+        return None
+    dtype = dtype_names().get(str(tensor.element_type))
+    if dtype is None or jax.dtypes.canonicalize_dtype(dtype) != np.dtype(dtype):
+        return None
+    return Value(number, tuple(tensor.shape), dtype, layout)
+
+
+def _title(op: ir.Operation) -> str:
+    name = op.name.removeprefix("stablehlo.")
+    if name == "custom_call":
+        return f"{name} @{ir.StringAttr(op.attributes['call_target_name']).value}"
+    return name
+
+
+def _calls_python(op: ir.Operation) -> bool:
+    if op.name != "stablehlo.custom_call":
+        return False
+    return is_callback(ir.StringAttr(op.attributes["call_target_name"]).value)

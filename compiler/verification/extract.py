@@ -1,0 +1,208 @@
+"""One block of a planned program as a program of its own, and the program of one device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dtensor.compiler.verification.numbering import Numbering
+from dtensor.dialect import build
+from dtensor.dialect.attributes import layouts_array_attr
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import ir
+from dtensor.dialect.names import (
+    ALGORITHM,
+    ARG_ATTRS,
+    FUNC,
+    MAIN,
+    MESH_OP,
+    OPERANDS,
+    RELAYOUT,
+    RES_ATTRS,
+    RESULTS,
+    SYM_NAME,
+)
+from dtensor.passes.functions import main_function, set_boundary_layouts
+from dtensor.passes.program import RETURNS, walk
+
+Value = ir.Value[Any]
+CONSTANT = "stablehlo.constant"
+
+
+@dataclass(frozen=True, eq=False)
+class Extracted:
+    """A block as the one function of a module; handles, for as long as the module is transformed.
+
+    Attributes:
+        module: the module; its `main` still lacks a terminator and its type.
+        function: `main`.
+        block: its block.
+        arguments: numbers of its arguments: those of the block, then what it reads from outside.
+        own: how many of the arguments are the block's.
+        operations: the operations, in order.
+        operands: the numbers of what each operation reads.
+        results: the numbers of the results of each operation.
+        regions: of each operation, which blocks of the program its regions are.
+        yields: numbers of what the block passes on.
+    """
+
+    module: ir.Module
+    function: ir.Operation
+    block: ir.Block
+    arguments: tuple[int, ...]
+    own: int
+    operations: tuple[ir.Operation, ...]
+    operands: tuple[tuple[int, ...], ...]
+    results: tuple[tuple[int, ...], ...]
+    regions: tuple[tuple[int, ...], ...]
+    yields: tuple[int, ...]
+
+    def finish(self, results: Sequence[Value]) -> None:
+        """Return these values."""
+        point = ir.InsertionPoint(self.block)
+        ir.Operation.create("func.return", [], list(results), ip=point)
+        types = [argument.type for argument in self.block.arguments]
+        function = ir.FunctionType.get(types, [value.type for value in results])
+        self.function.attributes["function_type"] = ir.TypeAttr.get(function)
+
+    def lay_out(self, arguments: Sequence[Layout | None], results: Sequence[Layout | None]) -> None:
+        """Write the layouts of the finished function's arguments and results."""
+        set_boundary_layouts(self.function, ARG_ATTRS, arguments)
+        set_boundary_layouts(self.function, RES_ATTRS, results)
+
+
+def extracted(module: ir.Module, number: int) -> Extracted:
+    """Make block `number` of the program its `main`; the rest of it is gone afterwards."""
+    numbering = Numbering(module)
+    numbers = numbering.numbers
+    block = numbering.blocks[number]
+    outside = _read_from_outside(block)
+    constants = [value for value in outside if _is_constant(value)]
+    passed = _passed_on(block)
+    given = [value for value in outside if value in passed or not _is_constant(value)]
+    values = [*block.arguments, *given]
+    main = main_function(module)
+    function = ir.Operation.create(
+        FUNC,
+        regions=1,
+        attributes={
+            SYM_NAME: ir.StringAttr.get("verified"),
+            "function_type": ir.TypeAttr.get(ir.FunctionType.get([], [])),
+        },
+        ip=ir.InsertionPoint(main),
+        loc=main.location,
+    )
+    types = [value.type for value in values]
+    copy = function.regions[0].blocks.append(*types)
+    known: dict[Value, Value] = dict(zip(values, copy.arguments, strict=True))
+    for value in constants:  # a combiner may read them, which must not read an argument
+        assert not isinstance(value.owner, ir.Block)
+        made = value.owner.operation.clone(ip=ir.InsertionPoint(copy)).operation
+        known[value] = made.results[0]
+    originals, operations = [], []
+    yields: tuple[int, ...] = ()
+    for view in list(block.operations):
+        op = view.operation
+        if op.name in RETURNS:
+            yields = tuple([numbers[value] for value in op.operands])
+            continue
+        clone = op.clone(ip=ir.InsertionPoint(copy)).operation
+        _rewire(clone, known)
+        known.update(zip(op.results, clone.results, strict=True))
+        originals.append(op)
+        operations.append(clone)
+    found = Extracted(
+        module,
+        function,
+        copy,
+        tuple([numbers[value] for value in values]),
+        len(block.arguments),
+        tuple(operations),
+        tuple([tuple([numbers[value] for value in op.operands]) for op in originals]),
+        tuple([tuple([numbers[value] for value in op.results]) for op in originals]),
+        tuple([numbering.regions.get(op, ()) for op in originals]),
+        yields,
+    )
+    main.erase()
+    function.attributes[SYM_NAME] = ir.StringAttr.get(MAIN)
+    return found
+
+
+def inside(op: ir.Operation) -> Iterator[ir.Operation]:
+    """An operation and all that stand in its regions, combiners too."""
+    yield op
+    for region in op.regions:
+        for block in region:
+            for view in block.operations:
+                yield from inside(view.operation)
+
+
+def _read_from_outside(block: ir.Block) -> list[Value]:
+    made: set[Value] = set(block.arguments)
+    read: dict[Value, None] = {}
+    for view in block.operations:
+        for op in inside(view.operation):
+            for region in op.regions:
+                for inner in region:
+                    made.update(inner.arguments)
+            read.update(dict.fromkeys(op.operands))
+            made.update(op.results)
+    return [value for value in read if value not in made]
+
+
+def _passed_on(block: ir.Block) -> set[Value]:
+    """What this block, or one inside of it, passes on as it is."""
+    everything = (op for view in block.operations for op in inside(view.operation))
+    return {value for op in everything if op.name in RETURNS for value in op.operands}
+
+
+def _is_constant(value: Value) -> bool:
+    return not isinstance(value.owner, ir.Block) and value.owner.name == CONSTANT
+
+
+def _rewire(clone: ir.Operation, known: dict[Value, Value]) -> None:
+    for op in inside(clone):
+        for k, value in enumerate(op.operands):
+            if value in known:
+                op.operands[k] = known[value]
+
+
+def on_one_device(module: ir.Module, mesh: Mesh) -> None:
+    """Give every value the layout of an array on the one device of `mesh`; relayouts go.
+
+    Args:
+        module: a program with layouts, not expanded.
+        mesh: a mesh of one device.
+    """
+    for view in list(module.body.operations):
+        if view.operation.name == MESH_OP:
+            view.operation.erase()
+    build.mesh(mesh, ip=ir.InsertionPoint.at_block_begin(module.body))
+    main = main_function(module)
+    for op, name, _ in list(walk(main)):
+        if name == RELAYOUT:
+            op.results[0].replace_all_uses_with(op.operands[0])
+            op.erase()
+            continue
+        for attribute in (OPERANDS, ALGORITHM, RESULTS):
+            if attribute in op.attributes:
+                del op.attributes[attribute]
+        if name not in RETURNS and len(op.results):
+            op.attributes[RESULTS] = layouts_array_attr(_whole(op.results, mesh))
+    block = main.regions[0].blocks[0]
+    set_boundary_layouts(main, ARG_ATTRS, _whole(block.arguments, mesh))
+    end = block.operations[len(block.operations) - 1].operation
+    set_boundary_layouts(main, RES_ATTRS, _whole(end.operands, mesh))
+
+
+def _whole(values: Sequence[Value], mesh: Mesh) -> tuple[Layout, ...]:
+    return tuple([Layout.replicated(mesh, _rank(value.type)) for value in values])
+
+
+def _rank(type_: ir.Type) -> int:
+    try:
+        return int(ir.RankedTensorType(type_).rank)
+    except ValueError:
+        return 0

@@ -1,0 +1,129 @@
+"""Running the programs of a block: on all devices with shards from the host, and on one device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+
+from dtensor.compiler.program import ArrayInfo, CompiledProgram
+from dtensor.compiler.verification.blocks import Program, Value
+from dtensor.compiler.verification.shards import Array, Shards, cut
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.empty import filled, without_empty
+from dtensor.runtime.executable import local_program, prepare_lapack
+from dtensor.runtime.placement import jax_mesh
+
+# A narrow intermediate value is rounded wherever it is looked at; it must be so everywhere else.
+_ROUND_AS_WRITTEN: dict[str, Any] = {"xla_allow_excess_precision": False}
+Found = dict[int, Shards]
+
+
+class Runner:
+    """Runs programs on the devices of a mesh.
+
+    Args:
+        mesh: the mesh.
+        callbacks: Python functions that programs call, by callback index.
+        keepalives: what must live as long as they do.
+    """
+
+    def __init__(
+        self,
+        mesh: Mesh,
+        callbacks: Sequence[Callable[..., Any]] = (),
+        keepalives: Sequence[object] = (),
+    ) -> None:
+        self._mesh = mesh
+        self._jax_mesh = jax_mesh(mesh)
+        self._alone = Mesh([("alone", 1)])
+        self._callbacks = tuple(callbacks)
+        self._keepalives = tuple(keepalives)
+        self._loaded: dict[tuple[int, bool], Callable[..., Any]] = {}
+
+    def on_all(self, program: Program, values: Mapping[int, Array]) -> Found:
+        """The shards of each result, by number, from the whole arguments."""
+        run = self._load(program, alone=False)
+        sharding = self._sharding()
+        arguments = [
+            jax.device_put(cut(values[v.number], v.layout), sharding)
+            for v in program.arguments
+            if 0 not in v.shape
+        ]
+        results = iter(run(*arguments))
+        devices = self._mesh.size
+        return {
+            v.number: np.zeros((devices, *v.layout.local_shape(v.shape)), np.dtype(v.dtype))
+            if 0 in v.shape
+            else np.asarray(next(results))
+            for v in program.results
+        }
+
+    def on_one(self, program: Program, values: Mapping[int, Array]) -> dict[int, Array]:
+        """The results, by number, of a program of one device."""
+        run = self._load(program, alone=True)
+        device = self._jax_mesh.devices.flat[0]
+        arguments = [
+            jax.device_put(values[v.number], device) for v in program.arguments if 0 not in v.shape
+        ]
+        results = iter(run(*arguments))
+        return {
+            v.number: np.zeros(v.shape, np.dtype(v.dtype))
+            if 0 in v.shape
+            else np.asarray(next(results))
+            for v in program.results
+        }
+
+    def _sharding(self) -> NamedSharding:
+        return NamedSharding(self._jax_mesh, PartitionSpec(self._jax_mesh.axis_names))
+
+    def _load(self, program: Program, alone: bool) -> Callable[..., Any]:
+        key = (id(program), alone)
+        if key not in self._loaded:
+            self._loaded[key] = self._loader(program, alone)
+        return self._loaded[key]
+
+    def _loader(self, program: Program, alone: bool) -> Callable[..., Any]:
+        if b"lapack_" in program.bytecode:
+            prepare_lapack()
+        compiled = CompiledProgram(
+            program.bytecode,
+            self._alone if alone else self._mesh,
+            tuple([self._info(value, alone) for value in program.arguments]),
+            tuple([self._info(value, alone) for value in program.results]),
+            host_callbacks=self._callbacks,
+            keepalives=self._keepalives,
+        )
+        body = without_empty(compiled, local_program(compiled, "verified"))
+        if not filled(compiled.results):
+            return lambda *arguments: ()
+        if alone:
+            return _jitted(body)
+
+        def stacked(*shards: Any) -> tuple[Any, ...]:
+            return tuple([result[None] for result in body(*[shard[0] for shard in shards])])
+
+        if self._mesh.size == 1:
+            return _jitted(stacked)
+        spec = PartitionSpec(self._jax_mesh.axis_names)
+        mapped = jax.shard_map(
+            stacked, mesh=self._jax_mesh, in_specs=spec, out_specs=spec, check_vma=False
+        )
+        return _jitted(mapped)
+
+    def _info(self, value: Value, alone: bool) -> ArrayInfo:
+        layout = value.layout
+        if alone:
+            layout = Layout.replicated(self._alone, len(value.shape))
+        return ArrayInfo(value.shape, value.dtype, layout)
+
+
+def _jitted(body: Callable[..., Any]) -> Callable[..., Any]:
+    run: Callable[..., Any] = jax.jit(
+        body, compiler_options=dict(_ROUND_AS_WRITTEN), keep_unused=True
+    )
+    return run

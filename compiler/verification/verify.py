@@ -1,0 +1,111 @@
+"""`dtensor.verify`: which operation of a program differs from one device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from dtensor.compiler.calls import is_dtensor
+from dtensor.compiler.options import CompileOptions
+from dtensor.compiler.stages import Lowered, Source
+from dtensor.compiler.verification.blocks import Planned, Reader, planned
+from dtensor.compiler.verification.check import Checker
+from dtensor.compiler.verification.report import Verification
+from dtensor.compiler.verification.results import compare_results
+from dtensor.compiler.verification.run import Runner
+from dtensor.compiler.verification.shards import Array
+from dtensor.dialect.errors import CompileError
+from dtensor.runtime.context import without_mesh
+from dtensor.runtime.keys import data_of
+from dtensor.runtime.shardings import AnyMesh
+
+
+def verify(
+    fn: Callable[..., Any],
+    *args: Any,
+    in_layouts: Any = None,
+    out_layouts: Any = None,
+    mesh: AnyMesh | None = None,
+    options: CompileOptions | None = None,
+) -> Verification:
+    """Run a function over a mesh, and compare each of its operations with one device.
+
+    Every value of the planned program is taken from the devices, the parts of a sum added up. Then
+    each operation is run on one device by itself, on what the devices read, so that the operation
+    at fault is found and not those that come after it. Floating-point values may lie as far apart
+    as roundings and the order of sums allow, others must be equal; see docs/verify.md.
+
+    Args:
+        fn: a function of arrays that JAX can trace, as for `dtensor.jit`.
+        args: its arguments: DTensors, jax.Arrays or host arrays.
+        in_layouts: layouts of the arguments, as `dtensor.jit` takes them.
+        out_layouts: layouts of the results, likewise.
+        mesh: the mesh; None takes it from the layouts or the arguments.
+        options: how to compile.
+
+    Raises:
+        CompileError: the function cannot be compiled, uses variables, or runs in several processes.
+        LayoutError: a layout does not fit its argument.
+
+    Example:
+        `print(dtensor.verify(train_step, params, batch, in_layouts=(layouts, batch_layout)))`
+    """
+    from dtensor.compiler.api import jit
+
+    jitted = jit(fn, in_layouts=in_layouts, out_layouts=out_layouts, mesh=mesh, options=options)
+    return verify_lowered(jitted.lower(*args), jax.tree.leaves(args, is_leaf=is_dtensor))
+
+
+def verify_lowered(lowered: Lowered, arguments: Sequence[Any]) -> Verification:
+    """Compare each operation of a lowered program with one device.
+
+    Args:
+        lowered: the program, from `dtensor.jit(fn).lower(...)` or `dtensor.lower_mlir(...)`.
+        arguments: the leaves of its arguments.
+
+    Raises:
+        CompileError: it uses variables, or runs in several processes.
+    """
+    source = lowered._source
+    if source.variables is not None:
+        raise CompileError(
+            f"{source.name} uses variables, which running it again and again would change; pass "
+            "their values as arguments"
+        )
+    if jax.process_count() > 1:
+        raise CompileError("verify looks at all shards; run it in one process, on virtual devices")
+    values = [_on_host(leaf, info.dtype) for leaf, info in zip(arguments, source.args, strict=True)]
+    found = planned(lowered)
+    with without_mesh():
+        return _verified(lowered, found, values)
+
+
+def _verified(lowered: Lowered, found: Planned, values: Sequence[Array]) -> Verification:
+    source: Source = lowered._source
+    reader = Reader(found, source)
+    main = reader.read()
+    checker = Checker(Runner(found.mesh, source.host_callbacks, source.keepalives))
+    numbers = [value.number for value in main.tapped.arguments]
+    results = checker.block(main, dict(zip(numbers, values, strict=True)), ())
+    if not checker.differences:
+        compare_results(lowered, reader, checker, main, values, [results[n] for n in main.yields])
+    return Verification(
+        source.name,
+        found.mesh,
+        tuple(checker.differences),
+        checker.values,
+        checker.operations,
+        tuple(checker.not_compared),
+    )
+
+
+def _on_host(leaf: Any, dtype: str) -> Array:
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        raise TypeError("verify runs the program: give arrays, not ShapeDtypeStructs")
+    array = leaf.to_jax() if is_dtensor(leaf) else leaf
+    if isinstance(array, jax.Array):
+        array = data_of(array)
+    return np.asarray(array, np.dtype(dtype))

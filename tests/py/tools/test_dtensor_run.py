@@ -1,0 +1,47 @@
+"""dtensor-run runs a module, and says whether it is right, by its exit status too."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+LAYER = ROOT / "docs" / "examples" / "layer.mlir"
+
+
+def run(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "dtensor.tools.dtensor_run", *map(str, words)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_a_module_runs_on_given_arguments_and_its_results_are_kept(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    batch, weight = (rng.normal(size=s).astype(np.float32) for s in ((64, 128), (128, 32)))
+    np.save(tmp_path / "batch.npy", batch)
+    np.save(tmp_path / "weight.npy", weight * 0.1)
+    done = run(LAYER, tmp_path / "batch.npy", tmp_path / "weight.npy", "-o", tmp_path, "--verify")
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first == "layer on mesh(x=4): 3 values of 3 operations are those of one device"
+    assert second.startswith('result[0]: float32 64x32, [{"x"}, {}]; from -')
+    result = np.load(tmp_path / "result_0.npy")
+    np.testing.assert_allclose(result, np.tanh(batch @ weight * 0.1), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([LAYER, "x.npy"], "1 files for the 2 arguments"),
+        (["none.mlir"], "No such file or directory"),
+        ([LAYER, "--verfy"], "unrecognized arguments: --verfy; see dtensor-run --help"),
+    ],
+)
+def test_what_cannot_be_run_is_one_line(words: list[object], said: str) -> None:
+    done = run(*words)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1

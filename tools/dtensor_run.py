@@ -1,0 +1,183 @@
+"""dtensor-run: runs a module over a mesh, and compares each of its operations with one device.
+
+`dtensor-run --help` describes the options.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dtensor.dialect.context import make_context, parse_module
+from dtensor.dialect.errors import CompileError, DTensorError
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import ir
+from dtensor.passes.base import PassState
+from dtensor.passes.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from dtensor.compiler.jax_frontend import TracedArray
+    from dtensor.compiler.stages import Lowered
+
+_NAME = "dtensor-run"
+_DESCRIPTION = """\
+Runs a StableHLO module over a mesh, on random numbers or on those of .npy files, and prints what
+comes out. FILE is MLIR text or bytecode with layouts: dtensor's, or sdy's as jax prints them.
+"""
+_EXAMPLES = """\
+examples:
+  dtensor-run step.mlir                      random arguments, on as many CPU devices as it names
+  dtensor-run step.mlir x.npy w.npy          these arguments, in order
+  dtensor-run step.mlir --verify             and each operation against one device
+  dtensor-run step.mlir --mesh x=2,y=4       a module without a mesh
+
+exit status: 0 it ran, and nothing differed; 1 there was an error, or --verify found a difference.
+"""
+Array = np.ndarray[Any, Any]
+
+
+class UsageError(CompileError):
+    """A command line that cannot be followed."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:  # type: ignore[override]
+        raise UsageError(f"{message}; see {_NAME} --help")
+
+
+def main() -> None:
+    """Entry point of the command; exits the process."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(argv: Sequence[str]) -> int:
+    """Do what the command line asks, and return the exit status."""
+    try:
+        return _run(_parser().parse_args(argv))
+    except SystemExit as done:  # argparse after --help
+        return int(done.code or 0)
+    except (DTensorError, OSError, ValueError) as wrong:
+        if "--debug" in argv:
+            traceback.print_exception(wrong)
+        print(f"{_NAME}: error: {wrong}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog=_NAME,
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("file", metavar="FILE", help="the module")
+    add("arguments", nargs="*", metavar="ARGUMENT.npy", help="arguments; random ones if left out")
+    add("--mesh", metavar="x=2,y=4", help="mesh to run on, major axis first, in devices")
+    add("--device-type", default="CPU", metavar="CPU", help="CPU (the default), GPU or TPU")
+    add("--seed", type=int, default=0, metavar="N", help="of random arguments; 0 if left out")
+    add("--verify", action="store_true", help="compare each operation with one device")
+    add("-o", dest="output", metavar="FOLDER", help="write the results there, as .npy files")
+    add("--debug", action="store_true", help="show the traceback of an error")
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    source = Path(options.file).read_bytes()
+    mesh = None if options.mesh is None else Mesh.parse(options.mesh)
+    import dtensor
+
+    count = _device_count(source, options.file, mesh)
+    virtual = count if options.device_type == "CPU" else None
+    dtensor.initialize_accelerator_system(options.device_type, num_logical_cpu_devices=virtual)
+    on = None if mesh is None else dtensor.create_mesh(mesh.axes)
+    lowered = dtensor.lower_mlir(options.file, mesh=on)
+    arguments = _arguments(options, lowered.args)
+    if options.verify:
+        from dtensor.compiler.verification.verify import verify_lowered
+
+        report = verify_lowered(lowered, arguments)
+        print(report)
+        if not report.ok:
+            return 1
+    _show(lowered, arguments, options.output)
+    return 0
+
+
+def _device_count(source: bytes, filename: str, mesh: Mesh | None) -> int:
+    """How many devices the module is for; jax must hear of it before it starts."""
+    if mesh is not None:
+        return mesh.size
+    with make_context(), ir.Location.unknown():
+        state = PassState()
+        Pipeline.parse("dtensor-prepare, dtensor-import").run(parse_module(source, filename), state)
+        assert state.mesh is not None
+        return state.mesh.size
+
+
+def _arguments(options: argparse.Namespace, infos: Sequence[TracedArray]) -> list[Array]:
+    files = options.arguments
+    if files and len(files) != len(infos):
+        raise UsageError(
+            f"{len(files)} files for the {len(infos)} arguments of {options.file}; give one for "
+            "each, or none for random numbers"
+        )
+    if files:
+        return [_read(name, info) for name, info in zip(files, infos, strict=True)]
+    numbers = np.random.default_rng(options.seed)
+    return [_random(numbers, info) for info in infos]
+
+
+def _read(name: str, info: TracedArray) -> Array:
+    array = np.load(name)
+    if array.dtype.kind == "V":  # numpy writes types that are not its own as bytes
+        array = array.view(np.dtype(info.dtype))
+    if (array.shape, array.dtype) != (info.shape, np.dtype(info.dtype)):
+        raise UsageError(
+            f"{name} is {array.dtype}{list(array.shape)}, {info.name} is "
+            f"{info.dtype}{list(info.shape)}; give an array of that shape and type"
+        )
+    return np.asarray(array)
+
+
+def _random(numbers: np.random.Generator, info: TracedArray) -> Array:
+    """Normal numbers, small integers or truth values."""
+    dtype = np.dtype(info.dtype)
+    if dtype.kind == "b":
+        return numbers.integers(0, 2, info.shape).astype(dtype)
+    if dtype.kind in "iu":
+        return numbers.integers(0, 8, info.shape).astype(dtype)
+    values = numbers.normal(size=info.shape)
+    if dtype.kind == "c":
+        values = values + 1j * numbers.normal(size=info.shape)
+    return np.asarray(values).astype(dtype)
+
+
+def _show(lowered: Lowered, arguments: Sequence[Array], folder: str | None) -> None:
+    results = lowered.compile()(*arguments)
+    for number, result in enumerate(results):
+        array = np.asarray(result.to_jax())
+        shape = "x".join(map(str, array.shape)) or "scalar"
+        print(f"result[{number}]: {array.dtype} {shape}, {result.layout.short()}{_range(array)}")
+        if folder is not None:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            np.save(Path(folder) / f"result_{number}.npy", array)
+
+
+def _range(array: Array) -> str:
+    if not math.prod(array.shape) or array.dtype.kind == "c":
+        return ""
+    wide = array.astype(np.float64)
+    return f"; from {wide.min():.6g} to {wide.max():.6g}, mean {wide.mean():.6g}"
+
+
+if __name__ == "__main__":
+    main()
