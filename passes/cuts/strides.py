@@ -128,7 +128,9 @@ def _like(
 ) -> ir.Operation:
     """Another operation of this name, before it."""
     element = ir.RankedTensorType(op.results[0].type).element_type
-    arrays = {name: ir.DenseI64ArrayAttr.get(list(row)) for name, row in attributes.items()}
+    arrays: dict[str, ir.Attribute] = {
+        name: ir.DenseI64ArrayAttr.get(list(row)) for name, row in attributes.items()
+    }
     return ir.Operation.create(
         op.name,
         results=[ir.RankedTensorType.get(list(shape), element, loc=op.location)],
