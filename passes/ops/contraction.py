@@ -9,6 +9,7 @@ import math
 
 from dtensor.dialect.mlir import ir, stablehlo
 from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.elements import element_kind, keeps_sums
 from dtensor.passes.ops.halo import (
@@ -20,7 +21,7 @@ from dtensor.passes.ops.halo import (
     without_padding,
 )
 from dtensor.passes.ops.known import never_infinite
-from dtensor.passes.ops.opdef import Algorithm, OpDef, Padding, placed_of
+from dtensor.passes.ops.opdef import Algorithm, OpDef, placed_of
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 from dtensor.passes.ops.windows import OVERLAP, window_factor, windows_of
@@ -254,14 +255,14 @@ DOT_GENERAL = OpDef(
     dot_general_rule,
     flops=dot_general_flops,
     must_divide=True,
-    padding=Padding.IDENTITY,
+    padding=padding.IDENTITY,
     known=known_finite,
 )
 DOT = OpDef(
     dot_rule,
     flops=dot_flops,
     must_divide=True,
-    padding=Padding.IDENTITY,
+    padding=padding.IDENTITY,
     known=known_finite,
 )
 CONVOLUTION = OpDef(
