@@ -15,6 +15,7 @@ from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import DTensor, array_type
 from dtensor.runtime.data.elements import ElementSpec, HostArray
+from dtensor.runtime.padding import true_ranges
 from dtensor.runtime.placement import named_sharding
 
 Ranges = tuple[tuple[int, int], ...]
@@ -25,12 +26,15 @@ class Shards:
     """The shards of one array that this process's devices hold.
 
     Attributes:
-        regions: the different ones, each as a range per dimension, in elements.
+        regions: the different ones, each as a range per dimension, in elements; where the layout
+            does not divide a dimension, the last are shorter than the shards, or empty.
+        shape: global shape of what the devices hold, in elements.
         devices: the devices of this process that hold a shard.
         region_of: which region each of the devices holds; replicas share one.
     """
 
     sharding: jax.sharding.Sharding
+    shape: tuple[int, ...]
     regions: tuple[Ranges, ...]
     devices: tuple[jax.Device, ...]
     region_of: tuple[int, ...]
@@ -39,13 +43,13 @@ class Shards:
 @lru_cache(maxsize=256)
 def shards_of(layout: Layout, shape: tuple[int, ...]) -> Shards:
     """The shards of an array of global `shape` on this process's devices."""
-    sharding = named_sharding(layout)
+    sharding, longer = named_sharding(layout), layout.padded_shape(shape)
     regions: dict[Ranges, int] = {}
     held = {}
-    for device, index in sharding.addressable_devices_indices_map(shape).items():
-        ranges = tuple(s.indices(size)[:2] for s, size in zip(index or (), shape, strict=True))
+    for device, index in sharding.addressable_devices_indices_map(longer).items():
+        ranges = true_ranges(index or (), longer, shape)
         held[device] = regions.setdefault(ranges, len(regions))
-    return Shards(sharding, tuple(regions), tuple(held), tuple(held.values()))
+    return Shards(sharding, longer, tuple(regions), tuple(held), tuple(held.values()))
 
 
 def rows_held(layouts: Sequence[Layout], examples: int) -> tuple[tuple[int, int], ...]:
@@ -53,13 +57,13 @@ def rows_held(layouts: Sequence[Layout], examples: int) -> tuple[tuple[int, int]
 
     Args:
         layouts: layouts of the arrays of a batch.
-        examples: number of examples in the batch; every layout divides it.
+        examples: number of examples in the batch.
     """
     ranges: set[tuple[int, int]] = set()
     for layout in layouts:
         smallest = (examples, *(dim.split for dim in layout.dims[1:]))  # inner sizes do not matter
         ranges |= {region[0] for region in shards_of(layout, smallest).regions}
-    return tuple(sorted(ranges))
+    return tuple(sorted(held for held in ranges if held[0] < held[1]))
 
 
 @dataclass(frozen=True)
@@ -107,7 +111,7 @@ class Batching:
         """Check that the layouts fit a batch of so many examples.
 
         Raises:
-            LayoutError: one has another rank, or does not divide a dimension.
+            LayoutError: one has another rank.
         """
         for path, layout, shape in zip(
             self.spec.paths, self.layouts, self.shapes(examples), strict=True
@@ -115,7 +119,7 @@ class Batching:
             where = f" of {path}" if path else ""
             if layout.rank != len(shape):
                 raise LayoutError(self._other_rank(where, layout, shape))
-            problem = layout.problem(shape)
+            problem = layout.problem(shape, uneven=True)
             if problem is not None:
                 raise LayoutError(
                     f"layout {layout.short()}{where} does not fit a global batch of shape "
@@ -157,13 +161,33 @@ class Batching:
             arrays = [chunk.arrays[i] for chunk in chunks]
             dtype = self.spec.dtypes[i]
             where = f" at {self.spec.paths[i]}" if self.spec.paths[i] else ""
-            buffers = [_region(arrays, starts, r, dtype, where) for r in shards.regions]
+            local = layout.local_shape(shape)
+            buffers = [_shard(arrays, starts, r, local, dtype, where) for r in shards.regions]
             parts = jax.device_put([buffers[r] for r in shards.region_of], list(shards.devices))
             array = jax.make_array_from_single_device_arrays(
-                shape, shards.sharding, parts, dtype=dtype
+                shards.shape, shards.sharding, parts, dtype=dtype
             )
             tensors.append(DTensor(array, array_type(shape, dtype, layout)))
         return jax.tree.unflatten(self.spec.structure, tensors)
+
+
+def _shard(
+    arrays: Sequence[Any],
+    starts: Sequence[int],
+    region: Ranges,
+    local_shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    where: str,
+) -> HostArray:
+    """The elements of one shard, and zeros behind the end of what the layout does not divide."""
+    sizes = tuple(stop - start for start, stop in region)
+    if sizes == local_shape:
+        return _region(arrays, starts, region, dtype, where)
+    buffer = np.zeros(local_shape, dtype)
+    if 0 not in sizes:
+        inside = tuple(map(slice, sizes))
+        buffer[inside] = _region(arrays, starts, region, dtype, where)
+    return buffer
 
 
 def _region(
