@@ -413,8 +413,9 @@ def results_of(
 
 def true_array(array: jax.Array, type: ArrayType) -> jax.Array:
     """What `to_jax` gives of a DTensor of this array and type; a traced array as it is."""
-    is_padded = type.is_padded and not isinstance(array, jax.core.Tracer)
-    return DTensor(array, type).to_jax() if is_padded else array
+    if isinstance(array, jax.core.Tracer) or not type.is_padded:
+        return array
+    return DTensor(array, type).to_jax()
 
 
 def _array_itself(array: jax.Array, type: ArrayType) -> jax.Array:

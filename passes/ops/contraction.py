@@ -265,6 +265,21 @@ DOT = OpDef(
     padding=padding.IDENTITY,
     known=known_finite,
 )
+
+
+def convolution_fill(rule: OpRule, factor: int) -> padding.Fill | None:
+    """As of a product, but not along what falls into groups, whose number the op says."""
+    assert rule.op is not None
+    operation = rule.op.operation
+    numbers = stablehlo.ConvDimensionNumbers(rule.op.attribute("dimension_numbers"))
+    grouped = {(~0, numbers.output_feature_dimension)}
+    grouped |= {(0, numbers.input_feature_dimension), (0, numbers.input_batch_dimension)}
+    counts = [group_count(operation, f"{of}_group_count") for of in ("feature", "batch")]
+    if max(counts) > 1 and grouped & set(rule.dims_of_factor[factor]):
+        return None
+    return padding.reducing(rule, factor)
+
+
 CONVOLUTION = OpDef(
     convolution_rule,
     (
@@ -282,5 +297,6 @@ CONVOLUTION = OpDef(
     ),
     flops=convolution_flops,
     must_divide=True,
+    padding=padding.Padding(convolution_fill),
     known=known_finite,
 )

@@ -167,4 +167,5 @@ TOP_K = OpDef(
         Algorithm("local", applies=lambda placed: placed.operands[0].dims[-1].split == 1),
     ),
     flops=top_k_flops,
+    padding=padding.ANY,
 )

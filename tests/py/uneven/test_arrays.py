@@ -179,3 +179,20 @@ def test_gradients_and_donation() -> None:
         held, w = step(held, given), update(w, x)
     np.testing.assert_allclose(held.to_jax(), w, rtol=1e-5, atol=1e-6)
     assert held.layout == ROWS
+
+
+def test_a_dtensor_under_jaxs_own_transformations() -> None:
+    x = copy_to_mesh(X, ROWS)
+    np.testing.assert_array_equal(jax.grad(lambda s: (x * s).sum())(2.0), X.sum())
+    np.testing.assert_array_equal(
+        jax.vmap(lambda s: x * s)(jnp.arange(3.0)), X * np.arange(3.0)[:, None, None]
+    )
+
+
+def test_export() -> None:
+    compiled = jit(lambda a: (a * 2, a.sum(0)), in_layouts=(ROWS,)).lower(X).compile()
+    exported = compiled.export()
+    given = jax.device_put(X, copy_to_mesh(X, Layout.replicated(GRID, 2)).sharding)
+    doubled, total = exported.call(given)
+    np.testing.assert_array_equal(doubled, X * 2)
+    np.testing.assert_array_equal(total, X.sum(0))

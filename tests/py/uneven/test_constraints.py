@@ -91,6 +91,16 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "where": lambda x: jnp.where(rows(x) > 0, x, -1.0),
     "one hot": lambda x: jax.nn.one_hot(IDS[:, 0], 10) @ columns(x).T,
     "windows": lambda x: lax.reduce_window(rows(x), -np.inf, lax.max, (2, 2), (1, 1), "VALID"),
+    "convolution": lambda x: lax.conv_general_dilated(
+        rows(x)[:, None], W.T[:, None, :3], (1,), "SAME", rhs_dilation=(2,)
+    ),
+    "convolution over features": lambda x: lax.conv_general_dilated(
+        rows(x)[None], W.T[:, :6, None], (1,), "VALID"
+    ),
+    "convolution in groups": lambda x: lax.conv_general_dilated(
+        rows(x)[None], W[:6, None, :3], (1,), "VALID", feature_group_count=6
+    ),
+    "pooling": lambda x: lax.reduce_window(rows(x), 0.0, lax.add, (1, 3), (1, 2), "SAME"),
     "transform": lambda x: jnp.abs(jnp.fft.fft(rows(x), axis=1)),
     "transform along": lambda x: jnp.abs(jnp.fft.fft(rows(x), axis=0)),
     "solve": lambda x: jnp.linalg.solve(
@@ -139,6 +149,35 @@ def test_sizes(mesh: Mesh, size: int) -> None:
         return every * 2, every.sum(0), every.T @ every, jnp.argmax(every, 0), every.max()
 
     check(f, x, mesh=mesh, error=ROUNDING, absolute=1e-6)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "convolution",
+        "convolution over features",
+        "pooling",
+        "lookup along",
+        "argmax",
+        "scattered sum",
+        "update",
+        "one dimension into two",
+        "loop",
+        "scan over it",
+        "branch",
+        "cholesky",
+    ],
+)
+def test_what_knows_of_padding_is_not_cut(name: str) -> None:
+    assert not cuts(check(PROGRAMS[name], X, error=ROUNDING, absolute=2e-5))
+
+
+def test_pooling_and_its_gradient_over_an_uneven_batch() -> None:
+    def loss(x: Any) -> Any:
+        pooled = lax.reduce_window(rows(x), -jnp.inf, lax.max, (1, 2), (1, 2), "VALID")
+        return (pooled**2).sum()
+
+    assert not cuts(check(jax.value_and_grad(loss), X, error=ROUNDING, absolute=1e-6))
 
 
 def test_what_does_not_know_of_padding_is_told_of() -> None:
