@@ -92,13 +92,13 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "one hot": lambda x: jax.nn.one_hot(IDS[:, 0], 10) @ columns(x).T,
     "windows": lambda x: lax.reduce_window(rows(x), -np.inf, lax.max, (2, 2), (1, 1), "VALID"),
     "convolution": lambda x: lax.conv_general_dilated(
-        rows(x)[:, None], W.T[:, None, :3], (1,), "SAME", rhs_dilation=(2,)
+        rows(x)[:, None], jnp.asarray(W.T[:, None, :3]), (1,), "SAME", rhs_dilation=(2,)
     ),
     "convolution over features": lambda x: lax.conv_general_dilated(
-        rows(x)[None], W.T[:, :6, None], (1,), "VALID"
+        rows(x)[None], jnp.asarray(W.T[:, :6, None]), (1,), "VALID"
     ),
     "convolution in groups": lambda x: lax.conv_general_dilated(
-        rows(x)[None], W[:6, None, :3], (1,), "VALID", feature_group_count=6
+        rows(x)[None], jnp.asarray(W[:6, None, :3]), (1,), "VALID", feature_group_count=6
     ),
     "pooling": lambda x: lax.reduce_window(rows(x), 0.0, lax.add, (1, 3), (1, 2), "SAME"),
     "transform": lambda x: jnp.abs(jnp.fft.fft(rows(x), axis=1)),
