@@ -10,7 +10,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import NamedSharding
 
 from dtensor.compiler.program import ArrayInfo
 from dtensor.compiler.relayout import relayout
@@ -19,6 +18,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.passes.ledger import Ledger
 from dtensor.runtime.array import ArrayType, DTensor, array_type, from_jax
 from dtensor.runtime.keys import KeyKind
+from dtensor.runtime.padding import padded
 from dtensor.runtime.placement import layout_of, named_sharding
 from dtensor.runtime.transfer import place
 
@@ -60,11 +60,11 @@ def converter(info: ArrayInfo, type_: ArrayType, ledger: Ledger, strict: bool) -
         layout = layout_of(type_.sharding, len(info.shape), info.layout.mesh)
         # On the host, from where it has to go anyway; or in place, but written another way.
         if type_.sharding is None or layout == info.layout:
-            return partial(_put, type_.dtype, named_sharding(info.layout))
+            return partial(_put, type_.dtype, info.layout)
     _record_move(info, layout, str(type_.sharding), ledger, strict)
     if layout is not None and layout.mesh == info.layout.mesh:
-        return lambda leaf: relayout(_dtensor_of(leaf), info.layout).to_jax()
-    return lambda leaf: place(leaf, info.layout).to_jax()
+        return lambda leaf: array_of(relayout(_dtensor_of(leaf), info.layout))
+    return lambda leaf: array_of(place(leaf, info.layout))
 
 
 def _data_type(key: KeyKind, type_: ArrayType) -> ArrayType:
@@ -101,13 +101,15 @@ def _record_move(
     )
 
 
-def _put(dtype: np.dtype[Any], sharding: NamedSharding, leaf: Any) -> Any:
+def _put(dtype: np.dtype[Any], layout: Layout, leaf: Any) -> Any:
     # Written exactly as the program was compiled for: jax would compile it again for a sharding
     # that is written another way, or for a type that gives way to others.
+    sharding = named_sharding(layout)
     if not isinstance(leaf, jax.Array):
-        return jax.device_put(np.asarray(leaf, dtype), sharding)
+        return jax.device_put(padded(np.asarray(leaf, dtype), layout), sharding)
     if leaf.weak_type:
         leaf = leaf.astype(dtype)
+    leaf = padded(leaf, layout)
     return leaf if leaf.sharding == sharding else jax.device_put(leaf, sharding)
 
 

@@ -133,7 +133,7 @@ def _own_layout(type_: ArrayType, mesh: Mesh) -> Layout | None:
 def _fitting(layout: Layout | None, shape: tuple[int, ...], what: str) -> Layout | None:
     if layout is None:
         return None
-    problem = layout.problem(shape) or layout.border_problem()
+    problem = layout.problem(shape, uneven=True) or layout.border_problem()
     if problem is not None:
         raise LayoutError(f"{what} cannot have the layout {layout.short()}: {problem}")
     return layout

@@ -39,7 +39,7 @@ def constrain(x: Any, layout: Layout) -> Any:
             "leave partial results to the compiler"
         )
     layout = layout.for_rank(x.ndim)
-    layout.verify(x.shape, "relayout: a value")
+    layout.verify(x.shape, "relayout: a value", uneven=True)
     return relayout_p.bind(x, layout=layout)
 
 

@@ -102,7 +102,7 @@ def _checked_layout(
         given: Any = specs
         is_layout = is_layout_leaf(specs)
         layout = as_layout(specs, len(shape), mesh) if is_layout else Layout(given, mesh)
-        layout.verify(shape)
+        layout.verify(shape, uneven=True)
     except LayoutError as error:
         raise LayoutError(f"rule {pattern!r} for '{name}': {error}") from None
     return layout

@@ -212,7 +212,7 @@ def _per_array(
         for layout, array in zip(found, arrays, strict=True)
     )
     for layout, array in zip(given, arrays, strict=True):
-        problem = layout and (layout.problem(array.shape) or layout.border_problem())
+        problem = layout and (layout.problem(array.shape, uneven=True) or layout.border_problem())
         if layout is not None and problem:
             raise LayoutError(f"{array.name} cannot have the layout {layout.short()}: {problem}")
     return given

@@ -23,7 +23,7 @@ class ArrayInfo:
     Attributes:
         shape: global shape in elements.
         dtype: name of the element type as numpy writes it: `float32`, `bfloat16`.
-        layout: how the array is laid out over the mesh; complete, contiguous and even.
+        layout: how the array is laid out over the mesh; complete and contiguous.
         name: where the array stands in the arguments or results: `params['w']`, `result[0]`.
         key: the kind of the random keys whose data it is; None for any other array.
         weak_type: whether its element type gives way to others, as a Python number's does.
@@ -44,6 +44,11 @@ class ArrayInfo:
             return array_type(self.shape, dtype, self.layout, None, self.weak_type)
         shape = self.shape[: len(self.shape) - len(self.key.shape)]
         return array_type(shape, self.key.dtype, self.key.layout(self.layout))
+
+    @property
+    def padded_shape(self) -> tuple[int, ...]:
+        """Global shape of what the devices hold: longer where the layout does not divide."""
+        return self.layout.padded_shape(self.shape)
 
     @property
     def local_shape(self) -> tuple[int, ...]:

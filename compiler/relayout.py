@@ -60,7 +60,7 @@ def relayout(tensor: Any, layout: AnyLayout, name: str | None = None) -> Any:
         return tensor
     if tensor.mesh != layout.mesh:
         return place(tensor, layout)
-    layout.verify(tensor.shape, "relayout: an array")
+    layout.verify(tensor.shape, "relayout: an array", uneven=True)
     move = _moves[tensor._type, given] = _move(tensor, layout)
     return move(tensor._array)
 

@@ -10,7 +10,10 @@ import jax
 from jax import export
 
 from dtensor.dialect.errors import CompileError
+from dtensor.dialect.layout import Layout
+from dtensor.runtime.array import ArrayType
 from dtensor.runtime.context import without_mesh
+from dtensor.runtime.padding import even_layout, padded
 from dtensor.runtime.placement import named_sharding
 
 if TYPE_CHECKING:
@@ -72,28 +75,30 @@ def exported(
     def call(*args: Any, **kwargs: Any) -> Any:
         leaves = jax.tree_util.tree_leaves((args, kwargs))
         data = [
-            leaf if info.key is None else jax.random.key_data(leaf)
+            padded(leaf if info.key is None else jax.random.key_data(leaf), info.layout)
             for leaf, info in zip(leaves, arguments, strict=True)
         ]
-        given = [
-            array if info.key is None else info.key.keys(array)
-            for array, info in zip(run(*data), results, strict=True)
-        ]
+        given = []
+        for array, info in zip(run(*data), results, strict=True):
+            true = array[tuple(map(slice, info.shape))] if array.shape != info.shape else array
+            given.append(true if info.key is None else info.key.keys(true))
         return out_tree.unflatten(given)
 
     call.__name__ = call.__qualname__ = source.name
     structs = [
         jax.ShapeDtypeStruct(
-            info.type.shape, info.type.dtype, sharding=named_sharding(info.type.layout)
+            info.type.shape, info.type.dtype, sharding=named_sharding(_even_layout(info.type))
         )
         for info in arguments
-        if info.type.layout is not None
     ]
     args, kwargs = in_tree.unflatten(structs)
-    shardings = out_tree.unflatten([named_sharding(layout) for layout in _layouts(program)])
+    layouts = [_even_layout(info.type) for info in results]
+    shardings = out_tree.unflatten([named_sharding(layout) for layout in layouts])
     with without_mesh():
         return export.export(jax.jit(call, out_shardings=shardings))(*args, **kwargs)
 
 
-def _layouts(program: CompiledProgram) -> list[Any]:
-    return [info.type.layout for info in program.results]
+def _even_layout(type_: ArrayType) -> Layout:
+    """How jax, whose shardings must divide an array, lays it out outside of the program."""
+    assert type_.layout is not None
+    return even_layout(type_.layout, type_.shape)

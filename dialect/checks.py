@@ -103,7 +103,7 @@ def mesh(facts: Facts) -> Iterator[str]:
 def relayout(facts: Facts) -> Iterator[str]:
     """A layout fits the tensor."""
     layout: Layout = facts.attributes[names.LAYOUT_ATTR]
-    problem = layout.problem(facts.operands[0].shape)
+    problem = layout.problem(facts.operands[0].shape, uneven=True)
     if problem is not None:
         yield problem
     yield from _needs_result(facts, facts.operands[0].shape, "relayout (same global type)")

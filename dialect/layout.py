@@ -202,8 +202,14 @@ class Layout(LayoutMembers):
 
     # Fitting a tensor.
 
-    def problem(self, shape: Sequence[int]) -> str | None:
-        """What keeps this layout from fitting a tensor of global `shape`; None if it fits."""
+    def problem(self, shape: Sequence[int], uneven: bool = False) -> str | None:
+        """What keeps this layout from fitting a tensor; None if it fits.
+
+        Args:
+            shape: global shape in elements.
+            uneven: whether the last shards of a dimension may have fewer elements than the others,
+                or none.
+        """
         if len(self.dims) != len(shape):
             return (
                 f"layout has {len(self.dims)} dimensions but the tensor has rank {len(shape)}; "
@@ -211,7 +217,7 @@ class Layout(LayoutMembers):
             )
         for index, (dim, size) in enumerate(zip(self.dims, shape, strict=True)):
             parts = math.prod(digit_size(d) for d in dim.digits)
-            if size % parts == 0:
+            if size % parts == 0 or (uneven and dim.is_contiguous):
                 continue
             names = [a.name for a in dim.axes]
             what = f"the {dim.split} devices of axes {names}"
@@ -224,17 +230,18 @@ class Layout(LayoutMembers):
             )
         return None
 
-    def verify(self, shape: Sequence[int], what: str = "a tensor") -> None:
+    def verify(self, shape: Sequence[int], what: str = "a tensor", uneven: bool = False) -> None:
         """Check that this layout fits a tensor.
 
         Args:
             shape: global shape in elements.
             what: what the message calls the tensor.
+            uneven: as `problem` has it.
 
         Raises:
             LayoutError: the rank differs or a dimension does not divide.
         """
-        problem = self.problem(shape)
+        problem = self.problem(shape, uneven)
         if problem is not None:
             raise LayoutError(
                 f"{what} of shape {list(shape)} cannot have the layout {self.short()}: {problem}"
@@ -260,14 +267,27 @@ class Layout(LayoutMembers):
     def local_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """Shape of the shard one device holds; equal on every device.
 
+        Of a dimension that the devices do not divide the last shards are padded.
+
         Args:
             shape: global shape in elements.
 
         Raises:
             LayoutError: this layout does not fit `shape`.
         """
-        self.verify(shape)
-        return tuple(n // dim.split for n, dim in zip(shape, self.dims, strict=True))
+        self.verify(shape, uneven=True)
+        return tuple(-(-n // dim.split) for n, dim in zip(shape, self.dims, strict=True))
+
+    def padded_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """Shape that all shards make up together: `shape`, if this layout divides it.
+
+        Args:
+            shape: global shape in elements.
+
+        Raises:
+            LayoutError: this layout does not fit `shape`.
+        """
+        return self.global_shape(self.local_shape(shape))
 
     def global_shape(self, local_shape: Sequence[int]) -> tuple[int, ...]:
         """Global shape in elements of an array whose shards have `local_shape`.

@@ -285,12 +285,12 @@ class _Verifier:
             if problem is not None:
                 yield f"'{name}' {index}: {problem}"
 
-    def _misfit(self, layout: Layout, type_: ir.Type) -> str | None:
+    def _misfit(self, layout: Layout, type_: ir.Type, uneven: bool = False) -> str | None:
         tensor = self._tensor(type_)
         if tensor is None:
             return f"a layout needs a tensor of static shape, found {type_}"
         if not self.is_local:
-            return layout.problem(tensor.shape)
+            return layout.problem(tensor.shape, uneven)
         if layout.rank != len(tensor.shape):
             return (
                 f"layout has {layout.rank} dimensions but the tensor has rank {len(tensor.shape)}"
@@ -327,7 +327,7 @@ class _Verifier:
         except LayoutError as wrong:
             yield str(wrong)
             return
-        problem = self._misfit(layout, type_)
+        problem = self._misfit(layout, type_, uneven=True)
         if problem is None and is_entry:
             problem = layout.border_problem()
         if problem is not None:

@@ -130,6 +130,8 @@ def check_boundary_layouts(
         error(function, f"{len(layouts)} layouts for {len(types)} {what}s; give one for each")
     for i, (layout, type_) in enumerate(zip(layouts, types, strict=True)):
         if layout is not None:
-            problem = layout.problem(tensor_shape(type_) or ()) or layout.border_problem()
+            problem = (
+                layout.problem(tensor_shape(type_) or (), uneven=True) or layout.border_problem()
+            )
             if problem is not None:
                 error(function, f"{what} {i} cannot have the layout {layout.short()}: {problem}")

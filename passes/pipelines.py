@@ -26,6 +26,7 @@ _GLOBAL = (
     Stage("dtensor-import", "one form of mesh and annotations; an id on every operation"),
     Stage("dtensor-split-transforms", "a dimension may be split while another is transformed"),
     Stage("dtensor-fuse-cuts", "rolls and stencils in one piece, of sizes that divide"),
+    Stage("dtensor-pad-uneven", "so that all layouts divide what they split"),
     Stage("dtensor-propagate", "a layout for every value"),
     Stage("dtensor-verify-plan", "what was decided is what the rules derive"),
     Stage("dtensor-insert-relayouts", "operands agree with the strategy chosen"),

@@ -11,6 +11,7 @@ PASSES: Final[dict[str, str]] = {
     "dtensor-import": "dtensor.passes.importing.import_module:ImportPass",
     "dtensor-fuse-cuts": "dtensor.passes.cuts.fuse:FuseCutsPass",
     "dtensor-split-transforms": "dtensor.passes.split_transforms:SplitTransformsPass",
+    "dtensor-pad-uneven": "dtensor.passes.uneven.pad:PadUnevenPass",
     "dtensor-propagate": "dtensor.passes.propagation.propagate:PropagatePass",
     "dtensor-verify-plan": "dtensor.passes.verify_plan:VerifyPlanPass",
     "dtensor-insert-relayouts": "dtensor.passes.relayout.insert:InsertRelayoutsPass",

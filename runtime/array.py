@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -14,6 +15,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.keys import KeyKind, data_of, is_key, key_kind
 from dtensor.runtime.operators import Operators
+from dtensor.runtime.padding import Ranges, cut, of_data, padded, true_part, true_ranges
 from dtensor.runtime.placement import jax_mesh, layout_of, local_devices, named_sharding
 from dtensor.runtime.shardings import AnyMesh, as_mesh
 from dtensor.runtime.variables.aliases import note_alias
@@ -33,15 +35,23 @@ class ArrayType:
         layout: how the array is laid out; None where it is not laid out over a dtensor mesh.
         sharding: jax's sharding, for an array on a device that came without a layout.
         weak_type: whether the element type gives way to others, as a Python number's does.
+        padded_shape: global shape of what the devices hold, longer than `shape` along dimensions
+            that the layout does not divide.
     """
 
-    __slots__ = ("dtype", "layout", "shape", "sharding", "weak_type")
+    __slots__ = ("dtype", "layout", "padded_shape", "shape", "sharding", "weak_type")
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     layout: Layout | None
     sharding: jax.sharding.Sharding | None
     weak_type: bool
+    padded_shape: tuple[int, ...]
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether the devices hold more than the array's elements."""
+        return self.padded_shape != self.shape
 
     def __reduce__(self) -> Any:  # so that a copy is the same object again
         return array_type, (self.shape, self.dtype, self.layout, self.sharding, self.weak_type)
@@ -71,8 +81,14 @@ def array_type(
         found.shape, found.layout = shape, layout
         found.dtype = dtype if is_key(dtype) else np.dtype(dtype)
         found.sharding, found.weak_type = sharding, weak_type
+        found.padded_shape = shape if layout is None else _padded_shape(layout, shape)
         found = _types.setdefault(key, found)  # another thread may have been first
     return found
+
+
+def _padded_shape(layout: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
+    # A layout that does not fit is refused elsewhere, by whoever lays the array out.
+    return shape if layout.problem(shape, uneven=True) else layout.padded_shape(shape)
 
 
 class DTensor(Operators):
@@ -122,11 +138,13 @@ class DTensor(Operators):
     @property
     def size(self) -> int:
         """Global number of elements."""
-        return self._array.size
+        return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
         """Global size in bytes; a replica does not count again."""
+        if self._type.is_padded:
+            return self._array.nbytes // self._array.size * self.size
         return self._array.nbytes
 
     @property
@@ -135,22 +153,40 @@ class DTensor(Operators):
         return self.layout.local_shape(self.shape)
 
     def to_jax(self) -> jax.Array:
-        """The jax.Array beneath, with a NamedSharding; nothing is copied."""
+        """The jax.Array beneath, with a NamedSharding; nothing is copied.
+
+        jax has no arrays that their sharding does not divide. Of such a layout this is a copy of
+        the true size, the dimensions that are not divided whole on every device.
+        """
+        if self._type.is_padded:
+            return cut(self._array, self.shape, self.layout)
         return self._array
 
     def unpack(self) -> list[jax.Array]:
         """The shards this process holds, one per device, in the order of `mesh.local_devices()`.
 
         Returns:
-            Arrays of `local_shape`, each on its own device; nothing is copied.
+            Arrays of `local_shape`, each on its own device; nothing is copied. Where the layout
+            does not divide a dimension, the last shards have fewer elements, or none.
         """
         note_alias(self._array)
-        shards = self._array.addressable_shards
         devices = local_devices(self.mesh)
-        if tuple([shard.device for shard in shards]) == devices:
-            return [shard.data for shard in shards]
-        by_device = {shard.device: shard.data for shard in shards}
+        parts = [(shard.device, data) for shard, data in self._shards()]
+        if tuple([device for device, _ in parts]) == devices:
+            return [data for _, data in parts]
+        by_device = dict(parts)
         return [by_device[device] for device in devices]
+
+    def _shards(self) -> Iterator[tuple[Any, jax.Array]]:
+        """Jax's shards that are here, and of each the elements that the array has."""
+        for shard in self._array.addressable_shards:
+            data = shard.data
+            if self._type.is_padded:
+                data = true_part(data, self._ranges(shard.index))
+            yield shard, data
+
+    def _ranges(self, index: Sequence[slice]) -> Ranges:
+        return true_ranges(index, self._type.padded_shape, self.shape)
 
     def __copy__(self) -> DTensor:
         return DTensor(self._array, self._type)
@@ -165,7 +201,7 @@ class DTensor(Operators):
                 "it; save it with dtensor.name_based_save"
             )
         kind = key_kind(self.dtype)
-        return _unpickled, (np.asarray(data_of(self._array)), self.layout, kind)
+        return _unpickled, (np.asarray(data_of(self.to_jax())), self.layout, kind)
 
     def block_until_ready(self) -> DTensor:
         """Wait until the array is computed; returns the array."""
@@ -266,16 +302,15 @@ class DTensor(Operators):
             values = _host(self._array.addressable_data(0))
             return np.array2string(values, threshold=_WHOLE_VALUES)
         seen: dict[str, str] = {}
-        for shard in self._array.addressable_shards:
-            index = _index_text(shard.index, self.shape)
+        for shard, data in self._shards():
+            ranges = self._ranges(shard.index)
+            index = "[" + ", ".join(f"{start}:{stop}" for start, stop in ranges) + "]"
             if index in seen:
                 continue
             if len(seen) == _SHARDS_SHOWN:
                 seen["..."] = ""
                 break
-            text = np.array2string(
-                _host(shard.data), threshold=8, edgeitems=2, max_line_width=1_000_000
-            )
+            text = np.array2string(_host(data), threshold=8, edgeitems=2, max_line_width=1_000_000)
             seen[index] = " ".join(text.split())
         return "\n".join(f"{index} {values}".rstrip() for index, values in seen.items())
 
@@ -296,12 +331,6 @@ def _summary(values: np.ndarray[Any, Any]) -> str:
         max_line_width=1_000_000,
         formatter={"float_kind": lambda value: f"{value:.9g}"},
     )
-
-
-def _index_text(index: tuple[slice, ...], shape: tuple[int, ...]) -> str:
-    index = index[: len(shape)]  # jax adds the dimensions of the data of random keys
-    ranges = [s.indices(size)[:2] for s, size in zip(index, shape, strict=True)]
-    return "[" + ", ".join(f"{start}:{stop}" for start, stop in ranges) + "]"
 
 
 def from_jax(array: jax.Array, mesh: AnyMesh | None = None) -> DTensor:
@@ -334,14 +363,18 @@ def from_jax(array: jax.Array, mesh: AnyMesh | None = None) -> DTensor:
 def with_layout(array: jax.Array, layout: Layout) -> DTensor:
     """The DTensor of an array that lies as `layout` says; no element moves.
 
+    Unless the layout does not divide it, which makes a padded copy.
     jax can write one placement in several ways and would compile a program again for each, so the
     array's sharding becomes the one that `named_sharding` writes.
     """
+    type_ = array_type(array.shape, array.dtype, layout)
+    if type_.is_padded:
+        array = of_data(array, padded, layout)
     sharding = named_sharding(layout)
     if array.sharding != sharding:
         array = jax.device_put(array, sharding)
         note_alias(array)
-    return DTensor(array, array_type(array.shape, array.dtype, layout))
+    return DTensor(array, type_)
 
 
 def data_of_keys(tensor: DTensor) -> DTensor:
@@ -349,8 +382,8 @@ def data_of_keys(tensor: DTensor) -> DTensor:
     kind = key_kind(tensor.dtype)
     if kind is None:
         return tensor
-    data = jax.random.key_data(tensor.to_jax())
-    return with_layout(data, kind.data_layout(tensor.layout))
+    data, layout = jax.random.key_data(tensor._array), kind.data_layout(tensor.layout)
+    return DTensor(data, array_type((*tensor.shape, *kind.shape), data.dtype, layout))
 
 
 def keys_like(old: Any, data: DTensor) -> DTensor:
@@ -358,7 +391,8 @@ def keys_like(old: Any, data: DTensor) -> DTensor:
     kind = key_kind(old.dtype) if hasattr(old, "dtype") else None
     if kind is None:
         return data
-    return with_layout(kind.keys(data.to_jax()), kind.layout(data.layout))
+    layout = kind.layout(data.layout)
+    return DTensor(kind.keys(data._array), array_type(data.shape[: layout.rank], old.dtype, layout))
 
 
 def results_of(
@@ -371,6 +405,8 @@ def results_of(
         as_jax: whether they are jax.Arrays, instead of DTensors.
     """
     make = _array_itself if as_jax else DTensor
+    if as_jax and any(type_.is_padded for type_ in types):
+        make = true_array
     if not any(is_key(type_.dtype) for type_ in types):
         return make
 
@@ -381,6 +417,13 @@ def results_of(
     return result
 
 
+def true_array(array: jax.Array, type: ArrayType) -> jax.Array:
+    """What `to_jax` gives of a DTensor of this array and type; a traced array as it is."""
+    if isinstance(array, jax.core.Tracer) or not type.is_padded:
+        return array
+    return DTensor(array, type).to_jax()
+
+
 def _array_itself(array: jax.Array, type: ArrayType) -> jax.Array:
     return array
 
@@ -388,10 +431,11 @@ def _array_itself(array: jax.Array, type: ArrayType) -> jax.Array:
 def _unpickled(
     values: np.ndarray[Any, Any], layout: Layout, kind: KeyKind | None = None
 ) -> DTensor:
-    if kind is None:
-        return with_layout(jax.device_put(values, named_sharding(layout)), layout)
-    data = jax.device_put(values, named_sharding(kind.data_layout(layout)))
-    return with_layout(kind.keys(data), layout)
+    whole = layout if kind is None else kind.data_layout(layout)
+    array = jax.device_put(padded(values, whole), named_sharding(whole))
+    if kind is not None:
+        array = kind.keys(array)
+    return DTensor(array, array_type(values.shape[: layout.rank], array.dtype, layout))
 
 
 class Kind:
@@ -416,7 +460,7 @@ class Kind:
 
 
 def _flatten(tensor: DTensor) -> tuple[tuple[jax.Array], Kind]:
-    return (tensor._array,), Kind(tensor._type)
+    return (tensor.to_jax(),), Kind(tensor._type)
 
 
 def _unflatten(of: Kind, children: tuple[Any]) -> Any:

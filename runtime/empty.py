@@ -73,5 +73,5 @@ def _empty(info: ArraySpec) -> jax.Array:
     nothing = np.empty(info.local_shape, np.dtype(info.dtype))
     with jax.transfer_guard_host_to_device("allow"):  # there is nothing to transfer
         return jax.make_array_from_callback(
-            info.shape, named_sharding(info.layout), lambda _: nothing
+            info.padded_shape, named_sharding(info.layout), lambda _: nothing
         )

@@ -52,6 +52,10 @@ class ArraySpec(Protocol):
         """How the array is laid out."""
 
     @property
+    def padded_shape(self) -> tuple[int, ...]:
+        """Global shape of what the devices hold."""
+
+    @property
     def local_shape(self) -> tuple[int, ...]:
         """Shape of a shard in elements."""
 
@@ -213,7 +217,7 @@ class Executable:
         """The module as jax hands it to XLA."""
         args = [
             jax.ShapeDtypeStruct(
-                arg.shape, np.dtype(arg.dtype), sharding=named_sharding(arg.layout)
+                arg.padded_shape, np.dtype(arg.dtype), sharding=named_sharding(arg.layout)
             )
             for arg in _with_elements(self.program.args)
         ]

@@ -12,6 +12,7 @@ from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import DTensor, array_type, from_jax, with_layout
 from dtensor.runtime.keys import key_kind
+from dtensor.runtime.padding import shape_of_parts, true_ranges
 from dtensor.runtime.placement import local_devices, named_sharding
 from dtensor.runtime.shardings import AnyLayout, as_layout
 from dtensor.runtime.tracing import is_eager
@@ -56,25 +57,60 @@ def pack(tensors: Sequence[Any], layout: AnyLayout) -> DTensor:
             "to tell its shape by; call pack on the clients that have"
         )
     parts = [part if isinstance(part, jax.Array) else np.asarray(part) for part in parts]
-    for what in ("shape", "dtype"):
-        values = [getattr(part, what) for part in parts]
-        odd = next((i for i, value in enumerate(values) if value != values[0]), None)
-        if odd is not None:
-            raise LayoutError(
-                f"shards must all have one {what}: shard 0 has {values[0]}, "
-                f"shard {odd} has {values[odd]}"
-            )
+    dtypes = [part.dtype for part in parts]
+    odd = next((i for i, dtype in enumerate(dtypes) if dtype != dtypes[0]), None)
+    if odd is not None:
+        raise LayoutError(
+            f"shards must all have one dtype: shard 0 has {dtypes[0]}, shard {odd} has "
+            f"{dtypes[odd]}"
+        )
     if parts[0].ndim != layout.rank:
         raise LayoutError(
             f"layout {layout.short()} has {layout.rank} dimensions but the shards have rank "
             f"{parts[0].ndim}"
         )
     sharding = named_sharding(layout)
+    shape = _shape_of_parts([part.shape for part in parts], devices, layout)
+    local = layout.local_shape(shape)
+    parts = [_lengthened(part, local) for part in parts]
     placed = [jax.device_put(_owned(p), device) for p, device in zip(parts, devices, strict=True)]
-    shape = layout.global_shape(placed[0].shape)
-    array = jax.make_array_from_single_device_arrays(shape, sharding, placed)
+    whole = layout.padded_shape(shape)
+    array = jax.make_array_from_single_device_arrays(whole, sharding, placed)
     note_alias(array)
-    return DTensor(array, array_type(array.shape, array.dtype, layout))
+    return DTensor(array, array_type(shape, array.dtype, layout))
+
+
+def _shape_of_parts(
+    shapes: Sequence[tuple[int, ...]], devices: Sequence[jax.Device], layout: Layout
+) -> tuple[int, ...]:
+    """The shape of an array of these shards, of which the last may be shorter."""
+    if all(shape == shapes[0] for shape in shapes):
+        return layout.global_shape(shapes[0])
+    odd = next(i for i, shape in enumerate(shapes) if shape != shapes[0])
+    whole = [dim.split for dim in layout.dims]
+    places = named_sharding(layout).devices_indices_map(tuple(whole))
+    if len(places) != len(devices):
+        raise LayoutError(
+            f"shards of {len(set(shapes))} shapes tell the shape of an array only where one client "
+            "has all of them; give shards of one shape, or make the array with copy_to_mesh"
+        )
+    starts = [tuple([start for start, _ in _ranges(places[d], whole)]) for d in devices]
+    is_alike = all(len(shape) == layout.rank for shape in shapes)
+    found = shape_of_parts(shapes, starts, layout) if is_alike else None
+    if found is None:
+        raise LayoutError(
+            f"shards must all have one shape: shard 0 has {shapes[0]}, shard {odd} has "
+            f"{shapes[odd]}; of a dimension that the devices do not divide only the last may be "
+            "shorter"
+        )
+    return found
+
+
+def _lengthened(part: Any, local_shape: tuple[int, ...]) -> Any:
+    if part.shape == local_shape:
+        return part
+    behind = [(0, n - size) for n, size in zip(local_shape, part.shape, strict=True)]
+    return (jax.numpy if isinstance(part, jax.Array) else np).pad(part, behind)
 
 
 def unpack(tensor: DTensor) -> list[jax.Array]:
@@ -111,7 +147,8 @@ def place(array: Any, layout: Layout) -> DTensor:
 
     Args:
         array: a host array, or a jax.Array anywhere.
-        layout: complete, contiguous, and dividing the array's shape evenly.
+        layout: complete and contiguous; where it does not divide a dimension, the last shards are
+            padded.
 
     Raises:
         LayoutError: the layout does not fit the array.
@@ -122,26 +159,32 @@ def place(array: Any, layout: Layout) -> DTensor:
     if isinstance(array, jax.Array) and (kind := key_kind(array.dtype)) is not None:
         layout = layout.for_rank(array.ndim)
         data = place(jax.random.key_data(array), kind.data_layout(layout))
-        return with_layout(kind.keys(data.to_jax()), layout)
+        return DTensor(kind.keys(data._array), array_type(array.shape, array.dtype, layout))
     source = array if isinstance(array, jax.Array) else host_array(array)
     layout = layout.for_rank(source.ndim)
     sharding = named_sharding(layout)
-    layout.verify(source.shape, "an array")
-    if isinstance(source, jax.Array) and source.sharding.is_equivalent_to(sharding, source.ndim):
-        return with_layout(source, layout)
+    layout.verify(source.shape, "an array", uneven=True)
+    shape = layout.padded_shape(source.shape)
+    is_even = shape == source.shape
+    if is_even and isinstance(source, jax.Array):
+        if source.sharding.is_equivalent_to(sharding, source.ndim):
+            return with_layout(source, layout)
     pieces = _pieces(source)
     shards: dict[Ranges, np.ndarray[Any, Any]] = {}
 
     def shard(index: Index | None) -> np.ndarray[Any, Any]:
-        ranges = _ranges(index or (), source.shape)
+        ranges = _ranges(index or (), shape)
         if ranges not in shards:
-            shards[ranges] = _region(pieces, ranges)
+            there = true_ranges(index or (slice(None),) * len(shape), shape, source.shape)
+            part = _region(pieces, there)
+            behind = [(0, b - a - n) for (a, b), n in zip(ranges, part.shape, strict=True)]
+            shards[ranges] = part if is_even else np.pad(part, behind)
         return shards[ranges]
 
     result = jax.make_array_from_callback(
-        source.shape, sharding, shard, dtype=jax.dtypes.canonicalize_dtype(source.dtype)
+        shape, sharding, shard, dtype=jax.dtypes.canonicalize_dtype(source.dtype)
     )
-    return DTensor(result, array_type(result.shape, result.dtype, layout))
+    return DTensor(result, array_type(source.shape, result.dtype, layout))
 
 
 def host_array(value: Any) -> np.ndarray[Any, Any]:

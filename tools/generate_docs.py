@@ -196,6 +196,7 @@ _FREEDOMS = {
     "rematerialisable": "computed again wherever it is needed, if it reads scalars alone",
     "must_divide": "if large, never left undivided over an axis that could divide it",
     "moves_only": "moves elements and computes nothing",
+    "padding": "longer along dimensions that are not divided: what stands there is not seen",
 }
 
 

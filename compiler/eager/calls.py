@@ -28,7 +28,7 @@ from dtensor.compiler.stages import Lowered
 from dtensor.dialect.errors import DTensorError, LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.array import ArrayType
+from dtensor.runtime.array import ArrayType, true_array
 from dtensor.runtime.operators import Operators
 from dtensor.runtime.tracing import becomes_program, is_eager
 from dtensor.runtime.variables.operators import is_readable, value_of
@@ -265,7 +265,7 @@ def _is_array(value: Any) -> bool:
 def _traced(value: Any) -> Any:
     """What a traced function computes with: an array of jax's."""
     value = value_of(value)
-    return value._array if isinstance(value, Operators) else value
+    return true_array(value._array, value._type) if isinstance(value, Operators) else value
 
 
 def _inline(

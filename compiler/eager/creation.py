@@ -147,7 +147,7 @@ def _on_mesh(x: Any, mesh: Any) -> Layout:
         return Layout.replicated(mesh, x.ndim)
     try:
         layout = Layout([tuple(axis.name for axis in dim.axes) for dim in x.layout.dims], mesh)
-        layout.verify(x.shape)
+        layout.verify(x.shape, uneven=True)
     except LayoutError as error:
         raise LayoutError(
             f"to_device cannot keep {x.layout.short()} on {mesh.short()}: {error}; give a layout, "

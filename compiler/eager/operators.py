@@ -22,7 +22,7 @@ from dtensor.compiler.eager.mixing import (
 )
 from dtensor.compiler.programs import Programs
 from dtensor.compiler.relayout import forget_moves
-from dtensor.runtime.array import ArrayType
+from dtensor.runtime.array import ArrayType, true_array
 from dtensor.runtime.tracing import becomes_program
 
 _config: Any = jax.config
@@ -110,7 +110,8 @@ def binary(name: str, x: Any, y: Any) -> Any:
         if name == "pow" and type(y) is int:  # by multiplication, and of the type of x
             return call(jnp.power, (x, y), {}, name)
         if type(y) not in NUMBERS and isinstance(y, jax.core.Tracer) and not becomes_program():
-            return _BINARY[name](x._array, y)  # under grad or vmap, where x is a constant
+            constant = true_array(x._array, x._type)  # under grad or vmap
+            return _BINARY[name](constant, y)
         placed = _placed(name, x, y)
         if placed is None:
             return NotImplemented

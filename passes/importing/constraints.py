@@ -41,7 +41,7 @@ def constrain(op: ir.Operation, value: ir.Value[Any], layout: Layout) -> None:
 def _relayout(
     op: ir.Operation, operand: ir.Value[Any], layout: Layout, at: ir.InsertionPoint
 ) -> ir.Value[Any]:
-    problem = layout.problem(tensor_shape(operand.type) or ())
+    problem = layout.problem(tensor_shape(operand.type) or (), uneven=True)
     if problem is not None:
         error(op, f"a constraint asks for the layout {layout.short()}: {problem}")
     return build.relayout(operand, layout, op.location, at)

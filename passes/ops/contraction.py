@@ -9,6 +9,7 @@ import math
 
 from dtensor.dialect.mlir import ir, stablehlo
 from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.elements import element_kind, keeps_sums
 from dtensor.passes.ops.halo import (
@@ -20,7 +21,7 @@ from dtensor.passes.ops.halo import (
     split_windows,
 )
 from dtensor.passes.ops.known import never_infinite
-from dtensor.passes.ops.opdef import Algorithm, OpDef, Padding, placed_of
+from dtensor.passes.ops.opdef import Algorithm, OpDef, placed_of
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, Window
 from dtensor.passes.ops.windows import OVERLAP, window_factor, windows_of
@@ -268,16 +269,31 @@ DOT_GENERAL = OpDef(
     dot_general_rule,
     flops=dot_general_flops,
     must_divide=True,
-    padding=Padding.IDENTITY,
+    padding=padding.IDENTITY,
     known=known_finite,
 )
 DOT = OpDef(
     dot_rule,
     flops=dot_flops,
     must_divide=True,
-    padding=Padding.IDENTITY,
+    padding=padding.IDENTITY,
     known=known_finite,
 )
+
+
+def convolution_fill(rule: OpRule, factor: int) -> padding.Fill | None:
+    """As of a product, but not along what falls into groups, whose number the op says."""
+    assert rule.op is not None
+    operation = rule.op.operation
+    numbers = stablehlo.ConvDimensionNumbers(rule.op.attribute("dimension_numbers"))
+    grouped = {(~0, numbers.output_feature_dimension)}
+    grouped |= {(0, numbers.input_feature_dimension), (0, numbers.input_batch_dimension)}
+    counts = [group_count(operation, f"{of}_group_count") for of in ("feature", "batch")]
+    if max(counts) > 1 and grouped & set(rule.dims_of_factor[factor]):
+        return None
+    return padding.reducing(rule, factor)
+
+
 CONVOLUTION = OpDef(
     convolution_rule,
     (
@@ -295,5 +311,6 @@ CONVOLUTION = OpDef(
     ),
     flops=convolution_flops,
     must_divide=True,
+    padding=padding.Padding(convolution_fill),
     known=known_finite,
 )

@@ -8,6 +8,7 @@ from typing import Any
 from dtensor.dialect.mlir import ir, sdy
 from dtensor.dialect.names import DEFINED
 from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.ops import padding
 from dtensor.passes.ops.bodies import inline_body
 from dtensor.passes.ops.definition import definition_of
 from dtensor.passes.ops.named_calls import NAMED_CALLS
@@ -111,9 +112,39 @@ def written_definition(operation: ir.Operation) -> tuple[object, ...]:
     return (operation.attributes[DEFINED],) if DEFINED in operation.attributes else ()
 
 
+def custom_call_fill(rule: OpRule, factor: int) -> padding.Fill | None:
+    """Each matrix of a batch by itself; what a user defined says nothing of padding."""
+    assert rule.op is not None
+    return None if rule.op.has(DEFINED) else padding.passing(rule, factor)
+
+
+def lengthen_custom_call(op: padding.Grown) -> None:
+    """Shardy's rule speaks of sizes."""
+    if SHARDING_RULE not in op.operation.attributes:
+        return
+    rule = sdy.OpShardingRuleAttr(op.operation.attributes[SHARDING_RULE])
+    mappings = [*rule.operand_mappings, *rule.result_mappings]
+    sizes = list(rule.factor_sizes)
+    for dims, shape in zip(_factors(mappings), (*op.operands, *op.results), strict=True):
+        for numbers, size in zip(dims, shape, strict=True):
+            if len(numbers) == 1:
+                sizes[numbers[0]] = size
+    op.operation.attributes[SHARDING_RULE] = sdy.OpShardingRuleAttr.get(
+        sizes,
+        list(rule.operand_mappings),
+        list(rule.result_mappings),
+        list(rule.reduction_factors),
+        list(rule.need_replication_factors),
+        list(rule.permutation_factors),
+        list(rule.blocked_propagation_factors),
+        rule.is_custom,
+    )
+
+
 CUSTOM_CALL = OpDef(
     custom_call_rule,
     (local(expand_custom_call),),
     flops=custom_call_flops,
     known=written_definition,
+    padding=padding.Padding(custom_call_fill, lengthen_custom_call),
 )

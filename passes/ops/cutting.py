@@ -16,6 +16,7 @@ from typing import Any
 from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
+from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import integer, integers
 from dtensor.passes.ops.indexing import clamped, take, zeros
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, local, placed_of
@@ -291,6 +292,25 @@ def expand_mirrored(op: LocalOp) -> None:
     op.operation.operands[0] = value
 
 
+def lengthen_slice(op: padding.Grown) -> None:
+    """A dimension that is taken whole stays so."""
+    limits = integers(op.operation.attributes["limit_indices"])
+    op.set_integers(
+        "limit_indices",
+        [
+            op.operands[0][d] if op.operands[0][d] == size else limits[d]
+            for d, size in enumerate(op.results[0])
+        ],
+    )
+
+
+def lengthen_pad(op: padding.Grown) -> None:
+    """A dimension that is not padded stays so, though there were no gaps in one element."""
+    gaps = integers(op.operation.attributes["interior_padding"])
+    grown = [op.grows(0, d) for d in range(len(gaps))]
+    op.set_integers("interior_padding", [0 if grown[d] else gap for d, gap in enumerate(gaps)])
+
+
 SLICE = OpDef(
     slice_rule,
     (
@@ -299,9 +319,16 @@ SLICE = OpDef(
     ),
     fuses=True,
     moves_only=True,
+    padding=padding.Padding(padding.indexing, lengthen_slice),
 )
-PAD = OpDef(pad_rule, (local(expand_pad),), fuses=True, moves_only=True)
-CONCATENATE = OpDef(concatenate_rule, fuses=True, moves_only=True)
+PAD = OpDef(
+    pad_rule,
+    (local(expand_pad),),
+    fuses=True,
+    moves_only=True,
+    padding=padding.Padding(refit=lengthen_pad),
+)
+CONCATENATE = OpDef(concatenate_rule, fuses=True, moves_only=True, padding=padding.ANY)
 REVERSE = OpDef(
     reverse_rule,
     (
@@ -310,4 +337,5 @@ REVERSE = OpDef(
     ),
     fuses=True,
     moves_only=True,
+    padding=padding.ANY,
 )

@@ -8,6 +8,7 @@ from typing import Any
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import LocalOp, Shape
+from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import constant_attribute
 from dtensor.passes.ops.indexing import clamped, take, zeros
 from dtensor.passes.ops.opdef import LOCAL, Algorithm, OpDef, Placed, local
@@ -189,6 +190,26 @@ def _cut(op: LocalOp, value: Value, starts: Sequence[Value], sizes: Sequence[int
     return op.ctx.value("stablehlo.dynamic_slice", [value, *starts], type_, attributes)
 
 
+def lengthen_slice(op: padding.Grown) -> None:
+    """What is taken whole stays so; other slices still end at the true end."""
+    op.set_integers("slice_sizes", op.results[0])
+    _end_at_true_end(op, op.results[0], first=1)
+
+
+def lengthen_update(op: padding.Grown) -> None:
+    """Updates still end at the true end."""
+    _end_at_true_end(op, op.operands[1], first=2)
+
+
+def _end_at_true_end(op: padding.Grown, window: Shape, first: int) -> None:
+    """Keep the start indices, operands from `first` on, so far ahead of the end as `window` is."""
+    assert op.rule.op is not None
+    sizes = op.rule.op.operand_shapes[0]
+    for d, size in enumerate(sizes):
+        if op.grows(0, d) and window[d] != op.operands[0][d]:
+            op.keep_within(first + d, [size - window[d]])
+
+
 DYNAMIC_SLICE = OpDef(
     dynamic_slice_rule,
     (
@@ -197,9 +218,11 @@ DYNAMIC_SLICE = OpDef(
     ),
     fuses=True,
     moves_only=True,
+    padding=padding.Padding(padding.indexing, lengthen_slice),
 )
 DYNAMIC_UPDATE_SLICE = OpDef(
     dynamic_update_slice_rule,
     (Algorithm("by_owner", expand_update_by_owner, _updates_owned), LOCAL),
     moves_only=True,
+    padding=padding.Padding(refit=lengthen_update),
 )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dtensor.dialect.mlir import ir
+from dtensor.passes.ops import padding
 from dtensor.passes.ops.elements import (
     element_kind,
     keeps_bits,
@@ -19,7 +20,7 @@ from dtensor.passes.ops.elements import (
     keeps_sums,
 )
 from dtensor.passes.ops.known import never_infinite, never_zero
-from dtensor.passes.ops.opdef import OpDef, Padding, local
+from dtensor.passes.ops.opdef import OpDef, local
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
@@ -188,8 +189,8 @@ def _same_dims(op: OpInfo) -> RuleBuilder:
     return builder
 
 
-ELEMENTWISE = OpDef(elementwise_rule, fuses=True, padding=Padding.ANY, known=known_scales)
-CONVERT = OpDef(convert_rule, fuses=True, padding=Padding.ANY)
-BITCAST_CONVERT = OpDef(bitcast_convert_rule, fuses=True)
+ELEMENTWISE = OpDef(elementwise_rule, fuses=True, padding=padding.ANY, known=known_scales)
+CONVERT = OpDef(convert_rule, fuses=True, padding=padding.ANY)
+BITCAST_CONVERT = OpDef(bitcast_convert_rule, fuses=True, padding=padding.ANY)
 OPTIMIZATION_BARRIER = OpDef(optimization_barrier_rule, moves_only=True)
-ALIKE = OpDef(alike_rule, (local(lambda op: op.operands),), moves_only=True)
+ALIKE = OpDef(alike_rule, (local(lambda op: op.operands),), moves_only=True, padding=padding.ANY)

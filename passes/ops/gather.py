@@ -11,6 +11,7 @@ from typing import Any
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.indexing import (
     IndexedDims,
@@ -24,6 +25,8 @@ from dtensor.passes.ops.indexing import (
 from dtensor.passes.ops.opdef import OpDef, local
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
+
+ANY_INDEX = (1 << 63) - 1  # of a dimension of any size
 
 
 def gather_rule(op: OpInfo) -> OpRule:
@@ -98,4 +101,29 @@ def _gather_owned(
     return [ctx.select(mask, local_gather.results[0], zeros(ctx, result))]
 
 
-GATHER = OpDef(gather_rule, (local(expand_gather),), moves_only=True)
+def lengthen_gather(op: padding.Grown) -> None:
+    """Windows that are whole stay so; no index leads beyond the true end."""
+    assert op.rule.op is not None
+    operand, indices = op.rule.op.operand_shapes
+    dims = gather_dims(op.operation, operand, len(indices))
+    sizes = integers(op.operation.attributes["slice_sizes"])
+    for d, _ in dims.full:
+        sizes[d] = op.operands[0][d]
+    picked = {component: d for d, component in dims.picked if op.grows(0, d)}
+    if any(op.grows(1, i) for i, _ in dims.spread):
+        op.deny("indices_are_sorted")
+    op.set_integers("slice_sizes", sizes)
+    if not picked:
+        return
+    is_vector = dims.vector_dim < len(indices)
+    count = indices[dims.vector_dim] if is_vector else 1
+    last = [operand[picked[c]] - 1 if c in picked else ANY_INDEX for c in range(count)]
+    op.keep_within(1, last, dims.vector_dim if is_vector else None)
+
+
+GATHER = OpDef(
+    gather_rule,
+    (local(expand_gather),),
+    moves_only=True,
+    padding=padding.Padding(padding.indexing, lengthen_gather),
+)

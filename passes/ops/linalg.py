@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from dtensor.dialect.mlir import ir
+from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.opdef import OpDef
 from dtensor.passes.ops.reduction import Reduction
@@ -79,6 +80,8 @@ def leading(op: OpInfo, count: int, reason: str) -> RuleBuilder:
     return builder
 
 
-CHOLESKY = OpDef(cholesky_rule, flops=cholesky_flops, must_divide=True)
-TRIANGULAR_SOLVE = OpDef(triangular_solve_rule, flops=triangular_solve_flops, must_divide=True)
-FFT = OpDef(fft_rule, flops=fft_flops, must_divide=True)
+CHOLESKY = OpDef(cholesky_rule, flops=cholesky_flops, must_divide=True, padding=padding.ANY)
+TRIANGULAR_SOLVE = OpDef(
+    triangular_solve_rule, flops=triangular_solve_flops, must_divide=True, padding=padding.ANY
+)
+FFT = OpDef(fft_rule, flops=fft_flops, must_divide=True, padding=padding.ANY)

@@ -8,6 +8,7 @@ from typing import Any
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import constant_attribute, identity_of, integer, is_splat
 from dtensor.passes.ops.opdef import OpDef, local
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
@@ -69,7 +70,34 @@ def expand_iota(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
     return [op.ctx.broadcast(index, op.local_result_shape(), [dim])]
 
 
+def constant_fill(rule: OpRule, factor: int) -> padding.Fill | None:
+    """A splat can be longer; where the bindings cannot read one, nobody can write it."""
+    assert rule.op is not None
+    value = constant_attribute(rule.op.operation)
+    return padding.Fill.ANY if value is not None and value.is_splat else None
+
+
+def lengthen_constant(op: padding.Grown) -> None:
+    """A splat of the longer type."""
+    value = constant_attribute(op.operation)
+    assert value is not None
+    splat = ir.DenseElementsAttr.get_splat(op.operation.results[0].type, value.get_splat_value())
+    op.operation.attributes["value"] = splat
+
+
 CONSTANT = OpDef(
-    constant_rule, (local(expand_constant),), fuses=True, rematerialisable=True, moves_only=True
+    constant_rule,
+    (local(expand_constant),),
+    fuses=True,
+    rematerialisable=True,
+    moves_only=True,
+    padding=padding.Padding(constant_fill, lengthen_constant),
 )
-IOTA = OpDef(iota_rule, (local(expand_iota),), fuses=True, rematerialisable=True, moves_only=True)
+IOTA = OpDef(
+    iota_rule,
+    (local(expand_iota),),
+    fuses=True,
+    rematerialisable=True,
+    moves_only=True,
+    padding=padding.ANY,
+)

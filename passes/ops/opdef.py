@@ -5,21 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 from typing import NamedTuple
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import Expander, LocalOp
+from dtensor.passes.ops.padding import Padding
 from dtensor.passes.ops.rule import OpInfo, OpRule
-
-
-class Padding(Enum):
-    """What elements beyond the end of a dimension must hold, for the others to come out right."""
-
-    ANY = "anything"  # no result element reads an operand element at another index
-    IDENTITY = "identity"  # along a reduced factor, the identity of its reduction; else anything
 
 
 class Traffic(NamedTuple):
@@ -117,7 +110,8 @@ class OpDef:
             reads nothing but scalars.
         must_divide: whether a large one must not be left undivided over an axis that could
             divide it.
-        padding: what the padding of uneven dimensions must hold; None where that is not known.
+        padding: how it copes with elements beyond the end of uneven dimensions; None where it must
+            not see any.
         moves_only: whether each element of its results is an element of an operand: no flops.
         known: what the rule reads besides types and StableHLO's attributes, such as what
             `ops.known` says of operands; ops share a rule only where it is equal.

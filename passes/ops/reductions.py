@@ -17,8 +17,9 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
 from dtensor.passes.cost.model import all_gather_bytes
 from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import identity_of, integers
-from dtensor.passes.ops.opdef import Algorithm, OpDef, Padding, Placed, Traffic
+from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
 
@@ -242,6 +243,12 @@ def _is_identity(op: LocalOp, index: int, kind: Reduction) -> bool:
     return kind in identity_of(owner.operation, element)
 
 
+def reduce_fill(rule: OpRule, factor: int) -> padding.Fill | None:
+    """A body that chooses does so among init values as well, which change nothing."""
+    is_choice = rule.factors[factor].kind is FactorKind.ORDER
+    return padding.Fill.INIT if is_choice else padding.reducing(rule, factor)
+
+
 REDUCE = OpDef(
     reduce_rule,
     (
@@ -249,6 +256,6 @@ REDUCE = OpDef(
         Algorithm("local", expand_reduce, _is_local),
     ),
     flops=reduce_flops,
-    padding=Padding.IDENTITY,
+    padding=padding.Padding(reduce_fill),
     fuses=True,
 )

@@ -13,6 +13,7 @@ from typing import Any
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
+from dtensor.passes.ops import padding
 from dtensor.passes.ops.indexing import (
     IndexedDims,
     clamped,
@@ -197,4 +198,16 @@ def _own_or_outside(
     return ctx.select(mine, local, ctx.constant_like(-1, local))
 
 
-SCATTER = OpDef(scatter_rule, (local(expand_scatter),), flops=scatter_flops)
+def lengthen_scatter(op: padding.Grown) -> None:
+    """Indices beyond the true end write what nobody reads; those of no update may be any."""
+    count = len(op.results)
+    if op.operands[count] != op.operands_before(count):
+        op.deny("indices_are_sorted", "unique_indices")
+
+
+SCATTER = OpDef(
+    scatter_rule,
+    (local(expand_scatter),),
+    flops=scatter_flops,
+    padding=padding.Padding(padding.reducing, lengthen_scatter),
+)

@@ -22,6 +22,7 @@ from typing import Any
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import FILL
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
+from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.halo import exchange
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
@@ -29,7 +30,7 @@ from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.reductions import combiner
 from dtensor.passes.ops.ring import cut, joined
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder, Window
-from dtensor.passes.ops.windows import OVERLAP, window_factor, windows_of
+from dtensor.passes.ops.windows import OVERLAP, window_factor, window_fill, windows_of
 
 Value = ir.Value[Any]
 _DIRECTIONS = ("GE", "GT", "LE", "LT")
@@ -351,4 +352,5 @@ SELECT_AND_SCATTER = OpDef(
         Algorithm("local", expand_local, lambda placed: not _split(placed)),
     ),
     flops=select_and_scatter_flops,
+    padding=padding.Padding(window_fill),
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import integers
-from dtensor.passes.ops.opdef import OpDef, Padding
+from dtensor.passes.ops.opdef import OpDef
 from dtensor.passes.ops.reduction import reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
@@ -95,6 +96,8 @@ def regroup(
         yield group_left, group_right
 
 
-BROADCAST_IN_DIM = OpDef(broadcast_in_dim_rule, fuses=True, rematerialisable=True, moves_only=True)
-TRANSPOSE = OpDef(transpose_rule, fuses=True, moves_only=True, padding=Padding.ANY)
-RESHAPE = OpDef(reshape_rule, fuses=True, moves_only=True)
+BROADCAST_IN_DIM = OpDef(
+    broadcast_in_dim_rule, fuses=True, rematerialisable=True, moves_only=True, padding=padding.ANY
+)
+TRANSPOSE = OpDef(transpose_rule, fuses=True, moves_only=True, padding=padding.ANY)
+RESHAPE = OpDef(reshape_rule, fuses=True, moves_only=True, padding=padding.Padding(regroups=True))

@@ -11,6 +11,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
 from dtensor.passes.cost.model import all_gather_bytes
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
+from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
@@ -158,7 +159,7 @@ def _along_last(ctx: ExpansionContext, value: Value, place: Value, rows: Sequenc
     )
 
 
-SORT = OpDef(sort_rule, flops=sort_flops)
+SORT = OpDef(sort_rule, flops=sort_flops, padding=padding.ANY)
 TOP_K = OpDef(
     top_k_rule,
     (
@@ -166,4 +167,5 @@ TOP_K = OpDef(
         Algorithm("local", applies=lambda placed: placed.operands[0].dims[-1].split == 1),
     ),
     flops=top_k_flops,
+    padding=padding.ANY,
 )

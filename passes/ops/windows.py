@@ -12,6 +12,7 @@ from typing import Any
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.halo import (
     WindowDim,
@@ -161,6 +162,11 @@ def reduce_window_flops(op: OpInfo) -> float:
     return float(windows * math.prod(sizes))
 
 
+def window_fill(rule: OpRule, factor: int) -> padding.Fill | None:
+    """Windows of one element; of a single one the op may say that it is dilated."""
+    return padding.passing(rule, factor) if rule.factors[factor].size > 1 else None
+
+
 REDUCE_WINDOW = OpDef(
     reduce_window_rule,
     (
@@ -176,4 +182,5 @@ REDUCE_WINDOW = OpDef(
         ),
     ),
     flops=reduce_window_flops,
+    padding=padding.Padding(window_fill),
 )

@@ -28,6 +28,7 @@ from dtensor.passes.propagation.pins import Pins, atoms_of, read_pins, seed_byte
 from dtensor.passes.propagation.places import MAX_RANK
 from dtensor.passes.propagation.problem import Problem, measure
 from dtensor.passes.propagation.strategy import Strategy, write_strategy
+from dtensor.passes.uneven.components import check_even
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class PropagatePass(Pass):
         graph = state.graph if state.graph is not None else read_graph(function)
         state.graph = graph
         pins = read_pins(graph, state.meshes)
+        check_even(graph, pins)
         _note_fallbacks(graph, state.ledger)
         state.ledger.facts = _facts(graph, pins)
         cost = state.cost_model()

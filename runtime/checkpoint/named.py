@@ -147,7 +147,7 @@ def source_of(name: str, value: Any, mesh: Mesh) -> Source:
         as_bf16 = bool(getattr(value, "save_as_bf16", False))
         value = value.read_value()
     tensor = _on_mesh(name, value, mesh)
-    if tensor.to_jax().is_deleted():
+    if tensor._array.is_deleted():
         raise CheckpointError(f"'{name}' is deleted: its buffers were donated to a program")
     return Source(data_of_keys(tensor), as_bf16)
 

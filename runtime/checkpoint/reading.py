@@ -20,6 +20,7 @@ from dtensor.runtime.checkpoint import backend, checksum, series
 from dtensor.runtime.checkpoint.clients import clients_of, same_everywhere, together
 from dtensor.runtime.checkpoint.record import CheckpointInfo, SavedArray, read_record
 from dtensor.runtime.checkpoint.stored import array_key, converted
+from dtensor.runtime.padding import even_layout
 from dtensor.runtime.placement import named_sharding
 
 Wanted = Mapping[str, tuple[SavedArray, Layout]]
@@ -87,7 +88,10 @@ def read_checkpoint(
             f"the clients find different checkpoints at {path}; save to a file system that all see"
         )
     folder, info = found[0]
-    wanted = {name: (info[name], target.layout) for name, target in targets.items()}
+    wanted = {
+        name: (info[name], even_layout(target.layout, info[name].shape))
+        for name, target in targets.items()
+    }
     arrays: dict[str, jax.Array] = {}
 
     summed = {name: want for name, want in wanted.items() if want[0].checksum is not None}
@@ -100,9 +104,9 @@ def read_checkpoint(
     sums = [checksum.combine(list(of_array)) for of_array in zip(*parts, strict=True)]
     _check_sums(path, summed, sums)
     restored = {}
-    for name, (saved, layout) in wanted.items():
+    for name, (saved, _) in wanted.items():
         dtype = targets[name].dtype or saved.dtype
-        restored[name] = with_layout(converted(arrays.pop(name), dtype), layout)
+        restored[name] = with_layout(converted(arrays.pop(name), dtype), targets[name].layout)
     return restored, info
 
 
@@ -134,7 +138,7 @@ def _check_fit(path: Path, saved: SavedArray, target: Target) -> None:
             f"array '{saved.name}' of checkpoint {path} has shape {list(saved.shape)}, but "
             f"{list(shape)} is needed; restore it into an array of its own shape"
         )
-    problem = target.layout.problem(shape) or target.layout.border_problem()
+    problem = target.layout.problem(shape, uneven=True) or target.layout.border_problem()
     if problem is not None:
         raise CheckpointError(
             f"array '{saved.name}' of shape {list(shape)} cannot be restored in layout "

@@ -15,6 +15,7 @@ from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import DTensor, array_type
 from dtensor.runtime.data.elements import ElementSpec, HostArray
+from dtensor.runtime.padding import true_ranges
 from dtensor.runtime.placement import named_sharding
 
 Ranges = tuple[tuple[int, int], ...]
@@ -26,14 +27,15 @@ def rows_held(layouts: tuple[Layout, ...], examples: int) -> tuple[tuple[int, in
 
     Args:
         layouts: layouts of the arrays of a batch.
-        examples: number of examples in the batch; every layout divides it.
+        examples: number of examples in the batch.
     """
     ranges: set[tuple[int, int]] = set()
     for layout in layouts:
         smallest = (examples, *(dim.split for dim in layout.dims[1:]))  # inner sizes do not matter
-        indices = named_sharding(layout).addressable_devices_indices_map(smallest).values()
-        ranges |= {index[0].indices(examples)[:2] for index in indices if index is not None}
-    return tuple(sorted(ranges))
+        longer = layout.padded_shape(smallest)
+        indices = named_sharding(layout).addressable_devices_indices_map(longer).values()
+        ranges |= {true_ranges(index or (), longer, smallest)[0] for index in indices}
+    return tuple(sorted(held for held in ranges if held[0] < held[1]))
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class Batching:
         """Check that the layouts fit a batch of so many examples.
 
         Raises:
-            LayoutError: one has another rank, or does not divide a dimension.
+            LayoutError: one has another rank.
         """
         for path, layout, shape in zip(
             self.spec.paths, self.layouts, self.shapes(examples), strict=True
@@ -89,7 +91,7 @@ class Batching:
             where = f" of {path}" if path else ""
             if layout.rank != len(shape):
                 raise LayoutError(self._other_rank(where, layout, shape))
-            problem = layout.problem(shape)
+            problem = layout.problem(shape, uneven=True)
             if problem is not None:
                 raise LayoutError(
                     f"layout {layout.short()}{where} does not fit a global batch of shape "
@@ -126,8 +128,9 @@ class Batching:
         """
         tensors = []
         for i, (layout, shape) in enumerate(zip(self.layouts, self.shapes(examples), strict=True)):
+            longer = layout.padded_shape(shape)
             array = jax.make_array_from_callback(
-                shape, named_sharding(layout), self._reader(i, chunks, shape)
+                longer, named_sharding(layout), self._reader(i, chunks, shape)
             )
             tensors.append(DTensor(array, array_type(shape, self.spec.dtypes[i], layout)))
         return jax.tree.unflatten(self.spec.structure, tensors)
@@ -138,16 +141,37 @@ class Batching:
         """What reads a shard of array `i` of a batch; replicas share one read."""
         arrays, starts = [chunk.arrays[i] for chunk in chunks], [chunk.start for chunk in chunks]
         where = f" at {self.spec.paths[i]}" if self.spec.paths[i] else ""
+        layout, dtype = self.layouts[i], self.spec.dtypes[i]
+        longer, local = layout.padded_shape(shape), layout.local_shape(shape)
         known: dict[Ranges, HostArray] = {}
 
         def read(index: tuple[slice, ...] | None) -> HostArray:
             assert index is not None  # a shard of an array has a place in it
-            region = tuple(s.indices(size)[:2] for s, size in zip(index, shape, strict=True))
+            region = true_ranges(index, longer, shape)
             if region not in known:
-                known[region] = _region(arrays, starts, region, self.spec.dtypes[i], where)
+                known[region] = _shard(arrays, starts, region, local, dtype, where)
             return known[region]
 
         return read
+
+
+def _shard(
+    arrays: Sequence[Any],
+    starts: Sequence[int],
+    region: Ranges,
+    local_shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    where: str,
+) -> HostArray:
+    """The elements of one shard, and zeros behind the end of what the layout does not divide."""
+    sizes = tuple(stop - start for start, stop in region)
+    if sizes == local_shape:
+        return _region(arrays, starts, region, dtype, where)
+    buffer = np.zeros(local_shape, dtype)
+    if 0 not in sizes:
+        inside = tuple(map(slice, sizes))
+        buffer[inside] = _region(arrays, starts, region, dtype, where)
+    return buffer
 
 
 def _region(

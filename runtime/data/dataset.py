@@ -52,7 +52,7 @@ class DTensorDataset:
             when a batch is asked for.
         tf_data_service_config: refused; it is here so that the error can say why.
         drop_remainder: whether examples at the end that do not fill a batch are left out. If not,
-            they make a smaller batch, which the layouts must divide.
+            they make a smaller batch.
 
     Raises:
         ConfigError: tf_data_service_config is given; there is no such service.
@@ -204,7 +204,7 @@ def _check_layouts(layouts: Any, mesh: Mesh, batch_dim: str | None, batch_size: 
         problem = layout.border_problem()
         if problem is not None:
             raise LayoutError(f"no array can have {text}: {problem}")
-        problem = layout.problem((batch_size, *(dim.split for dim in layout.dims[1:])))
+        problem = layout.problem((batch_size, *(dim.split for dim in layout.dims[1:])), uneven=True)
         if problem is not None:
             raise LayoutError(f"{text} does not fit a global batch of {batch_size}: {problem}")
         if batch_dim is None or mesh.axis_size(batch_dim) == 1:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.data.batching import Batching, Chunk, rows_held
 from dtensor.runtime.data.elements import (
@@ -139,28 +138,15 @@ class Plan:
         """Check that the source's examples make batches, where their number is known.
 
         Raises:
-            ValueError: they make none, or a last one that the layouts do not divide.
+            ValueError: they make none.
         """
         total = self.total()
         if total is None or isinstance(self.source, Iterated):
             return
         if total == 0:
             raise ValueError(_empty(self.source))
-        if self.drop_remainder:
-            if total < self.batch_size:
-                raise ValueError(self._too_few(total))
-        elif self.batching is not None:
-            self.verify_remainder(total % self.batch_size)
-
-    def verify_remainder(self, examples: int) -> None:
-        """Raise LayoutError unless the layouts divide a last batch of so many examples."""
-        try:
-            self.resolve().verify(examples)
-        except LayoutError as error:
-            raise LayoutError(
-                f"the last batch has {examples} examples instead of {self.batch_size}: {error}; "
-                "leave it out with drop_remainder=True, or pad the dataset"
-            ) from None
+        if self.drop_remainder and total < self.batch_size:
+            raise ValueError(self._too_few(total))
 
     def batches(self, start: Position) -> Iterator[Batch]:
         """The batches from a position on; elements are read when a batch is asked for."""
@@ -222,8 +208,6 @@ class Plan:
                     return
                 if not examples:
                     return
-                if examples < self.batch_size:
-                    self.verify_remainder(examples)
                 is_first = False
                 yield _assembled(batching, chunks, examples, stream)
         finally:

@@ -30,6 +30,7 @@ def variable_type(type_: ArrayType) -> ArrayType:
         found = ArrayType()
         found.shape, found.dtype, found.layout = type_.shape, type_.dtype, type_.layout
         found.sharding, found.weak_type = type_.sharding, type_.weak_type
+        found.padded_shape = type_.padded_shape
         _types[type_] = found
     return found
 

@@ -125,13 +125,13 @@ def assigned_array(value: Any, type_: ArrayType, who: str) -> jax.Array:
                 f"only numbers and integer arrays of fewer than {SMALL} elements are copied to "
                 "the mesh by themselves: use dtensor.copy_to_mesh(array, v.layout)"
             )
-        return place(host, layout).to_jax()
+        return place(host, layout)._array
     _check_shape(found.shape, type_, who)
     _check_dtype(found.dtype, type_, who)
     _check_mesh(found, type_, who)
     if found.layout != layout:
         found = Slot.engine.relayout(found, layout)
-    return found.to_jax()
+    return found._array
 
 
 def assigned_symbol(value: Any, type_: ArrayType, who: str) -> Any:

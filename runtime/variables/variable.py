@@ -11,7 +11,7 @@ import numpy as np
 
 from dtensor.dialect.errors import CompileError, LayoutError
 from dtensor.dialect.layout import Layout
-from dtensor.runtime.array import ArrayType, DTensor, Kind, array_type
+from dtensor.runtime.array import ArrayType, DTensor, Kind, array_type, true_array
 from dtensor.runtime.array import _unflatten as _tensor_unflatten
 from dtensor.runtime.tracing import TRACED, becomes_program, is_eager
 from dtensor.runtime.variables.aliases import note_alias
@@ -92,7 +92,7 @@ class DVariable(ReadFirst, VariableFacts, DTensor):
         self._save_as_bf16 = False
         self._own = array_type(tensor.shape, tensor.dtype, tensor.layout)
         self._kind = variable_type(self._own)
-        self._held: Any = _noted(tensor.to_jax(), initial_value)
+        self._held: Any = _noted(tensor._array, initial_value)
         Existing.any = True
 
     # Reading.
@@ -108,7 +108,7 @@ class DVariable(ReadFirst, VariableFacts, DTensor):
             RuntimeError: the value is lost.
         """
         array = self._array
-        return DTensor(array, self._own) if is_eager() else array
+        return DTensor(array, self._own) if is_eager() else true_array(array, self._own)
 
     def read_value(self) -> Any:
         """The same as `value()`."""
@@ -129,7 +129,7 @@ class DVariable(ReadFirst, VariableFacts, DTensor):
         return self
 
     def __jax_array__(self) -> Any:
-        return self._array
+        return true_array(self._array, self._own)
 
     # Writing.
 
@@ -331,7 +331,7 @@ def enable_save_as_bf16(variables: Iterable[DVariable]) -> None:
 
 
 def _flatten(variable: DVariable) -> tuple[tuple[Any], Kind]:
-    return (variable._array,), Kind(variable._own)
+    return (true_array(variable._array, variable._own),), Kind(variable._own)
 
 
 def _unflatten(of: Kind, children: tuple[Any]) -> Any:

@@ -89,12 +89,11 @@ def test_gpt_on_another_mesh() -> None:
     assert set(re.findall(r"^\w+_\w+ +(\S+)", table, re.MULTILINE)) == {"data"}
 
 
-def test_gpt_refuses_a_mesh_that_does_not_divide_it() -> None:
-    done = fresh.run(["examples/train_gpt.py", "--model", "3"], env=environment())
-    assert done.returncode == 2
-    assert "rule 'embedding$' for " in done.stderr
-    assert "dimension 0 has 128 elements, not divisible by the 3 devices" in done.stderr
-    assert "Traceback" not in done.stderr
+@pytest.mark.slow
+def test_gpt_on_a_mesh_that_does_not_divide_it() -> None:
+    text = run("examples/train_gpt.py", "--steps", "2", "--model", "3")
+    assert "mesh(data=2, model=3)" in text
+    assert "largest difference from one device" in text
 
 
 def test_gpt_says_what_it_takes() -> None:

@@ -9,12 +9,6 @@ func.func private @rank(tensor<2x3xf32> {dtensor.layout = #dtensor.layout<@mesh,
 // -----
 
 "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
-// expected-error @below {{argument 0: dimension 0 has 6 elements, not divisible by the 4 devices of axes ['y']; pad it to 8, or leave it whole}}
-func.func private @divisible(tensor<6xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}]>})
-
-// -----
-
-"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
 // expected-error @below {{argument 0: dimension 0 has 8 elements, not divisible by the 6 blocks of {3, "x"}; pad it to 12, or leave it whole}}
 func.func private @blocks(tensor<8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{3, "x"}]>})
 

@@ -1,9 +1,9 @@
 // RUN: dtensor-opt %s --split-input-file --verify-diagnostics
 
 "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
-func.func @main(%arg0: tensor<6xf32>) {
-  // expected-error @below {{dimension 0 has 6 elements, not divisible by the 4 devices of axes ['y']; pad it to 8, or leave it whole}}
-  %0 = "dtensor.relayout"(%arg0) {layout = #dtensor.layout<@mesh, [{"y"}]>} : (tensor<6xf32>) -> tensor<6xf32>
+func.func @main(%arg0: tensor<8xf32>) {
+  // expected-error @below {{dimension 0 has 8 elements, not divisible by the 6 blocks of {3, "x"}; pad it to 12, or leave it whole}}
+  %0 = "dtensor.relayout"(%arg0) {layout = #dtensor.layout<@mesh, [{3, "x"}]>} : (tensor<8xf32>) -> tensor<8xf32>
   return
 }
 

@@ -1,17 +1,10 @@
 // RUN: dtensor-opt %s --split-input-file --mesh x=2,y=4 --verify-diagnostics --dtensor-import
 
-// Arguments and results are complete, contiguous and even; anything else is refused with the remedy.
+// Arguments and results are complete and contiguous; anything else is refused with the remedy.
 
-// expected-error @+1 {{dimension 0 has 5 elements, not divisible by the 2 devices of axes ['x']; pad it to 6, or leave it whole}}
-func.func @uneven_argument(%a: tensor<5x8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) -> tensor<5x8xf32> {
-  return %a : tensor<5x8xf32>
-}
-
-// -----
-
-// expected-error @+1 {{dimension 1 has 12 elements, not divisible by the 8 devices of axes ['x', 'y']; pad it to 16, or leave it whole}}
-func.func @uneven_result(%a: tensor<4x12xf32>) -> (tensor<4x12xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x", "y"}]>}) {
-  return %a : tensor<4x12xf32>
+// expected-error @+1 {{dimension 0 has 8 elements, not divisible by the 6 blocks of {3, "x"}; pad it to 12, or leave it whole}}
+func.func @uneven_blocks(%a: tensor<8x5xf32> {dtensor.layout = #dtensor.layout<@mesh, [{3, "x"}, {}]>}) -> tensor<8x5xf32> {
+  return %a : tensor<8x5xf32>
 }
 
 // -----
@@ -65,13 +58,13 @@ func.func @unknown_mesh(%a: tensor<4x8xf32> {dtensor.layout = #dtensor.layout<@g
 
 // -----
 
-func.func @main(%a: tensor<5x8xf32>) -> tensor<5x8xf32> {
-  // expected-error @+1 {{a constraint asks for the layout [{"x"}, {}]: dimension 0 has 5 elements, not divisible by the 2 devices of axes ['x']; pad it to 6, or leave it whole}}
-  %0 = stablehlo.composite "dtensor.relayout" %a {composite_attributes = {layout = "#dtensor.layout<@mesh, [{\22x\22}, {}]>"}, decomposition = @identity} : (tensor<5x8xf32>) -> tensor<5x8xf32>
-  return %0 : tensor<5x8xf32>
+func.func @main(%a: tensor<8x5xf32>) -> tensor<8x5xf32> {
+  // expected-error @+1 {{a constraint asks for the layout [{3, "x"}, {}]: dimension 0 has 8 elements, not divisible by the 6 blocks of {3, "x"}; pad it to 12, or leave it whole}}
+  %0 = stablehlo.composite "dtensor.relayout" %a {composite_attributes = {layout = "#dtensor.layout<@mesh, [{3, \22x\22}, {}]>"}, decomposition = @identity} : (tensor<8x5xf32>) -> tensor<8x5xf32>
+  return %0 : tensor<8x5xf32>
 }
-func.func private @identity(%a: tensor<5x8xf32>) -> tensor<5x8xf32> {
-  return %a : tensor<5x8xf32>
+func.func private @identity(%a: tensor<8x5xf32>) -> tensor<8x5xf32> {
+  return %a : tensor<8x5xf32>
 }
 
 // -----

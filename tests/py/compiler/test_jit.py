@@ -297,10 +297,11 @@ def test_what_jit_refuses() -> None:
         match=r"in_layouts\[0\] is a dict with 'v', but the arguments have a dict with 'w' there",
     ):
         jit(layer, in_layouts=({"v": ROWS}, ROWS))({"w": W}, X)
+    blocks = Layout([(3, "x"), None], MESH)
     with pytest.raises(
         LayoutError, match=r"argument params\['w'\] cannot have the layout .*: dimens"
     ):
-        jit(layer, in_layouts=(ROWS, None))({"w": W[:5]}, X[:, :5])
+        jit(layer, in_layouts=(blocks, None))({"w": W[:5]}, X[:, :5])
     with pytest.raises(LayoutError, match=r"result cannot have the layout .*: partial over axes"):
         jit(lambda x: x, out_layouts=Layout([None, None], MESH, partial={"sum": "x"}))(X)
     with pytest.raises(

@@ -62,5 +62,5 @@ def test_a_layout_that_does_not_fit_names_rule_and_leaf() -> None:
         layouts_by_name(TREE, [("embed", ["model"])], MESH)
     with pytest.raises(LayoutError, match="rule 'e' for 'embed': layout names axis \"mdl\""):
         layouts_by_name(TREE, [("e", ["mdl", UNSHARDED])], MESH)
-    with pytest.raises(LayoutError, match="dimension 0 has 6 elements, not divisible by the 4"):
-        layouts_by_name({"a": np.zeros(6)}, [("a", ["model"])], MESH)
+    with pytest.raises(LayoutError, match="dimension 0 has 7 elements, not divisible by the 12"):
+        layouts_by_name({"a": np.zeros(7)}, [("a", [(3, "model")])], MESH)

@@ -105,12 +105,6 @@ def test_what_cannot_be_a_layout_is_refused(text: str, sentence: str) -> None:
 @pytest.mark.parametrize(
     ("layout", "shape", "sentence"),
     [
-        (
-            Layout(["y"], MESH),
-            (10,),
-            "dimension 0 has 10 elements, not divisible by the 4 devices "
-            "of axes ['y']; pad it to 12, or leave it whole",
-        ),
         (Layout([(3, "x")], MESH), (8,), 'not divisible by the 6 blocks of {3, "x"}; pad it to 12'),
         (Layout(["y"], MESH), (4, 4), "layout has 1 dimensions but the tensor has rank 2"),
     ],
@@ -120,6 +114,17 @@ def test_what_does_not_fit_is_refused(
 ) -> None:
     with pytest.raises(LayoutError, match=re.escape(sentence)):
         layout.local_shape(shape)
+
+
+def test_the_last_shards_of_an_uneven_dimension_are_padded() -> None:
+    layout = Layout(["y", UNSHARDED], MESH)
+    assert layout.local_shape((10, 3)) == (3, 3)
+    assert layout.padded_shape((10, 3)) == (12, 3)
+    assert layout.padded_shape((12, 3)) == (12, 3)
+    assert layout.padded_shape((1, 0)) == (4, 0)
+    problem = "dimension 0 has 10 elements, not divisible by the 4 devices of axes ['y']; "
+    assert layout.problem((10, 3)) == problem + "pad it to 12, or leave it whole"
+    assert layout.problem((10, 3), uneven=True) is None
 
 
 def test_the_border_wants_complete_and_contiguous_values() -> None:

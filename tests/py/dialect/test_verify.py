@@ -47,9 +47,8 @@ def test_every_finding_is_reported_in_order_of_place() -> None:
 def test_shapes_are_global_until_the_module_says_local() -> None:
     text = MESH + (
         "module attributes {} {}\n"
-        "func.func @main(%arg0: tensor<3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{X}]>}) {\n"
-        "  return\n"
-        "}\n"
+        "func.func private @f("
+        "tensor<3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{2, X}]>})\n"
     ).replace("module attributes {} {}\n", "").replace("X", '"x"')
     assert len(diagnostics_of(parse_module(text))) == 1
     local = f"module attributes {{dtensor.local}} {{\n{text}}}"
@@ -58,8 +57,8 @@ def test_shapes_are_global_until_the_module_says_local() -> None:
 
 def test_meshes_may_come_from_the_caller() -> None:
     text = (
-        "func.func @main(%arg0: tensor<4xf32>"
-        ' {dtensor.layout = #dtensor.layout<@mesh, [{"x"}]>}) {\n  return\n}\n'
+        "func.func private @f(tensor<4xf32>"
+        ' {dtensor.layout = #dtensor.layout<@mesh, [{2, "x"}]>})\n'
     )
     module = parse_module(text)
     assert diagnostics_of(module, {"mesh": Mesh({"x": 2})}) == []

@@ -109,8 +109,6 @@ def test_arguments_are_dtensors_and_numbers() -> None:
 
 
 def test_a_layout_that_does_not_fit_is_an_error() -> None:
-    text = message(lambda: call_with_layout(jnp.ones, XY, (5, 4)), LayoutError)
-    assert "dimension 0 has 5 elements, not divisible by the 3 devices" in text
     text = message(lambda: call_with_layout(jnp.ones, XY, (6,)), LayoutError)
     assert "rank 1" in text
     text = message(lambda: call_with_layout(jnp.ones, "x,y", (6, 4)), LayoutError)

@@ -129,8 +129,7 @@ def test_bad_types_bounds_and_shapes_are_errors() -> None:
     assert "got dtype bool; it must be a floating-point or integer type" in text
     text = message(lambda: dr.stateless_normal(8, (0, 1), layout=where), TypeError)  # type: ignore[arg-type]
     assert text == "shape must be a sequence of integers, got 8"
-    text = message(lambda: dr.stateless_normal((7,), (0, 1), layout=where), LayoutError)
-    assert "dimension 0 has 7 elements, not divisible by the 2 devices" in text
+    assert dr.stateless_normal((7,), (0, 1), layout=where).shape == (7,)
     text = message(lambda: dr.stateless_normal((8,), (0, 1)), LayoutError)
     assert "stateless_random_normal got no DTensor, so its mesh is not known" in text
 

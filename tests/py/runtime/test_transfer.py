@@ -97,8 +97,8 @@ def test_what_pack_refuses() -> None:
 
 
 def test_what_place_refuses() -> None:
-    with pytest.raises(LayoutError, match="dimension 0 has 6 elements, not divisible by the 4"):
-        place(np.zeros((6, 2)), Layout(["y", UNSHARDED], MESH))
+    with pytest.raises(LayoutError, match="dimension 0 is cut into blocks"):
+        place(np.zeros((6, 2)), Layout([(3, "x"), UNSHARDED], MESH))
     with pytest.raises(LayoutError, match="layout has 1 dimensions but the tensor has rank 2"):
         place(np.zeros((6, 2)), Layout(["y"], MESH))
 

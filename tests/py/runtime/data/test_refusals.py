@@ -167,16 +167,6 @@ def test_a_layout_of_another_rank_asks_whether_the_dataset_is_batched(source: An
         list(dataset(source))
 
 
-def test_a_dimension_that_does_not_divide_is_an_error_at_once() -> None:
-    with pytest.raises(LayoutError, match="dimension 2 has 6 elements, not divisible by the 4 dev"):
-        dataset(images(8, 4, 6), IMAGES)
-
-
-def test_a_batch_that_the_layout_does_not_divide_is_an_error_at_once() -> None:
-    with pytest.raises(LayoutError, match="dimension 0 has 6 elements, not divisible by the 4 dev"):
-        dataset(iter([]), Layout(["y"], MESH), global_batch_size=6, batch_dim=None)
-
-
 def empty() -> Iterator[Any]:
     yield from ()
 
@@ -203,20 +193,6 @@ def test_a_function_must_make_a_new_iterator_for_each_pass() -> None:
         list(data)
     with pytest.raises(TypeError, match="function <lambda> returned a int; it must return an ite"):
         list(dataset(lambda: 3))
-
-
-def test_a_remainder_that_the_layout_does_not_divide_is_an_error() -> None:
-    match = (
-        "the last batch has 3 examples instead of 4: .* not divisible by the 2 devices.*; leave it "
-        "out with drop_remainder=True, or pad the dataset"
-    )
-    for source in (labels(7), list(labels(7))):  # known at once
-        with pytest.raises(LayoutError, match=match):
-            dataset(source, drop_remainder=False)
-    iterator = iter(dataset(iter(labels(7)), drop_remainder=False))
-    next(iterator)
-    with pytest.raises(LayoutError, match=match):
-        next(iterator)
 
 
 def test_a_list_of_arrays_is_elements_and_the_sentence_says_so() -> None:

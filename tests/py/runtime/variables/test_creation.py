@@ -65,7 +65,6 @@ def test_a_function_creates_its_array_in_shards() -> None:
         ("text", {"layout": WHOLE}, TypeError, "cannot hold a str, which is not numeric"),
         (VALUES, {"layout": "x"}, LayoutError, "layout= is of type str, not a Layout"),
         (VALUES, {"layout": Layout(["x"], MESH)}, LayoutError, "rank|dimensions"),
-        (VALUES[:3], {"layout": ROWS}, LayoutError, "divisible"),
         (VALUES, {"layout": ROWS, "shape": (4, 4)}, LayoutError, r"shape \[4, 16\], but shape= sa"),
         (VALUES, {"layout": ROWS, "dtype": np.int32}, TypeError, "of int32 and cannot take a val"),
     ],

@@ -1,0 +1,152 @@
+"""What operations make of elements beyond the end of a dimension.
+
+A dimension that its mesh axes do not divide is longer inside the program than the user's. What
+stands beyond its end is anything, NaN included, and must not reach an element before the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from dtensor.dialect.mlir import ir
+from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.rule import FactorKind, OpRule
+
+Value = ir.Value[Any]
+Shape = tuple[int, ...]
+
+
+class Fill(Enum):
+    """What operands must hold beyond the end of a dimension, for the elements before it."""
+
+    ANY = "anything"
+    IDENTITY = "the identity of the factor's reduction"
+    INIT = "the init value that goes with the operand"
+
+
+@dataclass
+class Grown:
+    """An operation some of whose dimensions have become longer.
+
+    Attributes:
+        operation: the operation; its types are those of the longer dimensions already.
+        rule: its rule in the true sizes.
+        operands: what its operands have become, in elements.
+        results: what its results have become, in elements.
+        made: operations created for it.
+    """
+
+    operation: ir.Operation
+    rule: OpRule
+    operands: tuple[Shape, ...]
+    results: tuple[Shape, ...]
+    made: list[ir.Operation] = field(default_factory=list)
+
+    def set_integers(self, name: str, numbers: Sequence[int]) -> None:
+        """Write `array<i64: ...>`."""
+        self.operation.attributes[name] = ir.DenseI64ArrayAttr.get(list(numbers))
+
+    def deny(self, *names: str) -> None:
+        """Say that what these attributes promise does not hold of what is beyond the end."""
+        for name in names:
+            if name in self.operation.attributes:
+                self.operation.attributes[name] = ir.BoolAttr.get(False)
+
+    def grows(self, k: int, dim: int) -> bool:
+        """Whether a dimension of operand `k` has become longer."""
+        return self.operands[k][dim] != self.operands_before(k)[dim]
+
+    def operands_before(self, k: int) -> Shape:
+        """The true shape of operand `k`."""
+        assert self.rule.op is not None
+        return self.rule.op.operand_shapes[k]
+
+    def keep_within(self, k: int, last: Sequence[int], dim: int | None = None) -> None:
+        """Let no index in operand `k` exceed `last`: what is beyond it, is beyond the true end.
+
+        Args:
+            k: which operand the indices are.
+            last: the largest index, or one per element along `dim`.
+            dim: the dimension that holds the components of an index; None if each is by itself.
+        """
+        value = self.operation.operands[k]
+        type_ = ir.RankedTensorType(value.type)
+        kind, bits = element_kind(str(type_.element_type))
+        most = (1 << (bits - (kind == "signed"))) - 1
+        numbers = [ir.IntegerAttr.get(type_.element_type, min(n, most)) for n in last]
+        shape = [] if dim is None else [len(numbers)]
+        dense = ir.DenseElementsAttr.get(
+            numbers, type=ir.RankedTensorType.get(shape, type_.element_type)
+        )
+        bound = self._create("stablehlo.constant", [], dense.type, {"value": dense})
+        dims = ir.DenseI64ArrayAttr.get([] if dim is None else [dim])
+        whole = {"broadcast_dimensions": dims}
+        bounds = self._create("stablehlo.broadcast_in_dim", [bound], type_, whole)
+        self.operation.operands[k] = self._create("stablehlo.minimum", [value, bounds], type_, {})
+
+    def _create(
+        self,
+        name: str,
+        operands: list[Value],
+        type_: ir.Type,
+        attributes: Mapping[str, ir.Attribute],
+    ) -> Value:
+        op = ir.Operation.create(
+            name,
+            results=[type_],
+            operands=operands,
+            attributes=dict(attributes),
+            loc=self.operation.location,
+            ip=ir.InsertionPoint(self.operation),
+        )
+        self.made.append(op)
+        result: Value = op.results[0]
+        return result
+
+
+def passing(rule: OpRule, factor: int) -> Fill | None:
+    """Each element reads those of its own index, along the dimensions that a factor walks."""
+    if rule.factors[factor].kind is not FactorKind.PASS_THROUGH:
+        return None
+    results = {k for k, _ in rule.dims_of_factor[factor] if k < 0}
+    return Fill.ANY if len(results) == len(rule.results) else None
+
+
+def reducing(rule: OpRule, factor: int) -> Fill | None:
+    """As `passing`; along a reduced dimension the identity changes nothing."""
+    is_reduced = rule.factors[factor].kind is FactorKind.REDUCTION
+    return Fill.IDENTITY if is_reduced else passing(rule, factor)
+
+
+def indexing(rule: OpRule, factor: int) -> Fill | None:
+    """As `passing`; along an indexed dimension only indices within the true size are read."""
+    is_indexed = rule.factors[factor].kind is FactorKind.REDUCTION
+    return Fill.ANY if is_indexed else passing(rule, factor)
+
+
+def as_it_stands(op: Grown) -> None:
+    """The operation says nothing of sizes."""
+
+
+@dataclass(frozen=True)
+class Padding:
+    """How an operation copes with elements beyond the end of a dimension.
+
+    Attributes:
+        holds: what operands must hold there, along the dimensions of a factor; None where the
+            operation must not see them.
+        refit: writes anew what the operation says of sizes.
+        regroups: whether dimensions are regrouped, so that a longer major dimension makes another
+            one longer in proportion.
+    """
+
+    holds: Callable[[OpRule, int], Fill | None] = passing
+    refit: Callable[[Grown], None] = as_it_stands
+    regroups: bool = False
+
+
+ANY = Padding()
+IDENTITY = Padding(reducing)

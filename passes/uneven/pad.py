@@ -1,0 +1,40 @@
+"""The pass that makes uneven dimensions longer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dtensor.dialect.mlir import ir
+from dtensor.passes.base import Pass, PassState
+from dtensor.passes.functions import main_function
+from dtensor.passes.graph import read_graph
+from dtensor.passes.propagation.pins import read_pins
+from dtensor.passes.uneven.components import lengths_of
+from dtensor.passes.uneven.rewrite import Rewriter
+
+
+@dataclass(frozen=True)
+class PadUnevenPass(Pass):
+    """Pads dimensions that layouts do not divide, so that they divide all that follows.
+
+    A dimension, and those that operations, loops and branches tie to it, are made longer by one
+    ratio. What is beyond the true end may be anything. Where it could be seen it is masked, with
+    the identity of a reduction; an operation that cannot be told so reads the true size, and the
+    ledger says so. Arguments and results with an uneven layout are padded themselves.
+    """
+
+    name: ClassVar[str] = "dtensor-pad-uneven"
+    poison: bool = False  # put NaN beyond the end of every value, to show that nobody reads it
+
+    def run(self, module: ir.Module, state: PassState) -> None:
+        """Rewrite `@main` in place."""
+        function = main_function(module)
+        graph = state.graph if state.graph is not None else read_graph(function)
+        pins = read_pins(graph, state.meshes)
+        lengths = lengths_of(graph, pins)
+        if lengths is None:
+            state.graph = graph
+            return
+        Rewriter(function, graph, pins, lengths, state.ledger, self.poison).run()
+        state.forget_ir()

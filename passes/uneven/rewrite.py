@@ -1,0 +1,202 @@
+"""Writing a program anew in which some dimensions are longer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dtensor.dialect.dim import Dim
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mlir import ir
+from dtensor.dialect.names import RES_ATTRS
+from dtensor.passes.functions import set_boundary_layouts
+from dtensor.passes.graph import (
+    ARGUMENT,
+    OP,
+    RESULT,
+    Graph,
+    Node,
+)
+from dtensor.passes.ledger import Ledger
+from dtensor.passes.ops.padding import Fill, Grown, Shape
+from dtensor.passes.ops.reduction import Reduction
+from dtensor.passes.ops.table import opdef
+from dtensor.passes.propagation.pins import Pins
+from dtensor.passes.uneven.components import TIES, Lengths
+from dtensor.passes.uneven.values import Forms
+
+Value = ir.Value[Any]
+OPEN_DIM = Dim((), is_open=True)
+
+
+class Rewriter:
+    """Rewrites one function.
+
+    Attributes:
+        forms: each value in the sizes in which it is read.
+    """
+
+    def __init__(
+        self,
+        function: ir.Operation,
+        graph: Graph,
+        pins: Pins,
+        lengths: Lengths,
+        ledger: Ledger,
+        poison: bool = False,
+    ) -> None:
+        self.function = function
+        self.graph = graph
+        self.pins = pins
+        self.lengths = lengths
+        self.mesh = next(iter(pins.layouts.values())).mesh
+        self.ledger = ledger
+        self.true = [info.shape for info in graph.types]
+        self.forms = Forms(graph, ledger, self.true, poison)
+
+    def run(self) -> None:
+        """Give every value its new type, then every reader the form that it needs."""
+        self._lay_out_results()
+        for node in self.graph.nodes:
+            for slot, value in enumerate(node.results):
+                self.forms.make(value, self._made(node, slot, value))
+        for node in self.graph.nodes:
+            self._read(node)
+        self._write_signature()
+
+    def _lay_out_results(self) -> None:
+        """Let results without a layout be as uneven as what they are made of."""
+        found: list[Layout | None] = []
+        for node in self.graph.nodes:
+            if node.kind != RESULT:
+                continue
+            layout = self._result_layout(node)
+            found.append(layout)
+            if layout is not None:
+                self.pins.layouts[node.index] = layout
+        set_boundary_layouts(self.function, RES_ATTRS, found)
+
+    def _result_layout(self, node: Node) -> Layout | None:
+        """What is given, its open dimensions split as all that is given splits them."""
+        value = node.operands[0]
+        given = self.pins.layouts.get(node.index)
+        words, true = self.lengths.words[value], self.true[value]
+        if not any(words):
+            return None
+        dims = [OPEN_DIM] * len(true) if given is None else list(given.dims)
+        for d, word in enumerate(words):
+            taken = {axis.name for dim in dims for axis in dim.axes}
+            if word is None or dims[d] != OPEN_DIM or taken & {axis.name for axis in word.axes}:
+                continue
+            if -(-true[d] // word.split) * word.split == self.lengths.shapes[value][d]:
+                dims[d] = word
+        return Layout.of(dims, self.mesh)
+
+    def _made(self, node: Node, slot: int, value: int) -> Shape:
+        """The shape in which a node gives a value."""
+        longer, true = self.lengths.shapes[value], self.true[value]
+        if node.kind in TIES:
+            return longer
+        if node.kind == ARGUMENT:
+            return self._border(node, value)
+        if node.kind != OP or node.rule is None:
+            return true
+        dims = node.rule.results[slot]
+        return tuple(
+            longer[d] if self._walks(node, dims[d]) else size for d, size in enumerate(true)
+        )
+
+    def _border(self, node: Node, value: int) -> Shape:
+        """The shape of an argument or a result: longer where its own layout is uneven."""
+        layout = self.pins.layouts.get(node.index)
+        return self.true[value] if layout is None else layout.padded_shape(self.true[value])
+
+    def _walks(self, node: Node, m: Any) -> bool:
+        """Whether a node may see a dimension longer than it is."""
+        return m is not None and m.before == 1 and (node.index, m.factor) in self.lengths.fills
+
+    def _read(self, node: Node) -> None:
+        operands, results = [], [self.forms.made[value] for value in node.results]
+        for k, value in enumerate(node.operands):
+            shape, masks = self._wanted(node, k, value)
+            operands.append(shape)
+            owner, number = node.site(k)
+            form = self.forms.form(value, shape, masks, node.operation)
+            if form is not owner.operands[number]:
+                owner.operands[number] = form
+        if node.kind == OP:
+            self._note_cut(node)
+        if node.kind == OP and node.rule is not None:
+            self._refit(node, tuple(operands), tuple(results))
+
+    def _wanted(self, node: Node, k: int, value: int) -> tuple[Shape, dict[int, Value | Reduction]]:
+        """The shape in which a node reads a value, and by dimension what it is masked with."""
+        longer, true = self.lengths.shapes[value], self.true[value]
+        if node.kind in TIES:
+            return longer, {}
+        if node.kind == RESULT:
+            return self._border(node, value), {}
+        if node.kind != OP or node.rule is None:
+            return true, {}
+        shape, masks = list(true), {}
+        for d, m in enumerate(node.rule.operands[k]):
+            if longer[d] == true[d] or not self._walks(node, m):
+                continue
+            assert m is not None
+            shape[d] = longer[d]
+            mask = self._mask(node, k, m.factor)
+            if mask is not None:
+                masks[d] = mask
+        return tuple(shape), masks
+
+    def _mask(self, node: Node, k: int, factor: int) -> Value | Reduction | None:
+        fill = self.lengths.fills[node.index, factor]
+        assert node.rule is not None
+        if fill is Fill.ANY:
+            return None
+        if fill is Fill.INIT:
+            return self.graph.values[node.operands[k + len(node.operands) // 2]]
+        return node.rule.factors[factor].reduction
+
+    def _refit(self, node: Node, operands: tuple[Shape, ...], results: tuple[Shape, ...]) -> None:
+        rule, padding, op = node.rule, opdef(node.name).padding, node.operation
+        assert rule is not None
+        assert op is not None
+        before = [self.true[v] for v in (*node.operands, *node.results)]
+        if padding is None or before == [*operands, *results]:
+            return
+        grown = Grown(op, rule, operands, results)
+        padding.refit(grown)
+        for made in grown.made:
+            self.ledger.add_op(made)
+
+    def _note_cut(self, node: Node) -> None:
+        """Say of an operation that reads all of an uneven dimension that it does."""
+        cut = [
+            f"{self.true[v][d]}"
+            for v in node.operands
+            for d, size in enumerate(self.forms.made[v])
+            if size != self.true[v][d] and self._is_cut(node, v, d)
+        ]
+        if cut:
+            self.ledger.add(
+                "fallback",
+                f"{node.name} does not know of padding: a dimension of {cut[0]} elements, which "
+                "its mesh axes do not divide, is put together for it; leave that dimension whole "
+                "there, or give it a size that they divide",
+                node.operation,
+            )
+
+    def _is_cut(self, node: Node, value: int, dim: int) -> bool:
+        return any(
+            v == value and self._wanted(node, k, v)[0][dim] == self.true[v][dim]
+            for k, v in enumerate(node.operands)
+        )
+
+    def _write_signature(self) -> None:
+        """The function's type, of its arguments and of what it returns now."""
+        block = self.function.regions[0].blocks[0]
+        inputs = [argument.type for argument in block.arguments]
+        end = block.operations[len(block.operations) - 1].operation
+        outputs = [value.type for value in end.operands]
+        type_ = ir.FunctionType.get(inputs, outputs, context=self.function.context)
+        self.function.attributes["function_type"] = ir.TypeAttr.get(type_)

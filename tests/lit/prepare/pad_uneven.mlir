@@ -1,0 +1,120 @@
+// RUN: dtensor-opt %s --split-input-file --mesh x=2,y=4 -p dtensor-import,dtensor-pad-uneven | filecheck %s
+
+// A constraint that does not divide makes its dimension longer, and all that is computed along it.
+
+// CHECK-LABEL: func.func @elements(%arg0: tensor<6x3xf32>) -> (tensor<8x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {?}]>})
+func.func @elements(%a: tensor<6x3xf32>) -> tensor<6x3xf32> {
+  // CHECK: %[[LONG:.*]] = stablehlo.pad %arg0, %{{.*}}, low = [0, 0], high = [2, 0]
+  // CHECK: %[[SPLIT:.*]] = "dtensor.relayout"(%[[LONG]]) {{.*}} : (tensor<8x3xf32>) -> tensor<8x3xf32>
+  // CHECK: %[[ONE:.*]] = stablehlo.constant dense<1.000000e+00> : tensor<8x3xf32>
+  // CHECK: %[[SUM:.*]] = stablehlo.add %[[SPLIT]], %[[ONE]] : tensor<8x3xf32>
+  // CHECK: return %[[SUM]]
+  %0 = "dtensor.relayout"(%a) {layout = #dtensor.layout<@mesh, [{"y"}, {?}]>} : (tensor<6x3xf32>) -> tensor<6x3xf32>
+  %one = stablehlo.constant dense<1.0> : tensor<6x3xf32>
+  %1 = stablehlo.add %0, %one : tensor<6x3xf32>
+  return %1 : tensor<6x3xf32>
+}
+
+// -----
+
+// An argument with an uneven layout comes padded; a reduction reads the identity beyond the end.
+
+// CHECK-LABEL: func.func @sum(%arg0: tensor<8x3xf32> {dtensor.layout = {{.*}}[{"y"}, {}]>}) -> tensor<3xf32>
+func.func @sum(%a: tensor<6x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>}) -> tensor<3xf32> {
+  // CHECK: %[[INDEX:.*]] = stablehlo.iota dim = 0 : tensor<8xi32>
+  // CHECK: %[[END:.*]] = stablehlo.constant dense<6> : tensor<8xi32>
+  // CHECK: %[[MASK:.*]] = stablehlo.compare LT, %[[INDEX]], %[[END]]
+  // CHECK: %[[SPREAD:.*]] = stablehlo.broadcast_in_dim %[[MASK]], dims = [0]
+  // CHECK: %[[KEPT:.*]] = stablehlo.select %[[SPREAD]], %arg0, %{{.*}} : tensor<8x3xi1>, tensor<8x3xf32>
+  // CHECK: stablehlo.reduce(%[[KEPT]] init: %{{.*}}) applies stablehlo.add across dimensions = [0] : (tensor<8x3xf32>, tensor<f32>) -> tensor<3xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = stablehlo.reduce(%a init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<6x3xf32>, tensor<f32>) -> tensor<3xf32>
+  return %0 : tensor<3xf32>
+}
+
+// -----
+
+// Both sides of a contraction are masked: zero times NaN is NaN.
+
+// CHECK-LABEL: func.func @contraction
+func.func @contraction(%a: tensor<2x6xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"y"}]>}, %b: tensor<6x3xf32>) -> tensor<2x3xf32> {
+  // CHECK-DAG: %[[LEFT:.*]] = stablehlo.select %{{.*}}, %arg0, %{{.*}} : tensor<2x8xi1>, tensor<2x8xf32>
+  // CHECK-DAG: %[[RIGHT:.*]] = stablehlo.select %{{.*}}, %{{.*}}, %{{.*}} : tensor<8x3xi1>, tensor<8x3xf32>
+  // CHECK: stablehlo.dot_general %[[LEFT]], %[[RIGHT]]
+  %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<2x6xf32>, tensor<6x3xf32>) -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
+
+// -----
+
+// A longer major dimension makes what it is regrouped into longer in proportion.
+
+// CHECK-LABEL: func.func @heads(%arg0: tensor<8x5xf32> {{.*}}) -> (tensor<32xf32>
+func.func @heads(%a: tensor<6x5xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>}) -> (tensor<30xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}]>}) {
+  // CHECK: %[[FLAT:.*]] = stablehlo.reshape %arg0 : (tensor<8x5xf32>) -> tensor<40xf32>
+  // CHECK: stablehlo.slice %[[FLAT]] [0:32]
+  %0 = stablehlo.reshape %a : (tensor<6x5xf32>) -> tensor<30xf32>
+  return %0 : tensor<30xf32>
+}
+
+// -----
+
+// No index leads beyond the true end of what is longer.
+
+// CHECK-LABEL: func.func @lookup
+func.func @lookup(%a: tensor<6x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>}, %i: tensor<2x1xi32>) -> tensor<2x3xf32> {
+  // CHECK: %[[LAST:.*]] = stablehlo.constant dense<5> : tensor<1xi32>
+  // CHECK: %[[LASTS:.*]] = stablehlo.broadcast_in_dim %[[LAST]], dims = [1]
+  // CHECK: %[[WITHIN:.*]] = stablehlo.minimum %arg1, %[[LASTS]]
+  // CHECK: "stablehlo.gather"(%arg0, %[[WITHIN]])
+  %0 = "stablehlo.gather"(%a, %i) {dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 3>, indices_are_sorted = false} : (tensor<6x3xf32>, tensor<2x1xi32>) -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
+
+// -----
+
+// A loop carries what is longer as it is.
+
+// CHECK-LABEL: func.func @loop
+func.func @loop(%a: tensor<6xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}]>}, %n: tensor<i32>) -> tensor<6xf32> {
+  // CHECK: stablehlo.while(%{{.*}} = %arg0, %{{.*}} = %arg1) : tensor<8xf32>, tensor<i32>
+  %r:2 = stablehlo.while(%c = %a, %i = %n) : tensor<6xf32>, tensor<i32>
+    cond {
+      %z = stablehlo.constant dense<0> : tensor<i32>
+      %p = stablehlo.compare GT, %i, %z : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %p : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %d = stablehlo.tanh %c : tensor<6xf32>
+      %j = stablehlo.subtract %i, %one : tensor<i32>
+      stablehlo.return %d, %j : tensor<6xf32>, tensor<i32>
+    }
+  return %r#0 : tensor<6xf32>
+}
+
+// -----
+
+// What does not know of padding reads the true size.
+
+// CHECK-LABEL: func.func @sorted
+func.func @sorted(%a: tensor<6xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}]>}) -> (tensor<6xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}]>}) {
+  // CHECK: %[[TRUE:.*]] = stablehlo.slice %arg0 [0:6]
+  // CHECK: "stablehlo.sort"(%[[TRUE]])
+  %0 = "stablehlo.sort"(%a) <{dimension = 0 : i64, is_stable = true}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %p = stablehlo.compare LT, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  }) : (tensor<6xf32>) -> tensor<6xf32>
+  return %0 : tensor<6xf32>
+}
+
+// -----
+
+// Layouts that divide leave everything as it is.
+
+// CHECK-LABEL: func.func @even(%arg0: tensor<8x3xf32>
+// CHECK-NOT: stablehlo.pad
+func.func @even(%a: tensor<8x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>}) -> tensor<8x3xf32> {
+  %0 = stablehlo.tanh %a : tensor<8x3xf32>
+  return %0 : tensor<8x3xf32>
+}

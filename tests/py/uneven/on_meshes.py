@@ -1,0 +1,92 @@
+"""Programs whose layouts do not divide, on several meshes, against one device.
+
+The padding holds NaN wherever a value of floats is longer than it is: none may come out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from dtensor.compiler.api import jit
+from dtensor.compiler.options import CompileOptions
+from dtensor.compiler.relayout import relayout
+from dtensor.compiler.stages import Compiled
+from dtensor.dialect.layout import UNSHARDED, Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.passes.cost.model import CostModel, Link
+from dtensor.passes.pipelines import pipeline_text
+from dtensor.runtime.client import create_mesh
+
+GRID = create_mesh([("x", 2), ("y", 4)])
+LINE = create_mesh([("x", 8)])
+FIVE = create_mesh([("x", 5)], devices=jax.devices()[:5])
+SIX = create_mesh([("x", 3), ("y", 2)], devices=jax.devices()[:6])
+
+POISON = pipeline_text("dtensor-spmd").replace(
+    "dtensor-pad-uneven", "dtensor-pad-uneven{poison=true}"
+)
+POISONED = CompileOptions(
+    cost=CostModel(link=Link(alpha=1e-12, bytes_per_second=1e9)), pipeline=POISON
+)
+
+Specs = Sequence[Any]
+
+
+def split(value: Any, mesh: Mesh, *specs: Any) -> Any:
+    """The traced value, its dimensions split over axes; what is not said is whole."""
+    whole = [UNSHARDED] * (value.ndim - len(specs))
+    return relayout(value, Layout([*specs, *whole], mesh))
+
+
+def check(
+    function: Callable[..., Any],
+    *values: Any,
+    mesh: Mesh = GRID,
+    error: float = 0.0,
+    absolute: float = 0.0,
+    in_layouts: Any = None,
+    out_layouts: Any = None,
+) -> Compiled:
+    """Compile and run; the results must be those of one device.
+
+    Args:
+        function: of arrays.
+        values: the arguments.
+        mesh: the mesh.
+        error: the largest relative error; 0 demands equal elements.
+        absolute: the largest absolute error beyond that.
+        in_layouts: as `dtensor.jit` has them; None is replicated.
+        out_layouts: likewise; None leaves them open.
+    """
+    if in_layouts is None:
+        in_layouts = tuple([Layout.replicated(mesh, np.ndim(value)) for value in values])
+    compiled = (
+        jit(function, mesh=mesh, in_layouts=in_layouts, out_layouts=out_layouts, options=POISONED)
+        .lower(*values)
+        .compile()
+    )
+    wanted, got = jax.jit(function)(*values), compiled(*values)
+    for want, have in zip(jax.tree.leaves(wanted), jax.tree.leaves(got), strict=True):
+        assert have.shape == want.shape
+        np.testing.assert_allclose(np.asarray(have), np.asarray(want), rtol=error, atol=absolute)
+    return compiled
+
+
+def sent(compiled: Compiled) -> float:
+    """Bytes that each device sends."""
+    return float(sum(c.bytes * (c.trip_count or 0) for c in compiled.collectives))
+
+
+def gathered(compiled: Compiled) -> list[str]:
+    """The collectives that put a dimension together."""
+    return [str(c) for c in compiled.collectives if c.kind == "all_gather"]
+
+
+def cuts(compiled: Compiled) -> list[str]:
+    """The operations that padding is cut off for."""
+    records = compiled.ledger["records"]
+    return [r["text"] for r in records if r["kind"] == "fallback" and "padding" in r["text"]]
