@@ -36,7 +36,7 @@ from dtensor.passes.propagation.propagate import PropagatePass
 from dtensor.runtime.shardings import AUTO, AnyMesh
 
 Carry = Mapping[int, int] | None
-_TO_THE_GRAPH = "builtin.module(dtensor-prepare, dtensor-import)"
+_TO_THE_GRAPH = "builtin.module(dtensor-prepare, dtensor-import, dtensor-pad-uneven)"
 
 
 @dataclass(frozen=True, eq=False)

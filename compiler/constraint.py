@@ -31,7 +31,8 @@ def constrain(x: Any, layout: Layout) -> Any:
     """The traced array `x`, to be laid out as `layout` says at this point of the program.
 
     Raises:
-        LayoutError: the layout has another rank, does not divide the shape, or is partial.
+        LayoutError: the layout has another rank, blocks that do not divide the shape, or is
+            partial.
     """
     if layout.is_partial:
         raise LayoutError(

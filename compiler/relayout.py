@@ -40,7 +40,7 @@ def relayout(tensor: Any, layout: AnyLayout, name: str | None = None) -> Any:
         array for a traced one.
 
     Raises:
-        LayoutError: the layout has another rank, does not divide the shape, or is partial.
+        LayoutError: the layout has another rank, is cut into blocks, or is partial.
         TypeError: not a numeric array.
     """
     tensor = value_of(tensor)
@@ -70,8 +70,8 @@ def copy_to_mesh(tensor: Any, layout: AnyLayout) -> DTensor:
 
     Args:
         tensor: a host array, a jax.Array anywhere, or a DTensor.
-        layout: complete and contiguous; its axes divide the shape of the array. Or a NamedSharding
-            or PartitionSpec, as `relayout` takes them.
+        layout: complete and contiguous. Or a NamedSharding or PartitionSpec, as `relayout` takes
+            them.
 
     Raises:
         LayoutError: the layout does not fit the array.

@@ -17,6 +17,7 @@ from dtensor.compiler.variables.engine import DVariable
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import DTensor
+from dtensor.runtime.shardings import AUTO
 from dtensor.runtime.transfer import pack, unpack
 from tests.py.uneven.on_meshes import FIVE, GRID, LINE
 
@@ -196,3 +197,11 @@ def test_export() -> None:
     doubled, total = exported.call(given)
     np.testing.assert_array_equal(doubled, X * 2)
     np.testing.assert_array_equal(total, X.sum(0))
+
+
+def test_automatic_layouts_beside_an_uneven_one() -> None:
+    def total(x: Any, w: Any) -> Any:
+        return jnp.tanh(x @ w).sum()
+
+    found = jit(total, in_layouts=(ROWS, AUTO))(X / 9, X[:5] / 9)
+    np.testing.assert_allclose(found.numpy(), total(X / 9, X[:5] / 9), rtol=1e-5)
