@@ -10,10 +10,11 @@ import numpy as np
 
 from dtensor.compiler.stages import Lowered
 from dtensor.compiler.verification.accuracy import Accuracy
-from dtensor.compiler.verification.blocks import Block, Operation, Program, Reader
+from dtensor.compiler.verification.blocks import Block, Operation, Program, Reader, Value
 from dtensor.compiler.verification.check import Checker
 from dtensor.compiler.verification.compare import difference
-from dtensor.compiler.verification.shards import Array, cut
+from dtensor.compiler.verification.shards import Array, cut, poisoned
+from dtensor.runtime.padding import even_layout
 from dtensor.runtime.placement import named_sharding
 
 _BEFORE = "every operation of the plan is right: a pass before it changes the program"
@@ -45,27 +46,42 @@ def compare_results(
         checker.not_compared["the results as a whole, for the same reason"] = None
         return
     names = [info.name for info in lowered._source.results]
+    given = [
+        _true(value, array.shape)
+        for value, array in zip(main.tapped.arguments, arguments, strict=True)
+    ]
     # Numbers of their own: one value may be several results.
-    infos = [replace(v, number=-1 - k) for k, v in enumerate(reader.values(main.yields))]
-    whole = Program(reader.original(), main.tapped.arguments, tuple(infos))
-    numbers = [value.number for value in main.tapped.arguments]
+    infos = [
+        replace(_true(value, info.shape), number=-1 - k)
+        for k, (value, info) in enumerate(
+            zip(reader.values(main.yields), lowered._source.results, strict=True)
+        )
+    ]
+    whole = Program(reader.original(), tuple(given), tuple(infos))
+    numbers = [value.number for value in given]
     expected = checker.runner.on_one(whole, dict(zip(numbers, arguments, strict=True)))
     found = _run(lowered, arguments)
     accuracy = _of_all(main)
     for k, info in enumerate(infos):
         title = Operation(names[k], "", (), (), accuracy)
-        shards = cut(found[k], info.layout)
+        inside = tuple(map(slice, info.shape))
+        shards = cut(found[k][inside], info.layout)
         wrong = difference(title, info, shards, expected[info.number], 1, None, (_BEFORE,))
         if wrong is not None:
-            after = difference(title, info, shards, tapped[k], 1, None, (_AFTER,))
+            after = difference(title, info, shards, tapped[k][inside], 1, None, (_AFTER,))
             checker.differences.append(after or wrong)
+
+
+def _true(value: Value, shape: tuple[int, ...]) -> Value:
+    """An argument or a result of its true shape, whole where its layout does not divide it."""
+    return replace(value, shape=shape, layout=even_layout(value.layout, shape))
 
 
 def _run(lowered: Lowered, arguments: Sequence[Array]) -> list[Array]:
     """The results of the program as it is."""
     executable = lowered.compile().executable
     placed = [
-        jax.device_put(value, named_sharding(info.layout))
+        jax.device_put(poisoned(value, info.padded_shape), named_sharding(info.layout))
         for value, info in zip(arguments, executable.program.args, strict=True)
     ]
     return [np.asarray(result) for result in executable.run_here(*placed)]

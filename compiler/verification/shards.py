@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from dtensor.dialect.dim import Dim
@@ -104,3 +105,14 @@ def wide(value: Array) -> Array:
     if kind in "biu":
         return value
     return value.astype(np.float64)
+
+
+def poisoned(value: Array, shape: Sequence[int]) -> Array:
+    """A value of a longer shape: behind its end stands NaN, or an integer of ones alone."""
+    if tuple(shape) == value.shape:
+        return value
+    is_inexact = jnp.issubdtype(value.dtype, jnp.inexact)
+    fill = np.array(np.nan if is_inexact else -1).astype(value.dtype)
+    longer = np.full(tuple(shape), fill, value.dtype)
+    longer[tuple(map(slice, value.shape))] = value
+    return longer

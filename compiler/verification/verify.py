@@ -16,7 +16,7 @@ from dtensor.compiler.verification.check import Checker
 from dtensor.compiler.verification.report import Verification
 from dtensor.compiler.verification.results import compare_results
 from dtensor.compiler.verification.run import Runner
-from dtensor.compiler.verification.shards import Array
+from dtensor.compiler.verification.shards import Array, poisoned
 from dtensor.dialect.errors import CompileError
 from dtensor.runtime.context import without_mesh
 from dtensor.runtime.keys import data_of
@@ -88,8 +88,11 @@ def _verified(lowered: Lowered, found: Planned, values: Sequence[Array]) -> Veri
     reader = Reader(found, source)
     main = reader.read()
     checker = Checker(Runner(found.mesh, source.host_callbacks, source.keepalives))
-    numbers = [value.number for value in main.tapped.arguments]
-    results = checker.block(main, dict(zip(numbers, values, strict=True)), ())
+    given = {
+        argument.number: poisoned(value, argument.shape)
+        for argument, value in zip(main.tapped.arguments, values, strict=True)
+    }
+    results = checker.block(main, given, ())
     if not checker.differences:
         compare_results(lowered, reader, checker, main, values, [results[n] for n in main.yields])
     return Verification(

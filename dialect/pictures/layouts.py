@@ -11,7 +11,7 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import Dim, digit_size
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.pictures.picture import MOST_CELLS, Cut, Picture, draw, even_ranges
+from dtensor.dialect.pictures.picture import MOST_CELLS, Cut, Picture, draw, ranges_of_parts
 
 
 @lru_cache(maxsize=256)  # of a program with equal layers, the same ones many times
@@ -34,7 +34,7 @@ def layout_picture(
     """
     if shape is not None:
         layout = layout.for_rank(len(shape))
-        layout.verify(shape)
+        layout.verify(shape, uneven=True)
     sizes = [None] * layout.rank if shape is None else list(shape)
     cuts = [_cut(i, layout, size) for i, size in enumerate(sizes)]
     holders: dict[tuple[int, ...], list[int]] = {}
@@ -52,7 +52,7 @@ def mesh_picture(mesh: Mesh) -> Picture:
         " ".join(f"{name}={i}" for (name, _), i in zip(others, index, strict=True))
         for index in itertools.product(*(range(size) for _, size in others))
     ]
-    cuts = [_axis_cut(last[0], last[1], even_ranges(None, last[1]))]
+    cuts = [_axis_cut(last[0], last[1], ranges_of_parts(None, last[1]))]
     if others:
         name = " x ".join(name for name, _ in others)
         cuts.insert(0, _axis_cut(name, len(heads), heads))
@@ -78,7 +78,9 @@ def _cut(index: int, layout: Layout, size: int | None) -> Cut:
         words += ", whole"
     if dim.is_open and not dim.is_match:
         words += ", open"
-    return Cut(tuple(_shard(dim, part) for part in range(count)), even_ranges(size, count), words)
+    return Cut(
+        tuple(_shard(dim, part) for part in range(count)), ranges_of_parts(size, count), words
+    )
 
 
 def _shard(dim: Dim, part: int) -> int:

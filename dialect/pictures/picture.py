@@ -185,9 +185,12 @@ def _of_the_rest(cuts: Sequence[Cut], drawn: Sequence[int]) -> list[str]:
     return said
 
 
-def even_ranges(size: int | None, parts: int) -> tuple[str, ...]:
-    """The elements of each of `parts` equal parts; their numbers where the size is not known."""
+def ranges_of_parts(size: int | None, parts: int) -> tuple[str, ...]:
+    """The elements of each of `parts` parts; their numbers where the size is not known.
+
+    All are as long as the first, but those at the end where the size does not divide.
+    """
     if size is None:
         return tuple(map(str, range(parts)))
-    bounds = [size * i // parts for i in range(parts + 1)]
+    bounds = [min(-(-size // parts) * i, size) for i in range(parts + 1)]
     return tuple(f"{start}:{stop}" for start, stop in pairwise(bounds))

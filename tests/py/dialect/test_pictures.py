@@ -41,6 +41,11 @@ def test_two_dimensions_are_rows_and_columns() -> None:
     assert picture.notes == ()
 
 
+def test_the_last_parts_of_an_uneven_dimension_are_shorter() -> None:
+    picture = layout_picture(Layout([None, "y"], MESH), (4, 5))
+    assert picture.columns == Side("dimension 1: 5 over y (4)", ("0:2", "2:4", "4:5", "5:5"))
+
+
 @pytest.mark.parametrize(
     ("specs", "cells", "note"),
     [
@@ -128,8 +133,8 @@ def test_dimensions_that_do_not_exist_are_refused(dims: tuple[int, ...], message
 
 
 def test_a_shape_that_does_not_fit_is_refused() -> None:
-    with pytest.raises(LayoutError, match="dimension 0 has 3 elements, not divisible"):
-        layout_picture(Layout(["x"], MESH), (3,))
+    with pytest.raises(LayoutError, match="has 1 dimension"):
+        layout_picture(Layout(["x"], MESH), (2, 2))
 
 
 def test_partial_open_and_matching_layouts_say_so() -> None:

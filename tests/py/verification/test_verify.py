@@ -21,6 +21,7 @@ from dtensor.passes.functions import main_function
 from dtensor.passes.ops import table
 from dtensor.passes.ops.opdef import LOCAL
 from dtensor.passes.program import walk
+from dtensor.passes.uneven.values import Writer
 
 MESH = dtensor.create_mesh([("x", 2), ("y", 4)])
 
@@ -287,3 +288,23 @@ def test_variables_are_refused() -> None:
     kept = dtensor.DVariable(dtensor.copy_to_mesh(np.ones(8, np.float32), *laid(("y",))))
     with pytest.raises(dtensor.CompileError, match="uses variables"):
         dtensor.verify(lambda a: a + kept, np.ones(8, np.float32), mesh=MESH)
+
+
+def uneven(a: Any, b: Any) -> Any:
+    return jax.nn.softmax(jnp.tanh(a) @ b, axis=0), a.sum(), a[1:]
+
+
+def test_uneven_dimensions_are_padded_with_nan_and_agree() -> None:
+    a, b = numbers((13, 6), (6, 5))
+    layouts = laid([("x", "y"), None])[0], laid([None, "y"])[0]
+    checked = dtensor.verify(uneven, a, b, in_layouts=layouts)
+    assert checked.ok, checked
+    assert checked.operations > 10
+
+
+def test_padding_that_is_not_masked_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Writer, "masked", lambda self, value, dim, true, fill: value)
+    a, b = numbers((13, 6), (6, 5))
+    checked = dtensor.verify(uneven, a, b, in_layouts=(laid([("x", "y"), None])[0], None))
+    assert not checked.ok
+    assert "a pass before it changes the program" in str(checked)
