@@ -20,6 +20,8 @@ TARGET = "call_target_name"
 
 # Targets that are called on a shard as they are called on the whole: each matrix by itself.
 _BATCHED = ("lapack_", "cusolver_", "hipsolver_", "cu_", "hip_")
+# Triangular solves: one matrix, and any number of right sides.
+_SOLVES = frozenset(f"lapack_{element}trsm_ffi" for element in "sdcz")
 
 
 def custom_call_rule(op: OpInfo) -> OpRule | None:
@@ -63,7 +65,18 @@ def _batch_rule(op: OpInfo, target: str) -> OpRule | None:
         for k, d in enumerate(in_results):
             if d is not None:
                 builder.result(k, d, factor)
+    if target in _SOLVES:
+        _split_right_sides(op, builder)
     return builder.build()
+
+
+def _split_right_sides(op: OpInfo, builder: RuleBuilder) -> None:
+    """`a x = b` solves each column of b by itself, `x a = b` each row; JAX's rule does not say."""
+    side = ir.IntegerAttr(ir.DictAttr(op.attribute("mhlo.backend_config"))["side"]).value
+    dim = len(op.operand_shapes[1]) - (1 if side == ord("L") else 2)
+    factor = builder.factor(op.operand_shapes[1][dim])
+    builder.operand(1, dim, factor)
+    builder.result(0, dim, factor)
 
 
 def _factors(mappings: list[ir.Attribute]) -> list[list[list[int]]]:

@@ -267,3 +267,17 @@ def test_shards_of_blocks_have_no_neighbours_and_are_gathered() -> None:
     compiled = run(pool, [[UNSHARDED, "x"]], values((512, 24)))
     assert compiled.collectives
     assert all(c.kind != "halo_exchange" for c in compiled.collectives)
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_right_sides_of_a_triangular_solve_are_split(left: bool, batch: tuple[int, ...]) -> None:
+    a = values((*batch, 6, 6)) + 16 * np.eye(6, dtype=np.float32)
+    b = values((*batch, *((6, 16) if left else (16, 6))))
+    columns: list[Any] = [UNSHARDED, ("y", "x")] if left else [("y", "x"), UNSHARDED]
+    specs = [UNSHARDED] * len(batch) + columns
+
+    def solve(a: Any, b: Any) -> Any:
+        return jax.lax.linalg.triangular_solve(a, b, left_side=left, lower=True, transpose_a=left)
+
+    assert not run(solve, [None, specs], a, b).collectives
