@@ -3,6 +3,9 @@
 `x[2::2]` is `x[::2][1:]`. The first step keeps one element of each block of two, which every shard
 does by itself; the second is a cut like others. So an associative scan, which takes apart and
 interleaves what it halves, moves one element per shard and step.
+
+Only where more than half of the blocks are kept: what has few elements is better computed where
+they are.
 """
 
 from __future__ import annotations
@@ -82,7 +85,7 @@ def _split_slice(op: ir.Operation) -> list[ir.Operation]:
     whole = list(kept)
     cut = [(0, size) for size in kept]
     for d, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
-        if stride > 1 and size % stride == 0 and 0 < kept[d] < size // stride:
+        if stride > 1 and size % stride == 0 and kept[d] < size // stride < 2 * kept[d]:
             whole[d] = size // stride
             cut[d] = starts[d] // stride, starts[d] // stride + kept[d]
             starts[d] %= stride
@@ -106,7 +109,7 @@ def _split_pad(op: ir.Operation) -> list[ir.Operation]:
     whole, before, behind = list(sizes), [0] * len(sizes), [0] * len(sizes)
     for d, (size, gap) in enumerate(zip(sizes, gaps, strict=True)):
         blocks, rest = divmod(padded[d], gap + 1)
-        is_inside = lows[d] >= 0 and highs[d] >= 0 and 0 < size < blocks
+        is_inside = lows[d] >= 0 and highs[d] >= 0 and size < blocks < 2 * size
         if gap and not rest and is_inside:
             whole[d], before[d] = blocks, lows[d] // (gap + 1)
             behind[d] = blocks - size - before[d]

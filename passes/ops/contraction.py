@@ -26,6 +26,8 @@ from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, Window
 from dtensor.passes.ops.windows import OVERLAP, window_factor, windows_of
 
+REVERSED = "window_reversal"
+
 
 def dot_general_rule(op: OpInfo) -> OpRule:
     """`bij,bjk->bik`: split over j, each shard's product is a part of the sum.
@@ -216,8 +218,10 @@ def _windows(op: OpInfo, numbers: stablehlo.ConvDimensionNumbers) -> list[Window
 
     That is the result, or the kernel where it is the longer one, as in the gradient of a kernel:
     result o is the sum over k of input[o stride + k dilation] kernel[k], so for each k a window of
-    the results walks over the input, and the shards' results are parts of the sum.
+    the results walks over the input, and the shards' results are parts of the sum. Not where the
+    kernel is reversed: its first shard would need the last part of the input.
     """
+    is_reversed = list(ir.DenseBoolArrayAttr(op.attribute(REVERSED))) if op.has(REVERSED) else []
     kernel = [op.operand_shapes[1][d] for d in numbers.kernel_spatial_dimensions]
     found = []
     for row, window in enumerate(windows_of(op, kernel, "lhs_dilation", "rhs_dilation")):
@@ -227,7 +231,8 @@ def _windows(op: OpInfo, numbers: stablehlo.ConvDimensionNumbers) -> list[Window
         )
         steps, count = (~0, result), op.result_shapes[0][result]
         sums = Reduction.SUM in reductions_of(op.result_elements[0])
-        if window.size > count > 0 and window.base_dilation == 1 and sums:
+        is_plain = window.base_dilation == 1 and not any(is_reversed[row : row + 1])
+        if window.size > count > 0 and is_plain and sums:
             steps = (1, numbers.kernel_spatial_dimensions[row])
             window = Window(count, window.dilation, window.low, window.high, 1, window.stride)
         found.append(WindowDim(lhs, steps, row, window))

@@ -72,7 +72,12 @@ def _batch_rule(op: OpInfo, target: str) -> OpRule | None:
 
 def _split_right_sides(op: OpInfo, builder: RuleBuilder) -> None:
     """`a x = b` solves each column of b by itself, `x a = b` each row; JAX's rule does not say."""
-    side = ir.IntegerAttr(ir.DictAttr(op.attribute("mhlo.backend_config"))["side"]).value
+    if not op.has("mhlo.backend_config"):
+        return
+    config = ir.DictAttr(op.attribute("mhlo.backend_config"))
+    if "side" not in config:
+        return
+    side = ir.IntegerAttr(config["side"]).value
     dim = len(op.operand_shapes[1]) - (1 if side == ord("L") else 2)
     factor = builder.factor(op.operand_shapes[1][dim])
     builder.operand(1, dim, factor)

@@ -72,7 +72,7 @@ def along(dim: int, size: int, count: int, window: Window, shards: int) -> Along
         shards: into how many the elements and the windows are cut.
     """
     local, windows = size // shards, count // shards
-    if size % shards or count % shards or windows * window.stride != local:
+    if not size or size % shards or count % shards or windows * window.stride != local:
         return None
     end = (count - 1) * window.stride - window.low + window.size
     if window.low >= window.size or end - window.size >= size:

@@ -42,8 +42,9 @@ _PROGRAM = re.compile(
 _COMMAND = re.compile(r"^```console\n\$ (?P<source>[^\n]*)\n(?P<output>.*?)^```$", re.M | re.S)
 _FILE = re.compile(r"^```\w+\n(?:#|//) (?P<name>[\w-]+\.\w+)\n.*?^```$", re.M | re.S)
 _TOOLS = {name: name.replace("-", "_") for name in ("dtensor-launch", "dtensor-opt", "dtensor-run")}
-# gloo says on each device that it is connected.
+# gloo says on each device that it is connected, in pieces: those of two devices can mix.
 _NOISE = re.compile(r"^.*\bpeer ranks\b.*\n", re.M)
+_PIECES = re.compile(r"^\[\d+\] (?:\[Gloo\] Rank |\d+| is connected to )+\n", re.M)
 # XLA's own numbers, which differ between its releases.
 _OF_XLA = re.compile(r"(memory of a device: ).*")
 
@@ -104,7 +105,12 @@ def run(words: list[str], folder: Path) -> str:
     environment.pop("JAX_PLATFORMS", None)  # as a reader has it, who has not set any
     done = fresh.run(program, cwd=folder, env=environment)
     printed = _OF_XLA.sub(r"\1...", _NOISE.sub("", done.stdout)) + done.stderr
-    return "".join(sorted(printed.splitlines(True))) if first == "dtensor-launch" else printed
+    return by_client(printed) if first == "dtensor-launch" else printed
+
+
+def by_client(printed: str) -> str:
+    """What dtensor-launch prints, in the order of the clients' ids, without what gloo says."""
+    return "".join(sorted(_PIECES.sub("", _NOISE.sub("", printed)).splitlines(True)))
 
 
 def matches(expected: str, printed: str) -> bool:

@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from tests.py import fresh
-from tests.py.docs.blocks import DOCS, ELSEWHERE, PAGES, ROOT, blocks_of, matches, run_page
+from tests.py.docs.blocks import (
+    DOCS,
+    ELSEWHERE,
+    PAGES,
+    ROOT,
+    blocks_of,
+    by_client,
+    matches,
+    run_page,
+)
 
 SESSIONS = [page for page in PAGES if ">>> " in page.read_text(encoding="utf-8")]
 SCRIPT = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -61,3 +70,12 @@ def test_what_matches() -> None:
     assert matches("a\n...\nb\n", "a\nc\nd\nb\n")
     assert not matches("a\n...\nb\n", "x\na\nb\n")
     assert matches("took ... s\n", "took 3 s\n")
+
+
+def test_what_gloo_says_is_left_out_also_where_its_lines_mix() -> None:
+    printed = """[1] of the program: 7
+[0] [Gloo] Rank 0 is connected to [Gloo] Rank 7 peer ranks. Expected number of connected
+[0] 7
+[0] of the program: 8
+"""
+    assert by_client(printed) == "[0] of the program: 8\n[1] of the program: 7\n"

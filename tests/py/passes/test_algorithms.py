@@ -1,5 +1,6 @@
 """Algorithms that communicate inside an op, on 8 devices against one."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -94,6 +95,27 @@ POOLS = [  # window, stride, padding, dilation
 ]
 
 
+@pytest.mark.parametrize(
+    ("apart", "window", "stride", "padding"),
+    [
+        (2, 3, 1, (1, 1)),
+        (2, 4, 2, (3, 4)),
+        (3, 4, 3, (2, 0)),
+        (2, 3, 2, (-1, -2)),
+        (3, 1, 3, (0, 0)),
+    ],
+)
+def test_windows_over_elements_that_are_apart(
+    apart: int, window: int, stride: int, padding: tuple[int, int]
+) -> None:
+    def pool(a: Any) -> Any:
+        sizes = (window, 1), (stride, 1), (padding, (0, 0)), (apart, 1)
+        most = jax.lax.reduce_window(a, -jnp.inf, jax.lax.max, *sizes)
+        return most, jax.lax.reduce_window(a, 0.0, jax.lax.add, *sizes)
+
+    run(pool, [["y", UNSHARDED]], values((24, 5)))
+
+
 @pytest.mark.parametrize(("window", "stride", "padding", "dilation"), POOLS)
 @pytest.mark.parametrize("axes", ["x", "y", ("y", "x")])
 def test_pooling_with_halos(
@@ -149,6 +171,38 @@ def test_gradient_of_max_pooling_with_halos(
     specs = [UNSHARDED, *axes, UNSHARDED]
     compiled = run(gradient, [specs, specs], x, values((2, pooled, 8, 128)) + 5)
     assert {c.kind for c in compiled.collectives} <= {"halo_exchange"}
+
+
+REVERSED = """
+func.func @main(%a: tensor<16x2x3xf32>, %b: tensor<KERNELx3x5xf32>) -> tensor<COUNTx2x5xf32> {
+  %0 = stablehlo.convolution(%a, %b) dim_numbers = [0, b, f]x[0, i, o]->[0, b, f],
+      window = {pad = [[PAD, PAD]], reverse = [true]}
+      {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+      : (tensor<16x2x3xf32>, tensor<KERNELx3x5xf32>) -> tensor<COUNTx2x5xf32>
+  return %0 : tensor<COUNTx2x5xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(("kernel", "pad"), [(16, 0), (16, 1), (4, 2)])
+def test_a_reversed_kernel_is_not_read_from_its_other_end(kernel: int, pad: int) -> None:
+    count = 16 + 2 * pad - kernel + 1
+    words = {"KERNEL": kernel, "PAD": pad, "COUNT": count}
+    text = re.sub("|".join(words), lambda found: str(words[found[0]]), REVERSED)
+    found = on_one_and_on_all(text, values((16, 2, 3)), values((kernel, 3, 5)))
+    np.testing.assert_array_equal(found[1], found[0])
+
+
+def on_one_and_on_all(text: str, *arguments: Any) -> list[Any]:
+    """The first result on one device, and with dimension 0 of the arguments split over eight."""
+    alone = create_mesh([("z", 1)], devices=jax.devices()[:1])
+    rows = Layout([("y", "x"), UNSHARDED, UNSHARDED], MESH)
+    split = [rows if argument.shape[0] % 8 == 0 else None for argument in arguments]
+    found = []
+    for mesh, layouts in ((alone, None), (MESH, split)):
+        compiled = dtensor.compile_mlir(text, mesh=mesh, in_layouts=layouts)
+        found.append(np.asarray(compiled(*arguments)[0].to_jax()))
+    return found
 
 
 PADDED_POOL = """
@@ -267,6 +321,24 @@ def test_shards_of_blocks_have_no_neighbours_and_are_gathered() -> None:
     compiled = run(pool, [[UNSHARDED, "x"]], values((512, 24)))
     assert compiled.collectives
     assert all(c.kind != "halo_exchange" for c in compiled.collectives)
+
+
+@pytest.mark.parametrize("groups", [2, 6])
+def test_gradients_of_grouped_convolutions_over_split_rows(groups: int) -> None:
+    def convolve(a: Any, w: Any) -> Any:
+        numbers = ("NHWC", "HWIO", "NHWC")
+        return jax.lax.conv_general_dilated(
+            a, w, (1, 2), "SAME", feature_group_count=groups, dimension_numbers=numbers
+        )
+
+    def gradients(a: Any, w: Any, cotangent: Any) -> Any:
+        return jax.vjp(convolve, a, w)[1](cotangent)
+
+    image, weights = values((2, 32, 16, 6)), values((3, 3, 6 // groups, 12))
+    cotangent = values((2, 32, 8, 12)) + 1
+    specs = [UNSHARDED, "x", "y", UNSHARDED]
+    compiled = run(gradients, [specs, None, specs], image, weights, cotangent)
+    assert {c.kind for c in compiled.collectives} == {"halo_exchange", "all_reduce"}
 
 
 @pytest.mark.parametrize("left", [True, False])
