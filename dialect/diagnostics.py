@@ -138,23 +138,22 @@ def _frames(location: ir.Location, name: str = "") -> Iterator[tuple[ir.FileLine
             yield from _frames(cast(ir.Location, child))
 
 
-def frames(location: ir.Location) -> list[Place]:
+def frames(location: ir.Location) -> Iterator[Place]:
     """The call stack in a location, innermost frame first; empty where nothing is known."""
     source = getattr(location.context, "dtensor_source_name", UNNAMED)
-    return [
-        Place(source if f.filename == UNNAMED else f.filename, f.start_line, f.start_col, name)
-        for f, name in _frames(location)
-        if f.start_line > 0
-    ]
+    for frame, name in _frames(location):
+        if frame.start_line > 0:
+            file = source if frame.filename == UNNAMED else frame.filename
+            yield Place(file, frame.start_line, frame.start_col, name)
 
 
 def place_of(where: Where) -> Place | None:
     """The user's line: the innermost frame outside all libraries, or else the outermost one."""
-    location = where if isinstance(where, ir.Location) else where.operation.location
-    stack = frames(location)
-    if not stack:
-        return None
-    return next((frame for frame in stack if not frame.is_library), stack[-1])
+    frame = None
+    for frame in frames(where if isinstance(where, ir.Location) else where.operation.location):
+        if not frame.is_library:
+            break
+    return frame
 
 
 # MLIR's own diagnostics.

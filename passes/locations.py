@@ -67,12 +67,11 @@ def location_text(location: ir.Location | str) -> str:
     """
     if isinstance(location, str):
         return location
-    stack = frames(location)
     user = place_of(location)
     if user is None:
         return ""
     text = f"{short_path(user.file)}:{user.line}:{user.column}"
-    via = stack[0]
+    via = next(frames(location))
     if via == user or not via.is_library:
         return text
     return f"{text} (via {short_path(via.file)}:{via.line})"

@@ -42,9 +42,14 @@ class Piece:
 
 
 class Pieces:
-    """Reads each value once."""
+    """Reads each value once.
+
+    Attributes:
+        lengths: how long the dimensions are that the cuts read so far take from.
+    """
 
     def __init__(self) -> None:
+        self.lengths: set[int] = set()
         self._pieces: dict[tuple[Value, int], tuple[Piece, ...]] = {}
         self._cut_dims: dict[Value, tuple[int, ...]] = {}
 
@@ -54,6 +59,8 @@ class Pieces:
         found = self._cut_dims.get(key)
         if found is None:
             found = self._cut_dims[key] = tuple(_cut_dims(op))
+            sizes = shape_of(op.operands[0])
+            self.lengths.update([sizes[d] for d in found])
         return found
 
     def of(self, value: Value, dim: int) -> tuple[Piece, ...]:

@@ -142,6 +142,8 @@ def _replace_reduction(aligner: Aligner, op: ir.Operation, scope: int) -> None:
     sizes, long = shape_of(value), value
     inside = {}
     for d in integers(op.attributes["dimensions"]):
+        if not any(sizes[d] < length <= 2 * sizes[d] for length in aligner.pieces.lengths):
+            continue
         size = _sliced_size(aligner, value, d)
         if size is None or not sizes[d] < size <= 2 * sizes[d]:
             continue

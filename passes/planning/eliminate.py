@@ -1,11 +1,13 @@
 """Elimination: the cheapest states of all variables, exact where the program is tree-like enough.
 
-1. Dead ends (Goldstein 1994): a state goes if another is never worse, whatever the others do.
-2. Bucket elimination (Dechter 1999): a variable whose tables join into a small one is minimised
+1. A few rounds of messages (`messages`) over all of it. Where large arrays move, the assignment
+   that they lead to often costs what they prove to be the least, and nothing is left to do.
+2. Dead ends (Goldstein 1994): a state goes if another is never worse, whatever the others do.
+3. Bucket elimination (Dechter 1999): a variable whose tables join into a small one is minimised
    away, and remembered with what it would choose. First those between two others at most.
-3. Messages (`messages`) over what is left give a lower bound of the cost. States that cannot be
-   part of a better plan than the present one go; where a bucket is still too large, the less
-   promising half of a variable's states goes too, and the result need not be the optimum.
+4. Messages over what is left give a lower bound of the cost. States that cannot be part of a
+   better plan than the present one go; where a bucket is still too large, the less promising half
+   of a variable's states goes too, and the result need not be the optimum.
 """
 
 from __future__ import annotations
@@ -26,6 +28,10 @@ _LARGE = 10_000  # entries; a variable with larger tables is not searched either
 _TINY = 1e-8  # microseconds
 _STAY = 1e-7  # microseconds by which the present plan is preferred among equals
 _GAP = 1e-4  # of the cost; messages stop when the bound is as near as that
+_FIRST = 2  # rounds of messages over everything
+_NEAR = 0.1  # of the cost; if the bound is as near as that after them, others follow
+_MORE = 6  # others
+_MET = 1e-9  # of the cost; a bound as near as that is met
 
 
 @dataclass(frozen=True)
@@ -82,11 +88,26 @@ class Elimination:
         """Eliminate everything."""
         for unary, start in zip(self.unary, self.start, strict=True):
             unary[start] -= _STAY
+        found = self._by_messages()
+        if found is not None:
+            return found
         self.reduce()
         bound = self._bound() if self.left else 0.0
         while not self.finish():
             self._narrow()
         return Solution(self.back({}), bound if self.narrowed else self.done, len(self.narrowed))
+
+    def _by_messages(self) -> Solution | None:
+        """What messages alone lead to, if they prove that nothing costs less."""
+        now = self._of_start()
+        messages = Messages(dict(enumerate(self.unary)), self.tables, now)
+        for rounds, most in ((_FIRST, _NEAR), (_MORE, _MET)):
+            messages.run(rounds, _MET, looks=True)
+            least = min(messages.least, now)
+            if least - messages.bound > most * abs(least):
+                return None
+        found = [messages.states[x] for x in range(len(self.unary))]
+        return Solution(found if messages.least < now else self.start, messages.bound, 0)
 
     def reduce(self) -> None:
         """Eliminate what stands between two others at most: the tables stay over pairs."""

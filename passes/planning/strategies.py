@@ -209,12 +209,23 @@ class Maker:
         key = (id(rule), blocks, passes)
         found = self._memo.get(key)
         if found is None:
-            found = self._memo[key] = self._build(node, rule, blocks, passes)
+            found = self._memo[key] = self._of_structure(rule, blocks, passes)
         return found
 
-    def _build(
-        self, node: Node, rule: OpRule, blocks: Blocks, passes: tuple[int, ...]
+    def _of_structure(
+        self, rule: OpRule, blocks: Blocks, passes: tuple[int, ...]
     ) -> tuple[Strategy, ...]:
+        """Those of an op with the same factors, unless its algorithms ask for more than those."""
+        if _has_algorithms(rule):
+            return self._build(rule, blocks, passes)
+        parts = tuple([rule.passes[i] for i in passes])
+        key = (rule.factors, rule.operands, rule.results, parts, blocks)
+        found = self._memo.get(key)
+        if found is None:
+            found = self._memo[key] = self._build(rule, blocks, passes)
+        return found
+
+    def _build(self, rule: OpRule, blocks: Blocks, passes: tuple[int, ...]) -> tuple[Strategy, ...]:
         labels = [self._tables[n].of_rule(rule) for n in self.specs.sizes]
         ranks = ([len(d) for d in rule.operands], [len(d) for d in rule.results])
         sides = tuple([[self.specs.rank(r) for r in side] for side in ranks])
@@ -224,6 +235,7 @@ class Maker:
             [(choice, _label(mine, choice, 1)) for choice in (choices if used else [-1])]
             for mine, used in zip(labels, self._used, strict=True)
         ]
+        has_algorithms = _has_algorithms(rule)
         found: dict[Strategy, None] = {}
         for way in product(*ways):
             combination = [choice for choice, _ in way]
@@ -240,7 +252,8 @@ class Maker:
                 ]
             for chosen in options:
                 strategy = self._joint(chosen, *sides)
-                strategy = None if strategy is None else self.with_algorithm(rule, strategy)
+                if has_algorithms and strategy is not None:
+                    strategy = self.with_algorithm(rule, strategy)
                 if strategy is not None:
                     found[strategy] = None
         return _beam(sorted(found, key=_shared_dimensions(*sides)), self.specs, ranks)
@@ -284,7 +297,7 @@ class Maker:
 
     def with_algorithm(self, rule: OpRule, strategy: Strategy) -> Strategy | None:
         """The strategy with what its algorithm communicates; None if none computes it."""
-        if rule.op is None or len(opdef(rule.op.name).algorithms) < 2:
+        if rule.op is None or not _has_algorithms(rule):
             return strategy
         placed = Placed(
             rule.op,
@@ -336,6 +349,10 @@ class Maker:
     def _keeps_to_used(self, places: Places) -> bool:
         pairs = zip(places, self._used, strict=True)
         return all([used or place == WHOLE for place, used in pairs])
+
+
+def _has_algorithms(rule: OpRule) -> bool:
+    return rule.op is not None and len(opdef(rule.op.name).algorithms) > 1
 
 
 def _priced_later(rule: OpRule, ins: tuple[int, ...], outs: tuple[int, ...]) -> float:

@@ -208,11 +208,12 @@ def _specs(rng: random.Random, shape: Sequence[int], mesh: Sequence[tuple[str, i
     words: list[list[str]] = [[] for _ in shape]
     left = list(shape)
     for name, size in rng.sample(list(mesh), len(mesh)):
-        dims = [d for d, n in enumerate(left) if n % size == 0]
+        may_pad = rng.random() < 0.2
+        dims = [d for d, n in enumerate(left) if n % size == 0 or (may_pad and n > 1)]
         if dims and rng.random() < 0.75:
             d = rng.choice(dims)
             words[d].append(name)
-            left[d] //= size
+            left[d] = -(-left[d] // size)
     return tuple(map(tuple, words))
 
 
