@@ -19,7 +19,11 @@ from dtensor.runtime.executable import local_program, prepare_lapack
 from dtensor.runtime.placement import jax_mesh
 
 # A narrow intermediate value is rounded wherever it is looked at; it must be so everywhere else.
-_ROUND_AS_WRITTEN: dict[str, Any] = {"xla_allow_excess_precision": False}
+# Without optimisation LLVM keeps the halves in a fusion as floats.
+_ROUND_AS_WRITTEN: dict[str, Any] = {
+    "xla_allow_excess_precision": False,
+    "xla_backend_optimization_level": 1,
+}
 Found = dict[int, Shards]
 
 

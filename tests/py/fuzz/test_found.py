@@ -32,3 +32,15 @@ def test_verify_looks_into_a_loop_that_carries_parts_of_a_sum() -> None:
     columns = dtensor.Layout([None, ("y", "x")], MESH)
     report = dtensor.verify(jax.grad(total), numbers(12, 24), in_layouts=columns)
     assert report.ok, str(report)
+
+
+def test_verify_rounds_halves_where_a_fusion_without_optimisation_would_not() -> None:
+    def both(p: Any, q: Any) -> Any:
+        return p[0] * q[0], q[0] * p[1] + q[1]
+
+    def scan(a: Any) -> Any:
+        return jax.lax.associative_scan(both, (jnp.tanh(a), a), axis=0)[1]
+
+    rows = dtensor.Layout([None, None], MESH)
+    report = dtensor.verify(scan, numbers(8, 8).astype(np.float16), in_layouts=rows)
+    assert report.ok, str(report)
