@@ -353,3 +353,11 @@ def test_right_sides_of_a_triangular_solve_are_split(left: bool, batch: tuple[in
         return jax.lax.linalg.triangular_solve(a, b, left_side=left, lower=True, transpose_a=left)
 
     assert not run(solve, [None, specs], a, b).collectives
+
+
+@pytest.mark.parametrize("start", [0, 8, 4])
+def test_halves_of_what_was_put_together_are_told_apart(start: int) -> None:
+    def f(a: Any, b: Any) -> Any:
+        return (jnp.concatenate([a, b]) * 2)[start : start + 8]
+
+    run(f, [["x", UNSHARDED], ["x", UNSHARDED]], values((8, 5)), values((8, 5)) + 3)
