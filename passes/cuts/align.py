@@ -163,8 +163,10 @@ class Aligner:
         rows = merged(around)
         sources = list(dict.fromkeys([main.source, *(p.source for p in rows)]))
         operands = [self.value(source, dim, before, wanted.scope) for source in sources]
-        if len(rows) == 1 and rows[0].count == shape_of(rows[0].source.value)[dim]:
-            return operands[sources.index(rows[0].source)]
+        first = rows[0]
+        is_whole = not first.fills and first.count == shape_of(first.source.value)[dim]
+        if len(rows) == 1 and is_whole:
+            return operands[sources.index(first.source)]
         numbers = [(sources.index(p.source), 0 if p.fills else p.start, p.count) for p in rows]
         made: Value = splice(
             operands, dim, numbers, loc=before.location, ip=ir.InsertionPoint(before)

@@ -361,3 +361,10 @@ def test_halves_of_what_was_put_together_are_told_apart(start: int) -> None:
         return (jnp.concatenate([a, b]) * 2)[start : start + 8]
 
     run(f, [["x", UNSHARDED], ["x", UNSHARDED]], values((8, 5)), values((8, 5)) + 3)
+
+
+def test_what_is_cut_of_zeros_around_a_value_is_zeros() -> None:
+    def f(a: Any) -> Any:
+        return (jnp.pad(jnp.sin(a), ((0, 8), (0, 0))) * 2)[8:]
+
+    run(f, [["x", UNSHARDED]], values((8, 5)))
