@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dtensor.dialect.mlir import ir, stablehlo
-from dtensor.passes.cuts.align import Aligner, Wanted, is_aligned_along
+from dtensor.passes.cuts.align import Aligner, Wanted
 from dtensor.passes.cuts.pieces import Source, Value, maker_of, operation_of, shape_of
 from dtensor.passes.ops.attributes import constant_attribute, integers
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.reductions import combiner
+from dtensor.passes.ops.table import opdef
 
 SCATTER, REDUCE, GATHER = "stablehlo.scatter", "stablehlo.reduce", "stablehlo.gather"
 USES = frozenset((SCATTER, REDUCE, GATHER))
@@ -175,7 +176,7 @@ def _sliced_size(aligner: Aligner, value: Value, dim: int) -> int | None:
         if [p.source for p in pieces] != [Source(value)]:
             return max([shape_of(p.source.value)[dim] for p in pieces if not p.fills], default=None)
         op = maker_of(value)
-        if op is not None and is_aligned_along(op.name):
+        if op is not None and opdef(op.name).resizes:
             rank = len(shape_of(value))
             waiting += [operand for operand in op.operands if len(shape_of(operand)) == rank]
     return None

@@ -91,6 +91,7 @@ CONSTANT = OpDef(
     fuses=True,
     rematerialisable=True,
     moves_only=True,
+    resizes=True,
     padding=padding.Padding(constant_fill, lengthen_constant),
 )
 IOTA = OpDef(

@@ -18,6 +18,7 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.cost.model import all_gather_bytes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
+from dtensor.passes.ops.accuracy import summed
 from dtensor.passes.ops.attributes import identity_of, integers
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
 from dtensor.passes.ops.reduction import Reduction, reductions_of
@@ -132,6 +133,10 @@ def reduce_rule(op: OpInfo) -> OpRule:
 def reduce_flops(op: OpInfo) -> float:
     """One per element that is combined."""
     return float(math.prod(op.operand_shapes[0])) * len(op.result_shapes)
+
+
+def _terms(op: OpInfo) -> int:
+    return math.prod(op.operand_shapes[0]) // max(1, math.prod(op.result_shapes[0]))
 
 
 def expand_reduce(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
@@ -256,6 +261,7 @@ REDUCE = OpDef(
         Algorithm("local", expand_reduce, _is_local),
     ),
     flops=reduce_flops,
+    accuracy=summed(_terms),
     padding=padding.Padding(reduce_fill),
     fuses=True,
 )

@@ -23,6 +23,7 @@ from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import FILL
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops import padding
+from dtensor.passes.ops.accuracy import all_of, summed
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.halo import exchange
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
@@ -352,5 +353,6 @@ SELECT_AND_SCATTER = OpDef(
         Algorithm("local", expand_local, lambda placed: not _split(placed)),
     ),
     flops=select_and_scatter_flops,
+    accuracy=summed(all_of(1)),
     padding=padding.Padding(window_fill),
 )

@@ -267,4 +267,5 @@ SPLICE = OpDef(
     ),
     fuses=True,
     moves_only=True,
+    resizes=True,
 )
