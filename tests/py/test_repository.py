@@ -116,11 +116,10 @@ OPERATION = re.compile(r"(?:stablehlo|chlo)\.[a-z_]+\Z")
 
 def _listed(node: ast.AST) -> list[str]:
     """The operations that a collection names, or that one is made of by `f"stablehlo.{name}"`."""
-    if isinstance(node, ast.GeneratorExp | ast.ListComp | ast.SetComp):
-        made = ast.unparse(node.elt)
-        return (
-            re.findall(r"\w+", ast.unparse(node.generators[0].iter)) if "stablehlo." in made else []
-        )
+    if isinstance(node, ast.GeneratorExp | ast.ListComp | ast.SetComp | ast.DictComp):
+        made = ast.unparse(node.key if isinstance(node, ast.DictComp) else node.elt)
+        over = ast.unparse(node.generators[0].iter)
+        return re.findall(r"\w+", over) if "stablehlo." in made else []
     parts = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", [])
     texts = [part.value for part in parts if isinstance(part, ast.Constant)]
     return [t for t in texts if isinstance(t, str) and OPERATION.match(t)]
