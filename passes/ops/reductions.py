@@ -15,6 +15,7 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import WHOLE, Dim, canonical_digits
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
+from dtensor.passes.builder import Builder
 from dtensor.passes.cost.model import all_gather_bytes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
@@ -155,14 +156,7 @@ def expand_reduce(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
     values: list[ir.Value[Any]] = list(copy.results)
     for k in late:
         init = op.operands[count + k]
-        constant = ir.InsertionPoint(copy)
-        copy.operands[count + k] = ir.Operation.create(
-            "stablehlo.constant",
-            results=[init.type],
-            attributes={"value": kinds[k].identity_attr(init.type)},
-            loc=copy.location,
-            ip=constant,
-        ).results[0]
+        copy.operands[count + k] = Builder(copy).identity(kinds[k], init.type)
         whole = op.ctx.broadcast(init, op.local_result_shape(k), [])
         values[k] = op.ctx.value(kinds[k].op, [values[k], whole], values[k].type)
     return values
