@@ -30,13 +30,16 @@ class Builder:
     Args:
         before: the operation at hand; another one with `move_to`.
         made: what is created is listed here too.
+
+    Attributes:
+        location: of what is created.
     """
 
     def __init__(
         self, before: ir.Operation | None = None, made: list[ir.Operation] | None = None
     ) -> None:
         self._made = made
-        self._location: ir.Location | None = None
+        self.location: ir.Location | None = None
         self._point: ir.InsertionPoint | None = None
         self._types: dict[tuple[Shape, str], ir.Type] = {}
         self._read: dict[ir.Type, tuple[Shape, str]] = {}
@@ -46,7 +49,7 @@ class Builder:
     def move_to(self, operation: ir.Operation) -> None:
         """From now on create operations before `operation`, at its location."""
         self._point = ir.InsertionPoint(operation)
-        self._location = operation.location
+        self.location = operation.location
 
     # Types.
 
@@ -55,7 +58,7 @@ class Builder:
         key = (tuple(shape), element)
         found = self._types.get(key)
         if found is None:
-            found = ir.RankedTensorType.get(key[0], ir.Type.parse(element), loc=self._location)
+            found = ir.RankedTensorType.get(key[0], ir.Type.parse(element), loc=self.location)
             self._types[key] = found
         return found
 
@@ -95,7 +98,7 @@ class Builder:
             operands=list(operands),
             attributes=dict(attributes or {}),
             regions=regions,
-            loc=self._location,
+            loc=self.location,
             ip=self._point,
         )
         if self._made is not None:
@@ -259,3 +262,32 @@ class Builder:
         padded = [n + low + high for n, low, high in zip(shape, lows, highs, strict=True)]
         type_ = self.tensor_type(padded, element)
         return self.value("stablehlo.pad", [value, fill], type_, attributes)
+
+
+class Trail(Builder):
+    """Creates operations one behind the other.
+
+    Args:
+        point: where the first one goes.
+        location: what they stand for.
+    """
+
+    def __init__(self, point: ir.InsertionPoint, location: ir.Location | None) -> None:
+        super().__init__()
+        self._point = point
+        self._last: ir.Operation | None = None
+        self.location = location
+
+    def create(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        results: Sequence[ir.Type],
+        attributes: Mapping[str, ir.Attribute] | None = None,
+        regions: int = 0,
+    ) -> ir.Operation:
+        """The new operation `name`, behind the last one."""
+        if self._last is not None:  # what stands behind it may be another operation by now
+            self._point = ir.InsertionPoint.after(self._last)
+        self._last = super().create(name, operands, results, attributes, regions)
+        return self._last

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dtensor.dialect.mlir import ir
-from dtensor.passes.builder import Builder
+from dtensor.passes.builder import Trail
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.graph import Graph
 from dtensor.passes.ledger import Ledger
@@ -109,8 +109,8 @@ class Forms:
         return Writer(self.ledger, ir.InsertionPoint.after(op), op.location)
 
 
-class Writer(Builder):
-    """Creates operations one behind the other.
+class Writer(Trail):
+    """Creates operations one behind the other, and numbers them.
 
     Args:
         ledger: numbers them.
@@ -119,10 +119,8 @@ class Writer(Builder):
     """
 
     def __init__(self, ledger: Ledger, point: ir.InsertionPoint, location: ir.Location) -> None:
-        super().__init__()
+        super().__init__(point, location)
         self._ledger = ledger
-        self._point = point
-        self._location = location
 
     def create(
         self,
@@ -134,7 +132,6 @@ class Writer(Builder):
     ) -> ir.Operation:
         """The new operation `name`, behind the last one."""
         op = super().create(name, operands, results, attributes, regions)
-        self._point = ir.InsertionPoint.after(op)
         self._ledger.add_op(op)
         return op
 
