@@ -36,9 +36,9 @@ from dtensor.compiler.calls import (
 )
 from dtensor.compiler.constraint import constrain_as
 from dtensor.compiler.define_op import registered_number
+from dtensor.compiler.equations import check_placements
 from dtensor.compiler.explicit import explicit_sharding, has_explicit_axes
 from dtensor.compiler.jax_frontend import argument_names
-from dtensor.compiler.jax_meshes import check_placements
 from dtensor.compiler.options import CompileOptions, check_arguments, with_known_ops
 from dtensor.compiler.parameters import completed, layouts_of_call, positional_names
 from dtensor.compiler.stages import Compiled, Lowered, Returns, Source, Traced

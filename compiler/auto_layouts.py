@@ -13,11 +13,11 @@ from dtensor.compiler.calls import is_dtensor, spread, struct_of, type_of
 from dtensor.compiler.jax_frontend import TracedArray
 from dtensor.compiler.layout_rules import Rule, shortest_rules
 from dtensor.compiler.layouts import path_text
-from dtensor.compiler.machines import machine_of
 from dtensor.compiler.options import CompileOptions
 from dtensor.compiler.program import ArrayInfo
 from dtensor.compiler.stages import Source
 from dtensor.compiler.summary import common, quantity, without_numbers
+from dtensor.compiler.targets.target import machine_of
 from dtensor.dialect.context import make_context, parse_module
 from dtensor.dialect.errors import CompileError, MemoryLimitError
 from dtensor.dialect.layout import Layout

@@ -13,8 +13,7 @@ import numpy as np
 from jax.tree_util import PyTreeDef
 
 from dtensor.compiler.constraint import relayout_p
-from dtensor.compiler.jax_meshes import Placement, placements
-from dtensor.compiler.source_lines import line_of
+from dtensor.compiler.equations import Placement, line_of, placements
 from dtensor.compiler.targets.lowering import lower_for
 from dtensor.compiler.targets.target import Target
 from dtensor.dialect.errors import CompileError, DTensorError, LayoutError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
     from dtensor.compiler.stages import Source
 
 
-class Planned:
+class Planned(ABC):
     """A program after the passes; nothing here needs a device."""
 
     _source: Source
 
+    @abstractmethod
     def _plan(self) -> DriverResult:
         """What the passes made of the program."""
-        raise NotImplementedError
 
     def __str__(self) -> str:
         """Totals, warnings, and the collectives in groups of equal ones, most bytes first."""

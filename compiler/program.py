@@ -1,4 +1,4 @@
-"""The compiled program: all that the runtime needs to load and call it."""
+"""The compiled program, all that the runtime needs to load and call it; and tables of them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,12 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType, array_type
 from dtensor.runtime.keys import KeyKind
+
+MOST_PROGRAMS = 1024
+"""How many a table keeps; each takes about 1.5 MB of host memory, most of it what jax keeps."""
+
+Run = Callable[..., Any]
+"""Takes jax.Arrays that lie as the program takes them, and returns what the operation returns."""
 
 
 @dataclass(frozen=True)
@@ -88,3 +95,17 @@ class CompiledProgram:
     def fingerprint(self) -> str:
         """SHA-256 of the bytecode, in hexadecimal: equal wherever the same program was compiled."""
         return hashlib.sha256(self.bytecode).hexdigest()
+
+
+class Programs(dict[Any, Run]):
+    """Programs by what they are for; the oldest leave when there are more than MOST_PROGRAMS."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = Lock()
+
+    def __setitem__(self, key: Any, run: Run) -> None:
+        with self._lock:  # the oldest is looked for, and other threads add programs too
+            while len(self) >= MOST_PROGRAMS:
+                del self[next(iter(self))]
+            super().__setitem__(key, run)

@@ -1,4 +1,7 @@
-"""`relayout`: the same array, laid out another way, inside and outside of traced functions."""
+"""`relayout`: the same array, laid out another way, inside and outside of traced functions.
+
+`relayout_like` lays it out as another array is.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import numpy as np
 
 from dtensor.compiler.constraint import constrain_as
 from dtensor.compiler.default_mesh import get_default_mesh
-from dtensor.compiler.programs import Programs, Run
+from dtensor.compiler.program import Programs, Run
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import DTensor
@@ -63,6 +66,33 @@ def relayout(tensor: Any, layout: AnyLayout, name: str | None = None) -> Any:
     layout.verify(tensor.shape, "relayout: an array", uneven=True)
     move = _moves[tensor._type, given] = _move(tensor, layout)
     return move(tensor._array)
+
+
+def relayout_like(tensor: Any, layout_tensor: Any, name: str | None = None) -> Any:
+    """The array `tensor` in the layout, and on the mesh, of `layout_tensor`.
+
+    Args:
+        tensor: what to lay out: a DTensor, another array, or a traced array.
+        layout_tensor: a DTensor, or a jax.Array on a mesh, of the same rank; neither its element
+            type nor its shape matter.
+        name: a name for the operation, in a traced function.
+
+    Raises:
+        LayoutError: `layout_tensor` has no layout, or its layout does not fit `tensor`.
+        TypeError: `layout_tensor` is traced: in a traced function no layout is known yet.
+    """
+    if isinstance(layout_tensor, jax.core.Tracer):
+        raise TypeError(
+            "relayout_like got a traced layout_tensor, whose layout is decided only after tracing; "
+            "close over the DTensor itself, or use dtensor.relayout(tensor, layout)"
+        )
+    layout = fetch_layout(layout_tensor)
+    if layout is None:
+        raise LayoutError(
+            f"relayout_like got a layout_tensor of type {type(layout_tensor).__name__}, which lies "
+            "on no mesh; use dtensor.relayout(tensor, layout)"
+        )
+    return relayout(tensor, layout, name)
 
 
 def copy_to_mesh(tensor: Any, layout: AnyLayout) -> DTensor:

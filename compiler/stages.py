@@ -19,7 +19,6 @@ from dtensor.compiler.budget import active_budgets
 from dtensor.compiler.callbacks import once_per_run
 from dtensor.compiler.calls import TRACED, is_dtensor, tree_difference, types_of
 from dtensor.compiler.jax_frontend import TracedArray
-from dtensor.compiler.machines import machine_of
 from dtensor.compiler.options import CompileOptions
 from dtensor.compiler.planned import Planned, infos
 from dtensor.compiler.program import CompiledProgram
@@ -27,7 +26,7 @@ from dtensor.compiler.progress import phases
 from dtensor.compiler.shipping import check_can_be_pickled, exported
 from dtensor.compiler.targets.executable import TargetExecutable, not_callable
 from dtensor.compiler.targets.report import target_report
-from dtensor.compiler.targets.target import Target
+from dtensor.compiler.targets.target import Target, machine_of
 from dtensor.compiler.variables.calls import Bound, bound_call
 from dtensor.compiler.variables.use import Use, pattern_of
 from dtensor.dialect.context import make_context, parse_module

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from dtensor.compiler.program import CompiledProgram as CompiledProgram
     from dtensor.compiler.relayout import copy_to_mesh as copy_to_mesh
     from dtensor.compiler.relayout import relayout as relayout
-    from dtensor.compiler.relayout_like import relayout_like as relayout_like
+    from dtensor.compiler.relayout import relayout_like as relayout_like
     from dtensor.compiler.stages import Compiled as Compiled
     from dtensor.compiler.stages import Lowered as Lowered
     from dtensor.compiler.stages import Traced as Traced
@@ -144,8 +144,8 @@ _HOMES = {
     "dtensor.compiler.relayout": (
         "copy_to_mesh",
         "relayout",
+        "relayout_like",
     ),
-    "dtensor.compiler.relayout_like": ("relayout_like",),
     "dtensor.compiler.stages": (
         "Compiled",
         "Lowered",

@@ -25,7 +25,7 @@ PASSES: Final[dict[str, str]] = {
     "dtensor-inline": "dtensor.passes.inline_calls:InlinePass",
     "dtensor-drop-layouts": "dtensor.passes.drop_layouts:DropLayoutsPass",
     "dtensor-print-rules": "dtensor.passes.ops.print_rules:PrintRulesPass",
-    "dtensor-verify": "dtensor.passes.verify:VerifyPass",
+    "dtensor-verify": "dtensor.passes.verify_plan:VerifyPass",
 }
 
 

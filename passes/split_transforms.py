@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
+from dtensor.passes.builder import Builder
 from dtensor.passes.functions import main_function
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.program import walk
@@ -50,12 +51,13 @@ class SplitTransformsPass(Pass):
             state.forget_ir()
 
 
-class _Split:
+class _Split(Builder):
     """Makes the transforms that stand for one."""
 
     def __init__(self, op: ir.Operation) -> None:
-        self.op = op
         self.made: list[ir.Operation] = []
+        super().__init__(op, self.made)
+        self.op = op
         self.kind = _kind(op)
 
     def transformed(self, lengths: Sequence[int]) -> Value:
@@ -78,52 +80,23 @@ class _Split:
         shape = list(ir.RankedTensorType(value.type).shape)
         order = list(range(len(shape)))
         order[dim], order[-1] = order[-1], order[dim]
-        value = self.transposed(value, order)
+        value = self.transpose(value, order)
         value = self.last(value, _COMPLEX[self.kind], shape[dim], None)
-        return self.transposed(value, order)
-
-    def transposed(self, value: Value, order: Sequence[int]) -> Value:
-        """The value with its dimensions in another order."""
-        type_ = ir.RankedTensorType(value.type)
-        shape = [type_.shape[d] for d in order]
-        attributes = {"permutation": ir.DenseI64ArrayAttr.get(list(order))}
-        return self.create("stablehlo.transpose", value, shape, type_.element_type, attributes)
+        return self.transpose(value, order)
 
     def last(self, value: Value, kind: str, length: int, shape: list[int] | None) -> Value:
         """A transform of the last dimension."""
-        element = ir.RankedTensorType(self.op.results[0].type).element_type
+        element = self.element_of(self.op.results[0])
         if shape is None:
-            shape = list(ir.RankedTensorType(value.type).shape)
+            shape = list(self.shape_of(value))
             shape[-1] = length // 2 + 1 if kind == "RFFT" else shape[-1]
             if self.kind == "IRFFT":
-                element = ir.RankedTensorType(value.type).element_type
+                element = self.element_of(value)
         attributes = {
             "fft_type": ir.Attribute.parse(f"#stablehlo<fft_type {kind}>"),
             "fft_length": ir.DenseI64ArrayAttr.get([length]),
         }
-        return self.create(FFT, value, shape, element, attributes)
-
-    def create(
-        self,
-        name: str,
-        value: Value,
-        shape: Sequence[int],
-        element: ir.Type,
-        attributes: dict[str, Any],
-    ) -> Value:
-        """The result of a new operation in place of the transform."""
-        type_ = ir.RankedTensorType.get(list(shape), element, loc=self.op.location)
-        op = ir.Operation.create(
-            name,
-            results=[type_],
-            operands=[value],
-            attributes=attributes,
-            loc=self.op.location,
-            ip=ir.InsertionPoint(self.op),
-        )
-        self.made.append(op)
-        result: Value = op.results[0]
-        return result
+        return self.value(FFT, [value], self.tensor_type(shape, element), attributes)
 
 
 def _kind(op: ir.Operation) -> str:

@@ -29,6 +29,7 @@ from dtensor.dialect.names import (
     RES_ATTRS,
     RESULTS,
 )
+from dtensor.dialect.verify import verify_all
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.derivation import REMEDY, Checker, Layouts, atoms_of, place_in, stands_of
 from dtensor.passes.functions import SIDES, boundary_layouts, boundary_types, main_function
@@ -58,6 +59,16 @@ from dtensor.passes.program import (
     walk,
 )
 from dtensor.passes.propagation.strategy import Strategy, read_strategy
+
+
+@dataclass(frozen=True)
+class VerifyPass(Pass):
+    """Checks the module: MLIR's rules, and those of the dtensor dialect."""
+
+    name: ClassVar[str] = "dtensor-verify"
+
+    def run(self, module: ir.Module, state: PassState) -> None:
+        verify_all(module)
 
 
 @dataclass(frozen=True)

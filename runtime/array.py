@@ -13,12 +13,12 @@ from jax.interpreters import xla
 from dtensor.dialect.errors import LayoutError, MeshError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.donation import note_alias
 from dtensor.runtime.keys import KeyKind, data_of, is_key, key_kind
 from dtensor.runtime.operators import Operators
 from dtensor.runtime.padding import Ranges, cut, of_data, padded, true_part, true_ranges
 from dtensor.runtime.placement import jax_mesh, layout_of, local_devices, named_sharding
 from dtensor.runtime.shardings import AnyMesh, as_mesh
-from dtensor.runtime.variables.aliases import note_alias
 
 _WHOLE_VALUES = 1000  # elements of a replicated array that repr writes out in full
 _SHARDS_SHOWN = 8

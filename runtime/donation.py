@@ -1,17 +1,20 @@
-"""Arrays whose buffers a program took: XLA ends the process that reads one, so calls look first.
+"""Arrays whose buffers a program took, and those whose buffers it must not take.
 
-It does so whether the program that reads donates or not, and under `jax.jit` too; looking takes
-some 40 ns for each array.
+XLA ends the process that reads an array whose buffers are gone, so calls look first. It does
+so whether the program that reads donates or not, and under `jax.jit` too; looking takes some 40 ns
+for each array.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
 
 Run = Callable[..., Sequence[jax.Array]]
+_aliased: dict[int, weakref.ref[jax.Array]] = {}
 
 
 def guarded(run: Run, names: Sequence[str], donated: Sequence[int]) -> Run:
@@ -67,3 +70,18 @@ def _refuse_twice(arrays: Sequence[Any], names: Sequence[str], donated: Sequence
                     f"argument {names[i]} is donated, and argument {names[k]} is the same array; "
                     "pass a copy"
                 )
+
+
+# One jax.Array is found out to be held elsewhere by its reference count; two that share their
+# buffers are not, so those that make such arrays say so here.
+
+
+def note_alias(array: jax.Array) -> None:
+    """Remember that another array may have buffers of `array`."""
+    key = id(array)
+    _aliased[key] = weakref.ref(array, lambda _: _aliased.pop(key, None))
+
+
+def has_alias(array: jax.Array) -> bool:
+    """Whether another array may have buffers of `array`."""
+    return id(array) in _aliased

@@ -11,12 +11,12 @@ import numpy as np
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import DTensor, array_type, from_jax, with_layout
+from dtensor.runtime.donation import note_alias
 from dtensor.runtime.keys import key_kind
 from dtensor.runtime.padding import shape_of_parts, true_ranges
 from dtensor.runtime.placement import local_devices, named_sharding
 from dtensor.runtime.shardings import AnyLayout, as_layout
 from dtensor.runtime.tracing import is_eager
-from dtensor.runtime.variables.aliases import note_alias
 
 Index = tuple[slice, ...]
 Ranges = tuple[tuple[int, int], ...]

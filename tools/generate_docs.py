@@ -147,7 +147,10 @@ an algorithm: a window, a scan, an order, a transform. Dimensions without a fact
     for op, definition in TABLE.items():
         by_definition.setdefault(id(definition), []).append(op)
     groups = sorted(by_definition.values())
+    refused = {op: definition.refused for op, definition in TABLE.items() if definition.refused}
     for ops in groups:
+        if ops[0] in refused:
+            continue
         function = TABLE[ops[0]].rule
         where = f"{function.__module__.rsplit('.', 1)[1]}.{function.__name__}"
         flops = "none" if TABLE[ops[0]].moves_only else _cell(_paragraphs(TABLE[ops[0]].flops)[0])
@@ -170,6 +173,10 @@ What planning may do:
     for attribute, meaning in _FREEDOMS.items():
         having = [op for op, definition in TABLE.items() if getattr(definition, attribute)]
         yield f"| {meaning} | {_listed(having)} |"
+    yield "\nRefused, outside of `jax.shard_map`:\n"
+    yield "| | operations |\n| --- | --- |"
+    for why in dict.fromkeys(refused.values()):
+        yield f"| {why} | {_listed([op for op in refused if refused[op] == why])} |"
     yield """
 Partial values through element-wise operations, P for a part and c for a complete operand; every
 other combination needs the complete value:
@@ -196,6 +203,8 @@ _FREEDOMS = {
     "rematerialisable": "computed again wherever it is needed, if it reads scalars alone",
     "must_divide": "if large, never left undivided over an axis that could divide it",
     "moves_only": "moves elements and computes nothing",
+    "resizes": "computed in the size of what it is used with: see dtensor-fuse-cuts",
+    "varies": "gives other results on another device, or each time",
     "padding": "longer along dimensions that are not divided: what stands there is not seen",
 }
 

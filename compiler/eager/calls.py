@@ -23,7 +23,7 @@ from dtensor.compiler.eager.engine import (
 )
 from dtensor.compiler.eager.mixing import one_mesh
 from dtensor.compiler.eager.repeated import repeated
-from dtensor.compiler.programs import Programs, Run
+from dtensor.compiler.program import Programs, Run
 from dtensor.compiler.stages import Lowered
 from dtensor.dialect.errors import DTensorError, LayoutError
 from dtensor.dialect.layout import Layout

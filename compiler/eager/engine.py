@@ -12,7 +12,7 @@ from jax.tree_util import PyTreeDef, default_registry
 
 from dtensor.compiler.api import jit
 from dtensor.compiler.options import CompileOptions
-from dtensor.compiler.programs import Run
+from dtensor.compiler.program import Run
 from dtensor.compiler.stages import Lowered
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType, results_of

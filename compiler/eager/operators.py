@@ -20,7 +20,7 @@ from dtensor.compiler.eager.mixing import (
     place_array,
     place_number,
 )
-from dtensor.compiler.programs import Programs
+from dtensor.compiler.program import Programs
 from dtensor.compiler.relayout import forget_moves
 from dtensor.runtime.array import ArrayType, true_array
 from dtensor.runtime.tracing import becomes_program

@@ -11,10 +11,10 @@ import jax
 
 from dtensor.compiler.program import ArrayInfo, CompiledProgram
 from dtensor.compiler.progress import progress
+from dtensor.compiler.targets.compilers import explained, first_line
 from dtensor.compiler.targets.gpu import gpu_devices
 from dtensor.compiler.targets.target import Target
 from dtensor.compiler.targets.tpu import tpu_devices
-from dtensor.compiler.targets.xla_errors import explained, first_line
 from dtensor.dialect.errors import CompileError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh

@@ -9,11 +9,9 @@ from typing import Any
 import jax
 from jax.experimental import topologies
 
-from dtensor.compiler.targets.environment import defaults
-from dtensor.compiler.targets.install import gpu_compiler
+from dtensor.compiler.targets.compilers import defaults, first_line, gpu_compiler
 from dtensor.compiler.targets.kinds import GpuKind
 from dtensor.compiler.targets.target import Target
-from dtensor.compiler.targets.xla_errors import first_line
 from dtensor.dialect.errors import CompileError, NotFoundError
 
 _PLUGINS = ("jax_plugins.xla_cuda12", "jax_plugins.xla_cuda13")

@@ -11,7 +11,7 @@ import os
 import re
 from importlib import metadata
 
-from dtensor.compiler.targets.install import tpu_compiler
+from dtensor.compiler.targets.compilers import tpu_compiler
 from dtensor.compiler.targets.target import Target
 from dtensor.dialect.errors import NotFoundError
 

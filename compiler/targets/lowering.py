@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from dtensor.compiler.source_lines import line_of
+from dtensor.compiler.equations import line_of
+from dtensor.compiler.targets.compilers import first_line
 from dtensor.compiler.targets.target import Target
-from dtensor.compiler.targets.xla_errors import first_line
 from dtensor.dialect.errors import CompileError
 
 _CALLBACKS = ("debug_callback", "debug_print", "io_callback", "pure_callback")

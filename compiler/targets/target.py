@@ -11,6 +11,10 @@ from typing import Any
 
 from dtensor.compiler.targets.kinds import GPU_KINDS, TPU_KINDS, GpuKind, TpuKind
 from dtensor.dialect.errors import CompileError
+from dtensor.dialect.mesh import Mesh
+from dtensor.passes.cost.machine import Machine
+from dtensor.passes.cost.machines import machine_of_kind
+from dtensor.runtime.client import bound_kind
 
 _KINDS: Mapping[str, Mapping[str, TpuKind | GpuKind]] = {"tpu": TPU_KINDS, "gpu": GPU_KINDS}
 _FORM = 'a target is "tpu:v5e:2x4" (chips per dimension) or "gpu:h100:2x8" (hosts x devices)'
@@ -160,3 +164,14 @@ def _shape_form(info: TpuKind | GpuKind) -> str:
         return "give the number of devices, or hosts x devices, as in 8 or 2x8"
     dims = len(info.largest)
     return f"a slice of {info.name} has {dims} dimensions, as in {'2x4' if dims == 2 else '2x2x4'}"
+
+
+def machine_of(mesh: Mesh | None, target: Target | None) -> Machine | None:
+    """The machine of the target, or of the mesh's devices; None where it is not known which.
+
+    Looking starts no runtime. Devices of the CPU are no machine: they stand in for others.
+    """
+    if target is not None:
+        return machine_of_kind(target.kind)
+    kind = "" if mesh is None else bound_kind(mesh)
+    return machine_of_kind(kind) if kind else None

@@ -8,11 +8,10 @@ from typing import Any
 import jax
 from jax.experimental import topologies
 
-from dtensor.compiler.targets.environment import defaults
+from dtensor.compiler.targets.compilers import defaults, first_line
 from dtensor.compiler.targets.kinds import TpuKind
 from dtensor.compiler.targets.libtpu import check_libtpu
 from dtensor.compiler.targets.target import Target
-from dtensor.compiler.targets.xla_errors import first_line
 from dtensor.dialect.errors import CompileError
 
 # Where there is no TPU, several processes may compile for one; and libtpu asks for the other two,

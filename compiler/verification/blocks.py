@@ -20,7 +20,7 @@ from dtensor.compiler.define_op import bodies_of
 from dtensor.compiler.jax_frontend import module_bytecode
 from dtensor.compiler.mlir_frontend import dtype_names
 from dtensor.compiler.stages import Lowered, Source
-from dtensor.compiler.verification.accuracy import Accuracy, accuracy_of
+from dtensor.compiler.verification.accuracy import accuracy_of
 from dtensor.compiler.verification.extract import (
     CONSTANT,
     Extracted,
@@ -36,6 +36,8 @@ from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import MANUAL
 from dtensor.passes.base import PassState
 from dtensor.passes.locations import location_text
+from dtensor.passes.ops.accuracy import Accuracy
+from dtensor.passes.ops.table import opdef
 from dtensor.passes.pipeline import Pipeline
 from dtensor.passes.pipelines import pipeline_text
 from dtensor.passes.program import CONTROL
@@ -45,7 +47,6 @@ from dtensor.runtime.splicing import is_callback
 EXPAND = "dtensor-expand"
 _IMPORT = "dtensor-import"
 _LAST = "the last"
-_UNREPEATABLE = ("stablehlo.rng", "stablehlo.infeed", "stablehlo.recv", "stablehlo.send")
 
 
 @dataclass(frozen=True)
@@ -258,7 +259,7 @@ class Reader:
         for inner in inside(op):
             if inner.name == MANUAL:
                 return "what shard_map computes on shards has no meaning on one device"
-            if inner.name in _UNREPEATABLE:
+            if opdef(inner.name).varies:
                 return f"{inner.name} gives other values each time"
             if _calls_python(inner):
                 return "it calls a Python function, which is called once"

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from dtensor.compiler.verification.accuracy import Accuracy
+from dtensor.compiler.verification.accuracy import epsilons
 from dtensor.compiler.verification.blocks import Operation, Value
 from dtensor.compiler.verification.report import Difference
 from dtensor.compiler.verification.shards import Array, Shards, combined, shard_indices, wide
+from dtensor.passes.ops.accuracy import Accuracy
 
 Scale = Callable[[], Array]  # the magnitudes of what was added up, of the whole value
 
@@ -36,13 +37,13 @@ def difference(
         where: the iterations of the loops around it.
     """
     accuracy = operation.accuracy
-    epsilons = accuracy.epsilons(np.dtype(value.dtype), parts)
+    apart = epsilons(accuracy, np.dtype(value.dtype), parts)
     scale = _scale(accuracy, expected)
-    worst = _worst(value, shards, expected, epsilons * scale)
-    if worst is not None and terms is not None and epsilons:
+    worst = _worst(value, shards, expected, apart * scale)
+    if worst is not None and terms is not None and apart:
         parts_scale = part_magnitudes(value, shards)
         scale = np.maximum(scale, np.maximum(terms(), parts_scale))
-        worst = _worst(value, shards, expected, epsilons * scale)
+        worst = _worst(value, shards, expected, apart * scale)
     if worst is None:
         return None
     device, index, found, bound, wrong, total = worst

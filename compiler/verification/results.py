@@ -9,11 +9,11 @@ import jax
 import numpy as np
 
 from dtensor.compiler.stages import Lowered
-from dtensor.compiler.verification.accuracy import Accuracy
 from dtensor.compiler.verification.blocks import Block, Operation, Program, Reader, Value
 from dtensor.compiler.verification.check import Checker
 from dtensor.compiler.verification.compare import difference
 from dtensor.compiler.verification.shards import Array, cut, poisoned
+from dtensor.passes.ops.accuracy import Accuracy
 from dtensor.runtime.padding import even_layout
 from dtensor.runtime.placement import named_sharding
 

@@ -1,4 +1,4 @@
-"""Neighbouring all_reduces in one message."""
+"""Equal operations once, and neighbouring all_reduces in one message."""
 
 from __future__ import annotations
 
@@ -12,6 +12,33 @@ from dtensor.passes.graph import element_bytes
 from dtensor.passes.program import Scope
 
 _Group = list[Collective]
+_Key = tuple[object, ...]
+
+
+def merge_duplicates(work: Collectives) -> None:
+    """Replace each operation by an equal one before it, in its block or an enclosing one.
+
+    Runs before anything is created: operations are then numbered in program order.
+    """
+    seen: dict[_Key, Collective] = {}
+    for item in list(work.items):
+        if not item.is_alive:
+            continue
+        what = _key(item.op)
+        earlier = None
+        scope: Scope | None = item.scope
+        while earlier is None and scope is not None:
+            earlier = seen.get((scope, *what))
+            scope = scope.parent
+        if earlier is None:
+            seen[item.scope, *what] = item
+        else:
+            work.replace(item, earlier.op.results)
+
+
+def _key(op: ir.Operation) -> _Key:
+    attributes = tuple((name, op.attributes[name]) for name in op.attributes)
+    return (op.name, tuple(op.operands), attributes, tuple(r.type for r in op.results))
 
 
 def combine_all_reduces(work: Collectives, limit_bytes: int) -> None:

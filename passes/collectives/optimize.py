@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from dtensor.dialect.attributes import read_meshes
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.collectives import cancel, join, scatter, slice_first
-from dtensor.passes.collectives.combine import combine_all_reduces
-from dtensor.passes.collectives.merge import merge_duplicates
-from dtensor.passes.collectives.reader import Collective, Collectives
-
-REWRITES: tuple[Callable[[Collectives, Collective], bool], ...] = (
-    cancel.rewrite,
-    slice_first.rewrite,
-    scatter.rewrite,
-    join.rewrite,
-)
+from dtensor.passes.collectives.combine import combine_all_reduces, merge_duplicates
+from dtensor.passes.collectives.reader import Collectives
+from dtensor.passes.collectives.rewrites import REWRITES
 
 
 @dataclass(frozen=True)

@@ -27,28 +27,12 @@ from dtensor.passes.cuts.pieces import (
     without,
 )
 from dtensor.passes.ops.attributes import constant_attribute, integer, integers
-from dtensor.passes.ops.elementwise import CONVERT, ELEMENTWISE
-from dtensor.passes.ops.table import OPS
+from dtensor.passes.ops.table import opdef
 
 BROADCAST, CONSTANT = "stablehlo.broadcast_in_dim", "stablehlo.constant"
 _DEEPEST = 100  # operations one behind the other
 
 Fuse = Callable[[ir.Operation, int], Value]
-
-
-_ALIGNED = frozenset(
-    (
-        BROADCAST,
-        CONSTANT,
-        SPLICE,
-        *(name for name, known in OPS.items() if known is ELEMENTWISE or known is CONVERT),
-    )
-)
-
-
-def is_aligned_along(name: str) -> bool:
-    """Whether operations of this name are computed in another size where that is asked for."""
-    return name in _ALIGNED
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +111,7 @@ class Aligner:
             return None
         if op.name == CONSTANT:
             return self._constant(op, wanted)
-        if op.block != wanted.before.block or not is_aligned_along(op.name):
+        if op.block != wanted.before.block or not opdef(op.name).resizes:
             return None
         if op.name == BROADCAST:
             return self._broadcast(op, wanted)

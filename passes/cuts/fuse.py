@@ -14,7 +14,7 @@ from typing import ClassVar
 from dtensor.dialect.build import splice
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.cuts.align import Aligner, Wanted, is_aligned_along
+from dtensor.passes.cuts.align import Aligner, Wanted
 from dtensor.passes.cuts.pieces import (
     CUTS,
     Piece,
@@ -28,6 +28,7 @@ from dtensor.passes.cuts.pools import SELECT_AND_SCATTER, fuse_padding
 from dtensor.passes.cuts.strides import StrideSplitter
 from dtensor.passes.cuts.uses import GATHER, USES, replaced_use, slice_of
 from dtensor.passes.functions import main_function
+from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import Scope, walk
 
 Visit = tuple[ir.Operation, str, Scope]
@@ -64,7 +65,7 @@ class FuseCutsPass(Pass):
                 replaced_use(fuser.aligner, op, scope.number)
         if not fuser.has_fused and not fuser.aligner.made:
             return
-        old = [op for op, name, _ in ops if name in CUTS | USES or is_aligned_along(name)]
+        old = [op for op, name, _ in ops if name in CUTS | USES or opdef(name).resizes]
         made = fuser.aligner.made
         is_erased = _erase_unused([*old, *made])
         for op, is_gone in zip(made, is_erased[len(old) :], strict=True):

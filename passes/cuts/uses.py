@@ -6,15 +6,16 @@ zeros in place of what a roll brings round. So both read `y` in the size of `x`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from dtensor.dialect.mlir import ir, stablehlo
-from dtensor.passes.cuts.align import Aligner, Wanted, is_aligned_along
+from dtensor.passes.builder import Builder
+from dtensor.passes.cuts.align import Aligner, Wanted
 from dtensor.passes.cuts.pieces import Source, Value, maker_of, operation_of, shape_of
 from dtensor.passes.ops.attributes import constant_attribute, integers
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.reductions import combiner
+from dtensor.passes.ops.table import opdef
 
 SCATTER, REDUCE, GATHER = "stablehlo.scatter", "stablehlo.reduce", "stablehlo.gather"
 USES = frozenset((SCATTER, REDUCE, GATHER))
@@ -47,9 +48,7 @@ def slice_of(op: ir.Operation) -> ir.Operation | None:
     for d, start in zip(numbers.start_index_map, place, strict=True):
         starts[d] = min(max(start, 0), sizes[d] - kept[d])
     limits = [start + count for start, count in zip(starts, kept, strict=True)]
-    columns = {"start_indices": starts, "limit_indices": limits, "strides": [1] * rank}
-    attributes = {name: ir.DenseI64ArrayAttr.get(column) for name, column in columns.items()}
-    made = _Make(op).like("stablehlo.slice", [operand], op.results[0].type, attributes)
+    made = Builder(op).slice(operand, starts, limits)
     op.results[0].replace_all_uses_with(made)
     return operation_of(made)
 
@@ -71,13 +70,13 @@ def _replace_update(aligner: Aligner, op: ir.Operation, scope: int) -> None:
         if found is None:
             return
         long = found
-    make = _Make(op)
-    mask = make.box(sizes, {d: (starts[d], starts[d] + counts[d]) for d in dims})
+    make = Builder(op)
+    mask = _box(make, sizes, {d: (starts[d], starts[d] + counts[d]) for d in dims})
     if kind == "set":
-        value = make.like("stablehlo.select", [mask, long, into], into.type)
+        value = make.select(mask, long, into)
     else:
-        value = make.like("stablehlo.select", [mask, long, make.identity(kind, into)], into.type)
-        value = make.like(Reduction.named(kind).op, [into, value], into.type)
+        value = make.select(mask, long, make.identity(kind, into.type))
+        value = make.value(Reduction.named(kind).op, [into, value], into.type)
     op.results[0].replace_all_uses_with(value)
     aligner.made.append(operation_of(value))
 
@@ -153,11 +152,9 @@ def _replace_reduction(aligner: Aligner, op: ir.Operation, scope: int) -> None:
     kind = combiner(op.regions[0], (element,))
     if not inside or kind is None:
         return
-    make = _Make(op)
-    mask = make.box(shape_of(long), inside)
-    op.operands[0] = make.like(
-        "stablehlo.select", [mask, long, make.identity(kind, long)], long.type
-    )
+    make = Builder(op)
+    mask = _box(make, shape_of(long), inside)
+    op.operands[0] = make.select(mask, long, make.identity(kind, long.type))
     aligner.made.append(operation_of(op.operands[0]))
 
 
@@ -177,68 +174,20 @@ def _sliced_size(aligner: Aligner, value: Value, dim: int) -> int | None:
         if [p.source for p in pieces] != [Source(value)]:
             return max([shape_of(p.source.value)[dim] for p in pieces if not p.fills], default=None)
         op = maker_of(value)
-        if op is not None and is_aligned_along(op.name):
+        if op is not None and opdef(op.name).resizes:
             rank = len(shape_of(value))
             waiting += [operand for operand in op.operands if len(shape_of(operand)) == rank]
     return None
 
 
-class _Make:
-    """Makes operations before another, at its location."""
-
-    def __init__(self, before: ir.Operation) -> None:
-        self.location = before.location
-        self.point = ir.InsertionPoint(before)
-
-    def like(
-        self,
-        name: str,
-        operands: Sequence[Value],
-        type_: ir.Type,
-        attributes: Mapping[str, ir.Attribute] | None = None,
-    ) -> Value:
-        """The result of a new operation."""
-        made: Value = ir.Operation.create(
-            name,
-            results=[type_],
-            operands=list(operands),
-            attributes=dict(attributes or {}),
-            loc=self.location,
-            ip=self.point,
-        ).results[0]
-        return made
-
-    def type(self, shape: Sequence[int], element: str) -> Any:
-        """A tensor type."""
-        return ir.RankedTensorType.get(list(shape), ir.Type.parse(element), loc=self.location)
-
-    def constant(self, attribute: ir.Attribute, type_: ir.Type) -> Value:
-        """A constant."""
-        return self.like("stablehlo.constant", [], type_, {"value": attribute})
-
-    def identity(self, kind: str, like: Value) -> Value:
-        """The identity of a reduction, in the type of a value."""
-        return self.constant(Reduction.named(kind).identity_attr(like.type), like.type)
-
-    def box(self, shape: Sequence[int], inside: dict[int, tuple[int, int]]) -> Value:
-        """True where the indices along some dimensions are within ranges, else false."""
-        found: Value | None = None
-        for d, (low, high) in inside.items():
-            row, truths = self.type([shape[d]], "i32"), self.type([shape[d]], "i1")
-            i64 = ir.IntegerType.get_signless(64)
-            zero = {"iota_dimension": ir.IntegerAttr.get(i64, 0)}
-            index = self.like("stablehlo.iota", [], row, zero)
-            edges = []
-            for direction, edge in (("GE", low), ("LT", high)):
-                number = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), edge)
-                limit = self.constant(ir.DenseElementsAttr.get_splat(row, number), row)
-                text = f"#stablehlo<comparison_direction {direction}>"
-                how = {"comparison_direction": ir.Attribute.parse(text)}
-                edges.append(self.like("stablehlo.compare", [index, limit], truths, how))
-            within = self.like("stablehlo.and", edges, truths)
-            dims = {"broadcast_dimensions": ir.DenseI64ArrayAttr.get([d])}
-            type_ = self.type(shape, "i1")
-            within = self.like("stablehlo.broadcast_in_dim", [within], type_, dims)
-            found = within if found is None else self.like("stablehlo.and", [found, within], type_)
-        assert found is not None
-        return found
+def _box(make: Builder, shape: Sequence[int], inside: dict[int, tuple[int, int]]) -> Value:
+    """True where the indices along some dimensions are within ranges, else false."""
+    found: Value | None = None
+    for d, (low, high) in inside.items():
+        index = make.iota([shape[d]], 0, "i32")
+        from_low = make.compare("GE", index, make.constant_like(low, index))
+        to_high = make.compare("LT", index, make.constant_like(high, index))
+        within = make.broadcast(make.binary("and", from_low, to_high), shape, [d])
+        found = within if found is None else make.binary("and", found, within)
+    assert found is not None
+    return found

@@ -28,12 +28,8 @@ def expand_relayout(
     if before == after:
         return value
     if 0 in global_shape:  # nothing to move; collectives of nothing are refused
-        shape, element = after.local_shape(global_shape), ctx.element_of(value)
-        type_ = ctx.tensor_type(shape, element)
-        if not element.startswith("complex<"):
-            return ctx.constant(0, type_)
-        part = ctx.constant(0, ctx.tensor_type(shape, element[8:-1]))
-        return ctx.value("stablehlo.complex", [part, part], type_)
+        shape = after.local_shape(global_shape)
+        return ctx.zeros(ctx.tensor_type(shape, ctx.element_of(value)))
     splat = _splat_of(value)
     if splat is not None:
         constant, scalar = splat
@@ -41,8 +37,7 @@ def expand_relayout(
         kinds = [kind for _, kind in (*before.partial, *after.partial)]
         if all(kind in identities or Reduction.named(kind).idempotent for kind in kinds):
             type_ = ctx.tensor_type(after.local_shape(global_shape), ctx.element_of(value))
-            attribute = ir.DenseElementsAttr.get_splat(type_, scalar)
-            return ctx.value("stablehlo.constant", [], type_, {"value": attribute})
+            return ctx.dense(ir.DenseElementsAttr.get_splat(type_, scalar), type_)
     return relayout_value(ctx, value, before, after, global_shape)
 
 

@@ -32,6 +32,7 @@ from dtensor.passes.importing.meshes import merge_meshes
 from dtensor.passes.importing.shardy import import_shardy, read_shardy_meshes
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.locations import tag
+from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import CALLS, CONTROL, walk
 
 
@@ -110,30 +111,8 @@ def _check_calls(function: ir.Operation) -> None:
             error(op, f"call of {op.attributes['callee']} is not inlined; run `inline` before")
         if name == "stablehlo.custom_call":
             _check_custom_call(op)
-        if name in _REFUSED:
-            error(op, f"{name} {_REFUSED[name]}")
-
-
-_PER_DEVICE = "speaks of single devices; a program for dtensor is written for one device"
-_REFUSED = {
-    "stablehlo.partition_id": _PER_DEVICE,
-    "stablehlo.replica_id": _PER_DEVICE,
-    **{
-        f"stablehlo.{name}": _PER_DEVICE
-        for name in (
-            "all_gather",
-            "all_reduce",
-            "all_to_all",
-            "reduce_scatter",
-            "collective_permute",
-            "collective_broadcast",
-        )
-    },
-    **{
-        f"stablehlo.{name}": "talks to the host or to other programs and cannot be expanded"
-        for name in ("send", "recv", "infeed", "outfeed")
-    },
-}
+        if opdef(name).refused:
+            error(op, f"{name} {opdef(name).refused}")
 
 
 def _check_custom_call(op: ir.Operation) -> None:

@@ -11,13 +11,9 @@ from typing import Any
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
+from dtensor.passes.builder import integer_attr, integers_attr
 from dtensor.passes.lowering.emitter import Emitter
 from dtensor.passes.ops.reduction import Reduction
-
-
-def is_bitwise(reduction: str, element: ir.Type) -> bool:
-    """Whether a reduction works on the bits of integers."""
-    return not Reduction.named(reduction).crosses_devices(str(element))
 
 
 def all_reduce_bits(
@@ -29,10 +25,10 @@ def all_reduce_bits(
     emitter: Emitter,
 ) -> ir.Value[Any]:
     """An all_gather into a new first dimension, which is then reduced."""
-    shape, element = emitter.tensor(value.type)
+    shape, element = emitter.read_type(value.type)
     row = emitter.reshape(value, (1, *shape))
     gathered = emitter.tensor_type((parts, *shape), element)
-    attributes = {"all_gather_dim": emitter.integer(0)}
+    attributes = {"all_gather_dim": integer_attr(0)}
     name = "stablehlo.all_gather"
     rows = emitter.collective(name, [row], [gathered], mesh, axes, attributes).results[0]
     return _reduced(rows, 0, kind, emitter)
@@ -48,11 +44,11 @@ def reduce_scatter_bits(
     emitter: Emitter,
 ) -> ir.Value[Any]:
     """An all_to_all of the parts of `dim`, which are then reduced."""
-    shape, _ = emitter.tensor(value.type)
+    shape = emitter.shape_of(value)
     attributes = {
-        "split_dimension": emitter.integer(dim),
-        "concat_dimension": emitter.integer(dim),
-        "split_count": emitter.integer(parts),
+        "split_dimension": integer_attr(dim),
+        "concat_dimension": integer_attr(dim),
+        "split_count": integer_attr(parts),
     }
     name = "stablehlo.all_to_all"
     moved = emitter.collective(name, [value], [value.type], mesh, axes, attributes).results[0]
@@ -61,12 +57,11 @@ def reduce_scatter_bits(
 
 
 def _reduced(value: ir.Value[Any], dim: int, kind: str, emitter: Emitter) -> ir.Value[Any]:
-    shape, element = emitter.tensor(value.type)
+    shape, element = emitter.read_type(value.type)
     scalar = emitter.tensor_type((), element)
-    attributes = {"value": Reduction.named(kind).identity_attr(scalar)}
-    start = emitter.create("stablehlo.constant", [], [scalar], attributes).results[0]
+    start = emitter.identity(kind, scalar)
     type_ = emitter.tensor_type((*shape[:dim], *shape[dim + 1 :]), element)
-    attributes = {"dimensions": emitter.integers([dim])}
+    attributes = {"dimensions": integers_attr([dim])}
     op = emitter.create("stablehlo.reduce", [value, start], [type_], attributes, regions=1)
     emitter.reduction_body(op, Reduction.named(kind).op, scalar)
     result: ir.Value[Any] = op.results[0]

@@ -11,7 +11,8 @@ from dtensor.dialect.attributes import mesh_and_axes
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.passes.lowering.bitwise import all_reduce_bits, is_bitwise, reduce_scatter_bits
+from dtensor.passes.builder import integer_attr, integers_attr
+from dtensor.passes.lowering.bitwise import all_reduce_bits, reduce_scatter_bits
 from dtensor.passes.lowering.emitter import Emitter
 from dtensor.passes.lowering.ordered import from_keys, is_ordered, to_keys
 from dtensor.passes.ops.reduction import Reduction
@@ -42,7 +43,7 @@ def all_gather(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Va
     mesh, axes, parts = _axes(op, meshes)
     if parts == 1:
         return list(op.operands)
-    attributes = {"all_gather_dim": emitter.integer(_integer(op, names.DIM))}
+    attributes = {"all_gather_dim": integer_attr(_integer(op, names.DIM))}
     types = [result.type for result in op.results]
     name = "stablehlo.all_gather"
     return list(emitter.collective(name, op.operands, types, mesh, axes, attributes).results)
@@ -54,17 +55,14 @@ def all_slice(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Val
     if parts == 1:
         return list(op.operands)
     dim = _integer(op, names.DIM)
-    shape, element = emitter.tensor(op.results[0].type)
+    type_ = op.results[0].type
+    shape = emitter.read_type(type_)[0]
     start = emitter.coordinate(mesh, axes)
     if shape[dim] != 1:
-        size = emitter.constant(shape[dim])
-        times = emitter.create("stablehlo.multiply", [start, size], [emitter.scalar_i32])
-        start = times.results[0]
-    starts = [start if d == dim else emitter.constant(0) for d in range(len(shape))]
-    attributes = {"slice_sizes": emitter.integers(shape)}
-    operands = [op.operands[0], *starts]
-    type_ = emitter.tensor_type(shape, element)
-    return [emitter.create("stablehlo.dynamic_slice", operands, [type_], attributes).results[0]]
+        start = emitter.binary("multiply", start, emitter.number(shape[dim]))
+    starts = [start if d == dim else emitter.number(0) for d in range(len(shape))]
+    attributes = {"slice_sizes": integers_attr(shape)}
+    return [emitter.value("stablehlo.dynamic_slice", [op.operands[0], *starts], type_, attributes)]
 
 
 def all_reduce(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value[Any]]:
@@ -73,8 +71,8 @@ def all_reduce(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Va
     if parts == 1:
         return list(op.operands)
     name, kind = "stablehlo.all_reduce", _reduction(op)
-    element = emitter.tensor(op.operands[0].type)[1]
-    if is_bitwise(kind, element):
+    element = emitter.element_of(op.operands[0])
+    if not Reduction.named(kind).crosses_devices(element):
         return [all_reduce_bits(v, mesh, axes, parts, kind, emitter) for v in op.operands]
 
     def reduce(values: Sequence[ir.Value[Any]]) -> list[ir.Value[Any]]:
@@ -98,17 +96,17 @@ def reduce_scatter(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[i
     if parts == 1:
         return list(op.operands)
     dim = _integer(op, names.DIM)
-    attributes = {"scatter_dimension": emitter.integer(dim)}
+    attributes = {"scatter_dimension": integer_attr(dim)}
     value, type_ = op.operands[0], op.results[0].type
-    shape, element = emitter.tensor(type_)
+    shape, element = emitter.read_type(type_)
     name, kind = "stablehlo.reduce_scatter", _reduction(op)
-    if is_bitwise(kind, element):
+    if not Reduction.named(kind).crosses_devices(element):
         return [reduce_scatter_bits(value, dim, mesh, axes, parts, kind, emitter)]
     if not is_ordered(kind, element):
         made = emitter.collective(name, [value], [type_], mesh, axes, attributes, kind)
         return list(made.results)
     keys = to_keys(value, kind, emitter)
-    keys_type = emitter.tensor_type(shape, emitter.tensor(keys.type)[1])
+    keys_type = emitter.tensor_type(shape, emitter.element_of(keys))
     made = emitter.collective(name, [keys], [keys_type], mesh, axes, attributes, kind)
     return [from_keys(made.results[0], type_, emitter)]
 
@@ -119,9 +117,9 @@ def all_to_all(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Va
     if parts == 1:
         return list(op.operands)
     attributes = {
-        "split_dimension": emitter.integer(_integer(op, names.SPLIT_DIM)),
-        "concat_dimension": emitter.integer(_integer(op, names.CONCAT_DIM)),
-        "split_count": emitter.integer(parts),
+        "split_dimension": integer_attr(_integer(op, names.SPLIT_DIM)),
+        "concat_dimension": integer_attr(_integer(op, names.CONCAT_DIM)),
+        "split_count": integer_attr(parts),
     }
     types = [op.results[0].type]
     name = "stablehlo.all_to_all"
@@ -179,9 +177,7 @@ def _permute(value: ir.Value[Any], pairs: list[tuple[int, int]], emitter: Emitte
         "source_target_pairs": emitter.matrix(pairs),
         "channel_handle": emitter.channel(),
     }
-    op = emitter.create("stablehlo.collective_permute", [value], [value.type], attributes)
-    result: ir.Value[Any] = op.results[0]
-    return result
+    return emitter.value("stablehlo.collective_permute", [value], value.type, attributes)
 
 
 def halo_exchange(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value[Any]]:
@@ -192,7 +188,7 @@ def halo_exchange(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir
     mesh, axes, parts = _axes(op, meshes)
     dim, value = _integer(op, names.DIM), op.operands[0]
     low, high = _integer(op, names.LOW), _integer(op, names.HIGH)
-    size = emitter.tensor(value.type)[0][dim]
+    size = emitter.shape_of(value)[dim]
     pieces = [value]
     if low:
         pairs = _neighbours(mesh, axes, parts, 1)
@@ -200,11 +196,7 @@ def halo_exchange(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir
     if high:
         pairs = _neighbours(mesh, axes, parts, -1)
         pieces.append(_halo(value, dim, (0, high), pairs, emitter))
-    if len(pieces) == 1:
-        return pieces
-    attributes = {"dimension": emitter.integer(dim)}
-    types = [op.results[0].type]
-    return list(emitter.create("stablehlo.concatenate", pieces, types, attributes).results)
+    return [emitter.joined(pieces, dim)]
 
 
 def _neighbours(
@@ -227,24 +219,12 @@ def _halo(
     emitter: Emitter,
 ) -> ir.Value[Any]:
     """Elements `limits` along `dim` of the sender's shard; zeros where nobody sends."""
-    shape, element = emitter.tensor(value.type)
-    starts, ends = [0] * len(shape), list(shape)
-    starts[dim], ends[dim] = limits
-    sizes = [end - start for start, end in zip(starts, ends, strict=True)]
-    type_ = emitter.tensor_type(sizes, element)
+    start, end = limits
     if not pairs:
-        attributes = {"value": Reduction.SUM.identity_attr(type_)}
-        zeros: ir.Value[Any] = emitter.create(
-            "stablehlo.constant", [], [type_], attributes
-        ).results[0]
-        return zeros
-    attributes = {
-        "start_indices": emitter.integers(starts),
-        "limit_indices": emitter.integers(ends),
-        "strides": emitter.integers([1] * len(shape)),
-    }
-    part = emitter.create("stablehlo.slice", [value], [type_], attributes).results[0]
-    return _permute(part, pairs, emitter)
+        shape, element = emitter.read_type(value.type)
+        sizes = (*shape[:dim], end - start, *shape[dim + 1 :])
+        return emitter.identity("sum", emitter.tensor_type(sizes, element))
+    return _permute(emitter.cut(value, dim, start, end - start), pairs, emitter)
 
 
 def shard_permute(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value[Any]]:

@@ -20,18 +20,11 @@ from dtensor.dialect.functions import function_name
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.passes.functions import boundary_layouts
+from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import BRANCHES, CALLS, RETURNS, WHILE
 from dtensor.passes.relayout.places import is_chain, split_axis
 
 _EQUALISING = (names.ALL_REDUCE, names.ALL_GATHER)
-# Their results depend on the device in ways that no axis names.
-_DEVICE_OPS = (
-    "stablehlo.partition_id",
-    "stablehlo.replica_id",
-    "stablehlo.infeed",
-    "stablehlo.recv",
-    "stablehlo.rng",
-)
 
 
 def check_control_flow(
@@ -145,7 +138,7 @@ class _Flow:
             elif name in CALLS:
                 results = self.call(op, operands, governed)
             else:
-                union = self.everything if name in _DEVICE_OPS else 0
+                union = self.everything if opdef(name).varies else 0  # in ways no axis names
                 for bits in operands:
                     union |= bits
                 results = [union] * len(op.results)

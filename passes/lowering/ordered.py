@@ -14,12 +14,10 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.lowering.emitter import Emitter
 from dtensor.passes.ops.elements import element_kind
 
-_NOT_EQUAL = "#stablehlo<comparison_direction NE>"
 
-
-def is_ordered(reduction: str, element: ir.Type) -> bool:
+def is_ordered(reduction: str, element: str) -> bool:
     """Whether a reduction picks one of its floats; all these types have NaN in their last code."""
-    return reduction in ("max", "min") and element_kind(str(element))[0] == "float"
+    return reduction in ("max", "min") and element_kind(element)[0] == "float"
 
 
 def to_keys(value: ir.Value[Any], reduction: str, emitter: Emitter) -> ir.Value[Any]:
@@ -33,21 +31,18 @@ def to_keys(value: ir.Value[Any], reduction: str, emitter: Emitter) -> ir.Value[
     Returns:
         Integers of n bits, of the same shape.
     """
-    shape, element = emitter.tensor(value.type)
-    width = element_kind(str(element))[1]
-    integers = emitter.tensor_type(shape, ir.IntegerType.get_signless(width))
+    shape, element = emitter.read_type(value.type)
+    width = element_kind(element)[1]
+    integers = emitter.tensor_type(shape, f"i{width}")
     keys = _flip_negative(_bits(value, integers, emitter), width, emitter)
     highest = (1 << (width - 1)) - 1
-    extreme = _constant(highest if reduction == "max" else ~highest, integers, emitter)
-    truth = emitter.tensor_type(shape, ir.IntegerType.get_signless(1))
-    attributes = {"comparison_direction": ir.Attribute.parse(_NOT_EQUAL)}
-    is_nan = emitter.create("stablehlo.compare", [value, value], [truth], attributes).results[0]
-    return _value("stablehlo.select", [is_nan, extreme, keys], integers, emitter)
+    extreme = emitter.constant(highest if reduction == "max" else ~highest, integers)
+    return emitter.select(emitter.compare("NE", value, value), extreme, keys)
 
 
 def from_keys(keys: ir.Value[Any], floats: ir.Type, emitter: Emitter) -> ir.Value[Any]:
     """The values of type `floats` that have these keys; both extremes are codes of NaN."""
-    width = element_kind(str(emitter.tensor(floats)[1]))[1]
+    width = element_kind(emitter.read_type(floats)[1])[1]
     return _bits(_flip_negative(keys, width, emitter), floats, emitter)
 
 
@@ -56,29 +51,11 @@ def _flip_negative(bits: ir.Value[Any], width: int, emitter: Emitter) -> ir.Valu
 
     Its own inverse.
     """
-    sign = _binary("shift_right_arithmetic", bits, width - 1, emitter)
-    low = _binary("and", sign, (1 << (width - 1)) - 1, emitter)
-    return _value("stablehlo.xor", [bits, low], bits.type, emitter)
+    last, rest = width - 1, (1 << (width - 1)) - 1
+    sign = emitter.binary("shift_right_arithmetic", bits, emitter.constant_like(last, bits))
+    low = emitter.binary("and", sign, emitter.constant_like(rest, bits))
+    return emitter.binary("xor", bits, low)
 
 
 def _bits(value: ir.Value[Any], result: ir.Type, emitter: Emitter) -> ir.Value[Any]:
-    return _value("stablehlo.bitcast_convert", [value], result, emitter)
-
-
-def _binary(name: str, value: ir.Value[Any], number: int, emitter: Emitter) -> ir.Value[Any]:
-    operands = [value, _constant(number, value.type, emitter)]
-    return _value(f"stablehlo.{name}", operands, value.type, emitter)
-
-
-def _constant(number: int, type_: ir.Type, emitter: Emitter) -> ir.Value[Any]:
-    scalar = ir.IntegerAttr.get(emitter.tensor(type_)[1], number)
-    attributes: dict[str, ir.Attribute] = {"value": ir.DenseElementsAttr.get_splat(type_, scalar)}
-    result: ir.Value[Any] = emitter.create("stablehlo.constant", [], [type_], attributes).results[0]
-    return result
-
-
-def _value(
-    name: str, operands: list[ir.Value[Any]], type_: ir.Type, emitter: Emitter
-) -> ir.Value[Any]:
-    result: ir.Value[Any] = emitter.create(name, operands, [type_]).results[0]
-    return result
+    return emitter.value("stablehlo.bitcast_convert", [value], result)

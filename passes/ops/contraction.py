@@ -6,10 +6,12 @@ A convolution is an einsum over batch and features, and windows over the spatial
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from dtensor.dialect.mlir import ir, stablehlo
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
+from dtensor.passes.ops.accuracy import all_of, series, summed
 from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.elements import element_kind, keeps_sums
 from dtensor.passes.ops.halo import (
@@ -21,7 +23,7 @@ from dtensor.passes.ops.halo import (
     split_windows,
 )
 from dtensor.passes.ops.known import never_infinite
-from dtensor.passes.ops.opdef import Algorithm, OpDef, placed_of
+from dtensor.passes.ops.opdef import UNKNOWN, Algorithm, OpDef, placed_of
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, Window
 from dtensor.passes.ops.windows import OVERLAP, window_factor, windows_of
@@ -96,9 +98,12 @@ def known_finite(operation: ir.Operation) -> tuple[bool, ...]:
 
 def dot_general_flops(op: OpInfo) -> float:
     """2 m n k: a multiplication and an addition per product."""
+    return _products_flops(op, _contracted(op))
+
+
+def _contracted(op: OpInfo) -> int:
     numbers = stablehlo.DotDimensionNumbers(op.attribute("dot_dimension_numbers"))
-    summed = [op.operand_shapes[0][d] for d in numbers.lhs_contracting_dimensions]
-    return _products_flops(op, math.prod(summed))
+    return math.prod(op.operand_shapes[0][d] for d in numbers.lhs_contracting_dimensions)
 
 
 def dot_flops(op: OpInfo) -> float:
@@ -273,17 +278,18 @@ def expand_convolution(op: LocalOp) -> None:
 DOT_GENERAL = OpDef(
     dot_general_rule,
     flops=dot_general_flops,
+    accuracy=summed(_contracted),
     must_divide=True,
     padding=padding.IDENTITY,
     known=known_finite,
 )
-DOT = OpDef(
-    dot_rule,
+DOT = replace(
+    DOT_GENERAL,
+    rule=dot_rule,
     flops=dot_flops,
-    must_divide=True,
-    padding=padding.IDENTITY,
-    known=known_finite,
+    accuracy=summed(lambda op: op.operand_shapes[0][-1]),
 )
+RAGGED_DOT = replace(UNKNOWN, accuracy=series)
 
 
 def convolution_fill(rule: OpRule, factor: int) -> padding.Fill | None:
@@ -315,6 +321,7 @@ CONVOLUTION = OpDef(
         ),
     ),
     flops=convolution_flops,
+    accuracy=summed(all_of(1)),
     must_divide=True,
     padding=padding.Padding(convolution_fill),
     known=known_finite,

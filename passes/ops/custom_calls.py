@@ -9,6 +9,7 @@ from dtensor.dialect.mlir import ir, sdy
 from dtensor.dialect.names import DEFINED
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
+from dtensor.passes.ops.accuracy import factorised
 from dtensor.passes.ops.bodies import inline_body
 from dtensor.passes.ops.definition import definition_of
 from dtensor.passes.ops.named_calls import NAMED_CALLS
@@ -163,6 +164,7 @@ CUSTOM_CALL = OpDef(
     custom_call_rule,
     (local(expand_custom_call),),
     flops=custom_call_flops,
+    accuracy=factorised,
     known=written_definition,
     padding=padding.Padding(custom_call_fill, lengthen_custom_call),
 )

@@ -18,7 +18,7 @@ from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import integer, integers
-from dtensor.passes.ops.indexing import clamped, take, zeros
+from dtensor.passes.ops.indexing import clamped, take
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, local, placed_of
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.ring import permuted
@@ -243,7 +243,7 @@ def expand_slice_by_owner(op: LocalOp) -> Sequence[Value]:
         local_index, mine = ctx.localise_index(index, layout, d, size)
         value = take(ctx, value, clamped(ctx, local_index, size // layout.dims[d].split), d)
         shape = ctx.shape_of(value)
-        value = ctx.select(ctx.broadcast(mine, shape, [d]), value, zeros(ctx, value.type))
+        value = ctx.select(ctx.broadcast(mine, shape, [d]), value, ctx.zeros(value.type))
         starts[d], limits[d], strides[d] = 0, kept, 1
     op.operation.operands[0] = value
     for name, numbers in zip(names, (starts, limits, strides), strict=True):

@@ -10,7 +10,7 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import LocalOp, Shape
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import constant_attribute
-from dtensor.passes.ops.indexing import clamped, take, zeros
+from dtensor.passes.ops.indexing import clamped, take
 from dtensor.passes.ops.opdef import LOCAL, Algorithm, OpDef, Placed, local
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
@@ -123,7 +123,7 @@ def expand_slice_by_owner(op: LocalOp) -> Sequence[Value]:
         masks.append((mine, [d]))
     result = ctx.shape_of(value)
     for mask, dims in masks:
-        value = ctx.select(ctx.broadcast(mask, result, dims), value, zeros(ctx, value.type))
+        value = ctx.select(ctx.broadcast(mask, result, dims), value, ctx.zeros(value.type))
     return [value]
 
 

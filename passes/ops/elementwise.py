@@ -12,6 +12,7 @@ from typing import Any
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.ops import padding
+from dtensor.passes.ops.accuracy import Accuracy, rounded, series, summed
 from dtensor.passes.ops.elements import (
     element_kind,
     keeps_bits,
@@ -85,6 +86,9 @@ _SCALES: Mapping[str, Callable[[ir.Value[Any]], bool]] = {
     "stablehlo.multiply": never_infinite,
     "stablehlo.divide": never_zero,
 }
+
+# Sums of their operands, for how exact they are.
+_SUMS = ("stablehlo.add", "stablehlo.subtract")
 
 CONVERSIONS: Mapping[str, Callable[[str, str], bool]] = {
     "sum": keeps_sums,
@@ -170,6 +174,16 @@ def known_scales(operation: ir.Operation) -> tuple[bool, ...]:
     return () if is_scale is None else tuple([is_scale(value) for value in operation.operands])
 
 
+_of_two_terms = summed(lambda op: 2)
+
+
+def elementwise_accuracy(op: OpInfo) -> Accuracy:
+    """CHLO's functions are long series; all others round once, or a little more."""
+    if op.name.startswith("chlo."):
+        return series(op)
+    return _of_two_terms(op) if op.name in _SUMS else rounded(op)
+
+
 def _is_exact(operation: ir.Operation, parts: str) -> bool:
     """Whether what is complete does not make NaN of a part that is zero."""
     pairs = zip(parts, known_scales(operation), strict=False)
@@ -189,8 +203,15 @@ def _same_dims(op: OpInfo) -> RuleBuilder:
     return builder
 
 
-ELEMENTWISE = OpDef(elementwise_rule, fuses=True, padding=padding.ANY, known=known_scales)
-CONVERT = OpDef(convert_rule, fuses=True, padding=padding.ANY)
+ELEMENTWISE = OpDef(
+    elementwise_rule,
+    fuses=True,
+    resizes=True,
+    padding=padding.ANY,
+    known=known_scales,
+    accuracy=elementwise_accuracy,
+)
+CONVERT = OpDef(convert_rule, fuses=True, resizes=True, padding=padding.ANY)
 BITCAST_CONVERT = OpDef(bitcast_convert_rule, fuses=True, padding=padding.ANY)
 OPTIMIZATION_BARRIER = OpDef(optimization_barrier_rule, moves_only=True)
 ALIKE = OpDef(alike_rule, (local(lambda op: op.operands),), moves_only=True, padding=padding.ANY)

@@ -20,7 +20,6 @@ from dtensor.passes.ops.indexing import (
     index_columns,
     index_vectors,
     say_whole,
-    zeros,
 )
 from dtensor.passes.ops.opdef import OpDef, local
 from dtensor.passes.ops.reduction import Reduction, reductions_of
@@ -98,7 +97,7 @@ def _gather_owned(
     local_gather.results[0].set_type(result)
     index_places = sorted([*(r for _, _, r in dims.batching), *(r for _, r in dims.spread)])
     mask = ctx.broadcast(mine, op.local_result_shape(), index_places)
-    return [ctx.select(mask, local_gather.results[0], zeros(ctx, result))]
+    return [ctx.select(mask, local_gather.results[0], ctx.zeros(result))]
 
 
 def lengthen_gather(op: padding.Grown) -> None:

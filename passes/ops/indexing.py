@@ -159,44 +159,25 @@ def index_columns(
     ctx: ExpansionContext, indices: ir.Value[Any], vector_dim: int
 ) -> list[ir.Value[Any]]:
     """The components of the index vectors, each a tensor without `vector_dim`."""
-    shape, element = ctx.read_type(indices.type)
+    shape = ctx.shape_of(indices)
     if vector_dim == len(shape):
         return [indices]
     rest = [n for d, n in enumerate(shape) if d != vector_dim]
     if shape[vector_dim] == 1:
         return [ctx.reshape(indices, rest)]
-    columns = []
-    for component in range(shape[vector_dim]):
-        start, limit = [0] * len(shape), list(shape)
-        start[vector_dim], limit[vector_dim] = component, component + 1
-        attributes = {
-            "start_indices": ir.DenseI64ArrayAttr.get(start),
-            "limit_indices": ir.DenseI64ArrayAttr.get(limit),
-            "strides": ir.DenseI64ArrayAttr.get([1] * len(shape)),
-        }
-        local = [limit[d] - start[d] for d in range(len(shape))]
-        column = ctx.value(
-            "stablehlo.slice", [indices], ctx.tensor_type(local, element), attributes
-        )
-        columns.append(ctx.reshape(column, rest))
-    return columns
+    count = shape[vector_dim]
+    return [ctx.reshape(ctx.cut(indices, vector_dim, k, 1), rest) for k in range(count)]
 
 
 def index_vectors(
     ctx: ExpansionContext, columns: Sequence[ir.Value[Any]], vector_dim: int, rank: int
 ) -> ir.Value[Any]:
     """Index vectors from their components, of one type; undoes `index_columns`."""
-    shape, element = ctx.read_type(columns[0].type)
+    shape = ctx.shape_of(columns[0])
     if vector_dim == rank:
         return columns[0]
     single = [*shape[:vector_dim], 1, *shape[vector_dim:]]
-    parts = [ctx.reshape(column, single) for column in columns]
-    if len(parts) == 1:
-        return parts[0]
-    joined = ctx.tensor_type([*shape[:vector_dim], len(parts), *shape[vector_dim:]], element)
-    i64 = ir.IntegerType.get_signless(64)
-    attributes = {"dimension": ir.IntegerAttr.get(i64, vector_dim)}
-    return ctx.value("stablehlo.concatenate", parts, joined, attributes)
+    return ctx.joined([ctx.reshape(column, single) for column in columns], vector_dim)
 
 
 def take(
@@ -218,12 +199,3 @@ def take(
     taken = (*shape[:dim], *ctx.shape_of(index), *shape[dim + 1 :])
     type_ = ctx.tensor_type(taken, element)
     return ctx.value("stablehlo.gather", [value, index], type_, attributes)
-
-
-def zeros(ctx: ExpansionContext, type_: ir.Type) -> ir.Value[Any]:
-    """The identity of "sum" and "or"."""
-    shape, element = ctx.read_type(type_)
-    if element_kind(element)[0] != "complex":
-        return ctx.constant(0, type_)
-    part = ctx.constant(0, ctx.tensor_type(shape, element[8:-1]))
-    return ctx.value("stablehlo.complex", [part, part], type_)

@@ -6,6 +6,7 @@ import math
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.ops import padding
+from dtensor.passes.ops.accuracy import ELEMENTARY, Accuracy, factorised
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.opdef import OpDef
 from dtensor.passes.ops.reduction import Reduction
@@ -80,8 +81,24 @@ def leading(op: OpInfo, count: int, reason: str) -> RuleBuilder:
     return builder
 
 
-CHOLESKY = OpDef(cholesky_rule, flops=cholesky_flops, must_divide=True, padding=padding.ANY)
-TRIANGULAR_SOLVE = OpDef(
-    triangular_solve_rule, flops=triangular_solve_flops, must_divide=True, padding=padding.ANY
+def fft_accuracy(op: OpInfo) -> Accuracy:
+    """One rounding after another in each of log2 n steps."""
+    length = math.prod(integers(op.attribute("fft_length")))
+    return Accuracy(ELEMENTARY * (2 + math.log2(max(length, 1))), of_tensor=True)
+
+
+CHOLESKY = OpDef(
+    cholesky_rule,
+    flops=cholesky_flops,
+    must_divide=True,
+    padding=padding.ANY,
+    accuracy=factorised,
 )
-FFT = OpDef(fft_rule, flops=fft_flops, must_divide=True, padding=padding.ANY)
+TRIANGULAR_SOLVE = OpDef(
+    triangular_solve_rule,
+    flops=triangular_solve_flops,
+    must_divide=True,
+    padding=padding.ANY,
+    accuracy=factorised,
+)
+FFT = OpDef(fft_rule, flops=fft_flops, must_divide=True, padding=padding.ANY, accuracy=fft_accuracy)

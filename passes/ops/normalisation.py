@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from dtensor.passes.ops.accuracy import series
 from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.opdef import OpDef
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
@@ -52,6 +53,6 @@ def batch_norm_flops(op: OpInfo) -> float:
     return 4.0 * math.prod(op.operand_shapes[0])
 
 
-BATCH_NORM_INFERENCE = OpDef(batch_norm_inference_rule, flops=batch_norm_flops)
-BATCH_NORM_TRAINING = OpDef(batch_norm_training_rule, flops=batch_norm_flops)
-BATCH_NORM_GRAD = OpDef(batch_norm_grad_rule, flops=batch_norm_flops)
+BATCH_NORM_INFERENCE = OpDef(batch_norm_inference_rule, flops=batch_norm_flops, accuracy=series)
+BATCH_NORM_TRAINING = OpDef(batch_norm_training_rule, flops=batch_norm_flops, accuracy=series)
+BATCH_NORM_GRAD = OpDef(batch_norm_grad_rule, flops=batch_norm_flops, accuracy=series)

@@ -51,12 +51,8 @@ def expand_constant(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
     if not is_splat(operation):
         complete = Layout.replicated(layout.mesh, layout.rank)
         return [ctx.relayout(whole, complete, layout, shape)]
-    attributes = {  # the bindings cannot write complex constants; any piece of a splat will do
-        "start_indices": ir.DenseI64ArrayAttr.get([0] * len(shape)),
-        "limit_indices": ir.DenseI64ArrayAttr.get(list(local_shape)),
-        "strides": ir.DenseI64ArrayAttr.get([1] * len(shape)),
-    }
-    return [ctx.value("stablehlo.slice", [whole], local_type, attributes)]
+    # The bindings cannot write complex constants; any piece of a splat will do.
+    return [ctx.slice(whole, [0] * len(shape), local_shape)]
 
 
 def expand_iota(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
@@ -91,6 +87,7 @@ CONSTANT = OpDef(
     fuses=True,
     rematerialisable=True,
     moves_only=True,
+    resizes=True,
     padding=padding.Padding(constant_fill, lengthen_constant),
 )
 IOTA = OpDef(

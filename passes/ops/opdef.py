@@ -11,6 +11,7 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import Expander, LocalOp
+from dtensor.passes.ops.accuracy import Accuracy, rounded
 from dtensor.passes.ops.padding import Padding
 from dtensor.passes.ops.rule import OpInfo, OpRule
 
@@ -86,6 +87,11 @@ def nothing_known(operation: ir.Operation) -> tuple[object, ...]:
     return ()
 
 
+def no_rule(op: OpInfo) -> OpRule | None:
+    """Every value is whole."""
+    return None
+
+
 LOCAL = Algorithm("local")
 """The op is right on each shard as it stands, once its types are local."""
 
@@ -113,6 +119,11 @@ class OpDef:
         padding: how it copes with elements beyond the end of uneven dimensions; None where it must
             not see any.
         moves_only: whether each element of its results is an element of an operand: no flops.
+        resizes: whether it may be computed in another size where that is asked for: every element
+            is computed by itself.
+        varies: whether another device, or another run, may get other results from equal operands.
+        refused: why a program must not say it; empty if it may.
+        accuracy: how far two right ways to compute it may lie apart, unless it only moves.
         known: what the rule reads besides types and StableHLO's attributes, such as what
             `ops.known` says of operands; ops share a rule only where it is equal.
     """
@@ -124,6 +135,10 @@ class OpDef:
     rematerialisable: bool = False
     must_divide: bool = False
     moves_only: bool = False
+    resizes: bool = False
+    varies: bool = False
+    refused: str = ""
+    accuracy: Callable[[OpInfo], Accuracy] = rounded
     padding: Padding | None = None
     known: Callable[[ir.Operation], tuple[object, ...]] = nothing_known
 
@@ -134,6 +149,10 @@ class OpDef:
     def algorithm(self, name: str) -> Algorithm | None:
         """The algorithm of that name."""
         return next((found for found in self.algorithms if found.name == name), None)
+
+
+UNKNOWN = OpDef(no_rule, flops=unknown_flops)
+"""An operation of which nothing is known: it is right on whole values."""
 
 
 def algorithm_of(definition: OpDef, placed: Placed) -> Algorithm | None:

@@ -6,12 +6,13 @@ stands beyond its end is anything, NaN included, and must not reach an element b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 from dtensor.dialect.mlir import ir
+from dtensor.passes.builder import Builder
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.rule import FactorKind, OpRule
 
@@ -81,30 +82,10 @@ class Grown:
         dense = ir.DenseElementsAttr.get(
             numbers, type=ir.RankedTensorType.get(shape, type_.element_type)
         )
-        bound = self._create("stablehlo.constant", [], dense.type, {"value": dense})
-        dims = ir.DenseI64ArrayAttr.get([] if dim is None else [dim])
-        whole = {"broadcast_dimensions": dims}
-        bounds = self._create("stablehlo.broadcast_in_dim", [bound], type_, whole)
-        self.operation.operands[k] = self._create("stablehlo.minimum", [value, bounds], type_, {})
-
-    def _create(
-        self,
-        name: str,
-        operands: list[Value],
-        type_: ir.Type,
-        attributes: Mapping[str, ir.Attribute],
-    ) -> Value:
-        op = ir.Operation.create(
-            name,
-            results=[type_],
-            operands=operands,
-            attributes=dict(attributes),
-            loc=self.operation.location,
-            ip=ir.InsertionPoint(self.operation),
-        )
-        self.made.append(op)
-        result: Value = op.results[0]
-        return result
+        builder = Builder(self.operation, self.made)
+        bound = builder.dense(dense, dense.type)
+        bounds = builder.broadcast(bound, type_.shape, [] if dim is None else [dim])
+        self.operation.operands[k] = builder.binary("minimum", value, bounds)
 
 
 def passing(rule: OpRule, factor: int) -> Fill | None:

@@ -68,4 +68,4 @@ def expand_rng(op: LocalOp) -> None:
 RNG_BIT_GENERATOR = OpDef(
     rng_bit_generator_rule, (local(expand_rng_bit_generator),), flops=rng_bit_generator_flops
 )
-RNG = OpDef(rng_rule, (local(expand_rng),))
+RNG = OpDef(rng_rule, (local(expand_rng),), varies=True)

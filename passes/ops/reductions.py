@@ -15,9 +15,11 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import WHOLE, Dim, canonical_digits
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
+from dtensor.passes.builder import Builder
 from dtensor.passes.cost.model import all_gather_bytes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
+from dtensor.passes.ops.accuracy import summed
 from dtensor.passes.ops.attributes import identity_of, integers
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
 from dtensor.passes.ops.reduction import Reduction, reductions_of
@@ -134,6 +136,10 @@ def reduce_flops(op: OpInfo) -> float:
     return float(math.prod(op.operand_shapes[0])) * len(op.result_shapes)
 
 
+def _terms(op: OpInfo) -> int:
+    return math.prod(op.operand_shapes[0]) // max(1, math.prod(op.result_shapes[0]))
+
+
 def expand_reduce(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
     """Reduce from the identity, then combine with this shard's part of the init value."""
     count = len(op.operands) // 2
@@ -150,14 +156,7 @@ def expand_reduce(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
     values: list[ir.Value[Any]] = list(copy.results)
     for k in late:
         init = op.operands[count + k]
-        constant = ir.InsertionPoint(copy)
-        copy.operands[count + k] = ir.Operation.create(
-            "stablehlo.constant",
-            results=[init.type],
-            attributes={"value": kinds[k].identity_attr(init.type)},
-            loc=copy.location,
-            ip=constant,
-        ).results[0]
+        copy.operands[count + k] = Builder(copy).identity(kinds[k], init.type)
         whole = op.ctx.broadcast(init, op.local_result_shape(k), [])
         values[k] = op.ctx.value(kinds[k].op, [values[k], whole], values[k].type)
     return values
@@ -256,6 +255,7 @@ REDUCE = OpDef(
         Algorithm("local", expand_reduce, _is_local),
     ),
     flops=reduce_flops,
+    accuracy=summed(_terms),
     padding=padding.Padding(reduce_fill),
     fuses=True,
 )

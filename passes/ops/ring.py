@@ -85,33 +85,6 @@ def permuted(
     return ctx.value(SHARD_PERMUTE, [value], value.type, attributes)
 
 
-def cut(ctx: ExpansionContext, value: Value, dim: int, start: int, count: int) -> Value:
-    """`count` elements from `start` on along a dimension of a shard."""
-    shape, element = ctx.read_type(value.type)
-    if count == shape[dim]:
-        return value
-    starts, limits = [0] * len(shape), list(shape)
-    starts[dim], limits[dim] = start, start + count
-    attributes = {
-        "start_indices": ir.DenseI64ArrayAttr.get(starts),
-        "limit_indices": ir.DenseI64ArrayAttr.get(limits),
-        "strides": ir.DenseI64ArrayAttr.get([1] * len(shape)),
-    }
-    kept = (*shape[:dim], count, *shape[dim + 1 :])
-    return ctx.value("stablehlo.slice", [value], ctx.tensor_type(kept, element), attributes)
-
-
-def joined(ctx: ExpansionContext, values: Sequence[Value], dim: int) -> Value:
-    """Values one after another along a dimension."""
-    if len(values) == 1:
-        return values[0]
-    shape, element = ctx.read_type(values[0].type)
-    size = sum(ctx.shape_of(value)[dim] for value in values)
-    type_ = ctx.tensor_type((*shape[:dim], size, *shape[dim + 1 :]), element)
-    attributes = {"dimension": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dim)}
-    return ctx.value("stablehlo.concatenate", list(values), type_, attributes)
-
-
 def shifted(
     ctx: ExpansionContext, value: Value, axes: Sequence[AxisRef], dim: int, parts: Sequence[Part]
 ) -> Value:
@@ -124,11 +97,11 @@ def shifted(
     end = 0
     for part in sorted(parts, key=lambda part: part.first):
         if part.first > end:
-            pieces.append(cut(ctx, value, dim, 0, part.first - end))
-        piece = cut(ctx, value, dim, part.origin, part.count)
+            pieces.append(ctx.cut(value, dim, 0, part.first - end))
+        piece = ctx.cut(value, dim, part.origin, part.count)
         sources = [(k - part.hop) % shards for k in range(shards)]
         pieces.append(permuted(ctx, piece, axes, sources))
         end = part.first + part.count
     if end < local:
-        pieces.append(cut(ctx, value, dim, 0, local - end))
-    return joined(ctx, pieces, dim)
+        pieces.append(ctx.cut(value, dim, 0, local - end))
+    return ctx.joined(pieces, dim)

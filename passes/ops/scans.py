@@ -16,7 +16,7 @@ from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.attributes import constant_attribute, identity_of
 from dtensor.passes.ops.opdef import Placed, Traffic
 from dtensor.passes.ops.reductions import combiners, is_choice
-from dtensor.passes.ops.ring import cut, joined, permuted
+from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import Window
 
 Value = ir.Value[Any]
@@ -100,7 +100,7 @@ def _joined_totals(
 ) -> list[Value]:
     """The totals that came combined with those that are here, in the order of the shards."""
     pairs = zip(come, have, strict=True)
-    rows = [joined(op.ctx, [b, a] if is_reverse else [a, b], dim) for a, b in pairs]
+    rows = [op.ctx.joined([b, a] if is_reverse else [a, b], dim) for a, b in pairs]
     return _combined(op, rows, dim)
 
 
@@ -137,10 +137,10 @@ def _scanned(
     """The op on the shard behind the row of all shards before it."""
     size = op.ctx.shape_of(values[0])[dim]
     pairs = zip(values, before, strict=True)
-    rows = [joined(op.ctx, [v, row] if is_reverse else [row, v], dim) for v, row in pairs]
+    rows = [op.ctx.joined([v, row] if is_reverse else [row, v], dim) for v, row in pairs]
     padding = (0, size) if is_reverse else (size, 0)
     made = _windowed(op, rows, dim, size + 1, padding)
-    return [cut(op.ctx, value, dim, 0 if is_reverse else 1, size) for value in made]
+    return [op.ctx.cut(value, dim, 0 if is_reverse else 1, size) for value in made]
 
 
 def _starts_from_identity(op: LocalOp) -> bool:

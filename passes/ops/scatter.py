@@ -14,6 +14,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops import padding
+from dtensor.passes.ops.accuracy import all_of, summed
 from dtensor.passes.ops.indexing import (
     IndexedDims,
     clamped,
@@ -209,5 +210,6 @@ SCATTER = OpDef(
     scatter_rule,
     (local(expand_scatter),),
     flops=scatter_flops,
+    accuracy=summed(all_of(-2), rounds_each=True),  # the updates, or more: their indices
     padding=padding.Padding(padding.reducing, lengthen_scatter),
 )

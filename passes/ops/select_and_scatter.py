@@ -23,12 +23,12 @@ from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import FILL
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops import padding
+from dtensor.passes.ops.accuracy import all_of, summed
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.halo import exchange
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.reductions import combiner
-from dtensor.passes.ops.ring import cut, joined
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder, Window
 from dtensor.passes.ops.windows import OVERLAP, window_factor, window_fill, windows_of
 
@@ -193,12 +193,12 @@ def expand_with_halos(op: LocalOp) -> Sequence[Value]:
         low, high = _halo(found, 0, found.size)
         operand = exchange(ctx, operand, axes, found.dim, low, high)
         operand = _with_border(ctx, operand, placed, found, fill)
-        operand = cut(ctx, operand, found.dim, low + found.start, found.end - found.start)
+        operand = ctx.cut(operand, found.dim, low + found.start, found.end - found.start)
         local = ctx.shape_of(source)[found.dim]
         low, high = _halo(found, 1, local)
         source = exchange(ctx, source, axes, found.dim, low, high)
         count = found.last + 1 - found.first
-        source = cut(ctx, source, found.dim, low + found.first, count)
+        source = ctx.cut(source, found.dim, low + found.first, count)
     rows = _rows(placed.op)
     for found in split:
         rows[found.dim] = (0, 0)
@@ -223,25 +223,17 @@ def _fill(op: LocalOp) -> Value | None:
         return None
     type_ = op.ctx.tensor_type((), op.ctx.element_of(op.operands[0]))
     value = op.operation.attributes[FILL]
-    return op.ctx.value("stablehlo.constant", [], type_, {"value": value})
+    return op.ctx.dense(value, type_)
 
 
 def _whole(op: LocalOp, rows: Sequence[tuple[int, int]], operands: Sequence[Value]) -> Value:
     """The op on operands as they stand, with this padding."""
     ctx, fill = op.ctx, _fill(op)
     operand, source, init = operands
-    shape, element = ctx.read_type(operand.type)
     lows, highs = [low for low, _ in rows], [high for _, high in rows]
     is_filled = fill is not None and any([*lows, *highs])
     if fill is not None and is_filled:
-        attributes = {
-            "edge_padding_low": ir.DenseI64ArrayAttr.get(lows),
-            "edge_padding_high": ir.DenseI64ArrayAttr.get(highs),
-            "interior_padding": ir.DenseI64ArrayAttr.get([0] * len(rows)),
-        }
-        padded = [n + low + high for n, (low, high) in zip(shape, rows, strict=True)]
-        type_ = ctx.tensor_type(padded, element)
-        operand = ctx.value("stablehlo.pad", [operand, fill], type_, attributes)
+        operand = ctx.pad(operand, fill, lows, highs)
         rows = [(0, 0)] * len(rows)
     operation = ctx.clone(op.operation)
     for k, value in enumerate((operand, source, init)):
@@ -254,8 +246,8 @@ def _whole(op: LocalOp, rows: Sequence[tuple[int, int]], operands: Sequence[Valu
         del operation.attributes[FILL]
     result: Value = operation.results[0]
     if is_filled:
-        for dim, (low, size) in enumerate(zip(lows, shape, strict=True)):
-            result = cut(ctx, result, dim, low, size)
+        for dim, (low, size) in enumerate(zip(lows, ctx.shape_of(operands[0]), strict=True)):
+            result = ctx.cut(result, dim, low, size)
     return result
 
 
@@ -265,16 +257,16 @@ def _with_border(
     """What was fetched, with the fill, or copies of the border, for what is beyond the tensor."""
     dim, size = found.dim, ctx.shape_of(value)[found.dim]
     low, high = _halo(found, 0, found.size)
-    own = cut(ctx, value, dim, low, found.size)
+    own = ctx.cut(value, dim, low, found.size)
     parts = [own]
     for k, count, reads_padding in ((0, low, found.low), (-1, high, found.high)):
         if not count:
             continue
-        part = cut(ctx, value, dim, 0 if k == 0 else size - count, count)
+        part = ctx.cut(value, dim, 0 if k == 0 else size - count, count)
         if reads_padding:
             shape = ctx.shape_of(part)
             if fill is None:
-                edge = cut(ctx, own, dim, 0 if k == 0 else found.size - 1, 1)
+                edge = ctx.cut(own, dim, 0 if k == 0 else found.size - 1, 1)
                 kept = [d for d in range(len(shape)) if d != dim]
                 flat = ctx.reshape(edge, [shape[d] for d in kept])
                 beyond = ctx.broadcast(flat, shape, kept)
@@ -282,7 +274,7 @@ def _with_border(
                 beyond = ctx.broadcast(fill, shape)
             part = ctx.select(_is_at(ctx, placed, dim, k), beyond, part)
         parts.insert(0 if k == 0 else len(parts), part)
-    return joined(ctx, parts, dim)
+    return ctx.joined(parts, dim)
 
 
 def _is_at(ctx: ExpansionContext, placed: Placed, dim: int, end: int) -> Value:
@@ -298,13 +290,13 @@ def _own(
     """What falls on this shard's elements, and on copies of those at the border."""
     dim, size = found.dim, ctx.shape_of(value)[found.dim]
     low, high = max(0, -found.start), max(0, found.end - found.size)
-    own = cut(ctx, value, dim, low, size - low - high)
+    own = ctx.cut(value, dim, low, size - low - high)
     before, behind = max(0, found.start), max(0, found.size - found.end)
     if has_copies and found.low and low:
-        copies = cut(ctx, value, dim, 0, low)
+        copies = ctx.cut(value, dim, 0, low)
         own = _add_at(ctx, own, 0, dim, _sum(ctx, copies, dim), _is_at(ctx, placed, dim, 0))
     if has_copies and found.high and high:
-        copies = cut(ctx, value, dim, size - high, high)
+        copies = ctx.cut(value, dim, size - high, high)
         last = size - low - high - 1
         own = _add_at(ctx, own, last, dim, _sum(ctx, copies, dim), _is_at(ctx, placed, dim, -1))
     shape = ctx.shape_of(own)
@@ -313,12 +305,12 @@ def _own(
         for n in (before, behind)
     ]
     whole = [gaps[0]] * (before > 0) + [own] + [gaps[1]] * (behind > 0)
-    return joined(ctx, whole, dim)
+    return ctx.joined(whole, dim)
 
 
 def _sum(ctx: ExpansionContext, value: Value, dim: int) -> Value:
     """The sum over a short dimension, which is kept with one element."""
-    parts = [cut(ctx, value, dim, k, 1) for k in range(ctx.shape_of(value)[dim])]
+    parts = [ctx.cut(value, dim, k, 1) for k in range(ctx.shape_of(value)[dim])]
     total = parts[0]
     for part in parts[1:]:
         total = ctx.binary("add", total, part)
@@ -330,13 +322,13 @@ def _add_at(
 ) -> Value:
     """`value` with a row of one element along `dim` added at a place, if `where` holds."""
     size = ctx.shape_of(value)[dim]
-    own = cut(ctx, value, dim, place, 1)
+    own = ctx.cut(value, dim, place, 1)
     parts = [ctx.select(where, ctx.binary("add", own, row), own)]
     if place > 0:
-        parts.insert(0, cut(ctx, value, dim, 0, place))
+        parts.insert(0, ctx.cut(value, dim, 0, place))
     if place + 1 < size:
-        parts.append(cut(ctx, value, dim, place + 1, size - place - 1))
-    return joined(ctx, parts, dim)
+        parts.append(ctx.cut(value, dim, place + 1, size - place - 1))
+    return ctx.joined(parts, dim)
 
 
 def select_and_scatter_flops(op: OpInfo) -> float:
@@ -352,5 +344,6 @@ SELECT_AND_SCATTER = OpDef(
         Algorithm("local", expand_local, lambda placed: not _split(placed)),
     ),
     flops=select_and_scatter_flops,
+    accuracy=summed(all_of(1)),
     padding=padding.Padding(window_fill),
 )

@@ -97,7 +97,12 @@ def regroup(
 
 
 BROADCAST_IN_DIM = OpDef(
-    broadcast_in_dim_rule, fuses=True, rematerialisable=True, moves_only=True, padding=padding.ANY
+    broadcast_in_dim_rule,
+    fuses=True,
+    rematerialisable=True,
+    moves_only=True,
+    resizes=True,
+    padding=padding.ANY,
 )
 TRANSPOSE = OpDef(transpose_rule, fuses=True, moves_only=True, padding=padding.ANY)
 RESHAPE = OpDef(reshape_rule, fuses=True, moves_only=True, padding=padding.Padding(regroups=True))

@@ -12,6 +12,7 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.cost.model import all_gather_bytes
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops import padding
+from dtensor.passes.ops.accuracy import series
 from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
@@ -167,5 +168,6 @@ TOP_K = OpDef(
         Algorithm("local", applies=lambda placed: placed.operands[0].dims[-1].split == 1),
     ),
     flops=top_k_flops,
+    accuracy=series,
     padding=padding.ANY,
 )

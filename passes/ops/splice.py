@@ -18,9 +18,9 @@ from dtensor.dialect.names import COUNTS, DIM, SOURCES, STARTS
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import integer, integers
-from dtensor.passes.ops.indexing import clamped, zeros
+from dtensor.passes.ops.indexing import clamped
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
-from dtensor.passes.ops.ring import Part, Range, cut, joined, parts_of, shifted, within_shards
+from dtensor.passes.ops.ring import Part, Range, parts_of, shifted, within_shards
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
 from dtensor.passes.ops.shape import pass_all
 
@@ -192,14 +192,14 @@ def _replaced(
     local = ctx.shape_of(result)[dim]
     rows = [rows for stretch in stretches for rows in within_shards(stretch.range, local)]
     first, end = min(low for low, _ in rows), max(high for _, high in rows)
-    mask = _among(ctx, cut(ctx, index, 0, first, end - first), stretches)
-    old, new = (cut(ctx, side, dim, first, end - first) for side in (result, value))
+    mask = _among(ctx, ctx.cut(index, 0, first, end - first), stretches)
+    old, new = (ctx.cut(side, dim, first, end - first) for side in (result, value))
     chosen = ctx.select(ctx.broadcast(mask, ctx.shape_of(old), [dim]), new, old)
-    around = [cut(ctx, result, dim, 0, first)] if first else []
+    around = [ctx.cut(result, dim, 0, first)] if first else []
     around.append(chosen)
     if end < local:
-        around.append(cut(ctx, result, dim, end, local - end))
-    return joined(ctx, around, dim)
+        around.append(ctx.cut(result, dim, end, local - end))
+    return ctx.joined(around, dim)
 
 
 def _of_whole(
@@ -215,13 +215,13 @@ def _of_whole(
     A shard that has none of them gets zeros: it slides over the stretch and what lies around it.
     """
     start, end = stretches[0].start, stretches[-1].start + stretches[-1].count
-    value = cut(ctx, source, dim, start, end - start)
+    value = ctx.cut(source, dim, start, end - start)
     if end - start == 1:
         dims = [d for d in range(len(shape)) if d != dim]
         row = ctx.reshape(value, [shape[d] for d in dims])
         return ctx.broadcast(row, shape, dims)
-    around = zeros(ctx, ctx.tensor_type(shape, ctx.element_of(source)))
-    value = joined(ctx, [around, value, around], dim)
+    around = ctx.zeros(ctx.tensor_type(shape, ctx.element_of(source)))
+    value = ctx.joined([around, value, around], dim)
     shard = ctx.axis_index(axes)
     zero = ctx.constant_like(0, shard)
     before = ctx.constant_like(shape[dim] - stretches[0].place, shard)
@@ -252,11 +252,11 @@ def expand_splice(op: LocalOp) -> Sequence[Value]:
     for stretch in stretches_of(op.operation):
         source = op.operands[stretch.source]
         if ctx.shape_of(source):
-            pieces.append(cut(ctx, source, dim, stretch.start, stretch.count))
+            pieces.append(ctx.cut(source, dim, stretch.start, stretch.count))
         else:
             shape[dim] = stretch.count
             pieces.append(ctx.broadcast(source, shape))
-    return [joined(ctx, pieces, dim)]
+    return [ctx.joined(pieces, dim)]
 
 
 SPLICE = OpDef(
@@ -267,4 +267,5 @@ SPLICE = OpDef(
     ),
     fuses=True,
     moves_only=True,
+    resizes=True,
 )

@@ -8,6 +8,7 @@ from dtensor.passes.ops import (
     contraction,
     custom_calls,
     cutting,
+    devices,
     dynamic,
     elementwise,
     gather,
@@ -23,7 +24,7 @@ from dtensor.passes.ops import (
     splice,
     windows,
 )
-from dtensor.passes.ops.opdef import OpDef, unknown_flops
+from dtensor.passes.ops.opdef import UNKNOWN, OpDef
 from dtensor.passes.ops.rule import OpInfo, OpRule
 
 # What stands here has a rule, which may still say None about some ops of its name, as about most
@@ -51,6 +52,7 @@ OPS: dict[str, OpDef] = {
     "chlo.mulhi": elementwise.ELEMENTWISE,
     "chlo.next_after": elementwise.ELEMENTWISE,
     "chlo.polygamma": elementwise.ELEMENTWISE,
+    "chlo.ragged_dot": contraction.RAGGED_DOT,
     "chlo.sinh": elementwise.ELEMENTWISE,
     "chlo.square": elementwise.ELEMENTWISE,
     "chlo.tan": elementwise.ELEMENTWISE,
@@ -60,6 +62,9 @@ OPS: dict[str, OpDef] = {
     "dtensor.splice": splice.SPLICE,
     "stablehlo.abs": elementwise.ELEMENTWISE,
     "stablehlo.add": elementwise.ELEMENTWISE,
+    "stablehlo.all_gather": devices.COLLECTIVE,
+    "stablehlo.all_reduce": devices.COLLECTIVE,
+    "stablehlo.all_to_all": devices.COLLECTIVE,
     "stablehlo.and": elementwise.ELEMENTWISE,
     "stablehlo.atan2": elementwise.ELEMENTWISE,
     "stablehlo.batch_norm_grad": normalisation.BATCH_NORM_GRAD,
@@ -71,6 +76,8 @@ OPS: dict[str, OpDef] = {
     "stablehlo.ceil": elementwise.ELEMENTWISE,
     "stablehlo.cholesky": linalg.CHOLESKY,
     "stablehlo.clamp": elementwise.ELEMENTWISE,
+    "stablehlo.collective_broadcast": devices.COLLECTIVE,
+    "stablehlo.collective_permute": devices.COLLECTIVE,
     "stablehlo.compare": elementwise.ELEMENTWISE,
     "stablehlo.complex": elementwise.ELEMENTWISE,
     "stablehlo.concatenate": cutting.CONCATENATE,
@@ -91,6 +98,7 @@ OPS: dict[str, OpDef] = {
     "stablehlo.floor": elementwise.ELEMENTWISE,
     "stablehlo.gather": gather.GATHER,
     "stablehlo.imag": elementwise.ELEMENTWISE,
+    "stablehlo.infeed": devices.HOST,
     "stablehlo.iota": nullary.IOTA,
     "stablehlo.is_finite": elementwise.ELEMENTWISE,
     "stablehlo.log": elementwise.ELEMENTWISE,
@@ -104,14 +112,19 @@ OPS: dict[str, OpDef] = {
     "stablehlo.not": elementwise.ELEMENTWISE,
     "stablehlo.optimization_barrier": elementwise.OPTIMIZATION_BARRIER,
     "stablehlo.or": elementwise.ELEMENTWISE,
+    "stablehlo.outfeed": devices.HOST,
     "stablehlo.pad": cutting.PAD,
+    "stablehlo.partition_id": devices.OWN_NUMBER,
     "stablehlo.popcnt": elementwise.ELEMENTWISE,
     "stablehlo.power": elementwise.ELEMENTWISE,
     "stablehlo.real": elementwise.ELEMENTWISE,
+    "stablehlo.recv": devices.HOST,
     "stablehlo.reduce": reductions.REDUCE,
     "stablehlo.reduce_precision": elementwise.ELEMENTWISE,
+    "stablehlo.reduce_scatter": devices.COLLECTIVE,
     "stablehlo.reduce_window": windows.REDUCE_WINDOW,
     "stablehlo.remainder": elementwise.ELEMENTWISE,
+    "stablehlo.replica_id": devices.OWN_NUMBER,
     "stablehlo.reshape": shape.RESHAPE,
     "stablehlo.reverse": cutting.REVERSE,
     "stablehlo.rng": random.RNG,
@@ -122,6 +135,7 @@ OPS: dict[str, OpDef] = {
     "stablehlo.scatter": scatter.SCATTER,
     "stablehlo.select": elementwise.ELEMENTWISE,
     "stablehlo.select_and_scatter": select_and_scatter.SELECT_AND_SCATTER,
+    "stablehlo.send": devices.HOST,
     "stablehlo.shift_left": elementwise.ELEMENTWISE,
     "stablehlo.shift_right_arithmetic": elementwise.ELEMENTWISE,
     "stablehlo.shift_right_logical": elementwise.ELEMENTWISE,
@@ -137,9 +151,6 @@ OPS: dict[str, OpDef] = {
     "stablehlo.triangular_solve": linalg.TRIANGULAR_SOLVE,
     "stablehlo.xor": elementwise.ELEMENTWISE,
 }
-
-
-UNKNOWN = OpDef(lambda op: None, flops=unknown_flops)
 
 
 def opdef(name: str) -> OpDef:

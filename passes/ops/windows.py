@@ -13,6 +13,7 @@ from typing import Any
 from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
+from dtensor.passes.ops.accuracy import summed
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.halo import (
     WindowDim,
@@ -157,9 +158,12 @@ def expand_reduce_window(op: LocalOp) -> None:
 
 def reduce_window_flops(op: OpInfo) -> float:
     """One per element of each window."""
-    sizes = integers(op.attribute("window_dimensions"))
     windows = math.prod(op.result_shapes[0]) * len(op.result_shapes)
-    return float(windows * math.prod(sizes))
+    return float(windows * _terms(op))
+
+
+def _terms(op: OpInfo) -> int:
+    return math.prod(integers(op.attribute("window_dimensions")))
 
 
 def window_fill(rule: OpRule, factor: int) -> padding.Fill | None:
@@ -182,5 +186,6 @@ REDUCE_WINDOW = OpDef(
         ),
     ),
     flops=reduce_window_flops,
+    accuracy=summed(_terms, rounds_each=True),
     padding=padding.Padding(window_fill),
 )

@@ -126,7 +126,7 @@ class Steps:
         self.start[before, after] = self.rate[before, after] = 0.0
         for step in plan(*layouts, shape, 1.0, self.cost):
             if not step.is_local:
-                link = self.cost.axes_link(step.network_axes)
+                link = self.cost.axes_link(step.axes)
                 self.start[before, after] += link.alpha
                 rate = step.wire_bytes / (math.prod(shape) * link.bytes_per_second)
                 self.rate[before, after] += rate

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from dtensor.dialect import names
 from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mlir import ir
-from dtensor.passes.ops.reduction import Reduction
+from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.relayout.exchange import direct_exchange, exchange
 from dtensor.passes.relayout.steps import (
     AllToAll,
@@ -31,46 +31,8 @@ from dtensor.passes.relayout.steps import (
 Shape = tuple[int, ...]
 
 
-class LocalBuilder(Protocol):
-    """What creates the operations; `expansion.context.ExpansionContext` is one."""
-
-    def value(
-        self,
-        name: str,
-        operands: Sequence[ir.Value[Any]],
-        result: ir.Type,
-        attributes: dict[str, ir.Attribute] | None = None,
-    ) -> ir.Value[Any]: ...
-
-    def tensor_type(self, shape: Sequence[int], element: str) -> ir.Type: ...
-
-    def read_type(self, type_: ir.Type) -> tuple[Shape, str]: ...
-
-    def reshape(self, value: ir.Value[Any], shape: Sequence[int]) -> ir.Value[Any]: ...
-
-    def broadcast(
-        self, value: ir.Value[Any], shape: Sequence[int], dims: Sequence[int] = ()
-    ) -> ir.Value[Any]: ...
-
-    def compare(
-        self, direction: str, left: ir.Value[Any], right: ir.Value[Any]
-    ) -> ir.Value[Any]: ...
-
-    def select(
-        self, predicate: ir.Value[Any], yes: ir.Value[Any], no: ir.Value[Any]
-    ) -> ir.Value[Any]: ...
-
-    def iota(self, shape: Sequence[int], dim: int, element: str) -> ir.Value[Any]: ...
-
-    def axes(self, axes: Sequence[AxisRef]) -> ir.Attribute: ...
-
-    def axis_index(self, axes: Sequence[AxisRef]) -> ir.Value[Any]: ...
-
-    def constant(self, value: int | float | bool, type_: ir.Type) -> ir.Value[Any]: ...
-
-
 def apply_steps(
-    value: ir.Value[Any], steps: Sequence[Step], builder: LocalBuilder
+    value: ir.Value[Any], steps: Sequence[Step], builder: ExpansionContext
 ) -> ir.Value[Any]:
     """Create the operations of a plan.
 
@@ -87,7 +49,7 @@ def apply_steps(
     return value
 
 
-def _apply(value: ir.Value[Any], step: Step, builder: LocalBuilder) -> ir.Value[Any]:
+def _apply(value: ir.Value[Any], step: Step, builder: ExpansionContext) -> ir.Value[Any]:
     match step:
         case Slice():
             return _on_rows(value, names.ALL_SLICE, step.dim, step.outer, step.axes, builder)
@@ -116,14 +78,14 @@ def _apply(value: ir.Value[Any], step: Step, builder: LocalBuilder) -> ir.Value[
             return _all_to_all(value, step, builder)
         case Mask():
             first = _is_first(step.axes, builder)
-            return builder.select(first, value, _identity(step.reduction, value.type, builder))
+            return builder.select(first, value, builder.identity(step.reduction, value.type))
         case Spread():
             return _spread(value, step, builder)
     raise AssertionError(f"unknown step {step}")
 
 
 def _attributes(
-    axes: Sequence[AxisRef], builder: LocalBuilder, dim: int | None = None, reduction: str = ""
+    axes: Sequence[AxisRef], builder: ExpansionContext, dim: int | None = None, reduction: str = ""
 ) -> dict[str, ir.Attribute]:
     attributes: dict[str, ir.Attribute] = {names.AXES: builder.axes(axes)}
     if dim is not None:
@@ -139,7 +101,7 @@ def _on_rows(
     dim: int,
     outer: int,
     axes: Sequence[AxisRef],
-    builder: LocalBuilder,
+    builder: ExpansionContext,
     reduction: str = "",
 ) -> ir.Value[Any]:
     """The collective `name` on dimension `dim`, in each of its `outer` rows."""
@@ -157,7 +119,7 @@ def _on_rows(
     return builder.reshape(result, (*shape[:dim], outer * work[at], *shape[dim + 1 :]))
 
 
-def _all_to_all(value: ir.Value[Any], step: AllToAll, builder: LocalBuilder) -> ir.Value[Any]:
+def _all_to_all(value: ir.Value[Any], step: AllToAll, builder: ExpansionContext) -> ir.Value[Any]:
     shape, element = builder.read_type(value.type)
     direct = direct_exchange(step, shape)
     axes = builder.axes(step.axes)
@@ -172,7 +134,7 @@ def _all_to_all(value: ir.Value[Any], step: AllToAll, builder: LocalBuilder) -> 
         moved = builder.value(names.ALL_TO_ALL, [operand], type_, attributes)
         return builder.reshape(moved, direct.final)
     form = exchange(step, shape)
-    digits = _transpose(builder.reshape(value, form.digits), form.to_front, builder)
+    digits = builder.transpose(builder.reshape(value, form.digits), form.to_front)
     front = builder.reshape(digits, form.front)
     attributes = {
         names.AXES: axes,
@@ -181,30 +143,16 @@ def _all_to_all(value: ir.Value[Any], step: AllToAll, builder: LocalBuilder) -> 
     }
     type_ = builder.tensor_type((1, form.front[0], *form.front[2:]), element)
     moved = builder.value(names.ALL_TO_ALL, [front], type_, attributes)
-    parts = _transpose(builder.reshape(moved, form.parts), form.to_places, builder)
+    parts = builder.transpose(builder.reshape(moved, form.parts), form.to_places)
     return builder.reshape(parts, form.final)
 
 
-def _transpose(value: ir.Value[Any], order: Sequence[int], builder: LocalBuilder) -> ir.Value[Any]:
-    if list(order) == list(range(len(order))):
-        return value
-    shape, element = builder.read_type(value.type)
-    type_ = builder.tensor_type([shape[i] for i in order], element)
-    attributes: dict[str, ir.Attribute] = {"permutation": ir.DenseI64ArrayAttr.get(list(order))}
-    return builder.value("stablehlo.transpose", [value], type_, attributes)
-
-
-def _is_first(axes: Sequence[AxisRef], builder: LocalBuilder) -> ir.Value[Any]:
+def _is_first(axes: Sequence[AxisRef], builder: ExpansionContext) -> ir.Value[Any]:
     index = builder.axis_index(axes)
     return builder.compare("EQ", index, builder.constant(0, index.type))
 
 
-def _identity(reduction: str, type_: ir.Type, builder: LocalBuilder) -> ir.Value[Any]:
-    attributes = {"value": Reduction.named(reduction).identity_attr(type_)}
-    return builder.value("stablehlo.constant", [], type_, attributes)
-
-
-def _spread(value: ir.Value[Any], step: Spread, builder: LocalBuilder) -> ir.Value[Any]:
+def _spread(value: ir.Value[Any], step: Spread, builder: ExpansionContext) -> ir.Value[Any]:
     shape, _ = builder.read_type(value.type)
     dim, parts = step.dim, math.prod(axis.size for axis in step.axes)
     rest = shape[dim] // step.outer
@@ -214,5 +162,5 @@ def _spread(value: ir.Value[Any], step: Spread, builder: LocalBuilder) -> ir.Val
     copies = builder.broadcast(builder.reshape(value, rows), wide, dims)
     index = builder.broadcast(builder.axis_index(step.axes), wide)
     mine = builder.compare("EQ", builder.iota(wide, dim + 1, "i32"), index)
-    kept = builder.select(mine, copies, _identity(step.reduction, copies.type, builder))
+    kept = builder.select(mine, copies, builder.identity(step.reduction, copies.type))
     return builder.reshape(kept, (*shape[:dim], shape[dim] * parts, *shape[dim + 1 :]))

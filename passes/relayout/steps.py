@@ -8,40 +8,41 @@ read as `outer` rows and the step works on each row.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
 
 
 @dataclass(frozen=True)
-class Step:
+class Step(ABC):
     """One move of a tensor from layout to layout.
 
     Attributes:
         result: the layout after the step.
         wire_bytes: bytes each device sends, by the ring convention of `cost.model`.
         peak_local_bytes: bytes of operand and result together on one device.
+        is_local: whether the step needs no communication.
     """
+
+    is_local: ClassVar[bool] = False
 
     result: Layout
     wire_bytes: float
     peak_local_bytes: int
 
+    if TYPE_CHECKING:
+
+        @property
+        def axes(self) -> tuple[AxisRef, ...]:
+            """The mesh axes that the step is about: it communicates over them, if it does."""
+
     @property
+    @abstractmethod
     def text(self) -> str:
         """What the step does, in a few words."""
-        raise AssertionError("a step kind without text")
-
-    @property
-    def is_local(self) -> bool:
-        """Whether the step needs no communication."""
-        return False
-
-    @property
-    def network_axes(self) -> tuple[AxisRef, ...]:
-        """The mesh axes the step communicates over."""
-        raise AssertionError("a step kind without axes")
 
     def _axes_text(self, axes: tuple[AxisRef, ...]) -> str:
         mesh = self.result.mesh
@@ -52,21 +53,15 @@ class Step:
 class Slice(Step):
     """Each device keeps its part of dimension `dim`; the axes' first is major."""
 
+    is_local = True
+
     dim: int
     outer: int
     axes: tuple[AxisRef, ...]
 
     @property
-    def network_axes(self) -> tuple[AxisRef, ...]:
-        return self.axes
-
-    @property
     def text(self) -> str:
         return f"slice dimension {self.dim} over {self._axes_text(self.axes)}"
-
-    @property
-    def is_local(self) -> bool:
-        return True
 
 
 @dataclass(frozen=True)
@@ -76,10 +71,6 @@ class Gather(Step):
     dim: int
     outer: int
     axes: tuple[AxisRef, ...]
-
-    @property
-    def network_axes(self) -> tuple[AxisRef, ...]:
-        return self.axes
 
     @property
     def text(self) -> str:
@@ -114,10 +105,6 @@ class AllToAll(Step):
         return tuple(move.axis for move in self.moves)
 
     @property
-    def network_axes(self) -> tuple[AxisRef, ...]:
-        return self.axes
-
-    @property
     def text(self) -> str:
         sources = sorted({move.source[0] for move in self.moves})
         targets = sorted({move.target[0] for move in self.moves})
@@ -133,7 +120,8 @@ class Permute(Step):
     targets: tuple[AxisRef, ...]
 
     @property
-    def network_axes(self) -> tuple[AxisRef, ...]:
+    def axes(self) -> tuple[AxisRef, ...]:
+        """The axes that shards leave."""
         return self.sources
 
     @property
@@ -150,10 +138,6 @@ class Reduce(Step):
     reduction: str
 
     @property
-    def network_axes(self) -> tuple[AxisRef, ...]:
-        return self.axes
-
-    @property
     def text(self) -> str:
         return f"all_reduce {self.reduction} over {self._axes_text(self.axes)}"
 
@@ -168,10 +152,6 @@ class ReduceScatter(Step):
     reduction: str
 
     @property
-    def network_axes(self) -> tuple[AxisRef, ...]:
-        return self.axes
-
-    @property
     def text(self) -> str:
         axes = self._axes_text(self.axes)
         return f"reduce_scatter {self.reduction} over {axes} into dimension {self.dim}"
@@ -184,25 +164,21 @@ class Mask(Step):
     The others hold the identity of the reduction.
     """
 
+    is_local = True
+
     axes: tuple[AxisRef, ...]
     reduction: str
-
-    @property
-    def network_axes(self) -> tuple[AxisRef, ...]:
-        return self.axes
 
     @property
     def text(self) -> str:
         return f"mask for a later {self.reduction} over {self._axes_text(self.axes)}"
 
-    @property
-    def is_local(self) -> bool:
-        return True
-
 
 @dataclass(frozen=True)
 class Spread(Step):
     """A split dimension becomes whole and partial: each device keeps its part, in its place."""
+
+    is_local = True
 
     dim: int
     outer: int
@@ -210,17 +186,9 @@ class Spread(Step):
     reduction: str
 
     @property
-    def network_axes(self) -> tuple[AxisRef, ...]:
-        return self.axes
-
-    @property
     def text(self) -> str:
         axes = self._axes_text(self.axes)
         return f"spread dimension {self.dim} for a later {self.reduction} over {axes}"
-
-    @property
-    def is_local(self) -> bool:
-        return True
 
 
 def wire_bytes(steps: tuple[Step, ...]) -> float:

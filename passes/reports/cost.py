@@ -8,22 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from dtensor.dialect.attributes import axes_of, read_meshes
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.diagnostics import place_of
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import (
-    ALL_GATHER,
-    ALL_REDUCE,
-    ALL_TO_ALL,
-    AXES,
-    COLLECTIVE_PERMUTE,
-    FROM,
-    HALO_EXCHANGE,
-    REDUCE_SCATTER,
-    SHARD_PERMUTE,
-)
+from dtensor.dialect.names import AXES, FROM, NAMESPACE
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.cost.model import (
     all_gather_bytes,
@@ -39,7 +31,6 @@ from dtensor.passes.locations import all_ids, function_text, location_text
 from dtensor.passes.ops.opdef import unknown_flops
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import CONTROL, walk
-from dtensor.passes.reports.written import WRITTEN, written_axes
 
 
 @dataclass(frozen=True)
@@ -88,14 +79,17 @@ class Collective:
         )
 
 
+# Wire bytes from the bytes of operands, of results, and the number of devices: of our collectives,
+# and of StableHLO's that a user wrote inside `jax.shard_map`.
 _WIRE: dict[str, Callable[[float, float, int], float]] = {
-    ALL_GATHER: lambda operand, result, n: all_gather_bytes(result, n),
-    ALL_REDUCE: lambda operand, result, n: all_reduce_bytes(operand, n),
-    REDUCE_SCATTER: lambda operand, result, n: reduce_scatter_bytes(operand, n),
-    ALL_TO_ALL: lambda operand, result, n: all_to_all_bytes(operand, n),
-    COLLECTIVE_PERMUTE: lambda operand, result, n: permute_bytes(operand),
-    SHARD_PERMUTE: lambda operand, result, n: permute_bytes(operand),
-    HALO_EXCHANGE: lambda operand, result, n: max(result - operand, 0.0),
+    "all_gather": lambda operand, result, n: all_gather_bytes(result, n),
+    "all_reduce": lambda operand, result, n: all_reduce_bytes(operand, n),
+    "reduce_scatter": lambda operand, result, n: reduce_scatter_bytes(operand, n),
+    "all_to_all": lambda operand, result, n: all_to_all_bytes(operand, n),
+    "collective_broadcast": lambda operand, result, n: permute_bytes(operand),
+    "collective_permute": lambda operand, result, n: permute_bytes(operand),
+    "shard_permute": lambda operand, result, n: permute_bytes(operand),
+    "halo_exchange": lambda operand, result, n: max(result - operand, 0.0),
 }
 
 
@@ -153,16 +147,14 @@ class _Reader:
         self._ops = OpReader()
 
     def read(self, op: ir.Operation, name: str, trips: int | None) -> None:
-        if name in _WIRE:
-            key = FROM if name == COLLECTIVE_PERMUTE else AXES
-            axes: tuple[AxisRef, ...] = axes_of(op.attributes[key], self.meshes)
-            n = math.prod(axis.size for axis in axes)
-            names = tuple(dict.fromkeys(axis.name for axis in axes))
-            self._add(op, names, n, _WIRE[name], trips)
-        elif name in WRITTEN:
-            names, n = written_axes(op, next(iter(self.meshes.values())))
-            self._add(op, names, n, WRITTEN[name], trips)
-        elif not name.startswith("dtensor.") and name not in CONTROL:
+        dialect, _, kind = name.partition(".")
+        if kind in _WIRE:
+            if dialect == NAMESPACE:
+                names, n = _axes(op, self.meshes)
+            else:
+                names, n = _written_axes(op, next(iter(self.meshes.values())))
+            self._add(op, kind, names, n, trips)
+        elif dialect != NAMESPACE and name not in CONTROL:
             self.flops += self._op_flops(op, name) * (1 if trips is None else trips)
 
     def _type(self, value: ir.Value[Any]) -> TypeInfo:
@@ -175,14 +167,9 @@ class _Reader:
         return definition.flops(self._ops.info_alone(op, name))
 
     def _add(
-        self,
-        op: ir.Operation,
-        axes: tuple[str, ...],
-        devices: int,
-        wire: Callable[[float, float, int], float],
-        trips: int | None,
+        self, op: ir.Operation, kind: str, axes: tuple[str, ...], devices: int, trips: int | None
     ) -> None:
-        kind = op.name.split(".")[1]
+        wire = _WIRE[kind]
         operand_bytes = sum(self._type(v).bytes for v in op.operands)
         result_bytes = sum(self._type(v).bytes for v in op.results)
         counted = op.results[0] if kind == "all_gather" else op.operands[0]
@@ -204,7 +191,7 @@ class _Reader:
                 wire(operand_bytes, result_bytes, devices),
                 trips,
                 records[0].location if records else location_text(op.location),
-                "written in shard_map" if op.name in WRITTEN else self._reason(records, op),
+                self._reason(records, op),
                 ids,
                 function,
                 tuple(parts),
@@ -214,6 +201,8 @@ class _Reader:
 
     def _reason(self, records: list[Record], op: ir.Operation) -> str:
         """Why a collective is there: its records, or the operation whose algorithm sends."""
+        if not op.name.startswith(f"{NAMESPACE}."):
+            return "written in shard_map"
         if records:
             more = f" (and {len(records) - 1} combined with it)" if len(records) > 1 else ""
             return records[0].text + more
@@ -232,3 +221,22 @@ class _Reader:
             return location, ""
         place = place_of(location)
         return function_text(location), "" if place is None else place.file
+
+
+def _axes(op: ir.Operation, meshes: dict[str, Mesh]) -> tuple[tuple[str, ...], int]:
+    """The mesh axes that a collective of ours runs over, and how many devices are in a group."""
+    key = FROM if FROM in op.attributes else AXES
+    axes: tuple[AxisRef, ...] = axes_of(op.attributes[key], meshes)
+    return tuple(dict.fromkeys(axis.name for axis in axes)), math.prod(axis.size for axis in axes)
+
+
+def _written_axes(op: ir.Operation, mesh: Mesh) -> tuple[tuple[str, ...], int]:
+    """The mesh axes along which devices of one group differ, and the size of a group."""
+    name = "source_target_pairs" if "source_target_pairs" in op.attributes else "replica_groups"
+    groups = np.array(ir.DenseElementsAttr(op.attributes[name]))
+    if not groups.size:  # nothing listed: one group of all devices
+        groups = np.arange(mesh.size).reshape(1, -1)
+    places = np.stack(np.unravel_index(np.maximum(groups, 0), [n for _, n in mesh.axes]), -1)
+    differs = (places != places[:, :1]).any((0, 1))
+    names = mesh.axis_names
+    return tuple([n for n, d in zip(names, differs, strict=True) if d]), groups.shape[1]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dtensor.dialect.mlir import ir
+from dtensor.passes.builder import Trail
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.graph import Graph
 from dtensor.passes.ledger import Ledger
@@ -74,7 +74,7 @@ class Forms:
             else:
                 writer = self._behind(value, found)
             for d, mask in masks.items():
-                fill = mask if isinstance(mask, ir.Value) else writer.identity(mask, found)
+                fill = mask if isinstance(mask, ir.Value) else writer.neutral(mask, found)
                 found = writer.masked(found, d, self.true[value][d], fill)
             if is_given:
                 return found
@@ -89,10 +89,11 @@ class Forms:
         writer = self._behind(value, found)
         shorter: Shape = tuple(map(min, made, shape))
         if shorter != made:
-            found = writer.cut(found, shorter)
+            found = writer.slice(found, [0] * len(shape), shorter)
         if shorter != shape:
-            fill = writer.nan(found) if self.poison else writer.identity(Reduction.SUM, found)
-            found = writer.padded(found, shape, fill)
+            fill = writer.nan(found) if self.poison else writer.neutral(Reduction.SUM, found)
+            behind = [n - m for n, m in zip(shape, shorter, strict=True)]
+            found = writer.pad(found, fill, [0] * len(shape), behind)
         return found
 
     def _longer(self, value: int, shape: Shape) -> list[int]:
@@ -108,106 +109,48 @@ class Forms:
         return Writer(self.ledger, ir.InsertionPoint.after(op), op.location)
 
 
-@dataclass
-class Writer:
-    """Creates operations one behind the other.
+class Writer(Trail):
+    """Creates operations one behind the other, and numbers them.
 
-    Attributes:
+    Args:
         ledger: numbers them.
         point: where the next one goes.
         location: what they stand for.
     """
 
-    ledger: Ledger
-    point: ir.InsertionPoint
-    location: ir.Location
-    _masks: dict[tuple[int, int], Value] = field(default_factory=dict)
+    def __init__(self, ledger: Ledger, point: ir.InsertionPoint, location: ir.Location) -> None:
+        super().__init__(point, location)
+        self._ledger = ledger
 
     def create(
         self,
         name: str,
         operands: Sequence[Value],
-        shape: Sequence[int],
-        element: ir.Type,
-        attributes: dict[str, ir.Attribute],
-    ) -> Value:
-        """The result of a new operation."""
-        type_ = ir.RankedTensorType.get(list(shape), element, loc=self.location)
-        op = ir.Operation.create(
-            name,
-            results=[type_],
-            operands=list(operands),
-            attributes=attributes,
-            loc=self.location,
-            ip=self.point,
-        )
-        self.point = ir.InsertionPoint.after(op)
-        self.ledger.add_op(op)
-        result: Value = op.results[0]
-        return result
-
-    def cut(self, value: Value, shape: Shape) -> Value:
-        """The first elements of a value along each dimension."""
-        attributes = {
-            "start_indices": _array([0] * len(shape)),
-            "limit_indices": _array(shape),
-            "strides": _array([1] * len(shape)),
-        }
-        return self.create("stablehlo.slice", [value], shape, _element(value), attributes)
-
-    def padded(self, value: Value, shape: Shape, fill: Value) -> Value:
-        """A value with a scalar behind its last elements."""
-        have = ir.RankedTensorType(value.type).shape
-        attributes = {
-            "edge_padding_low": _array([0] * len(shape)),
-            "edge_padding_high": _array([n - m for n, m in zip(shape, have, strict=True)]),
-            "interior_padding": _array([0] * len(shape)),
-        }
-        return self.create("stablehlo.pad", [value, fill], shape, _element(value), attributes)
+        results: Sequence[ir.Type],
+        attributes: Mapping[str, ir.Attribute] | None = None,
+        regions: int = 0,
+    ) -> ir.Operation:
+        """The new operation `name`, behind the last one."""
+        op = super().create(name, operands, results, attributes, regions)
+        self._ledger.add_op(op)
+        return op
 
     def masked(self, value: Value, dim: int, true: int, fill: Value) -> Value:
         """A value with a scalar in the place of its elements from `true` on."""
-        shape = list(ir.RankedTensorType(value.type).shape)
-        element = _element(value)
-        mask = self._mask(shape[dim], true)
-        at = {"broadcast_dimensions": _array([dim])}
-        spread = "stablehlo.broadcast_in_dim"
-        mask = self.create(spread, [mask], shape, ir.IntegerType.get_signless(1), at)
-        fills = self.create(spread, [fill], shape, element, {"broadcast_dimensions": _array([])})
-        return self.create("stablehlo.select", [mask, value, fills], shape, element, {})
+        shape = self.shape_of(value)
+        index = self.iota([shape[dim]], 0, index_element(shape[dim]))
+        mask = self.compare("LT", index, self.constant_like(true, index))
+        mask = self.broadcast(mask, shape, [dim])
+        return self.select(mask, value, self.broadcast(fill, shape))
 
-    def _mask(self, size: int, true: int) -> Value:
-        integer = ir.Type.parse(index_element(size))
-        dimension = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)
-        index = self.create("stablehlo.iota", [], [size], integer, {"iota_dimension": dimension})
-        splat = ir.DenseElementsAttr.get_splat(index.type, ir.IntegerAttr.get(integer, true))
-        end = self.create("stablehlo.constant", [], [size], integer, {"value": splat})
-        less = ir.Attribute.parse("#stablehlo<comparison_direction LT>")
-        i1 = ir.IntegerType.get_signless(1)
-        return self.create(
-            "stablehlo.compare", [index, end], [size], i1, {"comparison_direction": less}
-        )
-
-    def identity(self, reduction: Reduction, like: Value) -> Value:
+    def neutral(self, reduction: str, like: Value) -> Value:
         """The scalar that a reduction of elements like these does not notice."""
-        element = _element(like)
-        value = reduction.identity_attr(ir.RankedTensorType.get([], element, loc=self.location))
-        return self.create("stablehlo.constant", [], [], element, {"value": value})
+        return self.identity(reduction, self.tensor_type((), self.element_of(like)))
 
     def nan(self, like: Value) -> Value:
         """NaN, or of elements that have none, a large number."""
-        element = _element(like)
-        kind = element_kind(str(element))[0]
+        element = self.element_of(like)
+        kind = element_kind(element)[0]
         if kind != "float":
-            return self.identity(Reduction.MIN if kind == "signed" else Reduction.SUM, like)
-        scalar = ir.RankedTensorType.get([], element, loc=self.location)
-        value = ir.DenseElementsAttr.get_splat(scalar, ir.FloatAttr.get(element, float("nan")))
-        return self.create("stablehlo.constant", [], [], element, {"value": value})
-
-
-def _element(value: Value) -> ir.Type:
-    return ir.RankedTensorType(value.type).element_type
-
-
-def _array(numbers: Sequence[int]) -> ir.Attribute:
-    return ir.DenseI64ArrayAttr.get(list(numbers))
+            return self.neutral(Reduction.MIN if kind == "signed" else Reduction.SUM, like)
+        return self.constant(float("nan"), self.tensor_type((), element))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
@@ -56,9 +56,10 @@ class ReadFirst:
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]  # == compares elements
 
-    def value(self) -> Any:
-        """The value at this moment: a DTensor, or in a traced function an array of jax."""
-        raise NotImplementedError
+    if TYPE_CHECKING:
+
+        def value(self) -> Any:
+            """The value at this moment: a DTensor, or in a traced function an array of jax."""
 
     def to_device(self, device: Any, /, *, stream: None = None) -> Any:
         """The value on another mesh, or in another layout; the variable stays where it is."""

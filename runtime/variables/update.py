@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from dtensor.runtime.variables.aliases import has_alias
+from dtensor.runtime.donation import has_alias
 from dtensor.runtime.variables.facts import UPDATING
 
 if TYPE_CHECKING:

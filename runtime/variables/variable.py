@@ -13,8 +13,8 @@ from dtensor.dialect.errors import CompileError, LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import ArrayType, DTensor, Kind, array_type, true_array
 from dtensor.runtime.array import _unflatten as _tensor_unflatten
+from dtensor.runtime.donation import note_alias
 from dtensor.runtime.tracing import TRACED, becomes_program, is_eager
-from dtensor.runtime.variables.aliases import note_alias
 from dtensor.runtime.variables.facts import VariableFacts, variable_type
 from dtensor.runtime.variables.operators import ReadFirst, value_of
 from dtensor.runtime.variables.scope import current_scope

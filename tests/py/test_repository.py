@@ -104,3 +104,32 @@ def test_operations_are_made_in_their_place(source: str) -> None:
         if is_created or is_cloned:
             where = f"{source}:{call.lineno}"
             assert "ip" in [k.arg for k in call.keywords], f"{where}: give {name} its place, ip="
+
+
+# Passes that match the form of certain operations and rewrite it, and what reads no table: jax's
+# own module is checked where the compiler is not.
+MATCHES = {"passes/cuts/pieces.py", "passes/cuts/uses.py", "runtime/splicing.py"}
+# A table of its own: what XLA computes again for each reader.
+MATCHES |= {"passes/reports/memory.py"}
+OPERATION = re.compile(r"(?:stablehlo|chlo)\.[a-z_]+\Z")
+
+
+def _listed(node: ast.AST) -> list[str]:
+    """The operations that a collection names, or that one is made of by `f"stablehlo.{name}"`."""
+    if isinstance(node, ast.GeneratorExp | ast.ListComp | ast.SetComp | ast.DictComp):
+        made = ast.unparse(node.key if isinstance(node, ast.DictComp) else node.elt)
+        over = ast.unparse(node.generators[0].iter)
+        return re.findall(r"\w+", over) if "stablehlo." in made else []
+    parts = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", [])
+    texts = [part.value for part in parts if isinstance(part, ast.Constant)]
+    return [t for t in texts if isinstance(t, str) and OPERATION.match(t)]
+
+
+@pytest.mark.parametrize("source", COMPILER_SOURCES)
+def test_facts_of_operations_stand_in_their_table(source: str) -> None:
+    if source.startswith("passes/ops/") or source in MATCHES:
+        return
+    for node in ast.walk(ast.parse((ROOT / source).read_text(encoding="utf-8"))):
+        listed = _listed(node)
+        where = f"{source}:{getattr(node, 'lineno', 0)}"
+        assert len(listed) < 3, f"{where} lists {listed}; say it in their OpDef"

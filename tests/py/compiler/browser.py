@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 CHROMIUM = next(
     (
         path
@@ -114,7 +116,8 @@ class Page:
 @contextlib.contextmanager
 def browser() -> Iterator[Page]:
     """A page of a browser of its own, which ends with the block."""
-    assert CHROMIUM is not None
+    if CHROMIUM is None:
+        pytest.fail("needs Chromium or Chrome on the PATH; leave it out with -m 'not browser'")
     to_browser, write = os.pipe()
     read, from_browser = os.pipe()
     # The browser reads from 3 and writes to 4, whatever numbers the pipes have here.

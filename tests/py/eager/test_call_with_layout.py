@@ -11,7 +11,7 @@ import pytest
 
 import dtensor
 from dtensor import UNSHARDED, DTensor, LayoutError
-from dtensor.compiler import programs as kept
+from dtensor.compiler import program as kept
 from dtensor.compiler.call_with_layout import call_with_layout, lower_with_layout
 from tests.py.eager.support import MESH_2X4, MESH_3X2, assert_same, layout, message, placed
 

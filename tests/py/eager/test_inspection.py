@@ -9,7 +9,7 @@ import pytest
 
 import dtensor
 from dtensor import LayoutError
-from dtensor.compiler.relayout_like import relayout_like
+from dtensor.compiler.relayout import relayout_like
 from dtensor.runtime.inspection import check_layout, device_name, is_dtensor
 from tests.py.eager.support import MESH_2X4, MESH_3X2, assert_same, layout, message, placed
 

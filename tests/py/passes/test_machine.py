@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 import dtensor
-from dtensor.compiler.machines import machine_of
-from dtensor.compiler.targets.target import Target
+from dtensor.compiler.targets.target import Target, machine_of
 from dtensor.dialect.errors import CompileError
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.base import PassState

@@ -1,14 +1,46 @@
-"""What XLA's errors say, in one line and with what to do."""
+"""The compilers of targets: what they read, how a missing one is installed, what their errors say.
+
+The packages are those of the extras in pyproject.toml. jax pins the compilers that it was made
+with, so the release of jax is named: another one would be exchanged for it.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+from collections.abc import Iterator, Mapping
+from importlib import metadata
 
-from dtensor.compiler.targets.install import gpu_compiler
 from dtensor.compiler.targets.target import Target
 from dtensor.dialect.errors import CompileError, DTensorError, NotFoundError
 
 _STATUS = re.compile(r"^[A-Z_]+: ")
+
+
+@contextlib.contextmanager
+def defaults(variables: Mapping[str, str]) -> Iterator[None]:
+    """Within, these variables are set, where they were not: libraries read them once."""
+    added = {name: value for name, value in variables.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
+
+
+def tpu_compiler() -> str:
+    """The command that installs libtpu, of the release that the installed jax was made with."""
+    return f'pip install "jax[tpu]=={metadata.version("jax")}"'
+
+
+def gpu_compiler() -> str:
+    """The command that installs the CUDA plugin of the installed jax, ptxas and libdevice."""
+    return (
+        f'pip install "jax[cuda12-local]=={metadata.version("jax")}" '
+        "nvidia-cuda-nvcc-cu12 nvidia-cuda-runtime-cu12"
+    )
 
 
 def first_line(error: BaseException) -> str:

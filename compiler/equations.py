@@ -1,4 +1,7 @@
-"""Meshes of jax that a traced function names: they must lie over the devices of the program."""
+"""What the equations of a traced function say: the user's lines, and meshes of jax.
+
+Those must lie over the devices of the program.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,22 @@ from typing import Any
 
 import jax
 
-from dtensor.compiler.source_lines import line_of
+from dtensor.dialect.diagnostics import Place
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.placement import jax_mesh
 
 # The line, as `file:line: ` or nothing, and the ids of the devices that a sharding there names.
 Placement = tuple[str, tuple[int, ...]]
+
+
+def line_of(equation: Any) -> str:
+    """The line that an equation of a jaxpr comes from: `file:line: `, "" where jax keeps none."""
+    traceback = equation.source_info.traceback
+    for frame in () if traceback is None else traceback.frames:
+        if not Place(frame.file_name, frame.line_num, 0).is_library:
+            return f"{frame.file_name}:{frame.line_num}: "
+    return ""
 
 
 def placements(equations: Iterable[Any]) -> tuple[Placement, ...]:

@@ -1,0 +1,293 @@
+"""Making StableHLO operations: what each needs is derived from its operands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dtensor.dialect.mlir import ir
+from dtensor.passes.ops.reduction import Reduction
+
+Shape = tuple[int, ...]
+Value = ir.Value[Any]
+
+
+def integer_attr(value: int) -> ir.Attribute:
+    """`value : i64`."""
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+
+
+def integers_attr(values: Sequence[int]) -> ir.Attribute:
+    """`array<i64: ...>`."""
+    return ir.DenseI64ArrayAttr.get(list(values))
+
+
+class Builder:
+    """Creates operations before the one at hand, at its location.
+
+    Elements are written as MLIR does: `f32`, `complex<f32>`.
+
+    Args:
+        before: the operation at hand; another one with `move_to`.
+        made: what is created is listed here too.
+
+    Attributes:
+        location: of what is created.
+    """
+
+    def __init__(
+        self, before: ir.Operation | None = None, made: list[ir.Operation] | None = None
+    ) -> None:
+        self._made = made
+        self.location: ir.Location | None = None
+        self._point: ir.InsertionPoint | None = None
+        self._types: dict[tuple[Shape, str], ir.Type] = {}
+        self._read: dict[ir.Type, tuple[Shape, str]] = {}
+        if before is not None:
+            self.move_to(before)
+
+    def move_to(self, operation: ir.Operation) -> None:
+        """From now on create operations before `operation`, at its location."""
+        self._point = ir.InsertionPoint(operation)
+        self.location = operation.location
+
+    # Types.
+
+    def tensor_type(self, shape: Sequence[int], element: str) -> ir.Type:
+        """The type `tensor<shape x element>`."""
+        key = (tuple(shape), element)
+        found = self._types.get(key)
+        if found is None:
+            found = ir.RankedTensorType.get(key[0], ir.Type.parse(element), loc=self.location)
+            self._types[key] = found
+        return found
+
+    def read_type(self, type_: ir.Type) -> tuple[Shape, str]:
+        """Shape and element type of a tensor type; of others `()` and the type."""
+        found = self._read.get(type_)
+        if found is None:
+            if isinstance(type_, ir.RankedTensorType):
+                found = (tuple(type_.shape), str(type_.element_type))
+            else:
+                found = ((), str(type_))
+            self._read[type_] = found
+        return found
+
+    def shape_of(self, value: Value) -> Shape:
+        """Shape of a value."""
+        return self.read_type(value.type)[0]
+
+    def element_of(self, value: Value) -> str:
+        """Element type of a value."""
+        return self.read_type(value.type)[1]
+
+    # Any operation.
+
+    def create(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        results: Sequence[ir.Type],
+        attributes: Mapping[str, ir.Attribute] | None = None,
+        regions: int = 0,
+    ) -> ir.Operation:
+        """The new operation `name`."""
+        op = ir.Operation.create(
+            name,
+            results=list(results),
+            operands=list(operands),
+            attributes=dict(attributes or {}),
+            regions=regions,
+            loc=self.location,
+            ip=self._point,
+        )
+        if self._made is not None:
+            self._made.append(op)
+        return op
+
+    def value(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        result: ir.Type,
+        attributes: Mapping[str, ir.Attribute] | None = None,
+    ) -> Value:
+        """The single result of the new operation `name`."""
+        created: Value = self.create(name, operands, [result], attributes).results[0]
+        return created
+
+    # Constants.
+
+    def dense(self, attribute: ir.Attribute, type_: ir.Type) -> Value:
+        """The constant that an attribute holds."""
+        return self.value("stablehlo.constant", [], type_, {"value": attribute})
+
+    def constant(self, value: int | float | bool, type_: ir.Type) -> Value:
+        """A constant of type `type_`, every element of which is `value`."""
+        element = ir.RankedTensorType(type_).element_type
+        scalar: ir.Attribute
+        if isinstance(element, ir.IntegerType):
+            scalar = ir.IntegerAttr.get(element, int(value))
+        else:
+            scalar = ir.FloatAttr.get(element, float(value))
+        return self.dense(ir.DenseElementsAttr.get_splat(type_, scalar), type_)
+
+    def constant_like(self, value: int | float | bool, like: Value) -> Value:
+        """A constant of the type of `like`."""
+        return self.constant(value, like.type)
+
+    def identity(self, reduction: str, type_: ir.Type) -> Value:
+        """What a reduction does not notice."""
+        return self.dense(Reduction.named(reduction).identity_attr(type_), type_)
+
+    def zeros(self, type_: ir.Type) -> Value:
+        """Zeros, or of truth values false, of any type; complex ones are put together."""
+        shape, element = self.read_type(type_)
+        if not element.startswith("complex<"):
+            return self.constant(0, type_)
+        part = self.constant(0, self.tensor_type(shape, element[8:-1]))
+        return self.value("stablehlo.complex", [part, part], type_)
+
+    def iota(self, shape: Sequence[int], dim: int, element: str) -> Value:
+        """A tensor whose elements are their index along `dim`."""
+        attributes = {"iota_dimension": integer_attr(dim)}
+        return self.value("stablehlo.iota", [], self.tensor_type(shape, element), attributes)
+
+    # Element by element.
+
+    def binary(self, name: str, left: Value, right: Value) -> Value:
+        """An element-wise op whose result has the type of `left`; `name` without the dialect."""
+        return self.value(f"stablehlo.{name}", [left, right], left.type)
+
+    def times(self, value: Value, factor: int) -> Value:
+        """`value * factor`."""
+        if factor == 1:
+            return value
+        return self.binary("multiply", value, self.constant_like(factor, value))
+
+    def over(self, value: Value, divisor: int) -> Value:
+        """`value / divisor`, towards zero."""
+        if divisor == 1:
+            return value
+        return self.binary("divide", value, self.constant_like(divisor, value))
+
+    def modulo(self, value: Value, divisor: int) -> Value:
+        """`value % divisor`, with the sign of `value`."""
+        return self.binary("remainder", value, self.constant_like(divisor, value))
+
+    def compare(self, direction: str, left: Value, right: Value) -> Value:
+        """An i1 tensor: `left` compared with `right`; `direction` is EQ, NE, LT, LE, GT or GE."""
+        attribute = ir.Attribute.parse(f"#stablehlo<comparison_direction {direction}>")
+        type_ = self.tensor_type(self.shape_of(left), "i1")
+        return self.value(
+            "stablehlo.compare", [left, right], type_, {"comparison_direction": attribute}
+        )
+
+    def select(self, predicate: Value, yes: Value, no: Value) -> Value:
+        """`yes` where the predicate, a scalar or of the same shape, is true; `no` elsewhere."""
+        return self.value("stablehlo.select", [predicate, yes, no], yes.type)
+
+    def convert(self, value: Value, element: str) -> Value:
+        """`value` with elements of another type."""
+        shape, have = self.read_type(value.type)
+        if have == element:
+            return value
+        return self.value("stablehlo.convert", [value], self.tensor_type(shape, element))
+
+    # Shapes.
+
+    def reshape(self, value: Value, shape: Sequence[int]) -> Value:
+        """`value` in another shape."""
+        have, element = self.read_type(value.type)
+        if have == tuple(shape):
+            return value
+        return self.value("stablehlo.reshape", [value], self.tensor_type(shape, element))
+
+    def broadcast(self, value: Value, shape: Sequence[int], dims: Sequence[int] = ()) -> Value:
+        """`value` spread over `shape`; its dimension i becomes dimension `dims[i]`."""
+        have, element = self.read_type(value.type)
+        if have == tuple(shape):
+            return value
+        attributes = {"broadcast_dimensions": integers_attr(dims)}
+        type_ = self.tensor_type(shape, element)
+        return self.value("stablehlo.broadcast_in_dim", [value], type_, attributes)
+
+    def transpose(self, value: Value, order: Sequence[int]) -> Value:
+        """`value`, whose dimension `order[i]` becomes dimension i."""
+        if list(order) == list(range(len(order))):
+            return value
+        shape, element = self.read_type(value.type)
+        type_ = self.tensor_type([shape[i] for i in order], element)
+        return self.value(
+            "stablehlo.transpose", [value], type_, {"permutation": integers_attr(order)}
+        )
+
+    def slice(self, value: Value, starts: Sequence[int], limits: Sequence[int]) -> Value:
+        """The elements from `starts` on and before `limits`."""
+        attributes = {
+            "start_indices": integers_attr(starts),
+            "limit_indices": integers_attr(limits),
+            "strides": integers_attr([1] * len(starts)),
+        }
+        shape = [limit - start for start, limit in zip(starts, limits, strict=True)]
+        type_ = self.tensor_type(shape, self.element_of(value))
+        return self.value("stablehlo.slice", [value], type_, attributes)
+
+    def cut(self, value: Value, dim: int, start: int, count: int) -> Value:
+        """`count` elements from `start` on along a dimension."""
+        shape = self.shape_of(value)
+        if count == shape[dim]:
+            return value
+        starts, limits = [0] * len(shape), list(shape)
+        starts[dim], limits[dim] = start, start + count
+        return self.slice(value, starts, limits)
+
+    def joined(self, values: Sequence[Value], dim: int) -> Value:
+        """Values one after another along a dimension."""
+        if len(values) == 1:
+            return values[0]
+        shape, element = self.read_type(values[0].type)
+        size = sum(self.shape_of(value)[dim] for value in values)
+        type_ = self.tensor_type((*shape[:dim], size, *shape[dim + 1 :]), element)
+        return self.value("stablehlo.concatenate", values, type_, {"dimension": integer_attr(dim)})
+
+    def pad(self, value: Value, fill: Value, lows: Sequence[int], highs: Sequence[int]) -> Value:
+        """A value with a scalar around it."""
+        shape, element = self.read_type(value.type)
+        attributes = {
+            "edge_padding_low": integers_attr(lows),
+            "edge_padding_high": integers_attr(highs),
+            "interior_padding": integers_attr([0] * len(shape)),
+        }
+        padded = [n + low + high for n, low, high in zip(shape, lows, highs, strict=True)]
+        type_ = self.tensor_type(padded, element)
+        return self.value("stablehlo.pad", [value, fill], type_, attributes)
+
+
+class Trail(Builder):
+    """Creates operations one behind the other.
+
+    Args:
+        point: where the first one goes.
+        location: what they stand for.
+    """
+
+    def __init__(self, point: ir.InsertionPoint, location: ir.Location | None) -> None:
+        super().__init__()
+        self._point = point
+        self._last: ir.Operation | None = None
+        self.location = location
+
+    def create(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        results: Sequence[ir.Type],
+        attributes: Mapping[str, ir.Attribute] | None = None,
+        regions: int = 0,
+    ) -> ir.Operation:
+        """The new operation `name`, behind the last one."""
+        if self._last is not None:  # what stands behind it may be another operation by now
+            self._point = ir.InsertionPoint.after(self._last)
+        self._last = super().create(name, operands, results, attributes, regions)
+        return self._last
