@@ -222,25 +222,39 @@ class Builder:
             "stablehlo.transpose", [value], type_, {"permutation": integers_attr(order)}
         )
 
-    def slice(self, value: Value, starts: Sequence[int], limits: Sequence[int]) -> Value:
-        """The elements from `starts` on and before `limits`."""
+    def slice(
+        self,
+        value: Value,
+        starts: Sequence[int],
+        limits: Sequence[int],
+        strides: Sequence[int] | None = None,
+    ) -> Value:
+        """The elements from `starts` on and before `limits`, one of every `strides`."""
+        strides = strides or [1] * len(starts)
         attributes = {
             "start_indices": integers_attr(starts),
             "limit_indices": integers_attr(limits),
-            "strides": integers_attr([1] * len(starts)),
+            "strides": integers_attr(strides),
         }
-        shape = [limit - start for start, limit in zip(starts, limits, strict=True)]
+        rows = zip(starts, limits, strides, strict=True)
+        shape = [-((start - limit) // stride) for start, limit, stride in rows]
         type_ = self.tensor_type(shape, self.element_of(value))
         return self.value("stablehlo.slice", [value], type_, attributes)
 
-    def cut(self, value: Value, dim: int, start: int, count: int) -> Value:
-        """`count` elements from `start` on along a dimension."""
+    def cut(self, value: Value, dim: int, start: int, count: int, stride: int = 1) -> Value:
+        """`count` elements from `start` on along a dimension, one of every `stride`."""
         shape = self.shape_of(value)
         if count == shape[dim]:
             return value
-        starts, limits = [0] * len(shape), list(shape)
-        starts[dim], limits[dim] = start, start + count
-        return self.slice(value, starts, limits)
+        starts, limits, strides = [0] * len(shape), list(shape), [1] * len(shape)
+        strides[dim] = stride if count > 1 else 1
+        starts[dim], limits[dim] = start, start + (count - 1) * stride + 1
+        return self.slice(value, starts, limits, strides)
+
+    def reversed(self, value: Value, dim: int) -> Value:
+        """A value whose last element along a dimension comes first."""
+        attributes = {"dimensions": integers_attr([dim])}
+        return self.value("stablehlo.reverse", [value], value.type, attributes)
 
     def joined(self, values: Sequence[Value], dim: int) -> Value:
         """Values one after another along a dimension."""
@@ -251,17 +265,53 @@ class Builder:
         type_ = self.tensor_type((*shape[:dim], size, *shape[dim + 1 :]), element)
         return self.value("stablehlo.concatenate", values, type_, {"dimension": integer_attr(dim)})
 
-    def pad(self, value: Value, fill: Value, lows: Sequence[int], highs: Sequence[int]) -> Value:
-        """A value with a scalar around it."""
+    def pad(
+        self,
+        value: Value,
+        fill: Value,
+        lows: Sequence[int],
+        highs: Sequence[int],
+        between: Sequence[int] | None = None,
+    ) -> Value:
+        """A value with a scalar around it, and between its elements."""
         shape, element = self.read_type(value.type)
+        between = between or [0] * len(shape)
+        if not any((*lows, *highs, *between)):
+            return value
         attributes = {
             "edge_padding_low": integers_attr(lows),
             "edge_padding_high": integers_attr(highs),
-            "interior_padding": integers_attr([0] * len(shape)),
+            "interior_padding": integers_attr(between),
         }
-        padded = [n + low + high for n, low, high in zip(shape, lows, highs, strict=True)]
+        rows = zip(shape, lows, highs, between, strict=True)
+        padded = [n + low + high + max(n - 1, 0) * gap for n, low, high, gap in rows]
         type_ = self.tensor_type(padded, element)
         return self.value("stablehlo.pad", [value, fill], type_, attributes)
+
+    # Reductions.
+
+    def reduced(self, value: Value, dim: int, reduction: str) -> Value:
+        """A value reduced along one dimension."""
+        shape, element = self.read_type(value.type)
+        scalar = self.tensor_type((), element)
+        start = self.identity(reduction, scalar)
+        type_ = self.tensor_type((*shape[:dim], *shape[dim + 1 :]), element)
+        attributes = {"dimensions": integers_attr([dim])}
+        op = self.create("stablehlo.reduce", [value, start], [type_], attributes, regions=1)
+        self.reduction_body(op, Reduction.named(reduction).op, scalar)
+        result: Value = op.results[0]
+        return result
+
+    def reduction_body(self, op: ir.Operation, name: str, scalar: ir.Type) -> None:
+        """Give `op` a region that combines two scalars by the operation `name`."""
+        body = op.regions[0].blocks.append(scalar, scalar, arg_locs=[op.location, op.location])
+        at = ir.InsertionPoint(body)
+        combined = ir.Operation.create(
+            name, results=[scalar], operands=list(body.arguments), loc=op.location, ip=at
+        )
+        ir.Operation.create(
+            "stablehlo.return", operands=[combined.results[0]], loc=op.location, ip=at
+        )
 
 
 class Trail(Builder):

@@ -25,8 +25,9 @@ from dtensor.passes.cuts.pieces import (
     shape_of,
 )
 from dtensor.passes.cuts.pools import SELECT_AND_SCATTER, fuse_padding
+from dtensor.passes.cuts.positions import written_as_cuts
 from dtensor.passes.cuts.strides import StrideSplitter
-from dtensor.passes.cuts.uses import GATHER, USES, replaced_use, slice_of
+from dtensor.passes.cuts.uses import GATHER, SCATTER, USES, replaced_use, slice_of
 from dtensor.passes.functions import main_function
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import Scope, walk
@@ -42,6 +43,9 @@ class FuseCutsPass(Pass):
     operation if more than half of the result comes from values that are as long as the result; a
     chain that changes nothing is dropped. What is computed of slices in between, element by
     element, is computed in the size of what was sliced.
+
+    A gather of rows at positions that the program computes of constants (`jax.image.resize`, a
+    table at `jnp.arange`) becomes slices, reversals and repetitions first, and its gradient sums.
     """
 
     name: ClassVar[str] = "dtensor-fuse-cuts"
@@ -49,9 +53,9 @@ class FuseCutsPass(Pass):
     def run(self, module: ir.Module, state: PassState) -> None:
         """Rewrite `@main` in place."""
         ops = list(walk(main_function(module)))
+        ops = _prepared(module, ops, state)
         if not any(name in CUTS for _, name, _ in ops):
             return
-        ops = _prepared(module, ops, state)
         fuser = _Fuser()
         for op, name, scope in ops:
             if name in CUTS:
@@ -75,7 +79,17 @@ class FuseCutsPass(Pass):
 
 
 def _prepared(module: ir.Module, ops: list[Visit], state: PassState) -> list[Visit]:
-    """Write anew what hides cuts, gradients of pooling and strides; the operations after that."""
+    """Write anew what hides cuts: known positions, gradients of pooling, strides; what is then."""
+    made: list[ir.Operation] = []
+    indexed = [op for op, name, _ in ops if name in (GATHER, SCATTER)]
+    known = [op for op in indexed if written_as_cuts(op, op.name, made)]
+    if known:
+        for op in known:
+            op.erase()
+        for op in made:
+            state.ledger.add_op(op)
+        ops = list(walk(main_function(module)))
+        state.forget_ir()
     pools = [op for op, name, _ in ops if name == SELECT_AND_SCATTER and fuse_padding(op, state)]
     cuts = [(op, name) for op, name, _ in ops if name in CUTS]
     splitter = StrideSplitter(state)

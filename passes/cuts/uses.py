@@ -12,7 +12,8 @@ from dtensor.dialect.mlir import ir, stablehlo
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.align import Aligner, Wanted
 from dtensor.passes.cuts.pieces import Source, Value, maker_of, operation_of, shape_of
-from dtensor.passes.ops.attributes import constant_attribute, integers
+from dtensor.passes.ops.attributes import integers
+from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.reductions import combiner
 from dtensor.passes.ops.table import opdef
@@ -35,7 +36,7 @@ def slice_of(op: ir.Operation) -> ir.Operation | None:
     attribute = op.attributes["dimension_numbers"]
     numbers = stablehlo.GatherDimensionNumbers(attribute)
     operand, rank = op.operands[0], len(shape_of(op.operands[0]))
-    place = _constants(op.operands[1]) if len(shape_of(op.operands[1])) == 1 else None
+    place = _place(op.operands[1])
     if (
         place is None
         or list(numbers.offset_dims) != list(range(rank))
@@ -92,10 +93,9 @@ def _starts(op: ir.Operation) -> list[int] | None:
         list(numbers.update_window_dims) != list(range(rank))
         or numbers.inserted_window_dims
         or numbers.input_batching_dims
-        or len(shape_of(op.operands[1])) != 1
     ):
         return None
-    place = _constants(op.operands[1])
+    place = _place(op.operands[1])
     if place is None:
         return None
     starts = [0] * rank
@@ -104,23 +104,12 @@ def _starts(op: ir.Operation) -> list[int] | None:
     return starts
 
 
-def _constants(value: Value) -> list[int] | None:
-    """The elements of a constant vector, as jax puts one together."""
-    op = maker_of(value)
-    if op is None:
+def _place(indices: Value) -> list[int] | None:
+    """The one position that a vector says, if it is known."""
+    if len(shape_of(indices)) != 1:
         return None
-    if op.name == "stablehlo.constant":
-        attribute = constant_attribute(op)
-        if not isinstance(attribute, ir.DenseIntElementsAttr):
-            return None
-        return [int(attribute[i]) for i in range(len(attribute))]
-    if op.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape"):
-        inner = _constants(op.operands[0])
-        return None if inner is None or len(inner) != 1 else inner * shape_of(value)[0]
-    if op.name == "stablehlo.concatenate":
-        parts = [_constants(operand) for operand in op.operands]
-        return None if None in parts else [n for part in parts for n in part or ()]
-    return None
+    found = known_integers(indices)
+    return None if found is None else found.tolist()
 
 
 def _body(op: ir.Operation) -> str | None:

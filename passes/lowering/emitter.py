@@ -93,17 +93,6 @@ class Emitter(Builder):
         self.reduction_body(op, combiner, self.tensor_type((), element))
         return op
 
-    def reduction_body(self, op: ir.Operation, name: str, scalar: ir.Type) -> None:
-        """Give `op` a region that combines two scalars by the operation `name`."""
-        body = op.regions[0].blocks.append(scalar, scalar, arg_locs=[op.location, op.location])
-        at = ir.InsertionPoint(body)
-        combined = ir.Operation.create(
-            name, results=[scalar], operands=list(body.arguments), loc=op.location, ip=at
-        )
-        ir.Operation.create(
-            "stablehlo.return", operands=[combined.results[0]], loc=op.location, ip=at
-        )
-
     # Coordinates.
 
     def coordinate(self, mesh: Mesh, axes: tuple[AxisRef, ...]) -> ir.Value[Any]:

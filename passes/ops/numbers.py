@@ -1,0 +1,249 @@
+"""Small arrays that a program computes of constants alone, such as the positions of a resize.
+
+JAX writes `jax.image.resize(x, shape, "nearest")`, `table[jnp.arange(n)]` and `x[:, 3]` as a gather
+whose positions are computed: of an iota, multiplied, rounded, compared. Who knows the numbers knows
+where everything comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtensor.dialect.mlir import ir
+from dtensor.passes.ops.attributes import constant_attribute, integer, integers
+from dtensor.passes.ops.elements import element_kind
+
+MOST = 1 << 16  # elements of an array that is computed here
+_DEEPEST = 60  # operations one behind the other
+
+Numbers = NDArray[Any]
+Value = ir.Value[Any]
+
+
+def known_integers(value: Value) -> Numbers | None:
+    """The elements of an array of integers; None where they are not known, or rounding decides.
+
+    XLA may multiply with an inverse instead of dividing, and round a product and a sum once. So
+    floats on the way are computed as written, with inverses, and in a wider type; where that makes
+    a difference the integers are not known.
+    """
+    if _dtype(str(ir.ShapedType(value.type).element_type), False) is None:
+        return None
+    written = _Reader()
+    found = written.read(value)
+    if found is None or found.dtype.kind not in "iu" or not written.has_floats:
+        return found
+    for reader in (_Reader(by_inverse=True), _Reader(wide=True)):
+        other = reader.read(value)
+        if other is None or not np.array_equal(found, other):
+            return None
+    return found
+
+
+@dataclass
+class _Reader:
+    """One way to compute.
+
+    Attributes:
+        by_inverse: whether to multiply with inverses instead of dividing.
+        wide: whether floats have more bits than the program says.
+        has_floats: whether there were any.
+    """
+
+    by_inverse: bool = False
+    wide: bool = False
+    has_floats: bool = False
+    _known: dict[Value, Numbers | None] = field(default_factory=dict)
+    _depth: int = 0
+
+    def read(self, value: Value) -> Numbers | None:
+        """The elements of a value, as they are in its type; None where they are not known."""
+        if value not in self._known:
+            self._depth += 1
+            self._known[value] = self._computed(value) if self._depth < _DEEPEST else None
+            self._depth -= 1
+        return self._known[value]
+
+    def _computed(self, value: Value) -> Numbers | None:
+        owner, type_ = value.owner, value.type
+        if isinstance(owner, ir.Block) or not isinstance(type_, ir.RankedTensorType):
+            return None
+        op = owner.operation
+        compute = _COMPUTED.get(op.name)
+        dtype = _dtype(str(type_.element_type), self.wide)
+        if compute is None or dtype is None or np.prod(type_.shape, dtype=float) > MOST:
+            return None
+        given = []
+        for operand in op.operands:
+            found = self.read(operand)
+            if found is None:
+                return None
+            given.append(found)
+        self.has_floats |= dtype.kind == "f"
+        if self.by_inverse and op.name == _DIVIDE and dtype.kind == "f":
+            compute = _times_inverse
+        with np.errstate(all="ignore"):
+            found = compute(op, given, dtype)
+        if found is None or found.shape != tuple(type_.shape):
+            return None
+        return found.astype(dtype, copy=False)
+
+
+def _dtype(element: str, wide: bool) -> np.dtype[Any] | None:
+    """The numpy type in which arithmetic is that of the program, or has more bits."""
+    kind, bits = element_kind(element)
+    if kind == "bool":
+        return np.dtype(bool)
+    if kind == "float" and bits in (32, 64):
+        return np.dtype({(32, False): "f4", (64, True): "g"}.get((bits, wide), "f8"))
+    if kind in ("signed", "unsigned") and bits >= 8:
+        return np.dtype(f"{'i' if kind == 'signed' else 'u'}{bits // 8}")
+    return None
+
+
+# One function per operation: it, its operands, and the type of its result.
+
+Compute = Callable[[ir.Operation, Sequence[Numbers], "np.dtype[Any]"], Numbers | None]
+
+
+def _shape(op: ir.Operation) -> list[int]:
+    return list(ir.RankedTensorType(op.results[0].type).shape)
+
+
+def _constant(op: ir.Operation, _: Sequence[Numbers], dtype: np.dtype[Any]) -> Numbers | None:
+    attribute, shape = constant_attribute(op), _shape(op)
+    if attribute is None:
+        return None
+    if attribute.is_splat:
+        scalar: Any = attribute.get_splat_value()
+        return np.full(shape, scalar.value, dtype)
+    if not isinstance(attribute, ir.DenseIntElementsAttr | ir.DenseFPElementsAttr):
+        return None
+    return np.array([attribute[i] for i in range(len(attribute))], dtype).reshape(shape)
+
+
+def _iota(op: ir.Operation, _: Sequence[Numbers], dtype: np.dtype[Any]) -> Numbers:
+    shape, dim = _shape(op), integer(op.attributes["iota_dimension"])
+    row = np.arange(shape[dim]).astype(dtype)
+    return np.broadcast_to(row.reshape([-1 if d == dim else 1 for d in range(len(shape))]), shape)
+
+
+def _broadcast(op: ir.Operation, given: Sequence[Numbers], _: np.dtype[Any]) -> Numbers:
+    shape, dims = _shape(op), integers(op.attributes["broadcast_dimensions"])
+    sizes = [1] * len(shape)
+    for d, size in zip(dims, given[0].shape, strict=True):
+        sizes[d] = size
+    # its dimensions may come in another order
+    return np.broadcast_to(given[0].transpose(np.argsort(dims)).reshape(sizes), shape)
+
+
+def _reshape(op: ir.Operation, given: Sequence[Numbers], _: np.dtype[Any]) -> Numbers:
+    return given[0].reshape(_shape(op))
+
+
+def _transpose(op: ir.Operation, given: Sequence[Numbers], _: np.dtype[Any]) -> Numbers:
+    return given[0].transpose(integers(op.attributes["permutation"]))
+
+
+def _slice(op: ir.Operation, given: Sequence[Numbers], _: np.dtype[Any]) -> Numbers:
+    rows = [integers(op.attributes[f"{name}s"]) for name in ("start_indice", "limit_indice")]
+    return given[0][tuple(map(slice, *rows, integers(op.attributes["strides"])))]
+
+
+def _concatenate(op: ir.Operation, given: Sequence[Numbers], _: np.dtype[Any]) -> Numbers:
+    return np.concatenate(given, integer(op.attributes["dimension"]))
+
+
+def _convert(_: ir.Operation, given: Sequence[Numbers], dtype: np.dtype[Any]) -> Numbers | None:
+    """Towards zero; a number out of range is up to the machine."""
+    found = given[0].astype(dtype)
+    if dtype.kind in "iu" and not np.array_equal(found, np.trunc(given[0].astype(float))):
+        return None
+    return found
+
+
+_DIRECTIONS: Final[Mapping[str, Callable[[Numbers, Numbers], Numbers]]] = {
+    "EQ": np.equal,
+    "NE": np.not_equal,
+    "LT": np.less,
+    "LE": np.less_equal,
+    "GT": np.greater,
+    "GE": np.greater_equal,
+}
+
+
+def _compare(op: ir.Operation, given: Sequence[Numbers], _: np.dtype[Any]) -> Numbers | None:
+    if "TOTALORDER" in str(op.attributes.get("compare_type", "")):
+        return None
+    word = str(op.attributes["comparison_direction"]).rpartition(" ")[2].rstrip(">")
+    return _DIRECTIONS[word](*given)
+
+
+def _select(_: ir.Operation, given: Sequence[Numbers], __: np.dtype[Any]) -> Numbers:
+    return np.where(*given)
+
+
+def _clamp(_: ir.Operation, given: Sequence[Numbers], __: np.dtype[Any]) -> Numbers:
+    low, value, high = given
+    return np.minimum(np.maximum(value, low), high)
+
+
+def _divide(_: ir.Operation, given: Sequence[Numbers], dtype: np.dtype[Any]) -> Numbers | None:
+    """Towards zero where there are integers."""
+    left, right = given
+    if dtype.kind == "f":
+        return left / right
+    if not right.all():
+        return None
+    found = np.abs(left) // np.abs(right)
+    return np.where((left < 0) != (right < 0), -found, found) if dtype.kind == "i" else found
+
+
+def _times_inverse(_: ir.Operation, given: Sequence[Numbers], dtype: np.dtype[Any]) -> Numbers:
+    return given[0] * (np.ones_like(given[1]) / given[1])
+
+
+def _remainder(_: ir.Operation, given: Sequence[Numbers], __: np.dtype[Any]) -> Numbers | None:
+    return np.fmod(*given) if given[1].all() else None
+
+
+def _plain(function: Callable[..., Numbers]) -> Compute:
+    return lambda op, given, dtype: function(*given)
+
+
+_DIVIDE = "stablehlo.divide"
+_COMPUTED: Final[Mapping[str, Compute]] = {
+    "stablehlo.constant": _constant,
+    "stablehlo.iota": _iota,
+    "stablehlo.broadcast_in_dim": _broadcast,
+    "stablehlo.reshape": _reshape,
+    "stablehlo.transpose": _transpose,
+    "stablehlo.slice": _slice,
+    "stablehlo.concatenate": _concatenate,
+    "stablehlo.convert": _convert,
+    "stablehlo.compare": _compare,
+    "stablehlo.select": _select,
+    "stablehlo.clamp": _clamp,
+    _DIVIDE: _divide,
+    "stablehlo.remainder": _remainder,
+    "stablehlo.add": _plain(np.add),
+    "stablehlo.subtract": _plain(np.subtract),
+    "stablehlo.multiply": _plain(np.multiply),
+    "stablehlo.minimum": _plain(np.minimum),
+    "stablehlo.maximum": _plain(np.maximum),
+    "stablehlo.negate": _plain(np.negative),
+    "stablehlo.abs": _plain(np.abs),
+    "stablehlo.sign": _plain(np.sign),
+    "stablehlo.floor": _plain(np.floor),
+    "stablehlo.ceil": _plain(np.ceil),
+    "stablehlo.round_nearest_even": _plain(np.rint),
+    "stablehlo.and": _plain(np.bitwise_and),
+    "stablehlo.or": _plain(np.bitwise_or),
+    "stablehlo.xor": _plain(np.bitwise_xor),
+    "stablehlo.not": _plain(np.invert),
+}

@@ -1,0 +1,148 @@
+"""Gathers whose positions are computed of constants, and their gradients: cuts, not gathers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dtensor
+from dtensor.dialect.context import make_context, parse_module
+from dtensor.passes.functions import main_function
+from dtensor.passes.ops.numbers import known_integers
+
+MESH = dtensor.create_mesh([("x", 2), ("y", 4)])
+IMAGE = np.random.default_rng(0).normal(size=(4, 16, 8, 6)).astype(np.float32)
+TABLE = np.random.default_rng(1).normal(size=(64, 12)).astype(np.float32)
+ROWS_OF_IMAGE, ROWS_OF_TABLE = [None, "y", None, None], ["y", None]
+LOCAL: set[str] = set()
+MOVED = {"all_to_all"}
+Function = Callable[[Any], Any]
+
+
+def resized(height: int, width: int) -> Function:
+    return lambda a: jax.image.resize(a, (4, height, width, 6), "nearest")
+
+
+def transposed(table: Any) -> Any:
+    """Rows of the result are columns of the table."""
+    numbers = jax.lax.GatherDimensionNumbers((0,), (1,), (1,))
+    return jax.lax.gather(table, jnp.arange(12)[:, None], numbers, (64, 1))
+
+
+CASES: dict[str, tuple[Any, list[Any], Function, set[str]]] = {
+    "twice as large": (IMAGE, ROWS_OF_IMAGE, resized(32, 16), LOCAL),
+    "three times": (IMAGE, ROWS_OF_IMAGE, resized(48, 24), LOCAL),
+    "half": (IMAGE, ROWS_OF_IMAGE, resized(8, 4), LOCAL),
+    "no whole number": (IMAGE, ROWS_OF_IMAGE, resized(20, 8), {"all_to_all", "all_gather"}),
+    "all": (TABLE, ROWS_OF_TABLE, lambda t: t[jnp.arange(64)], LOCAL),
+    "first half": (TABLE, ROWS_OF_TABLE, lambda t: t[jnp.arange(32)], MOVED),
+    "from the end": (TABLE, ROWS_OF_TABLE, lambda t: t[jnp.arange(-8, 0)], MOVED),
+    "backwards": (TABLE, ROWS_OF_TABLE, lambda t: t[jnp.arange(63, -1, -1)], {"shard_permute"}),
+    "repeated": (TABLE, ROWS_OF_TABLE, lambda t: t[np.arange(9) // 3], {"all_reduce"}),
+    "halves exchanged": (
+        TABLE,
+        ROWS_OF_TABLE,
+        lambda t: t[np.roll(np.arange(64), 32)],
+        {"shard_permute", "all_to_all"},
+    ),
+    "beyond the end": (
+        TABLE,
+        ROWS_OF_TABLE,
+        lambda t: jnp.take(t, np.arange(60, 70), 0, mode="clip"),
+        {"all_reduce"},
+    ),
+    "filled": (
+        TABLE,
+        ROWS_OF_TABLE,
+        lambda t: jnp.take(t, np.arange(60, 70), 0, mode="fill", fill_value=3),
+        {"all_reduce"},
+    ),
+    "every second column": (TABLE, ["y", "x"], lambda t: t[:, jnp.arange(0, 12, 2)], LOCAL),
+    "columns as rows": (TABLE, ["y", "x"], transposed, LOCAL),
+    "rows in the middle": (
+        TABLE,
+        ROWS_OF_TABLE,
+        lambda t: t.reshape(8, 8, 12)[:, jnp.arange(3, 7)],
+        LOCAL,
+    ),
+}
+
+
+@pytest.mark.parametrize("is_gradient", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_positions_that_are_known(case: str, is_gradient: bool) -> None:
+    argument, specs, forward, sent = CASES[case]
+
+    def weighted(a: Any) -> Any:
+        found = forward(a)
+        return (jnp.cos(found) * jnp.arange(found.size).reshape(found.shape)).sum()
+
+    function = jax.grad(weighted) if is_gradient else forward
+    step = dtensor.jit(function, in_layouts=(dtensor.Layout(specs, MESH),))
+    compiled = step.lower(argument).compile()
+    expected = jax.jit(function)(argument)
+    np.testing.assert_allclose(compiled(argument).to_jax(), expected, rtol=1e-5, atol=1e-5)
+    assert {c.kind for c in compiled.collectives} <= sent
+
+
+def numbers(lines: str, type_: str = "4xi32") -> Any:
+    """What is known of the value `%r`."""
+    text = f"func.func @main() -> tensor<{type_}> {{\n{lines}\nreturn %r : tensor<{type_}>\n}}"
+    with make_context():
+        module = parse_module(text, "text")
+        end = list(main_function(module).regions[0].blocks[0].operations)[-1]
+        return known_integers(end.operands[0])
+
+
+IOTA = "%i = stablehlo.iota dim = 0 : tensor<4xf32>\n"
+
+
+def scaled(operation: str, by: float) -> str:
+    return (
+        f"{IOTA}%c = stablehlo.constant dense<{by:.9e}> : tensor<4xf32>\n"
+        f"%d = stablehlo.{operation} %i, %c : tensor<4xf32>\n"
+        "%f = stablehlo.floor %d : tensor<4xf32>\n"
+        "%r = stablehlo.convert %f : (tensor<4xf32>) -> tensor<4xi32>"
+    )
+
+
+def test_integers_are_known_where_rounding_does_not_matter() -> None:
+    assert numbers(scaled("divide", 2.0)).tolist() == [0, 0, 1, 1]
+    assert numbers(scaled("multiply", 0.75)).tolist() == [0, 0, 1, 2]
+
+
+def test_integers_are_not_known_where_rounding_decides() -> None:
+    assert numbers(scaled("divide", 0.1)) is None  # 3 / 0.1, and 3 times its inverse
+    assert numbers(scaled("multiply", 5 / 3)) is None  # 3 times this is 5 in 32 bits alone
+
+
+def test_what_depends_on_the_machine_is_not_known() -> None:
+    far = "%c = stablehlo.constant dense<1.0e+20> : tensor<4xf32>\n"
+    to_integers = "%r = stablehlo.convert %c : (tensor<4xf32>) -> tensor<4xi32>"
+    assert numbers(far + to_integers) is None
+    zero = "%c = stablehlo.constant dense<0> : tensor<4xi32>\n"
+    assert numbers(zero + "%r = stablehlo.divide %c, %c : tensor<4xi32>") is None
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"), [("divide", [-3, 3, -3, 3]), ("remainder", [-1, 1, 1, -1])]
+)
+def test_integers_are_divided_towards_zero(operation: str, expected: list[int]) -> None:
+    sides = (
+        "%a = stablehlo.constant dense<[-7, 7, 7, -7]> : tensor<4xi32>\n"
+        "%b = stablehlo.constant dense<[2, 2, -2, -2]> : tensor<4xi32>\n"
+    )
+    assert (
+        numbers(sides + f"%r = stablehlo.{operation} %a, %b : tensor<4xi32>").tolist() == expected
+    )
+
+
+def test_a_broadcast_may_change_the_order_of_dimensions() -> None:
+    text = (
+        "%c = stablehlo.constant dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3xi32>\n"
+        "%r = stablehlo.broadcast_in_dim %c, dims = [1, 0] : (tensor<2x3xi32>) -> tensor<3x2xi32>"
+    )
+    assert numbers(text, "3x2xi32").tolist() == [[1, 4], [2, 5], [3, 6]]
