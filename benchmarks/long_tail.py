@@ -10,13 +10,11 @@ from that of one device.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -24,11 +22,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.sharding import PartitionSpec as P
-from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.against_jax.__main__ import TOLERANCE  # its module sets up eight devices
+import benchmarks.against_jax.__main__  # noqa: F401 - sets up eight devices
+from benchmarks.against_jax.command import TOLERANCE, exit_status, options, wide_console
 from benchmarks.against_jax.measure import measure
 from benchmarks.against_jax.workload import Workload, array
 
@@ -394,22 +392,11 @@ def mean(values: Sequence[float]) -> float:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run what the command line names; 1 if a result differs from one device."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.long_tail", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("names", nargs="*", metavar="NAMES", help=f"of {', '.join(ROWS_OF_TABLE)}")
-    parser.add_argument("--calls", type=int, default=5, help="calls of each program, in turns")
-    parser.add_argument("--out", type=Path, help="a JSON file for the figures")
-    args = parser.parse_args(arguments)
-    unknown = [name for name in args.names if name not in ROWS_OF_TABLE]
-    if unknown:
-        parser.error(f"there is no form {unknown[0]!r}; there are {', '.join(ROWS_OF_TABLE)}")
-    console = Console()
-    if not console.is_terminal:
-        console.width = 120
-    names = args.names or list(ROWS_OF_TABLE)
+    args = options(arguments, "benchmarks.long_tail", __doc__, list(ROWS_OF_TABLE), 5, None)
+    console = wide_console()
     measured = {
         name: measure(ROWS_OF_TABLE[name].workload, args.calls)
-        for name in track(names, "compiling and running", console=console)
+        for name in track(args.names, "compiling and running", console=console)
     }
     table = Table("form", "least bytes", "dtensor", "jax.jit", "step / jax", "least by")
     for name, found in measured.items():
@@ -432,9 +419,7 @@ def main(arguments: list[str] | None = None) -> int:
     if args.out:
         args.out.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
     wrong = [n for n, f in measured.items() if not f["dtensor"]["largest_difference"] <= TOLERANCE]
-    if wrong:
-        console.print(f"[red]differs from one device: {', '.join(wrong)}")
-    return 1 if wrong else 0
+    return exit_status(console, wrong)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,8 @@ from dtensor.dialect.mlir import JAXLIB_VERSION, ir
 from dtensor.dialect.verify import verify_all, verify_module
 from dtensor.passes.base import PassState
 from dtensor.passes.pipeline import ALL, Instruments, Pipeline
-from dtensor.tools.opt_arguments import Arguments, UsageError, parse_arguments
+from dtensor.tools.command_line import UsageError
+from dtensor.tools.opt_arguments import Arguments, parse_arguments
 from dtensor.tools.opt_expected import Chunk, expected, mismatches, split
 
 _NAME = "dtensor-opt"

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dtensor.dialect.context import make_context, parse_module
-from dtensor.dialect.errors import CompileError, DTensorError
+from dtensor.dialect.errors import DTensorError
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import PassState
 from dtensor.passes.pipeline import Pipeline
+from dtensor.tools.command_line import CommandLine, UsageError
 
 if TYPE_CHECKING:
     from dtensor.compiler.jax_frontend import TracedArray
@@ -43,15 +44,6 @@ exit status: 0 it ran, and nothing differed; 1 there was an error, or --verify f
 Array = np.ndarray[Any, Any]
 
 
-class UsageError(CompileError):
-    """A command line that cannot be followed."""
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> None:  # type: ignore[override]
-        raise UsageError(f"{message}; see {_NAME} --help")
-
-
 def main() -> None:
     """Entry point of the command; exits the process."""
     sys.exit(run(sys.argv[1:]))
@@ -71,13 +63,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog=_NAME,
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = CommandLine(_NAME, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
     add("file", metavar="FILE", help="the module")
     add("arguments", nargs="*", metavar="ARGUMENT.npy", help="arguments; random ones if left out")

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dtensor.dialect.errors import CompileError, MeshError
+from dtensor.dialect.errors import MeshError
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.cxx import CXX_PASSES
 from dtensor.passes.pipelines import PIPELINES, SUMMARIES
 from dtensor.passes.registry import PASSES
+from dtensor.tools.command_line import CommandLine, UsageError
 
 if TYPE_CHECKING:
     from dtensor.passes.cost.machine import Machine
@@ -33,10 +34,6 @@ examples:
 
 exit status: 0 the module was printed; 1 there was an error.
 """
-
-
-class UsageError(CompileError):
-    """A command line that cannot be followed."""
 
 
 @dataclass(frozen=True)
@@ -63,22 +60,8 @@ class Arguments:
     debug: bool
 
 
-class _Parser(argparse.ArgumentParser):
-    """argparse that raises instead of exiting with status 2."""
-
-    def error(self, message: str) -> None:  # type: ignore[override]
-        raise UsageError(f"{message}; see dtensor-opt --help")
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="dtensor-opt",
-        usage=_USAGE,
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = CommandLine("dtensor-opt", _DESCRIPTION, _EXAMPLES, _USAGE)
     add = parser.add_argument
     add("file", nargs="?", default="-", metavar="FILE", help="input; - or nothing is stdin")
     add("-o", dest="output", default="-", metavar="FILE", help="output; - is stdout")

@@ -8,7 +8,6 @@ The exit status is 1 if a result differs from that of one device.
 
 from __future__ import annotations
 
-import argparse
 import importlib.metadata
 import json
 import os
@@ -20,33 +19,22 @@ os.environ["XLA_FLAGS"] = (
 )
 os.environ["JAX_PLATFORMS"] = "cpu"
 
-from rich.console import Console
 from rich.progress import track
 
 from benchmarks.against_jax import report
+from benchmarks.against_jax.command import TOLERANCE, exit_status, options, wide_console
 from benchmarks.against_jax.measure import measure
 from benchmarks.against_jax.table import WORKLOADS
-
-# Sums of float32 over 8 shards in another order, relative to the largest element of a result.
-TOLERANCE = 1e-5
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run what the command line names; 1 if a result differs from one device."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.against_jax", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("names", nargs="*", metavar="NAMES", help=f"of {', '.join(WORKLOADS)}")
-    parser.add_argument("--calls", type=int, default=30, help="calls of each program, in turns")
-    parser.add_argument("--out", type=Path, default=Path("build/bench"), help="where files go")
-    args = parser.parse_args(arguments)
-    unknown = [name for name in args.names if name not in WORKLOADS]
-    if unknown:
-        parser.error(f"there is no workload {unknown[0]!r}; there are {', '.join(WORKLOADS)}")
-    console = Console()
-    if not console.is_terminal:
-        console.width = 120  # of a file or a pipe nothing is known
+    args = options(
+        arguments, "benchmarks.against_jax", __doc__, list(WORKLOADS), 30, Path("build/bench")
+    )
+    console = wide_console()
     rows = {}
-    for name in track(args.names or list(WORKLOADS), "compiling and running", console=console):
+    for name in track(args.names, "compiling and running", console=console):
         workload = WORKLOADS[name]
         rows[name] = {"title": workload.title} | measure(workload, args.calls)
     results = {"made_with": _versions(), "calls": args.calls, "workloads": rows}
@@ -62,9 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
         for compiler in report.COMPILERS
         if not row[compiler]["largest_difference"] <= TOLERANCE
     ]
-    if wrong:
-        console.print(f"[red]differs from one device: {', '.join(wrong)}")
-    return 1 if wrong else 0
+    return exit_status(console, wrong)
 
 
 def _versions() -> dict[str, str]:

@@ -20,7 +20,7 @@ from dtensor.dialect.mesh import Mesh
 Array = np.ndarray[Any, Any]
 Shards = Array  # of all devices: the first dimension counts them, in mesh order
 
-_COMBINE: dict[str, Any] = {
+COMBINE: dict[str, Any] = {
     "sum": np.add,
     "prod": np.multiply,
     "max": np.maximum,
@@ -83,7 +83,7 @@ def combined(shards: Shards, layout: Layout, devices: Sequence[int]) -> Array:
         joined: dict[tuple[int, ...], Array] = {}
         for place, value in table.items():
             rest = place[:-1]
-            joined[rest] = value if rest not in joined else _COMBINE[kind](joined[rest], value)
+            joined[rest] = value if rest not in joined else COMBINE[kind](joined[rest], value)
         table = joined
     return table[()]
 

@@ -22,7 +22,7 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.functions import boundary_layouts
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import BRANCHES, CALLS, RETURNS, WHILE
-from dtensor.passes.relayout.places import is_chain, split_axis
+from dtensor.passes.relayout.atoms import is_chain, split_axis
 
 _EQUALISING = (names.ALL_REDUCE, names.ALL_GATHER)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
 from dtensor.passes.relayout import moves as m
-from dtensor.passes.relayout.places import local_outer, merge_axes
+from dtensor.passes.relayout.atoms import local_outer, merge_axes
 from dtensor.passes.relayout.problem import Problem, State
 from dtensor.passes.relayout.steps import (
     AllToAll,
@@ -52,8 +52,8 @@ def _step(
         return Mask(result, wire, peak, axes, kind)
     placed = state if move.kind in ("gather", "spread") else move.result
     place = placed[move.atoms[0]]
-    dim = problem.place_dims[place]
-    outer = local_outer(before, dim, problem.place_outers[place])
+    dim = problem.digit_dims[place]
+    outer = local_outer(before, dim, problem.digit_outers[place])
     if move.kind == "gather":
         return Gather(result, wire, peak, dim, outer, axes)
     if move.kind == "slice":
@@ -92,7 +92,7 @@ def _all_to_all(
     problem: Problem, move: m.Move, state: State, before: Layout, result: Layout, peak: int
 ) -> AllToAll:
     def position(place: int) -> tuple[int, int]:
-        return problem.place_dims[place], problem.place_outers[place]
+        return problem.digit_dims[place], problem.digit_outers[place]
 
     ordered = sorted(move.atoms, key=lambda atom: position(move.result[atom]))
     moved = tuple(

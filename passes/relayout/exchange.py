@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from dtensor.passes.relayout.places import local_outer
+from dtensor.passes.relayout.atoms import local_outer
 from dtensor.passes.relayout.steps import AllToAll
 
 Shape = tuple[int, ...]

@@ -57,7 +57,7 @@ def settle(problem: Problem, state: State) -> tuple[State, list[Move]]:
             masked.setdefault(problem.kinds[atom], []).append(atom)
         elif not problem.conflicts[target] & occupied:
             occupied |= 1 << target
-            sliced.append((problem.place_dims[target], problem.place_outers[target], atom))
+            sliced.append((problem.digit_dims[target], problem.digit_outers[target], atom))
     done = []
     for run in _neighbours(problem, sorted(sliced)):
         state = _with(state, run, goal)
@@ -105,7 +105,7 @@ def _reductions(problem: Problem, state: State, occupied: int) -> Iterator[Move]
         seconds = problem.cost.seconds(wire, problem.axes(atoms))
         yield Move("reduce", atoms, _without(state, atoms), wire, seconds)
     free = [a for a in parts if goal[a] >= 0 and not problem.conflicts[goal[a]] & occupied]
-    placed = sorted((problem.place_dims[goal[a]], problem.place_outers[goal[a]], a) for a in free)
+    placed = sorted((problem.digit_dims[goal[a]], problem.digit_outers[goal[a]], a) for a in free)
     for run in _neighbours(problem, placed):
         for atoms in _pieces(run):
             if len({problem.kinds[a] for a in atoms}) > 1:

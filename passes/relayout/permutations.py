@@ -59,7 +59,7 @@ def _changed(problem: Problem, state: State, result: State) -> list[int]:
     before = {place: atom for atom, place in enumerate(state) if place >= 0}
     after = {place: atom for atom, place in enumerate(result) if place >= 0}
     places = [place for place in before if before[place] != after.get(place)]
-    return sorted(places, key=lambda p: (problem.place_dims[p], problem.place_outers[p]))
+    return sorted(places, key=lambda p: (problem.digit_dims[p], problem.digit_outers[p]))
 
 
 def _by_run(problem: Problem, state: State) -> Permutation | None:
@@ -72,7 +72,7 @@ def _by_run(problem: Problem, state: State) -> Permutation | None:
     starts: list[tuple[int, int]] = []
     for run in problem.runs(state):
         place = state[run[0]]
-        start = (problem.place_dims[place], problem.place_outers[place])
+        start = (problem.digit_dims[place], problem.digit_outers[place])
         wanted = _wanted(problem, run, problem.goal_runs.get(start, ()))
         if wanted and wanted != run:
             sources += run
@@ -106,7 +106,7 @@ def _put(
         done = 1
         while done < end:
             atom = targets[index]
-            places[atom] = problem.place(dim, outer * done, problem.sizes[atom])
+            places[atom] = problem.digit(dim, outer * done, problem.sizes[atom])
             if places[atom] == NOWHERE:
                 return False
             done *= problem.sizes[atom]
@@ -149,7 +149,7 @@ def _end_of_chain(problem: Problem, state: State, atom: int) -> int:
             break
         place = problem.goal[holder[place]]
     wanted = place >= 0 and place not in holder and place != problem.goal[atom]
-    return place if wanted and problem.place_sizes[place] == problem.sizes[atom] else NOWHERE
+    return place if wanted and problem.digit_sizes[place] == problem.sizes[atom] else NOWHERE
 
 
 def _filled(
@@ -157,7 +157,7 @@ def _filled(
 ) -> tuple[tuple[int, ...], State] | None:
     """Atoms missing from the run that is wanted here, sliced behind the ones that are here."""
     place = state[run[0]]
-    dim, outer = problem.place_dims[place], problem.place_outers[place]
+    dim, outer = problem.digit_dims[place], problem.digit_outers[place]
     goal = problem.goal_runs.get((dim, outer), ())
     missing = tuple(a for a in goal if state[a] == NOWHERE)
     have = problem.split(run)
@@ -168,7 +168,7 @@ def _filled(
     places = list(state)
     outer *= have
     for atom in missing:
-        places[atom] = problem.place(dim, outer, problem.sizes[atom])
+        places[atom] = problem.digit(dim, outer, problem.sizes[atom])
         if places[atom] == NOWHERE or problem.conflicts[places[atom]] & occupied:
             return None
         outer *= problem.sizes[atom]

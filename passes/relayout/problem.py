@@ -1,8 +1,8 @@
-"""A relayout as a problem over integers: which place each moving atom takes.
+"""A relayout as a problem over integers: which digit each moving atom fixes.
 
-A state says for each moving atom where it is: a place (an index into the table of places), nowhere
-(every device along it holds the same), or partial. Atoms that stand where they will stand are
-fixed and no part of the state.
+A state says for each moving atom where it is: at a digit (an index into the table of digits, each a
+place and a number of values), nowhere (every device along it holds the same), or partial. Atoms
+that stand where they will stand are fixed and no part of the state.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from collections.abc import Sequence
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
 from dtensor.passes.cost.model import CostModel
-from dtensor.passes.relayout.places import (
-    Position,
-    align,
-    atom_kinds,
-    atom_positions,
-    axis_cuts,
-    layout_from,
+from dtensor.passes.propagation.places import (
+    MAX_RANK,
+    WHOLE,
+    partial_place,
+    place_kind,
+    place_of,
+    split_place,
 )
+from dtensor.passes.relayout.atoms import align, atoms_of, axis_cuts, layout_at
 
 State = tuple[int, ...]
 NOWHERE = -1
@@ -28,7 +29,7 @@ PARTIAL = -2
 
 
 class Problem:
-    """The moving atoms of one relayout, their places, and which places exclude each other."""
+    """The moving atoms of one relayout, their digits, and which digits exclude each other."""
 
     def __init__(
         self, before: Layout, after: Layout, shape: Sequence[int], itemsize: float, cost: CostModel
@@ -40,52 +41,48 @@ class Problem:
         self.total_bytes = math.prod(shape) * itemsize
         cuts = axis_cuts(before, after)
         align(before, after, cuts)
-        source, target = atom_positions(before, cuts), atom_positions(after, cuts)
-        source_kinds, target_kinds = atom_kinds(before, cuts), atom_kinds(after, cuts)
 
-        self.place_dims: list[int] = []
-        self.place_outers: list[int] = []
-        self.place_sizes: list[int] = []
-        self.conflicts: list[int] = []  # per place, the set of places it excludes, as bits
-        self._place_ids: dict[tuple[int, int, int], int] = {}
+        self.digit_dims: list[int] = []
+        self.digit_outers: list[int] = []
+        self.digit_sizes: list[int] = []
+        self.conflicts: list[int] = []  # per digit, the set of digits it excludes, as bits
+        self._digit_ids: dict[tuple[int, int, int], int] = {}
 
         self.atoms: list[AxisRef] = []
         self.kinds: list[str] = []  # the reduction an atom is partial with, before or after
-        self.fixed: list[tuple[AxisRef, Position]] = []
-        self.fixed_kinds: list[tuple[AxisRef, str]] = []
+        self.fixed: dict[AxisRef, int] = {}  # places
         start, goal = [], []
-        for atom in {**source, **target, **source_kinds, **target_kinds}:
-            here, there = source.get(atom), target.get(atom)
-            kind, new_kind = source_kinds.get(atom), target_kinds.get(atom)
-            assert not (kind and new_kind and kind != new_kind), f"{before} to {after}"
-            if here == there and kind == new_kind:
-                if here is not None:
-                    self.fixed.append((atom, here))
-                if kind is not None:
-                    self.fixed_kinds.append((atom, kind))
+        for atom in atoms_of(before, after, cuts):
+            here, there = place_of(before, atom), place_of(after, atom)
+            if here == there:
+                self.fixed[atom] = here
                 continue
+            partial = [place_kind(place) for place in (here, there) if place < WHOLE]
+            assert len(partial) < 2, f"{before} to {after}"
             self.atoms.append(atom)
-            self.kinds.append(kind or new_kind or "")
-            start.append(self._code(atom, here, kind))
-            goal.append(self._code(atom, there, new_kind))
+            self.kinds.append(partial[0] if partial else "")
+            start.append(self._code(atom, here))
+            goal.append(self._code(atom, there))
         self.sizes = [atom.size for atom in self.atoms]
         self.start, self.goal = tuple(start), tuple(goal)
-        self.fixed_split = math.prod(atom.size for atom, _ in self.fixed)
-        # Bits of the fixed places, and the runs of neighbouring places the moving atoms end in.
+        split = {atom: place for atom, place in self.fixed.items() if place > WHOLE}
+        self.fixed_split = math.prod(atom.size for atom in split)
+        # Bits of the fixed digits, and the runs of neighbouring digits the moving atoms end in.
         self.fixed_bits = 0
-        for atom, (dim, outer) in self.fixed:
-            self.fixed_bits |= 1 << self.place(dim, outer, atom.size)
+        for atom, place in split.items():
+            self.fixed_bits |= 1 << self._code(atom, place)
         self.goal_runs = {(self.first(run)): run for run in self.runs(self.goal)}
 
-    def _code(self, atom: AxisRef, position: Position | None, kind: str | None) -> int:
-        if position is not None:
-            return self.place(*position, atom.size)
-        return NOWHERE if kind is None else PARTIAL
+    def _code(self, atom: AxisRef, place: int) -> int:
+        if place > WHOLE:
+            outer, dim = divmod(place, MAX_RANK)
+            return self.digit(dim, outer, atom.size)
+        return NOWHERE if place == WHOLE else PARTIAL
 
-    def place(self, dim: int, outer: int, size: int) -> int:
-        """Index of a place, made on first use; `NOWHERE` where the dimension does not divide."""
+    def digit(self, dim: int, outer: int, size: int) -> int:
+        """Index of a digit, made on first use; `NOWHERE` where the dimension does not divide."""
         key = (dim, outer, size)
-        found = self._place_ids.get(key)
+        found = self._digit_ids.get(key)
         if found is not None:
             return found
         end = outer * size
@@ -93,22 +90,22 @@ class Problem:
             return NOWHERE
         index = len(self.conflicts)
         bits = 1 << index
-        for other, other_dim in enumerate(self.place_dims):
+        for other, other_dim in enumerate(self.digit_dims):
             if other_dim != dim:
                 continue
-            other_outer = self.place_outers[other]
-            if other_outer % end and outer % (other_outer * self.place_sizes[other]):
+            other_outer = self.digit_outers[other]
+            if other_outer % end and outer % (other_outer * self.digit_sizes[other]):
                 bits |= 1 << other
                 self.conflicts[other] |= 1 << index
-        self._place_ids[key] = index
-        self.place_dims.append(dim)
-        self.place_outers.append(outer)
-        self.place_sizes.append(size)
+        self._digit_ids[key] = index
+        self.digit_dims.append(dim)
+        self.digit_outers.append(outer)
+        self.digit_sizes.append(size)
         self.conflicts.append(bits)
         return index
 
     def occupied(self, state: State) -> int:
-        """The places that are taken, as bits."""
+        """The digits that are taken, as bits."""
         bits = self.fixed_bits
         for place in state:
             if place >= 0:
@@ -123,20 +120,20 @@ class Problem:
                 split *= size
         return self.total_bytes / split
 
-    def first(self, run: Sequence[int]) -> Position:
+    def first(self, run: Sequence[int]) -> tuple[int, int]:
         """Dimension and position of the first atom of a run of `goal`."""
         place = self.goal[run[0]]
-        return self.place_dims[place], self.place_outers[place]
+        return self.digit_dims[place], self.digit_outers[place]
 
     def runs(self, state: State) -> list[tuple[int, ...]]:
         """The moving atoms that stand in dimensions, neighbours together, in order of position."""
         placed = sorted(
-            (self.place_dims[place], self.place_outers[place], atom)
+            (self.digit_dims[place], self.digit_outers[place], atom)
             for atom, place in enumerate(state)
             if place >= 0
         )
         runs: list[list[int]] = []
-        end: Position = (-1, 0)
+        end = (-1, 0)
         for dim, outer, atom in placed:
             if (dim, outer) == end:
                 runs[-1].append(atom)
@@ -155,16 +152,10 @@ class Problem:
 
     def layout(self, state: State) -> Layout:
         """The layout a state stands for."""
-        placed = [
-            (self.atoms[atom], (self.place_dims[place], self.place_outers[place]))
-            for atom, place in enumerate(state)
-            if place >= 0
-        ]
-        partial = [
-            (self.atoms[atom], self.kinds[atom])
-            for atom, place in enumerate(state)
-            if place == PARTIAL
-        ]
-        return layout_from(
-            [*self.fixed, *placed], [*self.fixed_kinds, *partial], len(self.shape), self.mesh
-        )
+        places = dict(self.fixed)
+        for atom, digit, kind in zip(self.atoms, state, self.kinds, strict=True):
+            if digit >= 0:
+                places[atom] = split_place(self.digit_dims[digit], self.digit_outers[digit])
+            elif digit == PARTIAL:
+                places[atom] = partial_place(kind)
+        return layout_at(places, len(self.shape), self.mesh)

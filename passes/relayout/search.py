@@ -14,9 +14,10 @@ from functools import lru_cache
 
 from dtensor.dialect.layout import Layout
 from dtensor.passes.cost.model import CostModel, all_gather_bytes, all_reduce_bytes
+from dtensor.passes.propagation.places import place_of
+from dtensor.passes.relayout.atoms import axis_cuts, is_chain, layout_at
 from dtensor.passes.relayout.emit import emit
 from dtensor.passes.relayout.moves import Move, moves, settle
-from dtensor.passes.relayout.places import axis_cuts, is_chain, layout_from, positions
 from dtensor.passes.relayout.problem import NOWHERE, PARTIAL, Problem, State
 from dtensor.passes.relayout.steps import Step, wire_bytes
 
@@ -132,12 +133,9 @@ def _plan_in_two(
     That axis is taken out of the tensor first, and put in again; so is one over which the tensor
     is partial in both, with another reduction.
     """
-    middle = layout_from(
-        [(axis, (dim, outer)) for axis, dim, outer in positions(before) if axis.name not in clash],
-        [(axis, kind) for axis, kind in before.partial if axis.name not in clash],
-        before.rank,
-        before.mesh,
-    )
+    axes = [axis for axis in (*before.axes, *before.partial_axes) if axis.name not in clash]
+    kept = {axis: place_of(before, axis) for axis in axes}
+    middle = layout_at(kept, before.rank, before.mesh)
     assert middle not in (before, after), f"{before} or {after} cuts one axis in two ways"
     return (
         *_plan(before, middle, shape, itemsize, cost, memory_cap),

@@ -145,3 +145,19 @@ class _Server:
 def _server(process: int, of_jax: tuple[tuple[str, str], ...]) -> _Server:
     """The server of this process: one that was forked has none yet."""
     return _Server(dict(of_jax))
+
+
+def under_hash_seeds(program: str) -> list[str]:
+    """What a program prints in new interpreters whose sets and dicts are in other orders."""
+    outputs = []
+    for seed in ("0", "1"):
+        run = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+        )
+        assert run.returncode == 0, run.stderr
+        outputs.append(run.stdout)
+    return outputs

@@ -1,8 +1,5 @@
 """The driver: layouts of the call, errors and their lines, strict mode, the same text always."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +14,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.pipelines import PIPELINES
 from tests.py.compiler.programs import LOOP, MESH, compiled, main
+from tests.py.fresh import under_hash_seeds
 
 ROOT = Path(__file__).resolve().parents[3]
 PLAIN = """
@@ -197,16 +195,6 @@ for _ in range(2):
 
 
 def test_the_same_program_gives_the_same_bytes() -> None:
-    outputs = []
-    for seed in ("0", "1"):
-        run = subprocess.run(
-            [sys.executable, "-c", PROGRAM],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-        )
-        assert run.returncode == 0, run.stderr
-        outputs.append(run.stdout.splitlines())
+    outputs = [printed.splitlines() for printed in under_hash_seeds(PROGRAM)]
     assert outputs[0] == outputs[1]
     assert outputs[0][:2] == outputs[0][2:]

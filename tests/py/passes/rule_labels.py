@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from dtensor.compiler.verification.shards import COMBINE
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import Dim, canonical_digits
 from dtensor.dialect.layout import Layout
@@ -39,15 +40,6 @@ NUMPY_TYPES: dict[str, Any] = {
     "f32": np.float32,
     "f64": np.float64,
     "complex<f32>": np.complex64,
-}
-
-COMBINE: dict[str, Any] = {
-    "sum": np.add,
-    "prod": np.multiply,
-    "max": np.maximum,
-    "min": np.minimum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
 }
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from dtensor.compiler.verification.shards import COMBINE
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.context import make_context
 from dtensor.dialect.mesh import Mesh
@@ -26,7 +27,6 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.ops.rule import OpInfo, OpRule
 from dtensor.passes.ops.table import rule_of
 from tests.py.passes.rule_labels import (
-    COMBINE,
     NUMPY_TYPES,
     Array,
     Coordinates,

@@ -1,9 +1,6 @@
 """Propagation: places, labels from rules, the choice by cost, and the same answer every time."""
 
 import itertools
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -35,6 +32,7 @@ from dtensor.passes.propagation.places import (
 from dtensor.passes.propagation.problem import Problem, measure
 from dtensor.passes.propagation.strategy import read_strategy
 from tests.py.dialect.strategies import layouts
+from tests.py.fresh import under_hash_seeds
 from tests.py.passes.run_passes import MESH, after, counted_loop, function, graph_of, parsed
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -395,18 +393,7 @@ for _ in range(2):
 
 
 def test_the_same_input_gives_the_same_text() -> None:
-    outputs = []
-    for seed in ("0", "1"):
-        run = subprocess.run(
-            [sys.executable, "-c", PROGRAM],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-        )
-        assert run.returncode == 0, run.stderr
-        outputs.append(run.stdout)
-    first, second = outputs
+    first, second = under_hash_seeds(PROGRAM)
     assert first == second
     assert first[: len(first) // 2] == first[len(first) // 2 :]
     assert "dtensor.all_to_all" in first

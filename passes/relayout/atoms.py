@@ -1,6 +1,6 @@
-"""Layouts as places: which digit of which dimension each piece of a mesh axis fixes.
+"""Atoms: the pieces of mesh axes that both layouts of a relayout keep in one part.
 
-An *atom* is a piece of a mesh axis that both layouts of a relayout keep in one part. The digits of
+Where an atom stands is a place, as in `propagation.places`. The digits of
 a dimension of N elements stand at positions: a digit of n values with M combinations of more
 major digits stands at (M, n), and element i has there the value (i // (N / (M n))) % n. Two digits
 can stand in one dimension if one ends, at M n, where or before the other starts: M n divides M'.
@@ -8,15 +8,13 @@ can stand in one dimension if one ends, at M n, where or before the other starts
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from dtensor.dialect.axes import AxisRef
-from dtensor.dialect.dim import Dim, canonical_digits
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-
-Position = tuple[int, int]  # tensor dimension, and M: the combinations of more major digits
+from dtensor.passes.propagation.places import LayoutTable
 
 
 def positions(layout: Layout) -> list[tuple[AxisRef, int, int]]:
@@ -90,21 +88,11 @@ def split_axis(axis: AxisRef, cuts: set[int]) -> list[AxisRef]:
     return [AxisRef(axis.name, a, b // a) for a, b in pairwise(edges)]
 
 
-def atom_positions(layout: Layout, cuts: dict[str, set[int]]) -> dict[AxisRef, Position]:
-    """Where each atom stands that splits a dimension."""
-    found: dict[AxisRef, Position] = {}
-    for axis, dim, outer in positions(layout):
-        for atom in split_axis(axis, cuts[axis.name]):
-            found[atom] = (dim, outer)
-            outer *= atom.size
-    return found
-
-
-def atom_kinds(layout: Layout, cuts: dict[str, set[int]]) -> dict[AxisRef, str]:
-    """The reduction of each atom over which the value is partial."""
-    return {
-        atom: kind for axis, kind in layout.partial for atom in split_axis(axis, cuts[axis.name])
-    }
+def atoms_of(before: Layout, after: Layout, cuts: dict[str, set[int]]) -> list[AxisRef]:
+    """The atoms of all axes that a layout names: those that split a dimension come first."""
+    axes = (*before.axes, *after.axes, *before.partial_axes, *after.partial_axes)
+    found = [atom for axis in axes for atom in split_axis(axis, cuts[axis.name])]
+    return list(dict.fromkeys(found))
 
 
 def merge_axes(axes: Sequence[AxisRef]) -> tuple[AxisRef, ...]:
@@ -119,36 +107,9 @@ def merge_axes(axes: Sequence[AxisRef]) -> tuple[AxisRef, ...]:
     return tuple(merged)
 
 
-def layout_from(
-    atoms: Iterable[tuple[AxisRef, Position]],
-    partial: Iterable[tuple[AxisRef, str]],
-    rank: int,
-    mesh: Mesh,
-) -> Layout:
-    """The layout whose atoms stand at the given positions."""
-    words: list[list[tuple[int, AxisRef]]] = [[] for _ in range(rank)]
-    for atom, (dim, outer) in atoms:
-        words[dim].append((outer, atom))
-    dims = []
-    for word in words:
-        digits: list[AxisRef | int] = []
-        end = 1
-        for outer, atom in sorted(word):
-            digits += [outer // end, atom]
-            end = outer * atom.size
-        dims.append(Dim(canonical_digits(digits, mesh)))
-    return Layout.of(dims, mesh, _merge_partial(partial))
-
-
-def _merge_partial(partial: Iterable[tuple[AxisRef, str]]) -> list[tuple[AxisRef, str]]:
-    merged: list[tuple[AxisRef, str]] = []
-    for axis, kind in sorted(partial):
-        last, last_kind = merged[-1] if merged else (None, "")
-        if last and last_kind == kind and merge_axes([last, axis]) != (last, axis):
-            merged[-1] = (merge_axes([last, axis])[0], kind)
-        else:
-            merged.append((axis, kind))
-    return merged
+def layout_at(places: Mapping[AxisRef, int], rank: int, mesh: Mesh) -> Layout:
+    """The layout in which each axis, or part of one, stands at its place."""
+    return LayoutTable(tuple(places), mesh).layout(rank, tuple(places.values()))
 
 
 def local_outer(layout: Layout, dim: int, outer: int) -> int:

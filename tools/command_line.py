@@ -1,0 +1,37 @@
+"""Command lines of our tools: errors are raised, and help is printed as it is written."""
+
+from __future__ import annotations
+
+import argparse
+from typing import NoReturn
+
+from dtensor.dialect.errors import CompileError
+
+
+class UsageError(CompileError):
+    """A command line that cannot be followed."""
+
+
+class CommandLine(argparse.ArgumentParser):
+    """argparse that raises instead of exiting with status 2.
+
+    Args:
+        prog: name of the tool.
+        description: what it does.
+        epilog: examples.
+        usage: how it is called; None is what argparse makes of the flags.
+    """
+
+    def __init__(self, prog: str, description: str, epilog: str, usage: str | None = None) -> None:
+        super().__init__(
+            prog=prog,
+            usage=usage,
+            description=description,
+            epilog=epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what is wrong, and where to read more."""
+        raise UsageError(f"{message}; see {self.prog} --help")
