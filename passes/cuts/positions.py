@@ -73,7 +73,8 @@ def _of_gather(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     operand: Value = op.operands[0]
     sizes, kept = shape_of(operand), integers(op.attributes["slice_sizes"])
     dims, offsets = list(numbers.start_index_map), list(numbers.offset_dims)
-    if len(dims) != 1 or list(numbers.collapsed_slice_dims) != dims:
+    is_batched = len(numbers.operand_batching_dims) > 0
+    if len(dims) != 1 or list(numbers.collapsed_slice_dims) != dims or is_batched:
         return None
     dim = dims[0]
     if [n for d, n in enumerate(sizes) if d != dim] != [n for d, n in enumerate(kept) if d != dim]:
@@ -87,10 +88,9 @@ def _of_gather(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     builder = Builder(op, made)
     value = builder.joined([_taken(builder, operand, dim, run) for run in runs], dim)
     (place,) = set(range(len(sizes))) - set(offsets)
-    others = iter([d for d in range(len(sizes)) if d != dim])
-    return builder.transpose(
-        value, [dim if d == place else next(others) for d in range(len(sizes))]
-    )
+    order = [d for d in range(len(sizes)) if d != dim]
+    order.insert(place, dim)
+    return builder.transpose(value, order)
 
 
 def _taken(builder: Builder, value: Value, dim: int, run: Run) -> Value:
@@ -132,10 +132,9 @@ def _of_scatter(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
         return None
     builder = Builder(op, made)
     (place,) = set(range(len(counts))) - set(windows)
-    others = iter(windows)
-    value = builder.transpose(
-        update, [place if d == dim else next(others) for d in range(len(sizes))]
-    )
+    order = list(windows)
+    order.insert(dim, place)
+    value = builder.transpose(update, order)
     start, total = 0, into
     for run in runs:
         part = builder.cut(value, dim, start, run.count * run.times)
