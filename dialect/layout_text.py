@@ -89,7 +89,7 @@ def parse_layout(text: str, mesh: Mesh) -> Layout:
         if word != "partial":
             raise reader.error(f"expected 'partial', found {word!r}")
         reader.take("=")
-        for kind, axes in _list(reader, "{", "}", lambda: _reduction(reader, mesh)):
+        for kind, axes in _list(reader, "{", "}", lambda: _reduction(reader)):
             if kind in partial:
                 raise reader.error(f"reduction '{kind}' is given twice")
             partial[kind] = axes
@@ -122,7 +122,7 @@ def _dim(reader: _Reader, mesh: Mesh) -> tuple[AxisRef | int | str, ...]:
             return OPEN
         if reader.peek() == "int":
             return int(reader.take("int"))
-        return _axis(reader, mesh)
+        return _axis(reader)
 
     digits = tuple(_list(reader, "{", "}", entry))
     if OPEN in digits[:-1]:
@@ -130,7 +130,7 @@ def _dim(reader: _Reader, mesh: Mesh) -> tuple[AxisRef | int | str, ...]:
     return digits
 
 
-def _axis(reader: _Reader, mesh: Mesh) -> AxisRef | str:
+def _axis(reader: _Reader) -> AxisRef | str:
     name = reader.take("string", "an axis name in quotes")
     if not reader.accept(":"):
         return name
@@ -140,9 +140,9 @@ def _axis(reader: _Reader, mesh: Mesh) -> AxisRef | str:
     return AxisRef(name, pre, int(reader.take("int", "the size of the part")))
 
 
-def _reduction(reader: _Reader, mesh: Mesh) -> tuple[str, list[AxisRef | str]]:
+def _reduction(reader: _Reader) -> tuple[str, list[AxisRef | str]]:
     kind = reader.take("word", "a reduction such as sum")
     reader.take(":")
     if reader.peek() == "(":
-        return kind, _list(reader, "(", ")", lambda: _axis(reader, mesh))
-    return kind, [_axis(reader, mesh)]
+        return kind, _list(reader, "(", ")", lambda: _axis(reader))
+    return kind, [_axis(reader)]

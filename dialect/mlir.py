@@ -6,7 +6,7 @@ Everything here is imported without jax, so that `dtensor-opt` starts quickly.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 from dtensor.dialect.errors import UnsupportedVersionError
 
@@ -71,6 +71,17 @@ def extend_context(context: ir.Context) -> None:
     _mosaic_gpu_ext.register_inliner_extensions(context)
 
 
+def maker_of(value: ir.Value[Any]) -> ir.Operation | None:
+    """The operation that makes a value; None if it is the argument of a block."""
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) else owner.operation
+
+
+def terminator(block: ir.Block) -> ir.Operation:
+    """The operation that ends a block."""
+    return block.operations[len(block.operations) - 1].operation
+
+
 __all__ = [
     "JAXLIB_VERSION",
     "check_version",
@@ -78,9 +89,11 @@ __all__ = [
     "extend_context",
     "func",
     "ir",
+    "maker_of",
     "passmanager",
     "register_dialect",
     "register_operation",
     "sdy",
     "stablehlo",
+    "terminator",
 ]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import terminator as terminator
 from dtensor.passes.trip_count import trip_count
 
 WHILE: Final = "stablehlo.while"
@@ -83,11 +84,6 @@ def _trips_inside(op: ir.Operation, name: str, trips: int | None) -> int | None:
         return trips
     count = trip_count(op)
     return None if count is None else trips * count
-
-
-def terminator(block: ir.Block) -> ir.Operation:
-    """The operation that ends a block."""
-    return block.operations[len(block.operations) - 1].operation
 
 
 @dataclass(frozen=True, eq=False, slots=True)

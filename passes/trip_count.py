@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, maker_of, terminator
 
 
 def trip_count(loop: ir.Operation) -> int | None:
@@ -15,8 +15,7 @@ def trip_count(loop: ir.Operation) -> int | None:
     a constant.
     """
     condition, body = loop.regions[0].blocks[0], loop.regions[1].blocks[0]
-    terminator = condition.operations[len(condition.operations) - 1].operation
-    compare = _producer(terminator.operands[0])
+    compare = maker_of(terminator(condition).operands[0])
     if compare is None or compare.name != "stablehlo.compare":
         return None
     direction = str(compare.attributes["comparison_direction"])
@@ -32,8 +31,7 @@ def trip_count(loop: ir.Operation) -> int | None:
 
 
 def _step(body: ir.Block, slot: int, loop: ir.Operation) -> int | None:
-    terminator = body.operations[len(body.operations) - 1].operation
-    add = _producer(terminator.operands[slot])
+    add = maker_of(terminator(body).operands[slot])
     if add is None or add.name != "stablehlo.add":
         return None
     for one, other in ((0, 1), (1, 0)):
@@ -41,11 +39,6 @@ def _step(body: ir.Block, slot: int, loop: ir.Operation) -> int | None:
             step = _integer(add.operands[other], loop, body)
             return step if step is not None and step > 0 else None
     return None
-
-
-def _producer(value: ir.Value[Any]) -> ir.Operation | None:
-    owner = value.owner
-    return None if isinstance(owner, ir.Block) else owner.operation
 
 
 def _argument_number(value: ir.Value[Any], block: ir.Block) -> int | None:
@@ -56,7 +49,7 @@ def _argument_number(value: ir.Value[Any], block: ir.Block) -> int | None:
 
 def _integer(value: ir.Value[Any], loop: ir.Operation, block: ir.Block | None) -> int | None:
     """The integer a value holds, if it is a constant or a carried value that never changes."""
-    producer = _producer(value)
+    producer = maker_of(value)
     if producer is None:
         if block is None:
             return None
@@ -74,5 +67,4 @@ def _integer(value: ir.Value[Any], loop: ir.Operation, block: ir.Block | None) -
 
 def _is_invariant(loop: ir.Operation, slot: int) -> bool:
     body = loop.regions[1].blocks[0]
-    terminator = body.operations[len(body.operations) - 1].operation
-    return _argument_number(terminator.operands[slot], body) == slot
+    return _argument_number(terminator(body).operands[slot], body) == slot

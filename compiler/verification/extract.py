@@ -11,7 +11,7 @@ from dtensor.dialect import build
 from dtensor.dialect.attributes import layouts_array_attr
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, maker_of, terminator
 from dtensor.dialect.names import (
     ALGORITHM,
     ARG_ATTRS,
@@ -98,8 +98,9 @@ def extracted(module: ir.Module, number: int) -> Extracted:
     copy = function.regions[0].blocks.append(*types)
     known: dict[Value, Value] = dict(zip(values, copy.arguments, strict=True))
     for value in constants:  # a combiner may read them, which must not read an argument
-        assert not isinstance(value.owner, ir.Block)
-        made = value.owner.operation.clone(ip=ir.InsertionPoint(copy)).operation
+        maker = maker_of(value)
+        assert maker is not None
+        made = maker.clone(ip=ir.InsertionPoint(copy)).operation
         known[value] = made.results[0]
     originals, operations = [], []
     yields: tuple[int, ...] = ()
@@ -159,7 +160,8 @@ def _passed_on(block: ir.Block) -> set[Value]:
 
 
 def _is_constant(value: Value) -> bool:
-    return not isinstance(value.owner, ir.Block) and value.owner.name == CONSTANT
+    maker = maker_of(value)
+    return maker is not None and maker.name == CONSTANT
 
 
 def _rewire(clone: ir.Operation, known: dict[Value, Value]) -> None:
@@ -193,8 +195,7 @@ def on_one_device(module: ir.Module, mesh: Mesh) -> None:
             op.attributes[RESULTS] = layouts_array_attr(_whole(op.results, mesh))
     block = main.regions[0].blocks[0]
     set_boundary_layouts(main, ARG_ATTRS, _whole(block.arguments, mesh))
-    end = block.operations[len(block.operations) - 1].operation
-    set_boundary_layouts(main, RES_ATTRS, _whole(end.operands, mesh))
+    set_boundary_layouts(main, RES_ATTRS, _whole(terminator(block).operands, mesh))
 
 
 def _whole(values: Sequence[Value], mesh: Mesh) -> tuple[Layout, ...]:

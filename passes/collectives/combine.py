@@ -66,7 +66,7 @@ def _groups(block: ir.Block, items: list[Collective], limit_bytes: int) -> list[
         element, size = _element_and_bytes(item.op)
         key = (item.mesh, item.axes, item.reduction, element)
         position = order[item.op]
-        first_use = _first_use(item.op, block, order)
+        first_use = _first_use(item.op, order)
         group, total, needed = open_groups.get(key, ([], 0, 0))
         if group and position < needed and total + size <= limit_bytes:
             group.append(item)
@@ -88,7 +88,7 @@ def _element_and_bytes(op: ir.Operation) -> tuple[str, int]:
     return element, total
 
 
-def _first_use(op: ir.Operation, block: ir.Block, order: dict[ir.Operation, int]) -> int:
+def _first_use(op: ir.Operation, order: dict[ir.Operation, int]) -> int:
     """Position of the first operation of the block that uses a result, itself or inside."""
     first = len(order)
     for result in op.results:

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from dtensor.dialect.build import splice
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, maker_of
 from dtensor.dialect.names import DIM, SPLICE
 from dtensor.passes.cuts.pieces import (
     Piece,
     Pieces,
     Source,
     Value,
-    maker_of,
     merged,
     operation_of,
     piece_range,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, maker_of
 from dtensor.passes.ops.attributes import integer, integers
 
 Value = ir.Value[Any]
@@ -120,12 +120,6 @@ class Pieces:
 def shape_of(value: Value) -> list[int]:
     """The shape of a value."""
     return list(ir.RankedTensorType(value.type).shape)
-
-
-def maker_of(value: Value) -> ir.Operation | None:
-    """The operation that makes a value; None if it is the argument of a block."""
-    owner = value.owner
-    return None if isinstance(owner, ir.Block) else owner.operation
 
 
 def operation_of(value: Value) -> ir.Operation:

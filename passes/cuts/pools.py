@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, maker_of
 from dtensor.dialect.names import FILL
 from dtensor.passes.base import PassState
-from dtensor.passes.cuts.pieces import maker_of, shape_of
+from dtensor.passes.cuts.pieces import shape_of
 from dtensor.passes.ops.attributes import integers
 
 SELECT_AND_SCATTER = "stablehlo.select_and_scatter"

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dtensor.dialect.mlir import ir, stablehlo
+from dtensor.dialect.mlir import ir, maker_of, stablehlo, terminator
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.align import Aligner, Wanted
-from dtensor.passes.cuts.pieces import Source, Value, maker_of, operation_of, shape_of
+from dtensor.passes.cuts.pieces import Source, Value, operation_of, shape_of
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.ops.reduction import Reduction
@@ -115,7 +115,7 @@ def _place(indices: Value) -> list[int] | None:
 def _body(op: ir.Operation) -> str | None:
     """What a scatter does with an update: "set", or a reduction; None for anything else."""
     block = op.regions[0].blocks[0]
-    end = block.operations[len(block.operations) - 1].operation
+    end = terminator(block)
     if len(block.operations) == 1 and end.operands[0] == block.arguments[1]:
         return "set"
     element = str(ir.RankedTensorType(op.operands[0].type).element_type)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, maker_of
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.graph import element_bytes
@@ -43,20 +43,15 @@ def expand_relayout(
 
 def _splat_of(value: ir.Value[Any]) -> tuple[ir.Operation, ir.Attribute] | None:
     """The constant that `value` repeats, and its one element."""
-    maker = _maker(value)
+    maker = maker_of(value)
     while maker is not None and len(maker.operands) == 1 and opdef(maker.name).moves_only:
-        maker = _maker(maker.operands[0])
+        maker = maker_of(maker.operands[0])
     if maker is None or maker.name != "stablehlo.constant":
         return None
     attribute = constant_attribute(maker)
     if attribute is None or not attribute.is_splat:
         return None
     return maker, attribute.get_splat_value()
-
-
-def _maker(value: ir.Value[Any]) -> ir.Operation | None:
-    owner = value.owner
-    return None if isinstance(owner, ir.Block) else owner.operation
 
 
 def relayout_value(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, maker_of
 from dtensor.dialect.names import RELAYOUT
 from dtensor.passes.ops.attributes import constant_numbers
 from dtensor.passes.ops.elements import element_kind, holds_floats, reaches_integers
@@ -82,10 +82,9 @@ def _is_known(fact: _Fact, value: ir.Value[Any], depth: int) -> bool:
     kind = element_kind(element)[0]
     if kind in fact.kinds:
         return True
-    owner = value.owner
-    if isinstance(owner, ir.Block) or depth == 0:
+    maker = maker_of(value)
+    if maker is None or depth == 0:
         return False
-    maker = owner.operation
     name = maker.name
     if name == "stablehlo.constant":
         numbers = constant_numbers(maker)

@@ -14,7 +14,7 @@ from typing import Any
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import WHOLE, Dim, canonical_digits
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, maker_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cost.model import all_gather_bytes
 from dtensor.passes.expansion.context import LocalOp
@@ -235,11 +235,10 @@ def _reduced(
 
 
 def _is_identity(op: LocalOp, index: int, kind: Reduction) -> bool:
-    owner = op.operands[index].owner
-    if isinstance(owner, ir.Block) or owner.operation.name != "stablehlo.constant":
+    maker = maker_of(op.operands[index])
+    if maker is None or maker.name != "stablehlo.constant":
         return False
-    element = op.ctx.element_of(op.operands[index])
-    return kind in identity_of(owner.operation, element)
+    return kind in identity_of(maker, op.ctx.element_of(op.operands[index]))
 
 
 def reduce_fill(rule: OpRule, factor: int) -> padding.Fill | None:

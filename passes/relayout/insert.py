@@ -100,7 +100,7 @@ class _Inserter:
         for layout, start in _cheapest_order(given, list(wanted), 1 if free else None, seconds):
             users = wanted[layout]
             if free:
-                made = self._clone(producer, layout, number)
+                made = self._clone(producer, layout)
             else:
                 made = self._relayout(number, have[start], layout, users[0][0])
             have.append((layout, made))
@@ -108,7 +108,7 @@ class _Inserter:
                 operation, operand = node.site(k)
                 operation.operands[operand] = made
 
-    def _clone(self, producer: Node, layout: Layout, number: int) -> ir.Value[Any]:
+    def _clone(self, producer: Node, layout: Layout) -> ir.Value[Any]:
         """A copy of a free producer that makes the value in another layout."""
         assert producer.operation is not None
         copy = producer.operation.clone(ip=ir.InsertionPoint.after(producer.operation))

@@ -6,7 +6,7 @@ from typing import Any
 
 from dtensor.dialect.dim import Dim
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, terminator
 from dtensor.dialect.names import RES_ATTRS
 from dtensor.passes.functions import set_boundary_layouts
 from dtensor.passes.graph import (
@@ -196,7 +196,6 @@ class Rewriter:
         """The function's type, of its arguments and of what it returns now."""
         block = self.function.regions[0].blocks[0]
         inputs = [argument.type for argument in block.arguments]
-        end = block.operations[len(block.operations) - 1].operation
-        outputs = [value.type for value in end.operands]
+        outputs = [value.type for value in terminator(block).operands]
         type_ = ir.FunctionType.get(inputs, outputs, context=self.function.context)
         self.function.attributes["function_type"] = ir.TypeAttr.get(type_)
