@@ -27,7 +27,7 @@ from dtensor.passes.cuts.pieces import (
     without,
 )
 from dtensor.passes.ops.attributes import constant_attribute, integer, integers
-from dtensor.passes.ops.elementwise import CONVERT, ELEMENTWISE
+from dtensor.passes.ops.elementwise import CONVERT, COSTLY, ELEMENTWISE
 from dtensor.passes.ops.table import OPS
 
 BROADCAST, CONSTANT = "stablehlo.broadcast_in_dim", "stablehlo.constant"
@@ -41,7 +41,7 @@ _ALIGNED = frozenset(
         BROADCAST,
         CONSTANT,
         SPLICE,
-        *(name for name, known in OPS.items() if known is ELEMENTWISE or known is CONVERT),
+        *(name for name, known in OPS.items() if known in (ELEMENTWISE, COSTLY, CONVERT)),
     )
 )
 

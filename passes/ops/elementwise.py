@@ -8,6 +8,7 @@ the parts do not add up to the result.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from dtensor.dialect.mlir import ir
@@ -190,6 +191,7 @@ def _same_dims(op: OpInfo) -> RuleBuilder:
 
 
 ELEMENTWISE = OpDef(elementwise_rule, fuses=True, padding=padding.ANY, known=known_scales)
+COSTLY = replace(ELEMENTWISE, costly=True)
 CONVERT = OpDef(convert_rule, fuses=True, padding=padding.ANY)
 BITCAST_CONVERT = OpDef(bitcast_convert_rule, fuses=True, padding=padding.ANY)
 OPTIMIZATION_BARRIER = OpDef(optimization_barrier_rule, moves_only=True)

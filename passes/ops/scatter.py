@@ -209,5 +209,6 @@ SCATTER = OpDef(
     scatter_rule,
     (local(expand_scatter),),
     flops=scatter_flops,
+    in_place=True,
     padding=padding.Padding(padding.reducing, lengthen_scatter),
 )
