@@ -5,14 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.graph import OpReader
 from dtensor.passes.program import CONTROL, WHILE
-from dtensor.passes.reports.kernels import Kernel, Kernels
-
-Value = ir.Value[Any]
+from dtensor.passes.reports.kernels import Kernel, Kernels, Value
 
 
 @dataclass(frozen=True)
@@ -204,7 +201,7 @@ class _Buffers:
 
     def _inside(self, kernel: Kernel) -> Need | None:
         """What the regions of a loop or a branch need beside what flows in and out."""
-        op = kernel.operations[0]
+        op = kernel.operation
         if op.name not in CONTROL:
             return None
         pairs = {i: i for i in range(len(op.operands))} if op.name == WHILE else {}

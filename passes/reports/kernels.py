@@ -6,6 +6,7 @@ fused with it, and computing it again in each of several readers costs little.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,14 +16,34 @@ from dtensor.passes.graph import OpReader
 from dtensor.passes.ops.opdef import OpDef
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import BARRIER, CONTROL, WHILE, captured, terminator
+from dtensor.passes.reports.combined import ALL_REDUCE, Combiner
+from dtensor.passes.reports.orders import COLLECTIVE_DIMENSIONS, wanted_orders
 
-# Several become one, whose results are there before its operands go; up to so many bytes.
-_ALL_REDUCE = "stablehlo.all_reduce"
-_COMBINED_BYTES = 30 << 20
+COPY = "copy"
 # The same elements in the same place.
 _ALIASES = ("stablehlo.reshape", BARRIER)
+# How XLA for CPU reduces: in a loop, which computes what it reads; over more elements of a dimension
+# in two steps, the first of which reads memory; floats of so many elements by a library, which reads
+# memory too and multiplies two arrays before it sums.
+_IN_LOOP, _IN_STEPS, _IN_LIBRARY = range(3)
+_LOOP_ELEMENTS = 32
+_LIBRARY_ELEMENTS = 4096
+_PRODUCTS = ("stablehlo.multiply", "chlo.square")
 
-Value = ir.Value[Any]
+
+@dataclass(eq=False, frozen=True, slots=True)
+class Copy:
+    """A value in another order in memory."""
+
+    of: ir.Value[Any]
+
+    @property
+    def type(self) -> ir.Type:
+        """The type of the value."""
+        return self.of.type
+
+
+Value = ir.Value[Any] | Copy
 
 
 @dataclass(eq=False, slots=True)
@@ -30,16 +51,33 @@ class Kernel:
     """What runs at once: an operation with what is fused into it, or combined collectives.
 
     Attributes:
-        operations: the operations whose results it writes.
+        operation: the operation whose results it writes; the first of combined ones.
         reads: the values in memory that it reads, each once.
         writes: the values that it writes to memory.
         overwrites: per written value those read ones in whose memory it may be written.
     """
 
-    operations: list[ir.Operation]
+    operation: ir.Operation
     reads: dict[Value, None] = field(default_factory=dict)
     writes: list[Value] = field(default_factory=list)
     overwrites: list[tuple[Value, ...]] = field(default_factory=list)
+
+
+@dataclass(eq=False, slots=True)
+class _Step:
+    """An operation, or a change of the order of its operand in memory."""
+
+    op: ir.Operation
+    name: str
+    definition: OpDef
+    operands: list[Value]
+    results: list[Value]
+    factor: bool = False  # a product that the library's sum takes in
+
+    @property
+    def reduces(self) -> bool:
+        """Whether it is fused with what it reads, and not with what reads it."""
+        return self.definition.fuses and self.name != COPY and len(self.op.regions) > 0
 
 
 class Kernels:
@@ -54,206 +92,187 @@ class Kernels:
 
     def __init__(self, block: ir.Block, types: OpReader) -> None:
         self._types = types
-        self._operations = [view.operation for view in block.operations][:-1]
+        self._steps = _steps(block, types)
         self.arguments: list[Value] = list(block.arguments)
-        self._made_by: dict[Value, int] = {
-            v: i for i, op in enumerate(self._operations) for v in op.results
-        }
-        self._definitions: list[OpDef] = [opdef(op.name) for op in self._operations]
+        self._maker: dict[Value, _Step] = {v: step for step in self._steps for v in step.results}
+        self._readers: dict[Value, list[_Step]] = {}
+        for step in self._steps:
+            for value in dict.fromkeys(step.operands):
+                self._readers.setdefault(value, []).append(step)
         passed = list(terminator(block).operands)
-        self._fused = self._find_fused(passed)
-        self._sources: dict[Value, tuple[Value, ...]] = {}
+        self._fused: set[Value] = set()
+        self._find_fused(passed)
+        self._sources: dict[tuple[Value, bool], tuple[Value, ...]] = {}
         made = self._make()
         self.results = [self._root(value) for value in passed]
         self.ordered = _in_order(made, self.arguments)
 
-    def _find_fused(self, passed: Sequence[Value]) -> set[Value]:
-        """The values that are never written to memory."""
-        readers: dict[Value, list[int]] = {}
-        for i, op in enumerate(self._operations):
-            inside = captured(op, self._made_by) if op.name in CONTROL else ()
-            for value in dict.fromkeys([*op.operands, *inside]):
-                readers.setdefault(value, []).append(i)
-        kept, fused = set(passed), set[Value]()
+    def _find_fused(self, passed: Sequence[Value]) -> None:
+        """Find the values that are never written to memory."""
+        kept = set(passed)
         homes: dict[Value, set[int]] = {}  # the operations that a value is computed for
-        for i in reversed(range(len(self._operations))):
-            op, definition = self._operations[i], self._definitions[i]
-            alias = op.name in _ALIASES
-            fuses = definition.fuses and not len(op.regions)
-            for k, value in enumerate(op.results):
-                by = readers.get(value, ())
+        for step in reversed(self._steps):
+            for k, value in enumerate(step.results):
+                readers = self._readers.get(value, ())
                 near: set[int] = set()
-                for reader in by:
-                    near |= self._home(reader, homes)
-                if alias:
+                for reader in readers:
+                    near |= homes.get(reader.results[0], {id(reader)}) if reader.results else {-1}
+                if step.name in _ALIASES:
                     homes[value] = near
                     if value in kept:
-                        kept.add(op.operands[k])  # what it is in other words is written
-                elif value in kept:
-                    continue
-                elif (definition.rematerialisable and not op.operands) or (
-                    fuses
-                    and (len(near) <= 1 or not definition.costly)
-                    and self._all_fuse(by, readers)
-                ):
-                    fused.add(value)
-                    homes[value] = near if len(near) <= 2 else {-1, -2}
-        return fused
+                        kept.add(step.operands[k])  # what it is in other words is written
+                elif value not in kept and self._is_fused(step, readers, len(near)):
+                    self._fused.add(value)
+                    homes[value] = near if len(near) <= 1 else {-1, -2}
 
-    def _home(self, i: int, homes: dict[Value, set[int]]) -> set[int]:
-        """For which operations one computes: itself, or those that it is fused into."""
-        results = self._operations[i].results
-        if len(results) == 1 and results[0] in homes:
-            return homes[results[0]]
-        return {i}
+    def _is_fused(self, step: _Step, readers: Sequence[_Step], homes: int) -> bool:
+        definition = step.definition
+        if definition.rematerialisable and not step.operands:
+            return True
+        if len(readers) == 1 and step.name in _PRODUCTS:
+            step.factor = self._reduction(readers[0]) == _IN_LIBRARY
+            if step.factor:
+                return True
+        if not definition.fuses or step.reduces or (homes > 1 and definition.costly):
+            return False
+        return self._all_fuse(readers)
 
-    def _all_fuse(self, by: Sequence[int], readers: dict[Value, list[int]]) -> bool:
-        """Whether operations can be fused with what they read, looking through other words."""
-        for i in by:
-            op = self._operations[i]
-            if op.name in _ALIASES:
-                if not all(self._all_fuse(readers.get(r, ()), readers) for r in op.results):
-                    return False
-            elif not self._definitions[i].fuses:
-                return False
-        return True
+    def _all_fuse(self, readers: Sequence[_Step]) -> bool:
+        """Whether what they read can be computed inside each, looking through other words."""
+        return all(
+            all(self._all_fuse(self._readers.get(value, ())) for value in step.results)
+            if step.name in _ALIASES
+            else self._fuses_operands(step)
+            for step in readers
+        )
+
+    def _fuses_operands(self, step: _Step) -> bool:
+        """Whether what a step reads can be computed inside it."""
+        if step.reduces:
+            return self._reduction(step) == _IN_LOOP
+        return step.definition.fuses and not step.factor
+
+    def _reduction(self, step: _Step) -> int | None:
+        """How XLA for CPU does a reduce."""
+        if not step.reduces:
+            return None
+        info = self._types.type_info(step.operands[0].type, None)
+        if "f" in info.element and math.prod(info.shape) >= _LIBRARY_ELEMENTS:
+            return _IN_LIBRARY
+        reduced = ir.DenseI64ArrayAttr(step.op.attributes["dimensions"])
+        return _IN_LOOP if all(info.shape[d] <= _LOOP_ELEMENTS for d in reduced) else _IN_STEPS
 
     def _root(self, value: Value) -> Value | None:
         """The value in memory that this one is in other words; None of a constant."""
-        while value in self._made_by:
-            i = self._made_by[value]
-            op = self._operations[i]
-            if op.name not in _ALIASES:
+        while (step := self._maker.get(value)) is not None:
+            if step.name not in _ALIASES:
                 return None if value in self._fused else value
-            value = op.operands[ir.OpResult(value).result_number]
+            value = step.operands[step.results.index(value)]
         return value
 
-    def _read(self, value: Value) -> tuple[Value, ...]:
-        """The values in memory that one is computed from where it is read."""
-        found = self._sources.get(value)
+    def _read(self, value: Value, fusing: bool) -> tuple[Value, ...]:
+        """The values in memory that one is computed from where it is read.
+
+        Args:
+            value: what is read.
+            fusing: whether the reader can compute it itself, which costs little if all but one
+                of what it is computed from are constants and the like.
+        """
+        found = self._sources.get((value, fusing))
         if found is None:
-            i = self._made_by.get(value)
-            if i is None:
+            step = self._maker.get(value)
+            if step is None:
                 found = (value,)
+            elif step.name in _ALIASES:
+                found = self._read(step.operands[step.results.index(value)], fusing)
+            elif value in self._fused or (fusing and self._is_made_again(step)):
+                found = self._read_all(step.operands, not step.factor)
             else:
-                op = self._operations[i]
-                if op.name in _ALIASES:
-                    found = self._read(op.operands[ir.OpResult(value).result_number])
-                elif value in self._fused:
-                    found = self._read_all(op.operands)
-                else:
-                    found = (value,)
-            self._sources[value] = found
+                found = (value,)
+            self._sources[value, fusing] = found
         return found
 
-    def _read_all(self, values: Sequence[Value]) -> tuple[Value, ...]:
+    def _read_all(self, values: Sequence[Value], fusing: bool) -> tuple[Value, ...]:
         found: dict[Value, None] = {}
         for value in values:
-            found.update(dict.fromkeys(self._read(value)))
+            found.update(dict.fromkeys(self._read(value, fusing)))
         return tuple(found)
+
+    def _is_made_again(self, step: _Step) -> bool:
+        definition = step.definition
+        if not definition.fuses or definition.costly or step.reduces:
+            return False
+        makers = [self._maker.get(value) for value in step.operands]
+        return sum(m is None or not m.definition.rematerialisable for m in makers) <= 1
 
     def _make(self) -> list[Kernel]:
         kernels: list[Kernel] = []
-        groups = _Combiner(self._types)
-        known = {**self._made_by, **dict.fromkeys(self.arguments, -1)}
-        for i, op in enumerate(self._operations):
-            results = [value for value in op.results if value not in self._fused]
-            if op.name in _ALIASES or (op.results and not results):
-                self._read_all(op.operands)  # near first: no deep recursion later
-                for value in op.results:
-                    self._read(value)
+        groups = Combiner(self._types)
+        for step in self._steps:
+            results = [value for value in step.results if value not in self._fused]
+            for value in step.results:  # near first: no deep recursion
+                self._read(value, True)
+            if step.name in _ALIASES or (step.results and not results):
                 continue
-            inside = captured(op, known) if op.name in CONTROL else ()
-            reads = self._read_all([*op.operands, *inside])
-            kernel = groups.join(op, reads) if op.name == _ALL_REDUCE else None
+            reads = self._read_all(step.operands, self._fuses_operands(step))
+            kernel = groups.join(step.op, reads) if step.name == ALL_REDUCE else None
             if kernel is None:
-                kernel = Kernel([op])
+                kernel = Kernel(step.op)
                 kernels.append(kernel)
-                if op.name == _ALL_REDUCE:
+                if step.name == ALL_REDUCE:
                     groups.open(kernel)
-            else:
-                kernel.operations.append(op)
             kernel.reads.update(dict.fromkeys(reads))
             kernel.writes += results
-            kernel.overwrites += [self._overwrites(i, value) for value in results]
-            groups.note(op, reads, results)
+            kernel.overwrites += [self._overwrites(step, value, reads) for value in results]
+            groups.note(step.name, reads, results)
         return kernels
 
-    def _overwrites(self, i: int, value: Value) -> tuple[Value, ...]:
+    def _overwrites(
+        self, step: _Step, value: Value, reads: Sequence[Value]
+    ) -> tuple[Value, ...]:
         """In whose memory a value may be written."""
-        op, definition = self._operations[i], self._definitions[i]
-        if op.name == WHILE:
-            return self._read(op.operands[ir.OpResult(value).result_number])
-        if definition.in_place:
-            return self._read(op.operands[0])
-        if not definition.fuses or len(op.regions):
+        if step.name == WHILE:
+            return self._read(step.operands[step.results.index(value)], False)
+        if step.definition.in_place:
+            return self._read(step.operands[0], False)
+        if not step.definition.fuses or step.reduces or step.name == COPY:
             return ()
-        size = self._types.type_info(value.type, None).bytes
-        return tuple(
-            v
-            for v in self._read_all(op.operands)
-            if self._types.type_info(v.type, None).bytes == size
-        )
+        size = self._bytes(value)
+        return tuple(v for v in reads if self._bytes(v) == size)
+
+    def _bytes(self, value: Value) -> float:
+        return self._types.type_info(value.type, None).bytes
 
 
-class _Combiner:
-    """Which all_reduces XLA makes one: over the same devices, of types alike, none before another.
+def _steps(block: ir.Block, types: OpReader) -> list[_Step]:
+    """The operations of a block, the last one left out, with copies in another order between."""
+    operations = [view.operation for view in block.operations][:-1]
+    known: dict[Any, None] = dict.fromkeys(block.arguments)
+    steps: list[_Step] = []
+    copies: dict[tuple[Value, object], Copy] = {}
 
-    It combines up to a size; what reads one of them runs after the last.
-    """
+    def copy(op: ir.Operation, value: Value, order: object) -> Value:
+        if (value, order) not in copies:
+            copies[value, order] = made = Copy(value.of if isinstance(value, Copy) else value)
+            steps.append(_Step(op, COPY, opdef("stablehlo.transpose"), [value], [made]))
+        return copies[value, order]
 
-    def __init__(self, types: OpReader) -> None:
-        self._types = types
-        self._open: dict[ir.Attribute, int] = {}  # per devices, the group that takes more
-        self._bytes: list[float] = []
-        self._kernels: list[Kernel] = []
-        self._needs: list[int] = []  # per group the groups before it, as bits
-        self._after: dict[Value, int] = {}  # the groups that a value depends on, as bits
-        self._mine = 0  # those of the operation at hand
-        self._group = -1
-
-    def _before(self, reads: Sequence[Value]) -> int:
-        before = 0
-        for value in reads:
-            before |= self._after.get(value, 0)
-        return before
-
-    def join(self, op: ir.Operation, reads: Sequence[Value]) -> Kernel | None:
-        """The kernel that takes an all_reduce in; None if it begins one."""
-        self._group = self._open.get(op.attributes["replica_groups"], -1)
-        size = sum(self._types.type_info(value.type, None).bytes for value in op.operands)
-        before = self._closed(self._before(reads))
-        group = self._group
-        if group < 0 or before >> group & 1 or self._bytes[group] + size > _COMBINED_BYTES:
-            self._group = len(self._kernels)
-            self._open[op.attributes["replica_groups"]] = self._group
-            self._bytes.append(size)
-            self._needs.append(before)
-            return None
-        self._bytes[group] += size
-        self._needs[group] |= before
-        return self._kernels[group]
-
-    def open(self, kernel: Kernel) -> None:
-        """The kernel of the group that the last all_reduce began."""
-        self._kernels.append(kernel)
-
-    def _closed(self, groups: int) -> int:
-        """The groups, and all that are before them."""
-        seen, left = 0, groups
-        while left:
-            group = left.bit_length() - 1
-            seen |= 1 << group
-            left = (left | self._needs[group]) & ~seen
-        return seen
-
-    def note(self, op: ir.Operation, reads: Sequence[Value], results: Sequence[Value]) -> None:
-        """Remember which groups the results depend on."""
-        after = self._before(reads)
-        if op.name == _ALL_REDUCE:
-            after |= 1 << self._group
-        if after:
-            self._after.update(dict.fromkeys(results, after))
+    for op in operations:
+        name, results = op.name, list[Value](op.results)
+        operands: list[Value] = [*op.operands]
+        known.update(dict.fromkeys(results))
+        if name in CONTROL:
+            operands += captured(op, known)
+        for k, order in wanted_orders(op, name, types):
+            operands[k] = copy(op, operands[k], order)
+        if name in COLLECTIVE_DIMENSIONS and wanted_orders(op, name, types):
+            results = [Copy(value) for value in op.results]
+        steps.append(_Step(op, name, opdef(name), operands, results))
+        if results and isinstance(results[0], Copy):
+            transpose = opdef("stablehlo.transpose")
+            for value, result in zip(op.results, results, strict=True):
+                steps.append(_Step(op, COPY, transpose, [result], [value]))
+    return steps
 
 
 def _in_order(kernels: Sequence[Kernel], arguments: Sequence[Value]) -> list[Kernel]:
