@@ -232,7 +232,7 @@ class Kernels:
     ) -> tuple[Value, ...]:
         """In whose memory a value may be written."""
         if step.name == WHILE:
-            return self._read(step.operands[step.results.index(value)], False)
+            return self._read(step.op.operands[ir.OpResult(value).result_number], False)
         if step.definition.in_place:
             return self._read(step.operands[0], False)
         if not step.definition.fuses or step.reduces or step.name == COPY:
@@ -263,6 +263,12 @@ def _steps(block: ir.Block, types: OpReader) -> list[_Step]:
         known.update(dict.fromkeys(results))
         if name in CONTROL:
             operands += captured(op, known)
+        if name == WHILE:
+            kept = _invariant(op)
+            alias = opdef(_ALIASES[0])
+            steps += [_Step(op, _ALIASES[0], alias, [operands[k]], [results[k]]) for k in kept]
+            operands = [v for k, v in enumerate(operands) if not (k in kept and _is_constant(v))]
+            results = [value for k, value in enumerate(results) if k not in kept]
         for k, order in wanted_orders(op, name, types):
             operands[k] = copy(op, operands[k], order)
         if name in COLLECTIVE_DIMENSIONS and wanted_orders(op, name, types):
@@ -273,6 +279,21 @@ def _steps(block: ir.Block, types: OpReader) -> list[_Step]:
             for value, result in zip(op.results, results, strict=True):
                 steps.append(_Step(op, COPY, transpose, [result], [value]))
     return steps
+
+
+def _invariant(loop: ir.Operation) -> set[int]:
+    """Which values of a loop its body passes on as they came: they are the initial ones."""
+    body = loop.regions[1].blocks[0]
+    pairs = enumerate(zip(body.arguments, terminator(body).operands, strict=True))
+    return {k for k, (argument, passed) in pairs if argument == passed}
+
+
+def _is_constant(value: Value) -> bool:
+    """Whether a value is a constant or repeats one: XLA makes it inside a loop that reads it."""
+    if isinstance(value, Copy) or isinstance(value.owner, ir.Block):
+        return False
+    op = ir.OpResult(value).owner.operation
+    return opdef(op.name).rematerialisable and all(map(_is_constant, op.operands))
 
 
 def _in_order(kernels: Sequence[Kernel], arguments: Sequence[Value]) -> list[Kernel]:

@@ -1,7 +1,7 @@
 """In which order in memory XLA for CPU wants the operands of products and collectives.
 
 A dot whose batch dimensions do not come first, or with several dimensions that are contracted or
-kept, becomes one of matrices: the left rows by contracted elements, the right the other way round.
+kept, becomes one of matrices, the left with its contracted elements last, the right either way.
 A collective along a dimension treats it as the first in memory.
 """
 
@@ -56,11 +56,17 @@ def _of_dot(op: ir.Operation, types: OpReader) -> list[tuple[int, tuple[int, ...
     found = []
     for k, (shape, (batch, contracted)) in enumerate(zip(shapes, sides, strict=True)):
         kept = [d for d in range(len(shape)) if d not in (*batch, *contracted)]
-        order = (*batch, *kept, *contracted) if k == 0 else (*batch, *contracted, *kept)
-        long = [d for d in order if shape[d] > 1]
-        if long != sorted(long):
-            found.append((k, order))
+        rows, columns = (*batch, *kept, *contracted), (*batch, *contracted, *kept)
+        orders = (rows,) if k == 0 else (columns, rows)
+        if not any(_is_in_order(shape, order) for order in orders):
+            found.append((k, orders[0]))
     return found
+
+
+def _is_in_order(shape: Sequence[int], order: Sequence[int]) -> bool:
+    """Whether elements lie in this order, dimensions of size 1 left out."""
+    long = [d for d in order if shape[d] > 1]
+    return long == sorted(long)
 
 
 def _is_matrix(shape: Sequence[int], side: tuple[Sequence[int], Sequence[int]]) -> bool:
