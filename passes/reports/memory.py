@@ -17,6 +17,7 @@ from dtensor.passes.locations import location_text
 from dtensor.passes.program import terminator
 from dtensor.passes.reports.buffers import buffers_needed
 from dtensor.passes.reports.kernels import Copy, Value
+from dtensor.passes.reports.over_memory import note_over_memory
 
 _SHOWN = 5
 
@@ -68,10 +69,12 @@ class MemoryReport:
 class ReportMemoryPass(Pass):
     """Estimates what one device holds at most; refuses a program that needs more than the limit.
 
-    Arguments, results and the values alive at once, in program order. A value that XLA fuses into
-    what reads it takes no memory, and keeps alive what it is computed from; all_reduces that XLA
-    combines hold operands and results together; results take the memory of donated arguments. Runs
-    on the program of one device, last: what canonicalisation removes takes no memory.
+    Arguments, results and the values alive at once, in the order in which XLA for CPU runs them:
+    what is ready first runs first. A value that XLA fuses into what reads it takes no memory, and
+    keeps alive what it is computed from; all_reduces that XLA combines hold operands and results
+    together; results take the memory of donated arguments, and what is read of those later is
+    copied. More than a device of the machine has is a record, and an error under `strict`. Runs on
+    the program of one device, last: what canonicalisation removes takes no memory.
     """
 
     name: ClassVar[str] = "dtensor-report-memory"
@@ -80,7 +83,12 @@ class ReportMemoryPass(Pass):
     print: bool = False  # write the report to standard error
 
     def run(self, module: ir.Module, state: PassState) -> None:
-        report = state.memory_report = memory_report(main_function(module), state.donated)
+        function = main_function(module)
+        report = state.memory_report = memory_report(function, state.donated)
+        types = OpReader()
+        arguments = function.regions[0].blocks[0].arguments
+        shapes = [types.type_info(value.type, None).shape for value in arguments]
+        note_over_memory(state, report, shapes)
         if self.print:
             sys.stderr.write(f"{report}\n")
         limit = self.max_bytes or state.max_bytes_per_device
