@@ -176,7 +176,7 @@ class Kernels:
         Args:
             value: what is read.
             fusing: whether the reader can compute it itself, which costs little if all but one
-                of what it is computed from are constants and the like.
+                of what it is computed from are constants, smaller, and the like.
         """
         found = self._sources.get((value, fusing))
         if found is None:
@@ -202,8 +202,14 @@ class Kernels:
         definition = step.definition
         if not definition.fuses or definition.costly or step.reduces:
             return False
-        makers = [self._maker.get(value) for value in step.operands]
+        rank = self._rank(step.results[0])
+        large = [value for value in step.operands if self._rank(value) >= rank]
+        makers = [self._maker.get(value) for value in large]
         return sum(m is None or not m.definition.rematerialisable for m in makers) <= 1
+
+    def _rank(self, value: Value) -> int:
+        """How many dimensions have several elements."""
+        return sum(size > 1 for size in self._types.type_info(value.type, None).shape)
 
     def _make(self) -> list[Kernel]:
         kernels: list[Kernel] = []
