@@ -107,7 +107,7 @@ class _Buffers:
                 self._reuse(arguments[paired], begin)
 
     def _reuse(self, argument: Value, begin: int) -> None:
-        """A result is in an argument's memory from a kernel on; what reads it later reads a copy."""
+        """From a kernel on, a result is in an argument's memory; later readers read a copy."""
         host, end = _Host(self._bytes(argument)), len(self.kernels.ordered)
         last = self.last.get(argument, -1)
         if self._is_copied(argument, begin):

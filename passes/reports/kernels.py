@@ -22,9 +22,9 @@ from dtensor.passes.reports.orders import COLLECTIVE_DIMENSIONS, wanted_orders
 COPY = "copy"
 # The same elements in the same place.
 _ALIASES = ("stablehlo.reshape", BARRIER)
-# How XLA for CPU reduces: in a loop, which computes what it reads; over more elements of a dimension
-# in two steps, the first of which reads memory; floats of so many elements by a library, which reads
-# memory too and multiplies two arrays before it sums.
+# How XLA for CPU reduces: in a loop, which computes what it reads; over more elements of a
+# dimension in two steps, the first of which reads memory; floats of so many elements by a library,
+# which reads memory too and multiplies two arrays before it sums.
 _IN_LOOP, _IN_STEPS, _IN_LIBRARY = range(3)
 _LOOP_ELEMENTS = 32
 _LIBRARY_ELEMENTS = 4096
@@ -40,7 +40,8 @@ class Copy:
     @property
     def type(self) -> ir.Type:
         """The type of the value."""
-        return self.of.type
+        type_: ir.Type = self.of.type
+        return type_
 
 
 Value = ir.Value[Any] | Copy
@@ -233,11 +234,10 @@ class Kernels:
             groups.note(step.name, reads, results)
         return kernels
 
-    def _overwrites(
-        self, step: _Step, value: Value, reads: Sequence[Value]
-    ) -> tuple[Value, ...]:
+    def _overwrites(self, step: _Step, value: Value, reads: Sequence[Value]) -> tuple[Value, ...]:
         """In whose memory a value may be written."""
         if step.name == WHILE:
+            assert not isinstance(value, Copy)
             return self._read(step.op.operands[ir.OpResult(value).result_number], False)
         if step.definition.in_place:
             return self._read(step.operands[0], False)
@@ -268,7 +268,7 @@ def _steps(block: ir.Block, types: OpReader) -> list[_Step]:
         operands: list[Value] = [*op.operands]
         known.update(dict.fromkeys(results))
         if name in CONTROL:
-            operands += captured(op, known)
+            operands += [v for v in captured(op, known) if not _is_constant(v)]
         if name == WHILE:
             kept = _invariant(op)
             alias = opdef(_ALIASES[0])

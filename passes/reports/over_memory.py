@@ -15,7 +15,9 @@ OVER_MEMORY = "over_memory"
 _NAMED = 3
 
 
-def note_over_memory(state: PassState, report: MemoryReport, shapes: Sequence[Sequence[int]]) -> None:
+def note_over_memory(
+    state: PassState, report: MemoryReport, shapes: Sequence[Sequence[int]]
+) -> None:
     """Record that the plan needs more than the machine's devices have; nothing where it fits.
 
     Args:
@@ -59,7 +61,9 @@ def _splits(
             continue
         dim, axis, size = best
         saved = tensor.bytes * (1.0 - 1.0 / size)
-        text = f'dimension {dim} of {_name(state, tensor)} over "{axis}" (saves {_gigabytes(saved)})'
+        text = (
+            f'dimension {dim} of {_name(state, tensor)} over "{axis}" (saves {_gigabytes(saved)})'
+        )
         found.append((saved, text))
     return found
 

@@ -55,6 +55,8 @@ def test_it_comes_first_in_explanations() -> None:
 
 
 def test_it_is_an_error_under_strict() -> None:
-    with pytest.raises(StrictError, match=r"strict: the plan needs about .* per device, and one of"):
+    with pytest.raises(
+        StrictError, match=r"strict: the plan needs about .* per device, and one of"
+    ):
         records(NEEDED - 1, strict=True)
     assert records(NEEDED, strict=True) == []

@@ -8,6 +8,10 @@ import jax.numpy as jnp
 import pytest
 
 import dtensor
+from dtensor.dialect.context import make_context, parse_module
+from dtensor.passes.functions import main_function
+from dtensor.passes.graph import OpReader
+from dtensor.passes.reports.kernels import Kernels
 from tests.py.compiler.programs import compiled, main
 
 MESH = dtensor.create_mesh([("x", 2), ("y", 4)])
@@ -69,9 +73,7 @@ def test_a_transformer_step_is_planned_within_a_tenth_of_what_xla_needs(
     xla = done.memory_analysis()
     needs = xla.argument_size_in_bytes + xla.output_size_in_bytes + xla.temp_size_in_bytes
     assert done.planned_memory is not None
-    assert done.planned_memory.peak_bytes == pytest.approx(
-        needs - xla.alias_size_in_bytes, rel=0.1
-    )
+    assert done.planned_memory.peak_bytes == pytest.approx(needs - xla.alias_size_in_bytes, rel=0.1)
 
 
 def peak(text: str, donated: tuple[int, ...] = ()) -> float:
@@ -80,26 +82,70 @@ def peak(text: str, donated: tuple[int, ...] = ()) -> float:
     return report.peak_bytes
 
 
+def written(body: str) -> list[str]:
+    """The operations of a function whose results are written to memory, as they run."""
+    with make_context():
+        module = parse_module(f"func.func @main{body}")
+        kernels = Kernels(main_function(module).regions[0].blocks[0], OpReader())
+        return [kernel.operation.name.split(".")[1] for kernel in kernels.ordered]
+
+
 def test_what_is_cheap_is_computed_again_in_each_fusion_that_reads_it() -> None:
     def text(op: str) -> str:
-        return main(
-            """(%a: tensor<96x16xf32> {dtensor.layout = #L[{}, {}]#},
-                %b: tensor<96x16xf32> {dtensor.layout = #L[{}, {}]#},
-                %w: tensor<16x48xf32> {dtensor.layout = #L[{}, {}]#})
-                -> (tensor<96x48xf32>, tensor<96x48xf32>, tensor<96x48xf32>)""",
-            f"""
-            %0 = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0]
-                : (tensor<96x16xf32>, tensor<16x48xf32>) -> tensor<96x48xf32>
-            %1 = stablehlo.dot_general %b, %w, contracting_dims = [1] x [0]
-                : (tensor<96x16xf32>, tensor<16x48xf32>) -> tensor<96x48xf32>
-            %2 = stablehlo.{op} %0, %1 : tensor<96x48xf32>
-            %3 = stablehlo.multiply %2, %0 : tensor<96x48xf32>
-            %4 = stablehlo.multiply %2, %1 : tensor<96x48xf32>
-            %5 = stablehlo.add %0, %1 : tensor<96x48xf32>
-            return %3, %4, %5 : tensor<96x48xf32>, tensor<96x48xf32>, tensor<96x48xf32>""",
-        )
+        return f"""(%a: tensor<96x48xf32>, %b: tensor<96x48xf32>)
+                -> (tensor<96x48xf32>, tensor<96x48xf32>) {{
+            %2 = stablehlo.{op} %a, %b : tensor<96x48xf32>
+            %3 = stablehlo.multiply %2, %a : tensor<96x48xf32>
+            %4 = stablehlo.maximum %2, %b : tensor<96x48xf32>
+            return %3, %4 : tensor<96x48xf32>, tensor<96x48xf32>
+        }}"""
 
-    assert peak(text("divide")) - peak(text("subtract")) == 96 * 48 * 4
+    assert written(text("subtract")) == ["multiply", "maximum"]
+    assert written(text("divide")) == ["divide", "multiply", "maximum"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "kernels"),
+    [
+        (16, 31, ["reduce"]),  # a loop, which computes what it sums
+        (16, 33, ["multiply", "reduce"]),  # two steps, the first of which reads memory
+        (128, 32, ["tanh", "reduce"]),  # the library, which multiplies what is in memory
+    ],
+)
+def test_a_sum_computes_what_it_reads_or_has_it_in_memory(
+    rows: int, columns: int, kernels: list[str]
+) -> None:
+    wide, flat = f"tensor<{rows}x{columns}xf32>", f"tensor<{rows}xf32>"
+    assert (
+        written(
+            f"""(%a: {wide}) -> {flat} {{
+            %zero = stablehlo.constant dense<0.0> : tensor<f32>
+            %0 = stablehlo.tanh %a : {wide}
+            %1 = stablehlo.multiply %0, %0 : {wide}
+            %2 = stablehlo.reduce(%1 init: %zero) applies stablehlo.add across dimensions = [1]
+                : ({wide}, tensor<f32>) -> {flat}
+            return %2 : {flat}
+        }}"""
+        )
+        == kernels
+    )
+
+
+def test_what_is_ready_first_runs_first() -> None:
+    # The last sum waits for nothing but the argument, as the first does.
+    square, one = "tensor<8x8xf32>", "tensor<f32>"
+    assert written(
+        f"""(%a: {square}, %c: {one}) -> ({square}, {square}, {one}) {{
+            %0 = stablehlo.dot_general %a, %a, contracting_dims = [1] x [0]
+                : ({square}, {square}) -> {square}
+            %1 = stablehlo.dot_general %0, %a, contracting_dims = [1] x [0]
+                : ({square}, {square}) -> {square}
+            %2 = stablehlo.tanh %1 : {square}
+            %3 = stablehlo.cosine %a : {square}
+            %4 = stablehlo.sine %c : {one}
+            return %2, %3, %4 : {square}, {square}, {one}
+        }}"""
+    ) == ["dot_general", "cosine", "sine", "dot_general", "tanh"]
 
 
 def test_a_donated_argument_that_is_read_besides_is_copied() -> None:
