@@ -11,6 +11,8 @@ from dtensor.passes.graph import OpReader
 from dtensor.passes.program import CONTROL, WHILE
 from dtensor.passes.reports.kernels import Kernel, Kernels, Value
 
+_WORTH_PLACING = 1e-3  # of the largest value: what is smaller takes memory of its own
+
 
 @dataclass(frozen=True)
 class Need:
@@ -172,9 +174,10 @@ class _Buffers:
         self.hosts.sort(key=lambda host: host.size)
         sizes = [host.size for host in self.hosts]
         left = []
+        least = max((buffer.size for buffer in self.buffers), default=0.0) * _WORTH_PLACING
         for buffer in sorted(self.buffers, key=lambda b: -b.size):
             first = bisect_left(sizes, buffer.size)
-            if not any(host.takes(buffer) for host in self.hosts[first:]):
+            if buffer.size < least or not any(host.takes(buffer) for host in self.hosts[first:]):
                 left.append(buffer)
         self.buffers = left
 
