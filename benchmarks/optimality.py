@@ -12,14 +12,11 @@ are laid out alike costs less than the bound. Planning is all of dtensor-propaga
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
-import math
 import os
 import re
 import sys
 import time
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,10 +24,8 @@ from typing import Any
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import jax
-from jax.sharding import PartitionSpec
-
 import dtensor
+from benchmarks.suite import lowered_program, read_suite
 from dtensor.passes.pipelines import pipeline_text
 
 DEVICES = 64
@@ -53,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--machine", help="machine to plan for; bytes alone if none is given")
     parser.add_argument("--json", action="store_true", help="one JSON object per line instead")
     options = parser.parse_args(arguments)
-    workloads = _suite(options.suite)
+    workloads = read_suite(options.suite)
     unknown = [name for name in options.names if name not in workloads]
     if unknown:
         parser.error(f"no program {unknown[0]}; there are {', '.join(workloads)}")
@@ -66,17 +61,6 @@ def main(arguments: list[str] | None = None) -> int:
     if not options.json:
         print(_worst(rows))
     return int(any("error" in row for row in rows))
-
-
-def _suite(folder: Path) -> dict[str, Any]:
-    """The programs of a folder, by name."""
-    sys.path.insert(0, str(folder))
-    found: dict[str, Any] = dict(importlib.import_module("workloads").WORKLOADS)
-    try:
-        found |= importlib.import_module("workloads_thirdparty").THIRDPARTY
-    except ImportError as missing:
-        print(f"without workloads_thirdparty: {missing}", file=sys.stderr)
-    return found
 
 
 def measured(
@@ -106,7 +90,7 @@ def _planned(
         effort=effort,
         pipeline=re.sub(rf"\b{_PASS}\b", f"{_PASS}{{bound=true}}", spmd) if bound else None,
     )
-    lowered = _lowered(workload.program(size, mesh), mesh, options)
+    lowered = lowered_program(workload.program(size, mesh), mesh, options)
     taken: dict[str, float] = {}
     last = time.process_time()
 
@@ -118,50 +102,6 @@ def _planned(
     result = lowered._run(after)  # the planner's own record; `Compiled.ledger` needs XLA
     (plan,) = result.ledger.of_kind("plan")
     return {"seconds": plan.seconds, "bound": plan.bound, "cpu": taken[_PASS]}
-
-
-def _lowered(program: Any, axes: Mapping[str, int], options: Any) -> Any:
-    """The program with the suite's layouts and hints."""
-    workloads = sys.modules["workloads"]
-    devices = jax.devices()[: math.prod(axes.values())]
-    mesh = dtensor.create_mesh(list(axes.items()), devices=devices)
-
-    def layout(spec: Any, rank: int) -> Any:
-        entries = None if spec is None else [*spec, *[None] * (rank - len(spec))]
-        return None if entries is None else dtensor.Layout(entries, mesh)
-
-    def of_tree(spec: Any, tree: Any) -> Any:
-        return jax.tree.map(lambda x: layout(spec, len(x.shape)), tree)
-
-    workloads.set_constrain_hook(lambda x, spec: dtensor.relayout(x, layout(spec, x.ndim)))
-    try:
-        args = program.abstract_args()
-        ins = jax.tree.map(
-            lambda arg, spec: None if arg is None else layout(spec, len(arg.shape)),
-            args,
-            program.in_specs(),
-            is_leaf=lambda x: x is None,
-        )
-        outs = None
-        if program.out_specs is not None:
-            results = jax.eval_shape(program.fn, *args)
-            outs = jax.tree.map(of_tree, program.out_specs, results, is_leaf=_is_spec)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return dtensor.jit(
-                program.fn,
-                mesh=mesh,
-                in_layouts=ins,
-                out_layouts=outs,
-                donate_argnums=program.donate,
-                options=options,
-            ).lower(*args)
-    finally:
-        workloads.set_constrain_hook(None)
-
-
-def _is_spec(leaf: object) -> bool:
-    return leaf is None or isinstance(leaf, PartitionSpec)
 
 
 def _line(row: Mapping[str, Any], first: bool) -> str:

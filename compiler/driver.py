@@ -92,7 +92,8 @@ def compile_module(
 
     Raises:
         LocatedError: the program or a layout is at fault; the message names the line.
-        StrictError: something was done that nobody asked for, under `strict`.
+        StrictError: something was done that nobody asked for, or one device of the machine would
+            hold more than it has, under `strict`.
         BudgetError: it sends more, or otherwise, than `budget` allows.
         MemoryLimitError: one device would hold more than `max_bytes_per_device`.
     """
@@ -175,6 +176,8 @@ def _be_strict(ledger: Ledger, strict: bool | Budget, collectives: Sequence[Coll
     A budget says what may be sent: relayouts that keep to it are asked for, and so is what is
     computed alike because dividing it would send more.
     """
+    for record in ledger.of_kind("over_memory"):
+        raise StrictError(f"strict: {record.text}")
     unasked = ledger.unasked()
     if isinstance(strict, Budget):
         moves = {record.id for record in unasked if record.kind == "relayout"}

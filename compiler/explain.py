@@ -55,7 +55,7 @@ def explain(
         entries[f"collective {number}"] = collective_lines(number, collective, result.ledger)
     if what is None:
         lines = [line for entry in entries.values() for line in entry]
-        lost = _notes(result.ledger, "not_parallel")
+        lost = _notes(result.ledger, "over_memory", "not_parallel")
         rest = _notes(result.ledger, "fallback", "refusal", "warning", "moved argument")
         return "\n".join([*lost, *lines, *rest])
     alike = [what] if what in entries else [name for name in entries if _last_key(name) == what]

@@ -23,8 +23,9 @@ class CompileOptions:
 
     Attributes:
         strict: an operation that falls back to replication, a large one that every device of an
-            axis computes alike, a relayout that nobody asked for and an argument that must be
-            moved are errors instead of records in the ledger. A budget in place of True allows the
+            axis computes alike, a relayout that nobody asked for, an argument that must be moved
+            and a plan that needs more memory than a device of `machine` has are errors instead of
+            records in the ledger. A budget in place of True allows the
             relayouts that keep to it together, and operations computed alike: the weight gathers
             of fully sharded parameters are `dtensor.budget(only={"all_gather": "data"})`.
         max_bytes_per_device: bytes of arguments, results and temporaries that one device may hold

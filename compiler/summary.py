@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 GROUPS = 20  # two lines each: with totals and warnings, a summary fits 60 lines
 _WARNINGS = 5
-_WARNED = ("not_parallel", "fallback", "warning", "moved argument")  # the gravest first
+# The gravest first.
+_WARNED = ("over_memory", "not_parallel", "fallback", "warning", "moved argument")
 _NUMBERS = re.compile(r"(\d+)")
 _UNITS = ("", "k", "M", "G", "T", "P")
 

@@ -200,6 +200,8 @@ that is zero anything else could make NaN. Dot products and convolutions pass pa
 
 _FREEDOMS = {
     "fuses": "fused with its neighbours: what is between them is not written to memory",
+    "costly": "computed once, where what is cheaper is computed again in each fusion that reads it",
+    "in_place": "written over the first operand, if that is read no more",
     "rematerialisable": "computed again wherever it is needed, if it reads scalars alone",
     "must_divide": "if large, never left undivided over an axis that could divide it",
     "moves_only": "moves elements and computes nothing",

@@ -223,6 +223,7 @@ DYNAMIC_SLICE = OpDef(
 DYNAMIC_UPDATE_SLICE = OpDef(
     dynamic_update_slice_rule,
     (Algorithm("by_owner", expand_update_by_owner, _updates_owned), LOCAL),
+    in_place=True,
     moves_only=True,
     padding=padding.Padding(refit=lengthen_update),
 )

@@ -8,6 +8,7 @@ the parts do not add up to the result.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from dtensor.dialect.mlir import ir
@@ -211,6 +212,7 @@ ELEMENTWISE = OpDef(
     known=known_scales,
     accuracy=elementwise_accuracy,
 )
+COSTLY = replace(ELEMENTWISE, costly=True)
 CONVERT = OpDef(convert_rule, fuses=True, resizes=True, padding=padding.ANY)
 BITCAST_CONVERT = OpDef(bitcast_convert_rule, fuses=True, padding=padding.ANY)
 OPTIMIZATION_BARRIER = OpDef(optimization_barrier_rule, moves_only=True)

@@ -112,6 +112,8 @@ class OpDef:
         flops: floating-point operations of an op of these shapes, global or local.
         fuses: whether XLA fuses it with its neighbours, so that its operands and results need not
             go through memory.
+        costly: whether XLA computes it once, rather than again in each fusion that reads it.
+        in_place: whether its result is written over its first operand, if that is read no more.
         rematerialisable: whether it may be computed again wherever a result is needed, if it
             reads nothing but scalars.
         must_divide: whether a large one must not be left undivided over an axis that could
@@ -132,6 +134,8 @@ class OpDef:
     algorithms: tuple[Algorithm, ...] = (LOCAL,)
     flops: Callable[[OpInfo], float] = one_per_element
     fuses: bool = False
+    costly: bool = False
+    in_place: bool = False
     rematerialisable: bool = False
     must_divide: bool = False
     moves_only: bool = False

@@ -211,5 +211,6 @@ SCATTER = OpDef(
     (local(expand_scatter),),
     flops=scatter_flops,
     accuracy=summed(all_of(-2), rounds_each=True),  # the updates, or more: their indices
+    in_place=True,
     padding=padding.Padding(padding.reducing, lengthen_scatter),
 )

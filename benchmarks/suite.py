@@ -1,0 +1,75 @@
+"""The programs of a benchmark suite, as `dtensor.jit` takes them.
+
+A suite is a folder whose `workloads.py` has `WORKLOADS`; `THIRDPARTY` of `workloads_thirdparty.py`
+is read too where packages are installed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import sys
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+from jax.sharding import PartitionSpec
+
+import dtensor
+
+
+def read_suite(folder: Path) -> dict[str, Any]:
+    """The workloads of a folder, by name."""
+    sys.path.insert(0, str(folder))
+    found: dict[str, Any] = dict(importlib.import_module("workloads").WORKLOADS)
+    try:
+        found |= importlib.import_module("workloads_thirdparty").THIRDPARTY
+    except ImportError as missing:
+        print(f"without workloads_thirdparty: {missing}", file=sys.stderr)
+    return found
+
+
+def lowered_program(program: Any, axes: Mapping[str, int], options: Any = None) -> Any:
+    """The program with the suite's layouts and hints, on a mesh of axis sizes by name."""
+    workloads = sys.modules["workloads"]
+    devices = jax.devices()[: math.prod(axes.values())]
+    mesh = dtensor.create_mesh(list(axes.items()), devices=devices)
+
+    def layout(spec: Any, rank: int) -> Any:
+        entries = None if spec is None else [*spec, *[None] * (rank - len(spec))]
+        return None if entries is None else dtensor.Layout(entries, mesh)
+
+    def of_tree(spec: Any, tree: Any) -> Any:
+        return jax.tree.map(lambda x: layout(spec, len(x.shape)), tree)
+
+    workloads.set_constrain_hook(lambda x, spec: dtensor.relayout(x, layout(spec, x.ndim)))
+    try:
+        args = program.abstract_args()
+        ins = jax.tree.map(
+            lambda arg, spec: None if arg is None else layout(spec, len(arg.shape)),
+            args,
+            program.in_specs(),
+            is_leaf=lambda x: x is None,
+        )
+        outs = None
+        if program.out_specs is not None:
+            results = jax.eval_shape(program.fn, *args)
+            outs = jax.tree.map(of_tree, program.out_specs, results, is_leaf=_is_spec)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return dtensor.jit(
+                program.fn,
+                mesh=mesh,
+                in_layouts=ins,
+                out_layouts=outs,
+                donate_argnums=program.donate,
+                options=options,
+            ).lower(*args)
+    finally:
+        workloads.set_constrain_hook(None)
+
+
+def _is_spec(leaf: object) -> bool:
+    return leaf is None or isinstance(leaf, PartitionSpec)

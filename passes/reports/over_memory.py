@@ -1,0 +1,90 @@
+"""A plan that needs more than a device has: what is large, and which layouts would make it less."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dtensor.dialect.layout import Layout
+
+if TYPE_CHECKING:
+    from dtensor.passes.base import PassState
+    from dtensor.passes.reports.memory import MemoryReport, Tensor
+
+OVER_MEMORY = "over_memory"
+_NAMED = 3
+
+
+def note_over_memory(
+    state: PassState, report: MemoryReport, shapes: Sequence[Sequence[int]]
+) -> None:
+    """Record that the plan needs more than the machine's devices have; nothing where it fits.
+
+    Args:
+        state: the machine, and the layouts of the arguments.
+        report: what the plan needs.
+        shapes: per argument the local shape, in elements.
+    """
+    machine = state.machine
+    if machine is None or report.peak_bytes <= machine.memory_bytes:
+        return
+    splits = sorted(_splits(state, report, shapes), key=lambda found: -found[0])[:_NAMED]
+    largest = ", ".join(
+        f"{_name(state, tensor)} ({_gigabytes(tensor.bytes)})" for tensor in report.tensors[:_NAMED]
+    )
+    remedy = (
+        "split " + ", ".join(text for _, text in splits)
+        if splits
+        else "no argument can be split further: donate what results replace, compute layers again "
+        "with jax.checkpoint, or use more devices"
+    )
+    state.ledger.add(
+        OVER_MEMORY,
+        f"the plan needs about {_gigabytes(report.peak_bytes)} per device, and one of "
+        f"{machine.name} has {_gigabytes(machine.memory_bytes)}; the largest are {largest}; "
+        f"{remedy}",
+        asked_for=False,
+    )
+
+
+def _splits(
+    state: PassState, report: MemoryReport, shapes: Sequence[Sequence[int]]
+) -> list[tuple[float, str]]:
+    """Bytes that splitting an argument over one more mesh axis saves, and how to, in words."""
+    found = []
+    for tensor in report.tensors:
+        if tensor.argument is None or tensor.argument >= len(state.arg_layouts):
+            continue
+        layout = state.arg_layouts[tensor.argument]
+        best = None if layout is None else _split(layout, shapes[tensor.argument])
+        if best is None:
+            continue
+        dim, axis, size = best
+        saved = tensor.bytes * (1.0 - 1.0 / size)
+        text = (
+            f'dimension {dim} of {_name(state, tensor)} over "{axis}" (saves {_gigabytes(saved)})'
+        )
+        found.append((saved, text))
+    return found
+
+
+def _split(layout: Layout, shape: Sequence[int]) -> tuple[int, str, int] | None:
+    """The dimension and the largest free mesh axis that it divides into; the longest dimension."""
+    used = {axis.name for axis in layout.axes}
+    free = [(size, name) for name, size in layout.mesh.axes if name not in used and size > 1]
+    for size, name in sorted(free, reverse=True):
+        dims = [d for d in range(len(shape)) if shape[d] and shape[d] % size == 0]
+        if dims:
+            return max(dims, key=lambda d: (shape[d], -d)), name, size
+    return None
+
+
+def _name(state: PassState, tensor: Tensor) -> str:
+    number = tensor.argument
+    if number is not None and number < len(state.argument_names) and state.argument_names[number]:
+        return state.argument_names[number]
+    return tensor.name
+
+
+def _gigabytes(size: float) -> str:
+    return f"{size / 1e9:.3g} GB"
