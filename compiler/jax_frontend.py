@@ -206,7 +206,14 @@ def _trace(jitted: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: Me
         automatic = (jax.sharding.AxisType.Auto,) * len(mesh.axes)
         abstract = jax.sharding.AbstractMesh(mesh.sizes, mesh.axis_names, automatic)
         with jax.sharding.use_abstract_mesh(abstract):
-            return jitted.trace(*args, **kwargs)
+            try:
+                return jitted.trace(*args, **kwargs)
+            except ValueError as clash:
+                if "context mesh" in str(
+                    clash
+                ):  # the function has one: that was not what it lacked
+                    raise error from None
+                raise
 
 
 def _equations(jaxpr: Any) -> Iterator[Any]:

@@ -22,6 +22,7 @@ from dtensor.passes.ops import (
     sorting,
     splice,
     windows,
+    written,
 )
 from dtensor.passes.ops.opdef import OpDef, unknown_flops
 from dtensor.passes.ops.rule import OpInfo, OpRule
@@ -60,6 +61,9 @@ OPS: dict[str, OpDef] = {
     "dtensor.splice": splice.SPLICE,
     "stablehlo.abs": elementwise.ELEMENTWISE,
     "stablehlo.add": elementwise.ELEMENTWISE,
+    "stablehlo.all_gather": written.COLLECTIVE,
+    "stablehlo.all_reduce": written.COLLECTIVE,
+    "stablehlo.all_to_all": written.COLLECTIVE,
     "stablehlo.and": elementwise.ELEMENTWISE,
     "stablehlo.atan2": elementwise.ELEMENTWISE,
     "stablehlo.batch_norm_grad": normalisation.BATCH_NORM_GRAD,
@@ -71,6 +75,8 @@ OPS: dict[str, OpDef] = {
     "stablehlo.ceil": elementwise.ELEMENTWISE,
     "stablehlo.cholesky": linalg.CHOLESKY,
     "stablehlo.clamp": elementwise.ELEMENTWISE,
+    "stablehlo.collective_broadcast": written.COLLECTIVE,
+    "stablehlo.collective_permute": written.COLLECTIVE,
     "stablehlo.compare": elementwise.ELEMENTWISE,
     "stablehlo.complex": elementwise.ELEMENTWISE,
     "stablehlo.concatenate": cutting.CONCATENATE,
@@ -110,6 +116,7 @@ OPS: dict[str, OpDef] = {
     "stablehlo.real": elementwise.ELEMENTWISE,
     "stablehlo.reduce": reductions.REDUCE,
     "stablehlo.reduce_precision": elementwise.ELEMENTWISE,
+    "stablehlo.reduce_scatter": written.COLLECTIVE,
     "stablehlo.reduce_window": windows.REDUCE_WINDOW,
     "stablehlo.remainder": elementwise.ELEMENTWISE,
     "stablehlo.reshape": shape.RESHAPE,

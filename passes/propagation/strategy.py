@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dtensor.dialect.attributes import layouts_array_attr, layouts_of_array
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
+from dtensor.dialect.manual import inner_layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import ALGORITHM, ARG_ATTRS, LAYOUT, OPERANDS, RES_ATTRS, RESULTS
@@ -58,11 +59,14 @@ def write_strategy(graph: Graph, strategy: Strategy) -> list[Node]:
                 attributes[ALGORITHM] = names[algorithm]
             attributes[OPERANDS] = layouts_array_attr(strategy.operands[node.index])
             attributes[RESULTS] = layouts_array_attr(strategy.results[node.index])
-        elif node.kind in (CARRY, JOIN, THROUGH):
+        elif node.kind in (CARRY, JOIN, THROUGH, MANUAL_READ, MANUAL_GIVE):
             by_op.setdefault(id(node.operation), []).append(node)
     for nodes in by_op.values():
         operation = nodes[0].operation
         assert operation is not None
+        if nodes[0].kind in (MANUAL_READ, MANUAL_GIVE):
+            _write_region(operation, nodes, strategy)
+            continue
         results = tuple(strategy.results[node.index][-1] for node in nodes)
         if nodes[0].kind != JOIN:
             wants = results
@@ -72,6 +76,22 @@ def write_strategy(graph: Graph, strategy: Strategy) -> list[Node]:
         operation.attributes[RESULTS] = layouts_array_attr(results)
     write_function_layouts(graph, strategy)
     return refused
+
+
+def _write_region(operation: ir.Operation, nodes: list[Node], strategy: Strategy) -> None:
+    """The layouts of a manual region's operands and results, outside; tokens have none."""
+    for kind, name, layouts in (
+        (MANUAL_READ, OPERANDS, strategy.operands),
+        (MANUAL_GIVE, RESULTS, strategy.results),
+    ):
+        found = [layouts[node.index][0] for node in nodes if node.kind == kind]
+        values = operation.operands if kind == MANUAL_READ else operation.results
+        operation.attributes[name] = layouts_array_attr(
+            [
+                layout if isinstance(value.type, ir.RankedTensorType) else None
+                for layout, value in zip(found, values, strict=True)
+            ]
+        )
 
 
 class _Names(dict[str, ir.Attribute]):
@@ -150,12 +170,13 @@ def read_strategy(graph: Graph, meshes: dict[str, Mesh]) -> Strategy:
             border = (layout,)
             operands.append(() if node.kind == ARGUMENT else border)
             results.append(border if node.kind == ARGUMENT else ())
-        elif node.kind == MANUAL_READ:
-            operands.append((_layouts(op, OPERANDS, meshes)[node.slot],))
-            results.append(())
-        elif node.kind == MANUAL_GIVE:
-            operands.append(())
-            results.append((_layouts(op, RESULTS, meshes)[node.slot],))
+        elif node.kind in (MANUAL_READ, MANUAL_GIVE):
+            name = OPERANDS if node.kind == MANUAL_READ else RESULTS
+            outside = _layouts(op, name, meshes, scalar)[node.slot]
+            inside = inner_layout(outside, node.free or ())
+            given, made = (outside, inside) if node.kind == MANUAL_READ else (inside, outside)
+            operands.append((given,) * len(node.operands))
+            results.append((made,) * len(node.results))
         elif node.kind in (OP, CONSTRAINT):
             operands.append(_layouts(op, OPERANDS, meshes))
             results.append(_layouts(op, RESULTS, meshes))
@@ -169,8 +190,11 @@ def read_strategy(graph: Graph, meshes: dict[str, Mesh]) -> Strategy:
     return Strategy(operands, results)
 
 
-def _layouts(op: ir.Operation, name: str, meshes: dict[str, Mesh]) -> tuple[Layout, ...]:
+def _layouts(
+    op: ir.Operation, name: str, meshes: dict[str, Mesh], token: Layout | None = None
+) -> tuple[Layout, ...]:
     if name not in op.attributes:
         error(op, f"'{op.name}' has no {name}; run dtensor-propagate before")
     found = layouts_of_array(op.attributes[name], meshes)
-    return tuple(layout for layout in found if layout is not None)
+    layouts = [token if layout is None else layout for layout in found]
+    return tuple([layout for layout in layouts if layout is not None])
