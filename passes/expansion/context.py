@@ -27,11 +27,13 @@ class ExpansionContext:
     Attributes:
         mesh: the mesh of the program.
         state: what the passes of this run share.
+        free: the mesh axes that the manual region at hand leaves to the planner; None outside.
     """
 
     def __init__(self, mesh: Mesh, state: PassState | None, relayout: Relayout) -> None:
         self.mesh = mesh
         self.state = state
+        self.free: Sequence[str] | None = None
         self._relayout = relayout
         self._location: ir.Location | None = None
         self._point: ir.InsertionPoint | None = None

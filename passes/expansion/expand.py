@@ -102,7 +102,9 @@ class _Expansion:
         return found
 
     def local_type(self, type_: ir.Type, layout: Layout, op: ir.Operation) -> ir.Type:
-        """The type of this device's part of a value of global type `type_`."""
+        """The type of this device's part of a value of global type `type_`; a token stays one."""
+        if not isinstance(type_, ir.RankedTensorType):
+            return type_
         key = (type_, layout)
         found = self._local_types.get(key)
         if found is None:
@@ -201,7 +203,9 @@ class _Expansion:
             given = [self.layout(value, op) for value in op.operands]
             inner = [inner_layout(layout, free) for layout in given]
             self.set_types(list(block.arguments), inner, op)
+            around, self.ctx.free = self.ctx.free, free
             self.block(block, [x and inner_layout(x, free) for x in layouts])
+            self.ctx.free = around
         for argument, value in zip(block.arguments, op.operands, strict=True):
             argument.replace_all_uses_with(value)
         end = terminator(block)
