@@ -28,6 +28,7 @@ from dtensor.passes.program import (
     predicate,
     terminator,
     ties,
+    walk,
 )
 from dtensor.passes.trip_count import trip_count
 
@@ -38,7 +39,7 @@ CONSTRAINT = "constraint"  # dtensor.relayout
 CARRY = "carry"  # one loop-carried value: (init, yield) -> (condition arg, body arg, result)
 JOIN = "join"  # one result of a case or if: (yield of each branch) -> result
 THROUGH = "through"  # one operand of an optimization_barrier and the result it becomes
-WHOLE_USE = "whole use"  # a predicate or a branch index: every device must see the same
+WHOLE_USE = "whole use"  # a predicate, or what else every device must see the same of
 RESULT = "result"  # one value that the function returns
 MANUAL_READ = "manual read"  # one operand of a dtensor.manual -> argument of its region
 MANUAL_GIVE = "manual give"  # what the region returns -> one result of a dtensor.manual
@@ -317,7 +318,7 @@ class _Reader(OpReader):
         if free:
             yields = self.read_block(block, weight)
         else:
-            self.check_shut(op)
+            self.read_shut(op, weight)
         self.free = free
         end = terminator(block)
         for k, result in enumerate(results):
@@ -341,14 +342,17 @@ class _Reader(OpReader):
             found = self._borders[key] = border_rule(whole, part, side == IN_LAYOUTS)
         return found
 
-    def check_shut(self, op: ir.Operation) -> None:
-        """A region that is one operation reads its operands alone."""
-        for value in captured(op, self.graph.number):
-            error(
-                op,
-                f"a shard_map that leaves no mesh axis free reads a value of type {value.type} "
-                "from outside; make it an operand",
-            )
+    def read_shut(self, op: ir.Operation, weight: float) -> None:
+        """What a region that is one operation reads from outside: whole, as it is written there.
+
+        No program of jax's does, but C++ passes put constants where they serve all.
+        """
+        number = self.graph.number
+        for inner, _, _ in walk(op, combiners=True):
+            for k, value in enumerate(inner.operands):
+                if value in number:
+                    node = self.add_node(WHOLE_USE, "shard_map", inner, [number[value]], weight)
+                    node.sites = ((inner, k),)
 
     def check_captured(self, op: ir.Operation) -> None:
         """Only constants may be read from outside by a body: C++ passes hoist those."""

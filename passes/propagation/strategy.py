@@ -185,7 +185,8 @@ def read_strategy(graph: Graph, meshes: dict[str, Mesh]) -> Strategy:
             operands.append((layout,) * len(node.operands))
             results.append((layout,) * len(node.results))
         else:
-            operands.append((scalar,) * len(node.operands))
+            ranks = [len(graph.types[v].shape) for v in node.operands]
+            operands.append(tuple([Layout.replicated(mesh, rank) for rank in ranks]))
             results.append(())
     return Strategy(operands, results)
 
