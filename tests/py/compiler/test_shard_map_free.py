@@ -258,3 +258,56 @@ def test_what_the_manual_axes_do_not_divide_is_an_error(axes: str) -> None:
     fn = over(axes, lambda s: s * 2, P("x"), P("x"))
     with pytest.raises(ValueError, match="axis sizes that are not evenly divisible"):
         dtensor.jit(fn, mesh=MESH)(A[:5])
+
+
+def test_sums_of_bfloat16() -> None:
+    """jax.jit of this aborts on CPUs: XLA finds a copy in the body of its all_reduce."""
+    fn = over("x", lambda s: lax.psum(s.astype(jnp.bfloat16), "x"), P("x"), P())
+    whole = np.arange(128, dtype=np.float32).reshape(8, 16)
+    got = dtensor.jit(fn, in_layouts=(dtensor.Layout(["x", "y"], MESH),))(whole)
+    np.testing.assert_array_equal(got.to_jax(), whole[:4] + whole[4:])
+
+
+def test_verify_and_the_reports_of_such_a_program() -> None:
+    def fn(a: Any, b: Any) -> Any:
+        return jnp.tanh(product(jnp.sin(a), b))
+
+    layouts = (dtensor.Layout(["x", "y"], MESH), dtensor.Layout(["y", None], MESH))
+    report = dtensor.verify(fn, A, B, in_layouts=layouts)
+    assert report.ok, str(report)
+    assert report.values >= 1
+    assert any("shard_map" in text for text in report.not_compared)
+    lowered = dtensor.jit(fn, in_layouts=layouts).lower(A, B)
+    reasons = [c.reason for c in lowered.collectives]
+    assert reasons.count("written in shard_map") == 1
+    assert len(reasons) > 1
+    assert all(reasons)
+    assert "shard_map at" in lowered.compile().explain()
+    memory = lowered.planned_memory
+    assert memory is not None
+    assert memory.peak_bytes > 0
+
+
+SHARDY = """
+sdy.mesh @mesh = <["x"=2, "y"=4]>
+func.func @main(%a: tensor<8x16xf32>, %w: tensor<16x12xf32>) -> tensor<8x12xf32> {
+  %0 = sdy.manual_computation(%a, %w)
+      in_shardings=[<@mesh, [{"x", ?}, {?}]>, <@mesh, [{}, {"y"}]>]
+      out_shardings=[<@mesh, [{"x"}, {?}]>]
+      manual_axes={"x"} (%b: tensor<4x16xf32>, %v: tensor<16x12xf32>) {
+    %1 = stablehlo.tanh %b : tensor<4x16xf32>
+    %2 = stablehlo.dot_general %1, %v, contracting_dims = [1] x [0]
+        : (tensor<4x16xf32>, tensor<16x12xf32>) -> tensor<4x12xf32>
+    sdy.return %2 : tensor<4x12xf32>
+  } : (tensor<8x16xf32>, tensor<16x12xf32>) -> tensor<8x12xf32>
+  return %0 : tensor<8x12xf32>
+}
+"""
+
+
+def test_shardys_text() -> None:
+    """Axes that are left may be asked for at the border, too; what is closed takes none."""
+    compiled = dtensor.compile_mlir(SHARDY, mesh=MESH)
+    (result,) = compiled(A, B)
+    np.testing.assert_allclose(result.to_jax(), np.tanh(A) @ B, rtol=1e-5, atol=1e-5)
+    assert result.layout.short() == '[{"x"}, {"y"}]'
