@@ -335,7 +335,8 @@ class _Values:
 
     def _entered(self, op: ir.Operation, results: tuple[Layout, ...]) -> None:
         """A manual region: what comes in, and what its end passes on."""
-        given, free = self._read(op, op.attributes[OPERANDS]), free_axes(op)
+        given = self._read(op, op.attributes[OPERANDS]) if len(op.operands) else ()
+        free = free_axes(op)
         self._passed(op, range(len(op.operands)), given)
         block = op.regions[0].blocks[0]
         for argument, layout in zip(block.arguments, given, strict=True):

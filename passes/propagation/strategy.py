@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dtensor.dialect.attributes import layouts_array_attr, layouts_of_array
@@ -10,7 +11,15 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import inner_layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import ALGORITHM, ARG_ATTRS, LAYOUT, OPERANDS, RES_ATTRS, RESULTS
+from dtensor.dialect.names import (
+    ALGORITHM,
+    ARG_ATTRS,
+    LAYOUT,
+    MANUAL,
+    OPERANDS,
+    RES_ATTRS,
+    RESULTS,
+)
 from dtensor.passes.functions import boundary_layouts, set_boundary_layouts
 from dtensor.passes.graph import (
     ARGUMENT,
@@ -57,41 +66,43 @@ def write_strategy(graph: Graph, strategy: Strategy) -> list[Node]:
                     refused.append(node)
                     algorithm = _read_whole(strategy, node)
                 attributes[ALGORITHM] = names[algorithm]
-            attributes[OPERANDS] = layouts_array_attr(strategy.operands[node.index])
-            attributes[RESULTS] = layouts_array_attr(strategy.results[node.index])
+            reads, gives = strategy.operands[node.index], strategy.results[node.index]
+            attributes[OPERANDS] = _array(graph, node.operands, reads)
+            attributes[RESULTS] = _array(graph, node.results, gives)
         elif node.kind in (CARRY, JOIN, THROUGH, MANUAL_READ, MANUAL_GIVE):
             by_op.setdefault(id(node.operation), []).append(node)
     for nodes in by_op.values():
-        operation = nodes[0].operation
-        assert operation is not None
-        if nodes[0].kind in (MANUAL_READ, MANUAL_GIVE):
-            _write_region(operation, nodes, strategy)
-            continue
-        results = tuple(strategy.results[node.index][-1] for node in nodes)
-        if nodes[0].kind != JOIN:
-            wants = results
-        else:
-            wants = (Layout.replicated(_any_mesh(strategy), 0),)
-        operation.attributes[OPERANDS] = layouts_array_attr(wants)
-        operation.attributes[RESULTS] = layouts_array_attr(results)
+        _write_together(graph, nodes, strategy)
     write_function_layouts(graph, strategy)
     return refused
 
 
-def _write_region(operation: ir.Operation, nodes: list[Node], strategy: Strategy) -> None:
-    """The layouts of a manual region's operands and results, outside; tokens have none."""
-    for kind, name, layouts in (
-        (MANUAL_READ, OPERANDS, strategy.operands),
-        (MANUAL_GIVE, RESULTS, strategy.results),
-    ):
-        found = [layouts[node.index][0] for node in nodes if node.kind == kind]
-        values = operation.operands if kind == MANUAL_READ else operation.results
-        operation.attributes[name] = layouts_array_attr(
-            [
-                layout if isinstance(value.type, ir.RankedTensorType) else None
-                for layout, value in zip(found, values, strict=True)
-            ]
-        )
+def _array(graph: Graph, values: Sequence[int], layouts: Sequence[Layout]) -> ir.Attribute:
+    """The layouts of some values as an attribute; tokens have none."""
+    types = graph.types
+    if all([types[v].itemsize for v in values]):
+        return layouts_array_attr(layouts)
+    pairs = zip(values, layouts, strict=True)
+    return layouts_array_attr([x if types[v].itemsize else None for v, x in pairs])
+
+
+def _write_together(graph: Graph, nodes: list[Node], strategy: Strategy) -> None:
+    """The layouts of an operation that has a node for each operand or result."""
+    operation = nodes[0].operation
+    assert operation is not None
+    if nodes[0].kind in (MANUAL_READ, MANUAL_GIVE):
+        came = [node for node in nodes if node.kind == MANUAL_READ]
+        nodes = [node for node in nodes if node.kind == MANUAL_GIVE]
+        values = [node.operands[0] for node in came]
+        reads = _array(graph, values, [strategy.operands[node.index][0] for node in came])
+    values = [node.results[-1] for node in nodes]
+    gives = _array(graph, values, [strategy.results[node.index][-1] for node in nodes])
+    if nodes and nodes[0].kind == JOIN:
+        reads = layouts_array_attr((Layout.replicated(_any_mesh(strategy), 0),))
+    elif operation.name != MANUAL:
+        reads = gives
+    operation.attributes[OPERANDS] = reads
+    operation.attributes[RESULTS] = gives
 
 
 class _Names(dict[str, ir.Attribute]):
@@ -178,10 +189,10 @@ def read_strategy(graph: Graph, meshes: dict[str, Mesh]) -> Strategy:
             operands.append((given,) * len(node.operands))
             results.append((made,) * len(node.results))
         elif node.kind in (OP, CONSTRAINT):
-            operands.append(_layouts(op, OPERANDS, meshes))
-            results.append(_layouts(op, RESULTS, meshes))
+            operands.append(_layouts(op, OPERANDS, meshes, scalar))
+            results.append(_layouts(op, RESULTS, meshes, scalar))
         elif node.kind in (CARRY, JOIN, THROUGH):
-            layout = _layouts(op, RESULTS, meshes)[node.slot]
+            layout = _layouts(op, RESULTS, meshes, scalar)[node.slot]
             operands.append((layout,) * len(node.operands))
             results.append((layout,) * len(node.results))
         else:
@@ -192,10 +203,10 @@ def read_strategy(graph: Graph, meshes: dict[str, Mesh]) -> Strategy:
 
 
 def _layouts(
-    op: ir.Operation, name: str, meshes: dict[str, Mesh], token: Layout | None = None
+    op: ir.Operation, name: str, meshes: dict[str, Mesh], token: Layout
 ) -> tuple[Layout, ...]:
+    """The layouts that an operation says; `token` where it says none."""
     if name not in op.attributes:
         error(op, f"'{op.name}' has no {name}; run dtensor-propagate before")
     found = layouts_of_array(op.attributes[name], meshes)
-    layouts = [token if layout is None else layout for layout in found]
-    return tuple([layout for layout in layouts if layout is not None])
+    return tuple([token if layout is None else layout for layout in found])

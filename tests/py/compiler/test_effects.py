@@ -159,6 +159,22 @@ def test_inside_shard_map_each_shard_calls(log: Log, ordered: bool) -> None:
     assert sorted(log.calls) == debug + shards
 
 
+def test_a_shard_map_of_nothing_but_a_call(log: Log) -> None:
+    def fn(a: Any) -> Any:
+        def body(s: Any) -> tuple[()]:
+            jax.debug.callback(log.note("debug"), s[0, 0] * 0 + lax.axis_index("x"))
+            return ()
+
+        for axes in ({"x"}, {"x", "y"}):
+            jax.shard_map(
+                body, mesh=DEVICES, in_specs=P("x"), out_specs=(), axis_names=axes, check_vma=False
+            )(a)
+        return jnp.sin(a)
+
+    dtensor.jit(fn, in_layouts=(ROWS,))(A).block_until_ready()
+    assert sorted(log.calls) == [("debug", 0.0)] * 5 + [("debug", 1.0)] * 5
+
+
 def test_where_axes_are_left_free_each_manual_shard_calls_once(log: Log) -> None:
     def body(s: Any) -> Any:
         jax.debug.callback(log.note("debug"), s)
