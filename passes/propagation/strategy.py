@@ -90,19 +90,25 @@ def _write_together(graph: Graph, nodes: list[Node], strategy: Strategy) -> None
     """The layouts of an operation that has a node for each operand or result."""
     operation = nodes[0].operation
     assert operation is not None
-    if nodes[0].kind in (MANUAL_READ, MANUAL_GIVE):
-        came = [node for node in nodes if node.kind == MANUAL_READ]
-        nodes = [node for node in nodes if node.kind == MANUAL_GIVE]
-        values = [node.operands[0] for node in came]
-        reads = _array(graph, values, [strategy.operands[node.index][0] for node in came])
-    values = [node.results[-1] for node in nodes]
-    gives = _array(graph, values, [strategy.results[node.index][-1] for node in nodes])
-    if nodes and nodes[0].kind == JOIN:
-        reads = layouts_array_attr((Layout.replicated(_any_mesh(strategy), 0),))
-    elif operation.name != MANUAL:
-        reads = gives
-    operation.attributes[OPERANDS] = reads
-    operation.attributes[RESULTS] = gives
+    came = [node for node in nodes if node.kind == MANUAL_READ]
+    gave = [node for node in nodes if node.kind != MANUAL_READ]
+    results = _array(
+        graph,
+        [node.results[-1] for node in gave],
+        [strategy.results[node.index][-1] for node in gave],
+    )
+    if operation.name == MANUAL:
+        operands = _array(
+            graph,
+            [node.operands[0] for node in came],
+            [strategy.operands[node.index][0] for node in came],
+        )
+    elif gave[0].kind == JOIN:
+        operands = layouts_array_attr((Layout.replicated(_any_mesh(strategy), 0),))
+    else:
+        operands = results
+    operation.attributes[OPERANDS] = operands
+    operation.attributes[RESULTS] = results
 
 
 class _Names(dict[str, ir.Attribute]):

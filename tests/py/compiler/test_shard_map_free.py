@@ -222,6 +222,23 @@ def test_three_axes_one_in_another() -> None:
         check(fn, A, layouts=(dtensor.Layout(layout, CUBE),), mesh=CUBE, tolerance=1e-4)
 
 
+def test_two_axes_of_three() -> None:
+    """A dimension that both manual axes cut, and what is over both of them."""
+
+    def body(a: Any) -> Any:
+        own = a * (1 + lax.axis_index(("b", "a")))
+        every = lax.all_gather(jnp.sin(a), ("a", "b"), axis=1, tiled=True)
+        return lax.psum(own.T @ every, ("a", "b")), own
+
+    def fn(a: Any) -> Any:
+        rows = P(("a", "b"))
+        return over("ab", body, rows, (P(), rows), CUBE_DEVICES)(a + 1)
+
+    layouts: list[list[Any]] = [[("a", "b"), "c"], ["c", ("b", "a")], [None, None]]
+    for layout in layouts:
+        check(fn, A, layouts=(dtensor.Layout(layout, CUBE),), mesh=CUBE, tolerance=1e-4)
+
+
 def test_a_region_in_one_that_has_no_axis_left() -> None:
     """Only an axis of one device is left to be manual over."""
     axes = ("x", "y", "one")
@@ -251,6 +268,20 @@ def test_uneven_dimensions_around_and_inside() -> None:
 
     uneven = RNG.normal(size=(6, 10)).astype(np.float32)
     check(fn, uneven, layouts=(dtensor.Layout(["x", "y"], MESH),))
+
+
+def test_a_constraint_inside_that_does_not_divide() -> None:
+    def body(a: Any) -> Any:
+        split = dtensor.relayout(jnp.exp(a), dtensor.Layout([None, "y"], MESH))
+        return lax.psum(jax.nn.softmax(split, -1) @ split.T, "x")
+
+    uneven = RNG.normal(size=(6, 10)).astype(np.float32)
+    want = np.zeros((3, 3), np.float32)
+    for shard in (np.exp(uneven[:3]), np.exp(uneven[3:])):
+        want += np.asarray(jax.nn.softmax(shard, -1)) @ shard.T
+    layout = dtensor.Layout(["x", None], MESH)
+    got = dtensor.jit(over("x", body, P("x"), P()), in_layouts=(layout,))(uneven)
+    np.testing.assert_allclose(got.to_jax(), want, rtol=1e-4)
 
 
 @pytest.mark.parametrize("axes", ["x", "xy"])
