@@ -128,6 +128,25 @@ def test_ordered_calls_keep_their_order_in_loops_and_branches(log: Log) -> None:
         assert debug == [("debug", float(k)) for k in range(5)]
 
 
+def test_python_may_end_a_loop_over_what_is_split(log: Log) -> None:
+    def more(total: Any) -> Any:
+        log.note("turn")(total)
+        return np.bool_(len(log.calls) % 4 != 0)
+
+    def fn(a: Any) -> Any:
+        flag = jax.ShapeDtypeStruct((), bool)
+        return lax.while_loop(
+            lambda a: io_callback(more, flag, a.sum(), ordered=True),
+            lambda a: jnp.tanh(a @ a.T @ a),
+            a,
+        )
+
+    values = A / 1000
+    got = dtensor.jit(fn, in_layouts=(ROWS,))(values)
+    assert len(log.calls) == 4
+    np.testing.assert_allclose(got.to_jax(), jax.jit(fn)(values), rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("gives", [True, False], ids=["with results", "without results"])
 def test_ordered_calls_are_made_when_the_program_returns(log: Log, gives: bool) -> None:
     def fn(a: Any) -> Any:
