@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +13,11 @@ import numpy as np
 from jax.tree_util import PyTreeDef
 
 from dtensor.compiler.constraint import relayout_p
+from dtensor.compiler.effects import equations_of, refuse_effects
 from dtensor.compiler.equations import Placement, line_of, placements
 from dtensor.compiler.targets.lowering import lower_for
 from dtensor.compiler.targets.target import Target
+from dtensor.compiler.tokens import keep_tokens_inside
 from dtensor.dialect.errors import CompileError, DTensorError, LayoutError
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.functions import main_function
@@ -120,8 +122,8 @@ def trace(
         keep_unused=True,
     )
     traced = _trace(jitted, args, kwargs, mesh)
-    equations = list(_equations(traced.jaxpr.jaxpr))
-    _refuse_effects(traced.jaxpr.effects, equations)
+    equations = list(equations_of(traced.jaxpr.jaxpr))
+    refuse_effects(traced.jaxpr.jaxpr, traced.jaxpr.effects, equations)
     constraints = [equation for equation in equations if _is_constraint(equation)]
     _refuse_other_meshes(mesh, constraints)
     if target is None:
@@ -134,6 +136,7 @@ def trace(
     named = {key: value for key, value in kwargs.items() if key not in static_argnames}
     infos = _infos(argument_names(fn, args, static_argnums, named), (tuple(dynamic), named))
     module: Any = lowered.compiler_ir("stablehlo")
+    keep_tokens_inside(module)
     _check_arity(module, len(infos))
     if callbacks:
         _drop_device_of_callbacks(module)
@@ -205,17 +208,14 @@ def _trace(jitted: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: Me
         automatic = (jax.sharding.AxisType.Auto,) * len(mesh.axes)
         abstract = jax.sharding.AbstractMesh(mesh.sizes, mesh.axis_names, automatic)
         with jax.sharding.use_abstract_mesh(abstract):
-            return jitted.trace(*args, **kwargs)
-
-
-def _equations(jaxpr: Any) -> Iterator[Any]:
-    for equation in jaxpr.eqns:
-        yield equation
-        for parameter in equation.params.values():
-            for inner in parameter if isinstance(parameter, list | tuple) else (parameter,):
-                inner = getattr(inner, "jaxpr", inner)
-                if hasattr(inner, "eqns"):
-                    yield from _equations(inner)
+            try:
+                return jitted.trace(*args, **kwargs)
+            except ValueError as clash:
+                if "context mesh" in str(
+                    clash
+                ):  # the function has one: that was not what it lacked
+                    raise error from None
+                raise
 
 
 def _is_constraint(equation: Any) -> bool:
@@ -233,26 +233,6 @@ def _refuse_other_meshes(mesh: Mesh | None, constraints: Sequence[Any]) -> None:
         mesh = layout.mesh
 
 
-def _refuse_effects(effects: Any, equations: Sequence[Any]) -> None:
-    for equation in equations:
-        name = equation.primitive.name
-        if equation.params.get("ordered"):
-            raise CompileError(
-                f"{name} with ordered=True: a program over a mesh has no one order of calls; "
-                "leave out ordered=True"
-            )
-        if name == "io_callback" and equation.outvars:
-            raise CompileError(
-                "io_callback that returns values: each device would call it, and may get other "
-                "values; use pure_callback, or return nothing"
-            )
-    ordered = [e for e in effects if "Ordered" in type(e).__name__]
-    if ordered:
-        raise CompileError(
-            f"the function has effects {ordered} that a program over a mesh cannot have"
-        )
-
-
 def _callbacks_of(lowered: Any) -> tuple[tuple[Callable[..., Any], ...], tuple[object, ...]]:
     # jax has no public way to them; without them a module with callbacks crashes the process.
     compile_args = lowered._lowering.compile_args
@@ -260,7 +240,7 @@ def _callbacks_of(lowered: Any) -> tuple[tuple[Callable[..., Any], ...], tuple[o
 
 
 def _drop_device_of_callbacks(module: Any) -> None:
-    """Remove jax's wish that device 0 alone calls Python: here each does, on whole arrays."""
+    """Remove jax's wish that device 0 alone calls Python, which is so here, on whole arrays."""
     for op, _ in python_callbacks(module):
         if "sdy.sharding" in op.attributes:
             del op.attributes["sdy.sharding"]

@@ -16,7 +16,6 @@ from jax.tree_util import PyTreeDef, default_registry
 from dtensor.compiler import driver
 from dtensor.compiler.arguments import array_of, converter
 from dtensor.compiler.budget import active_budgets
-from dtensor.compiler.callbacks import once_per_run
 from dtensor.compiler.calls import TRACED, is_dtensor, tree_difference, types_of
 from dtensor.compiler.jax_frontend import TracedArray
 from dtensor.compiler.options import CompileOptions
@@ -38,7 +37,7 @@ from dtensor.runtime.array import ArrayType, results_of
 from dtensor.runtime.client import no_devices
 from dtensor.runtime.donation import refuse_deleted
 from dtensor.runtime.executable import Executable
-from dtensor.runtime.placement import local_devices, platform_of
+from dtensor.runtime.placement import platform_of
 
 Returns = Literal["dtensor", "jax"]
 """What the results of a call are."""
@@ -427,16 +426,13 @@ def _call_again(use: Use, bound: Bound, leaves: Sequence[Any]) -> Any:
 
 def _program(source: Source, result: driver.DriverResult) -> CompiledProgram:
     mesh = result.mesh
-    callbacks = source.host_callbacks
-    if callbacks and source.target is None:
-        callbacks = once_per_run(result.bytecode, callbacks, len(local_devices(mesh)))
     return CompiledProgram(
         bytecode=result.bytecode,
         mesh=mesh,
         args=infos(source.args, result.arg_layouts),
         results=infos(source.results, result.result_layouts),
         donated=source.donated,
-        host_callbacks=callbacks,
+        host_callbacks=source.host_callbacks,
         keepalives=source.keepalives,
         ledger=result.ledger,
         compiler_options=source.compiler_options,

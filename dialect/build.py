@@ -19,6 +19,7 @@ from dtensor.dialect.attributes import (
 )
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
+from dtensor.dialect.manual import manual_part
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 
@@ -93,9 +94,10 @@ def alike(
 
 def manual(
     values: Sequence[Value],
-    layouts: Sequence[Layout],
+    layouts: Sequence[Layout | None],
     results: Sequence[ir.Type],
-    result_layouts: Sequence[Layout],
+    result_layouts: Sequence[Layout | None],
+    free: Sequence[str] = (),
     loc: ir.Location | None = None,
     ip: ir.InsertionPoint | None = None,
 ) -> ir.Operation:
@@ -103,28 +105,33 @@ def manual(
 
     Args:
         values: what it works on.
-        layouts: how they are laid out.
+        layouts: how they are laid out; None for tokens.
         results: global types of what it gives.
         result_layouts: how that is laid out.
+        free: the mesh axes that are left to the planner inside.
         loc: where the program says so.
         ip: where to put it.
     """
     attributes = {
-        names.OPERANDS: layouts_array_attr(tuple(layouts)),
-        names.RESULTS: layouts_array_attr(tuple(result_layouts)),
+        names.IN_LAYOUTS: layouts_array_attr(tuple(layouts)),
+        names.OUT_LAYOUTS: layouts_array_attr(tuple(result_layouts)),
     }
     with loc or ir.Location.unknown():
+        attributes[names.FREE] = ir.ArrayAttr.get([ir.StringAttr.get(name) for name in free])
         op = ir.Operation.create(
             names.MANUAL, results, list(values), attributes, regions=1, loc=loc, ip=ip
         )
-        types = []
-        for value, layout in zip(values, layouts, strict=True):
-            whole = ir.RankedTensorType(value.type)
-            types.append(
-                ir.RankedTensorType.get(layout.local_shape(whole.shape), whole.element_type)
-            )
+        types = [
+            value.type if layout is None else _shard_type(value.type, manual_part(layout, free))
+            for value, layout in zip(values, layouts, strict=True)
+        ]
         op.regions[0].blocks.append(*types, arg_locs=[op.location] * len(types))
     return op
+
+
+def _shard_type(type_: ir.Type, layout: Layout) -> ir.Type:
+    whole = ir.RankedTensorType(type_)
+    return ir.RankedTensorType.get(layout.local_shape(whole.shape), whole.element_type)
 
 
 def all_gather(

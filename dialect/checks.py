@@ -123,10 +123,24 @@ def alike(facts: Facts) -> Iterator[str]:
 
 
 def manual(facts: Facts) -> Iterator[str]:
-    """The region says how its operands and results are laid out."""
-    for name in (names.OPERANDS, names.RESULTS):
-        if name not in facts.op.attributes:
-            yield f"has no {name}; say how what the region works on is laid out"
+    """Each operand and result has a layout, or `unit`."""
+    for name, values in (
+        (names.IN_LAYOUTS, facts.op.operands),
+        (names.OUT_LAYOUTS, facts.op.results),
+    ):
+        layouts = facts.attributes[name]
+        if len(layouts) != len(values):
+            yield f"has {len(layouts)} {name} for {len(values)} values; give one for each"
+            continue
+        for k, (layout, value) in enumerate(zip(layouts, values, strict=True)):
+            is_tensor = isinstance(value.type, ir.RankedTensorType)
+            if (layout is not None) != is_tensor:
+                wanted = "a layout" if is_tensor else "unit"
+                yield f"{name} {k} is of {value.type}; give it {wanted}"
+            elif layout is not None:
+                problem = layout.problem(ir.RankedTensorType(value.type).shape)
+                if problem is not None:
+                    yield f"{name} {k}: {problem}"
 
 
 def all_gather(facts: Facts) -> Iterator[str]:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dtensor.dialect.attributes import layout_of, mesh_and_axes, mesh_of
-from dtensor.dialect.layout import REDUCTIONS
+from dtensor.dialect.attributes import layout_of, layouts_of_array, mesh_and_axes, mesh_of
+from dtensor.dialect.layout import REDUCTIONS, Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 
@@ -52,11 +52,25 @@ def _integers(attribute: ir.Attribute, _: Meshes) -> list[int]:
     return list(attribute)
 
 
+def _layouts(attribute: ir.Attribute, meshes: Meshes) -> list[Layout | None]:
+    return list(layouts_of_array(attribute, meshes))
+
+
+def _names(attribute: ir.Attribute, _: Meshes) -> list[str]:
+    if not isinstance(attribute, ir.ArrayAttr) or not all(
+        isinstance(item, ir.StringAttr) for item in attribute
+    ):
+        raise ValueError(f"found {attribute}")
+    return [ir.StringAttr(item).value for item in attribute]
+
+
 SYMBOL: Final = Kind('a name such as "mesh"', _text)
 VISIBILITY: Final = Kind('"private" or "public"', _text, is_optional=True)
 MESH: Final = Kind('a mesh such as #dtensor.mesh<["x"=2]>', _mesh)
 LAYOUT: Final = Kind('a layout such as #dtensor.layout<@mesh, [{"x"}]>', layout_of)
+LAYOUTS: Final = Kind('layouts such as [#dtensor.layout<@mesh, [{"x"}]>]', _layouts)
 AXES: Final = Kind('axes such as #dtensor.axes<@mesh, ["x"]>', mesh_and_axes)
+NAMES: Final = Kind('names such as ["x", "y"]', _names)
 INDEX: Final = Kind("an integer such as 0 : i64", _integer)
 INDICES: Final = Kind("integers such as array<i64: 0, 1>", _integers)
 REDUCTION: Final = Kind(f"one of {', '.join(REDUCTIONS)}", _reduction)

@@ -59,6 +59,9 @@ HIGH: Final = "high"
 SOURCES: Final = "sources"
 STARTS: Final = "starts"
 COUNTS: Final = "counts"
+IN_LAYOUTS: Final = "in_layouts"
+OUT_LAYOUTS: Final = "out_layouts"
+FREE: Final = "free"
 
 # Other dialects.
 MAIN: Final = "main"

@@ -16,7 +16,9 @@ from dtensor.dialect.kinds import (
     INDEX,
     INDICES,
     LAYOUT,
+    LAYOUTS,
     MESH,
+    NAMES,
     REDUCTION,
     SYMBOL,
     VISIBILITY,
@@ -24,6 +26,8 @@ from dtensor.dialect.kinds import (
     Meshes,
 )
 from dtensor.dialect.mlir import ir, register_dialect, register_operation
+
+ANY: Final = -1  # number of operands or results
 
 # The classes. Iterating a module gives these views; `view.dim` and the like read attributes.
 
@@ -46,8 +50,9 @@ class DTensorOp(ir.OpView):
     _ODS_REGIONS = (0, True)
     OPERATION_NAME: ClassVar[str]
     ATTRIBUTES: ClassVar[dict[str, Kind]]
-    OPERANDS: ClassVar[int | None] = 1  # None: one or more
+    OPERANDS: ClassVar[int | None] = 1  # None: one or more; ANY: or none
     RESULTS: ClassVar[int | None] = 1
+    TOKENS: ClassVar[bool] = False  # whether it takes tokens, too
     REGIONS: ClassVar[int] = 0
     CHECK: ClassVar[staticmethod[[Facts], Iterator[str]]]
 
@@ -99,17 +104,24 @@ class AlikeOp(DTensorOp):
 
 @register_operation(DTensorDialect)
 class ManualOp(DTensorOp):
-    """What each device computes by itself: the body of `jax.shard_map`.
+    """What each device computes by itself over some mesh axes: the body of `jax.shard_map`.
 
-    `dtensor.operands` and `dtensor.results` say how operands and results are laid out; the region
-    works on their shards, and may communicate as it likes.
+    `in_layouts` and `out_layouts` say how operands and results are laid out, `unit` stands for a
+    token. In the region values have the shapes of their shards over all axes but those of `free`.
+    Over those the region is planned like the program around it; open dimensions say where they may
+    split what comes in and goes out. The region may communicate over the others as it likes.
     """
 
     _ODS_REGIONS = (1, True)
     OPERATION_NAME = names.MANUAL
-    ATTRIBUTES: ClassVar = {}
-    OPERANDS = None
-    RESULTS = None
+    ATTRIBUTES: ClassVar = {
+        names.IN_LAYOUTS: LAYOUTS,
+        names.OUT_LAYOUTS: LAYOUTS,
+        names.FREE: NAMES,
+    }
+    OPERANDS = ANY
+    RESULTS = ANY
+    TOKENS = True
     REGIONS = 1
     CHECK = staticmethod(checks.manual)
 

@@ -26,7 +26,7 @@ from dtensor.dialect.functions import entry_function
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import chlo, func, ir, sdy, stablehlo
-from dtensor.dialect.ops import LOCAL_OPS, OPS, DTensorOp
+from dtensor.dialect.ops import ANY, LOCAL_OPS, OPS, DTensorOp
 
 _PREFIX = "dtensor."
 _PREFIX_LENGTH = len(_PREFIX)
@@ -175,7 +175,7 @@ class _Verifier:
             [*operands, *results],
             strict=True,
         ):
-            if tensor is None:
+            if tensor is None and not (known.TOKENS and _is_token(type_)):
                 yield f"'{name}' works on tensors of static shape, found {type_}"
                 return
         if arity or problems:
@@ -334,7 +334,13 @@ class _Verifier:
             yield problem
 
 
+def _is_token(type_: ir.Type) -> bool:
+    return str(type_) == "!stablehlo.token"
+
+
 def _arity(name: str, what: str, found: int, wanted: int | None) -> Iterator[str]:
+    if wanted == ANY:
+        return
     if wanted is None and found == 0:
         yield f"'{name}' has no {what}; give one or more"
     elif wanted is not None and found != wanted:

@@ -13,7 +13,8 @@ from typing import Any
 
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import MANUAL, RELAYOUT
+from dtensor.dialect.names import IN_LAYOUTS, MANUAL, OUT_LAYOUTS, RELAYOUT
+from dtensor.passes.ops.manual import border_rule
 from dtensor.passes.ops.rule import OpInfo, OpRule
 from dtensor.passes.ops.table import opdef, rule_of
 from dtensor.passes.program import (
@@ -23,9 +24,11 @@ from dtensor.passes.program import (
     WHILE,
     Site,
     captured,
+    free_axes,
     predicate,
     terminator,
     ties,
+    walk,
 )
 from dtensor.passes.trip_count import trip_count
 
@@ -36,10 +39,10 @@ CONSTRAINT = "constraint"  # dtensor.relayout
 CARRY = "carry"  # one loop-carried value: (init, yield) -> (condition arg, body arg, result)
 JOIN = "join"  # one result of a case or if: (yield of each branch) -> result
 THROUGH = "through"  # one operand of an optimization_barrier and the result it becomes
-WHOLE_USE = "whole use"  # a predicate or a branch index: every device must see the same
+WHOLE_USE = "whole use"  # a predicate, or what else every device must see the same of
 RESULT = "result"  # one value that the function returns
-MANUAL_READ = "manual read"  # one operand of a dtensor.manual, laid out as that says
-MANUAL_GIVE = "manual give"  # one result of a dtensor.manual
+MANUAL_READ = "manual read"  # one operand of a dtensor.manual -> argument of its region
+MANUAL_GIVE = "manual give"  # what the region returns -> one result of a dtensor.manual
 
 UNKNOWN_TRIPS = 10.0
 _OURS = "dtensor."  # attributes that say nothing of what an operation computes
@@ -69,6 +72,17 @@ class Node:
     weight: float  # how often it runs per execution of the program
     slot: int = 0  # argument, result, or carried-value number
     sites: Sequence[Site] = ()  # where the operands are read, if not at `operation` itself
+    free: tuple[str, ...] | None = None  # the mesh axes that may be used here; None is all of them
+
+    def may_use(self, axis: str) -> bool:
+        """Whether a mesh axis is left to the planner here."""
+        return self.free is None or axis in self.free
+
+    @property
+    def subject(self) -> int:
+        """The value that a layout given to this node speaks of; a node that fixes one has one."""
+        outside = self.results if self.kind == MANUAL_GIVE else self.operands
+        return (outside or self.results)[0]
 
     def site(self, k: int) -> Site:
         """Where operand `k` is read: an operation, and which of its operands."""
@@ -189,6 +203,8 @@ class _Reader(OpReader):
     def __init__(self) -> None:
         super().__init__()
         self.graph = Graph()
+        self.free: tuple[str, ...] | None = None  # in the region that is being read
+        self._borders: dict[object, OpRule] = {}
 
     def add_value(self, value: ir.Value[Any], node: int, slot: int, weight: float) -> int:
         graph = self.graph
@@ -216,7 +232,17 @@ class _Reader(OpReader):
     ) -> Node:
         graph = self.graph
         node = Node(
-            len(graph.nodes), kind, name, operation, operands, [], rule, weight, slot, sites
+            len(graph.nodes),
+            kind,
+            name,
+            operation,
+            operands,
+            [],
+            rule,
+            weight,
+            slot,
+            sites,
+            self.free,
         )
         graph.nodes.append(node)
         for k, value in enumerate(operands):
@@ -276,11 +302,57 @@ class _Reader(OpReader):
             node.results.append(self.add_value(tie.values[0], node.index, 0, weight))
 
     def read_manual(self, op: ir.Operation, operands: list[int], weight: float) -> None:
+        """A region over shards; what it leaves no axis for is one operation."""
+        free, around = free_axes(op), self.free
+        block, results = op.regions[0].blocks[0], list(op.results)
+        yields: list[int] = []
+        self.free = free
         for k, value in enumerate(operands):
-            self.add_node(MANUAL_READ, "shard_map", op, [value], weight, slot=k, sites=((op, k),))
-        for k, result in enumerate(op.results):
-            node = self.add_node(MANUAL_GIVE, "shard_map", op, [], weight, slot=k)
+            rule = self.border(op, IN_LAYOUTS, k, value, block.arguments[k]) if free else None
+            sites = ((op, k),)
+            node = self.add_node(
+                MANUAL_READ, "shard_map", op, [value], weight, rule, slot=k, sites=sites
+            )
+            if free:
+                node.results.append(self.add_value(block.arguments[k], node.index, 0, weight))
+        if free:
+            yields = self.read_block(block, weight)
+        else:
+            self.read_shut(op, weight)
+        self.free = free
+        end = terminator(block)
+        for k, result in enumerate(results):
+            inner = yields[k : k + 1]
+            node = self.add_node(
+                MANUAL_GIVE, "shard_map", op, inner, weight, slot=k, sites=((end, k),)
+            )
             node.results.append(self.add_value(result, node.index, 0, weight))
+            if free:
+                node.rule = self.border(op, OUT_LAYOUTS, k, node.results[0], end.operands[k])
+        self.free = around
+
+    def border(
+        self, op: ir.Operation, side: str, k: int, outer: int, shard: ir.Value[Any]
+    ) -> OpRule:
+        """The rule of one value at a region's border, shared where the same layout is asked for."""
+        whole, part = self.graph.types[outer].shape, self.type_info(shard.type, op).shape
+        key = (side, whole, part, ir.ArrayAttr(op.attributes[side])[k], self.free)
+        found = self._borders.get(key)
+        if found is None:
+            found = self._borders[key] = border_rule(whole, part, side == IN_LAYOUTS)
+        return found
+
+    def read_shut(self, op: ir.Operation, weight: float) -> None:
+        """What a region that is one operation reads from outside: whole, as it is written there.
+
+        No program of jax's does, but C++ passes put constants where they serve all.
+        """
+        number = self.graph.number
+        for inner, _, _ in walk(op, combiners=True):
+            for k, value in enumerate(inner.operands):
+                if value in number:
+                    node = self.add_node(WHOLE_USE, "shard_map", inner, [number[value]], weight)
+                    node.sites = ((inner, k),)
 
     def check_captured(self, op: ir.Operation) -> None:
         """Only constants may be read from outside by a body: C++ passes hoist those."""

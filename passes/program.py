@@ -1,8 +1,8 @@
 """The regions of a program: what stands where, how often it runs, and what flows in and out.
 
-Only the regions of loops and branches hold operations of the program; those of a reduce, a sort or
-a scatter hold a combiner of scalars. Whoever walks a program, or asks which values a loop or a
-branch ties together, asks here.
+Only the regions of loops, branches and `dtensor.manual` hold operations of the program; those of a
+reduce, a sort or a scatter hold a combiner of scalars. Whoever walks a program, or asks which
+values a loop or a branch ties together, asks here.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.mlir import terminator as terminator
+from dtensor.dialect.names import FREE, MANUAL
 from dtensor.passes.trip_count import trip_count
 
 WHILE: Final = "stablehlo.while"
@@ -70,13 +71,26 @@ def walk(owner: ir.Operation, combiners: bool = False) -> Iterator[tuple[ir.Oper
         for view in views:
             op = view.operation
             name = op.name
-            enters = name in CONTROL or (combiners and len(op.regions) > 0)
+            enters = holds_program(op, name) or (combiners and len(op.regions) > 0)
             yield op, name, scope
             if enters:
                 enter(op, scope, _trips_inside(op, name, scope.trips))
                 break
         else:
             stack.pop()
+
+
+def holds_program(op: ir.Operation, name: str) -> bool:
+    """Whether operations of the program stand in the regions of an operation.
+
+    A manual region that leaves no axis to the planner is one operation: nothing in it is laid out.
+    """
+    return name in CONTROL or (name == MANUAL and bool(free_axes(op)))
+
+
+def free_axes(manual: ir.Operation) -> tuple[str, ...]:
+    """The mesh axes that a `dtensor.manual` leaves to the planner."""
+    return tuple([ir.StringAttr(axis).value for axis in ir.ArrayAttr(manual.attributes[FREE])])
 
 
 def _trips_inside(op: ir.Operation, name: str, trips: int | None) -> int | None:

@@ -8,7 +8,7 @@ go in, and what the rule says of them comes out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,6 +16,7 @@ from dtensor.dialect.attributes import layout_of, layouts_of_array, read_meshes
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
+from dtensor.dialect.manual import inner_layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import (
@@ -53,11 +54,13 @@ from dtensor.passes.program import (
     CONTROL,
     RETURNS,
     WHILE,
+    free_axes,
     predicate,
     terminator,
     ties,
     walk,
 )
+from dtensor.passes.propagation.pins import asked_layout
 from dtensor.passes.propagation.strategy import Strategy, read_strategy
 
 
@@ -100,7 +103,8 @@ class VerifyPlanPass(Pass):
 
 def _is_planned(function: ir.Operation) -> bool:
     """Whether relayouts are still to be inserted: operations say what they want to read."""
-    op, name, _ = next(walk(function))
+    # A manual region keeps what it reads, for the check behind the relayouts.
+    op, name = next((op, name) for op, name, _ in walk(function) if name != MANUAL)
     return name not in RETURNS and OPERANDS in op.attributes
 
 
@@ -159,6 +163,8 @@ def check_node(
     """
     operation = node.operation
     assert operation is not None
+    if node.free is not None and node.kind not in (MANUAL_READ, MANUAL_GIVE):
+        _check_free(operation, node, (*operands, *results))
     if node.kind == OP:
         checker.check(operation, node.name, node.rule, operands, results)
     elif node.kind == WHOLE_USE:
@@ -166,11 +172,21 @@ def check_node(
             what = f"the {node.name} is {operands[0].short()}"
             error(operation, f"{what}, but every device must see all of it; {REMEDY}")
     elif node.kind in (MANUAL_READ, MANUAL_GIVE):
-        _check_manual(operation, node, (*operands, *results)[0], graph, meshes)
+        sides = (operands, results) if node.kind == MANUAL_READ else (results, operands)
+        _check_manual(operation, node, sides, graph, meshes)
     elif node.kind not in (ARGUMENT, RESULT):
         _check_alike(graph, node, (*operands, *results))
         if node.kind == CONSTRAINT:
             _check_constraint(operation, operands[0], meshes)
+
+
+def _check_free(op: ir.Operation, node: Node, layouts: Layouts) -> None:
+    """Inside a manual region, nothing is laid out over the axes that are manual."""
+    for layout in layouts:
+        used = [axis.name for axis in (*layout.axes, *layout.partial_axes)]
+        bound = [name for name in used if not node.may_use(name)]
+        if bound:
+            error(op, f"'{node.name}' is {layout.short()}, but {bound[0]} is manual here; {REMEDY}")
 
 
 def _check_alike(graph: Graph, node: Node, layouts: Layouts) -> None:
@@ -195,33 +211,54 @@ def _check_fit(operation: ir.Operation, layout: Layout, shape: Sequence[int]) ->
 
 
 def _check_manual(
-    op: ir.Operation, node: Node, layout: Layout, graph: Graph, meshes: dict[str, Mesh]
+    op: ir.Operation,
+    node: Node,
+    sides: tuple[Layouts, Layouts],
+    graph: Graph,
+    meshes: dict[str, Mesh],
 ) -> None:
-    """Operands and results of a manual region are laid out as it says."""
-    written = op.attributes[OPERANDS if node.kind == MANUAL_READ else RESULTS]
-    asked = layouts_of_array(written, meshes)[node.slot]
-    if asked is None or layout != asked.closed():
-        said = "nothing" if asked is None else asked.short()
-        error(op, f"the manual region says {said}, the plan has {layout.short()}; {REMEDY}")
-    _check_fit(op, layout, graph.types[(node.results or node.operands)[0]].shape)
+    """Operands and results of a manual region are laid out as it says, and so are its shards."""
+    (layout,), inside = sides
+    asked = asked_layout(node, meshes)
+    if asked is not None and not _keeps(asked, layout, node.may_use):
+        error(
+            op,
+            f"the manual region says {asked.short()}, the plan has {layout.short()}; {REMEDY}",
+        )
+    free = node.free or ()
+    for inner in inside:
+        if inner != inner_layout(layout, free):
+            error(
+                op,
+                f"the manual region gives {layout.short()} outside and {inner.short()} inside, "
+                f"where {inner_layout(layout, free).short()} is left of it; {REMEDY}",
+            )
+    _check_fit(op, layout, graph.types[node.subject].shape)
 
 
 def _check_constraint(operation: ir.Operation, layout: Layout, meshes: dict[str, Mesh]) -> None:
     """A constraint's layout, but for what its open dimensions leave to the planner."""
     asked = layout_of(operation.attributes[LAYOUT_ATTR], meshes)
+    if not _keeps(asked, layout, lambda _: True):
+        error(
+            operation,
+            f"the constraint asks for {asked.short()}, the plan has {layout.short()}; "
+            "let dtensor-propagate choose the layouts, or change the constraint",
+        )
+
+
+def _keeps(asked: Layout, layout: Layout, may_add: Callable[[str], bool]) -> bool:
+    """Whether a layout is the one asked for, but for axes on open dimensions that may be added."""
     closed = layout.closed()
     if closed == asked.closed():
-        return
+        return True
     asked_stands, stands = stands_of(asked), stands_of(closed)
     for atom in atoms_of((asked_stands, stands)):
         want, have = place_in(asked_stands, atom), place_in(stands, atom)
-        may_add = want is None and isinstance(have, tuple) and asked.dims[have[0]].is_open
-        if want != have and not may_add:
-            error(
-                operation,
-                f"the constraint asks for {asked.short()}, the plan has {layout.short()}; "
-                "let dtensor-propagate choose the layouts, or change the constraint",
-            )
+        is_open = want is None and isinstance(have, tuple) and asked.dims[have[0]].is_open
+        if want != have and not (is_open and may_add(atom.name)):
+            return False
+    return True
 
 
 # Before expansion: the values.
@@ -255,7 +292,7 @@ class _Values:
             values = op.results
             results = self._results(op, name, len(values))
             if name == MANUAL:
-                self._passed(op, range(len(op.operands)), self._read(op, op.attributes[OPERANDS]))
+                self._entered(op, results)
             elif name in CONTROL or name == BARRIER:
                 self._tied(op, results)
             elif name == RELAYOUT:
@@ -306,6 +343,16 @@ class _Values:
         if known is not None and known[0] == name:
             return known[1]
         return self._reader.rule_alone(op, name)
+
+    def _entered(self, op: ir.Operation, results: tuple[Layout, ...]) -> None:
+        """A manual region: what comes in, and what its end passes on."""
+        given = self._read(op, op.attributes[OPERANDS]) if len(op.operands) else ()
+        free = free_axes(op)
+        self._passed(op, range(len(op.operands)), given)
+        block = op.regions[0].blocks[0]
+        for argument, layout in zip(block.arguments, given, strict=True):
+            self._layouts[argument] = self._checker.known(inner_layout(layout, free))
+        self._wanted[terminator(block)] = [inner_layout(layout, free) for layout in results]
 
     def _tied(self, op: ir.Operation, results: tuple[Layout, ...]) -> None:
         for tie, layout in zip(ties(op), results, strict=True):

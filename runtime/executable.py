@@ -27,6 +27,7 @@ from dtensor.runtime.clients.agreement import agree_on_program
 from dtensor.runtime.context import without_mesh
 from dtensor.runtime.donation import guarded
 from dtensor.runtime.empty import filled, with_empty, without_empty
+from dtensor.runtime.order import is_ordered, waiting, with_end
 from dtensor.runtime.placement import jax_mesh, named_sharding, refined_mesh
 
 _MAX_STEPS_IN_FLIGHT = 8
@@ -207,6 +208,8 @@ class Executable:
     ) -> Callable[..., Sequence[jax.Array]]:
         """`run` of arrays with elements, on all arguments, which are looked at first."""
         program = self.program
+        if is_ordered(program.bytecode):
+            run = waiting(run)
         if _needs_throttle(program):
             run = _throttled(run)
         run = with_empty(program, run)
@@ -263,14 +266,20 @@ def jit_program(program: Program, name: str) -> Any:
     body = without_empty(program, local_program(program, name))
     args, results = _with_elements(program.args), _with_elements(program.results)
     numbers = filled(program.args)
+    refined = refined_mesh(program.mesh, [info.layout for info in (*args, *results)])
+    out_specs = [refined.spec(result.layout) for result in results]
+    out_shardings = [named_sharding(result.layout) for result in results]
+    if is_ordered(program.bytecode):
+        body = with_end(body)
+        out_specs.append(jax.P(refined.jax_mesh.axis_names))
+        out_shardings.append(jax.NamedSharding(refined.jax_mesh, out_specs[-1]))
     mapped = body
     if program.mesh.size > 1:
-        refined = refined_mesh(program.mesh, [info.layout for info in (*args, *results)])
         split = jax.shard_map(
             body,
             mesh=refined.jax_mesh,
             in_specs=tuple(refined.spec(arg.layout) for arg in args),
-            out_specs=tuple(refined.spec(result.layout) for result in results),
+            out_specs=tuple(out_specs),
             check_vma=False,  # the program's own collectives are opaque to jax
         )
 
@@ -284,7 +293,7 @@ def jit_program(program: Program, name: str) -> Any:
     return jax.jit(
         mapped,
         in_shardings=tuple(named_sharding(arg.layout) for arg in args),
-        out_shardings=tuple(named_sharding(result.layout) for result in results),
+        out_shardings=tuple(out_shardings),
         donate_argnums=[k for k, number in enumerate(numbers) if number in program.donated],
         keep_unused=True,
         compiler_options=dict(program.compiler_options) or None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from jax.interpreters import mlir as jax_mlir
 
+from dtensor.dialect.callbacks import is_callback
 from dtensor.dialect.functions import entry_function
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.modules import read_module
@@ -28,7 +29,6 @@ _COLLECTIVES = (
 _COLLECTIVE_OPS = {f"stablehlo.{name}" for name in _COLLECTIVES}
 _GLOBAL_IDS_OPS = {"stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo.reduce_scatter"}
 _MAIN = "main"  # the function that jax looks for
-_CALLBACK_TARGET = re.compile(r"xla(_ffi)?(_partitioned)?_python_\w*callback\Z")
 _CALLBACK_BYTES = re.compile(rb"xla(?:_ffi)?(?:_partitioned)?_python_\w*callback")
 
 
@@ -41,11 +41,6 @@ def differs_by_device(bytecode: bytes) -> bool:
     """Whether devices may compute different values from the same arguments."""
     ids = (b"partition_id", b"replica_id")
     return has_collectives(bytecode) or any(name in bytecode for name in ids)
-
-
-def is_callback(target: str) -> bool:
-    """Whether a custom call of this target calls a Python function."""
-    return _CALLBACK_TARGET.match(target) is not None
 
 
 def has_python_callbacks(bytecode: bytes) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dtensor.dialect import names
 from dtensor.dialect.layout import REDUCTIONS
-from dtensor.dialect.ops import OPS, DTensorOp
+from dtensor.dialect.ops import ANY, OPS, DTensorOp
 from dtensor.passes import cxx
 from dtensor.passes.base import options_of
 from dtensor.passes.pipelines import PIPELINES, SUMMARIES
@@ -245,7 +245,7 @@ def _operation(name: str, op: type[DTensorOp]) -> Iterator[str]:
 
 
 def _count(number: int | None) -> str:
-    return "one or more" if number is None else str(number)
+    return {None: "one or more", ANY: "any number"}.get(number, str(number))
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from dtensor.compiler.verification.extract import (
     on_one_device,
 )
 from dtensor.compiler.verification.numbering import Numbering
+from dtensor.dialect.callbacks import is_callback
 from dtensor.dialect.context import make_context, parse_module
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
@@ -42,7 +43,6 @@ from dtensor.passes.pipeline import Pipeline
 from dtensor.passes.pipelines import pipeline_text
 from dtensor.passes.program import CONTROL
 from dtensor.runtime.placement import platform_of
-from dtensor.runtime.splicing import is_callback
 
 EXPAND = "dtensor-expand"
 _IMPORT = "dtensor-import"

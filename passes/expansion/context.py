@@ -28,12 +28,14 @@ class ExpansionContext(Builder):
     Attributes:
         mesh: the mesh of the program.
         state: what the passes of this run share.
+        free: the mesh axes that the manual region at hand leaves to the planner; None outside.
     """
 
     def __init__(self, mesh: Mesh, state: PassState | None, relayout: Relayout) -> None:
         super().__init__()
         self.mesh = mesh
         self.state = state
+        self.free: Sequence[str] | None = None
         self._relayout = relayout
 
     def clone(self, operation: ir.Operation) -> ir.Operation:

@@ -11,6 +11,7 @@ from dtensor.dialect.diagnostics import error
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.functions import function_name, functions
 from dtensor.dialect.layout import Layout
+from dtensor.dialect.manual import inner_layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import (
@@ -32,7 +33,7 @@ from dtensor.passes.expansion.relayouts import expand_relayout, relayout_value
 from dtensor.passes.functions import SIDES, boundary_layouts, boundary_types, entries
 from dtensor.passes.ops.opdef import Algorithm, algorithm_of, placed_of
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.program import BRANCHES, RETURNS, WHILE, terminator
+from dtensor.passes.program import BRANCHES, RETURNS, WHILE, free_axes, terminator
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,9 @@ class _Expansion:
         return found
 
     def local_type(self, type_: ir.Type, layout: Layout, op: ir.Operation) -> ir.Type:
-        """The type of this device's part of a value of global type `type_`."""
+        """The type of this device's part of a value of global type `type_`; a token stays one."""
+        if not isinstance(type_, ir.RankedTensorType):
+            return type_
         key = (type_, layout)
         found = self._local_types.get(key)
         if found is None:
@@ -195,7 +198,14 @@ class _Expansion:
     def manual(self, op: ir.Operation) -> None:
         """Put the body, which works on shards already, in the place of the region."""
         layouts = self.results_of(op, list(op.results))
-        block = op.regions[0].blocks[0]
+        block, free = op.regions[0].blocks[0], free_axes(op)
+        if free:
+            given = [self.layout(value, op) for value in op.operands]
+            inner = [inner_layout(layout, free) for layout in given]
+            self.set_types(list(block.arguments), inner, op)
+            around, self.ctx.free = self.ctx.free, free
+            self.block(block, [x and inner_layout(x, free) for x in layouts])
+            self.ctx.free = around
         for argument, value in zip(block.arguments, op.operands, strict=True):
             argument.replace_all_uses_with(value)
         end = terminator(block)

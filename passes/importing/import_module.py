@@ -14,6 +14,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import (
     COMPOSITE_NAME,
+    MANUAL,
     MESH_ATTR,
     MESH_OP,
     RELAYOUT,
@@ -33,7 +34,7 @@ from dtensor.passes.importing.shardy import import_shardy, read_shardy_meshes
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.locations import tag
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.program import CALLS, CONTROL, walk
+from dtensor.passes.program import CALLS, holds_program, walk
 
 
 @dataclass(frozen=True)
@@ -178,17 +179,20 @@ def _number_ops(function: ir.Operation, ledger: Ledger) -> None:
         op.location = tag(location, len(names))
         names.append(name)
         locations.append(location)
-        if name not in CONTROL and len(op.regions):
-            _refuse_constraints(op)
+        if not holds_program(op, name) and len(op.regions):
+            _refuse_constraints(op, _WORKS_ON.get(name, "single elements"))
 
 
-def _refuse_constraints(owner: ir.Operation) -> None:
-    """Refuse layouts of what a reducer or a comparator works on."""
+_WORKS_ON = {MANUAL: "the shards of one device"}
+
+
+def _refuse_constraints(owner: ir.Operation, what: str) -> None:
+    """Refuse layouts of what a reducer, a comparator or a device by itself works on."""
     for op in [view.operation for r in owner.regions for b in r.blocks for view in b.operations]:
         if op.name == RELAYOUT:
             error(
                 op,
                 f"a layout constraint stands inside the body of {owner.name}, whose values are "
-                "single elements; put it on the operands or the result instead",
+                f"{what}; put it on the operands or the result instead",
             )
-        _refuse_constraints(op)
+        _refuse_constraints(op, what)

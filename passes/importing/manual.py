@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,54 +15,77 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.passes.functions import tensor_shape
-from dtensor.passes.program import BARRIER, terminator, walk
+from dtensor.passes.program import BARRIER, CONTROL, terminator, walk
 
 MANUAL_COMPUTATION = "sdy.manual_computation"
 
 # The layouts of an operation's operands or results, by the name of Shardy's attribute.
 Read = Callable[[ir.Operation, str, Sequence[int]], list[Layout]]
+Axes = tuple[str, ...]
+
+_CONSTRAINT = "sdy.sharding_constraint"
+_BARRIER = "sdy.propagation_barrier"
+_DEVICE_NUMBERS = ("stablehlo.partition_id", "stablehlo.replica_id")
 
 
-def import_manual_regions(function: ir.Operation, mesh: Mesh, read: Read) -> None:
-    """Rewrite every manual region of a function.
+def import_manual_regions(
+    owner: ir.Operation, mesh: Mesh, read: Read, around: Axes | None = None
+) -> None:
+    """Rewrite every manual region of a function, and those that stand in them.
 
     Args:
-        function: the function.
+        owner: the function, or a region that was rewritten.
         mesh: the module's mesh.
         read: reads Shardy's layouts.
+        around: the axes of the mesh that are not manual in `owner`; None is all.
 
     Raises:
-        LocatedError: a region is manual over some axes of the mesh alone, or holds another one.
+        LocatedError: a region does not fit what it works on, or what stands around it.
     """
-    for op in [op for op, name, _ in walk(function) if name == MANUAL_COMPUTATION]:
-        _check_axes(op, mesh)
-        _clear(op, mesh)
-        _rewrite(op, read)
+    is_shut = around == ()  # nothing is left to be manual over
+    if around is None:
+        around = tuple([name for name, size in mesh.axes if size > 1])
+    for op in [op for op, name, _ in walk(owner) if name == MANUAL_COMPUTATION]:
+        manual = re.findall(r'"([^"]+)"', str(op.attributes["manual_axes"]))
+        free = tuple([name for name in around if name not in manual])
+        for inner, name, _ in list(walk(op)):
+            _clear(inner, name, mesh, free)
+        region = _rewrite(op, read, free)
+        import_manual_regions(region, mesh, read, free)
+        if is_shut:
+            _dissolve(region)
 
 
-def _check_axes(op: ir.Operation, mesh: Mesh) -> None:
-    manual = re.findall(r'"([^"]+)"', str(op.attributes["manual_axes"]))
-    free = [name for name, size in mesh.axes if size > 1 and name not in manual]
-    if free:
+def _clear(op: ir.Operation, name: str, mesh: Mesh, free: Axes) -> None:
+    """Drop what an operation of a region says of layouts, unless it may speak of free axes."""
+    if name not in CONTROL and name != MANUAL_COMPUTATION:
+        for inner, inner_name, _ in list(walk(op, combiners=True)):
+            _drop(inner, inner_name)  # of single elements
+    if free and name in _DEVICE_NUMBERS:
         error(
             op,
-            f"a region of jax.shard_map is manual over {', '.join(manual) or 'no axis'} and leaves "
-            f"{', '.join(free)} to the compiler; name all axes of the mesh in axis_names",
+            f"{name} tells devices apart over {', '.join(free)}, which this region of "
+            "jax.shard_map leaves to the compiler; use jax.lax.axis_index",
         )
+    if "replica_groups" in op.attributes:
+        _list_groups(op, mesh)
+    if not free or (name == _CONSTRAINT and _asks_nothing(op)):
+        _drop(op, name)
 
 
-def _clear(op: ir.Operation, mesh: Mesh) -> None:
-    """Drop what the body says of global layouts: it works on shards."""
-    for inner, name, _ in list(walk(op, combiners=True)):
-        if name == MANUAL_COMPUTATION:
-            error(inner, "a shard_map stands inside another one; make it one region")
-        if name in ("sdy.sharding_constraint", "sdy.propagation_barrier"):
-            inner.results[0].replace_all_uses_with(inner.operands[0])
-            inner.erase()
-        elif "sdy.sharding" in inner.attributes:
-            del inner.attributes["sdy.sharding"]
-        if "replica_groups" in inner.attributes:
-            _list_groups(inner, mesh)
+def _drop(op: ir.Operation, name: str) -> None:
+    if name in (_CONSTRAINT, _BARRIER):
+        op.results[0].replace_all_uses_with(op.operands[0])
+        op.erase()
+    elif "sdy.sharding" in op.attributes:
+        del op.attributes["sdy.sharding"]
+
+
+def _asks_nothing(op: ir.Operation) -> bool:
+    """Whether a constraint leaves all dimensions open, as jax writes behind each operation."""
+    text = str(op.attributes["sharding"])
+    dims = text[text.index("[") + 1 : text.rindex("]")]
+    return all(dim.strip() == "{?}" for dim in dims.split(",") if dim.strip())
 
 
 def _list_groups(op: ir.Operation, mesh: Mesh) -> None:
@@ -83,28 +106,16 @@ def _list_groups(op: ir.Operation, mesh: Mesh) -> None:
     op.attributes["replica_groups"] = ir.Attribute.parse(f"dense<[{rows}]> : tensor<{shape}xi64>")
 
 
-def _rewrite(op: ir.Operation, read: Read) -> None:
+def _rewrite(op: ir.Operation, read: Read, free: Axes) -> ir.Operation:
+    """Put a `dtensor.manual` in the place of an operation."""
     old = op.regions[0].blocks[0]
-    ends = list(terminator(old).operands)
-    sides = []
-    for name, values, inside in (
-        ("in_shardings", op.operands, old.arguments),
-        ("out_shardings", op.results, ends),
-    ):
-        shapes = [tensor_shape(value.type) or () for value in values]
-        layouts = read(op, name, [len(shape) for shape in shapes])
-        for k, (layout, shape, value) in enumerate(zip(layouts, shapes, inside, strict=True)):
-            problem = layout.problem(shape)
-            if problem is None and layout.local_shape(shape) != tuple(
-                tensor_shape(value.type) or ()
-            ):
-                problem = f"shards are {layout.local_shape(shape)}, the region has {value.type}"
-            if problem is not None:
-                error(op, f"{name}, {k}: {problem}")
-        sides.append(layouts)
+    sides = [
+        list(_layouts(op, name, values, read))
+        for name, values in (("in_shardings", op.operands), ("out_shardings", op.results))
+    ]
     types = [result.type for result in op.results]
     new = build.manual(
-        list(op.operands), sides[0], types, sides[1], op.location, ir.InsertionPoint(op)
+        list(op.operands), sides[0], types, sides[1], free, op.location, ir.InsertionPoint(op)
     )
     block = new.regions[0].blocks[0]
     for before, after in zip(old.arguments, block.arguments, strict=True):
@@ -121,6 +132,42 @@ def _rewrite(op: ir.Operation, read: Read) -> None:
     for result, made in zip(op.results, new.results, strict=True):
         result.replace_all_uses_with(made)
     op.erase()
+    return new
+
+
+def _dissolve(region: ir.Operation) -> None:
+    """Put the body of a region in its place."""
+    block = region.regions[0].blocks[0]
+    for argument, value in zip(block.arguments, region.operands, strict=True):
+        argument.replace_all_uses_with(value)
+    end = terminator(block)
+    for result, value in zip(region.results, end.operands, strict=True):
+        result.replace_all_uses_with(value)
+    for view in list(block.operations)[:-1]:
+        view.operation.move_before(region)
+    region.erase()
+
+
+def _layouts(
+    op: ir.Operation,
+    name: str,
+    values: Sequence[ir.Value[Any]],
+    read: Read,
+) -> Iterator[Layout | None]:
+    """What a region says of its operands or results; None for tokens.
+
+    Shardy's verifier has seen to it that the layouts cut the shards that the region works on.
+    """
+    shapes = [tensor_shape(value.type) for value in values]
+    layouts = read(op, name, [len(shape or ()) for shape in shapes])
+    for k, (layout, shape) in enumerate(zip(layouts, shapes, strict=True)):
+        if shape is None:
+            yield None
+            continue
+        problem = layout.problem(shape)
+        if problem is not None:
+            error(op, f"{name}, {k}: {problem}")
+        yield layout
 
 
 def _each_its_own(end: ir.Operation) -> list[ir.Value[Any]]:

@@ -11,6 +11,7 @@ from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import factorised
 from dtensor.passes.ops.bodies import inline_body
+from dtensor.passes.ops.callbacks import calls_once, expand_once
 from dtensor.passes.ops.definition import definition_of
 from dtensor.passes.ops.named_calls import NAMED_CALLS
 from dtensor.passes.ops.opdef import OpDef, local
@@ -106,6 +107,8 @@ def _place(dims: list[list[int]], factor: int) -> int | None:
 
 def expand_custom_call(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
     """Shardy's rule speaks of global sizes, and has served; a body is made for local ones."""
+    if calls_once(op):
+        return expand_once(op)
     if SHARDING_RULE in op.operation.attributes:
         del op.operation.attributes[SHARDING_RULE]
     if DEFINED not in op.operation.attributes or op.ctx.state is None:

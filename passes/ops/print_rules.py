@@ -13,6 +13,7 @@ from dtensor.dialect.names import SPLICE
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.ops.rule import OpInfo, OpRule
 from dtensor.passes.ops.table import rule_of
+from dtensor.passes.program import holds_program
 
 _WITH_BLOCKS = ("func.func", "stablehlo.while", "stablehlo.case", "stablehlo.if")
 _NO_RULE = ("func.func", "func.return", "stablehlo.return", "stablehlo.while", "stablehlo.case")
@@ -64,7 +65,7 @@ def _operations(block: ir.Block) -> Iterator[ir.Operation]:
     for view in block.operations:
         op = view.operation
         yield op
-        if op.name in _WITH_BLOCKS:
+        if op.name in _WITH_BLOCKS or holds_program(op, op.name):
             for region in op.regions:
                 for inner in region.blocks:
                     yield from _operations(inner)

@@ -29,6 +29,7 @@ def classes_of(graph: Graph, start: Sequence[object], fixed: Sequence[bool]) -> 
                 node.kind,
                 id(node.rule),
                 node.weight,
+                node.free,
                 begin,
                 node.rule is None and tuple([graph.types[v].shape for v in node.operands[:1]]),
             )

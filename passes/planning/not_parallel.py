@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from dtensor.passes.graph import Graph, Node
+from dtensor.passes.graph import OP, Graph, Node
 from dtensor.passes.ops.rule import OpRule
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.planning.plan import Plan
@@ -51,12 +51,13 @@ def lost_parallelism(
     chosen: dict[tuple[int, ...], list[tuple[float, Node]]] = {}
     for node in graph.nodes:
         rule = node.rule
-        if rule is None or rule.is_free:
+        if node.kind != OP or rule is None or rule.is_free:
             continue
         flops = _work(graph, node, rule) / plan.strategies[node.index].split
         if flops < LARGE_FLOPS:
             continue
-        lost = [i for i in range(len(plan.specs.sizes)) if _is_lost(graph, plan, node, rule, i)]
+        usable = [i for i, axis in enumerate(plan.specs.subaxes) if node.may_use(axis.name)]
+        lost = [i for i in usable if _is_lost(graph, plan, node, rule, i)]
         if lost and opdef(node.name).fuses and not any([node.index in refusals[i] for i in lost]):
             chosen.setdefault(tuple(lost), []).append((flops, node))
         elif lost:

@@ -14,18 +14,31 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dtensor.dialect.layout import REDUCTIONS, Layout
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.manual import inner_layout
 from dtensor.passes.cost.model import CostModel
-from dtensor.passes.graph import ARGUMENT, CARRY, JOIN, OP, RESULT, THROUGH, Graph, Node
+from dtensor.passes.graph import (
+    ARGUMENT,
+    CARRY,
+    JOIN,
+    MANUAL_GIVE,
+    MANUAL_READ,
+    OP,
+    RESULT,
+    THROUGH,
+    Graph,
+    Node,
+)
 from dtensor.passes.ops.opdef import Placed, algorithm_of
 from dtensor.passes.ops.rule import OpRule
 from dtensor.passes.ops.table import opdef
+from dtensor.passes.planning.all_places import all_places, words
 from dtensor.passes.planning.blocks import Blocks, block_counts
 from dtensor.passes.planning.partials import bit, partial_kinds
 from dtensor.passes.propagation.labels import Label, LabelTable, RuleLabels
 from dtensor.passes.propagation.pins import Pins
-from dtensor.passes.propagation.places import WHOLE, partial_place, place_of, split_place
-from dtensor.passes.sharding.specs import Places, RankSpecs, Specs, is_contiguous, is_legal
+from dtensor.passes.propagation.places import WHOLE, place_of
+from dtensor.passes.sharding.specs import Places, RankSpecs, Specs, is_contiguous
 
 BEAM = 64  # strategies of one node
 _LARGE_CARRY = 65_536  # bytes
@@ -179,6 +192,8 @@ class Maker:
             return ()  # made wherever it is wanted, from what every device has
         if node.kind == OP and node.rule is not None:
             return self._of_rule(node, node.rule)
+        if node.kind in (MANUAL_READ, MANUAL_GIVE):
+            return self._at_region(node)
         if node.index in self.pins.whole or node.kind not in (
             ARGUMENT,
             RESULT,
@@ -206,26 +221,29 @@ class Maker:
                 )
             ]
         )
-        key = (id(rule), blocks, passes)
+        key = (id(rule), blocks, passes, node.free)
         found = self._memo.get(key)
         if found is None:
-            found = self._memo[key] = self._of_structure(rule, blocks, passes)
+            found = self._of_structure(rule, blocks, passes, self._used_at(node))
+            self._memo[key] = found
         return found
 
     def _of_structure(
-        self, rule: OpRule, blocks: Blocks, passes: tuple[int, ...]
+        self, rule: OpRule, blocks: Blocks, passes: tuple[int, ...], used: tuple[bool, ...]
     ) -> tuple[Strategy, ...]:
         """Those of an op with the same factors, unless its algorithms ask for more than those."""
         if _has_algorithms(rule):
-            return self._build(rule, blocks, passes)
+            return self._build(rule, blocks, passes, used)
         parts = tuple([rule.passes[i] for i in passes])
-        key = (rule.factors, rule.operands, rule.results, parts, blocks)
+        key = (rule.factors, rule.operands, rule.results, parts, blocks, used)
         found = self._memo.get(key)
         if found is None:
-            found = self._memo[key] = self._build(rule, blocks, passes)
+            found = self._memo[key] = self._build(rule, blocks, passes, used)
         return found
 
-    def _build(self, rule: OpRule, blocks: Blocks, passes: tuple[int, ...]) -> tuple[Strategy, ...]:
+    def _build(
+        self, rule: OpRule, blocks: Blocks, passes: tuple[int, ...], may_use: tuple[bool, ...]
+    ) -> tuple[Strategy, ...]:
         labels = [self._tables[n].of_rule(rule) for n in self.specs.sizes]
         ranks = ([len(d) for d in rule.operands], [len(d) for d in rule.results])
         sides = tuple([[self.specs.rank(r) for r in side] for side in ranks])
@@ -233,7 +251,7 @@ class Maker:
         choices = [-1, *usable, *(~(p + 1) for p in passes)]
         ways = [
             [(choice, _label(mine, choice, 1)) for choice in (choices if used else [-1])]
-            for mine, used in zip(labels, self._used, strict=True)
+            for mine, used in zip(labels, may_use, strict=True)
         ]
         has_algorithms = _has_algorithms(rule)
         found: dict[Strategy, None] = {}
@@ -329,26 +347,54 @@ class Maker:
         is_border = node.kind in (ARGUMENT, RESULT)
         kinds = 0 if is_border or given is not None else self._kinds[value]
         blocks = () if is_border else self._blocks[value]
-        key = (shape, blocks, kinds, len(node.operands), len(node.results), is_border, given)
+        sides = len(node.operands), len(node.results)
+        key = (shape, blocks, kinds, sides, is_border, given, node.free)
         found = self._memo.get(key)
         if found is None:
             specs = self.specs.rank(len(shape))
             places = all_places(shape, self.specs.sizes, blocks, kinds)
-            places = [p for p in places if self._keeps_to_used(p)]
+            used = self._used_at(node)
+            places = [p for p in places if _keeps_to(used, p)]
             if is_border:
                 places = [p for p in places if is_contiguous(p, self.specs.sizes)]
             if given is not None:
                 places = [p for p in places if _extends(p, given, specs.layout(specs.of(p)))]
-            sides = len(node.operands), len(node.results)
             ids = [specs.of(p) for p in places]
             ids.sort(key=specs.shared.__getitem__)
             made = [Strategy((i,) * sides[0], (i,) * sides[1], 1) for i in ids]
             found = self._memo[key] = _beam(made, self.specs, ([len(shape)] * sides[0], []))
         return found
 
-    def _keeps_to_used(self, places: Places) -> bool:
-        pairs = zip(places, self._used, strict=True)
-        return all([used or place == WHOLE for place, used in pairs])
+    def _used_at(self, node: Node) -> tuple[bool, ...]:
+        """Per sub-axis, whether the node may use it."""
+        pairs = zip(self._used, self.specs.subaxes, strict=True)
+        return tuple([used and node.may_use(axis.name) for used, axis in pairs])
+
+    def _at_region(self, node: Node) -> tuple[Strategy, ...]:
+        """What may cross the border of a manual region: as it asks, on open dimensions as planned.
+
+        Only sub-axes that are free in the region are added.
+        """
+        given = self.pins.layouts.get(node.index)
+        if given is None or not given.has_open or node.rule is None:
+            return ()
+        shape, blocks = self.graph.types[node.subject].shape, self._blocks[node.subject]
+        found = self._memo.get((id(node.rule), blocks))
+        if found is None:
+            specs, made = self.specs.rank(len(shape)), []
+            may_move = list(zip(self.specs.subaxes, self._used_at(node), strict=True))
+            for places in all_places(shape, self.specs.sizes, blocks, 0):
+                layout = specs.layout(specs.of(places))
+                added = zip(places, may_move, strict=True)
+                if _extends(places, given, layout) and all(
+                    [may or place == place_of(given, axis) for place, (axis, may) in added]
+                ):
+                    inside = self.specs.of_layout(inner_layout(layout, node.free or ()))
+                    ends = (specs.of(places),), (inside,)
+                    made.append(Strategy(*(ends if node.kind == MANUAL_READ else ends[::-1]), 1))
+            found = _beam(made, self.specs, ([len(shape)], [len(shape)]))
+            self._memo[id(node.rule), blocks] = found
+        return found
 
 
 def _has_algorithms(rule: OpRule) -> bool:
@@ -393,6 +439,11 @@ def _shared_dimensions(
     return count
 
 
+def _keeps_to(used: Sequence[bool], places: Places) -> bool:
+    pairs = zip(used, places, strict=True)
+    return all([may or place == WHOLE for may, place in pairs])
+
+
 def _extends(places: Places, given: Layout, layout: Layout) -> bool:
     """Whether a layout keeps what is written and adds axes behind it, on open dimensions alone."""
     if layout.partial != given.partial:
@@ -423,54 +474,3 @@ def _beam(
     kept = sorted(enumerate(strategies), key=rank)[: BEAM - 1]
     first = [] if 0 in {i for i, _ in kept} else [strategies[0]]
     return tuple(first + [s for _, s in sorted(kept)])
-
-
-def words(
-    size: int, blocks: Sequence[int], axes: Sequence[int], sizes: Sequence[int]
-) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Every order of some sub-axes in one factor, each behind those before it, or behind blocks.
-
-    Yields:
-        Per sub-axis its number and how many combinations are more major.
-    """
-
-    def walk(
-        left: Sequence[int], end: int, done: list[tuple[int, int]]
-    ) -> Iterator[tuple[tuple[int, int], ...]]:
-        if not left:
-            yield tuple(sorted(done))
-            return
-        for axis in left:
-            for start in [end, *(b for b in blocks if b > end and b % end == 0)]:
-                if size and size % (start * sizes[axis]) == 0:
-                    rest = [other for other in left if other != axis]
-                    yield from walk(rest, start * sizes[axis], [*done, (axis, start)])
-
-    yield from walk(axes, 1, [])
-
-
-def all_places(
-    shape: Sequence[int], sizes: Sequence[int], blocks: Blocks, kinds: int
-) -> list[Places]:
-    """Every spec of a tensor, replicated first, with the partial values of the given kinds."""
-    parts = [partial_place(kind) for kind in REDUCTIONS if kinds & bit(kind)]
-    found: dict[Places, None] = {}
-    for combination in product([WHOLE, *range(len(shape)), *parts], repeat=len(sizes)):
-        if len({p for p in combination if p < WHOLE}) > 1:
-            continue
-        by_dim: dict[int, list[int]] = {}
-        for axis, place in enumerate(combination):
-            if place > WHOLE:
-                by_dim.setdefault(place, []).append(axis)
-        options = [
-            [(d, w) for w in words(shape[d], blocks[d] if blocks else (), axes, sizes)]
-            for d, axes in by_dim.items()
-        ]
-        for picked in product(*options):
-            places = list(combination)
-            for dim, word in picked:
-                for axis, major in word:
-                    places[axis] = split_place(dim, major)
-            if is_legal(tuple(places), sizes, shape):
-                found[tuple(places)] = None
-    return list(found)

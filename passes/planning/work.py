@@ -20,7 +20,7 @@ def work_seconds(graph: Graph, cost: CostModel) -> list[float]:
     seconds = []
     for node in graph.nodes:
         rule = node.rule
-        if rule is None or rule.is_free:
+        if node.kind != OP or rule is None or rule.is_free:
             seconds.append(0.0)
             continue
         index, traffic = node.index, 0.0

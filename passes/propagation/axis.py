@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import digit_size
 from dtensor.dialect.layout import Layout
+from dtensor.dialect.manual import inner_layout
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.graph import ARGUMENT, RESULT, Graph, Node
 from dtensor.passes.ops.table import opdef
@@ -139,14 +140,15 @@ def make_problem(
         fixed[index] = labels[index][0]
     for index, layout in pins.layouts.items():
         place = place_of(layout, atom)
-        if place == WHOLE and layout.has_open:
+        node = graph.nodes[index]
+        if place == WHOLE and layout.has_open and node.may_use(atom.name):
             open_dims[index] = frozenset(d for d, dim in enumerate(layout.dims) if dim.is_open)
             continue
-        node = graph.nodes[index]
-        fixed[index] = labels[index][0] if place == WHOLE else table.joint(node, place)
+        fixed[index] = table.given(node, place, atom.name)
         labels[index] = [fixed[index]]  # type: ignore[list-item]
     for node in graph.nodes:
-        if free[node.results[0]] if node.results else False:
+        is_free = free[node.results[0]] if node.results else False
+        if is_free or (fixed[node.index] is None and not node.may_use(atom.name)):
             fixed[node.index] = labels[node.index][0]
     costs = cost_arrays(graph, sizes, cost, atom, decided.value_split, decided.node_split)
     start = cost.axis_link(atom.name).alpha
@@ -172,7 +174,7 @@ def respect_taken_digits(problem: Problem, decided: Decided, pins: Pins) -> None
         taken = decided.digits[node.index]
         ends: dict[int, int] = {}
         if node.index in problem.open_dims:
-            written, ends = _written(pins.layouts[node.index])
+            written, ends = _written(_inner(node, pins.layouts[node.index]))
             taken = taken + written
         if not taken or len(labels) == 1 or problem.fixed[node.index] is not None:
             continue
@@ -244,6 +246,11 @@ def _products(count: int, sizes: Sequence[int]) -> list[int]:
     for size in sizes:
         products |= {product * size for product in products}
     return sorted((product for product in products if count % product == 0), reverse=True)
+
+
+def _inner(node: Node, layout: Layout) -> Layout:
+    """What a layout says in the factors of a node: at a manual region, of the shards inside."""
+    return layout if node.free is None or node.rule is None else inner_layout(layout, node.free)
 
 
 def _written(layout: Layout) -> tuple[list[Digit], dict[int, int]]:

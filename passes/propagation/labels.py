@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dtensor.passes.graph import CARRY, JOIN, THROUGH, Node
+from dtensor.passes.graph import CARRY, JOIN, MANUAL_GIVE, MANUAL_READ, THROUGH, Node
 from dtensor.passes.ops.rule import DimMap, OpRule
 from dtensor.passes.propagation.places import MAX_RANK, WHOLE, partial_place, split_place
 
@@ -197,6 +197,21 @@ class LabelTable:
             found = Label((place,) * key[0], (place,) * key[1], dim, major, place >= 0)
             self._joint[key] = found
         return found
+
+    def given(self, node: Node, place: int, axis: str) -> Label:
+        """The label of a node that is given a layout in which the axis has this place.
+
+        At the border of a manual region, an axis that is not free there is on the outside alone.
+        """
+        if place == WHOLE:
+            return self.idle(node)
+        if node.kind not in (MANUAL_READ, MANUAL_GIVE):
+            return self.joint(node, place)
+        slot = 0 if node.kind == MANUAL_READ else ~0
+        if node.rule is not None and node.may_use(axis):
+            return self.at(node, slot, place)[0]
+        whole = (WHOLE,) * (len(node.operands) + len(node.results) - 1)
+        return Label((place,), whole) if slot == 0 else Label(whole, (place,))
 
     def at(self, node: Node, slot: int, place: int) -> tuple[Label, ...]:
         """The labels of a node whose operand or result at `slot` has this place."""

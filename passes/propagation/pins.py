@@ -7,9 +7,10 @@ from itertools import pairwise
 
 from dtensor.dialect.attributes import layout_of, layouts_of_array
 from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.names import ARG_ATTRS, OPERANDS, RES_ATTRS, RESULTS
+from dtensor.dialect.names import ARG_ATTRS, IN_LAYOUTS, OUT_LAYOUTS, RES_ATTRS
 from dtensor.passes.functions import boundary_layouts
 from dtensor.passes.graph import (
     ARGUMENT,
@@ -20,6 +21,7 @@ from dtensor.passes.graph import (
     RESULT,
     WHOLE_USE,
     Graph,
+    Node,
 )
 from dtensor.passes.propagation.places import place_of
 
@@ -43,22 +45,42 @@ def read_pins(graph: Graph, meshes: dict[str, Mesh]) -> Pins:
             pins.whole.add(node.index)
         elif node.kind == CONSTRAINT:
             pins.layouts[node.index] = layout_of(op.attributes["layout"], meshes)
+            _check_free(node, pins.layouts[node.index])
         elif node.kind in (MANUAL_READ, MANUAL_GIVE):
-            written = op.attributes[OPERANDS if node.kind == MANUAL_READ else RESULTS]
-            layout = layouts_of_array(written, meshes)[node.slot]
-            assert layout is not None
-            pins.layouts[node.index] = layout
+            asked = asked_layout(node, meshes)
+            if asked is None:
+                pins.whole.add(node.index)
+            else:
+                pins.layouts[node.index] = asked
         elif node.kind in (ARGUMENT, RESULT):
             side = ARG_ATTRS if node.kind == ARGUMENT else RES_ATTRS
             if side not in sides:
                 sides[side] = boundary_layouts(op, side, meshes)
-            layout = sides[side][node.slot]
-            if layout is not None:
-                pins.layouts[node.index] = layout
+            given = sides[side][node.slot]
+            if given is not None:
+                pins.layouts[node.index] = given
             value = (node.results or node.operands)[0]
             if not graph.types[value].itemsize:
                 pins.whole.add(node.index)
     return pins
+
+
+def _check_free(node: Node, layout: Layout) -> None:
+    bound = [axis.name for axis in layout.axes if not node.may_use(axis.name)]
+    if bound:
+        assert node.operation is not None
+        error(
+            node.operation,
+            f"a constraint asks for {layout.short()} inside a shard_map that is manual over "
+            f"{bound[0]}; name axes that it leaves to the compiler",
+        )
+
+
+def asked_layout(node: Node, meshes: dict[str, Mesh]) -> Layout | None:
+    """What a manual region asks for at one of its operands or results; None for a token."""
+    assert node.operation is not None
+    side = IN_LAYOUTS if node.kind == MANUAL_READ else OUT_LAYOUTS
+    return layouts_of_array(node.operation.attributes[side], meshes)[node.slot]
 
 
 def atoms_of(pins: Pins, mesh: Mesh, cuts: dict[str, set[int]]) -> list[AxisRef]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.passes.cost.model import CostModel
-from dtensor.passes.graph import Graph, Node
+from dtensor.passes.graph import OP, Graph, Node
 from dtensor.passes.propagation.labels import Label, LabelTable
 from dtensor.passes.propagation.places import MAX_RANK, WHOLE
 
@@ -126,7 +126,7 @@ def measure(graph: Graph, cost: CostModel) -> Sizes:
     sizes = [t.bytes for t in graph.types]
     seconds = []
     for node in graph.nodes:
-        if node.rule is None or node.rule.is_free:
+        if node.kind != OP or node.rule is None or node.rule.is_free:
             seconds.append(0.0)
             continue
         traffic = 0.0

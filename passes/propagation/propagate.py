@@ -191,8 +191,8 @@ def _note_fallbacks(graph: Graph, ledger: Ledger) -> None:
     for node in graph.nodes:
         if node.kind == OP and node.rule is None and node.operation is not None:
             moved = sum(graph.bytes(v) for v in node.operands)
-            if not moved and not node.results:
-                continue
+            if not moved and not any(graph.types[v].itemsize for v in node.results):
+                continue  # it works on nothing, or on tokens
             ledger.add(
                 "fallback",
                 f"{node.name} has no rule: its operands are replicated, {moved:.0f} bytes per "

@@ -79,7 +79,8 @@ class Spreader:
         """What the node's rule, or its kind, offers."""
         rule = self.rules[index]
         if rule is not None:
-            return rule.at(slot, place)
+            dims = self.problem.open_dims.get(index, ANY_DIMS)
+            return rule.at(slot, place) if place < 0 or place % MAX_RANK in dims else ()
         problem = self.problem
         node = problem.graph.nodes[index]
         if node.kind in (ARGUMENT, RESULT, CONSTRAINT):

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dtensor.dialect.attributes import layouts_array_attr, layouts_of_array
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
+from dtensor.dialect.manual import inner_layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import ALGORITHM, ARG_ATTRS, LAYOUT, OPERANDS, RES_ATTRS, RESULTS
+from dtensor.dialect.names import (
+    ALGORITHM,
+    ARG_ATTRS,
+    LAYOUT,
+    MANUAL,
+    OPERANDS,
+    RES_ATTRS,
+    RESULTS,
+)
 from dtensor.passes.functions import boundary_layouts, set_boundary_layouts
 from dtensor.passes.graph import (
     ARGUMENT,
@@ -56,22 +66,49 @@ def write_strategy(graph: Graph, strategy: Strategy) -> list[Node]:
                     refused.append(node)
                     algorithm = _read_whole(strategy, node)
                 attributes[ALGORITHM] = names[algorithm]
-            attributes[OPERANDS] = layouts_array_attr(strategy.operands[node.index])
-            attributes[RESULTS] = layouts_array_attr(strategy.results[node.index])
-        elif node.kind in (CARRY, JOIN, THROUGH):
+            reads, gives = strategy.operands[node.index], strategy.results[node.index]
+            attributes[OPERANDS] = _array(graph, node.operands, reads)
+            attributes[RESULTS] = _array(graph, node.results, gives)
+        elif node.kind in (CARRY, JOIN, THROUGH, MANUAL_READ, MANUAL_GIVE):
             by_op.setdefault(id(node.operation), []).append(node)
     for nodes in by_op.values():
-        operation = nodes[0].operation
-        assert operation is not None
-        results = tuple(strategy.results[node.index][-1] for node in nodes)
-        if nodes[0].kind != JOIN:
-            wants = results
-        else:
-            wants = (Layout.replicated(_any_mesh(strategy), 0),)
-        operation.attributes[OPERANDS] = layouts_array_attr(wants)
-        operation.attributes[RESULTS] = layouts_array_attr(results)
+        _write_together(graph, nodes, strategy)
     write_function_layouts(graph, strategy)
     return refused
+
+
+def _array(graph: Graph, values: Sequence[int], layouts: Sequence[Layout]) -> ir.Attribute:
+    """The layouts of some values as an attribute; tokens have none."""
+    types = graph.types
+    if all([types[v].itemsize for v in values]):
+        return layouts_array_attr(layouts)
+    pairs = zip(values, layouts, strict=True)
+    return layouts_array_attr([x if types[v].itemsize else None for v, x in pairs])
+
+
+def _write_together(graph: Graph, nodes: list[Node], strategy: Strategy) -> None:
+    """The layouts of an operation that has a node for each operand or result."""
+    operation = nodes[0].operation
+    assert operation is not None
+    came = [node for node in nodes if node.kind == MANUAL_READ]
+    gave = [node for node in nodes if node.kind != MANUAL_READ]
+    results = _array(
+        graph,
+        [node.results[-1] for node in gave],
+        [strategy.results[node.index][-1] for node in gave],
+    )
+    if operation.name == MANUAL:
+        operands = _array(
+            graph,
+            [node.operands[0] for node in came],
+            [strategy.operands[node.index][0] for node in came],
+        )
+    elif gave[0].kind == JOIN:
+        operands = layouts_array_attr((Layout.replicated(_any_mesh(strategy), 0),))
+    else:
+        operands = results
+    operation.attributes[OPERANDS] = operands
+    operation.attributes[RESULTS] = results
 
 
 class _Names(dict[str, ir.Attribute]):
@@ -150,27 +187,32 @@ def read_strategy(graph: Graph, meshes: dict[str, Mesh]) -> Strategy:
             border = (layout,)
             operands.append(() if node.kind == ARGUMENT else border)
             results.append(border if node.kind == ARGUMENT else ())
-        elif node.kind == MANUAL_READ:
-            operands.append((_layouts(op, OPERANDS, meshes)[node.slot],))
-            results.append(())
-        elif node.kind == MANUAL_GIVE:
-            operands.append(())
-            results.append((_layouts(op, RESULTS, meshes)[node.slot],))
+        elif node.kind in (MANUAL_READ, MANUAL_GIVE):
+            name = OPERANDS if node.kind == MANUAL_READ else RESULTS
+            outside = _layouts(op, name, meshes, scalar)[node.slot]
+            inside = inner_layout(outside, node.free or ())
+            given, made = (outside, inside) if node.kind == MANUAL_READ else (inside, outside)
+            operands.append((given,) * len(node.operands))
+            results.append((made,) * len(node.results))
         elif node.kind in (OP, CONSTRAINT):
-            operands.append(_layouts(op, OPERANDS, meshes))
-            results.append(_layouts(op, RESULTS, meshes))
+            operands.append(_layouts(op, OPERANDS, meshes, scalar))
+            results.append(_layouts(op, RESULTS, meshes, scalar))
         elif node.kind in (CARRY, JOIN, THROUGH):
-            layout = _layouts(op, RESULTS, meshes)[node.slot]
+            layout = _layouts(op, RESULTS, meshes, scalar)[node.slot]
             operands.append((layout,) * len(node.operands))
             results.append((layout,) * len(node.results))
         else:
-            operands.append((scalar,) * len(node.operands))
+            ranks = [len(graph.types[v].shape) for v in node.operands]
+            operands.append(tuple([Layout.replicated(mesh, rank) for rank in ranks]))
             results.append(())
     return Strategy(operands, results)
 
 
-def _layouts(op: ir.Operation, name: str, meshes: dict[str, Mesh]) -> tuple[Layout, ...]:
+def _layouts(
+    op: ir.Operation, name: str, meshes: dict[str, Mesh], token: Layout
+) -> tuple[Layout, ...]:
+    """The layouts that an operation says; `token` where it says none."""
     if name not in op.attributes:
         error(op, f"'{op.name}' has no {name}; run dtensor-propagate before")
     found = layouts_of_array(op.attributes[name], meshes)
-    return tuple(layout for layout in found if layout is not None)
+    return tuple([token if layout is None else layout for layout in found])

@@ -72,7 +72,7 @@ def check_even(graph: Graph, pins: Pins) -> None:
     for index, layout in pins.layouts.items():
         node = graph.nodes[index]
         if _uneven_dims(graph, pins, node):
-            problem = layout.problem(graph.types[_value(node)].shape)
+            problem = layout.problem(graph.types[node.subject].shape)
             assert node.operation is not None
             error(
                 node.operation,
@@ -83,7 +83,7 @@ def check_even(graph: Graph, pins: Pins) -> None:
 
 def _uneven_dims(graph: Graph, pins: Pins, node: Node) -> list[int]:
     """The dimensions of a node's value that its layout does not divide."""
-    shape = graph.types[_value(node)].shape
+    shape = graph.types[node.subject].shape
     dims = pins.layouts[node.index].dims
     return [d for d, (size, dim) in enumerate(zip(shape, dims, strict=False)) if size % dim.split]
 
@@ -151,7 +151,7 @@ def _asked(graph: Graph, pins: Pins, places: _Places) -> dict[int, list[tuple[in
     """By class, the sizes of dimensions, and what each is split over by the layouts given."""
     asked: dict[int, list[tuple[int, Dim]]] = {}
     for index, layout in pins.layouts.items():
-        value = _value(graph.nodes[index])
+        value = graph.nodes[index].subject
         for d, dim in enumerate(layout.dims):
             if dim.split > 1:
                 row = asked.setdefault(places.root(value, d), [])
@@ -164,16 +164,12 @@ def _word(asked: Sequence[tuple[int, Dim]]) -> Dim | None:
     return asked[0][1] if len(words) == 1 else None
 
 
-def _value(node: Node) -> int:
-    return (node.operands or node.results)[0]
-
-
 def _ratios(
     graph: Graph, pins: Pins, places: _Places, asked: dict[int, list[tuple[int, Dim]]]
 ) -> dict[int, Fraction]:
     """By class, how many times longer its dimensions become; those that stay are missing."""
     uneven = {
-        places.root(_value(graph.nodes[index]), d): None
+        places.root(graph.nodes[index].subject, d): None
         for index in pins.layouts
         for d in _uneven_dims(graph, pins, graph.nodes[index])
     }

@@ -11,7 +11,7 @@ sdy.mesh @mesh = <["x"=2, "y"=4]>
 // IMPORT: stablehlo.all_reduce
 // IMPORT-SAME: replica_groups = dense<{{\[}}[0, 4], [1, 5], [2, 6], [3, 7]]>
 // IMPORT: stablehlo.return
-// IMPORT: {dtensor.operands = [#dtensor.layout<@mesh, [{"x"}, {"y"}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {"y"}]>]}
+// IMPORT: {free = [], in_layouts = [#dtensor.layout<@mesh, [{"x"}, {"y"}]>], out_layouts = [#dtensor.layout<@mesh, [{}, {"y"}]>]}
 
 // CHECK: func.func @main(%arg0: tensor<1x12xf32>
 // CHECK: %[[MOVED:.*]] = "dtensor.all_to_all"(%arg0)

@@ -11,16 +11,30 @@ module @differing_meshes {
 
 // -----
 
-// jax.shard_map over some axes of the mesh
-module @partly_manual {
+// a device's number tells apart what the planner may treat alike
+module @number_of_a_device {
   sdy.mesh @mesh = <["x"=2, "y"=4]>
-  func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
-    // expected-error @+1 {{a region of jax.shard_map is manual over x and leaves y to the compiler; name all axes of the mesh in axis_names}}
-    %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x"}]>] out_shardings=[<@mesh, [{"x"}]>] manual_axes={"x"} (%b: tensor<4xf32>) {
-      %1 = stablehlo.tanh %b : tensor<4xf32>
-      sdy.return %1 : tensor<4xf32>
-    } : (tensor<8xf32>) -> tensor<8xf32>
-    return %0 : tensor<8xf32>
+  func.func @main(%a: tensor<8xf32>) -> tensor<ui32> {
+    %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x", ?}]>] out_shardings=[<@mesh, []>] manual_axes={"x"} (%b: tensor<4xf32>) {
+      // expected-error @+1 {{stablehlo.partition_id tells devices apart over y, which this region of jax.shard_map leaves to the compiler; use jax.lax.axis_index}}
+      %1 = stablehlo.partition_id : tensor<ui32>
+      sdy.return %1 : tensor<ui32>
+    } : (tensor<8xf32>) -> tensor<ui32>
+    return %0 : tensor<ui32>
+  }
+}
+
+// -----
+
+// shards that the axes left to the planner do not divide
+module @uneven_shards {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
+  func.func @main(%a: tensor<12x5xf32>) -> tensor<12x5xf32> {
+    // expected-error @+1 {{in_shardings, 0: dimension 0 has 12 elements, not divisible by the 8 devices of axes ['x', 'y']; pad it to 16, or leave it whole}}
+    %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x", "y"}, {}]>] out_shardings=[<@mesh, [{"x"}, {}]>] manual_axes={"x"} (%b: tensor<6x5xf32>) {
+      sdy.return %b : tensor<6x5xf32>
+    } : (tensor<12x5xf32>) -> tensor<12x5xf32>
+    return %0 : tensor<12x5xf32>
   }
 }
 

@@ -115,18 +115,3 @@ def test_in_a_loop() -> None:
     compiled = dtensor.jit(steps, in_layouts=layout).lower(A).compile()
     np.testing.assert_allclose(compiled(A).to_jax(), want, rtol=1e-6)
     assert {c.trip_count for c in compiled.collectives if c.reason == "written in shard_map"} == {3}
-
-
-def test_axes_that_are_left_to_the_compiler_are_an_error() -> None:
-    def partly(a: Any) -> Any:
-        body: Any = jax.shard_map(
-            lambda s: lax.psum(s, "x"),
-            mesh=DEVICES,
-            in_specs=P("x", None),
-            out_specs=P(None, None),
-            axis_names={"x"},
-        )
-        return body(a)
-
-    with pytest.raises(dtensor.CompileError, match="manual over x and leaves y to the compiler"):
-        dtensor.jit(partly, in_layouts=dtensor.Layout(["x", None], MESH))(A)

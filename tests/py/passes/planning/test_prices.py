@@ -7,8 +7,8 @@ import pytest
 from dtensor.dialect.layout import REDUCTIONS
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.cost.model import CostModel
+from dtensor.passes.planning.all_places import all_places
 from dtensor.passes.planning.prices import Prices
-from dtensor.passes.planning.strategies import all_places
 from dtensor.passes.propagation.places import WHOLE, split_place
 from dtensor.passes.relayout.search import plan_seconds
 from dtensor.passes.sharding.specs import Specs

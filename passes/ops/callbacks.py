@@ -1,0 +1,87 @@
+"""Calls of Python functions that have effects: one device calls, and all get what it is told.
+
+Of the axes that are left to the planner, the devices at their start call; so a manual region calls
+once per shard of it. The others get the results by a sum of their bits with zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.callbacks import has_effects, is_callback
+from dtensor.dialect.mlir import ir
+from dtensor.dialect.names import ALL_REDUCE, AXES, REDUCTION
+from dtensor.passes.expansion.context import ExpansionContext, LocalOp
+from dtensor.passes.program import terminator
+
+Value = ir.Value[Any]
+
+
+def calls_once(op: LocalOp) -> bool:
+    """Whether a custom call may be made by one device alone."""
+    target = ir.StringAttr(op.operation.attributes["call_target_name"]).value
+    return is_callback(target) and has_effects(op.operation) and bool(_axes(op.ctx))
+
+
+def _axes(ctx: ExpansionContext) -> list[AxisRef]:
+    names = [name for name, size in ctx.mesh.axes if size > 1]
+    return [ctx.mesh.axis(name) for name in names if ctx.free is None or name in ctx.free]
+
+
+def expand_once(op: LocalOp) -> Sequence[Value]:
+    """The call in a branch that the first device takes, and its results sent to the others."""
+    ctx, axes = op.ctx, _axes(op.ctx)
+    index = ctx.axis_index(axes)
+    types = [result.type for result in op.operation.results]
+    tokens = [value for value in op.operands if not isinstance(value.type, ir.RankedTensorType)]
+    nothing = [
+        _zeros(ctx, type_) if isinstance(type_, ir.RankedTensorType) else tokens[0]
+        for type_ in types
+    ]
+    call = ctx.clone(op.operation)
+    branch = ir.Operation.create(
+        "stablehlo.if",
+        results=types,
+        operands=[ctx.compare("EQ", index, ctx.constant_like(0, index))],
+        regions=2,
+        loc=op.operation.location,
+        ip=ir.InsertionPoint(op.operation),
+    )
+    made: tuple[list[Value], list[Value]] = list(call.results), nothing
+    for region, values in zip(branch.regions, made, strict=True):
+        end = ir.InsertionPoint(region.blocks.append())
+        ir.Operation.create("stablehlo.return", [], values, loc=branch.location, ip=end)
+    call.move_before(terminator(branch.regions[0].blocks[0]))
+    return [_from_first(ctx, value, axes) for value in branch.results]
+
+
+def _zeros(ctx: ExpansionContext, type_: ir.RankedTensorType) -> Value:
+    if not isinstance(type_.element_type, ir.ComplexType):
+        return ctx.constant(0, type_)
+    zero = ctx.constant(0, _like(type_, ir.ComplexType(type_.element_type).element_type))
+    return ctx.value("stablehlo.complex", [zero, zero], type_)
+
+
+def _from_first(ctx: ExpansionContext, value: Value, axes: Sequence[AxisRef]) -> Value:
+    """A value that is zero but on one device, on all of them, to the bit."""
+    if not isinstance(value.type, ir.RankedTensorType):
+        return value
+    type_ = value.type
+    element = type_.element_type
+    if isinstance(element, ir.ComplexType):
+        half = _like(type_, ir.ComplexType(element).element_type)
+        parts = [ctx.value(f"stablehlo.{part}", [value], half) for part in ("real", "imag")]
+        return ctx.value("stablehlo.complex", [_from_first(ctx, p, axes) for p in parts], type_)
+    if isinstance(element, ir.IntegerType):
+        kind = "or" if element.width == 1 else "sum"
+        attributes = {AXES: ctx.axes(axes), REDUCTION: ir.StringAttr.get(kind)}
+        return ctx.value(ALL_REDUCE, [value], type_, attributes)
+    bits = _like(type_, ir.IntegerType.get_unsigned(ir.FloatType(element).width))
+    sent = _from_first(ctx, ctx.value("stablehlo.bitcast_convert", [value], bits), axes)
+    return ctx.value("stablehlo.bitcast_convert", [sent], type_)
+
+
+def _like(type_: ir.RankedTensorType, element: ir.Type) -> ir.RankedTensorType:
+    return ir.RankedTensorType.get(type_.shape, element)

@@ -1,0 +1,51 @@
+"""StableHLO's collectives inside a manual region that leaves axes to the planner.
+
+They send over the axes that are manual. Over those that are left, each shard does by itself what
+the whole would: a dimension that pieces are put together in, or cut from, is split within each.
+"""
+
+from __future__ import annotations
+
+from dtensor.passes.ops.attributes import integer
+from dtensor.passes.ops.opdef import OpDef, unknown_flops
+from dtensor.passes.ops.reduction import Reduction, reductions_of
+from dtensor.passes.ops.reductions import combiner
+from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
+
+
+def collective_rule(op: OpInfo) -> OpRule:
+    """Each result has its operand's dimensions, some longer or shorter by whole pieces.
+
+    Parts of any reduction pass where elements only move, and parts of a sum where they are summed.
+    """
+    pieces = _pieces(op)
+    builder = RuleBuilder(op)
+    for k, (before, after) in enumerate(zip(op.operand_shapes, op.result_shapes, strict=True)):
+        for d, (size, made) in enumerate(zip(before, after, strict=True)):
+            piece = min(size, made) // pieces.get(d, 1)
+            if not piece:
+                builder.whole(k, d, "has no elements")
+                continue
+            factor = builder.factor(piece)
+            builder.operand(k, d, factor, outer=size // piece)
+            builder.result(k, d, factor, outer=made // piece)
+    builder.passes_each(_passing(op), [True] * len(op.operand_shapes))
+    return builder.build()
+
+
+def _pieces(op: OpInfo) -> dict[int, int]:
+    """By dimension, of how many pieces it is on both sides."""
+    if not op.has("split_dimension"):
+        return {}
+    split, concat = (integer(op.attribute(f"{key}_dimension")) for key in ("split", "concat"))
+    return {split: integer(op.attribute("split_count"))} if split == concat else {}
+
+
+def _passing(op: OpInfo) -> tuple[Reduction, ...]:
+    if not len(op.operation.regions):
+        return tuple(reductions_of(op.result_elements[0]))
+    own = combiner(op.operation.regions[0], op.operand_elements[:1])
+    return () if own is None else (own,)
+
+
+WRITTEN = OpDef(collective_rule, flops=unknown_flops)
