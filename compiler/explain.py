@@ -6,7 +6,14 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dtensor.compiler.summary import common, group_lines, groups_of, table, without_numbers
+from dtensor.compiler.summary import (
+    common,
+    group_lines,
+    groups_of,
+    plan_lines,
+    table,
+    without_numbers,
+)
 from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import CompileError
 from dtensor.passes.graph import ARGUMENT, CONSTRAINT, RESULT
@@ -57,7 +64,8 @@ def explain(
         lines = [line for entry in entries.values() for line in entry]
         lost = _notes(result.ledger, "over_memory", "not_parallel")
         rest = _notes(result.ledger, "fallback", "refusal", "warning", "moved argument")
-        return "\n".join([*lost, *lines, *rest])
+        plan = [line.strip() for line in plan_lines(result.ledger)]
+        return "\n".join([*lost, *plan, *lines, *rest])
     alike = [what] if what in entries else [name for name in entries if _last_key(name) == what]
     if alike:
         return "\n".join(_told(alike, entries) + _moves_of(alike, result))
@@ -103,10 +111,11 @@ def _moves_of(names: Sequence[str], result: DriverResult) -> list[str]:
 def _largest(result: DriverResult, top: int) -> list[str]:
     groups = groups_of(result.collectives)
     lines = [f"{len(result.collectives)} collectives in {len(groups)} groups, most bytes first"]
+    lines += plan_lines(result.ledger)
     for group in groups[:top]:
         lines += group_lines(group)
         choices = collective_lines(group.first, group.members[0], result.ledger)[3:]
-        lines += [f"{' ' * 11}{line}" for line in choices]
+        lines += [f"{' ' * 20}{line}" for line in choices]
     return lines
 
 

@@ -43,6 +43,11 @@ class Group:
         """Wire bytes per device and call; a loop of unknown length counts as one turn."""
         return sum(c.bytes * (c.trip_count or 1) for c in self.members)
 
+    @property
+    def seconds(self) -> float:
+        """Planned for a call of the program; a loop of unknown length counts as one turn."""
+        return sum(c.seconds * (c.trip_count or 1) for c in self.members)
+
 
 def summary(head: str, result: DriverResult, memory: Any) -> str:
     """The whole program in at most 60 lines.
@@ -52,7 +57,7 @@ def summary(head: str, result: DriverResult, memory: Any) -> str:
         result: what the passes did.
         memory: XLA's count of bytes; None where it has none.
     """
-    lines = [head, f"  {_totals(result)}"]
+    lines = [head, f"  {_totals(result)}", *plan_lines(result.ledger)]
     if memory is not None:
         lines.append(f"  {_memory_text(memory)}")
     lines[1:1] = warnings(result.ledger)  # first, since they may be the reason of all the rest
@@ -125,20 +130,36 @@ def table(
     if rest:
         count = sum(len(group.members) for group in rest)
         size = quantity(sum(group.bytes for group in rest), "B")
-        lines.append(f"  {size:>9}  {count} more in {len(rest)} groups: explain() has them")
+        seconds = seconds_text(sum(group.seconds for group in rest))
+        more = f"{count} more in {len(rest)} groups: explain() has them"
+        lines.append(f"  {size:>9}  {seconds:>7}  {more}")
     return lines
 
 
 def group_lines(group: Group) -> list[str]:
-    """Bytes, how many, what and where; and below, the reason."""
+    """Bytes, planned seconds, how many, what and where; and below, the reason."""
     c = group.members[0]
     shape = "x".join(map(str, c.shape)) or "scalar"
     where = f" at {c.location}" if c.location else ""
     return [
-        f"  {quantity(group.bytes, 'B'):>9}  {count_text(group)}{c.kind} over "
+        f"  {quantity(group.bytes, 'B'):>9}  {seconds_text(group.seconds):>7}  "
+        f"{count_text(group)}{c.kind} over "
         f"{', '.join(c.mesh_axes)} of {c.dtype} {shape}{where}",
-        f"             collective {group.first}: {group.reason or 'no record of why'}",
+        f"{' ' * 22}collective {group.first}: {group.reason or 'no record of why'}",
     ]
+
+
+def plan_lines(ledger: Ledger) -> list[str]:
+    """How long a call takes as planned, indented; nothing where nothing is sent."""
+    return [f"  {record.text}" for record in ledger.of_kind("plan") if record.communication]
+
+
+def seconds_text(seconds: float) -> str:
+    """A time with three digits, in the unit that fits: `14.7 us`."""
+    for unit, size in (("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3)):
+        if seconds < 999.5 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"
 
 
 def quantity(number: float, unit: str) -> str:

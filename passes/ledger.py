@@ -131,9 +131,8 @@ class Ledger:
         return self.records[index] if 0 <= index < len(self.records) else None
 
     def choices_of(self, axes: Sequence[str]) -> tuple[int, ...]:
-        """Ids of the records that say what was chosen on these mesh axes, and of the plan."""
-        records = self.of_kind("choice", "plan")
-        return tuple(r.id for r in records if r.kind == "plan" or set(r.axes) & set(axes))
+        """Ids of the records that say what was chosen on these mesh axes."""
+        return tuple(r.id for r in self.of_kind("choice") if set(r.axes) & set(axes))
 
     def of_kind(self, *kinds: str) -> Iterator[Record]:
         """The records of these kinds, in order."""

@@ -6,14 +6,10 @@ a profiler or the benchmark suite reads in the compiled program.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dtensor.dialect.axes import AxisRef
-
-# Places of a tensor on one mesh axis: whole, partial, or, from 0 on, the position it splits.
-WHOLE_PLACE = -1
-PARTIAL_PLACE = -2
 
 
 def all_gather_bytes(output_bytes: float, devices: int) -> float:
@@ -39,28 +35,6 @@ def all_to_all_bytes(local_bytes: float, devices: int) -> float:
 def permute_bytes(local_bytes: float) -> float:
     """Wire bytes per device of a collective_permute of `local_bytes`."""
     return float(local_bytes)
-
-
-def place_change_bytes(kind_from: int, kind_to: int, whole_bytes: float, devices: int) -> float:
-    """Wire bytes per device of moving a tensor between two places of one mesh axis.
-
-    Args:
-        kind_from: `WHOLE_PLACE`, `PARTIAL_PLACE`, or the position (0 or more) it splits.
-        kind_to: likewise, where it is wanted.
-        whole_bytes: bytes one device holds where this axis splits nothing.
-        devices: size of the axis.
-    """
-    if kind_from == kind_to or kind_from == WHOLE_PLACE or devices == 1:
-        return 0.0
-    if kind_from == PARTIAL_PLACE:
-        if kind_to == WHOLE_PLACE:
-            return all_reduce_bytes(whole_bytes, devices)
-        return reduce_scatter_bytes(whole_bytes, devices)
-    if kind_to == WHOLE_PLACE:
-        return all_gather_bytes(whole_bytes, devices)
-    if kind_to == PARTIAL_PLACE:
-        return 0.0
-    return all_to_all_bytes(whole_bytes / devices, devices)
 
 
 @dataclass(frozen=True)
@@ -105,41 +79,17 @@ class CostModel:
                 return link
         return self.link
 
-    def axes_link(self, axes: Sequence[AxisRef]) -> Link:
+    def axes_link(self, axes: Iterable[AxisRef | str]) -> Link:
         """The network of one collective over several axes: it runs at the slowest one's pace."""
         if not self.axis_links:
             return self.link
-        links = [self.axis_link(axis.name) for axis in axes] or [self.link]
+        names = [axis if isinstance(axis, str) else axis.name for axis in axes]
+        links = [self.axis_link(name) for name in names] or [self.link]
         return Link(max(k.alpha for k in links), min(k.bytes_per_second for k in links))
 
-    def seconds(self, wire_bytes: float, axes: Sequence[AxisRef]) -> float:
+    def seconds(self, wire_bytes: float, axes: Iterable[AxisRef | str]) -> float:
         """Seconds of one collective over `axes` that moves `wire_bytes` per device."""
         link = self.axes_link(axes)
-        return link.alpha + wire_bytes / link.bytes_per_second
-
-    def place_change(
-        self,
-        kind_from: int,
-        kind_to: int,
-        whole_bytes: float,
-        devices: int,
-        axis: str | None = None,
-    ) -> float:
-        """Seconds of moving a tensor between two places of one mesh axis.
-
-        The cheap stand-in for a relayout search: one axis at a time, every position divisible.
-
-        Args:
-            kind_from: `WHOLE_PLACE`, `PARTIAL_PLACE`, or the position (0 or more) it splits.
-            kind_to: likewise, where it is wanted.
-            whole_bytes: bytes one device holds where this axis splits nothing.
-            devices: size of the axis.
-            axis: name of the axis; None takes the default network.
-        """
-        wire_bytes = place_change_bytes(kind_from, kind_to, whole_bytes, devices)
-        if not wire_bytes:
-            return 0.0
-        link = self.link if axis is None else self.axis_link(axis)
         return link.alpha + wire_bytes / link.bytes_per_second
 
     def local_seconds(self, flops: float, memory_bytes: float) -> float:

@@ -77,36 +77,6 @@ def is_free(graph: Graph, node: Node) -> bool:
     return not any(graph.types[value].shape for value in node.operands)
 
 
-def decided_by(graph: Graph, outcomes: Sequence[tuple[AxisRef, tuple[Label, ...]]]) -> Decided:
-    """What the given axes decide together."""
-    decided = nothing_decided(graph)
-    for atom, labels in outcomes:
-        decided.add(graph, atom, labels)
-    return decided
-
-
-def renew(
-    problem: Problem, others: Decided, cost: CostModel, sizes: Sizes, labels: tuple[Label, ...]
-) -> None:
-    """Set the problem up once more, now that the other axes are known; start from `labels`."""
-    graph, atom = problem.graph, problem.atom
-    problem.current = list(labels)
-    problem.value_alpha, problem.value_whole, problem.node_seconds = cost_arrays(
-        graph, sizes, cost, atom, others.value_split, others.node_split
-    )
-    for node in graph.nodes:
-        taken = others.digits[node.index]
-        mine = problem.labels[node.index]
-        if taken and len(mine) > 1:
-            problem.labels[node.index] = [
-                label
-                for label in mine
-                if label is labels[node.index]
-                or label.factor < 0
-                or compatible(label, taken, atom.size)
-            ]
-
-
 def make_problem(
     graph: Graph,
     pins: Pins,

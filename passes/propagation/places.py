@@ -51,16 +51,6 @@ def place_of(layout: Layout, atom: AxisRef) -> int:
     return WHOLE
 
 
-def place_text(place: int) -> str:
-    """A place in words."""
-    if place == WHOLE:
-        return "whole"
-    if place < WHOLE:
-        return f"partial {place_kind(place)}"
-    major, dim = divmod(place, MAX_RANK)
-    return f"dimension {dim}" if major == 1 else f"dimension {dim} behind {major} blocks"
-
-
 class LayoutTable:
     """Layouts by the places of all atoms; each is built once."""
 

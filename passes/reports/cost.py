@@ -18,6 +18,7 @@ from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import AXES, FROM, NAMESPACE
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.cost.model import (
+    CostModel,
     all_gather_bytes,
     all_reduce_bytes,
     all_to_all_bytes,
@@ -52,6 +53,7 @@ class Collective:
         function: the user's function, `train.py:loss`; empty where it is not known.
         parts: local shape and wire bytes of each operand; several where they are combined.
         file: the file of the user's line with its folders; empty where it is not known.
+        seconds: planned for one execution, by the machine that the plan is made for.
     """
 
     kind: str
@@ -66,6 +68,7 @@ class Collective:
     function: str = ""
     parts: tuple[tuple[tuple[int, ...], float], ...] = ()
     file: str = ""
+    seconds: float = 0.0
 
     def text(self) -> str:
         """`all_reduce over y of f32 4x32, 768 bytes per device, 3 times`."""
@@ -124,24 +127,30 @@ class ReportCostPass(Pass):
 
     def run(self, module: ir.Module, state: PassState) -> None:
         state.cost_report = cost_report(
-            main_function(module), state.meshes or read_meshes(module), state.ledger
+            main_function(module),
+            state.meshes or read_meshes(module),
+            state.ledger,
+            state.cost_model(),
         )
         if self.print:
             sys.stderr.write(f"{state.cost_report}\n")
 
 
-def cost_report(function: ir.Operation, meshes: dict[str, Mesh], ledger: Ledger) -> CostReport:
+def cost_report(
+    function: ir.Operation, meshes: dict[str, Mesh], ledger: Ledger, cost: CostModel
+) -> CostReport:
     """The collectives and the flops of a function of local shapes, before it is lowered."""
-    reader = _Reader(meshes, ledger)
+    reader = _Reader(meshes, ledger, cost)
     for op, name, scope in walk(function):
         reader.read(op, name, scope.trips)
     return CostReport(tuple(reader.collectives), reader.flops)
 
 
 class _Reader:
-    def __init__(self, meshes: dict[str, Mesh], ledger: Ledger) -> None:
+    def __init__(self, meshes: dict[str, Mesh], ledger: Ledger, cost: CostModel) -> None:
         self.meshes = meshes
         self.ledger = ledger
+        self.cost = cost
         self.collectives: list[Collective] = []
         self.flops = 0.0
         self._ops = OpReader()
@@ -182,13 +191,14 @@ class _Reader:
             sizes = self._type(operand).bytes, self._type(result).bytes
             parts.append((self._type(value).shape, wire(*sizes, devices)))
         function, file = self._function_and_file(records, op)
+        wire_bytes = wire(operand_bytes, result_bytes, devices)
         self.collectives.append(
             Collective(
                 kind,
                 axes,
                 info.element,
                 info.shape,
-                wire(operand_bytes, result_bytes, devices),
+                wire_bytes,
                 trips,
                 records[0].location if records else location_text(op.location),
                 self._reason(records, op),
@@ -196,6 +206,7 @@ class _Reader:
                 function,
                 tuple(parts),
                 file,
+                self.cost.seconds(wire_bytes, axes),
             )
         )
 

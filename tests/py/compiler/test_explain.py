@@ -92,13 +92,13 @@ def test_a_collective_has_its_line_its_reason_and_the_choice(compiled: Compiled)
     assert lines[0] == "collective 0: all_reduce over y of f32 4x64, 1536 bytes per device, once"
     assert lines[1].startswith("  at test_explain.py:")
     assert lines[2].startswith("  because dot_general over what y splits leaves parts of a sum")
-    assert lines[3] == '  axis "y": all that is given agrees'
-    assert re.fullmatch(r"  [\d.]+ us planned, [\d.]+ us of them to communicate.*", lines[4])
+    assert lines[3:] == ['  axis "y": all that is given agrees']
 
 
 def test_everything_is_explained_once(compiled: Compiled) -> None:
     text = compiled.explain()
     heads = [line for line in text.split("\n") if line and not line.startswith(" ")]
+    assert re.fullmatch(r"[\d.]+ us planned, [\d.]+ us of them to communicate.*", heads[0])
     arrays = [h.split(":")[0] for h in heads if h.startswith(("argument", "result"))]
     assert arrays == [
         "argument params['b']",
@@ -143,6 +143,6 @@ def test_a_detour_says_what_it_goes_around() -> None:
     assert re.search(
         r"collective 0: all_to_all over y .*\n.*\n"
         r'  because a gives \[\{"y"\}, \{\}\], sort needs \[\{\}, \{"y"\}\]\n'
-        r'  axis "y": all that is given agrees\n  .* less than axis by axis',
+        r'  axis "y": all that is given agrees$',
         text,
     ), text

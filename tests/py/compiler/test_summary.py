@@ -60,8 +60,9 @@ def test_a_program_in_print() -> None:
     size = quantity(two_layers().wire_bytes, "B")
     count = len(two_layers().collectives)
     assert lines[1].startswith(f"  per device and call: {size} on the wire in {count} collectives,")
-    assert lines[2].startswith("  memory of a device: arguments ")
-    assert lines[3] == "  collectives, most bytes per device and call first:"
+    assert re.match(r"  [\d.]+ us planned, [\d.]+ us of them to communicate", lines[2])
+    assert lines[3].startswith("  memory of a device: arguments ")
+    assert lines[4] == "  collectives, most bytes per device and call first:"
     gathers = [i for i, line in enumerate(lines) if "x all_gather over x of f32 8x32 at " in line]
     assert re.search(r" 2x all_gather .* at test_summary\.py:\d+:\d+$", lines[gathers[0]])
     assert lines[gathers[0] + 1].endswith(
@@ -97,7 +98,9 @@ def test_loops_count_their_turns() -> None:
 
     layouts = (ROWS, Layout([None, "y"], MESH))
     compiled = dtensor.jit(f, in_layouts=layouts).lower(np.ones((4, 8)), np.ones((8, 96))).compile()
-    assert re.search(r"\n +\d+ B  of 3 turns all_reduce over y of f32 2x8 at ", str(compiled))
+    assert re.search(
+        r"\n +\d+ B +[\d.]+ ns  of 3 turns all_reduce over y of f32 2x8 at ", str(compiled)
+    )
 
 
 def test_what_moves_nothing_says_so() -> None:

@@ -26,7 +26,6 @@ from dtensor.passes.propagation.places import (
     partial_place,
     place_kind,
     place_of,
-    place_text,
     split_place,
 )
 from dtensor.passes.propagation.problem import Problem, measure
@@ -106,11 +105,6 @@ def test_places_by_hand() -> None:
     assert place_of(layout, mesh.axis("x")) == split_place(1, 6)
     assert place_of(layout, mesh.axis("z")) == partial_place("max")
     assert place_kind(partial_place("max")) == "max"
-    assert [place_text(p) for p in (WHOLE, partial_place("max"), split_place(1, 6))] == [
-        "whole",
-        "partial max",
-        "dimension 1 behind 6 blocks",
-    ]
 
 
 def test_axes_are_cut_where_layouts_name_parts() -> None:

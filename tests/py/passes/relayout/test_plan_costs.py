@@ -8,11 +8,8 @@ import pytest
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.cost.model import (
-    PARTIAL_PLACE,
-    WHOLE_PLACE,
     CostModel,
     Link,
-    place_change_bytes,
 )
 from dtensor.passes.relayout.search import plan, plan_bytes, steps_seconds
 from dtensor.passes.relayout.steps import AllToAll, Gather, Permute, Reduce, Slice, Step
@@ -181,17 +178,8 @@ def test_steps_say_whether_they_communicate() -> None:
             assert isinstance(step, Slice | Gather | AllToAll | Permute | Reduce)
 
 
-def test_place_changes_follow_the_ring_convention() -> None:
-    assert place_change_bytes(WHOLE_PLACE, 3, 800, 8) == 0
-    assert place_change_bytes(3, WHOLE_PLACE, 800, 8) == 700
-    assert place_change_bytes(3, 1, 800, 8) == 87.5
-    assert place_change_bytes(PARTIAL_PLACE, WHOLE_PLACE, 800, 8) == 1400
-    assert place_change_bytes(PARTIAL_PLACE, 1, 800, 8) == 700
-    assert place_change_bytes(WHOLE_PLACE, PARTIAL_PLACE, 800, 8) == 0
-
-
 def test_links_can_differ_by_axis() -> None:
     cost = CostModel(axis_links=(("x", Link(1.0, 10.0)),))
-    assert cost.place_change(0, WHOLE_PLACE, 20, 2, "x") == 2.0
-    assert cost.place_change(0, WHOLE_PLACE, 20, 2, "y") < 1e-6
+    assert cost.seconds(10, ("x",)) == 2.0
+    assert cost.seconds(10, ("y",)) < 1e-6
     assert cost.seconds(10, (MESH.axis("x"), MESH.axis("y"))) == 2.0
