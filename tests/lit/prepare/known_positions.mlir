@@ -1,4 +1,4 @@
-// RUN: dtensor-opt %s --dtensor-fuse-cuts --canonicalize | filecheck %s
+// RUN: dtensor-opt %s --split-input-file --dtensor-fuse-cuts --canonicalize | filecheck %s
 
 // Rows 0, 0, 1, 1, 2, 2 of three: each is repeated.
 // CHECK-LABEL: func.func @main
@@ -35,4 +35,28 @@ func.func @main(%a: tensor<3x5xf32>, %u: tensor<6x5xf32>, %at: tensor<2x1xi32>)
   }) : (tensor<3x5xf32>, tensor<6x1xi32>, tensor<6x5xf32>) -> tensor<3x5xf32>
   %3 = "stablehlo.gather"(%a, %at) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 5>}> : (tensor<3x5xf32>, tensor<2x1xi32>) -> tensor<2x5xf32>
   return %0, %1, %2, %3 : tensor<6x5xf32>, tensor<2x5xf32>, tensor<3x5xf32>, tensor<2x5xf32>
+}
+
+// -----
+
+// Few rows of something large are added to in its place, unless it is zero.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[PLACED:.*]] = stablehlo.pad %arg1, {{.*}}, low = [3, 0], high = [4, 0], interior = [0, 0]
+// CHECK:         stablehlo.add {{.*}}, %[[PLACED]]
+// CHECK:         "stablehlo.scatter"(%arg0, {{.*}}, %arg1)
+func.func @main(%a: tensor<8x5xf32>, %u: tensor<1x5xf32>) -> (tensor<8x5xf32>, tensor<8x5xf32>) {
+  %at = stablehlo.constant dense<3> : tensor<1x1xi32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %zeros = stablehlo.broadcast_in_dim %zero, dims = [] : (tensor<f32>) -> tensor<8x5xf32>
+  %0 = "stablehlo.scatter"(%zeros, %at, %u) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %s = stablehlo.add %x, %y : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<8x5xf32>, tensor<1x1xi32>, tensor<1x5xf32>) -> tensor<8x5xf32>
+  %1 = "stablehlo.scatter"(%a, %at, %u) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %s = stablehlo.add %x, %y : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<8x5xf32>, tensor<1x1xi32>, tensor<1x5xf32>) -> tensor<8x5xf32>
+  return %0, %1 : tensor<8x5xf32>, tensor<8x5xf32>
 }
