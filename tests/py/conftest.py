@@ -18,6 +18,10 @@ DEVICES_FLAG = "--xla_force_host_platform_device_count=8"
 os.environ["XLA_FLAGS"] = f"{QUICK} {os.environ.get('XLA_FLAGS', '')} {DEVICES_FLAG}".strip()
 os.environ["JAX_PLATFORMS"] = "cpu"
 
+from tests.py.quick_jax import make_contexts_quickly  # noqa: E402 (it imports jax)
+
+make_contexts_quickly()
+
 # The same examples in every run; the first example of a property may wait for XLA to compile.
 hypothesis.settings.register_profile("dtensor", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("dtensor")

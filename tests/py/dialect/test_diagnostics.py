@@ -42,7 +42,7 @@ def _stack(*innermost_first: tuple[str, int, int]) -> ir.Location:
 def test_the_users_line_is_the_innermost_outside_libraries() -> None:
     location = _stack(LIBRARY, USER, ("main.py", 9, 1))
     assert place_of(location) == Place(*USER)
-    assert frames(location) == [Place(*LIBRARY), Place(*USER), Place("main.py", 9, 1)]
+    assert list(frames(location)) == [Place(*LIBRARY), Place(*USER), Place("main.py", 9, 1)]
 
 
 def test_our_own_files_and_the_standard_library_are_libraries() -> None:
