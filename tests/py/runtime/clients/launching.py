@@ -18,6 +18,9 @@ ROOT = Path(__file__).parents[4]
 HARD_TIMEOUT_SECONDS = 300.0  # for a machine much slower than ours; whoever gets there hangs
 _FAILURE_GRACE_SECONDS = 30.0
 
+# What a program that writes checkpoints imports: as long as jax takes.
+ORBAX = ("orbax.checkpoint", "orbax.checkpoint.args", "orbax.checkpoint.experimental.v1")
+
 _reserved: list[socket.socket] = []
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tests.py import fresh
-from tests.py.runtime.clients.launching import PROGRAMS, addresses, variables
+from tests.py.runtime.clients.launching import ORBAX, PROGRAMS, addresses, variables
 
 pytestmark = pytest.mark.slow
 
@@ -72,7 +72,8 @@ class Client:
 
     def __init__(self, folder: Path, out: Path, environment: Environment) -> None:
         self.out = out
-        self.program = fresh.start([TRAIN[1], str(folder)], out, out, env=plain(**environment))
+        words = [TRAIN[1], str(folder)]
+        self.program = fresh.start(words, out, out, env=plain(**environment), imports=ORBAX)
 
     def wait_for(self, line: str) -> None:
         """Wait until it has printed a line; it must not end before."""
