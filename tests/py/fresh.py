@@ -23,7 +23,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -152,9 +152,7 @@ class _Server:
         return number
 
 
-@lru_cache(maxsize=None)
-def _server(
-    process: int, of_jax: tuple[tuple[str, str], ...], imports: tuple[str, ...]
-) -> _Server:
+@cache
+def _server(process: int, of_jax: tuple[tuple[str, str], ...], imports: tuple[str, ...]) -> _Server:
     """The server of this process: one that was forked has none yet."""
     return _Server(dict(of_jax), imports)

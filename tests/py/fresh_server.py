@@ -20,7 +20,7 @@ from typing import Any
 
 
 def load(more: Sequence[str]) -> None:
-    """Import what every program imports, jax, and dtensor as far as compiling needs it; and more."""
+    """Import jax, dtensor as far as compiling needs it, and `more`."""
     import jax.numpy  # noqa: F401
 
     import dtensor
