@@ -42,7 +42,7 @@ run_step() {
     lint) "$python" -m ruff check . ;;
     format) "$python" -m ruff format --check . ;;
     imports) "$python" -c 'from importlinter.cli import lint_imports_command as main; main()' --no-logo ;;
-    types) "$python" -m mypy ;;
+    types) "$python" -m mypy --num-workers 2 ;;
     pytest) run_pytest "" ;;
     quick) run_pytest "not slow" ;;
     lit) "$python" -c 'from lit.main import main; main()' -sv --no-progress-bar tests/lit ;;

@@ -70,8 +70,8 @@ class Prices:
             np.minimum(found, found[:, by, None] + found[by], out=found)
         paths = found.copy()
         for by in np.flatnonzero(last.any(1)).tolist():
-            ends = np.where(last[by], seconds[by], math.inf)
-            np.minimum(found, paths[:, by, None] + ends, out=found)
+            ends = np.flatnonzero(last[by])  # few of all
+            found[:, ends] = np.minimum(found[:, ends], paths[:, by, None] + seconds[by, ends])
         between = np.full((len(specs), len(specs)), math.inf)
         between[here] = found
         return between

@@ -23,7 +23,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,7 +75,13 @@ class Program:
 
 
 def start(
-    words: Sequence[str], out: Path, err: Path, *, cwd: Path = ROOT, env: Mapping[str, str]
+    words: Sequence[str],
+    out: Path,
+    err: Path,
+    *,
+    cwd: Path = ROOT,
+    env: Mapping[str, str],
+    imports: Sequence[str] = (),
 ) -> Program:
     """Start `python WORDS`.
 
@@ -85,10 +91,11 @@ def start(
         err: the file for its stderr.
         cwd: where it runs.
         env: its environment. Those who differ in a variable of jax's get servers of their own,
-            because jax reads these when it is imported.
+            because jax reads these when it is imported; but where clients meet, when they do.
+        imports: further modules that are imported before the fork; they may start no threads.
     """
-    of_jax = tuple(sorted((k, v) for k, v in env.items() if k.startswith("JAX_")))
-    server = _server(os.getpid(), of_jax)
+    of_jax = tuple(sorted((k, v) for k, v in env.items() if _is_read_by_import(k)))
+    server = _server(os.getpid(), of_jax, tuple(imports))
     request = {"words": list(words), "cwd": str(cwd), "env": dict(env)}
     pid = server.ask({"start": request | {"files": [str(out), str(err)]}}, 60.0)
     assert pid is not None
@@ -110,11 +117,15 @@ def run(
     return subprocess.CompletedProcess([sys.executable, *words], status, *printed)
 
 
+def _is_read_by_import(variable: str) -> bool:
+    return variable.startswith("JAX_") and not variable.startswith("JAX_COORDINATOR_")
+
+
 class _Server:
-    def __init__(self, of_jax: Mapping[str, str]) -> None:
+    def __init__(self, of_jax: Mapping[str, str], imports: Sequence[str]) -> None:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
         self._process = subprocess.Popen(
-            [sys.executable, str(_SERVER)],
+            [sys.executable, str(_SERVER), *imports],
             # numpy then starts no threads
             env={**environment, **of_jax, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
             stdin=subprocess.PIPE,
@@ -141,10 +152,10 @@ class _Server:
         return number
 
 
-@lru_cache
-def _server(process: int, of_jax: tuple[tuple[str, str], ...]) -> _Server:
+@cache
+def _server(process: int, of_jax: tuple[tuple[str, str], ...], imports: tuple[str, ...]) -> _Server:
     """The server of this process: one that was forked has none yet."""
-    return _Server(dict(of_jax))
+    return _Server(dict(of_jax), imports)
 
 
 def under_hash_seeds(program: str) -> list[str]:

@@ -7,23 +7,27 @@ takes, the process; to `wait` and `poll`, of a process, its exit status, or null
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import os
 import runpy
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
 
-def load() -> None:
-    """Import what every program imports: jax, and dtensor as far as the first mesh needs it."""
+def load(more: Sequence[str]) -> None:
+    """Import jax, dtensor as far as compiling needs it, and `more`."""
     import jax.numpy  # noqa: F401
 
     import dtensor
 
-    _ = dtensor.create_mesh  # loads what a first use of dtensor loads
+    _ = dtensor.create_mesh, dtensor.jit  # loads what a first use of dtensor loads
+    for module in more:
+        importlib.import_module(module)
 
     gc.collect()
     gc.freeze()  # the memory stays shared
@@ -90,7 +94,7 @@ def become(request: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    load()
+    load(sys.argv[1:])
     to_do = serve()
     if to_do is not None:
         become(to_do)

@@ -89,3 +89,18 @@ def test_the_entry_is_main_or_the_only_public_function() -> None:
     assert entry("private @other", "@step") == '"step"'
     assert entry("@one", "@two") is None
     assert entry() is None
+
+
+def test_dialects_that_a_context_has_not_loaded_are_read_all_the_same() -> None:
+    text = (
+        "func.func @main(%arg0: vector<4xf32>) -> vector<4xf32> {\n"
+        "  %0 = math.exp %arg0 : vector<4xf32>\n"
+        "  return %0 : vector<4xf32>\n"
+        "}\n"
+    )
+    module = parse_module(text)
+    assert "math.exp %arg0 : vector<4xf32>" in str(module)
+    assert str(parse_module(_bytecode(module))) == str(module)
+    alone = '"math.exp"() : () -> vector<4xf32>'
+    with pytest.raises(LocatedError, match=r"'math\.exp' op requires a single operand"):
+        parse_module(text.replace("math.exp %arg0 : vector<4xf32>", alone))

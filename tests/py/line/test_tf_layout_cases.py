@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.py import fresh
 
 RUNNER = Path(__file__).parents[3] / "benchmarks" / "layout_cases.py"
 ROWS: list[dict[str, Any]] = json.loads(Path(__file__).with_name("tf_layouts.json").read_text())
@@ -49,8 +50,8 @@ def run_rows(rows: Sequence[dict[str, Any]], folder: Path) -> tuple[int, list[st
     """The runner's exit status, lines and verdicts."""
     file, verdicts = folder / "rows.json", folder / "verdicts.json"
     file.write_text(json.dumps(rows))
-    command = [sys.executable, str(RUNNER), str(file), "--json", str(verdicts)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    words = [str(RUNNER), str(file), "--json", str(verdicts)]
+    done = fresh.run(words, env=os.environ, timeout=600)
     assert verdicts.exists(), done.stderr
     return done.returncode, done.stdout.splitlines(), json.loads(verdicts.read_text())
 

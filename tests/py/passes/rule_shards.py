@@ -18,7 +18,7 @@ from dtensor.passes.base import PassState
 from dtensor.passes.expansion.expand import ExpandPass
 from tests.py.passes.rule_labels import Array
 
-_ROUNDS = 8
+_ROUNDS = 32
 
 
 def function_of(module: ir.Module) -> ir.Operation:
@@ -145,13 +145,20 @@ def run_calls(functions: Mapping[str, str], calls: Sequence[Call]) -> None:
     """Compile all functions with one `main`, run it several times, fill in the calls' outputs.
 
     XLA compiles each call of a function anew, and that is what takes time: so `main` has a place
-    for every `_ROUNDS` calls of a function, and each run carries out one of them.
+    for every `_ROUNDS` calls of a function, and each run carries out one of them. Functions that
+    differ in their names alone, as several labels of an op make them, are one.
     """
+    first: dict[str, str] = {}
+    same = {
+        name: first.setdefault(text.replace(f"@{name}(", "@("), name)
+        for name, text in functions.items()
+    }
+    functions = {name: functions[name] for name in first.values()}
     waiting: dict[str, list[Call]] = {name: [] for name in functions}
     for call in calls:
-        waiting[call.function].append(call)
+        waiting[same[call.function]].append(call)
     places = [own[i : i + _ROUNDS] for own in waiting.values() for i in range(0, len(own), _ROUNDS)]
-    run = _compiled(functions, [place[0].function for place in places])
+    run = _compiled(functions, [same[place[0].function] for place in places])
     with jax.enable_x64(True):
         inputs = jax.device_put([[call.inputs for call in place] for place in places])
     for number in range(max(map(len, places))):

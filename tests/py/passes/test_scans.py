@@ -133,4 +133,4 @@ def test_an_associative_scan_of_truth_values_and_of_columns() -> None:
             jnp.maximum, x, axis=1
         )
 
-    run(scan, GRID, [["x", "y"]], numbers((64, 32)))
+    run(scan, GRID, [["x", "y"]], numbers((32, 16)))

@@ -18,6 +18,9 @@ ROOT = Path(__file__).parents[4]
 HARD_TIMEOUT_SECONDS = 300.0  # for a machine much slower than ours; whoever gets there hangs
 _FAILURE_GRACE_SECONDS = 30.0
 
+# What a program that writes checkpoints imports: as long as jax takes.
+ORBAX = ("orbax.checkpoint", "orbax.checkpoint.args", "orbax.checkpoint.experimental.v1")
+
 _reserved: list[socket.socket] = []
 
 
@@ -71,6 +74,7 @@ def run_clients(
     only: Sequence[int] | None = None,
     more: Mapping[str, str] | None = None,
     own: Mapping[int, Mapping[str, str]] | None = None,
+    imports: Sequence[str] = (),
 ) -> dict[int, Ended]:
     """Run a program of programs/ as the clients of one run until all have ended.
 
@@ -84,6 +88,7 @@ def run_clients(
         only: which clients to start; None is all.
         more: further environment variables.
         own: and those of one client alone.
+        imports: modules that the program imports, beside jax and dtensor.
     """
     environment = {**variables(devices), "DTENSOR_JOBS": ",".join(jobs), **(more or {})}
     command = [str(PROGRAMS / program), *arguments]
@@ -94,7 +99,8 @@ def run_clients(
                 {**environment, "DTENSOR_CLIENT_ID": str(number), **(own or {}).get(number, {})},
             )
             for number in (range(len(jobs)) if only is None else only)
-        }
+        },
+        imports=imports,
     )
 
 
@@ -125,7 +131,9 @@ def run_jax_processes(
 
 
 def _run(
-    clients: Mapping[int, tuple[Sequence[str], Mapping[str, str]]], grace: float | None = None
+    clients: Mapping[int, tuple[Sequence[str], Mapping[str, str]]],
+    grace: float | None = None,
+    imports: Sequence[str] = (),
 ) -> dict[int, Ended]:
     """Run commands in their environments; with `grace`, for so many seconds after a failure."""
     running: dict[int, fresh.Program] = {}
@@ -134,7 +142,9 @@ def _run(
         said = {n: [Path(folder, f"{n}.{kind}") for kind in ("out", "err")] for n in clients}
         try:
             for number, (command, environment) in clients.items():
-                running[number] = fresh.start(command, *said[number], env=environment)
+                running[number] = fresh.start(
+                    command, *said[number], env=environment, imports=imports
+                )
             _wait(running, ends, grace)
         finally:
             for process in running.values():

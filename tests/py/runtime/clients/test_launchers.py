@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.py.runtime.clients.launching import PROGRAMS, addresses, variables
+from tests.py import fresh
+from tests.py.runtime.clients.launching import ORBAX, PROGRAMS, addresses, variables
 
 pytestmark = pytest.mark.slow
 
@@ -65,29 +67,44 @@ def plain(**more: str) -> Environment:
     return {k: v for k, v in {**variables(1), **more}.items() if not k.startswith("DTENSOR_")}
 
 
+class Client:
+    """The script as one client, whose output is a file."""
+
+    def __init__(self, folder: Path, out: Path, environment: Environment) -> None:
+        self.out = out
+        words = [TRAIN[1], str(folder)]
+        self.program = fresh.start(words, out, out, env=plain(**environment), imports=ORBAX)
+
+    def wait_for(self, line: str) -> None:
+        """Wait until it has printed a line; it must not end before."""
+        limit = time.monotonic() + LIMIT_SECONDS
+        while line not in self.said().splitlines():
+            assert self.program.poll() is None, self.said()
+            assert time.monotonic() < limit, self.said()
+            time.sleep(0.02)
+
+    def said(self) -> str:
+        """What it has printed so far."""
+        return self.out.read_text() if self.out.exists() else ""
+
+
 @contextmanager
 def started(
     launcher: Callable[[int, int, str], Environment], count: int, folder: Path
-) -> Iterator[list["subprocess.Popen[str]"]]:
+) -> Iterator[list[Client]]:
     """The script, once for each client, in the environment of a launcher."""
     port = addresses(1)[0].rpartition(":")[2]
-    running = [
-        subprocess.Popen(
-            [*TRAIN, str(folder)],
-            env=plain(**launcher(number, count, port)),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        for number in range(count)
-    ]
-    try:
-        yield running
-    finally:
-        for process in running:
-            process.kill()
-            process.communicate()
+    with tempfile.TemporaryDirectory() as outputs:
+        running = [
+            Client(folder, Path(outputs, str(number)), launcher(number, count, port))
+            for number in range(count)
+        ]
+        try:
+            yield running
+        finally:
+            for client in running:
+                client.program.kill()
+                client.program.wait()
 
 
 def check(out: str, first: int) -> None:
@@ -108,22 +125,14 @@ def test_a_script_is_killed_and_goes_on(
     launcher: Callable[[int, int, str], Environment], count: int, then: int, tmp_path: Path
 ) -> None:
     with started(launcher, count, tmp_path) as running:
-        victim = running[1]
-        assert victim.stdout is not None
-        said = []
-        for line in victim.stdout:
-            said.append(line)
-            if line == "step 2\n":
-                break
-        assert said[-1] == "step 2\n", "".join(said)
-        victim.kill()
-        for process in running:
-            assert process.wait(LIMIT_SECONDS) != 0
+        running[1].wait_for("step 2")
+        running[1].program.kill()
+        for client in running:
+            assert client.program.wait(LIMIT_SECONDS) != 0
     with started(launcher, then, tmp_path) as running:  # on as many devices, or on fewer
-        for process in running:
-            out = process.communicate(timeout=LIMIT_SECONDS)[0]
-            assert process.returncode == 0, out
-            check(out, 2)
+        for client in running:
+            assert client.program.wait(LIMIT_SECONDS) == 0, client.said()
+            check(client.said(), 2)
 
 
 def test_dtensor_launch_starts_all_again_when_one_is_killed(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from tests.py.runtime.clients.launching import addresses, run_clients
+from tests.py.runtime.clients.launching import ORBAX, addresses, run_clients
 from tests.py.runtime.clients.programs import whole_step
 
 pytestmark = pytest.mark.slow
@@ -76,7 +76,9 @@ def test_variables_data_and_a_checkpoint_together_train_as_one_process_does(
         weights = {n: w - whole_step.RATE * gradients[n] for n, w in weights.items()}
         expected.append(float(loss))
     expected += expected[whole_step.STOP :]  # once more, from the checkpoint
-    ended = run_clients("whole_step.py", str(tmp_path), jobs=addresses(clients), devices=devices)
+    ended = run_clients(
+        "whole_step.py", str(tmp_path), jobs=addresses(clients), devices=devices, imports=ORBAX
+    )
     for client in ended.values():
         assert client.status == 0, client.err
         (line,) = re.findall("^losses (.*)$", client.out, re.MULTILINE)
