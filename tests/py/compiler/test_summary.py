@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dtensor
-from dtensor.compiler.summary import common, groups_of, quantity, summary
+from dtensor.compiler.summary import common, groups_of, quantity, seconds_text, summary
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.client import create_mesh
 
@@ -78,6 +78,28 @@ def test_every_collective_is_in_one_group_the_largest_first() -> None:
     assert sizes == sorted(sizes, reverse=True)
     assert sum(sizes) == sum(c.bytes * (c.trip_count or 1) for c in collectives)
     assert all(collectives[group.first] is group.members[0] for group in groups)
+
+
+def test_seconds_are_those_of_the_machine() -> None:
+    collectives = lowered(6)._result.collectives
+    assert all(c.seconds == pytest.approx(1e-8 + c.bytes / 1e11) for c in collectives)
+    (plan,) = lowered(6)._result.ledger.of_kind("plan")
+    total = sum(group.seconds for group in groups_of(collectives))
+    assert total == pytest.approx(plan.communication, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "0 ns"),
+        (9.996e-7, "1 us"),
+        (9.99e-7, "999 ns"),
+        (0.0123, "12.3 ms"),
+        (72.34, "72.3 s"),
+    ],
+)
+def test_times_have_three_digits(seconds: float, text: str) -> None:
+    assert seconds_text(seconds) == text
 
 
 def test_warnings_come_first_and_equal_ones_once() -> None:
