@@ -246,7 +246,11 @@ class Reader:
             _title(op),
             location_text(op.location),
             operands,
-            tuple(n for n in results if self._values[n] is not None),
+            tuple(
+                n
+                for n, result in zip(results, op.results, strict=True)
+                if self._values[n] is not None and _holds_something(op, result)
+            ),
             accuracy_of(op),
             self._why_skipped(op, operands, results),
             op.name if is_control else "",
@@ -363,6 +367,11 @@ def _value(number: int, type_: ir.Type, layout: Layout) -> Value | None:
     if dtype is None or jax.dtypes.canonicalize_dtype(dtype) != np.dtype(dtype):
         return None
     return Value(number, tuple(tensor.shape), dtype, layout)
+
+
+def _holds_something(op: ir.Operation, result: ir.Value[Any]) -> bool:
+    """Not so of a library's result that nobody reads: it may be left as the memory was."""
+    return op.name != "stablehlo.custom_call" or any(True for _ in result.uses)
 
 
 def _title(op: ir.Operation) -> str:
