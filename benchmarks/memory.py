@@ -11,7 +11,6 @@ largest tensors of the plan's peak.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
@@ -23,7 +22,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import dtensor
-from benchmarks.suite import lowered_program, read_suite
+from benchmarks.suite import command_line, lowered_program, parsed
 
 DEVICES = 64
 _COLUMNS = ("program", "size", "mesh", "planned", "XLA", "ratio", "of it temporary")
@@ -32,30 +31,17 @@ _WIDTHS = (28, 5, 6, 15, 15, 6, 15)
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure and print; exit status 1 if a program fails."""
-    assert __doc__ is not None
-    parser = argparse.ArgumentParser(
-        description=__doc__.split("\n")[0],
-        epilog=__doc__.split("\n\n", 2)[2],
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("names", nargs="*", help="programs; all of the tag if none is named")
-    parser.add_argument("--suite", type=Path, required=True, help="folder with workloads.py")
-    parser.add_argument("--size", default="test", choices=["test", "full", "both"])
-    parser.add_argument("--tag", default="train", help="programs of this tag; 'all' for each")
+    parser = command_line(__doc__)
+    parser.add_argument("--tag", default="train", help="if none is named: of this tag, or 'all'")
     parser.add_argument("--top", type=int, default=3, help="tensors to name of each peak")
-    parser.add_argument("--json", action="store_true", help="one JSON object per line instead")
-    options = parser.parse_args(arguments)
-    workloads = read_suite(options.suite)
-    unknown = [name for name in options.names if name not in workloads]
-    if unknown:
-        parser.error(f"no program {unknown[0]}; there are {', '.join(workloads)}")
+    options, workloads = parsed(parser, arguments)
     names = options.names or [
         name for name, w in workloads.items() if options.tag in ("all", *w.tags)
     ]
     rows = []
     if not options.json:
         print(_cells(_COLUMNS))
-    for size in ("test", "full") if options.size == "both" else (options.size,):
+    for size in options.sizes:
         for name in names:
             rows.append(measured(workloads[name], name, size, options.top))
             print(json.dumps(rows[-1]) if options.json else _lines(rows[-1]), flush=True)

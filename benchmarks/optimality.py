@@ -11,7 +11,6 @@ are laid out alike costs less than the bound. Planning is all of dtensor-propaga
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -25,7 +24,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import dtensor
-from benchmarks.suite import lowered_program, read_suite
+from benchmarks.suite import command_line, lowered_program, parsed
 from dtensor.passes.pipelines import pipeline_text
 
 DEVICES = 64
@@ -35,25 +34,12 @@ _COLUMNS = ("program", "size", "mesh", "cost us", "bound us", "gap", "plan s", "
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure and print; exit status 1 if a program fails."""
-    assert __doc__ is not None
-    parser = argparse.ArgumentParser(
-        description=__doc__.split("\n")[0],
-        epilog=__doc__.split("\n\n", 2)[2],
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("names", nargs="*", help="programs; all if none is named")
-    parser.add_argument("--suite", type=Path, required=True, help="folder with workloads.py")
-    parser.add_argument("--size", default="test", choices=["test", "full", "both"])
+    parser = command_line(__doc__)
     parser.add_argument("--effort", default="normal", help="as CompileOptions takes it")
     parser.add_argument("--machine", help="machine to plan for; bytes alone if none is given")
-    parser.add_argument("--json", action="store_true", help="one JSON object per line instead")
-    options = parser.parse_args(arguments)
-    workloads = read_suite(options.suite)
-    unknown = [name for name in options.names if name not in workloads]
-    if unknown:
-        parser.error(f"no program {unknown[0]}; there are {', '.join(workloads)}")
+    options, workloads = parsed(parser, arguments)
     rows = []
-    for size in ("test", "full") if options.size == "both" else (options.size,):
+    for size in options.sizes:
         for name in options.names or workloads:
             row = measured(workloads[name], name, size, options.effort, options.machine)
             rows.append(row)

@@ -14,7 +14,6 @@ which is fetched once, and where a relayout that was asked for is put off until 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
@@ -26,7 +25,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import dtensor
-from benchmarks.suite import lowered_program, read_suite
+from benchmarks.suite import command_line, lowered_program, parsed
 from dtensor.compiler.targets.hlo import hlo_collectives
 from dtensor.passes.cost.model import CostModel, Link
 
@@ -42,27 +41,15 @@ _COST = CostModel(Link(alpha=1e-13, bytes_per_second=_BYTES_PER_SECOND))
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure and print; exit status 1 if a program fails."""
-    assert __doc__ is not None
-    parser = argparse.ArgumentParser(
-        description=__doc__.split("\n")[0],
-        epilog=__doc__.split("\n\n", 2)[2],
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("names", nargs="*", help="programs; all if none is named")
-    parser.add_argument("--suite", type=Path, required=True, help="folder with workloads.py")
-    parser.add_argument("--size", default="test", choices=["test", "full"])
-    parser.add_argument("--json", action="store_true", help="one JSON object per line instead")
-    options = parser.parse_args(arguments)
-    workloads = read_suite(options.suite)
-    unknown = [name for name in options.names if name not in workloads]
-    if unknown:
-        parser.error(f"no program {unknown[0]}; there are {', '.join(workloads)}")
+    parser = command_line(__doc__)
+    options, workloads = parsed(parser, arguments)
     rows = []
     if not options.json:
         print(_cells(_COLUMNS))
-    for name in options.names or workloads:
-        rows.append(measured(workloads[name], name, options.size))
-        print(json.dumps(rows[-1]) if options.json else _line(rows[-1]), flush=True)
+    for size in options.sizes:
+        for name in options.names or workloads:
+            rows.append(measured(workloads[name], name, size))
+            print(json.dumps(rows[-1]) if options.json else _line(rows[-1]), flush=True)
     if not options.json:
         print(_summary(rows))
     return int(any("error" in row for row in rows))

@@ -6,11 +6,12 @@ is read too where packages are installed.
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import math
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,38 @@ def read_suite(folder: Path) -> dict[str, Any]:
     except ImportError as missing:
         print(f"without workloads_thirdparty: {missing}", file=sys.stderr)
     return found
+
+
+def command_line(documentation: str | None) -> argparse.ArgumentParser:
+    """What every report on a suite can be asked: which programs, of which size, as a table or JSON.
+
+    Args:
+        documentation: of the report: its first sentence, how to call it, and the rest.
+    """
+    assert documentation is not None
+    parser = argparse.ArgumentParser(
+        description=documentation.split("\n")[0],
+        epilog=documentation.split("\n\n", 2)[2],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="*", help="programs; all if none is named")
+    parser.add_argument("--suite", type=Path, required=True, help="folder with workloads.py")
+    parser.add_argument("--size", default="test", choices=["test", "full", "both"])
+    parser.add_argument("--json", action="store_true", help="one JSON object per line instead")
+    return parser
+
+
+def parsed(
+    parser: argparse.ArgumentParser, arguments: Sequence[str] | None
+) -> tuple[argparse.Namespace, dict[str, Any]]:
+    """The options, `sizes` among them, and the suite's workloads by name."""
+    options = parser.parse_args(arguments)
+    workloads = read_suite(options.suite)
+    unknown = [name for name in options.names if name not in workloads]
+    if unknown:
+        parser.error(f"no program {unknown[0]}; there are {', '.join(workloads)}")
+    options.sizes = ("test", "full") if options.size == "both" else (options.size,)
+    return options, workloads
 
 
 def lowered_program(program: Any, axes: Mapping[str, int], options: Any = None) -> Any:

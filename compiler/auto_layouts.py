@@ -30,7 +30,7 @@ from dtensor.passes.functions import main_function, set_boundary_layouts
 from dtensor.passes.graph import read_graph
 from dtensor.passes.pipeline import Pipeline
 from dtensor.passes.planning.auto import Argument, AutoPlan, plan_arguments
-from dtensor.passes.planning.efforts import EFFORTS
+from dtensor.passes.planning.plan import EFFORTS
 from dtensor.passes.propagation.pins import read_pins
 from dtensor.passes.propagation.propagate import PropagatePass
 from dtensor.runtime.shardings import AUTO, AnyMesh

@@ -11,7 +11,7 @@ from dtensor.compiler.define_op import DefinedOp, known_ops
 from dtensor.dialect.errors import CompileError, MeshError
 from dtensor.passes.cost.machine import Machine
 from dtensor.passes.cost.model import CostModel
-from dtensor.passes.planning.efforts import EFFORTS
+from dtensor.passes.planning.plan import EFFORTS
 from dtensor.runtime.shardings import AnyMesh
 
 REDUCE_DTYPES = ("float32", "float64", "bfloat16", "float16")

@@ -99,11 +99,19 @@ class Builder:
             attributes=dict(attributes or {}),
             regions=regions,
             loc=self.location,
-            ip=self._point,
+            ip=self._place(),
         )
+        self._note(op)
+        return op
+
+    def _place(self) -> ir.InsertionPoint | None:
+        """Where the next operation goes."""
+        return self._point
+
+    def _note(self, op: ir.Operation) -> None:
+        """Take notice of what was created."""
         if self._made is not None:
             self._made.append(op)
-        return op
 
     def value(
         self,
@@ -328,16 +336,10 @@ class Trail(Builder):
         self._last: ir.Operation | None = None
         self.location = location
 
-    def create(
-        self,
-        name: str,
-        operands: Sequence[Value],
-        results: Sequence[ir.Type],
-        attributes: Mapping[str, ir.Attribute] | None = None,
-        regions: int = 0,
-    ) -> ir.Operation:
-        """The new operation `name`, behind the last one."""
+    def _place(self) -> ir.InsertionPoint | None:
         if self._last is not None:  # what stands behind it may be another operation by now
             self._point = ir.InsertionPoint.after(self._last)
-        self._last = super().create(name, operands, results, attributes, regions)
-        return self._last
+        return self._point
+
+    def _note(self, op: ir.Operation) -> None:
+        self._last = op

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import Dim
@@ -43,6 +44,14 @@ class Limits:
     sweeps: int = 4
     polish: int = 0
     bound: bool = False
+
+
+EFFORTS: Final[Mapping[str, Limits]] = {
+    "fast": Limits(rounds=0),  # single changes alone
+    "normal": Limits(),
+    "best": Limits(polish=8, bound=True),
+}
+"""How hard to search, by name; docs/propagation.md has the table."""
 
 
 @dataclass(frozen=True)

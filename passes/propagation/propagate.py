@@ -14,9 +14,8 @@ from dtensor.passes.cost.model import CostModel
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import ARGUMENT, OP, Graph, read_graph
 from dtensor.passes.ledger import Ledger, NodeFacts
-from dtensor.passes.planning.efforts import EFFORTS
 from dtensor.passes.planning.not_parallel import lost_parallelism
-from dtensor.passes.planning.plan import Limits, Plan, make_plan
+from dtensor.passes.planning.plan import EFFORTS, Limits, Plan, make_plan
 from dtensor.passes.planning.provenance import Trail
 from dtensor.passes.propagation.axis import (
     free_values,

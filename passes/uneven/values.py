@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dtensor.dialect.mlir import ir
@@ -122,18 +122,9 @@ class Writer(Trail):
         super().__init__(point, location)
         self._ledger = ledger
 
-    def create(
-        self,
-        name: str,
-        operands: Sequence[Value],
-        results: Sequence[ir.Type],
-        attributes: Mapping[str, ir.Attribute] | None = None,
-        regions: int = 0,
-    ) -> ir.Operation:
-        """The new operation `name`, behind the last one."""
-        op = super().create(name, operands, results, attributes, regions)
+    def _note(self, op: ir.Operation) -> None:
+        super()._note(op)
         self._ledger.add_op(op)
-        return op
 
     def masked(self, value: Value, dim: int, true: int, fill: Value) -> Value:
         """A value with a scalar in the place of its elements from `true` on."""
