@@ -88,6 +88,21 @@ def test_positions_that_are_known(case: str, is_gradient: bool) -> None:
     assert {c.kind for c in compiled.collectives} <= sent
 
 
+POSITIONS = [np.arange(15, -1, -1), np.arange(32) // 2, np.r_[8:16, 0:8], np.arange(13, 18)]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, jnp.bfloat16, np.complex64, jnp.float8_e4m3fn])
+@pytest.mark.parametrize("rows", POSITIONS, ids=["reversed", "repeated", "exchanged", "outside"])
+def test_rows_of_any_type_are_read_and_added_to(rows: Any, dtype: Any) -> None:
+    def read_and_add(table: Any) -> Any:
+        return table[rows], table.at[rows].add(jnp.ones((len(rows), 6), table.dtype))
+
+    table = np.random.default_rng(2).integers(0, 3, (16, 6)).astype(dtype)
+    step = dtensor.jit(read_and_add, in_layouts=dtensor.Layout([("y", "x"), None], MESH))
+    for found, expected in zip(step(table), jax.jit(read_and_add)(table), strict=True):
+        np.testing.assert_array_equal(found.to_jax(), expected)
+
+
 def numbers(lines: str, type_: str = "4xi32") -> Any:
     """What is known of the value `%r`."""
     text = f"func.func @main() -> tensor<{type_}> {{\n{lines}\nreturn %r : tensor<{type_}>\n}}"
