@@ -1,13 +1,11 @@
 """Elimination: the cheapest states of all variables, exact where the program is tree-like enough.
 
-1. A few rounds of messages (`messages`) over all of it. Where large arrays move, the assignment
-   that they lead to often costs what they prove to be the least, and nothing is left to do.
-2. Dead ends (Goldstein 1994): a state goes if another is never worse, whatever the others do.
-3. Bucket elimination (Dechter 1999): a variable whose tables join into a small one is minimised
+1. Dead ends (Goldstein 1994): a state goes if another is never worse, whatever the others do.
+2. Bucket elimination (Dechter 1999): a variable whose tables join into a small one is minimised
    away, and remembered with what it would choose. First those between two others at most.
-4. Messages over what is left give a lower bound of the cost. States that cannot be part of a
-   better plan than the present one go; where a bucket is still too large, the less promising half
-   of a variable's states goes too, and the result need not be the optimum.
+3. Messages (`messages`) over what is left give a lower bound of the cost, and cheap plans on the
+   way. States that cannot be part of a better plan go; where a bucket is still too large, the less
+   promising half of a variable's states goes too, and the result need not be the optimum.
 """
 
 from __future__ import annotations
@@ -27,11 +25,7 @@ _SMALL = 8_000  # entries; a smaller table is eliminated faster than searched fo
 _LARGE = 10_000  # entries; a variable with larger tables is not searched either
 _TINY = 1e-8  # microseconds
 _STAY = 1e-7  # microseconds by which the present plan is preferred among equals
-_GAP = 1e-4  # of the cost; messages stop when the bound is as near as that
-_FIRST = 2  # rounds of messages over everything
-_NEAR = 0.1  # of the cost; if the bound is as near as that after them, others follow
-_MORE = 6  # others
-_MET = 1e-9  # of the cost; a bound as near as that is met
+_GAP = 5e-4  # of the cost; messages stop when the bound is as near as that
 
 
 @dataclass(frozen=True)
@@ -41,10 +35,14 @@ class Effort:
     Attributes:
         table: entries of the table that eliminating a variable may visit.
         passes: rounds of messages, there and back.
+        windows: how many parts of the variables are solved anew where states were dropped.
+        window: variables of each.
     """
 
     table: int = 60_000
-    passes: int = 10
+    passes: int = 50
+    windows: int = 30
+    window: int = 40
 
 
 @dataclass
@@ -88,26 +86,21 @@ class Elimination:
         """Eliminate everything."""
         for unary, start in zip(self.unary, self.start, strict=True):
             unary[start] -= _STAY
-        found = self._by_messages()
-        if found is not None:
-            return found
         self.reduce()
-        bound = self._bound() if self.left else 0.0
+        bound = self._messages_of_rest() if self.left else 0.0
         while not self.finish():
             self._narrow()
         return Solution(self.back({}), bound if self.narrowed else self.done, len(self.narrowed))
 
-    def _by_messages(self) -> Solution | None:
-        """What messages alone lead to, if they prove that nothing costs less."""
-        now = self._of_start()
-        messages = Messages(dict(enumerate(self.unary)), self.tables, now)
-        for rounds, most in ((_FIRST, _NEAR), (_MORE, _MET)):
-            messages.run(rounds, _MET, looks=True)
-            least = min(messages.least, now)
-            if least - messages.bound > most * abs(least):
-                return None
-        found = [messages.states[x] for x in range(len(self.unary))]
-        return Solution(found if messages.least < now else self.start, messages.bound, 0)
+    def regret(self, x: int, state: int) -> float:
+        """What the cheapest plan with a variable's state costs above the bound, about.
+
+        Args:
+            x: the variable.
+            state: one that was not dropped.
+        """
+        scores = self.scores.get(x)
+        return 0.0 if scores is None else float(scores[np.searchsorted(self.alive[x], state)])
 
     def reduce(self) -> None:
         """Eliminate what stands between two others at most: the tables stay over pairs."""
@@ -119,13 +112,16 @@ class Elimination:
         """Messages over what is left; `upper` includes what is eliminated."""
         return Messages({x: self.unary[x] for x in self.left}, self.tables, upper - self.done)
 
-    def _bound(self) -> float:
-        """A lower bound of the cost; states that are above the present cost go."""
+    def _messages_of_rest(self) -> float:
+        """A lower bound of the cost; states that are above the cheapest plan met go."""
         messages = self.messages(self._of_start() + self.done + _TINY)
-        messages.run(self.effort.passes, _GAP)
-        bound = messages.bound + self.done
+        messages.run(self.effort.passes, _GAP, looks=True)
+        if messages.least < messages.upper - _TINY:
+            messages.upper = messages.least + _TINY
+            for x, state in messages.states.items():
+                self.start[x] = int(self.alive[x][state])
         self.restrict(messages)
-        return bound
+        return messages.bound + self.done
 
     def restrict(self, messages: Messages) -> bool:
         """Drop the states that cost more than the messages' upper bound; keep what they score.

@@ -18,7 +18,8 @@ from dtensor.passes.planning.problem import Problem, Value
 
 Costs = NDArray[np.float64]
 Specs = NDArray[np.intp]
-_MOST_STATES = 100  # of the copies of one value: up to here any spec may be the one that is shared
+COARSE = 100  # states of the copies of one value: up to here any spec may be the one that is shared
+FINE = 1000  # the same where more is tried
 BIG = 1e7  # microseconds: what cannot be
 
 
@@ -65,18 +66,26 @@ class Model:
             self.tables[key] = costs if have is None else have + costs
             self.near[one][other] = self.near[other][one] = None
 
+    def table(self, one: int, other: int) -> Costs:
+        """What two variables cost together: a row per state of the first."""
+        return self.tables[one, other] if one < other else self.tables[other, one].T
 
-def cost_of(model: Model, states: Sequence[int]) -> float:
-    """Microseconds of one assignment of states."""
-    unary = sum([float(u[s]) for u, s in zip(model.unary, states, strict=True)])
-    tables = [float(t[states[x], states[y]]) for (x, y), t in model.tables.items()]
-    return unary + sum(tables)
+    def cost(self, states: Sequence[int]) -> float:
+        """Microseconds of one assignment of states."""
+        unary = sum([float(u[s]) for u, s in zip(self.unary, states, strict=True)])
+        tables = [float(t[tuple([states[x] for x in s])]) for s, t in self.tables.items()]
+        return unary + sum(tables)
 
 
-def make_model(problem: Problem) -> Model:
+def make_model(problem: Problem, most_states: int = COARSE) -> Model:
     """The model of a problem; it can express the present plan.
 
     Variables are in program order: what a value is held in stands behind what makes it.
+
+    Args:
+        problem: with a plan.
+        most_states: of the copies of one value, if any spec may be the one that its users share;
+            where these would be more, it is one coarser than what is produced, or the plan's.
     """
     model = Model()
     made: list[list[Value]] = [[] for _ in problem.now]
@@ -93,7 +102,7 @@ def make_model(problem: Problem) -> Model:
             model.variable_of.append(model.variable(cost, start))
         for value in made[node]:
             if len({n for n, _ in value.uses}) > 1:
-                copies.append(_copies(model, problem, value))
+                copies.append(_copies(model, problem, value, most_states))
     for value in problem.values:
         if len({n for n, _ in value.uses}) == 1:
             _add_move(model, problem, value)
@@ -130,18 +139,32 @@ class Copies(NamedTuple):
     Attributes:
         value: the value.
         variable: its number in the model.
-        nearest: per state and spec, microseconds from the nearest copy.
+        between: microseconds from spec to spec.
+        held: the specs in which it is held: of each, one per state.
+        rest: specs in which it is held beside those, in the last state.
     """
 
     value: Value
     variable: int
-    nearest: Costs
+    between: Costs
+    held: tuple[Specs, Specs]
+    rest: tuple[int, ...]
+
+    def price(self, wanted: Specs) -> Costs:
+        """Microseconds from the nearest copy: a row per state, a column per spec."""
+        first, shared = self.held
+        nearest = np.minimum(
+            self.between[first[:, None], wanted], self.between[shared[:, None], wanted]
+        )
+        for spec in self.rest:
+            nearest[-1] = np.minimum(nearest[-1], self.between[spec, wanted])
+        return nearest
 
 
-def _copies(model: Model, problem: Problem, value: Value) -> Copies:
+def _copies(model: Model, problem: Problem, value: Value, most_states: int) -> Copies:
     between = _scaled(problem, value)
     given = problem.options(value.producer).column(~value.slot)
-    first, shared = _states(problem, value, given)
+    first, shared = _states(problem, value, given, most_states)
     unary = between[first, shared]
     now_first, now_shared = _now(problem, value)
     found = np.flatnonzero((first == now_first) & (shared == (*now_shared, now_first)[0]))
@@ -153,15 +176,12 @@ def _copies(model: Model, problem: Problem, value: Value) -> Copies:
     copies = model.variable(unary, len(first) - 1 if rest else int(found[0]))
     producer = model.variable_of[value.producer]
     model.add(producer, copies, np.where(given[:, None] == first[None, :], 0.0, BIG))
-    nearest = np.minimum(between[first], between[shared])
-    for spec in rest[1:]:
-        nearest[-1] = np.minimum(nearest[-1], between[spec])
-    return Copies(value, copies, nearest)
+    return Copies(value, copies, between, (first, shared), rest[1:])
 
 
 def _add_uses(model: Model, problem: Problem, copies: Copies) -> None:
     for node, k in copies.value.uses:
-        price = copies.nearest[:, problem.options(node).column(k)]
+        price = copies.price(problem.options(node).column(k))
         if price.any():
             model.add(copies.variable, model.variable_of[node], price)
 
@@ -172,7 +192,7 @@ def _now(problem: Problem, value: Value) -> tuple[int, tuple[int, ...]]:
     return given, tuple(sorted(wanted))
 
 
-def _states(problem: Problem, value: Value, given: Specs) -> tuple[Specs, Specs]:
+def _states(problem: Problem, value: Value, given: Specs, most_states: int) -> tuple[Specs, Specs]:
     """Produced specs, each alone and with one shared copy: a coarser spec, or what several want.
 
     Returns:
@@ -183,7 +203,7 @@ def _states(problem: Problem, value: Value, given: Specs) -> tuple[Specs, Specs]
     for node, k in value.uses:
         counts[problem.options(node).distinct(k)] += 1
     produced = problem.options(value.producer).distinct(~value.slot)
-    if len(produced) * np.count_nonzero(counts) <= _MOST_STATES:
+    if len(produced) * np.count_nonzero(counts) <= most_states:
         allowed = np.broadcast_to(counts > 0, (len(produced), len(specs))).copy()
     else:
         allowed = specs.coarser()[produced]

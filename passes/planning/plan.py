@@ -14,11 +14,13 @@ from dtensor.passes.cost.model import CostModel
 from dtensor.passes.graph import ARGUMENT, RESULT, Graph, Node
 from dtensor.passes.planning.descend import descend
 from dtensor.passes.planning.eliminate import Effort, Elimination
-from dtensor.passes.planning.model import make_model
+from dtensor.passes.planning.messages import proven
+from dtensor.passes.planning.model import FINE, Model, make_model
 from dtensor.passes.planning.polish import bound_seconds, polish
 from dtensor.passes.planning.prices import Prices
 from dtensor.passes.planning.problem import Problem
 from dtensor.passes.planning.strategies import Maker, Strategy
+from dtensor.passes.planning.windows import improve
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.pins import Pins
 from dtensor.passes.sharding.specs import Specs
@@ -163,13 +165,14 @@ def _solve(problem: Problem, limits: Limits) -> int:
     narrowed = 0
     for _ in range(limits.rounds):
         model = make_model(problem)
-        solution = Elimination(model, limits.effort).run()
+        states = proven(model)
+        if states is None:
+            model = make_model(problem, FINE)
+            states, narrowed = _eliminate(model, limits.effort)
         for node, variable in enumerate(model.variable_of):
             if variable >= 0:
-                states = problem.options(node).strategies
-                problem.now[node] = states[solution.states[variable]]
+                problem.now[node] = problem.options(node).strategies[states[variable]]
         descend(problem, limits.sweeps)
-        narrowed = solution.narrowed
         found = problem.total()
         gain = least - found
         if gain > 0.0:
@@ -178,6 +181,15 @@ def _solve(problem: Problem, limits: Limits) -> int:
         if not narrowed or gain < _GAIN * least:
             break
     return narrowed
+
+
+def _eliminate(model: Model, effort: Effort) -> tuple[list[int], int]:
+    """The cheapest states found, and how many variables were narrowed."""
+    elimination = Elimination(model, effort)
+    found = elimination.run()
+    if not found.narrowed:
+        return found.states, 0
+    return improve(model, found.states, elimination.regret, effort), found.narrowed
 
 
 def _start(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dtensor.passes.planning.bound import lower_bound
 from dtensor.passes.planning.descend import descend
-from dtensor.passes.planning.model import Model, cost_of, make_model
+from dtensor.passes.planning.model import FINE, Model, make_model
 from dtensor.passes.planning.problem import Problem
 from dtensor.passes.planning.relax import fixed_cost, relaxed_model
 
@@ -26,8 +26,8 @@ def improve(problem: Problem, rounds: int, sweeps: int) -> None:
         sweeps: rounds of single changes after each.
     """
     for _ in range(rounds):
-        model = make_model(problem)
-        upper = cost_of(model, model.start)
+        model = make_model(problem, FINE)
+        upper = model.cost(model.start)
         found = lower_bound(model, upper)
         if found.cost >= upper * (1 - _GAIN) or not _try(problem, model, found.states, sweeps):
             break

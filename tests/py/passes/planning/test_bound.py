@@ -9,12 +9,12 @@ import pytest
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.planning import plan as planning
 from dtensor.passes.planning.bound import lower_bound
-from dtensor.passes.planning.model import Model, cost_of
+from dtensor.passes.planning.model import Model
 from dtensor.passes.planning.plan import Limits
 from dtensor.passes.planning.polish import bound_seconds, polish
 from dtensor.passes.planning.problem import Problem
 from tests.py.passes.planning.small_graphs import small_program
-from tests.py.passes.planning.test_eliminate import least, random_model
+from tests.py.passes.planning.small_models import least, random_model
 from tests.py.passes.planning.test_plans_are_cheapest import cheapest, keep_few
 from tests.py.passes.run_passes import after
 
@@ -50,7 +50,7 @@ def test_the_bound_is_at_most_the_least_cost(first: int) -> None:
         for max_table in (1, 1_000_000):  # by messages alone, and with variables minimised away
             found = lower_bound(model, max_table=max_table)
             assert found.cost <= cheapest_cost + ROUNDING, seed
-            assert cost_of(model, found.states) >= cheapest_cost - ROUNDING, seed
+            assert model.cost(found.states) >= cheapest_cost - ROUNDING, seed
             tight += found.cost >= cheapest_cost - 0.01
     assert tight > 50  # of up to 100; tables of random numbers are harder than those of programs
 
@@ -75,7 +75,7 @@ def test_on_trees_the_bound_is_the_least_cost() -> None:
         found = lower_bound(model)
         assert found.left == found.passes == 0
         assert found.cost == pytest.approx(least(model), abs=ROUNDING), seed
-        assert cost_of(model, found.states) == pytest.approx(found.cost, abs=ROUNDING), seed
+        assert model.cost(found.states) == pytest.approx(found.cost, abs=ROUNDING), seed
 
 
 def test_more_sweeps_never_lower_the_bound() -> None:
@@ -151,4 +151,4 @@ def test_where_every_value_has_one_user_the_bound_is_known_for_nothing() -> None
 def test_least_is_over_all_states() -> None:
     model = random_tree(1)
     states = itertools.product(*(range(len(u)) for u in model.unary))
-    assert least(model) == min(cost_of(model, s) for s in states)
+    assert least(model) == min(model.cost(s) for s in states)

@@ -1,7 +1,6 @@
 """Elimination against all states there are, on random models."""
 
 import itertools
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -9,34 +8,8 @@ import pytest
 from dtensor.passes.planning import eliminate
 from dtensor.passes.planning.eliminate import Effort, Elimination
 from dtensor.passes.planning.messages import Messages
-from dtensor.passes.planning.model import Model, cost_of
-
-
-def random_model(seed: int) -> Model:
-    """Up to nine variables of up to four states, and tables over about half of the pairs."""
-    rng = np.random.default_rng(seed)
-    model = Model()
-    for _ in range(rng.integers(2, 10)):
-        states = int(rng.integers(1, 5))
-        model.variable(rng.integers(0, 20, states).astype(float), int(rng.integers(states)))
-    for one, other in itertools.combinations(range(len(model.unary)), 2):
-        if rng.random() < 0.5:
-            shape = len(model.unary[one]), len(model.unary[other])
-            model.add(one, other, rng.integers(0, 20, shape).astype(float))
-    return model
-
-
-def least(model: Model) -> float:
-    """The least cost of all assignments."""
-    return min(cost_of(model, s) for s in itertools.product(*(range(len(u)) for u in model.unary)))
-
-
-def small_models(count: int, most: int = 20_000) -> Iterator[tuple[int, Model]]:
-    """Random models whose states can all be tried."""
-    for seed in range(count):
-        model = random_model(seed)
-        if np.prod([len(u) for u in model.unary]) <= most:
-            yield seed, model
+from dtensor.passes.planning.model import Model
+from tests.py.passes.planning.small_models import least, small_models
 
 
 def test_dead_ends_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,8 +22,8 @@ def test_dead_ends_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
             assert search.start[x] in search.alive[x], seed
             dropped += len(model.unary[x]) - len(search.alive[x])
         left = itertools.product(*(alive.tolist() for alive in search.alive))
-        assert min(cost_of(model, states) for states in left) == pytest.approx(least(model)), seed
-        assert cost_of(model, search.start) <= cost_of(model, model.start) + 1e-6, seed
+        assert min(model.cost(states) for states in left) == pytest.approx(least(model)), seed
+        assert model.cost(search.start) <= model.cost(model.start) + 1e-6, seed
     assert dropped > 100
 
 
@@ -58,17 +31,17 @@ def test_without_narrowed_variables_the_states_are_the_best() -> None:
     for seed, model in small_models(200):
         solution = Elimination(model, Effort()).run()
         assert solution.narrowed == 0
-        assert cost_of(model, tuple(solution.states)) == pytest.approx(least(model), abs=1e-5), seed
+        assert model.cost(tuple(solution.states)) == pytest.approx(least(model), abs=1e-5), seed
         assert solution.bound == pytest.approx(least(model), abs=1e-5), seed
 
 
 def test_narrowed_variables_never_make_it_worse() -> None:
     some = False
     for seed, model in small_models(200):
-        before = cost_of(model, tuple(model.start))
+        before = model.cost(tuple(model.start))
         solution = Elimination(model, Effort(table=8)).run()
         some |= bool(solution.narrowed)
-        found = cost_of(model, tuple(solution.states))
+        found = model.cost(tuple(solution.states))
         assert solution.bound - 1e-5 <= least(model) <= found + 1e-5, seed
         assert found <= before + 1e-5, seed
     assert some
