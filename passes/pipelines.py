@@ -19,6 +19,10 @@ _PREPARE = (
     Stage("dtensor-inline", "what C++ inline leaves: callees that have dtensor ops, composites"),
     Stage("symbol-dce", "functions that nothing calls any more need no layouts"),
     Stage("canonicalize", "folds what JAX wrote long-hand, so that it need not be laid out"),
+    Stage(
+        "func.func(stablehlo-canonicalize-dynamism)",
+        "shapes that are operands but constant, as other frameworks write them, are attributes",
+    ),
     Stage("cse", "equal operations get one layout, and one relayout"),
 )
 
