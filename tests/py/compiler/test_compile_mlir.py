@@ -49,7 +49,8 @@ def test_a_shape_that_is_a_constant_operand_costs_nothing() -> None:
     program = """
     func.func @main(%a: tensor<4x8xf32>) -> tensor<8x12xf32> {
       %shape = stablehlo.constant dense<[8, 4]> : tensor<2xi32>
-      %b = stablehlo.dynamic_reshape %a, %shape : (tensor<4x8xf32>, tensor<2xi32>) -> tensor<8x4xf32>
+      %b = stablehlo.dynamic_reshape %a, %shape
+        : (tensor<4x8xf32>, tensor<2xi32>) -> tensor<8x4xf32>
       %zero = stablehlo.constant dense<0.0> : tensor<f32>
       %none = stablehlo.constant dense<0> : tensor<2xi64>
       %high = stablehlo.constant dense<[0, 8]> : tensor<2xi64>
