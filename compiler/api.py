@@ -6,7 +6,7 @@ import functools
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from types import MethodType
-from typing import Any
+from typing import Any, TypedDict, Unpack, overload
 
 import jax
 from jax.sharding import NamedSharding, get_abstract_mesh
@@ -72,8 +72,32 @@ def forget_programs() -> None:
         function._sent.clear()
 
 
+class _How(TypedDict, total=False):
+    """What `jit` takes beside the function."""
+
+    in_layouts: Any
+    out_layouts: Any
+    donate_argnums: int | Sequence[int]
+    donate_argnames: str | Sequence[str]
+    static_argnums: int | Sequence[int]
+    static_argnames: str | Sequence[str]
+    keep_unused: bool
+    compiler_options: Mapping[str, Any] | None
+    mesh: AnyMesh | None
+    options: CompileOptions | None
+    returns: Returns
+
+
+@overload
+def jit(fn: Callable[..., Any], **how: Unpack[_How]) -> JitFunction: ...
+
+
+@overload
+def jit(**how: Unpack[_How]) -> Callable[[Callable[..., Any]], JitFunction]: ...
+
+
 def jit(
-    fn: Callable[..., Any],
+    fn: Callable[..., Any] | None = None,
     *,
     in_layouts: Any = None,
     out_layouts: Any = None,
@@ -86,12 +110,13 @@ def jit(
     mesh: AnyMesh | None = None,
     options: CompileOptions | None = None,
     returns: Returns = "dtensor",
-) -> JitFunction:
+) -> JitFunction | Callable[[Callable[..., Any]], JitFunction]:
     """Compile `fn`, written for one device, for the devices of a mesh.
 
     Args:
         fn: a function of arrays that JAX can trace; its arguments and results are pytrees. It may
-            take and close over DVariables, and assign to them; see docs/variables.md.
+            take and close over DVariables, and assign to them; see docs/variables.md. Without it a
+            decorator is returned: `@dtensor.jit(mesh=mesh)`.
         in_layouts: layouts of the arguments: a tuple with a tree per parameter that is not static,
             or a dict by their names, or one layout for all. A layout may stand for a subtree,
             and may be a Layout, a NamedSharding, or a PartitionSpec over the mesh. None, also for a
@@ -126,6 +151,21 @@ def jit(
     Example:
         `step = dtensor.jit(train_step, in_layouts=(params_layouts, batch_layout))`
     """
+    if fn is None:
+        return functools.partial(
+            jit,
+            in_layouts=in_layouts,
+            out_layouts=out_layouts,
+            donate_argnums=donate_argnums,
+            donate_argnames=donate_argnames,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            keep_unused=keep_unused,
+            compiler_options=compiler_options,
+            mesh=mesh,
+            options=options,
+            returns=returns,
+        )
     check_arguments(fn, mesh, options)
     static = StaticArgs.of(fn, static_argnums, static_argnames)
     if isinstance(in_layouts, list):
@@ -269,6 +309,11 @@ class JitFunction:
             return self._fn(*every, **named)
 
         return jax.eval_shape(call, args, kwargs)
+
+    def leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The arrays among the arguments of a call: what is not static, flat."""
+        args, kwargs, _ = self._static.split(args, kwargs)
+        return list(_flatten((args, kwargs), is_dtensor)[0])
 
     def _caller(
         self, types: Sequence[ArrayType], tree: Any, statics: Any, leaves: Sequence[Any]

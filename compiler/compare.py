@@ -22,9 +22,18 @@ def compare(before: Planned, after: Planned) -> str:
         before: a Lowered or a Compiled.
         after: another one, such as the same function with one layout changed.
 
+    Raises:
+        TypeError: one of them is neither.
+
     Example:
         `print(dtensor.compare(step.lower(x), other.lower(x)))`
     """
+    for plan in (before, after):
+        if not hasattr(plan, "wire_bytes"):
+            raise TypeError(
+                f"compare takes plans, and got a value of type {type(plan).__name__}; give "
+                "step.lower(*args) of each, or what compile() made of it"
+            )
     lines = [
         _numbers("wire bytes", before.wire_bytes, after.wire_bytes, "B"),
         _numbers("operations", before.local_flops, after.local_flops, "FLOP"),

@@ -1,4 +1,4 @@
-"""Inlining of what C++ `inline` refuses: callees that hold dtensor operations."""
+"""Inlining of what C++ `inline` leaves: callees that hold dtensor operations, and composites."""
 
 from __future__ import annotations
 
@@ -8,48 +8,67 @@ from typing import ClassVar
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.functions import function_name, functions
 from dtensor.dialect.mlir import ir
+from dtensor.dialect.names import COMPOSITE_NAME
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.program import CALLS, RETURNS, walk
+from dtensor.passes.program import CALLS, COMPOSITE, RETURNS, walk
 
 
 @dataclass(frozen=True)
 class InlinePass(Pass):
-    """Replaces every func.call by the body of the function it calls.
+    """Replaces calls by the bodies of what they call, composites by their decompositions.
 
-    C++ `inline` runs first and takes most of them; it refuses callees that hold dtensor operations,
-    whose effects it does not know. Locations become call sites, as it makes them.
+    C++ `inline` runs first and takes most calls; it refuses callees that hold dtensor operations,
+    whose effects it does not know. A composite means what its decomposition computes; those that
+    the user defined by name stay, and `dtensor.relayout`. Locations become call sites.
     """
 
     name: ClassVar[str] = "dtensor-inline"
 
     def run(self, module: ir.Module, state: PassState) -> None:
         by_name = {function_name(function): function for function in functions(module)}
-        finished: set[str] = set()
+        kept = frozenset((COMPOSITE_NAME, *(known.name for known in state.definitions)))
+        inliner = _Inliner(by_name, kept, set())
         for name in by_name:
-            _inline_into(name, by_name, finished, [])
+            inliner.inline_into(name, [])
         state.graph = None
 
 
-def _inline_into(
-    name: str, by_name: dict[str, ir.Operation], finished: set[str], callers: list[str]
-) -> None:
-    """Inline every call in the function `name`, its callees first."""
-    if name in finished:
-        return
-    for call in _calls(by_name[name]):
-        callee = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
-        if callee == name or callee in callers:
-            error(call, f"@{callee} calls itself; recursion cannot be laid out: write a loop")
-        body = by_name.get(callee)
-        if body is None or not len(body.regions[0].blocks):
-            error(call, f"@{callee} has no body; define it, or remove the call")
-        _inline_into(callee, by_name, finished, [*callers, name])
-        _inline(call, body)
-    finished.add(name)
+@dataclass(frozen=True)
+class _Inliner:
+    """The functions of a module by name, and those in which no call is left.
 
+    Attributes:
+        by_name: all functions.
+        kept: names of the composites that stay.
+        finished: names of functions without calls; grows.
+    """
 
-def _calls(function: ir.Operation) -> list[ir.Operation]:
-    return [op for op, name, _ in walk(function, combiners=True) if name in CALLS]
+    by_name: dict[str, ir.Operation]
+    kept: frozenset[str]
+    finished: set[str]
+
+    def inline_into(self, name: str, callers: list[str]) -> None:
+        """Inline every call in the function `name`, its callees first."""
+        if name in self.finished:
+            return
+        for call, callee in self._calls(self.by_name[name]):
+            if callee == name or callee in callers:
+                error(call, f"@{callee} calls itself; recursion cannot be laid out: write a loop")
+            body = self.by_name.get(callee)
+            if body is None or not len(body.regions[0].blocks):
+                error(call, f"@{callee} has no body; define it, or remove the call")
+            self.inline_into(callee, [*callers, name])
+            _inline(call, body)
+        self.finished.add(name)
+
+    def _calls(self, function: ir.Operation) -> list[tuple[ir.Operation, str]]:
+        found = []
+        for op, kind, _ in walk(function, combiners=True):
+            if kind in CALLS:
+                found.append((op, ir.FlatSymbolRefAttr(op.attributes["callee"]).value))
+            elif kind == COMPOSITE and ir.StringAttr(op.attributes["name"]).value not in self.kept:
+                found.append((op, ir.FlatSymbolRefAttr(op.attributes["decomposition"]).value))
+        return found
 
 
 def _inline(call: ir.Operation, function: ir.Operation) -> None:

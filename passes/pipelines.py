@@ -16,9 +16,13 @@ class Stage:
 
 _PREPARE = (
     Stage("inline", "rules see what is called; JAX emits one private function per inner jit"),
-    Stage("dtensor-inline", "calls that C++ inline leaves, because the callee has dtensor ops"),
+    Stage("dtensor-inline", "what C++ inline leaves: callees that have dtensor ops, composites"),
     Stage("symbol-dce", "functions that nothing calls any more need no layouts"),
     Stage("canonicalize", "folds what JAX wrote long-hand, so that it need not be laid out"),
+    Stage(
+        "func.func(stablehlo-canonicalize-dynamism)",
+        "shapes that are operands but constant, as other frameworks write them, are attributes",
+    ),
     Stage("cse", "equal operations get one layout, and one relayout"),
 )
 

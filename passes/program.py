@@ -22,6 +22,7 @@ BARRIER: Final = "stablehlo.optimization_barrier"
 CONTROL: Final = frozenset((WHILE, *BRANCHES))
 RETURNS: Final = frozenset(("stablehlo.return", "func.return"))
 CALLS: Final = frozenset(("func.call", "call"))
+COMPOSITE: Final = "stablehlo.composite"
 
 Site = tuple[ir.Operation, int]  # an operand: the operation that reads, and which of its operands
 

@@ -30,6 +30,7 @@ def verify(
     out_layouts: Any = None,
     mesh: AnyMesh | None = None,
     options: CompileOptions | None = None,
+    **kwargs: Any,
 ) -> Verification:
     """Run a function over a mesh, and compare each of its operations with one device.
 
@@ -39,12 +40,14 @@ def verify(
     as roundings and the order of sums allow, others must be equal; see docs/verify.md.
 
     Args:
-        fn: a function of arrays that JAX can trace, as for `dtensor.jit`.
+        fn: a function of arrays that JAX can trace, as for `dtensor.jit`, or what `dtensor.jit`
+            made of one; where no layouts, mesh or options are given, it is verified with its own.
         args: its arguments: DTensors, jax.Arrays or host arrays.
         in_layouts: layouts of the arguments, as `dtensor.jit` takes them.
         out_layouts: layouts of the results, likewise.
         mesh: the mesh; None takes it from the layouts or the arguments.
         options: how to compile.
+        kwargs: its arguments by keyword.
 
     Raises:
         CompileError: the function cannot be compiled, uses variables, or runs in several processes.
@@ -53,10 +56,12 @@ def verify(
     Example:
         `print(dtensor.verify(train_step, params, batch, in_layouts=(layouts, batch_layout)))`
     """
-    from dtensor.compiler.api import jit
+    from dtensor.compiler.api import JitFunction, jit
 
-    jitted = jit(fn, in_layouts=in_layouts, out_layouts=out_layouts, mesh=mesh, options=options)
-    return verify_lowered(jitted.lower(*args), jax.tree.leaves(args, is_leaf=is_dtensor))
+    as_it_is = all(given is None for given in (in_layouts, out_layouts, mesh, options))
+    if not (as_it_is and isinstance(fn, JitFunction)):
+        fn = jit(fn, in_layouts=in_layouts, out_layouts=out_layouts, mesh=mesh, options=options)
+    return verify_lowered(fn.lower(*args, **kwargs), fn.leaves(args, kwargs))
 
 
 def verify_lowered(lowered: Lowered, arguments: Sequence[Any]) -> Verification:

@@ -9,9 +9,9 @@ from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import DEFINED
 from dtensor.passes.ops.bodies import BodyMaker
 from dtensor.passes.ops.definition import Definition
-from dtensor.passes.program import walk
+from dtensor.passes.program import COMPOSITE, walk
 
-_NAMES = {"stablehlo.custom_call": "call_target_name", "stablehlo.composite": "name"}
+_NAMES = {"stablehlo.custom_call": "call_target_name", COMPOSITE: "name"}
 
 
 def import_definitions(
@@ -31,7 +31,7 @@ def import_definitions(
         name = ir.StringAttr(op.attributes[_NAMES[kind]]).value
         if name not in by_name:
             continue
-        if kind == "stablehlo.composite":
+        if kind == COMPOSITE:
             if name not in bodies:
                 error(
                     op,

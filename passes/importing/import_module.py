@@ -34,7 +34,7 @@ from dtensor.passes.importing.shardy import import_shardy, read_shardy_meshes
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.locations import tag
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.program import CALLS, holds_program, walk
+from dtensor.passes.program import CALLS, COMPOSITE, holds_program, walk
 
 
 @dataclass(frozen=True)
@@ -129,14 +129,13 @@ def _check_custom_call(op: ir.Operation) -> None:
 def _import_composites(function: ir.Operation, mesh: Mesh) -> None:
     """`stablehlo.composite "dtensor.relayout"` becomes `dtensor.relayout`."""
     for op, op_name, _ in walk(function, combiners=True):
-        if op_name == "stablehlo.composite":
+        if op_name == COMPOSITE:
             name = ir.StringAttr(op.attributes["name"]).value
             if name != COMPOSITE_NAME:
                 error(
                     op,
-                    f'composite "{name}" has no counterpart in dtensor; say what it is with '
-                    "dtensor.define_op, or call the function itself in place of "
-                    f"jax.lax.composite, in a file {op.attributes['decomposition']}",
+                    f'composite "{name}" is not decomposed; run `dtensor-inline` before, or define '
+                    "it with dtensor.define_op",
                 )
             _import_composite(op, mesh)
 

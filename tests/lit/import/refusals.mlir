@@ -143,7 +143,7 @@ func.func private @softmax_by_hand(%a: tensor<4xf32>) -> tensor<4xf32> {
   return %a : tensor<4xf32>
 }
 func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @+1 {{composite "mylib.softmax" has no counterpart in dtensor; say what it is with dtensor.define_op, or call the function itself in place of jax.lax.composite, in a file @softmax_by_hand}}
+  // expected-error @+1 {{composite "mylib.softmax" is not decomposed; run `dtensor-inline` before, or define it with dtensor.define_op}}
   %0 = stablehlo.composite "mylib.softmax" %a {decomposition = @softmax_by_hand} : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }

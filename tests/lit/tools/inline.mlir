@@ -37,3 +37,31 @@ func.func @twice_and_inside_a_branch(%arg0: tensor<2x4xf32>, %arg1: tensor<i1>) 
   }) : (tensor<i1>) -> tensor<2x4xf32>
   return %1 : tensor<2x4xf32>
 }
+
+func.func private @shifted(%arg0: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %0 = stablehlo.composite "mylib.square" %arg0 {decomposition = @square} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %1 = stablehlo.add %0, %arg0 : tensor<2x4xf32>
+  return %1 : tensor<2x4xf32>
+}
+
+func.func private @square(%arg0: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %0 = stablehlo.multiply %arg0, %arg0 : tensor<2x4xf32>
+  return %0 : tensor<2x4xf32>
+}
+
+func.func private @identity(%arg0: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  return %arg0 : tensor<2x4xf32>
+}
+
+// What a composite computes is what its decomposition says, which may hold composites too; but
+// dtensor.relayout is read by dtensor-import.
+
+// CHECK-LABEL: func.func @composites
+func.func @composites(%arg0: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  // CHECK: %[[SQUARE:.*]] = stablehlo.multiply %arg0, %arg0
+  // CHECK: %[[SUM:.*]] = stablehlo.add %[[SQUARE]], %arg0
+  %0 = stablehlo.composite "mylib.shifted" %arg0 {composite_attributes = {by = 1 : i32}, decomposition = @shifted, version = 3 : i32} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  // CHECK: stablehlo.composite "dtensor.relayout" %[[SUM]]
+  %1 = stablehlo.composite "dtensor.relayout" %0 {composite_attributes = {layout = "#dtensor.layout<@mesh, [{}, {}]>"}, decomposition = @identity} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %1 : tensor<2x4xf32>
+}

@@ -45,6 +45,28 @@ def test_every_form_of_a_module(form: str, tmp_path: Path) -> None:
     assert compiled.in_layouts[0][0] == ROWS
 
 
+def test_a_shape_that_is_a_constant_operand_costs_nothing() -> None:
+    program = """
+    func.func @main(%a: tensor<4x8xf32>) -> tensor<8x12xf32> {
+      %shape = stablehlo.constant dense<[8, 4]> : tensor<2xi32>
+      %b = stablehlo.dynamic_reshape %a, %shape
+        : (tensor<4x8xf32>, tensor<2xi32>) -> tensor<8x4xf32>
+      %zero = stablehlo.constant dense<0.0> : tensor<f32>
+      %none = stablehlo.constant dense<0> : tensor<2xi64>
+      %high = stablehlo.constant dense<[0, 8]> : tensor<2xi64>
+      %c = stablehlo.dynamic_pad %b, %zero, %none, %high, %none
+        : (tensor<8x4xf32>, tensor<f32>, tensor<2xi64>, tensor<2xi64>, tensor<2xi64>)
+        -> tensor<8x12xf32>
+      return %c : tensor<8x12xf32>
+    }
+    """
+    compiled = compile_mlir(program, in_layouts=ROWS)
+    (result,) = compiled(A)
+    assert compiled.wire_bytes == 0
+    assert result.layout == ROWS
+    np.testing.assert_array_equal(result.to_jax(), np.pad(A.reshape(8, 4), ((0, 0), (0, 8))))
+
+
 def test_the_mesh_comes_from_the_layouts() -> None:
     (result,) = compile_mlir(SOURCE, in_layouts=ROWS)(A, A)
     assert result.mesh == MESH

@@ -151,3 +151,20 @@ def test_scalars_in_loops_and_as_results() -> None:
     np.testing.assert_allclose(gradient, np.sum(X @ W), rtol=1e-5)
     with pytest.raises(OverflowError):
         jit(loop, mesh=MESH)(X, 2**40)
+
+
+def test_without_a_function_it_is_a_decorator() -> None:
+    @jit(in_layouts=(P("x"), None), mesh=MESH, static_argnames=("twice",))
+    def apply(x: Any, w: Any, twice: bool = False) -> Any:
+        """What it does."""
+        return x @ w * (2 if twice else 1)
+
+    assert (apply.__name__, apply.__doc__) == ("apply", "What it does.")
+    assert apply(X, W).layout == Layout(["x", None], MESH)
+    same(apply(X, W, twice=True), jax.jit(lambda x, w: x @ w * 2)(X, W))
+
+    @jit()
+    def double(x: Any) -> Any:
+        return x * 2
+
+    assert double(copy_to_mesh(X, ROWS)).layout == ROWS

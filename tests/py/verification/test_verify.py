@@ -275,6 +275,18 @@ def test_what_shard_map_computes_is_left_out_and_what_follows_is_not() -> None:
     assert report.values >= 2
 
 
+def test_what_jit_made_is_verified_with_its_own_layouts() -> None:
+    def scaled(a: Any, n: int, *, b: Any) -> Any:
+        return jnp.sort(a, axis=0) * n + b
+
+    a, b = numbers((8, 6), (8, 6))
+    step = dtensor.jit(scaled, in_layouts={"a": laid(("x", "y"))[0]}, static_argnums=1, mesh=MESH)
+    report = dtensor.verify(step, a, 3, b=b)
+    assert report.ok, report
+    assert report.mesh == MESH
+    assert dtensor.verify(scaled, a, 3, b=b, in_layouts={"b": laid(("x", None))[0]}).ok
+
+
 # What it refuses.
 
 
