@@ -1,4 +1,4 @@
-"""Sort and top_k: rows are sorted each by itself; of a split row the candidates are gathered."""
+"""Sort and top_k: rows are sorted each by itself, a split row by exchanges or by its candidates."""
 
 from __future__ import annotations
 
@@ -9,11 +9,17 @@ from typing import Any
 from dtensor.dialect.dim import WHOLE
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
+from dtensor.dialect.names import PLACES
 from dtensor.passes.cost.model import all_gather_bytes
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import series
-from dtensor.passes.ops.attributes import integer
+from dtensor.passes.ops.columnsort import (
+    exchange_bytes,
+    exchanges,
+    expand_exchange,
+    sorted_dimension,
+)
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
 
@@ -21,13 +27,28 @@ Value = ir.Value[Any]
 
 
 def sort_rule(op: OpInfo) -> OpRule:
-    """`ij,ij->ij,ij`; the dimension that is sorted is whole."""
-    return _rows(op, _sorted_dimension(op), "is sorted")
+    """`ij,ij->ij,ij`; a split `j`, which is sorted, is exchanged between its shards."""
+    builder = RuleBuilder(op)
+    for d, size in enumerate(op.operand_shapes[0]):
+        kind = FactorKind.ORDER if d == sorted_dimension(op) else None
+        factor = builder.factor(size, kind=kind)
+        for k in range(len(op.operand_shapes)):
+            builder.operand(k, d, factor)
+            builder.result(k, d, factor)
+    return builder.build()
 
 
 def whole_top_k_rule(op: OpInfo) -> OpRule:
     """`ij->ik,ik`; the last dimension, of which the k largest are taken, is whole."""
-    return _rows(op, len(op.operand_shapes[0]) - 1, "has its largest elements taken")
+    last = len(op.operand_shapes[0]) - 1
+    builder = RuleBuilder(op)
+    for d, size in enumerate(op.operand_shapes[0][:last]):
+        factor = builder.factor(size)
+        builder.operand(0, d, factor)
+        for k in range(len(op.result_shapes)):
+            builder.result(k, d, factor)
+    builder.whole(0, last, "has its largest elements taken")
+    return builder.build()
 
 
 def top_k_rule(op: OpInfo) -> OpRule:
@@ -45,35 +66,14 @@ def top_k_rule(op: OpInfo) -> OpRule:
     return builder.build()
 
 
-def _rows(op: OpInfo, dimension: int, reason: str) -> OpRule:
-    builder = RuleBuilder(op)
-    for d, size in enumerate(op.operand_shapes[0]):
-        if d == dimension:
-            for k in range(len(op.operand_shapes)):
-                builder.whole(k, d, reason)
-            continue
-        factor = builder.factor(size)
-        for k in range(len(op.operand_shapes)):
-            builder.operand(k, d, factor)
-        for k in range(len(op.result_shapes)):
-            builder.result(k, d, factor)
-    return builder.build()
-
-
 def sort_flops(op: OpInfo) -> float:
     """N log2 n comparisons of each row."""
-    return _comparisons(op, _sorted_dimension(op))
+    return _comparisons(op, sorted_dimension(op))
 
 
 def top_k_flops(op: OpInfo) -> float:
     """As of a sort."""
     return _comparisons(op, -1)
-
-
-def _sorted_dimension(op: OpInfo) -> int:
-    rank = len(op.operand_shapes[0])
-    dimension = integer(op.attribute("dimension")) if op.has("dimension") else -1
-    return dimension % rank if rank else 0
 
 
 def _comparisons(op: OpInfo, dimension: int) -> float:
@@ -160,7 +160,32 @@ def _along_last(ctx: ExpansionContext, value: Value, place: Value, rows: Sequenc
     )
 
 
-SORT = OpDef(sort_rule, flops=sort_flops, padding=padding.ANY)
+def counted_places(sort: ir.Operation) -> tuple[object, ...]:
+    """Which operand counts the places, which is dtensor's own attribute."""
+    return (sort.attributes[PLACES],) if PLACES in sort.attributes else ()
+
+
+def _sorts_whole(placed: Placed) -> bool:
+    dim = sorted_dimension(placed.op)
+    return all(layout.dims[dim].split == 1 for layout in placed.operands if layout.rank)
+
+
+def expand_rows(op: LocalOp) -> None:
+    """Every row by itself; what was said of the places has served."""
+    if PLACES in op.operation.attributes:
+        del op.operation.attributes[PLACES]
+
+
+SORT = OpDef(
+    sort_rule,
+    (
+        Algorithm("columnsort", expand_exchange, exchanges, exchange_bytes),
+        Algorithm("local", expand_rows, _sorts_whole),
+    ),
+    flops=sort_flops,
+    known=counted_places,
+    padding=padding.ANY,
+)
 TOP_K = OpDef(
     top_k_rule,
     (

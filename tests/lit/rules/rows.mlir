@@ -3,7 +3,7 @@
 // Rows, matrices and channels that are treated each by itself.
 
 func.func @sorting(%k: tensor<3x5xf32>, %v: tensor<3x5xi32>) -> tensor<3x2xf32> {
-  // CHECK: remark: stablehlo.sort: [a, *], [a, *] -> [a, *], [a, *]; dimension 1 of operand 0 is sorted
+  // CHECK: remark: stablehlo.sort: [a, b order], [a, b order] -> [a, b order], [a, b order]{{$}}
   %0:2 = "stablehlo.sort"(%k, %v) <{dimension = 1 : i64, is_stable = true}> ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<i32>, %d: tensor<i32>):
     %p = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>

@@ -11,8 +11,10 @@ import pytest
 
 from dtensor.dialect.layout import UNSHARDED
 from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.client import create_mesh
 from tests.py.passes.on_mesh import BOTH, GRID, LINE, kinds, run, sent
 
+THREE = create_mesh([("x", 3), ("y", 2)])
 ROWS = ["x", UNSHARDED]
 
 
@@ -56,6 +58,82 @@ def test_sorts_move_the_axis_to_another_dimension_and_back() -> None:
         compiled = run(sort, LINE, [ROWS], x, out=ROWS)
         assert kinds(compiled) == {"all_to_all"}
         assert sent(compiled) == 2 * 7 / 8 * x.nbytes / 8
+
+
+SPLITS = [(LINE, "x"), (GRID, ("y", "x")), (THREE, ("x", "y"))]  # gathering sends less on fewer
+
+
+def awkward(size: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    """Many equal numbers, both zeros, both infinities and NaN."""
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-3, 4, size).astype(np.float32)
+    x[rng.integers(0, size, size // 4)] = -0.0
+    x[rng.integers(0, size, 7)] = [np.nan, -np.nan, np.inf, -np.inf, np.nan, 1e-30, -1e-40]
+    return x
+
+
+@pytest.mark.parametrize(("mesh", "axes"), SPLITS)
+def test_sorts_of_a_split_dimension_exchange_it(mesh: Mesh, axes: Any) -> None:
+    def sort(a: Any) -> Any:
+        found = jnp.sort(a)
+        return found, jnp.signbit(found)
+
+    for seed, function in enumerate((sort, jnp.argsort, lambda a: jnp.sort(a, descending=True))):
+        compiled = run(function, mesh, [[axes]], awkward(1152, seed))
+        assert {"all_to_all", "shard_permute"} <= kinds(compiled)
+
+
+@pytest.mark.parametrize(
+    "kind", [np.int32, np.uint8, np.int16, np.float16, np.bool_, jnp.bfloat16, np.complex64]
+)
+def test_sorts_of_any_type_exchange_it(kind: Any) -> None:
+    x = np.random.default_rng(1).integers(0, 5, (1152, 2)).astype(kind)
+
+    for sort in (jnp.sort, jnp.argsort):
+        run(lambda a, sort=sort: sort(a, 0), LINE, [["x", UNSHARDED]], x)
+    run(lambda a: jnp.sort(a, 0), GRID, [["x", "y"]], x.repeat(2, 1))
+
+
+@pytest.mark.parametrize("keys", [1, 2, 3])
+def test_sorts_of_several_operands_exchange_them(keys: int) -> None:
+    a, b = (np.random.default_rng(seed).integers(0, 4, 1152) for seed in (0, 1))
+    values = a.astype(np.float32), b.astype(np.int8), np.arange(1152, dtype=np.int32)
+
+    def sort(*operands: Any) -> Any:
+        return jax.lax.sort(operands, num_keys=keys)
+
+    compiled = run(sort, LINE, [["x"]] * 3, *values)
+    assert "all_to_all" in kinds(compiled)
+    run(lambda x, y: jnp.lexsort((x, y)), LINE, [["x"]] * 2, *values[:2])
+    run(lambda x, y: jax.lax.sort_key_val(x, y), THREE, [[("y", "x")]] * 2, *values[:2])
+
+
+def test_every_order_of_ones_behind_zeros_is_sorted() -> None:
+    """A network that sorts zeros and ones sorts everything: Knuth's principle."""
+    rng = np.random.default_rng(2)
+    for mesh, size in ((GRID, 72), (THREE, 54), (LINE, 832)):
+        axes = {GRID: "y", THREE: ("x", "y"), LINE: "x"}[mesh]
+        p = {GRID: 4, THREE: 6, LINE: 8}[mesh]
+        size = p * p * -(-size // p // p)
+        shards = rng.integers(0, size // p + 1, (200, p, 1))  # zeros in each shard
+        columns = (np.arange(size // p) >= shards).reshape(200, size).T.astype(np.int8)
+        run(lambda a: jnp.sort(a, 0), mesh, [[axes, UNSHARDED]], columns)
+
+
+def test_a_sort_sends_what_columnsort_does() -> None:
+    size = 8192
+    x = np.random.default_rng(3).permutation(size).astype(np.int32)
+    share = 2 * 7 / 8 + 1  # of a shard: two exchanges, and a half there and back
+    compiled = run(jnp.sort, LINE, [["x"]], x, out=["x"])
+    assert sent(compiled) == share * x.nbytes / 8
+    for sort in (jnp.sort, jnp.argsort):
+        compiled = run(sort, LINE, [["x"]], x.astype(np.float32), out=["x"])
+        assert sent(compiled) == share * (4 + 2) * size / 8
+
+
+@pytest.mark.parametrize("size", [8, 96, 780, 1000])
+def test_short_and_uneven_dimensions_are_gathered_and_sorted(size: int) -> None:
+    run(lambda a: (jnp.sort(a), jnp.argsort(a)), LINE, [["x"]], awkward(size))
 
 
 CUBE = np.random.default_rng(0).normal(size=(8, 16, 32)).astype(np.float32)
