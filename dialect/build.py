@@ -293,6 +293,31 @@ def splice(
     return _only(_create(names.SPLICE, operands, [result], attributes, loc, ip))
 
 
+def search(
+    table: Value,
+    queries: Sequence[Value],
+    count: int,
+    element: ir.Type,
+    loc: ir.Location | None = None,
+    ip: ir.InsertionPoint | None = None,
+) -> ir.Operation:
+    """A search whose region has its arguments, and nothing that compares them yet."""
+    result = ir.RankedTensorType.get(ir.ShapedType(queries[0].type).shape, element, loc=loc)
+    op = ir.Operation.create(
+        names.SEARCH,
+        results=[result],
+        operands=[table, *queries],
+        attributes={names.COUNT: index_attr(count)},
+        regions=1,
+        loc=loc,
+        ip=ip,
+    )
+    elements = [ir.ShapedType(value.type).element_type for value in (*queries, table)]
+    scalars = [ir.RankedTensorType.get([], each, loc=loc) for each in elements]
+    op.regions[0].blocks.append(*scalars, arg_locs=[op.location] * len(scalars))
+    return op
+
+
 def axis_index(
     mesh: Mesh,
     axes: Axes,

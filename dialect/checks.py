@@ -282,6 +282,23 @@ def _stretch_problems(facts: Facts, dim: int, rows: list[tuple[int, int, int]]) 
     yield from _needs_result(facts, wanted, "putting these stretches together")
 
 
+def search(facts: Facts) -> Iterator[str]:
+    """A table of one dimension, queries like the result, a region that compares their scalars."""
+    table, queries, result = facts.operands[0], facts.operands[1:], facts.results[0]
+    if len(table.shape) != 1 or not 0 < facts.number(names.COUNT) <= table.shape[0]:
+        count = facts.number(names.COUNT)
+        yield f"searches {count} elements of {table}; give a table of one dimension that has them"
+    if not queries or any(query.shape != result.shape for query in queries):
+        yield f"result is {result}; give it the shape of every query, and one query at least"
+    if not isinstance(result.element, ir.IntegerType):
+        yield f"result is {result}, but places are integers; change the result type"
+    wanted = [str(tensor.element) for tensor in (*queries, table)]
+    region = facts.op.regions[0]
+    found = [str(value.type) for value in region.blocks[0].arguments] if region.blocks else []
+    if found != [f"tensor<{element}>" for element in wanted]:
+        yield f"the region takes {found}; give it a scalar of each query, then one of the table"
+
+
 def axis_index(facts: Facts) -> Iterator[str]:
     """A coordinate is a 32-bit integer."""
     found = facts.results[0]

@@ -246,6 +246,24 @@ class SpliceOp(DTensorOp):
 
 
 @register_operation(DTensorDialect)
+class SearchOp(DTensorOp):
+    """Where each query belongs among the first `count` elements of a table, by bisection.
+
+    Operand 0 is the table, of one dimension; the others are queries, of the shape of the result.
+    From low = 0 and high = count on, the region compares a query's scalars and the element in the
+    middle, `low + (high - low) / 2`: high becomes the middle if it gives true, low otherwise. The
+    result is high when the two are next to each other and compared once more.
+    """
+
+    _ODS_REGIONS = (1, True)
+    OPERATION_NAME = names.SEARCH
+    ATTRIBUTES: ClassVar = {names.COUNT: INDEX}
+    OPERANDS = None
+    REGIONS = 1
+    CHECK = staticmethod(checks.search)
+
+
+@register_operation(DTensorDialect)
 class AxisIndexOp(DTensorOp):
     """The device's coordinate along `axes`, read as one number, first axis major."""
 
@@ -271,6 +289,7 @@ OPS: Final[dict[str, type[DTensorOp]]] = {
         HaloExchangeOp,
         ShardPermuteOp,
         SpliceOp,
+        SearchOp,
         AxisIndexOp,
     )
 }
@@ -281,5 +300,6 @@ LOCAL_OPS: Final = frozenset(OPS) - {
     names.ALIKE,
     names.MANUAL,
     names.SPLICE,
+    names.SEARCH,
 }
 """Operations that only stand in per-device modules."""

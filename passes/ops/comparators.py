@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dtensor.dialect.mlir import ir, terminator
-from dtensor.passes.builder import Trail
+from dtensor.passes.builder import Builder, Trail
 
 Value = ir.Value[Any]
 
@@ -49,3 +49,29 @@ def compare_by(given: ir.Block, body: ir.Block, tie: int) -> None:
         not_more = trail.value("stablehlo.not", [more], more.type)
         less = trail.binary("or", less, trail.binary("and", not_more, earlier))
     trail.create("stablehlo.return", [less], [])
+
+
+def on_tensors(make: Builder, body: ir.Block, arguments: Sequence[Value]) -> Value:
+    """What a body of scalars gives of the elements of tensors of one shape, one by one.
+
+    Args:
+        make: where to create operations.
+        body: constants and operations on single elements; it gives one scalar.
+        arguments: a tensor for each of its arguments.
+    """
+    shape = make.shape_of(arguments[0])
+    known: dict[Value, Value] = dict(zip(body.arguments, arguments, strict=True))
+    for view in body.operations:
+        op = view.operation
+        if op.name == "stablehlo.return":
+            break
+        element = make.element_of(op.results[0])
+        attributes = {name: op.attributes[name] for name in op.attributes}
+        if op.name == "stablehlo.constant":
+            scalar = make.value(op.name, [], make.tensor_type((), element), attributes)
+            known[op.results[0]] = make.broadcast(scalar, shape)
+            continue
+        operands = [known[value] for value in op.operands]
+        type_ = make.tensor_type(shape, element)
+        known[op.results[0]] = make.value(op.name, operands, type_, attributes)
+    return known[terminator(body).operands[0]]

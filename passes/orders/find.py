@@ -9,7 +9,8 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.functions import main_function
 from dtensor.passes.orders.places import mark_places
-from dtensor.passes.program import walk
+from dtensor.passes.orders.searches import replaced_search
+from dtensor.passes.program import WHILE, walk
 
 
 @dataclass(frozen=True)
@@ -17,13 +18,19 @@ class FindOrdersPass(Pass):
     """Finds what a program does by the order of its elements.
 
     A sort of which one operand counts the places of the elements says so: where elements are equal
-    it decides, and nothing else need be sent to keep the sort stable.
+    it decides, and nothing else need be sent to keep the sort stable. A loop that bisects a table
+    for many queries becomes a `dtensor.search`, in which each shard of the table looks by itself.
     """
 
     name: ClassVar[str] = "dtensor-find-orders"
 
     def run(self, module: ir.Module, state: PassState) -> None:
         """Rewrite `@main` in place."""
-        for op, name, _ in list(walk(main_function(module))):
-            if name == "stablehlo.sort":
-                mark_places(op)
+        ops = [(op, name) for op, name, _ in walk(main_function(module))]
+        for op in [op for op, name in ops if name == "stablehlo.sort"]:
+            mark_places(op)
+        for loop in [op for op, name in reversed(ops) if name == WHILE]:
+            search = replaced_search(loop)
+            if search is not None:
+                state.ledger.add_op(search)
+                state.forget_ir()

@@ -1,4 +1,4 @@
-// RUN: dtensor-opt %s --dtensor-find-orders | filecheck %s
+// RUN: dtensor-opt %s --split-input-file --dtensor-find-orders | filecheck %s
 
 // An operand of a sort that counts the places decides between equal elements.
 
@@ -27,4 +27,106 @@ func.func @main(%a: tensor<3x300xf32>) -> (tensor<3x300xi32>, tensor<3x300xi32>,
     stablehlo.return %1 : tensor<i1>
   }) : (tensor<3x300xf32>, tensor<3x300xi8>) -> (tensor<3x300xf32>, tensor<3x300xi8>)
   return %0#1, %2#1, %3#1 : tensor<3x300xi32>, tensor<3x300xi32>, tensor<3x300xi8>
+}
+
+// -----
+
+// A loop that halves the intervals of many queries in a table.
+
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: stablehlo.while
+// CHECK: %[[FOUND:.*]] = "dtensor.search"(%arg0, %arg1) ({
+// CHECK: ^bb0(%[[Q:.*]]: tensor<f32>, %[[T:.*]]: tensor<f32>):
+// CHECK: %[[DOWN:.*]] = stablehlo.compare LE, %[[Q]], %[[T]]
+// CHECK: stablehlo.return %[[DOWN]]
+// CHECK: }) {count = 5 : i64} : (tensor<5xf32>, tensor<3xf32>) -> tensor<3xui32>
+// CHECK: return %[[FOUND]]
+func.func @main(%t: tensor<5xf32>, %q: tensor<3xf32>) -> tensor<3xui32> {
+  %zero = stablehlo.constant dense<0> : tensor<3xui32>
+  %count = stablehlo.constant dense<5> : tensor<3xui32>
+  %two = stablehlo.constant dense<2> : tensor<3xui32>
+  %first = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %trips = stablehlo.constant dense<3> : tensor<i32>
+  %0:4 = stablehlo.while(%q_ = %q, %i = %first, %low = %zero, %high = %count) : tensor<3xf32>, tensor<i32>, tensor<3xui32>, tensor<3xui32>
+  cond {
+    %1 = stablehlo.compare LT, %i, %trips : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  } do {
+    %1 = stablehlo.subtract %high, %low : tensor<3xui32>
+    %2 = stablehlo.divide %1, %two : tensor<3xui32>
+    %3 = stablehlo.add %low, %2 : tensor<3xui32>
+    %4 = stablehlo.broadcast_in_dim %3, dims = [0] : (tensor<3xui32>) -> tensor<3x1xui32>
+    %5 = "stablehlo.gather"(%t, %4) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1>}> : (tensor<5xf32>, tensor<3x1xui32>) -> tensor<3xf32>
+    %6 = stablehlo.compare LE, %q_, %5 : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
+    %7 = stablehlo.select %6, %low, %3 : tensor<3xi1>, tensor<3xui32>
+    %8 = stablehlo.select %6, %3, %high : tensor<3xi1>, tensor<3xui32>
+    %9 = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %q_, %9, %7, %8 : tensor<3xf32>, tensor<i32>, tensor<3xui32>, tensor<3xui32>
+  }
+  return %0#3 : tensor<3xui32>
+}
+
+// -----
+
+// Two turns do not bring every search to its end.
+
+// CHECK-LABEL: func.func @main
+// CHECK: stablehlo.while
+func.func @main(%t: tensor<5xf32>, %q: tensor<3xf32>) -> tensor<3xui32> {
+  %zero = stablehlo.constant dense<0> : tensor<3xui32>
+  %count = stablehlo.constant dense<5> : tensor<3xui32>
+  %two = stablehlo.constant dense<2> : tensor<3xui32>
+  %first = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %trips = stablehlo.constant dense<2> : tensor<i32>
+  %0:4 = stablehlo.while(%q_ = %q, %i = %first, %low = %zero, %high = %count) : tensor<3xf32>, tensor<i32>, tensor<3xui32>, tensor<3xui32>
+  cond {
+    %1 = stablehlo.compare LT, %i, %trips : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  } do {
+    %1 = stablehlo.subtract %high, %low : tensor<3xui32>
+    %2 = stablehlo.divide %1, %two : tensor<3xui32>
+    %3 = stablehlo.add %low, %2 : tensor<3xui32>
+    %4 = stablehlo.broadcast_in_dim %3, dims = [0] : (tensor<3xui32>) -> tensor<3x1xui32>
+    %5 = "stablehlo.gather"(%t, %4) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1>}> : (tensor<5xf32>, tensor<3x1xui32>) -> tensor<3xf32>
+    %6 = stablehlo.compare LE, %q_, %5 : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
+    %7 = stablehlo.select %6, %low, %3 : tensor<3xi1>, tensor<3xui32>
+    %8 = stablehlo.select %6, %3, %high : tensor<3xi1>, tensor<3xui32>
+    %9 = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %q_, %9, %7, %8 : tensor<3xf32>, tensor<i32>, tensor<3xui32>, tensor<3xui32>
+  }
+  return %0#3 : tensor<3xui32>
+}
+
+// -----
+
+// The lower end is not what a search gives.
+
+// CHECK-LABEL: func.func @main
+// CHECK: stablehlo.while
+func.func @main(%t: tensor<5xf32>, %q: tensor<3xf32>) -> tensor<3xui32> {
+  %zero = stablehlo.constant dense<0> : tensor<3xui32>
+  %count = stablehlo.constant dense<5> : tensor<3xui32>
+  %two = stablehlo.constant dense<2> : tensor<3xui32>
+  %first = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %trips = stablehlo.constant dense<3> : tensor<i32>
+  %0:4 = stablehlo.while(%q_ = %q, %i = %first, %low = %zero, %high = %count) : tensor<3xf32>, tensor<i32>, tensor<3xui32>, tensor<3xui32>
+  cond {
+    %1 = stablehlo.compare LT, %i, %trips : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  } do {
+    %1 = stablehlo.subtract %high, %low : tensor<3xui32>
+    %2 = stablehlo.divide %1, %two : tensor<3xui32>
+    %3 = stablehlo.add %low, %2 : tensor<3xui32>
+    %4 = stablehlo.broadcast_in_dim %3, dims = [0] : (tensor<3xui32>) -> tensor<3x1xui32>
+    %5 = "stablehlo.gather"(%t, %4) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1>}> : (tensor<5xf32>, tensor<3x1xui32>) -> tensor<3xf32>
+    %6 = stablehlo.compare LE, %q_, %5 : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
+    %7 = stablehlo.select %6, %low, %3 : tensor<3xi1>, tensor<3xui32>
+    %8 = stablehlo.select %6, %3, %high : tensor<3xi1>, tensor<3xui32>
+    %9 = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %q_, %9, %7, %8 : tensor<3xf32>, tensor<i32>, tensor<3xui32>, tensor<3xui32>
+  }
+  return %0#2 : tensor<3xui32>
 }

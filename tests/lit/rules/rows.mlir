@@ -33,3 +33,13 @@ func.func @normalisation(%a: tensor<2x3x4xf32>, %f: tensor<3xf32>) -> tensor<2x3
   %2:3 = "stablehlo.batch_norm_grad"(%0, %f, %f, %f, %a) <{epsilon = 0.01 : f32, feature_index = 1 : i64}> : (tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<2x3x4xf32>) -> (tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>)
   return %1#0 : tensor<2x3x4xf32>
 }
+
+func.func @search(%t: tensor<8xf32>, %q: tensor<2x3xf32>) -> tensor<2x3xui32> {
+  // CHECK: remark: dtensor.search: [c], [a, b] -> [a, b] reduce {c: sum}{{$}}
+  %0 = "dtensor.search"(%t, %q) ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %1 = stablehlo.compare LE, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }) {count = 8 : i64} : (tensor<8xf32>, tensor<2x3xf32>) -> tensor<2x3xui32>
+  return %0 : tensor<2x3xui32>
+}
