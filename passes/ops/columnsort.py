@@ -11,8 +11,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from dtensor.dialect.dim import WHOLE, Dim
-from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import PLACES
 from dtensor.passes.cost.model import all_to_all_bytes, permute_bytes
@@ -20,6 +18,7 @@ from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.comparators import compare_by
 from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.exchanges import dealt, exchanged
 from dtensor.passes.ops.opdef import Placed, Traffic
 from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import OpInfo
@@ -104,42 +103,20 @@ class _Columns:
         values = self.op.operands
         if self.tie >= 0:
             values[self.tie : self.tie + 1] = [self._places()]
-        p = self.word.split
+        ctx, d = self.ctx, self.dim
         values = self._each_sorted(values)
-        values = [self._moved(value, [self.local // p, p], 1, 0) for value in values]
-        values = self._each_sorted(values)
-        values = [self._moved(value, [p, self.local // p], 0, 1) for value in values]
-        return self._merged(self._each_sorted(values))
+        values = [dealt(ctx, value, d, self.word.split) for value in values]
+        for _ in range(2):
+            shape = self.op.operand_shapes[0]
+            values = [exchanged(ctx, value, self.layout, d, shape) for value in values]
+            values = self._each_sorted(values)
+        return self._merged(values)
 
     def _places(self) -> Value:
         """Where each element stands in the whole dimension."""
         element = _place_element(self.size)
         index = self.ctx.global_index(self.layout, self.dim, self.size, element)
         return self.ctx.broadcast(index, self.ctx.shape_of(self.op.operands[0]), [self.dim])
-
-    def _moved(self, value: Value, pieces: Sequence[int], out: int, held: int) -> Value:
-        """The column as a matrix of `pieces`, of which row or column `out` goes to each shard.
-
-        What comes of a shard stands together, in the order of the shards.
-        """
-        ctx, d = self.ctx, self.dim
-        shape = ctx.shape_of(value)
-        p, dims = self.word.split, self.layout.dims
-        rest = pieces[1 - out]
-        # One dimension for the shard that has it, one for the shard it goes to, one for the rest.
-        value = ctx.reshape(value, (*shape[:d], *pieces, *shape[d + 1 :]))
-        if out == 1:
-            order = list(range(len(shape) + 1))
-            order[d], order[d + 1] = d + 1, d
-            value = ctx.transpose(value, order)
-        value = ctx.reshape(value, (*shape[:d], 1, p, rest, *shape[d + 1 :]))
-        whole = (*self.op.operand_shapes[0][:d], p, p, rest, *self.op.operand_shapes[0][d + 1 :])
-
-        def of(*middle: Dim) -> Layout:
-            return Layout.of((*dims[:d], *middle, WHOLE, *dims[d + 1 :]), self.layout.mesh)
-
-        value = ctx.relayout(value, of(self.word, WHOLE), of(WHOLE, self.word), whole)
-        return ctx.reshape(value, shape)
 
     def _merged(self, values: Sequence[Value]) -> list[Value]:
         """The upper half of each column merged with the lower half of the next one."""

@@ -11,11 +11,12 @@ func.func @main(%a: tensor<12x3xi32> {dtensor.layout = #dtensor.layout<@mesh, [{
   // CHECK: %[[SORTED:.*]] = "stablehlo.sort"(%arg0)
   // CHECK: %[[PAIRS:.*]] = stablehlo.reshape %[[SORTED]] : (tensor<6x3xi32>) -> tensor<3x2x3xi32>
   // CHECK: %[[DEALT:.*]] = stablehlo.transpose %[[PAIRS]], dims = [1, 0, 2]
-  // CHECK: %[[OUT:.*]] = stablehlo.reshape %[[DEALT]] : (tensor<2x3x3xi32>) -> tensor<1x2x3x3xi32>
+  // CHECK: %[[HANDS:.*]] = stablehlo.reshape %[[DEALT]] : (tensor<2x3x3xi32>) -> tensor<6x3xi32>
+  // CHECK: %[[OUT:.*]] = stablehlo.reshape %[[HANDS]] : (tensor<6x3xi32>) -> tensor<1x2x3x3xi32>
   // CHECK: %[[COME:.*]] = "dtensor.all_to_all"(%[[OUT]]) {axes = #dtensor.axes<@mesh, ["x"]>, concat_dim = 0 : i64, split_dim = 1 : i64} : (tensor<1x2x3x3xi32>) -> tensor<2x1x3x3xi32>
   // CHECK: %[[COLUMN:.*]] = stablehlo.reshape %[[COME]] : (tensor<2x1x3x3xi32>) -> tensor<6x3xi32>
   // CHECK: %[[AGAIN:.*]] = "stablehlo.sort"(%[[COLUMN]])
-  // CHECK: %[[BLOCKS:.*]] = stablehlo.reshape %[[AGAIN]] : (tensor<6x3xi32>) -> tensor<2x3x3xi32>
+  // CHECK: %[[BLOCKS:.*]] = stablehlo.reshape %[[AGAIN]] : (tensor<6x3xi32>) -> tensor<1x2x3x3xi32>
   // CHECK: "dtensor.all_to_all"
   // CHECK: %[[THIRD:.*]] = "stablehlo.sort"
   // CHECK-DAG: %[[LOWER:.*]] = stablehlo.slice %[[THIRD]] [0:3, 0:3]

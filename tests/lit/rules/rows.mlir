@@ -20,7 +20,9 @@ func.func @matrices(%a: tensor<2x3x3xf32>, %b: tensor<2x3x4xf32>) -> tensor<2x3x
   // CHECK: remark: stablehlo.triangular_solve: [a, *, *], [a, *, b] -> [a, *, b];
   %1 = "stablehlo.triangular_solve"(%0, %b) <{left_side = true, lower = true, unit_diagonal = false, transpose_a = #stablehlo<transpose NO_TRANSPOSE>}> : (tensor<2x3x3xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
   // CHECK: remark: stablehlo.fft: [a, b, *] -> [a, b, *]; passes sum -> sum; dimension 2 of operand 0 is transformed
+  // CHECK: remark: stablehlo.fft: [a, b, c transform] -> [a, b, c transform]; passes sum -> sum{{$}}
   %2 = stablehlo.fft %1, type = RFFT, length = [4] : (tensor<2x3x4xf32>) -> tensor<2x3x3xcomplex<f32>>
+  %3 = stablehlo.fft %2, type = IFFT, length = [3] : (tensor<2x3x3xcomplex<f32>>) -> tensor<2x3x3xcomplex<f32>>
   return %1 : tensor<2x3x4xf32>
 }
 

@@ -171,3 +171,50 @@ def test_pencils_of_three_dimensions_move_one_axis_at_a_time() -> None:
     compiled = run(jnp.fft.fftn, GRID, [specs], CUBE.astype(np.complex64), absolute=1e-3)
     assert kinds(compiled) == {"all_to_all"}
     assert sent(compiled) <= (3 / 4 + 1 / 2) * CUBE.nbytes * 2 / 8 * 2
+
+
+def waves(shape: tuple[int, ...], dtype: Any = np.complex64) -> np.ndarray[Any, Any]:
+    rng = np.random.default_rng(4)
+    return (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(dtype)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "axes", "size"),
+    [
+        (LINE, "x", 64),
+        (LINE, "x", 4096),
+        (LINE, "x", 448),  # 8 shards of 7 times 8
+        (GRID, ("y", "x"), 1152),
+        (THREE, ("x", "y"), 180),
+    ],
+)
+def test_a_split_row_is_transformed_in_four_steps(mesh: Mesh, axes: Any, size: int) -> None:
+    for transform in (jnp.fft.fft, jnp.fft.ifft):
+        x = waves((3, size))
+        compiled = run(
+            transform, mesh, [[UNSHARDED, axes]], x, absolute=1e-3, out=[UNSHARDED, axes]
+        )
+        p = mesh.size  # on less than four shards gathering sends as little
+        assert kinds(compiled) == {"all_to_all"}
+        assert sent(compiled) == pytest.approx(3 * (p - 1) / p * x.nbytes / p)
+
+
+def test_four_steps_are_as_exact_as_one_transform() -> None:
+    x = waves((1 << 16,))
+    exact = np.fft.fft(x.astype(np.complex128))
+    size = np.abs(exact).max()
+    compiled = run(jnp.fft.fft, LINE, [["x"]], x, absolute=1e-2, out=[UNSHARDED])
+    assert "all_to_all" in kinds(compiled)
+    error = np.abs(np.asarray(compiled(x)) - exact).max() / size
+    assert error < 16 * 2**-24 * 4  # log2 N roundings, each of some of the sums
+
+
+def test_four_steps_in_double_precision() -> None:
+    with jax.enable_x64(True):
+        x = waves((4096,), np.complex128)
+        run(jnp.fft.fft, LINE, [["x"]], x, absolute=1e-11)
+
+
+def test_rows_that_cannot_be_cut_twice_and_real_ones_are_put_together() -> None:
+    run(jnp.fft.fft, LINE, [["x"]], waves((40,)), absolute=1e-4)
+    run(jnp.fft.rfft, LINE, [["x"]], waves((64,)).real, absolute=1e-4)
