@@ -318,6 +318,32 @@ def search(
     return op
 
 
+def ranked(
+    value: Value,
+    places: Value,
+    dim: int,
+    loc: ir.Location | None = None,
+    ip: ir.InsertionPoint | None = None,
+) -> ir.Operation:
+    """The elements at places of an order, whose region has its arguments alone."""
+    old = ir.RankedTensorType(value.type)
+    shape = list(old.shape)
+    (shape[dim],) = ir.RankedTensorType(places.type).shape
+    result = ir.RankedTensorType.get(shape, old.element_type, loc=loc)
+    op = ir.Operation.create(
+        names.RANKED,
+        results=[result],
+        operands=[value, places],
+        attributes={names.DIM: index_attr(dim)},
+        regions=1,
+        loc=loc,
+        ip=ip,
+    )
+    scalar = ir.RankedTensorType.get([], old.element_type, loc=loc)
+    op.regions[0].blocks.append(scalar, scalar, arg_locs=[op.location] * 2)
+    return op
+
+
 def axis_index(
     mesh: Mesh,
     axes: Axes,

@@ -299,6 +299,22 @@ def search(facts: Facts) -> Iterator[str]:
         yield f"the region takes {found}; give it a scalar of each query, then one of the table"
 
 
+def ranked(facts: Facts) -> Iterator[str]:
+    """Places of one dimension, as many as the result has; a region that compares two scalars."""
+    yield from (problems := list(_needs_dim(facts, names.DIM)))
+    given, places = facts.operands
+    if len(places.shape) != 1 or not isinstance(places.element, ir.IntegerType):
+        yield f"places are {places}; give integers of one dimension"
+    elif not problems:
+        dim = facts.number(names.DIM)
+        shape = (*given.shape[:dim], places.shape[0], *given.shape[dim + 1 :])
+        yield from _needs_result(facts, shape, "an element for each place")
+    region = facts.op.regions[0]
+    found = [str(value.type) for value in region.blocks[0].arguments] if region.blocks else []
+    if found != [f"tensor<{given.element}>"] * 2:
+        yield f"the region takes {found}; give it two scalars of operand 0"
+
+
 def axis_index(facts: Facts) -> Iterator[str]:
     """A coordinate is a 32-bit integer."""
     found = facts.results[0]

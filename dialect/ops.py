@@ -264,6 +264,22 @@ class SearchOp(DTensorOp):
 
 
 @register_operation(DTensorDialect)
+class RankedOp(DTensorOp):
+    """The elements that would stand at some places along `dim`, if operand 0 were sorted.
+
+    Operand 1 is the places, integers of one dimension; one beyond an end is that of the end. The
+    region says whether a scalar stands before another. Equal elements keep their order.
+    """
+
+    _ODS_REGIONS = (1, True)
+    OPERATION_NAME = names.RANKED
+    ATTRIBUTES: ClassVar = {names.DIM: INDEX}
+    OPERANDS = 2
+    REGIONS = 1
+    CHECK = staticmethod(checks.ranked)
+
+
+@register_operation(DTensorDialect)
 class AxisIndexOp(DTensorOp):
     """The device's coordinate along `axes`, read as one number, first axis major."""
 
@@ -290,6 +306,7 @@ OPS: Final[dict[str, type[DTensorOp]]] = {
         ShardPermuteOp,
         SpliceOp,
         SearchOp,
+        RankedOp,
         AxisIndexOp,
     )
 }
@@ -301,5 +318,6 @@ LOCAL_OPS: Final = frozenset(OPS) - {
     names.MANUAL,
     names.SPLICE,
     names.SEARCH,
+    names.RANKED,
 }
 """Operations that only stand in per-device modules."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from dtensor.dialect.diagnostics import diagnostic
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import SEARCH, SPLICE
+from dtensor.dialect.names import RANKED, SEARCH, SPLICE
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.ops.rule import OpInfo, OpRule
 from dtensor.passes.ops.table import rule_of
@@ -32,7 +32,7 @@ class PrintRulesPass(Pass):
 
     def run(self, module: ir.Module, state: PassState) -> None:
         for op in _operations(module.body):
-            is_ours = op.name.startswith("dtensor.") and op.name not in (SEARCH, SPLICE)
+            is_ours = op.name.startswith("dtensor.") and op.name not in (RANKED, SEARCH, SPLICE)
             if is_ours or op.name in _NO_RULE or op.name == "stablehlo.if":
                 continue
             info = OpInfo.of(op)

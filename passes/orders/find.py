@@ -9,6 +9,7 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.functions import main_function
 from dtensor.passes.orders.places import mark_places
+from dtensor.passes.orders.ranks import replaced_sort
 from dtensor.passes.orders.searches import replaced_search
 from dtensor.passes.program import WHILE, walk
 
@@ -20,6 +21,7 @@ class FindOrdersPass(Pass):
     A sort of which one operand counts the places of the elements says so: where elements are equal
     it decides, and nothing else need be sent to keep the sort stable. A loop that bisects a table
     for many queries becomes a `dtensor.search`, in which each shard of the table looks by itself.
+    A sort of which a few places are read becomes `dtensor.ranked`, for which the shards only count.
     """
 
     name: ClassVar[str] = "dtensor-find-orders"
@@ -29,6 +31,9 @@ class FindOrdersPass(Pass):
         ops = [(op, name) for op, name, _ in walk(main_function(module))]
         for op in [op for op, name in ops if name == "stablehlo.sort"]:
             mark_places(op)
+            for made in replaced_sort(op):
+                state.ledger.add_op(made)
+                state.forget_ir()
         for loop in [op for op, name in reversed(ops) if name == WHILE]:
             search = replaced_search(loop)
             if search is not None:

@@ -130,3 +130,41 @@ func.func @main(%t: tensor<5xf32>, %q: tensor<3xf32>) -> tensor<3xui32> {
   }
   return %0#2 : tensor<3xui32>
 }
+
+// -----
+
+// A sort of which three places are read, one of them computed.
+
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<3x40xi32>, %i: tensor<1xi32>, %b: tensor<3x40xi32>, %c: tensor<3x40xi32>) -> (tensor<3x2xi32>, tensor<3xi32>, tensor<3x40xi32>, tensor<3x20xi32>) {
+  // CHECK: %[[KNOWN:.*]] = stablehlo.constant dense<[7, 8]> : tensor<2xi32>
+  // CHECK: %[[PLACES:.*]] = stablehlo.concatenate %[[KNOWN]], %arg1, dim = 0
+  // CHECK: %[[FOUND:.*]] = "dtensor.ranked"(%arg0, %[[PLACES]]) ({
+  // CHECK: stablehlo.compare LT
+  // CHECK: }) {dim = 1 : i64} : (tensor<3x40xi32>, tensor<3xi32>) -> tensor<3x3xi32>
+  // CHECK: %[[FIRST:.*]] = stablehlo.slice %[[FOUND]] [0:3, 0:2]
+  // CHECK: %[[THIRD:.*]] = stablehlo.constant dense<2> : tensor<1xi32>
+  // CHECK: "stablehlo.gather"(%[[FOUND]], %[[THIRD]])
+  %0 = "stablehlo.sort"(%a) <{dimension = 1 : i64, is_stable = true}> ({
+  ^bb0(%p: tensor<i32>, %q: tensor<i32>):
+    %9 = stablehlo.compare LT, %p, %q : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %9 : tensor<i1>
+  }) : (tensor<3x40xi32>) -> tensor<3x40xi32>
+  %1 = stablehlo.slice %0 [0:3, 7:9] : (tensor<3x40xi32>) -> tensor<3x2xi32>
+  %2 = "stablehlo.gather"(%0, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [0], collapsed_slice_dims = [1], start_index_map = [1]>, indices_are_sorted = false, slice_sizes = array<i64: 3, 1>}> : (tensor<3x40xi32>, tensor<1xi32>) -> tensor<3xi32>
+  // One of whose whole result something is computed, and one of which half is read, stay sorts.
+  // CHECK: "stablehlo.sort"(%arg2)
+  // CHECK: "stablehlo.sort"(%arg3)
+  %3 = "stablehlo.sort"(%b) <{dimension = 1 : i64, is_stable = true}> ({
+  ^bb0(%p: tensor<i32>, %q: tensor<i32>):
+    %9 = stablehlo.compare LT, %p, %q : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %9 : tensor<i1>
+  }) : (tensor<3x40xi32>) -> tensor<3x40xi32>
+  %4 = "stablehlo.sort"(%c) <{dimension = 1 : i64, is_stable = true}> ({
+  ^bb0(%p: tensor<i32>, %q: tensor<i32>):
+    %9 = stablehlo.compare LT, %p, %q : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %9 : tensor<i1>
+  }) : (tensor<3x40xi32>) -> tensor<3x40xi32>
+  %5 = stablehlo.slice %4 [0:3, 0:20] : (tensor<3x40xi32>) -> tensor<3x20xi32>
+  return %1, %2, %3, %5 : tensor<3x2xi32>, tensor<3xi32>, tensor<3x40xi32>, tensor<3x20xi32>
+}

@@ -45,3 +45,13 @@ func.func @search(%t: tensor<8xf32>, %q: tensor<2x3xf32>) -> tensor<2x3xui32> {
   }) {count = 8 : i64} : (tensor<8xf32>, tensor<2x3xf32>) -> tensor<2x3xui32>
   return %0 : tensor<2x3xui32>
 }
+
+func.func @ranked(%a: tensor<2x9xf32>, %k: tensor<3xi32>) -> tensor<2x3xf32> {
+  // CHECK: remark: dtensor.ranked: [a, b order], [*] -> [a, *]; dimension 0 of operand 1 says which elements are wanted
+  %0 = "dtensor.ranked"(%a, %k) ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+    %1 = stablehlo.compare LT, %p, %q, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }) {dim = 1 : i64} : (tensor<2x9xf32>, tensor<3xi32>) -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
