@@ -315,6 +315,19 @@ def ranked(facts: Facts) -> Iterator[str]:
         yield f"the region takes {found}; give it two scalars of operand 0"
 
 
+def qr(facts: Facts) -> Iterator[str]:
+    """A matrix of more rows than columns, one like it, and one as wide and as high as that."""
+    given = facts.operands[0]
+    if len(given.shape) != 2 or given.shape[0] < given.shape[1]:
+        yield f"operand is {given}; give a matrix of at least as many rows as columns"
+        return
+    columns = given.shape[1]
+    for found, shape in zip(facts.results, (given.shape, (columns, columns)), strict=True):
+        wanted = Tensor(shape, given.element)
+        if found != wanted:
+            yield f"result is {found}, but the QR of {given} has {wanted}; change the result type"
+
+
 def axis_index(facts: Facts) -> Iterator[str]:
     """A coordinate is a 32-bit integer."""
     found = facts.results[0]

@@ -13,6 +13,7 @@ from dtensor.dialect import checks, names
 from dtensor.dialect.checks import Facts
 from dtensor.dialect.kinds import (
     AXES,
+    CALL,
     INDEX,
     INDICES,
     LAYOUT,
@@ -280,6 +281,20 @@ class RankedOp(DTensorOp):
 
 
 @register_operation(DTensorDialect)
+class QrOp(DTensorOp):
+    """Q and R of a tall matrix: columns of length one, and an upper triangle.
+
+    `factor` and `product` have the attributes of the library's calls: the one that gives reflectors
+    and R in one matrix, and the one that multiplies the reflectors.
+    """
+
+    OPERATION_NAME = names.QR
+    ATTRIBUTES: ClassVar = {names.FACTOR: CALL, names.PRODUCT: CALL}
+    RESULTS = 2
+    CHECK = staticmethod(checks.qr)
+
+
+@register_operation(DTensorDialect)
 class AxisIndexOp(DTensorOp):
     """The device's coordinate along `axes`, read as one number, first axis major."""
 
@@ -307,6 +322,7 @@ OPS: Final[dict[str, type[DTensorOp]]] = {
         SpliceOp,
         SearchOp,
         RankedOp,
+        QrOp,
         AxisIndexOp,
     )
 }
@@ -319,5 +335,6 @@ LOCAL_OPS: Final = frozenset(OPS) - {
     names.SPLICE,
     names.SEARCH,
     names.RANKED,
+    names.QR,
 }
 """Operations that only stand in per-device modules."""

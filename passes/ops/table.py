@@ -25,6 +25,7 @@ from dtensor.passes.ops import (
     shape,
     sorting,
     splice,
+    tall_qr,
     windows,
 )
 from dtensor.passes.ops.opdef import UNKNOWN, OpDef
@@ -62,6 +63,7 @@ OPS: dict[str, OpDef] = {
     "chlo.top_k": sorting.TOP_K,
     "chlo.zeta": elementwise.COSTLY,
     "dtensor.alike": elementwise.ALIKE,
+    "dtensor.qr": tall_qr.TALL_QR,
     "dtensor.ranked": ranks.RANKED,
     "dtensor.search": searching.SEARCH,
     "dtensor.splice": splice.SPLICE,

@@ -55,3 +55,9 @@ func.func @ranked(%a: tensor<2x9xf32>, %k: tensor<3xi32>) -> tensor<2x3xf32> {
   }) {dim = 1 : i64} : (tensor<2x9xf32>, tensor<3xi32>) -> tensor<2x3xf32>
   return %0 : tensor<2x3xf32>
 }
+
+func.func @tall_qr(%a: tensor<6x2xf32>) -> tensor<2x2xf32> {
+  // CHECK: remark: dtensor.qr: [a transform, *] -> [a transform, *], [*, *]; dimension 1 of operand 0 is made orthogonal column by column
+  %0:2 = "dtensor.qr"(%a) {factor = {call_target_name = "Qr"}, product = {call_target_name = "P"}} : (tensor<6x2xf32>) -> (tensor<6x2xf32>, tensor<2x2xf32>)
+  return %0#1 : tensor<2x2xf32>
+}

@@ -1,4 +1,4 @@
-// RUN: dtensor-opt %s --split-input-file --dtensor-find-orders | filecheck %s
+// RUN: dtensor-opt %s --split-input-file --dtensor-find-forms | filecheck %s
 
 // An operand of a sort that counts the places decides between equal elements.
 
@@ -167,4 +167,31 @@ func.func @main(%a: tensor<3x40xi32>, %i: tensor<1xi32>, %b: tensor<3x40xi32>, %
   }) : (tensor<3x40xi32>) -> tensor<3x40xi32>
   %5 = stablehlo.slice %4 [0:3, 0:20] : (tensor<3x40xi32>) -> tensor<3x20xi32>
   return %1, %2, %3, %5 : tensor<3x2xi32>, tensor<3xi32>, tensor<3x40xi32>, tensor<3x20xi32>
+}
+
+// -----
+
+// The calls that a QR of a tall matrix is, and the mask of R.
+
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<6x2xf32>, %b: tensor<6x2xf32>) -> (tensor<6x2xf32>, tensor<2x2xf32>, tensor<2x2xf32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<2x2xf32>
+  %minus = stablehlo.constant dense<-1> : tensor<2x2xi32>
+  %row = stablehlo.iota dim = 0 : tensor<2x2xi32>
+  %column = stablehlo.iota dim = 1 : tensor<2x2xi32>
+  %before = stablehlo.add %row, %minus : tensor<2x2xi32>
+  %below = stablehlo.compare GE, %before, %column : (tensor<2x2xi32>, tensor<2x2xi32>) -> tensor<2x2xi1>
+  // CHECK: %[[QR:.*]]:2 = "dtensor.qr"(%arg0) {factor = {call_target_name = "Qr"}, product = {call_target_name = "ProductOfElementaryHouseholderReflectors"}} : (tensor<6x2xf32>) -> (tensor<6x2xf32>, tensor<2x2xf32>)
+  %0:2 = stablehlo.custom_call @Qr(%a) : (tensor<6x2xf32>) -> (tensor<6x2xf32>, tensor<2xf32>)
+  %1 = stablehlo.custom_call @ProductOfElementaryHouseholderReflectors(%0#0, %0#1) : (tensor<6x2xf32>, tensor<2xf32>) -> tensor<6x2xf32>
+  %2 = stablehlo.slice %0#0 [0:2, 0:2] : (tensor<6x2xf32>) -> tensor<2x2xf32>
+  %3 = stablehlo.select %below, %zero, %2 : tensor<2x2xi1>, tensor<2x2xf32>
+  // Where the reflectors themselves are read, the calls stay.
+  // CHECK: stablehlo.custom_call @Qr(%arg1)
+  // CHECK: %[[TOP:.*]] = stablehlo.slice
+  %4:2 = stablehlo.custom_call @Qr(%b) : (tensor<6x2xf32>) -> (tensor<6x2xf32>, tensor<2xf32>)
+  %5 = stablehlo.custom_call @ProductOfElementaryHouseholderReflectors(%4#0, %4#1) : (tensor<6x2xf32>, tensor<2xf32>) -> tensor<6x2xf32>
+  %6 = stablehlo.slice %4#0 [0:2, 0:2] : (tensor<6x2xf32>) -> tensor<2x2xf32>
+  // CHECK: return %[[QR]]#0, %[[QR]]#1, %[[TOP]]
+  return %1, %3, %6 : tensor<6x2xf32>, tensor<2x2xf32>, tensor<2x2xf32>
 }
