@@ -10,7 +10,7 @@ from dtensor.dialect.dim import WHOLE
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import PLACES
-from dtensor.passes.cost.model import all_gather_bytes
+from dtensor.passes.cost.model import all_gather_bytes, permute_bytes
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import series
@@ -21,6 +21,7 @@ from dtensor.passes.ops.columnsort import (
     sorted_dimension,
 )
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
+from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
 
 Value = ir.Value[Any]
@@ -117,15 +118,66 @@ def expand_candidates(op: LocalOp) -> Sequence[Value]:
     count = _candidates(size, word.split, taken)
     rows = ctx.shape_of(op.operands[0])[:-1]
     values, index = _largest(op, op.operands[0], count)
-    offset = ctx.shard_offset(layout, dim, size)
-    assert offset is not None, "a dimension that is split"
-    offset = ctx.convert(offset, ctx.element_of(index))
-    index = ctx.binary("add", index, ctx.broadcast(offset, ctx.shape_of(index)))
+    index = _global_places(op, index, size)
     after = Layout.of((*layout.dims[:-1], WHOLE), layout.mesh)
     shape = (*op.operand_shapes[0][:-1], count * word.split)
     values, index = (ctx.relayout(v, layout, after, shape) for v in (values, index))
     best, place = _largest(op, values, taken)
     return [best, _along_last(ctx, index, place, rows)]
+
+
+def _pairs_up(placed: Placed) -> bool:
+    """Whether shards, of as many elements as are taken, can exchange what they have by pairs."""
+    split = placed.operands[0].dims[-1].split
+    is_power = split & (split - 1) == 0
+    size, taken = placed.op.operand_shapes[0][-1], placed.op.result_shapes[0][-1]
+    return _splits_last(placed) and is_power and size // split >= taken
+
+
+def pair_bytes(placed: Placed) -> tuple[Traffic, ...]:
+    """The candidates of one shard and their indices, once for each doubling."""
+    from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
+
+    op, word = placed.op, placed.operands[0].dims[-1]
+    count = math.prod(placed.results[0].local_shape(op.result_shapes[0]))
+    steps = word.split.bit_length() - 1
+    wire = steps * sum(permute_bytes(count * element_bytes(e)) for e in op.result_elements)
+    return (Traffic(word.axes, wire, 2 * steps),)
+
+
+def expand_pairs(op: LocalOp) -> Sequence[Value]:
+    """Shards at a distance of 1, 2, 4 ... give each other their largest, and keep the best of both.
+
+    Of equal ones the first is taken: those of the shards that stand first are put in front.
+    """
+    ctx, layout = op.ctx, op.operand_layouts[0]
+    size, taken, dim = op.operand_shapes[0][-1], op.result_shapes[0][-1], layout.rank - 1
+    word, rows = layout.dims[dim], ctx.shape_of(op.operands[0])[:-1]
+    values, index = _largest(op, op.operands[0], taken)
+    index = _global_places(op, index, size)
+    shard, distance = ctx.axis_index(word.axes), 1
+    while distance < word.split:
+        sources = [k ^ distance for k in range(word.split)]
+        bit = ctx.binary("and", shard, ctx.constant_like(distance, shard))
+        is_first = ctx.compare("EQ", bit, ctx.constant_like(0, bit))
+        both = []
+        for own in (values, index):
+            other = permuted(ctx, own, word.axes, sources)
+            front, back = ctx.select(is_first, own, other), ctx.select(is_first, other, own)
+            both.append(ctx.joined([front, back], dim))
+        values, place = _largest(op, both[0], taken)
+        index = _along_last(ctx, both[1], place, rows)
+        distance *= 2
+    return [values, index]
+
+
+def _global_places(op: LocalOp, index: Value, size: int) -> Value:
+    """Where elements of the shard stand in the whole dimension."""
+    ctx, layout = op.ctx, op.operand_layouts[0]
+    offset = ctx.shard_offset(layout, layout.rank - 1, size)
+    assert offset is not None, "a dimension that is split"
+    offset = ctx.convert(offset, ctx.element_of(index))
+    return ctx.binary("add", index, ctx.broadcast(offset, ctx.shape_of(index)))
 
 
 def _largest(op: LocalOp, value: Value, count: int) -> tuple[Value, Value]:
@@ -190,6 +242,7 @@ TOP_K = OpDef(
     top_k_rule,
     (
         Algorithm("gather_candidates", expand_candidates, _splits_last, candidate_bytes),
+        Algorithm("pairs", expand_pairs, _pairs_up, pair_bytes),
         Algorithm("local", applies=lambda placed: placed.operands[0].dims[-1].split == 1),
     ),
     flops=top_k_flops,

@@ -9,8 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dtensor.dialect.layout import UNSHARDED
+from dtensor.compiler.api import jit
+from dtensor.compiler.options import CompileOptions
+from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.dialect.mesh import Mesh
+from dtensor.passes.cost.model import CostModel, Link
 from dtensor.runtime.client import create_mesh
 from tests.py.passes.on_mesh import BOTH, GRID, LINE, kinds, run, sent
 
@@ -46,10 +49,30 @@ def test_the_largest_of_any_type(dtype: Any) -> None:
     run(lambda a: (jax.lax.top_k(a, 5), jax.lax.top_k(a[0], 7)), LINE, [[UNSHARDED, "x"]], x)
 
 
-def test_only_candidates_are_gathered() -> None:
-    compiled = run(lambda a: jax.lax.top_k(a, 4), LINE, [[UNSHARDED, "x"]], numbers((3, 4096)))
+def test_only_candidates_are_sent() -> None:
+    x = numbers((3, 4096))
+    x[0, [5, 700, 4000]], x[1] = np.nan, 3
+    compiled = run(lambda a: jax.lax.top_k(a, 4), LINE, [[UNSHARDED, "x"]], x)
+    assert kinds(compiled) == {"shard_permute"}
+    assert sent(compiled) == 3 * 3 * 4 * (4 + 4)  # by pairs, three times
+    # Six shards make no pairs of pairs, and of five elements no shard has the seven largest.
+    compiled = run(lambda a: jax.lax.top_k(a, 4), THREE, [[UNSHARDED, ("y", "x")]], x[:, :4092])
     assert kinds(compiled) == {"all_gather"}
-    assert sent(compiled) == 7 * 3 * 4 * (4 + 4)
+    run(lambda a: jax.lax.top_k(a, 7), LINE, [[UNSHARDED, "x"]], x[:, :40])
+
+
+def test_a_slow_start_of_collectives_asks_for_one_gather() -> None:
+    """Of several algorithms the cheapest on the machine is taken."""
+    x = numbers((3, 4096))
+    for alpha, kind in ((1e-6, "all_gather"), (1e-12, "shard_permute")):
+        link = Link(alpha=alpha, bytes_per_second=1e9)
+        lowered = jit(
+            lambda a: jax.lax.top_k(a, 4),
+            mesh=LINE,
+            in_layouts=(Layout([UNSHARDED, "x"], LINE),),
+            options=CompileOptions(cost=CostModel(link=link)),
+        ).lower(x)
+        assert {collective.kind for collective in lowered.collectives} == {kind}
 
 
 def test_sorts_move_the_axis_to_another_dimension_and_back() -> None:
