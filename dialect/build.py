@@ -293,6 +293,57 @@ def splice(
     return _only(_create(names.SPLICE, operands, [result], attributes, loc, ip))
 
 
+def search(
+    table: Value,
+    queries: Sequence[Value],
+    count: int,
+    element: ir.Type,
+    loc: ir.Location | None = None,
+    ip: ir.InsertionPoint | None = None,
+) -> ir.Operation:
+    """A search whose region has its arguments, and nothing that compares them yet."""
+    result = ir.RankedTensorType.get(ir.ShapedType(queries[0].type).shape, element, loc=loc)
+    op = ir.Operation.create(
+        names.SEARCH,
+        results=[result],
+        operands=[table, *queries],
+        attributes={names.COUNT: index_attr(count)},
+        regions=1,
+        loc=loc,
+        ip=ip,
+    )
+    elements = [ir.ShapedType(value.type).element_type for value in (*queries, table)]
+    scalars = [ir.RankedTensorType.get([], each, loc=loc) for each in elements]
+    op.regions[0].blocks.append(*scalars, arg_locs=[op.location] * len(scalars))
+    return op
+
+
+def ranked(
+    value: Value,
+    places: Value,
+    dim: int,
+    loc: ir.Location | None = None,
+    ip: ir.InsertionPoint | None = None,
+) -> ir.Operation:
+    """The elements at places of an order, whose region has its arguments alone."""
+    old = ir.RankedTensorType(value.type)
+    shape = list(old.shape)
+    (shape[dim],) = ir.RankedTensorType(places.type).shape
+    result = ir.RankedTensorType.get(shape, old.element_type, loc=loc)
+    op = ir.Operation.create(
+        names.RANKED,
+        results=[result],
+        operands=[value, places],
+        attributes={names.DIM: index_attr(dim)},
+        regions=1,
+        loc=loc,
+        ip=ip,
+    )
+    scalar = ir.RankedTensorType.get([], old.element_type, loc=loc)
+    op.regions[0].blocks.append(scalar, scalar, arg_locs=[op.location] * 2)
+    return op
+
+
 def axis_index(
     mesh: Mesh,
     axes: Axes,

@@ -282,6 +282,52 @@ def _stretch_problems(facts: Facts, dim: int, rows: list[tuple[int, int, int]]) 
     yield from _needs_result(facts, wanted, "putting these stretches together")
 
 
+def search(facts: Facts) -> Iterator[str]:
+    """A table of one dimension, queries like the result, a region that compares their scalars."""
+    table, queries, result = facts.operands[0], facts.operands[1:], facts.results[0]
+    if len(table.shape) != 1 or not 0 < facts.number(names.COUNT) <= table.shape[0]:
+        count = facts.number(names.COUNT)
+        yield f"searches {count} elements of {table}; give a table of one dimension that has them"
+    if not queries or any(query.shape != result.shape for query in queries):
+        yield f"result is {result}; give it the shape of every query, and one query at least"
+    if not isinstance(result.element, ir.IntegerType):
+        yield f"result is {result}, but places are integers; change the result type"
+    wanted = [str(tensor.element) for tensor in (*queries, table)]
+    region = facts.op.regions[0]
+    found = [str(value.type) for value in region.blocks[0].arguments] if region.blocks else []
+    if found != [f"tensor<{element}>" for element in wanted]:
+        yield f"the region takes {found}; give it a scalar of each query, then one of the table"
+
+
+def ranked(facts: Facts) -> Iterator[str]:
+    """Places of one dimension, as many as the result has; a region that compares two scalars."""
+    yield from (problems := list(_needs_dim(facts, names.DIM)))
+    given, places = facts.operands
+    if len(places.shape) != 1 or not isinstance(places.element, ir.IntegerType):
+        yield f"places are {places}; give integers of one dimension"
+    elif not problems:
+        dim = facts.number(names.DIM)
+        shape = (*given.shape[:dim], places.shape[0], *given.shape[dim + 1 :])
+        yield from _needs_result(facts, shape, "an element for each place")
+    region = facts.op.regions[0]
+    found = [str(value.type) for value in region.blocks[0].arguments] if region.blocks else []
+    if found != [f"tensor<{given.element}>"] * 2:
+        yield f"the region takes {found}; give it two scalars of operand 0"
+
+
+def qr(facts: Facts) -> Iterator[str]:
+    """A matrix of more rows than columns, one like it, and one as wide and as high as that."""
+    given = facts.operands[0]
+    if len(given.shape) != 2 or given.shape[0] < given.shape[1]:
+        yield f"operand is {given}; give a matrix of at least as many rows as columns"
+        return
+    columns = given.shape[1]
+    for found, shape in zip(facts.results, (given.shape, (columns, columns)), strict=True):
+        wanted = Tensor(shape, given.element)
+        if found != wanted:
+            yield f"result is {found}, but the QR of {given} has {wanted}; change the result type"
+
+
 def axis_index(facts: Facts) -> Iterator[str]:
     """A coordinate is a 32-bit integer."""
     found = facts.results[0]

@@ -52,6 +52,12 @@ def _integers(attribute: ir.Attribute, _: Meshes) -> list[int]:
     return list(attribute)
 
 
+def _call(attribute: ir.Attribute, _: Meshes) -> ir.DictAttr:
+    if not isinstance(attribute, ir.DictAttr) or "call_target_name" not in attribute:
+        raise ValueError(f"found {attribute}")
+    return attribute
+
+
 def _layouts(attribute: ir.Attribute, meshes: Meshes) -> list[Layout | None]:
     return list(layouts_of_array(attribute, meshes))
 
@@ -71,6 +77,7 @@ LAYOUT: Final = Kind('a layout such as #dtensor.layout<@mesh, [{"x"}]>', layout_
 LAYOUTS: Final = Kind('layouts such as [#dtensor.layout<@mesh, [{"x"}]>]', _layouts)
 AXES: Final = Kind('axes such as #dtensor.axes<@mesh, ["x"]>', mesh_and_axes)
 NAMES: Final = Kind('names such as ["x", "y"]', _names)
+CALL: Final = Kind("the attributes of a call, with a call_target_name", _call)
 INDEX: Final = Kind("an integer such as 0 : i64", _integer)
 INDICES: Final = Kind("integers such as array<i64: 0, 1>", _integers)
 REDUCTION: Final = Kind(f"one of {', '.join(REDUCTIONS)}", _reduction)

@@ -12,6 +12,9 @@ RELAYOUT: Final = "dtensor.relayout"
 ALIKE: Final = "dtensor.alike"
 MANUAL: Final = "dtensor.manual"
 SPLICE: Final = "dtensor.splice"
+SEARCH: Final = "dtensor.search"
+RANKED: Final = "dtensor.ranked"
+QR: Final = "dtensor.qr"
 ALL_GATHER: Final = "dtensor.all_gather"
 ALL_SLICE: Final = "dtensor.all_slice"
 ALL_REDUCE: Final = "dtensor.all_reduce"
@@ -29,6 +32,7 @@ RESULTS: Final = "dtensor.results"
 ALGORITHM: Final = "dtensor.algorithm"
 DEFINED: Final = "dtensor.op"
 FILL: Final = "dtensor.fill"
+PLACES: Final = "dtensor.places"
 LOCAL: Final = "dtensor.local"
 """Unit attribute of a module whose types are per-device: dtensor-expand sets it."""
 
@@ -39,6 +43,7 @@ DISCARDABLE: Final[dict[str, str]] = {
     ALGORITHM: "how an operation computes its results in these layouts: see docs/operations.md",
     DEFINED: "what a user's definition says of a custom call: see docs/define-op.md",
     FILL: "what the padding of a select_and_scatter holds, if it may be selected",
+    PLACES: "which operand of a sort counts the places along the dimension that is sorted",
     LOCAL: "the module's types are per-device",
 }
 
@@ -59,6 +64,9 @@ HIGH: Final = "high"
 SOURCES: Final = "sources"
 STARTS: Final = "starts"
 COUNTS: Final = "counts"
+COUNT: Final = "count"
+FACTOR: Final = "factor"
+PRODUCT: Final = "product"
 IN_LAYOUTS: Final = "in_layouts"
 OUT_LAYOUTS: Final = "out_layouts"
 FREE: Final = "free"

@@ -13,6 +13,7 @@ from dtensor.dialect import checks, names
 from dtensor.dialect.checks import Facts
 from dtensor.dialect.kinds import (
     AXES,
+    CALL,
     INDEX,
     INDICES,
     LAYOUT,
@@ -246,6 +247,54 @@ class SpliceOp(DTensorOp):
 
 
 @register_operation(DTensorDialect)
+class SearchOp(DTensorOp):
+    """Where each query belongs among the first `count` elements of a table, by bisection.
+
+    Operand 0 is the table, of one dimension; the others are queries, of the shape of the result.
+    From low = 0 and high = count on, the region compares a query's scalars and the element in the
+    middle, `low + (high - low) / 2`: high becomes the middle if it gives true, low otherwise. The
+    result is high when the two are next to each other and compared once more.
+    """
+
+    _ODS_REGIONS = (1, True)
+    OPERATION_NAME = names.SEARCH
+    ATTRIBUTES: ClassVar = {names.COUNT: INDEX}
+    OPERANDS = None
+    REGIONS = 1
+    CHECK = staticmethod(checks.search)
+
+
+@register_operation(DTensorDialect)
+class RankedOp(DTensorOp):
+    """The elements that would stand at some places along `dim`, if operand 0 were sorted.
+
+    Operand 1 is the places, integers of one dimension; one beyond an end is that of the end. The
+    region says whether a scalar stands before another. Equal elements keep their order.
+    """
+
+    _ODS_REGIONS = (1, True)
+    OPERATION_NAME = names.RANKED
+    ATTRIBUTES: ClassVar = {names.DIM: INDEX}
+    OPERANDS = 2
+    REGIONS = 1
+    CHECK = staticmethod(checks.ranked)
+
+
+@register_operation(DTensorDialect)
+class QrOp(DTensorOp):
+    """Q and R of a tall matrix: columns of length one, and an upper triangle.
+
+    `factor` and `product` have the attributes of the library's calls: the one that gives reflectors
+    and R in one matrix, and the one that multiplies the reflectors.
+    """
+
+    OPERATION_NAME = names.QR
+    ATTRIBUTES: ClassVar = {names.FACTOR: CALL, names.PRODUCT: CALL}
+    RESULTS = 2
+    CHECK = staticmethod(checks.qr)
+
+
+@register_operation(DTensorDialect)
 class AxisIndexOp(DTensorOp):
     """The device's coordinate along `axes`, read as one number, first axis major."""
 
@@ -271,6 +320,9 @@ OPS: Final[dict[str, type[DTensorOp]]] = {
         HaloExchangeOp,
         ShardPermuteOp,
         SpliceOp,
+        SearchOp,
+        RankedOp,
+        QrOp,
         AxisIndexOp,
     )
 }
@@ -281,5 +333,8 @@ LOCAL_OPS: Final = frozenset(OPS) - {
     names.ALIKE,
     names.MANUAL,
     names.SPLICE,
+    names.SEARCH,
+    names.RANKED,
+    names.QR,
 }
 """Operations that only stand in per-device modules."""

@@ -75,6 +75,7 @@ def diagnostics_of(module: ir.Module, meshes: dict[str, Mesh] | None = None) -> 
 _OWNERS = {
     names.DEFINED: ("stablehlo.custom_call", "it says what a custom call does"),
     names.FILL: ("stablehlo.select_and_scatter", "only select_and_scatter pads so"),
+    names.PLACES: ("stablehlo.sort", "it says what a sort sorts along"),
 }
 
 

@@ -28,6 +28,7 @@ _PREPARE = (
 
 _GLOBAL = (
     Stage("dtensor-import", "one form of mesh and annotations; an id on every operation"),
+    Stage("dtensor-find-forms", "searches, orders and factorisations that JAX writes long-hand"),
     Stage("dtensor-split-transforms", "a dimension may be split while another is transformed"),
     Stage("dtensor-fuse-cuts", "rolls and stencils in one piece, of sizes that divide"),
     Stage("dtensor-pad-uneven", "so that all layouts divide what they split"),

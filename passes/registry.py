@@ -9,6 +9,7 @@ from dtensor.passes.base import Pass
 
 PASSES: Final[dict[str, str]] = {
     "dtensor-import": "dtensor.passes.importing.import_module:ImportPass",
+    "dtensor-find-forms": "dtensor.passes.forms.find:FindFormsPass",
     "dtensor-fuse-cuts": "dtensor.passes.cuts.fuse:FuseCutsPass",
     "dtensor-split-transforms": "dtensor.passes.split_transforms:SplitTransformsPass",
     "dtensor-pad-uneven": "dtensor.passes.uneven.pad:PadUnevenPass",

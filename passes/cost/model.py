@@ -92,6 +92,13 @@ class CostModel:
         link = self.axes_link(axes)
         return link.alpha + wire_bytes / link.bytes_per_second
 
+    def seconds_of(
+        self, wire_bytes: float, collectives: int, axes: Iterable[AxisRef | str]
+    ) -> float:
+        """Seconds of several collectives over `axes` that together move `wire_bytes` per device."""
+        link = self.axes_link(axes)
+        return collectives * link.alpha + wire_bytes / link.bytes_per_second
+
     def local_seconds(self, flops: float, memory_bytes: float) -> float:
         """Seconds of local work: whichever of arithmetic and memory traffic takes longer."""
         return max(flops / self.peak_flops, memory_bytes / self.hbm_bytes_per_second)

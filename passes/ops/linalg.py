@@ -1,4 +1,4 @@
-"""Factorisations, triangular systems and Fourier transforms: each matrix or row by itself."""
+"""Factorisations and triangular systems: each matrix by itself."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import math
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.ops import padding
-from dtensor.passes.ops.accuracy import ELEMENTARY, Accuracy, factorised
-from dtensor.passes.ops.attributes import integers
+from dtensor.passes.ops.accuracy import factorised
 from dtensor.passes.ops.opdef import OpDef
-from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
 MATRIX = "is a dimension of the matrices"
@@ -50,22 +48,6 @@ def triangular_solve_flops(op: OpInfo) -> float:
     return float(math.prod(op.operand_shapes[1])) * op.operand_shapes[0][-1]
 
 
-def fft_rule(op: OpInfo) -> OpRule:
-    """`bi->bi`; the dimensions that are transformed are whole. Linear: parts of a sum pass."""
-    shape = op.operand_shapes[0]
-    lengths = integers(op.attribute("fft_length"))
-    builder = leading(op, len(shape) - len(lengths), "is transformed")
-    builder.passes([Reduction.SUM], [Reduction.SUM])
-    return builder.build()
-
-
-def fft_flops(op: OpInfo) -> float:
-    """5 n log2 n of each transform of n points."""
-    points = max(math.prod(integers(op.attribute("fft_length"))), 2)
-    elements = max(math.prod(op.operand_shapes[0]), math.prod(op.result_shapes[0]))
-    return 5.0 * elements * math.log2(points)
-
-
 def leading(op: OpInfo, count: int, reason: str) -> RuleBuilder:
     """The first `count` dimensions are shared by all tensors, the others whole for `reason`."""
     builder = RuleBuilder(op)
@@ -79,12 +61,6 @@ def leading(op: OpInfo, count: int, reason: str) -> RuleBuilder:
         for d in range(count, len(shape)):
             builder.whole(k, d, reason)
     return builder
-
-
-def fft_accuracy(op: OpInfo) -> Accuracy:
-    """One rounding after another in each of log2 n steps."""
-    length = math.prod(integers(op.attribute("fft_length")))
-    return Accuracy(ELEMENTARY * (2 + math.log2(max(length, 1))), of_tensor=True)
 
 
 CHOLESKY = OpDef(
@@ -101,4 +77,3 @@ TRIANGULAR_SOLVE = OpDef(
     padding=padding.ANY,
     accuracy=factorised,
 )
-FFT = OpDef(fft_rule, flops=fft_flops, must_divide=True, padding=padding.ANY, accuracy=fft_accuracy)

@@ -108,7 +108,7 @@ class OpDef:
     Attributes:
         rule: which dimensions move together, and which parts pass; None about an op of which
             nothing is known.
-        algorithms: the ways to compute it on shards; the first that applies is taken.
+        algorithms: the ways to compute it on shards; `algorithm_of` chooses.
         flops: floating-point operations of an op of these shapes, global or local.
         fuses: whether XLA fuses it with its neighbours, so that its operands and results need not
             go through memory.
@@ -159,9 +159,22 @@ UNKNOWN = OpDef(no_rule, flops=unknown_flops)
 """An operation of which nothing is known: it is right on whole values."""
 
 
-def algorithm_of(definition: OpDef, placed: Placed) -> Algorithm | None:
-    """The first algorithm that computes the op in these layouts; None if none does."""
-    return next((found for found in definition.algorithms if found.applies(placed)), None)
+def algorithm_of(
+    definition: OpDef, placed: Placed, price: Callable[[Traffic], float] | None = None
+) -> Algorithm | None:
+    """The algorithm that computes the op in these layouts; None if none does.
+
+    Args:
+        definition: what is known of the op.
+        placed: the op and its layouts.
+        price: seconds of what is sent. The first algorithm that applies is taken; if it
+            communicates, the cheapest of those that apply and do.
+    """
+    found = [algorithm for algorithm in definition.algorithms if algorithm.applies(placed)]
+    if price is None or len(found) < 2 or found[0].comm_bytes is sends_nothing:
+        return found[0] if found else None
+    found = [algorithm for algorithm in found if algorithm.comm_bytes is not sends_nothing]
+    return min(found, key=lambda algorithm: sum(map(price, algorithm.comm_bytes(placed))))
 
 
 def placed_of(local: LocalOp) -> Placed:

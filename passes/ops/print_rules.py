@@ -9,13 +9,14 @@ from typing import ClassVar
 
 from dtensor.dialect.diagnostics import diagnostic
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import SPLICE
+from dtensor.dialect.names import QR, RANKED, SEARCH, SPLICE
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.ops.rule import OpInfo, OpRule
 from dtensor.passes.ops.table import rule_of
 from dtensor.passes.program import holds_program
 
 _WITH_BLOCKS = ("func.func", "stablehlo.while", "stablehlo.case", "stablehlo.if")
+_PROGRAM = (QR, RANKED, SEARCH, SPLICE)
 _NO_RULE = ("func.func", "func.return", "stablehlo.return", "stablehlo.while", "stablehlo.case")
 
 
@@ -32,7 +33,7 @@ class PrintRulesPass(Pass):
 
     def run(self, module: ir.Module, state: PassState) -> None:
         for op in _operations(module.body):
-            is_ours = op.name.startswith("dtensor.") and op.name != SPLICE
+            is_ours = op.name.startswith("dtensor.") and op.name not in _PROGRAM
             if is_ours or op.name in _NO_RULE or op.name == "stablehlo.if":
                 continue
             info = OpInfo.of(op)

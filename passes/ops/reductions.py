@@ -21,6 +21,7 @@ from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import summed
 from dtensor.passes.ops.attributes import identity_of, integers
+from dtensor.passes.ops.extremes import extreme, extreme_bytes, joined_extremes
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
@@ -185,6 +186,26 @@ def _axes_of_choice(op: OpInfo | LocalOp, layout: Layout) -> tuple[AxisRef, ...]
     return tuple(axis for d in sorted(dims) for axis in layout.dims[d].axes)
 
 
+def _splits_extreme(placed: Placed) -> bool:
+    """Whether a dimension is split along which a body chooses the largest or smallest."""
+    return bool(_axes_of_choice(placed.op, placed.operands[0])) and (
+        extreme(placed.op.operation.regions[0], placed.op.operand_elements[: len(placed.results)])
+        is not None
+    )
+
+
+def _extreme_bytes(placed: Placed) -> tuple[Traffic, ...]:
+    return extreme_bytes(placed, _axes_of_choice(placed.op, placed.operands[0]))
+
+
+def expand_extreme(op: LocalOp) -> Sequence[ir.Value[Any]]:
+    """Each shard chooses; the best value of all is found, then the first place that has it."""
+    elements = [op.result_element(k) for k in range(2)]
+    name = extreme(op.operation.regions[0], elements)
+    assert name is not None, "a body that was checked"
+    return joined_extremes(op, _chosen(op), _axes_of_choice(op, op.operand_layouts[0]), name)
+
+
 def _choice_bytes(placed: Placed) -> tuple[Traffic, ...]:
     """Every shard's choice, on every device."""
     from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
@@ -209,24 +230,31 @@ def expand_choice(op: LocalOp) -> Sequence[ir.Value[Any]]:
     """
     ctx, axes = op.ctx, _axes_of_choice(op, op.operand_layouts[0])
     devices = math.prod(axis.size for axis in axes)
-    count = len(op.result_layouts)
-    types = [ctx.tensor_type(op.local_result_shape(k), op.result_element(k)) for k in range(count)]
-    chosen = _reduced(op, op.operands[:count], types, op.operation.attributes["dimensions"])
     rows = []
-    for k, value in enumerate(chosen):
+    for k, value in enumerate(_chosen(op)):
         layout = op.result_layouts[k]
         before = Layout.of((Dim(canonical_digits(axes, ctx.mesh)), *layout.dims), layout.mesh)
         after = Layout.of((WHOLE, *layout.dims), layout.mesh)
         row = ctx.reshape(value, (1, *ctx.shape_of(value)))
         rows.append(ctx.relayout(row, before, after, (devices, *op.result_shapes[k])))
-    return _reduced(op, rows, types, ir.DenseI64ArrayAttr.get([0]))
+    return _reduced(op, rows, ir.DenseI64ArrayAttr.get([0]))
+
+
+def _chosen(op: LocalOp) -> list[ir.Value[Any]]:
+    """What the shard chooses."""
+    count = len(op.result_layouts)
+    return _reduced(op, op.operands[:count], op.operation.attributes["dimensions"])
 
 
 def _reduced(
-    op: LocalOp, values: Sequence[ir.Value[Any]], types: Sequence[ir.Type], dims: ir.Attribute
+    op: LocalOp, values: Sequence[ir.Value[Any]], dims: ir.Attribute
 ) -> list[ir.Value[Any]]:
     """The op on other operands, from the same init values."""
     copy = op.ctx.clone(op.operation)
+    types = [
+        op.ctx.tensor_type(op.local_result_shape(k), op.result_element(k))
+        for k in range(len(op.result_layouts))
+    ]
     for k, (value, type_) in enumerate(zip(values, types, strict=True)):
         copy.operands[k] = value
         copy.results[k].set_type(type_)
@@ -250,6 +278,7 @@ def reduce_fill(rule: OpRule, factor: int) -> padding.Fill | None:
 REDUCE = OpDef(
     reduce_rule,
     (
+        Algorithm("extremes", expand_extreme, _splits_extreme, _extreme_bytes),
         Algorithm("gather_choices", expand_choice, _splits_choice, _choice_bytes),
         Algorithm("local", expand_reduce, _is_local),
     ),

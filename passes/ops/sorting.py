@@ -1,4 +1,4 @@
-"""Sort and top_k: rows are sorted each by itself; of a split row the candidates are gathered."""
+"""Sort and top_k: rows are sorted each by itself, a split row by exchanges or by its candidates."""
 
 from __future__ import annotations
 
@@ -9,25 +9,47 @@ from typing import Any
 from dtensor.dialect.dim import WHOLE
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
-from dtensor.passes.cost.model import all_gather_bytes
+from dtensor.dialect.names import PLACES
+from dtensor.passes.cost.model import all_gather_bytes, permute_bytes
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import series
-from dtensor.passes.ops.attributes import integer
+from dtensor.passes.ops.columnsort import (
+    exchange_bytes,
+    exchanges,
+    expand_exchange,
+    sorted_dimension,
+)
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
+from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
 
 Value = ir.Value[Any]
 
 
 def sort_rule(op: OpInfo) -> OpRule:
-    """`ij,ij->ij,ij`; the dimension that is sorted is whole."""
-    return _rows(op, _sorted_dimension(op), "is sorted")
+    """`ij,ij->ij,ij`; a split `j`, which is sorted, is exchanged between its shards."""
+    builder = RuleBuilder(op)
+    for d, size in enumerate(op.operand_shapes[0]):
+        kind = FactorKind.ORDER if d == sorted_dimension(op) else None
+        factor = builder.factor(size, kind=kind)
+        for k in range(len(op.operand_shapes)):
+            builder.operand(k, d, factor)
+            builder.result(k, d, factor)
+    return builder.build()
 
 
 def whole_top_k_rule(op: OpInfo) -> OpRule:
     """`ij->ik,ik`; the last dimension, of which the k largest are taken, is whole."""
-    return _rows(op, len(op.operand_shapes[0]) - 1, "has its largest elements taken")
+    last = len(op.operand_shapes[0]) - 1
+    builder = RuleBuilder(op)
+    for d, size in enumerate(op.operand_shapes[0][:last]):
+        factor = builder.factor(size)
+        builder.operand(0, d, factor)
+        for k in range(len(op.result_shapes)):
+            builder.result(k, d, factor)
+    builder.whole(0, last, "has its largest elements taken")
+    return builder.build()
 
 
 def top_k_rule(op: OpInfo) -> OpRule:
@@ -45,35 +67,14 @@ def top_k_rule(op: OpInfo) -> OpRule:
     return builder.build()
 
 
-def _rows(op: OpInfo, dimension: int, reason: str) -> OpRule:
-    builder = RuleBuilder(op)
-    for d, size in enumerate(op.operand_shapes[0]):
-        if d == dimension:
-            for k in range(len(op.operand_shapes)):
-                builder.whole(k, d, reason)
-            continue
-        factor = builder.factor(size)
-        for k in range(len(op.operand_shapes)):
-            builder.operand(k, d, factor)
-        for k in range(len(op.result_shapes)):
-            builder.result(k, d, factor)
-    return builder.build()
-
-
 def sort_flops(op: OpInfo) -> float:
     """N log2 n comparisons of each row."""
-    return _comparisons(op, _sorted_dimension(op))
+    return _comparisons(op, sorted_dimension(op))
 
 
 def top_k_flops(op: OpInfo) -> float:
     """As of a sort."""
     return _comparisons(op, -1)
-
-
-def _sorted_dimension(op: OpInfo) -> int:
-    rank = len(op.operand_shapes[0])
-    dimension = integer(op.attribute("dimension")) if op.has("dimension") else -1
-    return dimension % rank if rank else 0
 
 
 def _comparisons(op: OpInfo, dimension: int) -> float:
@@ -117,15 +118,66 @@ def expand_candidates(op: LocalOp) -> Sequence[Value]:
     count = _candidates(size, word.split, taken)
     rows = ctx.shape_of(op.operands[0])[:-1]
     values, index = _largest(op, op.operands[0], count)
-    offset = ctx.shard_offset(layout, dim, size)
-    assert offset is not None, "a dimension that is split"
-    offset = ctx.convert(offset, ctx.element_of(index))
-    index = ctx.binary("add", index, ctx.broadcast(offset, ctx.shape_of(index)))
+    index = _global_places(op, index, size)
     after = Layout.of((*layout.dims[:-1], WHOLE), layout.mesh)
     shape = (*op.operand_shapes[0][:-1], count * word.split)
     values, index = (ctx.relayout(v, layout, after, shape) for v in (values, index))
     best, place = _largest(op, values, taken)
     return [best, _along_last(ctx, index, place, rows)]
+
+
+def _pairs_up(placed: Placed) -> bool:
+    """Whether shards, of as many elements as are taken, can exchange what they have by pairs."""
+    split = placed.operands[0].dims[-1].split
+    is_power = split & (split - 1) == 0
+    size, taken = placed.op.operand_shapes[0][-1], placed.op.result_shapes[0][-1]
+    return _splits_last(placed) and is_power and size // split >= taken
+
+
+def pair_bytes(placed: Placed) -> tuple[Traffic, ...]:
+    """The candidates of one shard and their indices, once for each doubling."""
+    from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
+
+    op, word = placed.op, placed.operands[0].dims[-1]
+    count = math.prod(placed.results[0].local_shape(op.result_shapes[0]))
+    steps = word.split.bit_length() - 1
+    wire = steps * sum(permute_bytes(count * element_bytes(e)) for e in op.result_elements)
+    return (Traffic(word.axes, wire, 2 * steps),)
+
+
+def expand_pairs(op: LocalOp) -> Sequence[Value]:
+    """Shards at a distance of 1, 2, 4 ... give each other their largest, and keep the best of both.
+
+    Of equal ones the first is taken: those of the shards that stand first are put in front.
+    """
+    ctx, layout = op.ctx, op.operand_layouts[0]
+    size, taken, dim = op.operand_shapes[0][-1], op.result_shapes[0][-1], layout.rank - 1
+    word, rows = layout.dims[dim], ctx.shape_of(op.operands[0])[:-1]
+    values, index = _largest(op, op.operands[0], taken)
+    index = _global_places(op, index, size)
+    shard, distance = ctx.axis_index(word.axes), 1
+    while distance < word.split:
+        sources = [k ^ distance for k in range(word.split)]
+        bit = ctx.binary("and", shard, ctx.constant_like(distance, shard))
+        is_first = ctx.compare("EQ", bit, ctx.constant_like(0, bit))
+        both = []
+        for own in (values, index):
+            other = permuted(ctx, own, word.axes, sources)
+            front, back = ctx.select(is_first, own, other), ctx.select(is_first, other, own)
+            both.append(ctx.joined([front, back], dim))
+        values, place = _largest(op, both[0], taken)
+        index = _along_last(ctx, both[1], place, rows)
+        distance *= 2
+    return [values, index]
+
+
+def _global_places(op: LocalOp, index: Value, size: int) -> Value:
+    """Where elements of the shard stand in the whole dimension."""
+    ctx, layout = op.ctx, op.operand_layouts[0]
+    offset = ctx.shard_offset(layout, layout.rank - 1, size)
+    assert offset is not None, "a dimension that is split"
+    offset = ctx.convert(offset, ctx.element_of(index))
+    return ctx.binary("add", index, ctx.broadcast(offset, ctx.shape_of(index)))
 
 
 def _largest(op: LocalOp, value: Value, count: int) -> tuple[Value, Value]:
@@ -160,11 +212,37 @@ def _along_last(ctx: ExpansionContext, value: Value, place: Value, rows: Sequenc
     )
 
 
-SORT = OpDef(sort_rule, flops=sort_flops, padding=padding.ANY)
+def counted_places(sort: ir.Operation) -> tuple[object, ...]:
+    """Which operand counts the places, which is dtensor's own attribute."""
+    return (sort.attributes[PLACES],) if PLACES in sort.attributes else ()
+
+
+def _sorts_whole(placed: Placed) -> bool:
+    dim = sorted_dimension(placed.op)
+    return all(layout.dims[dim].split == 1 for layout in placed.operands if layout.rank)
+
+
+def expand_rows(op: LocalOp) -> None:
+    """Every row by itself; what was said of the places has served."""
+    if PLACES in op.operation.attributes:
+        del op.operation.attributes[PLACES]
+
+
+SORT = OpDef(
+    sort_rule,
+    (
+        Algorithm("columnsort", expand_exchange, exchanges, exchange_bytes),
+        Algorithm("local", expand_rows, _sorts_whole),
+    ),
+    flops=sort_flops,
+    known=counted_places,
+    padding=padding.ANY,
+)
 TOP_K = OpDef(
     top_k_rule,
     (
         Algorithm("gather_candidates", expand_candidates, _splits_last, candidate_bytes),
+        Algorithm("pairs", expand_pairs, _pairs_up, pair_bytes),
         Algorithm("local", applies=lambda placed: placed.operands[0].dims[-1].split == 1),
     ),
     flops=top_k_flops,

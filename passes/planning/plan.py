@@ -148,8 +148,10 @@ def _solve_within(problem: Problem, limits: Limits, min_flops: float) -> float |
 
 
 def _has_choice(problem: Problem, min_flops: float) -> bool:
-    """Whether anything is moved, or a large op is not divided among all devices."""
+    """Whether anything is moved, inside an op too, or a large op is not divided among all."""
     if any(problem.value_seconds(v) > 0.0 for v in range(len(problem.values))):
+        return True
+    if any(strategy.comm > 0.0 for strategy in problem.now):
         return True
     devices = problem.maker.specs.devices
     for node, strategy in zip(problem.example, problem.now, strict=True):

@@ -29,7 +29,7 @@ from dtensor.passes.graph import (
     Graph,
     Node,
 )
-from dtensor.passes.ops.opdef import Placed, algorithm_of
+from dtensor.passes.ops.opdef import Placed, Traffic, algorithm_of
 from dtensor.passes.ops.rule import OpRule
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.planning.all_places import all_places, words
@@ -322,15 +322,13 @@ class Maker:
             self._layouts(rule.op.operand_shapes, strategy.ins),
             self._layouts(rule.op.result_shapes, strategy.outs),
         )
-        found = algorithm_of(opdef(rule.op.name), placed)
+        found = algorithm_of(opdef(rule.op.name), placed, self._price)
         if found is None:
             return None
-        seconds = 0.0
-        for traffic in found.comm_bytes(placed):
-            link = self.cost.axes_link(traffic.axes)
-            seconds += traffic.collectives * link.alpha
-            seconds += traffic.wire_bytes / link.bytes_per_second
-        return strategy._replace(comm=seconds)
+        return strategy._replace(comm=sum(map(self._price, found.comm_bytes(placed)), 0.0))
+
+    def _price(self, traffic: Traffic) -> float:
+        return self.cost.seconds_of(traffic.wire_bytes, traffic.collectives, traffic.axes)
 
     def _layouts(
         self, shapes: Sequence[tuple[int, ...]], specs: Sequence[int]

@@ -6,7 +6,7 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.cost.model import CostModel
-from dtensor.passes.ops.opdef import Placed, algorithm_of
+from dtensor.passes.ops.opdef import Placed, Traffic, algorithm_of
 from dtensor.passes.ops.rule import OpRule
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.propagation.labels import Inside
@@ -35,14 +35,11 @@ def inside_seconds(atom: AxisRef, cost: CostModel) -> Inside:
             return tuple(table.layout(len(s), _places(place, len(sizes))) for s, place in pairs)
 
         placed = Placed(op, layouts(op.operand_shapes, ins), layouts(op.result_shapes, outs))
-        found = algorithm_of(opdef(op.name), placed)
-        if found is None:
-            return None
-        link = cost.axis_link(atom.name)
-        return sum(
-            (t.collectives * link.alpha + t.wire_bytes / link.bytes_per_second)
-            for t in found.comm_bytes(placed)
-        )
+        found = algorithm_of(opdef(op.name), placed, price)
+        return None if found is None else sum(map(price, found.comm_bytes(placed)), 0.0)
+
+    def price(traffic: Traffic) -> float:
+        return cost.seconds_of(traffic.wire_bytes, traffic.collectives, [atom])
 
     return seconds
 

@@ -62,7 +62,7 @@ class PropagatePass(Pass):
         cost = state.cost_model()
         limits = _limits(self.effort or state.effort, self.bound)
         strategy = decide(graph, pins, mesh, cost, self.min_flops, limits, state.ledger, function)
-        for node in write_strategy(graph, strategy):
+        for node in write_strategy(graph, strategy, cost):
             state.ledger.add(
                 "fallback",
                 f"{node.name} has no algorithm for the layouts that were planned: its operands are "

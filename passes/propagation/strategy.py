@@ -20,6 +20,7 @@ from dtensor.dialect.names import (
     RES_ATTRS,
     RESULTS,
 )
+from dtensor.passes.cost.model import CostModel
 from dtensor.passes.functions import boundary_layouts, set_boundary_layouts
 from dtensor.passes.graph import (
     ARGUMENT,
@@ -34,7 +35,7 @@ from dtensor.passes.graph import (
     Graph,
     Node,
 )
-from dtensor.passes.ops.opdef import Placed, algorithm_of
+from dtensor.passes.ops.opdef import Placed, Traffic, algorithm_of
 from dtensor.passes.ops.rule import OpInfo
 from dtensor.passes.ops.table import opdef
 
@@ -47,8 +48,13 @@ class Strategy:
     results: list[tuple[Layout, ...]]
 
 
-def write_strategy(graph: Graph, strategy: Strategy) -> list[Node]:
+def write_strategy(graph: Graph, strategy: Strategy, cost: CostModel) -> list[Node]:
     """Annotate the IR: layouts and algorithms on ops, layouts on the function.
+
+    Args:
+        graph: values and nodes.
+        strategy: what was planned.
+        cost: the machine, which says which of several algorithms is the cheapest.
 
     Returns:
         The nodes that no algorithm computes in their layouts; they read and write whole values now.
@@ -61,7 +67,7 @@ def write_strategy(graph: Graph, strategy: Strategy) -> list[Node]:
             assert node.operation is not None
             attributes = node.operation.attributes
             if node.kind == OP:
-                algorithm = _algorithm(graph, node, strategy)
+                algorithm = _algorithm(graph, node, strategy, cost)
                 if algorithm is None:
                     refused.append(node)
                     algorithm = _read_whole(strategy, node)
@@ -119,7 +125,7 @@ class _Names(dict[str, ir.Attribute]):
         return made
 
 
-def _algorithm(graph: Graph, node: Node, strategy: Strategy) -> str | None:
+def _algorithm(graph: Graph, node: Node, strategy: Strategy, cost: CostModel) -> str | None:
     """The name of the algorithm that computes a node in its layouts; None if none does."""
     definition = opdef(node.name)
     if len(definition.algorithms) == 1:
@@ -137,7 +143,11 @@ def _algorithm(graph: Graph, node: Node, strategy: Strategy) -> str | None:
         tuple(t.element for t in results),
     )
     placed = Placed(info, strategy.operands[node.index], strategy.results[node.index])
-    found = algorithm_of(definition, placed)
+
+    def price(traffic: Traffic) -> float:
+        return cost.seconds_of(traffic.wire_bytes, traffic.collectives, traffic.axes)
+
+    found = algorithm_of(definition, placed, price)
     return None if found is None else found.name
 
 

@@ -3,7 +3,7 @@
 // Rows, matrices and channels that are treated each by itself.
 
 func.func @sorting(%k: tensor<3x5xf32>, %v: tensor<3x5xi32>) -> tensor<3x2xf32> {
-  // CHECK: remark: stablehlo.sort: [a, *], [a, *] -> [a, *], [a, *]; dimension 1 of operand 0 is sorted
+  // CHECK: remark: stablehlo.sort: [a, b order], [a, b order] -> [a, b order], [a, b order]{{$}}
   %0:2 = "stablehlo.sort"(%k, %v) <{dimension = 1 : i64, is_stable = true}> ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<i32>, %d: tensor<i32>):
     %p = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
@@ -20,7 +20,9 @@ func.func @matrices(%a: tensor<2x3x3xf32>, %b: tensor<2x3x4xf32>) -> tensor<2x3x
   // CHECK: remark: stablehlo.triangular_solve: [a, *, *], [a, *, b] -> [a, *, b];
   %1 = "stablehlo.triangular_solve"(%0, %b) <{left_side = true, lower = true, unit_diagonal = false, transpose_a = #stablehlo<transpose NO_TRANSPOSE>}> : (tensor<2x3x3xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
   // CHECK: remark: stablehlo.fft: [a, b, *] -> [a, b, *]; passes sum -> sum; dimension 2 of operand 0 is transformed
+  // CHECK: remark: stablehlo.fft: [a, b, c transform] -> [a, b, c transform]; passes sum -> sum{{$}}
   %2 = stablehlo.fft %1, type = RFFT, length = [4] : (tensor<2x3x4xf32>) -> tensor<2x3x3xcomplex<f32>>
+  %3 = stablehlo.fft %2, type = IFFT, length = [3] : (tensor<2x3x3xcomplex<f32>>) -> tensor<2x3x3xcomplex<f32>>
   return %1 : tensor<2x3x4xf32>
 }
 
@@ -32,4 +34,30 @@ func.func @normalisation(%a: tensor<2x3x4xf32>, %f: tensor<3xf32>) -> tensor<2x3
   // CHECK: remark: stablehlo.batch_norm_grad: [*, a, *], [a], [a], [a], [*, a, *] -> [*, a, *], [a], [a];
   %2:3 = "stablehlo.batch_norm_grad"(%0, %f, %f, %f, %a) <{epsilon = 0.01 : f32, feature_index = 1 : i64}> : (tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<2x3x4xf32>) -> (tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>)
   return %1#0 : tensor<2x3x4xf32>
+}
+
+func.func @search(%t: tensor<8xf32>, %q: tensor<2x3xf32>) -> tensor<2x3xui32> {
+  // CHECK: remark: dtensor.search: [c], [a, b] -> [a, b] reduce {c: sum}{{$}}
+  %0 = "dtensor.search"(%t, %q) ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %1 = stablehlo.compare LE, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }) {count = 8 : i64} : (tensor<8xf32>, tensor<2x3xf32>) -> tensor<2x3xui32>
+  return %0 : tensor<2x3xui32>
+}
+
+func.func @ranked(%a: tensor<2x9xf32>, %k: tensor<3xi32>) -> tensor<2x3xf32> {
+  // CHECK: remark: dtensor.ranked: [a, b order], [*] -> [a, *]; dimension 0 of operand 1 says which elements are wanted
+  %0 = "dtensor.ranked"(%a, %k) ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+    %1 = stablehlo.compare LT, %p, %q, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }) {dim = 1 : i64} : (tensor<2x9xf32>, tensor<3xi32>) -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
+
+func.func @tall_qr(%a: tensor<6x2xf32>) -> tensor<2x2xf32> {
+  // CHECK: remark: dtensor.qr: [a transform, *] -> [a transform, *], [*, *]; dimension 1 of operand 0 is made orthogonal column by column
+  %0:2 = "dtensor.qr"(%a) {factor = {call_target_name = "Qr"}, product = {call_target_name = "P"}} : (tensor<6x2xf32>) -> (tensor<6x2xf32>, tensor<2x2xf32>)
+  return %0#1 : tensor<2x2xf32>
 }

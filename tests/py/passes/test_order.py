@@ -9,10 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dtensor.dialect.layout import UNSHARDED
+from dtensor.compiler.api import jit
+from dtensor.compiler.options import CompileOptions
+from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.dialect.mesh import Mesh
+from dtensor.passes.cost.model import CostModel, Link
+from dtensor.runtime.client import create_mesh
 from tests.py.passes.on_mesh import BOTH, GRID, LINE, kinds, run, sent
 
+THREE = create_mesh([("x", 3), ("y", 2)])
 ROWS = ["x", UNSHARDED]
 
 
@@ -44,10 +49,30 @@ def test_the_largest_of_any_type(dtype: Any) -> None:
     run(lambda a: (jax.lax.top_k(a, 5), jax.lax.top_k(a[0], 7)), LINE, [[UNSHARDED, "x"]], x)
 
 
-def test_only_candidates_are_gathered() -> None:
-    compiled = run(lambda a: jax.lax.top_k(a, 4), LINE, [[UNSHARDED, "x"]], numbers((3, 4096)))
+def test_only_candidates_are_sent() -> None:
+    x = numbers((3, 4096))
+    x[0, [5, 700, 4000]], x[1] = np.nan, 3
+    compiled = run(lambda a: jax.lax.top_k(a, 4), LINE, [[UNSHARDED, "x"]], x)
+    assert kinds(compiled) == {"shard_permute"}
+    assert sent(compiled) == 3 * 3 * 4 * (4 + 4)  # by pairs, three times
+    # Six shards make no pairs of pairs, and of five elements no shard has the seven largest.
+    compiled = run(lambda a: jax.lax.top_k(a, 4), THREE, [[UNSHARDED, ("y", "x")]], x[:, :4092])
     assert kinds(compiled) == {"all_gather"}
-    assert sent(compiled) == 7 * 3 * 4 * (4 + 4)
+    run(lambda a: jax.lax.top_k(a, 7), LINE, [[UNSHARDED, "x"]], x[:, :40])
+
+
+def test_a_slow_start_of_collectives_asks_for_one_gather() -> None:
+    """Of several algorithms the cheapest on the machine is taken."""
+    x = numbers((3, 4096))
+    for alpha, kind in ((1e-6, "all_gather"), (1e-12, "shard_permute")):
+        link = Link(alpha=alpha, bytes_per_second=1e9)
+        lowered = jit(
+            lambda a: jax.lax.top_k(a, 4),
+            mesh=LINE,
+            in_layouts=(Layout([UNSHARDED, "x"], LINE),),
+            options=CompileOptions(cost=CostModel(link=link)),
+        ).lower(x)
+        assert {collective.kind for collective in lowered.collectives} == {kind}
 
 
 def test_sorts_move_the_axis_to_another_dimension_and_back() -> None:
@@ -56,6 +81,82 @@ def test_sorts_move_the_axis_to_another_dimension_and_back() -> None:
         compiled = run(sort, LINE, [ROWS], x, out=ROWS)
         assert kinds(compiled) == {"all_to_all"}
         assert sent(compiled) == 2 * 7 / 8 * x.nbytes / 8
+
+
+SPLITS = [(LINE, "x"), (GRID, ("y", "x")), (THREE, ("x", "y"))]  # gathering sends less on fewer
+
+
+def awkward(size: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    """Many equal numbers, both zeros, both infinities and NaN."""
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-3, 4, size).astype(np.float32)
+    x[rng.integers(0, size, size // 4)] = -0.0
+    x[rng.integers(0, size, 7)] = [np.nan, -np.nan, np.inf, -np.inf, np.nan, 1e-30, -1e-40]
+    return x
+
+
+@pytest.mark.parametrize(("mesh", "axes"), SPLITS)
+def test_sorts_of_a_split_dimension_exchange_it(mesh: Mesh, axes: Any) -> None:
+    def sort(a: Any) -> Any:
+        found = jnp.sort(a)
+        return found, jnp.signbit(found)
+
+    for seed, function in enumerate((sort, jnp.argsort, lambda a: jnp.sort(a, descending=True))):
+        compiled = run(function, mesh, [[axes]], awkward(1152, seed))
+        assert {"all_to_all", "shard_permute"} <= kinds(compiled)
+
+
+@pytest.mark.parametrize(
+    "kind", [np.int32, np.uint8, np.int16, np.float16, np.bool_, jnp.bfloat16, np.complex64]
+)
+def test_sorts_of_any_type_exchange_it(kind: Any) -> None:
+    x = np.random.default_rng(1).integers(0, 5, (1152, 2)).astype(kind)
+
+    for sort in (jnp.sort, jnp.argsort):
+        run(lambda a, sort=sort: sort(a, 0), LINE, [["x", UNSHARDED]], x)
+    run(lambda a: jnp.sort(a, 0), GRID, [["x", "y"]], x.repeat(2, 1))
+
+
+@pytest.mark.parametrize("keys", [1, 2, 3])
+def test_sorts_of_several_operands_exchange_them(keys: int) -> None:
+    a, b = (np.random.default_rng(seed).integers(0, 4, 1152) for seed in (0, 1))
+    values = a.astype(np.float32), b.astype(np.int8), np.arange(1152, dtype=np.int32)
+
+    def sort(*operands: Any) -> Any:
+        return jax.lax.sort(operands, num_keys=keys)
+
+    compiled = run(sort, LINE, [["x"]] * 3, *values)
+    assert "all_to_all" in kinds(compiled)
+    run(lambda x, y: jnp.lexsort((x, y)), LINE, [["x"]] * 2, *values[:2])
+    run(lambda x, y: jax.lax.sort_key_val(x, y), THREE, [[("y", "x")]] * 2, *values[:2])
+
+
+def test_every_order_of_ones_behind_zeros_is_sorted() -> None:
+    """A network that sorts zeros and ones sorts everything: Knuth's principle."""
+    rng = np.random.default_rng(2)
+    for mesh, size in ((GRID, 72), (THREE, 54), (LINE, 832)):
+        axes = {GRID: "y", THREE: ("x", "y"), LINE: "x"}[mesh]
+        p = {GRID: 4, THREE: 6, LINE: 8}[mesh]
+        size = p * p * -(-size // p // p)
+        shards = rng.integers(0, size // p + 1, (200, p, 1))  # zeros in each shard
+        columns = (np.arange(size // p) >= shards).reshape(200, size).T.astype(np.int8)
+        run(lambda a: jnp.sort(a, 0), mesh, [[axes, UNSHARDED]], columns)
+
+
+def test_a_sort_sends_what_columnsort_does() -> None:
+    size = 8192
+    x = np.random.default_rng(3).permutation(size).astype(np.int32)
+    share = 2 * 7 / 8 + 1  # of a shard: two exchanges, and a half there and back
+    compiled = run(jnp.sort, LINE, [["x"]], x, out=["x"])
+    assert sent(compiled) == share * x.nbytes / 8
+    for sort in (jnp.sort, jnp.argsort):
+        compiled = run(sort, LINE, [["x"]], x.astype(np.float32), out=["x"])
+        assert sent(compiled) == share * (4 + 2) * size / 8
+
+
+@pytest.mark.parametrize("size", [8, 96, 780, 1000])
+def test_short_and_uneven_dimensions_are_gathered_and_sorted(size: int) -> None:
+    run(lambda a: (jnp.sort(a), jnp.argsort(a)), LINE, [["x"]], awkward(size))
 
 
 CUBE = np.random.default_rng(0).normal(size=(8, 16, 32)).astype(np.float32)
@@ -93,3 +194,50 @@ def test_pencils_of_three_dimensions_move_one_axis_at_a_time() -> None:
     compiled = run(jnp.fft.fftn, GRID, [specs], CUBE.astype(np.complex64), absolute=1e-3)
     assert kinds(compiled) == {"all_to_all"}
     assert sent(compiled) <= (3 / 4 + 1 / 2) * CUBE.nbytes * 2 / 8 * 2
+
+
+def waves(shape: tuple[int, ...], dtype: Any = np.complex64) -> np.ndarray[Any, Any]:
+    rng = np.random.default_rng(4)
+    return (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(dtype)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "axes", "size"),
+    [
+        (LINE, "x", 64),
+        (LINE, "x", 4096),
+        (LINE, "x", 448),  # 8 shards of 7 times 8
+        (GRID, ("y", "x"), 1152),
+        (THREE, ("x", "y"), 180),
+    ],
+)
+def test_a_split_row_is_transformed_in_four_steps(mesh: Mesh, axes: Any, size: int) -> None:
+    for transform in (jnp.fft.fft, jnp.fft.ifft):
+        x = waves((3, size))
+        compiled = run(
+            transform, mesh, [[UNSHARDED, axes]], x, absolute=1e-3, out=[UNSHARDED, axes]
+        )
+        p = mesh.size  # on less than four shards gathering sends as little
+        assert kinds(compiled) == {"all_to_all"}
+        assert sent(compiled) == pytest.approx(3 * (p - 1) / p * x.nbytes / p)
+
+
+def test_four_steps_are_as_exact_as_one_transform() -> None:
+    x = waves((1 << 16,))
+    exact = np.fft.fft(x.astype(np.complex128))
+    size = np.abs(exact).max()
+    compiled = run(jnp.fft.fft, LINE, [["x"]], x, absolute=1e-2, out=[UNSHARDED])
+    assert "all_to_all" in kinds(compiled)
+    error = np.abs(np.asarray(compiled(x)) - exact).max() / size
+    assert error < 16 * 2**-24 * 4  # log2 N roundings, each of some of the sums
+
+
+def test_four_steps_in_double_precision() -> None:
+    with jax.enable_x64(True):
+        x = waves((4096,), np.complex128)
+        run(jnp.fft.fft, LINE, [["x"]], x, absolute=1e-11)
+
+
+def test_rows_that_cannot_be_cut_twice_and_real_ones_are_put_together() -> None:
+    run(jnp.fft.fft, LINE, [["x"]], waves((40,)), absolute=1e-4)
+    run(jnp.fft.rfft, LINE, [["x"]], waves((64,)).real, absolute=1e-4)

@@ -1,0 +1,122 @@
+"""Factorisations that JAX writes as calls of a library: the QR of a tall matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dtensor.dialect.mlir import ir, maker_of
+from dtensor.dialect.names import FACTOR, PRODUCT, QR
+from dtensor.passes.ops.attributes import constant_attribute, integer, integers
+from dtensor.passes.ops.custom_calls import SHARDING_RULE, TARGET
+
+Value = ir.Value[Any]
+
+# What gives reflectors and R, and what multiplies the reflectors.
+_CALLS = {
+    "lapack_sgeqrf_ffi": "lapack_sorgqr_ffi",
+    "lapack_dgeqrf_ffi": "lapack_dorgqr_ffi",
+    "cusolver_geqrf_ffi": "cusolver_orgqr_ffi",
+    "hipsolver_geqrf_ffi": "hipsolver_orgqr_ffi",
+    "Qr": "ProductOfElementaryHouseholderReflectors",
+}
+_REALS = ("f32", "f64")
+
+
+def replaced_qr(factor: ir.Operation) -> ir.Operation | None:
+    """A `dtensor.qr` in the place of the calls and of the mask of R; None if more is read."""
+    wanted = _CALLS.get(_target(factor))
+    type_ = ir.RankedTensorType(factor.operands[0].type) if wanted is not None else None
+    if type_ is None or type_.rank != 2 or str(type_.element_type) not in _REALS:
+        return None
+    rows, columns = type_.shape
+    if rows <= columns or not columns:
+        return None
+    products, triangles = [], []
+    for user in _users(factor.results[0]):
+        if _target(user) == wanted and list(user.operands) == list(factor.results):
+            products.append(user)
+        elif _is_top(user, columns):
+            triangles += _users(user.results[0])
+        else:
+            return None
+    others = [user for user in _users(factor.results[1]) if user not in products]
+    is_whole = all(product.results[0].type == type_ for product in products)
+    if len(products) != 1 or others or not is_whole or not all(map(_is_triangle, triangles)):
+        return None
+    square = ir.RankedTensorType.get([columns] * 2, type_.element_type, loc=factor.location)
+    made = ir.Operation.create(
+        QR,
+        results=[type_, square],
+        operands=list(factor.operands),
+        attributes={FACTOR: _call(factor), PRODUCT: _call(products[0])},
+        loc=factor.location,
+        ip=ir.InsertionPoint(factor),
+    )
+    products[0].results[0].replace_all_uses_with(made.results[0])
+    cuts = {maker_of(triangle.operands[2]) for triangle in triangles}
+    for triangle in triangles:
+        triangle.results[0].replace_all_uses_with(made.results[1])
+    for op in (*triangles, *[cut for cut in cuts if cut is not None], products[0], factor):
+        op.erase()
+    return made
+
+
+def _target(op: ir.Operation) -> str:
+    return str(ir.StringAttr(op.attributes[TARGET]).value) if TARGET in op.attributes else ""
+
+
+def _users(value: Value) -> list[ir.Operation]:
+    return [use.owner.operation for use in value.uses]
+
+
+def _call(op: ir.Operation) -> ir.DictAttr:
+    """The attributes of a call, without what Shardy's rule says of sizes."""
+    names = [name for name in op.attributes if name != SHARDING_RULE]
+    kept = {name: op.attributes[name] for name in names if not name.startswith("dtensor.")}
+    return ir.DictAttr.get(kept)
+
+
+def _is_top(op: ir.Operation, columns: int) -> bool:
+    """Whether an op takes the upper square of a matrix."""
+    return op.name == "stablehlo.slice" and (
+        integers(op.attributes["start_indices"]) == [0, 0]
+        and integers(op.attributes["limit_indices"]) == [columns, columns]
+        and integers(op.attributes["strides"]) == [1, 1]
+    )
+
+
+def _is_triangle(op: ir.Operation) -> bool:
+    """Whether an op puts zeros below the diagonal of its third operand."""
+    if op.name != "stablehlo.select" or _splat(op.operands[1]) != 0:
+        return False
+    compare = maker_of(op.operands[0])
+    if compare is None or compare.name != "stablehlo.compare":
+        return False
+    direction = str(compare.attributes["comparison_direction"])
+    row, column = map(_index, compare.operands)
+    return "GE" in direction and row == (0, -1) and column == (1, 0)
+
+
+def _index(value: Value) -> tuple[int, int] | None:
+    """The dimension along which a value counts, and from where on."""
+    maker = maker_of(value)
+    if maker is not None and maker.name == "stablehlo.iota":
+        return integer(maker.attributes["iota_dimension"]), 0
+    if maker is None or maker.name != "stablehlo.add":
+        return None
+    counted, first = _index(maker.operands[0]), _splat(maker.operands[1])
+    return None if counted is None or first is None else (counted[0], counted[1] + int(first))
+
+
+def _splat(value: Value) -> float | None:
+    """The number that a value repeats."""
+    maker = maker_of(value)
+    while maker is not None and maker.name == "stablehlo.broadcast_in_dim":
+        maker = maker_of(maker.operands[0])
+    constant = None
+    if maker is not None and maker.name == "stablehlo.constant":
+        constant = constant_attribute(maker)
+    if constant is None or not constant.is_splat:
+        return None
+    scalar = constant.get_splat_value()
+    return float(scalar.value) if isinstance(scalar, ir.FloatAttr | ir.IntegerAttr) else None

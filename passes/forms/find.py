@@ -1,0 +1,48 @@
+"""Forms that say in several operations, or in a loop, what could be said in one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dtensor.dialect.mlir import ir
+from dtensor.passes.base import Pass, PassState
+from dtensor.passes.forms.factors import replaced_qr
+from dtensor.passes.forms.places import mark_places
+from dtensor.passes.forms.ranks import replaced_sort
+from dtensor.passes.forms.searches import replaced_search
+from dtensor.passes.functions import main_function
+from dtensor.passes.program import WHILE, walk
+
+
+@dataclass(frozen=True)
+class FindFormsPass(Pass):
+    """Finds searches, orders and factorisations that are written in several operations.
+
+    A sort of which one operand counts the places of the elements says so: where elements are equal
+    it decides, and nothing else need be sent to keep the sort stable. A loop that bisects a table
+    for many queries becomes a `dtensor.search`, in which each shard of the table looks by itself.
+    A sort of which a few places are read becomes `dtensor.ranked`, for which the shards only count.
+    The two calls of a library that a QR of a tall matrix is become one `dtensor.qr`.
+    """
+
+    name: ClassVar[str] = "dtensor-find-forms"
+
+    def run(self, module: ir.Module, state: PassState) -> None:
+        """Rewrite `@main` in place."""
+        ops = [(op, name) for op, name, _ in walk(main_function(module))]
+        for op in [op for op, name in ops if name == "stablehlo.sort"]:
+            mark_places(op)
+            for made in replaced_sort(op):
+                state.ledger.add_op(made)
+                state.forget_ir()
+        for op in [op for op, name in ops if name == "stablehlo.custom_call"]:
+            made_qr = replaced_qr(op)
+            if made_qr is not None:
+                state.ledger.add_op(made_qr)
+                state.forget_ir()
+        for loop in [op for op, name in reversed(ops) if name == WHILE]:
+            search = replaced_search(loop)
+            if search is not None:
+                state.ledger.add_op(search)
+                state.forget_ir()

@@ -1,0 +1,141 @@
+"""Sorts of which only a few places are read: medians, quantiles, the k-th element."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dtensor.dialect import build
+from dtensor.dialect.mlir import ir, maker_of, stablehlo
+from dtensor.passes.builder import Builder, integers_attr
+from dtensor.passes.ops.attributes import integer, integers
+from dtensor.passes.ops.comparators import compare_by
+from dtensor.passes.ops.keys import orders
+from dtensor.passes.ops.loops import numbered
+
+Value = ir.Value[Any]
+_MOST = 16  # places; of more, sorting is simpler
+
+
+def replaced_sort(sort: ir.Operation) -> list[ir.Operation]:
+    """What stands for a sort of which few places are read, which is erased; nothing of others."""
+    if len(sort.operands) != 1 or orders(sort.regions[0].blocks[0]) is None:
+        return []
+    dim = integer(sort.attributes["dimension"]) if "dimension" in sort.attributes else -1
+    shape = _shape(sort.results[0])
+    dim %= len(shape)
+    reads = []
+    for use in sort.results[0].uses:
+        read = _read(use.owner.operation, dim, shape)
+        if read is None or read.op.block != sort.block:
+            return []
+        reads.append(read)
+    if not reads or sum(read.count for read in reads) > _MOST or shape[dim] <= _MOST:
+        return []
+    numbers = {view.operation: i for i, view in enumerate(sort.block.operations)}
+    reads.sort(key=lambda read: numbers[read.op])
+    if not all(_stands_before(read.op.operands[1:], reads[0].op, numbers) for read in reads):
+        return []
+    return _replaced(sort, dim, reads)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A gather or a slice, of computed place or not, of whole rows at some places.
+
+    Attributes:
+        op: the operation.
+        count: how many places it reads.
+    """
+
+    op: ir.Operation
+    count: int
+
+
+def _shape(value: Value) -> list[int]:
+    return list(ir.RankedTensorType(value.type).shape)
+
+
+def _read(op: ir.Operation, dim: int, shape: list[int]) -> _Read | None:
+    """A use of a sorted value, if it reads few places along the dimension and all else whole."""
+    if op.name == "stablehlo.slice":
+        cut = _shape(op.results[0])
+        others = [d for d in range(len(shape)) if d != dim and cut[d] != shape[d]]
+        is_near = integers(op.attributes["strides"])[dim] == 1
+        return None if others or not is_near or not cut[dim] else _Read(op, cut[dim])
+    if op.name == "stablehlo.dynamic_slice":
+        taken = [1 if d == dim else size for d, size in enumerate(shape)]
+        return _Read(op, 1) if _shape(op.results[0]) == taken else None
+    if op.name != "stablehlo.gather":
+        return None
+    numbers = stablehlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
+    sizes, indices = integers(op.attributes["slice_sizes"]), _shape(op.operands[1])
+    wanted = [1 if d == dim else size for d, size in enumerate(shape)]
+    last = len(indices) - 1
+    is_vector = indices == [1] or (len(indices) == 2 and indices[1] == 1)
+    is_last = numbers.index_vector_dim == last
+    is_one = sizes == wanted and list(numbers.start_index_map) == [dim]
+    if not is_vector or not is_last or not is_one or numbers.operand_batching_dims:
+        return None
+    return _Read(op, indices[0])
+
+
+def _stands_before(values: Any, op: ir.Operation, numbers: dict[ir.Operation, int]) -> bool:
+    """Whether values can be computed before an operation; moves what makes them there."""
+    for value in values:
+        maker = maker_of(value)
+        if maker is None or maker.block != op.block or numbers[maker] < numbers[op]:
+            continue
+        if maker == op or len(maker.regions) or maker.name == "stablehlo.gather":
+            return False
+        if not _stands_before(maker.operands, op, numbers):
+            return False
+        maker.move_before(op)
+        numbers[maker] = numbers[op] - 1
+    return True
+
+
+def _replaced(sort: ir.Operation, dim: int, reads: list[_Read]) -> list[ir.Operation]:
+    made: list[ir.Operation] = []
+    make = Builder(reads[0].op, made)
+    columns = []
+    for read in reads:
+        if read.op.name == "stablehlo.slice":
+            first = integers(read.op.attributes["start_indices"])[dim]
+            columns.append(numbered(make, range(first, first + read.count), "i32"))
+        elif read.op.name == "stablehlo.dynamic_slice":
+            columns.append(make.reshape(read.op.operands[1 + dim], (1,)))
+        else:
+            columns.append(make.reshape(read.op.operands[1], (read.count,)))
+    elements = {make.element_of(column) for column in columns}
+    if len(elements) > 1:
+        columns = [make.convert(column, "i64") for column in columns]
+    ranked = build.ranked(
+        sort.operands[0],
+        make.joined(columns, 0),
+        dim,
+        loc=sort.location,
+        ip=ir.InsertionPoint(reads[0].op),
+    )
+    compare_by(sort.regions[0].blocks[0], ranked.regions[0].blocks[0], -1)
+    made.append(ranked)
+    first = 0
+    for read in reads:
+        _read_ranked(Builder(read.op, made), read, ranked.results[0], dim, first)
+        first += read.count
+    sort.erase()
+    return made
+
+
+def _read_ranked(make: Builder, read: _Read, ranked: Value, dim: int, first: int) -> None:
+    """Let a use read its places among those that are known."""
+    if read.op.name != "stablehlo.gather":
+        value = make.cut(ranked, dim, first, read.count)
+        read.op.results[0].replace_all_uses_with(value)
+        read.op.erase()
+        return
+    index = numbered(make, range(first, first + read.count), make.element_of(read.op.operands[1]))
+    read.op.operands[0] = ranked
+    read.op.operands[1] = make.reshape(index, _shape(read.op.operands[1]))
+    sizes = [1 if d == dim else size for d, size in enumerate(make.shape_of(ranked))]
+    read.op.attributes["slice_sizes"] = integers_attr(sizes)

@@ -1,0 +1,245 @@
+"""Loops that bisect a table for many queries at once: `jnp.searchsorted`, as JAX writes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from dtensor.dialect import build
+from dtensor.dialect.mlir import ir, maker_of, stablehlo, terminator
+from dtensor.passes.builder import Trail
+from dtensor.passes.ops.attributes import constant_attribute, integers
+from dtensor.passes.ops.elementwise import convert_rule, elementwise_rule
+from dtensor.passes.ops.numbers import known_integers
+from dtensor.passes.ops.table import opdef
+from dtensor.passes.trip_count import trip_count
+
+Value = ir.Value[Any]
+_RESHAPES = ("stablehlo.reshape", "stablehlo.broadcast_in_dim")
+
+
+def replaced_search(loop: ir.Operation) -> ir.Operation | None:
+    """A `dtensor.search` in the place of a loop, which is erased; None of any other loop."""
+    found = _Bisection.of(loop)
+    if found is None:
+        return None
+    search = found.search()
+    if search is None:
+        return None
+    loop.results[found.high].replace_all_uses_with(search.results[0])
+    for k, result in enumerate(loop.results):
+        result.replace_all_uses_with(loop.operands[k])  # unchanged, or read no more
+    loop.erase()
+    return search
+
+
+def _made_by(value: Value, name: str) -> list[Value]:
+    """The operands of what makes a value, if it is an op of that name; nothing otherwise."""
+    maker = maker_of(value)
+    return list(maker.operands) if maker is not None and maker.name == f"stablehlo.{name}" else []
+
+
+def _is_all(value: Value, number: int) -> bool:
+    found = known_integers(value)
+    return found is not None and bool((found == number).all())
+
+
+def _shape(value: Value) -> list[int]:
+    return list(ir.RankedTensorType(value.type).shape)
+
+
+@dataclass
+class _Bisection:
+    """A loop that halves an interval for each query.
+
+    Attributes:
+        loop: the loop.
+        low: which carried value is the lower end.
+        high: which one is the upper end.
+        middle: where the table is read.
+        goes_down: whether the upper end moves.
+        fixed: what the body's arguments are that never change.
+    """
+
+    loop: ir.Operation
+    low: int
+    high: int
+    middle: Value
+    goes_down: Value
+    fixed: dict[Value, Value]
+    queries: list[Value] = field(default_factory=list)
+    table: Value | None = None
+
+    @staticmethod
+    def of(loop: ir.Operation) -> _Bisection | None:
+        """The loop, if its carried values are two ends, a counter and what never changes."""
+        body = loop.regions[1].blocks[0]
+        arguments, given = list(body.arguments), list(terminator(body).operands)
+        fixed = {
+            argument: loop.operands[k]
+            for k, argument in enumerate(arguments)
+            if given[k] == argument
+        }
+        read = [k for k, result in enumerate(loop.results) if any(True for _ in result.uses)]
+        moving = [k for k in read if arguments[k] not in fixed]
+        if len(moving) != 1:
+            return None
+        high = moving[0]
+        choice = _made_by(given[high], "select")
+        if not choice or choice[2] != arguments[high]:
+            return None
+        down, middle = choice[:2]
+        for low, value in enumerate(given):
+            if _made_by(value, "select") == [down, arguments[low], middle]:
+                found = _Bisection(loop, low, high, middle, down, fixed)
+                return found if found._halves() else None
+        return None
+
+    def _halves(self) -> bool:
+        """Whether the middle is that of the ends, which no turn of the loop leaves apart."""
+        arguments = self.loop.regions[1].blocks[0].arguments
+        low, high = arguments[self.low], arguments[self.high]
+        terms = _made_by(self.middle, "add")
+        half = [value for value in terms if value != low]
+        if low not in terms or len(half) != 1 or _shape(self.goes_down) != _shape(low):
+            return False
+        parts = _made_by(half[0], "divide")
+        if len(parts) != 2 or _made_by(parts[0], "subtract") != [high, low]:
+            return False
+        return _is_all(parts[1], 2) and _is_all(self.loop.operands[self.low], 0)
+
+    def search(self) -> ir.Operation | None:
+        """The op that stands for the loop, before it; None if the body reads what it has not."""
+        if not self._reads(self.goes_down, {}) or self.table is None or not self.queries:
+            return None
+        count, trips = known_integers(self.loop.operands[self.high]), trip_count(self.loop)
+        size = _shape(self.table)[0]
+        if count is None or trips is None or not count.size or (count != count.flat[0]).any():
+            return None
+        most = int(count.flat[0])
+        if not 0 < most <= size or trips < most.bit_length():
+            return None
+        element = ir.RankedTensorType(self.middle.type).element_type
+        op = build.search(
+            self.fixed.get(self.table, self.table),
+            [self.fixed.get(query, query) for query in self.queries],
+            most,
+            element,
+            loc=self.loop.location,
+            ip=ir.InsertionPoint(self.loop),
+        )
+        block = op.regions[0].blocks[0]
+        scalars = _Scalars(Trail(ir.InsertionPoint(block), op.location))
+        for query, argument in zip(self.queries, block.arguments, strict=False):
+            scalars.known[query] = argument
+        scalars.table = block.arguments[len(self.queries)]
+        scalars.make.create("stablehlo.return", [scalars.of(self.goes_down)], [])
+        return op
+
+    def _reads(self, value: Value, seen: dict[Value, bool]) -> bool:
+        """Whether a value is computed, element by element, of queries and of the table's."""
+        if value not in seen:
+            seen[value] = self._is_read(value, seen)
+        return seen[value]
+
+    def _is_read(self, value: Value, seen: dict[Value, bool]) -> bool:
+        shape = _shape(self.middle)
+        if _splat(value) is not None:
+            return True
+        if value in self.fixed or not self._is_inside(value):
+            if _shape(value) == shape and value not in self.queries:
+                self.queries.append(value)
+            return _shape(value) == shape
+        table = _looked_up(value, self.middle)
+        if table is not None and _shape(value) == shape:
+            is_fixed = table in self.fixed or not self._is_inside(table)
+            is_first = self.table is None or self.table == table
+            self.table = table
+            return is_fixed and is_first
+        maker = maker_of(value)
+        return (
+            maker is not None
+            and is_scalar_work(maker)
+            and _shape(value) == shape
+            and all(self._reads(operand, seen) for operand in maker.operands)
+        )
+
+    def _is_inside(self, value: Value) -> bool:
+        owner = value.owner
+        block = owner if isinstance(owner, ir.Block) else owner.operation.block
+        return bool(block == self.loop.regions[1].blocks[0])
+
+
+def is_scalar_work(op: ir.Operation) -> bool:
+    """Whether an op computes each element by itself, of the elements at the same place."""
+    return opdef(op.name).rule in (elementwise_rule, convert_rule) and not len(op.regions)
+
+
+def _looked_up(value: Value, middle: Value) -> Value | None:
+    """The table, if the value is what stands there at the places of `middle`, one by one."""
+    while _made_by(value, "reshape"):
+        (value,) = _made_by(value, "reshape")
+    operands = _made_by(value, "gather")
+    if not operands or len(_shape(operands[0])) != 1:
+        return None
+    gather = maker_of(value)
+    assert gather is not None
+    numbers = stablehlo.GatherDimensionNumbers(gather.attributes["dimension_numbers"])
+    indices, shape = operands[1], _shape(middle)
+    is_single = integers(gather.attributes["slice_sizes"]) == [1]
+    if not is_single or _shape(indices) != [*shape, 1] or numbers.index_vector_dim != len(shape):
+        return None
+    if _made_by(indices, "broadcast_in_dim") == [middle]:
+        spread = maker_of(indices)
+        assert spread is not None
+        in_order = integers(spread.attributes["broadcast_dimensions"]) == list(range(len(shape)))
+        return operands[0] if in_order else None
+    return operands[0] if _made_by(indices, "reshape") == [middle] else None
+
+
+def _splat(value: Value) -> ir.Attribute | None:
+    """The number that a value repeats, if a constant says it."""
+    element = ir.RankedTensorType(value.type).element_type
+    maker = maker_of(value)
+    while maker is not None and maker.name in _RESHAPES:
+        maker = maker_of(maker.operands[0])
+    if maker is None or maker.name != "stablehlo.constant":
+        return None
+    constant = constant_attribute(maker)
+    if constant is None or not constant.is_splat:
+        return None
+    number = constant.get_splat_value()
+    return number if ir.RankedTensorType(constant.type).element_type == element else None
+
+
+@dataclass
+class _Scalars:
+    """Writes what a loop computes of tensors as what is computed of one element of each."""
+
+    make: Trail
+    known: dict[Value, Value] = field(default_factory=dict)
+    table: Value | None = None
+
+    def of(self, value: Value) -> Value:
+        """The scalar that stands for a value."""
+        if value not in self.known:
+            self.known[value] = self._made(value)
+        return self.known[value]
+
+    def _made(self, value: Value) -> Value:
+        type_ = self.make.tensor_type((), self.make.element_of(value))
+        number = _splat(value)
+        if number is not None:
+            return self.make.dense(ir.DenseElementsAttr.get_splat(type_, number), type_)
+        maker = maker_of(value)
+        assert maker is not None, "what was found to be computed of queries and of the table"
+        if not is_scalar_work(maker):
+            assert self.table is not None
+            return self.table
+        operands = [self.of(operand) for operand in maker.operands]
+        return self.make.value(maker.name, operands, type_, attributes_of(maker))
+
+
+def attributes_of(op: ir.Operation) -> dict[str, ir.Attribute]:
+    """The attributes of an op that belong to it."""
+    return {name: op.attributes[name] for name in op.attributes if not name.startswith("dtensor.")}

@@ -1,0 +1,155 @@
+"""Columnsort (Leighton 1985): a split dimension is sorted by two exchanges and a merge.
+
+Shards sort their elements, deal them out to all shards one by one, sort, give them back in blocks,
+and sort. An element is then in its shard or in a neighbour's half next to it, and each half that
+meets one is merged with it. This holds of shards of at least 2 (p-1)^2 elements.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from dtensor.dialect.mlir import ir
+from dtensor.dialect.names import PLACES
+from dtensor.passes.cost.model import all_to_all_bytes, permute_bytes
+from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.ops.attributes import integer
+from dtensor.passes.ops.comparators import compare_by
+from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.exchanges import dealt, exchanged
+from dtensor.passes.ops.opdef import Placed, Traffic
+from dtensor.passes.ops.ring import permuted
+from dtensor.passes.ops.rule import OpInfo
+
+Value = ir.Value[Any]
+_DIMENSION = "dimension"
+
+
+def sorted_dimension(op: OpInfo) -> int:
+    """The dimension that a sort sorts."""
+    rank = len(op.operand_shapes[0])
+    dimension = integer(op.attribute(_DIMENSION)) if op.has(_DIMENSION) else -1
+    return dimension % rank if rank else 0
+
+
+def exchanges(placed: Placed) -> bool:
+    """Whether the sorted dimension is split, and its shards are long enough."""
+    dim = sorted_dimension(placed.op)
+    word, size = placed.operands[0].dims[dim], placed.op.operand_shapes[0][dim]
+    p, local = word.split, size // word.split
+    return p > 1 and word.is_contiguous and local % p == 0 and local >= max(2 * (p - 1) ** 2, p * p)
+
+
+def exchange_bytes(placed: Placed) -> tuple[Traffic, ...]:
+    """All elements twice, half of them there and back; and their places, if those decide."""
+    from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
+
+    op, dim = placed.op, sorted_dimension(placed.op)
+    word = placed.operands[0].dims[dim]
+    elements = list(op.operand_elements)
+    tie = _tie(op.operation, elements)
+    if tie >= 0:
+        elements[tie : tie + 1] = [_place_element(op.operand_shapes[0][dim])]
+    count = math.prod(placed.operands[0].local_shape(op.operand_shapes[0]))
+    wire = 0.0
+    for element in elements:
+        held = count * element_bytes(element)
+        wire += 2 * all_to_all_bytes(held, word.split) + permute_bytes(held)
+    return (Traffic(word.axes, wire, 4 * len(elements)),)
+
+
+def _place_element(size: int) -> str:
+    return "ui16" if size <= 1 << 16 else "ui32"
+
+
+def _tie(sort: ir.Operation, elements: Sequence[str]) -> int:
+    """Which operand holds the places of the elements, which decide between equal ones.
+
+    Returns:
+        Its number; that of one more where none does, -1 if equal elements are the same.
+    """
+    if PLACES in sort.attributes:
+        return integer(sort.attributes[PLACES])
+    body = [view.operation.name for view in sort.regions[0].blocks[0].operations]
+    is_plain = body == ["stablehlo.compare", "stablehlo.return"]
+    is_one = len(elements) == 1 and element_kind(elements[0])[0] in ("bool", "signed", "unsigned")
+    return -1 if is_plain and is_one else len(elements)
+
+
+def expand_exchange(op: LocalOp) -> Sequence[Value]:
+    """Each step works on all operands, and on the places of their elements."""
+    values = _Columns(op).sorted()
+    count = len(op.result_layouts)
+    return [op.ctx.convert(values[k], op.result_element(k)) for k in range(count)]
+
+
+class _Columns:
+    """One sort; a column is what a shard holds."""
+
+    def __init__(self, op: LocalOp) -> None:
+        self.op, self.ctx, self.layout = op, op.ctx, op.operand_layouts[0]
+        rank = self.layout.rank
+        given = op.operation.attributes
+        self.dim = integer(given[_DIMENSION]) % rank if _DIMENSION in given else rank - 1
+        self.word = self.layout.dims[self.dim]
+        self.size = op.operand_shapes[0][self.dim]
+        self.local = self.size // self.word.split
+        self.tie = _tie(op.operation, [op.ctx.element_of(value) for value in op.operands])
+
+    def sorted(self) -> list[Value]:
+        """The columns of the result, of each operand and of what decides between equal ones."""
+        values = self.op.operands
+        if self.tie >= 0:
+            values[self.tie : self.tie + 1] = [self._places()]
+        ctx, d = self.ctx, self.dim
+        values = self._each_sorted(values)
+        values = [dealt(ctx, value, d, self.word.split) for value in values]
+        for _ in range(2):
+            shape = self.op.operand_shapes[0]
+            values = [exchanged(ctx, value, self.layout, d, shape) for value in values]
+            values = self._each_sorted(values)
+        return self._merged(values)
+
+    def _places(self) -> Value:
+        """Where each element stands in the whole dimension."""
+        element = _place_element(self.size)
+        index = self.ctx.global_index(self.layout, self.dim, self.size, element)
+        return self.ctx.broadcast(index, self.ctx.shape_of(self.op.operands[0]), [self.dim])
+
+    def _merged(self, values: Sequence[Value]) -> list[Value]:
+        """The upper half of each column merged with the lower half of the next one."""
+        ctx, d, p = self.ctx, self.dim, self.word.split
+        low = self.local // 2
+        high = self.local - low
+        shard = ctx.axis_index(self.word.axes)
+        first = ctx.compare("EQ", shard, ctx.constant_like(0, shard))
+        last = ctx.compare("EQ", shard, ctx.constant_like(p - 1, shard))
+        lower = [ctx.cut(value, d, 0, low) for value in values]
+        upper = [ctx.cut(value, d, low, high) for value in values]
+        axes = self.word.axes
+        came = [permuted(ctx, value, axes, [k - 1 for k in range(p)]) for value in upper]
+        pairs = zip(came, lower, strict=True)
+        both = self._each_sorted([ctx.joined(list(pair), d) for pair in pairs])
+        back = [ctx.cut(value, d, 0, high) for value in both]
+        sources = [k + 1 if k + 1 < p else -1 for k in range(p)]
+        back = [permuted(ctx, value, axes, sources) for value in back]
+        kept = [ctx.cut(value, d, high, low) for value in both]
+        lower = [ctx.select(first, mine, new) for mine, new in zip(lower, kept, strict=True)]
+        upper = [ctx.select(last, mine, new) for mine, new in zip(upper, back, strict=True)]
+        return [ctx.joined(list(pair), d) for pair in zip(lower, upper, strict=True)]
+
+    def _each_sorted(self, values: Sequence[Value]) -> list[Value]:
+        """Every column by itself; of equal elements the one that stood first comes first."""
+        attributes = {
+            name: self.op.operation.attributes[name]
+            for name in (_DIMENSION, "is_stable")
+            if name in self.op.operation.attributes
+        }
+        types = [value.type for value in values]
+        made = self.ctx.create("stablehlo.sort", values, types, attributes, regions=1)
+        scalars = [self.ctx.tensor_type((), self.ctx.element_of(v)) for v in values for _ in (0, 1)]
+        body = made.regions[0].blocks.append(*scalars, arg_locs=[made.location] * len(scalars))
+        compare_by(self.op.operation.regions[0].blocks[0], body, self.tie)
+        return list(made.results)

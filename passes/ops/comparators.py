@@ -1,0 +1,77 @@
+"""Bodies that compare: what they hold, and how they are applied to other values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dtensor.dialect.mlir import ir, terminator
+from dtensor.passes.builder import Builder, Trail
+
+Value = ir.Value[Any]
+
+
+def applied(body: ir.Block, arguments: Sequence[Value], point: ir.InsertionPoint) -> list[Value]:
+    """What a body of scalars gives of other arguments; its operations are copied to `point`."""
+    known: dict[Value, Value] = dict(zip(body.arguments, arguments, strict=True))
+    end = terminator(body)
+    for view in body.operations:
+        operation = view.operation
+        if operation == end:
+            break
+        copy = operation.clone(ip=point).operation
+        for i, value in enumerate(operation.operands):
+            copy.operands[i] = known.get(value, value)
+        known.update(zip(operation.results, copy.results, strict=True))
+    return [known.get(value, value) for value in end.operands]
+
+
+def compare_by(given: ir.Block, body: ir.Block, tie: int) -> None:
+    """Fill `body`, which takes pairs of scalars: as `given` compares its pairs.
+
+    Args:
+        given: whether the first of each pair stands before the second.
+        body: it has a pair more, or as many; integers may be narrower.
+        tie: which pair decides where `given` does not; -1 if none does.
+    """
+    pairs = list(body.arguments)
+    trail = Trail(ir.InsertionPoint(body), body.owner.location)
+    known = [
+        trail.convert(value, trail.element_of(wanted))
+        for value, wanted in zip(pairs, given.arguments, strict=False)
+    ]
+    (less,) = applied(given, known, ir.InsertionPoint(body))
+    if tie >= 0:
+        turned = [value for k in range(0, len(known), 2) for value in (known[k + 1], known[k])]
+        (more,) = applied(given, turned, ir.InsertionPoint(body))
+        trail = Trail(ir.InsertionPoint(body), body.owner.location)
+        earlier = trail.compare("LT", pairs[2 * tie], pairs[2 * tie + 1])
+        not_more = trail.value("stablehlo.not", [more], more.type)
+        less = trail.binary("or", less, trail.binary("and", not_more, earlier))
+    trail.create("stablehlo.return", [less], [])
+
+
+def on_tensors(make: Builder, body: ir.Block, arguments: Sequence[Value]) -> Value:
+    """What a body of scalars gives of the elements of tensors of one shape, one by one.
+
+    Args:
+        make: where to create operations.
+        body: constants and operations on single elements; it gives one scalar.
+        arguments: a tensor for each of its arguments.
+    """
+    shape = make.shape_of(arguments[0])
+    known: dict[Value, Value] = dict(zip(body.arguments, arguments, strict=True))
+    for view in body.operations:
+        op = view.operation
+        if op.name == "stablehlo.return":
+            break
+        element = make.element_of(op.results[0])
+        attributes = {name: op.attributes[name] for name in op.attributes}
+        if op.name == "stablehlo.constant":
+            scalar = make.value(op.name, [], make.tensor_type((), element), attributes)
+            known[op.results[0]] = make.broadcast(scalar, shape)
+            continue
+        operands = [known[value] for value in op.operands]
+        type_ = make.tensor_type(shape, element)
+        known[op.results[0]] = make.value(op.name, operands, type_, attributes)
+    return known[terminator(body).operands[0]]

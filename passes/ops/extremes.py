@@ -1,0 +1,117 @@
+"""argmax and argmin along a split dimension: which element is largest, then where it stands first.
+
+Two reductions of one number for each row, in place of every shard's choice on every device. The
+numbers are compared as integers in whose order NaN comes first, as JAX has it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.mlir import ir, maker_of, terminator
+from dtensor.dialect.names import ALL_REDUCE, AXES, REDUCTION
+from dtensor.passes.cost.model import all_reduce_bytes
+from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.keys import bits_of, keys_of, numbers_of
+from dtensor.passes.ops.opdef import Placed, Traffic
+
+Value = ir.Value[Any]
+_INTEGERS = ("signed", "unsigned")
+
+
+def extreme(region: ir.Region, elements: Sequence[str]) -> str | None:
+    """Whether a body chooses the largest or the smallest of pairs, as JAX writes it.
+
+    Args:
+        region: a body `(a, i, b, j)` on two values and their places.
+        elements: element types of a value and of a place.
+
+    Returns:
+        "max" or "min", of values that 32 bits hold; of equal ones the first. None for other bodies.
+    """
+    if len(elements) != 2 or element_kind(elements[1])[0] not in _INTEGERS:
+        return None
+    kind, bits = element_kind(elements[0])
+    if kind not in ("float", *_INTEGERS) or not 16 <= bits <= 32:
+        return None
+    block = region.blocks[0]
+    numbers: dict[Value, Any] = {value: i for i, value in enumerate(block.arguments)}
+    found = tuple([_written(value, numbers) for value in terminator(block).operands])
+    for direction, name in (("GT", "max"), ("LT", "min")):
+        first: Any = ("or", (direction, 0, 2), ("NE", 0, 0))
+        tied = ("and", ("EQ", 0, 2), ("LT", 1, 3))
+        for before in (first, first[1]) if kind != "float" else (first,):
+            if found == (("select", before, 0, 2), ("select", ("or", before, tied), 1, 3)):
+                return name
+    return None
+
+
+def _written(value: Value, numbers: dict[Value, Any]) -> Any:
+    """A value as its operation and its operands, arguments by number."""
+    if value not in numbers:
+        maker = maker_of(value)
+        assert maker is not None, "no argument"
+        name = maker.name.removeprefix("stablehlo.")
+        if name == "compare":
+            name = str(maker.attributes["comparison_direction"]).removesuffix(">").split()[-1]
+        numbers[value] = (name, *[_written(operand, numbers) for operand in maker.operands])
+    return numbers[value]
+
+
+def extreme_bytes(placed: Placed, axes: Sequence[AxisRef]) -> tuple[Traffic, ...]:
+    """A key and a place for each row; and the value where it is read."""
+    from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
+
+    op = placed.op
+    devices = math.prod(axis.size for axis in axes)
+    rows = math.prod(placed.results[0].local_shape(op.result_shapes[0]))
+    sizes = [4, element_bytes(op.result_elements[1])]
+    if _is_read(op.operation.results[0]):
+        sizes.append(4)
+    wire = sum(all_reduce_bytes(rows * size, devices) for size in sizes)
+    return (Traffic(tuple(axes), wire, len(sizes)),)
+
+
+def _is_read(value: Value) -> bool:
+    return any(True for _ in value.uses)
+
+
+def joined_extremes(
+    op: LocalOp, chosen: Sequence[Value], axes: Sequence[AxisRef], name: str
+) -> list[Value]:
+    """Of what shards have chosen, a value and its place, the one that the body would choose."""
+    ctx = op.ctx
+    value, place = chosen
+    element = ctx.element_of(value)
+    key = ctx.convert(_keys(op, value, name), "ui32")
+    best = _reduced(op, key, axes, name)
+    is_best = ctx.compare("EQ", key, best)
+    kind, bits = element_kind(ctx.element_of(place))
+    largest = ctx.constant((1 << (bits - (kind == "signed"))) - 1, place.type)
+    first = _reduced(op, ctx.select(is_best, place, largest), axes, "min")
+    if not _is_read(op.operation.results[0]):
+        return [value, first]
+    # Shards that have chosen the init value have the same bits and the same place.
+    is_it = ctx.binary("and", is_best, ctx.compare("EQ", place, first))
+    own = bits_of(ctx, value)
+    wide = ctx.convert(own, "ui32")
+    found = _reduced(op, ctx.select(is_it, wide, ctx.zeros(wide.type)), axes, "max")
+    return [numbers_of(ctx, ctx.convert(found, ctx.element_of(own)), element), first]
+
+
+def _keys(op: LocalOp, value: Value, name: str) -> Value:
+    """Integers of which the largest or the smallest is that of the value to choose."""
+    key = keys_of(op.ctx, value, is_up=True)
+    if name == "max" or element_kind(op.ctx.element_of(value))[0] != "float":
+        return key
+    is_nan = op.ctx.compare("NE", value, value)
+    return op.ctx.select(is_nan, op.ctx.zeros(key.type), key)
+
+
+def _reduced(op: LocalOp, value: Value, axes: Sequence[AxisRef], name: str) -> Value:
+    attributes = {AXES: op.ctx.axes(axes), REDUCTION: ir.StringAttr.get(name)}
+    return op.ctx.value(ALL_REDUCE, [value], value.type, attributes)

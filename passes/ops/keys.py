@@ -1,0 +1,129 @@
+"""Integers whose order is that of other numbers, where a body compares them as JAX does."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dtensor.dialect.mlir import ir, maker_of, terminator
+from dtensor.passes.builder import Builder
+from dtensor.passes.ops.attributes import constant_attribute
+from dtensor.passes.ops.elements import element_kind
+
+Value = ir.Value[Any]
+_FLOATS = ("f16", "bf16", "f32", "f64")
+
+
+def orders(body: ir.Block) -> str | None:
+    """How a body of two scalars orders them: "up" or "down"; None where its order has no keys.
+
+    Integers are compared as they are. Of floats zeros are equal, and so are NaNs, which stand
+    behind all numbers that are ordered upwards.
+    """
+    compare = maker_of(terminator(body).operands[0])
+    if compare is None or compare.name != "stablehlo.compare" or len(body.arguments) != 2:
+        return None
+    direction = str(compare.attributes["comparison_direction"])
+    element = str(ir.RankedTensorType(body.arguments[0].type).element_type)
+    kind = element_kind(element)[0]
+    sides: list[Value | None] = list(compare.operands)
+    if element in _FLOATS:
+        if "TOTALORDER" not in str(compare.attributes["compare_type"]):
+            return None
+        sides = [_canonical(side) for side in compare.operands]
+    elif kind not in ("signed", "unsigned"):
+        return None
+    is_turned = sides == list(body.arguments)[::-1]
+    if not is_turned and sides != list(body.arguments):
+        return None
+    is_up = ("LT" in direction) != is_turned
+    return None if "E" in direction.partition(" ")[2] else ("up" if is_up else "down")
+
+
+def _canonical(value: Value) -> Value | None:
+    """x, if the value is x with one zero and one NaN."""
+    for number in (math.nan, 0.0):
+        choice = maker_of(value)
+        if choice is None or choice.name != "stablehlo.select":
+            return None
+        test, fixed, value = choice.operands
+        compare = maker_of(test)
+        is_nan = math.isnan(number)
+        if compare is None or compare.name != "stablehlo.compare" or not _is_number(fixed, number):
+            return None
+        if ("NE" if is_nan else "EQ") not in str(compare.attributes["comparison_direction"]):
+            return None
+        left, right = compare.operands
+        inner = _unchanged(value) if is_nan else value
+        if left != inner or not (right == inner if is_nan else _is_number(right, 0.0)):
+            return None
+    return value
+
+
+def _unchanged(value: Value) -> Value:
+    """What a choice leaves where it does not put a constant."""
+    maker = maker_of(value)
+    given = list(maker.operands) if maker is not None else []
+    return given[2] if len(given) == 3 else value
+
+
+def _is_number(value: Value, number: float) -> bool:
+    maker = maker_of(value)
+    if maker is None or maker.name != "stablehlo.constant":
+        return False
+    constant = constant_attribute(maker)
+    if constant is None or not constant.is_splat:
+        return False
+    scalar = constant.get_splat_value()
+    if not isinstance(scalar, ir.FloatAttr):
+        return False
+    return math.isnan(scalar.value) if math.isnan(number) else scalar.value == number
+
+
+def keys_of(make: Builder, value: Value, is_up: bool) -> Value:
+    """Unsigned integers of as many bits; the smaller stands first."""
+    shape, element = make.read_type(value.type)
+    kind, bits = element_kind(element)
+    unsigned = make.tensor_type(shape, f"ui{bits}")
+    if kind == "float":
+        zero = make.constant(0.0, value.type)
+        value = make.select(make.compare("EQ", value, zero), zero, value)
+        nan = make.constant(math.nan, value.type)
+        value = make.select(make.compare("NE", value, value), nan, value)
+    key = value if kind == "unsigned" else _bits(make, value, unsigned)
+    if kind != "unsigned":
+        sign = _integer(make, 1 << (bits - 1), unsigned)
+        turned = make.binary("xor", key, sign)
+        if kind == "float":
+            is_negative = make.compare("GE", key, sign)
+            turned = make.select(is_negative, _turned(make, key), turned)
+        key = turned
+    return key if is_up else _turned(make, key)
+
+
+def bits_of(make: Builder, value: Value) -> Value:
+    """The bits of numbers, as unsigned integers."""
+    shape, element = make.read_type(value.type)
+    return _bits(make, value, make.tensor_type(shape, f"ui{element_kind(element)[1]}"))
+
+
+def numbers_of(make: Builder, bits: Value, element: str) -> Value:
+    """The numbers that have these bits."""
+    return _bits(make, bits, make.tensor_type(make.shape_of(bits), element))
+
+
+def _bits(make: Builder, value: Value, type_: ir.Type) -> Value:
+    return value if value.type == type_ else make.value("stablehlo.bitcast_convert", [value], type_)
+
+
+def _turned(make: Builder, value: Value) -> Value:
+    return make.value("stablehlo.not", [value], value.type)
+
+
+def _integer(make: Builder, number: int, type_: ir.Type) -> Value:
+    """A constant of unsigned integers; the bindings take signed numbers of 64 bits."""
+    element = ir.RankedTensorType(type_).element_type
+    signed = number if number < 1 << 63 else number - (1 << 64)
+    return make.dense(
+        ir.DenseElementsAttr.get_splat(type_, ir.IntegerAttr.get(element, signed)), type_
+    )

@@ -1,0 +1,65 @@
+"""Loops that an expansion writes, and tables of numbers that it looks things up in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dtensor.dialect.mlir import ir
+from dtensor.passes.builder import Builder, Trail
+
+Value = ir.Value[Any]
+Step = Callable[[Builder, Sequence[Value]], Sequence[Value]]
+
+
+def counted_loop(make: Builder, trips: int, carried: Sequence[Value], step: Step) -> list[Value]:
+    """What is carried after `trips` turns of a loop; `step` may read values from around it."""
+    scalar = make.tensor_type((), "i32")
+    operands = [make.constant(0, scalar), *carried]
+    types = [value.type for value in operands]
+    loop = make.create("stablehlo.while", operands, types, regions=2)
+    blocks = [
+        region.blocks.append(*types, arg_locs=[loop.location] * len(types))
+        for region in loop.regions
+    ]
+    condition, body = (Trail(ir.InsertionPoint(block), loop.location) for block in blocks)
+    number = blocks[0].arguments[0]
+    is_inside = condition.compare("LT", number, condition.constant(trips, scalar))
+    condition.create("stablehlo.return", [is_inside], [])
+    number, *values = blocks[1].arguments
+    after = step(body, values)
+    number = body.binary("add", number, body.constant(1, scalar))
+    body.create("stablehlo.return", [number, *after], [])
+    found: list[Value] = list(loop.results)
+    return found[1:]
+
+
+def numbered(make: Builder, numbers: Sequence[int], element: str) -> Value:
+    """A constant of one dimension, of integers."""
+    type_ = make.tensor_type((len(numbers),), element)
+    kind = ir.RankedTensorType(type_).element_type
+    each = [ir.IntegerAttr.get(kind, number) for number in numbers]
+    return make.dense(ir.DenseElementsAttr.get(each, type=type_), type_)
+
+
+def picked(make: Builder, table: Value, index: Value) -> Value:
+    """The elements of a table of one dimension at indices in range, a tensor of any shape."""
+    shape = make.shape_of(index)
+    numbers = (
+        "#stablehlo.gather<collapsed_slice_dims = [0], start_index_map = [0], "
+        f"index_vector_dim = {len(shape)}>"
+    )
+    attributes = {
+        "dimension_numbers": ir.Attribute.parse(numbers),
+        "slice_sizes": ir.DenseI64ArrayAttr.get([1]),
+        "indices_are_sorted": ir.BoolAttr.get(False),
+    }
+    type_ = make.tensor_type(shape, make.element_of(table))
+    return make.value(
+        "stablehlo.gather", [table, make.reshape(index, (*shape, 1))], type_, attributes
+    )
+
+
+def looked_up(make: Builder, index: Value, numbers: Sequence[int]) -> Value:
+    """`numbers[index]` for each index, in its type."""
+    return picked(make, numbered(make, numbers, make.element_of(index)), index)

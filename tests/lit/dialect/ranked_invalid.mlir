@@ -1,0 +1,29 @@
+// RUN: dtensor-opt %s --verify-diagnostics
+
+func.func @main(%a: tensor<4x3xi32>, %k: tensor<2xi32>, %f: tensor<2xf32>) {
+  // expected-error @below {{dim = 2 is no dimension of a tensor of rank 2; give 0 to 1}}
+  %0 = "dtensor.ranked"(%a, %k) ({
+  ^bb0(%p: tensor<i32>, %q: tensor<i32>):
+    %8 = stablehlo.compare LT, %p, %q : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %8 : tensor<i1>
+  }) {dim = 2 : i64} : (tensor<4x3xi32>, tensor<2xi32>) -> tensor<4x2xi32>
+  // expected-error @below {{places are tensor<2xf32>; give integers of one dimension}}
+  %1 = "dtensor.ranked"(%a, %f) ({
+  ^bb0(%p: tensor<i32>, %q: tensor<i32>):
+    %8 = stablehlo.compare LT, %p, %q : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %8 : tensor<i1>
+  }) {dim = 1 : i64} : (tensor<4x3xi32>, tensor<2xf32>) -> tensor<4x2xi32>
+  // expected-error @below {{result is tensor<4x3xi32>, but an element for each place gives tensor<4x2xi32>; change the result type}}
+  %2 = "dtensor.ranked"(%a, %k) ({
+  ^bb0(%p: tensor<i32>, %q: tensor<i32>):
+    %8 = stablehlo.compare LT, %p, %q : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %8 : tensor<i1>
+  }) {dim = 1 : i64} : (tensor<4x3xi32>, tensor<2xi32>) -> tensor<4x3xi32>
+  // expected-error @below {{the region takes ['tensor<f32>', 'tensor<f32>']; give it two scalars of operand 0}}
+  %3 = "dtensor.ranked"(%a, %k) ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+    %8 = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %8 : tensor<i1>
+  }) {dim = 1 : i64} : (tensor<4x3xi32>, tensor<2xi32>) -> tensor<4x2xi32>
+  return
+}

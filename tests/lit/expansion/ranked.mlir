@@ -1,0 +1,45 @@
+// RUN: dtensor-opt %s --split-input-file --dtensor-expand | filecheck %s
+
+// Keys of 8 bits are found in two rounds of 15 counts; then the element that has the key.
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<3x32xi8> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}]>}, %k: tensor<2xi32> {dtensor.layout = #dtensor.layout<@mesh, [{}]>})
+    -> (tensor<3x2xi8> {dtensor.layout = #dtensor.layout<@mesh, [{}, {}]>}) {
+  // CHECK: %[[BITS:.*]] = stablehlo.bitcast_convert %arg0 : (tensor<3x16xi8>) -> tensor<3x16xui8>
+  // CHECK: %[[KEYS:.*]] = stablehlo.xor %[[BITS]], %{{.*}} : tensor<3x16xui8>
+  // CHECK: %[[PLACES:.*]] = stablehlo.clamp %{{.*}}, %arg1, %{{.*}} : (tensor<i32>, tensor<2xi32>, tensor<i32>) -> tensor<2xi32>
+  // CHECK: stablehlo.compare LT, %{{.*}} : (tensor<15x2x3x16xui8>, tensor<15x2x3x16xui8>) -> tensor<15x2x3x16xi1>
+  // CHECK: "dtensor.all_reduce"(%{{.*}}) {axes = #dtensor.axes<@mesh, ["x"]>, reduction = "sum"} : (tensor<15x2x3xi32>) -> tensor<15x2x3xi32>
+  // CHECK: "dtensor.all_reduce"(%{{.*}}) {axes = #dtensor.axes<@mesh, ["x"]>, reduction = "sum"} : (tensor<15x2x3xi32>) -> tensor<15x2x3xi32>
+  // CHECK: stablehlo.compare EQ
+  // CHECK: "dtensor.all_gather"(%{{.*}}) {axes = #dtensor.axes<@mesh, ["x"]>, dim = 0 : i64} : (tensor<1x2x3xi32>) -> tensor<2x2x3xi32>
+  // CHECK: "dtensor.all_reduce"(%{{.*}}) {axes = #dtensor.axes<@mesh, ["x"]>, reduction = "sum"} : (tensor<2x3xui8>) -> tensor<2x3xui8>
+  // CHECK: %[[FOUND:.*]] = stablehlo.bitcast_convert
+  %0 = "dtensor.ranked"(%a, %k) ({
+  ^bb0(%p: tensor<i8>, %q: tensor<i8>):
+    %1 = stablehlo.compare LT, %p, %q : (tensor<i8>, tensor<i8>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }) {dim = 1 : i64, dtensor.results = [#dtensor.layout<@mesh, [{}, {}]>]} : (tensor<3x32xi8>, tensor<2xi32>) -> tensor<3x2xi8>
+  return %0 : tensor<3x2xi8>
+}
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=3]>} : () -> ()
+
+// Rows that are whole are sorted.
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<3x32xi8> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}, %k: tensor<2xi32> {dtensor.layout = #dtensor.layout<@mesh, [{}]>})
+    -> (tensor<3x2xi8> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) {
+  // CHECK: %[[SORTED:.*]] = "stablehlo.sort"(%arg0) <{dimension = 1 : i64, is_stable = true}>
+  // CHECK: %[[PLACES:.*]] = stablehlo.clamp
+  // CHECK: "stablehlo.gather"(%[[SORTED]], %[[PLACES]])
+  %0 = "dtensor.ranked"(%a, %k) ({
+  ^bb0(%p: tensor<i8>, %q: tensor<i8>):
+    %1 = stablehlo.compare LT, %p, %q : (tensor<i8>, tensor<i8>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }) {dim = 1 : i64, dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]} : (tensor<3x32xi8>, tensor<2xi32>) -> tensor<3x2xi8>
+  return %0 : tensor<3x2xi8>
+}

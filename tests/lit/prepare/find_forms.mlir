@@ -1,0 +1,197 @@
+// RUN: dtensor-opt %s --split-input-file --dtensor-find-forms | filecheck %s
+
+// An operand of a sort that counts the places decides between equal elements.
+
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<3x300xf32>) -> (tensor<3x300xi32>, tensor<3x300xi32>, tensor<3x300xi8>) {
+  %place = stablehlo.iota dim = 1 : tensor<3x300xi32>
+  %row = stablehlo.iota dim = 0 : tensor<3x300xi32>
+  %wrapped = stablehlo.iota dim = 1 : tensor<3x300xi8>
+  // CHECK: "stablehlo.sort"(%arg0, %{{.*}}) <{dimension = 1 : i64, is_stable = true}>
+  // CHECK: {dtensor.places = 1 : i64} : (tensor<3x300xf32>, tensor<3x300xi32>)
+  %0:2 = "stablehlo.sort"(%a, %place) <{dimension = 1 : i64, is_stable = true}> ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>, %r: tensor<i32>, %s: tensor<i32>):
+    %1 = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }) : (tensor<3x300xf32>, tensor<3x300xi32>) -> (tensor<3x300xf32>, tensor<3x300xi32>)
+  // Rows are all alike, and eight bits do not count to 300.
+  // CHECK-NOT: dtensor.places
+  %2:2 = "stablehlo.sort"(%a, %row) <{dimension = 1 : i64, is_stable = true}> ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>, %r: tensor<i32>, %s: tensor<i32>):
+    %1 = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }) : (tensor<3x300xf32>, tensor<3x300xi32>) -> (tensor<3x300xf32>, tensor<3x300xi32>)
+  %3:2 = "stablehlo.sort"(%a, %wrapped) <{dimension = 1 : i64, is_stable = true}> ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>, %r: tensor<i8>, %s: tensor<i8>):
+    %1 = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }) : (tensor<3x300xf32>, tensor<3x300xi8>) -> (tensor<3x300xf32>, tensor<3x300xi8>)
+  return %0#1, %2#1, %3#1 : tensor<3x300xi32>, tensor<3x300xi32>, tensor<3x300xi8>
+}
+
+// -----
+
+// A loop that halves the intervals of many queries in a table.
+
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: stablehlo.while
+// CHECK: %[[FOUND:.*]] = "dtensor.search"(%arg0, %arg1) ({
+// CHECK: ^bb0(%[[Q:.*]]: tensor<f32>, %[[T:.*]]: tensor<f32>):
+// CHECK: %[[DOWN:.*]] = stablehlo.compare LE, %[[Q]], %[[T]]
+// CHECK: stablehlo.return %[[DOWN]]
+// CHECK: }) {count = 5 : i64} : (tensor<5xf32>, tensor<3xf32>) -> tensor<3xui32>
+// CHECK: return %[[FOUND]]
+func.func @main(%t: tensor<5xf32>, %q: tensor<3xf32>) -> tensor<3xui32> {
+  %zero = stablehlo.constant dense<0> : tensor<3xui32>
+  %count = stablehlo.constant dense<5> : tensor<3xui32>
+  %two = stablehlo.constant dense<2> : tensor<3xui32>
+  %first = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %trips = stablehlo.constant dense<3> : tensor<i32>
+  %0:4 = stablehlo.while(%q_ = %q, %i = %first, %low = %zero, %high = %count) : tensor<3xf32>, tensor<i32>, tensor<3xui32>, tensor<3xui32>
+  cond {
+    %1 = stablehlo.compare LT, %i, %trips : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  } do {
+    %1 = stablehlo.subtract %high, %low : tensor<3xui32>
+    %2 = stablehlo.divide %1, %two : tensor<3xui32>
+    %3 = stablehlo.add %low, %2 : tensor<3xui32>
+    %4 = stablehlo.broadcast_in_dim %3, dims = [0] : (tensor<3xui32>) -> tensor<3x1xui32>
+    %5 = "stablehlo.gather"(%t, %4) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1>}> : (tensor<5xf32>, tensor<3x1xui32>) -> tensor<3xf32>
+    %6 = stablehlo.compare LE, %q_, %5 : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
+    %7 = stablehlo.select %6, %low, %3 : tensor<3xi1>, tensor<3xui32>
+    %8 = stablehlo.select %6, %3, %high : tensor<3xi1>, tensor<3xui32>
+    %9 = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %q_, %9, %7, %8 : tensor<3xf32>, tensor<i32>, tensor<3xui32>, tensor<3xui32>
+  }
+  return %0#3 : tensor<3xui32>
+}
+
+// -----
+
+// Two turns do not bring every search to its end.
+
+// CHECK-LABEL: func.func @main
+// CHECK: stablehlo.while
+func.func @main(%t: tensor<5xf32>, %q: tensor<3xf32>) -> tensor<3xui32> {
+  %zero = stablehlo.constant dense<0> : tensor<3xui32>
+  %count = stablehlo.constant dense<5> : tensor<3xui32>
+  %two = stablehlo.constant dense<2> : tensor<3xui32>
+  %first = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %trips = stablehlo.constant dense<2> : tensor<i32>
+  %0:4 = stablehlo.while(%q_ = %q, %i = %first, %low = %zero, %high = %count) : tensor<3xf32>, tensor<i32>, tensor<3xui32>, tensor<3xui32>
+  cond {
+    %1 = stablehlo.compare LT, %i, %trips : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  } do {
+    %1 = stablehlo.subtract %high, %low : tensor<3xui32>
+    %2 = stablehlo.divide %1, %two : tensor<3xui32>
+    %3 = stablehlo.add %low, %2 : tensor<3xui32>
+    %4 = stablehlo.broadcast_in_dim %3, dims = [0] : (tensor<3xui32>) -> tensor<3x1xui32>
+    %5 = "stablehlo.gather"(%t, %4) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1>}> : (tensor<5xf32>, tensor<3x1xui32>) -> tensor<3xf32>
+    %6 = stablehlo.compare LE, %q_, %5 : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
+    %7 = stablehlo.select %6, %low, %3 : tensor<3xi1>, tensor<3xui32>
+    %8 = stablehlo.select %6, %3, %high : tensor<3xi1>, tensor<3xui32>
+    %9 = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %q_, %9, %7, %8 : tensor<3xf32>, tensor<i32>, tensor<3xui32>, tensor<3xui32>
+  }
+  return %0#3 : tensor<3xui32>
+}
+
+// -----
+
+// The lower end is not what a search gives.
+
+// CHECK-LABEL: func.func @main
+// CHECK: stablehlo.while
+func.func @main(%t: tensor<5xf32>, %q: tensor<3xf32>) -> tensor<3xui32> {
+  %zero = stablehlo.constant dense<0> : tensor<3xui32>
+  %count = stablehlo.constant dense<5> : tensor<3xui32>
+  %two = stablehlo.constant dense<2> : tensor<3xui32>
+  %first = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %trips = stablehlo.constant dense<3> : tensor<i32>
+  %0:4 = stablehlo.while(%q_ = %q, %i = %first, %low = %zero, %high = %count) : tensor<3xf32>, tensor<i32>, tensor<3xui32>, tensor<3xui32>
+  cond {
+    %1 = stablehlo.compare LT, %i, %trips : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  } do {
+    %1 = stablehlo.subtract %high, %low : tensor<3xui32>
+    %2 = stablehlo.divide %1, %two : tensor<3xui32>
+    %3 = stablehlo.add %low, %2 : tensor<3xui32>
+    %4 = stablehlo.broadcast_in_dim %3, dims = [0] : (tensor<3xui32>) -> tensor<3x1xui32>
+    %5 = "stablehlo.gather"(%t, %4) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1>}> : (tensor<5xf32>, tensor<3x1xui32>) -> tensor<3xf32>
+    %6 = stablehlo.compare LE, %q_, %5 : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
+    %7 = stablehlo.select %6, %low, %3 : tensor<3xi1>, tensor<3xui32>
+    %8 = stablehlo.select %6, %3, %high : tensor<3xi1>, tensor<3xui32>
+    %9 = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %q_, %9, %7, %8 : tensor<3xf32>, tensor<i32>, tensor<3xui32>, tensor<3xui32>
+  }
+  return %0#2 : tensor<3xui32>
+}
+
+// -----
+
+// A sort of which three places are read, one of them computed.
+
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<3x40xi32>, %i: tensor<1xi32>, %b: tensor<3x40xi32>, %c: tensor<3x40xi32>) -> (tensor<3x2xi32>, tensor<3xi32>, tensor<3x40xi32>, tensor<3x20xi32>) {
+  // CHECK: %[[KNOWN:.*]] = stablehlo.constant dense<[7, 8]> : tensor<2xi32>
+  // CHECK: %[[PLACES:.*]] = stablehlo.concatenate %[[KNOWN]], %arg1, dim = 0
+  // CHECK: %[[FOUND:.*]] = "dtensor.ranked"(%arg0, %[[PLACES]]) ({
+  // CHECK: stablehlo.compare LT
+  // CHECK: }) {dim = 1 : i64} : (tensor<3x40xi32>, tensor<3xi32>) -> tensor<3x3xi32>
+  // CHECK: %[[FIRST:.*]] = stablehlo.slice %[[FOUND]] [0:3, 0:2]
+  // CHECK: %[[THIRD:.*]] = stablehlo.constant dense<2> : tensor<1xi32>
+  // CHECK: "stablehlo.gather"(%[[FOUND]], %[[THIRD]])
+  %0 = "stablehlo.sort"(%a) <{dimension = 1 : i64, is_stable = true}> ({
+  ^bb0(%p: tensor<i32>, %q: tensor<i32>):
+    %9 = stablehlo.compare LT, %p, %q : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %9 : tensor<i1>
+  }) : (tensor<3x40xi32>) -> tensor<3x40xi32>
+  %1 = stablehlo.slice %0 [0:3, 7:9] : (tensor<3x40xi32>) -> tensor<3x2xi32>
+  %2 = "stablehlo.gather"(%0, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [0], collapsed_slice_dims = [1], start_index_map = [1]>, indices_are_sorted = false, slice_sizes = array<i64: 3, 1>}> : (tensor<3x40xi32>, tensor<1xi32>) -> tensor<3xi32>
+  // One of whose whole result something is computed, and one of which half is read, stay sorts.
+  // CHECK: "stablehlo.sort"(%arg2)
+  // CHECK: "stablehlo.sort"(%arg3)
+  %3 = "stablehlo.sort"(%b) <{dimension = 1 : i64, is_stable = true}> ({
+  ^bb0(%p: tensor<i32>, %q: tensor<i32>):
+    %9 = stablehlo.compare LT, %p, %q : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %9 : tensor<i1>
+  }) : (tensor<3x40xi32>) -> tensor<3x40xi32>
+  %4 = "stablehlo.sort"(%c) <{dimension = 1 : i64, is_stable = true}> ({
+  ^bb0(%p: tensor<i32>, %q: tensor<i32>):
+    %9 = stablehlo.compare LT, %p, %q : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %9 : tensor<i1>
+  }) : (tensor<3x40xi32>) -> tensor<3x40xi32>
+  %5 = stablehlo.slice %4 [0:3, 0:20] : (tensor<3x40xi32>) -> tensor<3x20xi32>
+  return %1, %2, %3, %5 : tensor<3x2xi32>, tensor<3xi32>, tensor<3x40xi32>, tensor<3x20xi32>
+}
+
+// -----
+
+// The calls that a QR of a tall matrix is, and the mask of R.
+
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<6x2xf32>, %b: tensor<6x2xf32>) -> (tensor<6x2xf32>, tensor<2x2xf32>, tensor<2x2xf32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<2x2xf32>
+  %minus = stablehlo.constant dense<-1> : tensor<2x2xi32>
+  %row = stablehlo.iota dim = 0 : tensor<2x2xi32>
+  %column = stablehlo.iota dim = 1 : tensor<2x2xi32>
+  %before = stablehlo.add %row, %minus : tensor<2x2xi32>
+  %below = stablehlo.compare GE, %before, %column : (tensor<2x2xi32>, tensor<2x2xi32>) -> tensor<2x2xi1>
+  // CHECK: %[[QR:.*]]:2 = "dtensor.qr"(%arg0) {factor = {call_target_name = "Qr"}, product = {call_target_name = "ProductOfElementaryHouseholderReflectors"}} : (tensor<6x2xf32>) -> (tensor<6x2xf32>, tensor<2x2xf32>)
+  %0:2 = stablehlo.custom_call @Qr(%a) : (tensor<6x2xf32>) -> (tensor<6x2xf32>, tensor<2xf32>)
+  %1 = stablehlo.custom_call @ProductOfElementaryHouseholderReflectors(%0#0, %0#1) : (tensor<6x2xf32>, tensor<2xf32>) -> tensor<6x2xf32>
+  %2 = stablehlo.slice %0#0 [0:2, 0:2] : (tensor<6x2xf32>) -> tensor<2x2xf32>
+  %3 = stablehlo.select %below, %zero, %2 : tensor<2x2xi1>, tensor<2x2xf32>
+  // Where the reflectors themselves are read, the calls stay.
+  // CHECK: stablehlo.custom_call @Qr(%arg1)
+  // CHECK: %[[TOP:.*]] = stablehlo.slice
+  %4:2 = stablehlo.custom_call @Qr(%b) : (tensor<6x2xf32>) -> (tensor<6x2xf32>, tensor<2xf32>)
+  %5 = stablehlo.custom_call @ProductOfElementaryHouseholderReflectors(%4#0, %4#1) : (tensor<6x2xf32>, tensor<2xf32>) -> tensor<6x2xf32>
+  %6 = stablehlo.slice %4#0 [0:2, 0:2] : (tensor<6x2xf32>) -> tensor<2x2xf32>
+  // CHECK: return %[[QR]]#0, %[[QR]]#1, %[[TOP]]
+  return %1, %3, %6 : tensor<6x2xf32>, tensor<2x2xf32>, tensor<2x2xf32>
+}

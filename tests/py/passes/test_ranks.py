@@ -1,0 +1,112 @@
+"""Medians, quantiles and single places of a sort of a split dimension, on 8 devices against one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dtensor.compiler.stages import Compiled
+from dtensor.dialect.layout import UNSHARDED
+from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.client import create_mesh
+from tests.py.passes.on_mesh import GRID, LINE, run, sent
+
+THREE = create_mesh([("x", 3), ("y", 2)])
+
+
+def awkward(size: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    """Many equal numbers, both zeros, both infinities and NaN."""
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-3, 4, size).astype(np.float32)
+    x[rng.integers(0, size, size // 3)] = -0.0
+    x[rng.integers(0, size, 6)] = [np.nan, -np.nan, np.inf, -np.inf, 1e-30, -1e-40]
+    return x
+
+
+def rounds(compiled: Compiled) -> int:
+    """How often counts are added up."""
+    return sum(collective.kind == "all_reduce" for collective in compiled.collectives)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "axes"), [(LINE, "x"), (GRID, "y"), (GRID, ("y", "x")), (THREE, ("x", "y"))]
+)
+def test_places_of_a_sort_are_counted(mesh: Mesh, axes: Any) -> None:
+    def places(a: Any) -> Any:
+        up = jnp.sort(a)
+        found = [up[0], up[2700], up[-2:]]
+        return found, jnp.signbit(jnp.concatenate([jnp.atleast_1d(x) for x in found]))
+
+    for seed in range(3):
+        compiled = run(places, mesh, [[axes]], awkward(4608, seed))
+        assert rounds(compiled) >= 8
+
+
+@pytest.mark.parametrize("size", [24, 1536])
+def test_every_place_is_right(size: int) -> None:
+    """Equal zeros of both signs come in the order in which they stood."""
+
+    def at(a: Any, place: Any) -> Any:
+        found = jax.lax.dynamic_index_in_dim(jnp.sort(a), place, keepdims=False)
+        many = jnp.sort(a)[jnp.array([0, 0]) + place]
+        return found, jnp.signbit(found), many, jnp.signbit(many)
+
+    x = awkward(size)
+    zero = int((x < 0).sum())
+    for place in (-2, 1, zero, zero + 1, zero + size // 3, size // 2, size - 1, size + 5):
+        compiled = run(at, LINE, [["x"], None], x, np.int32(place))
+        assert size == 24 or rounds(compiled) >= 8
+
+
+@pytest.mark.parametrize(
+    "kind", [np.int8, np.uint16, np.int32, np.float16, jnp.bfloat16, np.uint32]
+)
+def test_places_of_any_type(kind: Any) -> None:
+    x = np.random.default_rng(1).integers(0, 120, (4800, 3)).astype(kind)
+
+    def places(a: Any) -> Any:
+        return jnp.sort(a, 0)[1700], jnp.sort(a, 0)[-1:]
+
+    compiled = run(places, LINE, [["x", UNSHARDED]], x)
+    assert rounds(compiled) >= 2
+
+
+def test_places_in_double_precision() -> None:
+    with jax.enable_x64(True):
+        x = np.random.default_rng(2).normal(size=240)
+        run(lambda a: (jnp.sort(a)[100], jnp.median(a)), LINE, [["x"]], x)
+        big = np.random.default_rng(2).integers(-(1 << 62), 1 << 62, 240)
+        run(lambda a: (jnp.sort(a)[100], jnp.sort(a.view(jnp.uint64))[7]), LINE, [["x"]], big)
+
+
+@pytest.mark.parametrize(
+    "specs", [["x", "y"], ["y", "x"], [("y", "x"), UNSHARDED], [UNSHARDED, "y"]]
+)
+def test_statistics_of_rows_and_columns(specs: list[Any]) -> None:
+    x = np.random.default_rng(3).normal(size=(64, 24)).astype(np.float32)
+    x[3, 5] = np.nan
+
+    def statistics(a: Any) -> Any:
+        quarters = jnp.quantile(a, jnp.array([0.25, 0.5, 0.9]), axis=1)
+        return jnp.median(a, 0), jnp.median(a, 1), quarters, jnp.percentile(a, 30, axis=0)
+
+    run(statistics, GRID, [specs], x, absolute=1e-6)  # rounding where two places are mixed
+
+
+def test_a_median_sends_counts() -> None:
+    x = np.random.default_rng(4).normal(size=1 << 16).astype(np.float32)
+    compiled = run(jnp.median, LINE, [["x"]], x)
+    digits, places = 8, 2
+    counts = digits * 2 * 7 / 8 * 15 * places * 4
+    assert sent(compiled) == pytest.approx(counts + 7 * places * 4 + 2 * 7 / 8 * places * 4, abs=2)
+
+
+def test_many_places_and_short_dimensions_are_sorted() -> None:
+    x = awkward(96)
+    run(lambda a: jnp.sort(a)[::3], LINE, [["x"]], x)
+    run(lambda a: jnp.sort(a)[3], LINE, [["x"]], x[:16])
+    run(lambda a: (jnp.sort(a)[3], jnp.sort(a) + 1), LINE, [["x"]], x)
