@@ -29,6 +29,7 @@ RESULTS: Final = "dtensor.results"
 ALGORITHM: Final = "dtensor.algorithm"
 DEFINED: Final = "dtensor.op"
 FILL: Final = "dtensor.fill"
+SIZE: Final = "dtensor.size"
 LOCAL: Final = "dtensor.local"
 """Unit attribute of a module whose types are per-device: dtensor-expand sets it."""
 
@@ -39,6 +40,7 @@ DISCARDABLE: Final[dict[str, str]] = {
     ALGORITHM: "how an operation computes its results in these layouts: see docs/operations.md",
     DEFINED: "what a user's definition says of a custom call: see docs/define-op.md",
     FILL: "what the padding of a select_and_scatter holds, if it may be selected",
+    SIZE: "how many elements of each row a top_k looks at; what is behind them may be anything",
     LOCAL: "the module's types are per-device",
 }
 

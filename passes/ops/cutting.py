@@ -19,6 +19,16 @@ from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import integer, integers
 from dtensor.passes.ops.indexing import clamped, take
+from dtensor.passes.ops.longer_cuts import (
+    concatenate_ties,
+    lengthen_concatenate,
+    lengthen_pad,
+    lengthen_reverse,
+    lengthen_slice,
+    pad_ties,
+    reverse_ties,
+    slice_ties,
+)
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, local, placed_of
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.ring import permuted
@@ -292,25 +302,6 @@ def expand_mirrored(op: LocalOp) -> None:
     op.operation.operands[0] = value
 
 
-def lengthen_slice(op: padding.Grown) -> None:
-    """A dimension that is taken whole stays so."""
-    limits = integers(op.operation.attributes["limit_indices"])
-    op.set_integers(
-        "limit_indices",
-        [
-            op.operands[0][d] if op.operands[0][d] == size else limits[d]
-            for d, size in enumerate(op.results[0])
-        ],
-    )
-
-
-def lengthen_pad(op: padding.Grown) -> None:
-    """A dimension that is not padded stays so, though there were no gaps in one element."""
-    gaps = integers(op.operation.attributes["interior_padding"])
-    grown = [op.grows(0, d) for d in range(len(gaps))]
-    op.set_integers("interior_padding", [0 if grown[d] else gap for d, gap in enumerate(gaps)])
-
-
 SLICE = OpDef(
     slice_rule,
     (
@@ -319,16 +310,21 @@ SLICE = OpDef(
     ),
     fuses=True,
     moves_only=True,
-    padding=padding.Padding(padding.indexing, lengthen_slice),
+    padding=padding.Padding(padding.indexing, lengthen_slice, slice_ties),
 )
 PAD = OpDef(
     pad_rule,
     (local(expand_pad),),
     fuses=True,
     moves_only=True,
-    padding=padding.Padding(refit=lengthen_pad),
+    padding=padding.Padding(refit=lengthen_pad, ties=pad_ties),
 )
-CONCATENATE = OpDef(concatenate_rule, fuses=True, moves_only=True, padding=padding.ANY)
+CONCATENATE = OpDef(
+    concatenate_rule,
+    fuses=True,
+    moves_only=True,
+    padding=padding.Padding(refit=lengthen_concatenate, ties=concatenate_ties),
+)
 REVERSE = OpDef(
     reverse_rule,
     (
@@ -337,5 +333,5 @@ REVERSE = OpDef(
     ),
     fuses=True,
     moves_only=True,
-    padding=padding.ANY,
+    padding=padding.Padding(refit=lengthen_reverse, ties=reverse_ties),
 )
