@@ -188,24 +188,18 @@ def _spliced(
 
 
 def _completed(rows: Sequence[Row], sizes: Sequence[int | None], size: int) -> list[Row]:
-    """Stretches with more of anything behind them, so that they are `size` elements.
+    """Stretches with one more of anything behind them, so that they are `size` elements.
 
-    The last is longer if it can be. The rest moves with the longest that comes from an operand as
-    long as the result, so that it costs nothing to fetch.
+    It moves with the longest that comes from an operand as long as the result, so that it costs
+    nothing to fetch.
     """
-    *found, (source, start, count) = rows
-    place = sum(row[2] for row in found)
-    have = sizes[source]
-    count = size - place if have is None else min(size - place, have - start)
-    found.append((source, start, count))
-    rest = size - place - count
-    if rest:
-        place, shift, main = 0, 0, (-1, 0, 0)
-        for row in found:
-            if sizes[row[0]] == size and row[2] > main[2]:
-                main, shift = row, place - row[1]
-            place += row[2]
-        first = (size - rest - shift) % size
-        taken = min(rest, size - first)
-        found += [(main[0], first, taken), (main[0], 0, rest - taken)]
-    return [row for row in found if row[2]]
+    place, shift, main = 0, 0, (-1, 0, 0)
+    for row in rows:
+        if sizes[row[0]] == size and row[2] > main[2]:
+            main, shift = row, place - row[1]
+        place += row[2]
+    assert main[0] >= 0, "an operand as long as the result"
+    first = (place - shift) % size
+    taken = min(size - place, size - first)
+    rest = [(main[0], first, taken), (main[0], 0, size - place - taken)]
+    return [row for row in (*rows, *rest) if row[2]]
