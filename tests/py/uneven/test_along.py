@@ -23,7 +23,7 @@ RANDOM = np.random.default_rng(3)
 ROWS, SIZE = 6, 61
 COLUMN = ROWS * 4  # bytes of float32
 X = RANDOM.normal(size=(ROWS, SIZE)).astype(np.float32)
-TAPS = np.arange(1.0, 4.0, dtype=np.float32).reshape(1, 1, 3)
+TAPS = jnp.arange(1.0, 4.0).reshape(1, 1, 3)
 
 
 def conv(x: Any, padding: Any, stride: int = 1, spread: int = 1, apart: int = 1) -> Any:
@@ -184,7 +184,7 @@ def test_logits_without_the_padding_stay_split() -> None:
 
 
 NAN = np.array([0x7FC00000, 0xFFC00000], np.uint32).view(np.float32)
-AWKWARD = {
+AWKWARD: dict[str, Any] = {
     "minus infinity": np.where(X > 0.5, X, -np.inf).astype(np.float32),
     "all minus infinity": np.full_like(X, -np.inf),
     "NaN": np.where(np.abs(X) > 1, NAN[0], X),
@@ -208,5 +208,5 @@ def test_padding_comes_behind_every_element_in_top_k(name: str, count: int) -> N
     values, places = lax.top_k(x, count)
     found = compiled(x)
     np.testing.assert_array_equal(np.asarray(found[1]), np.asarray(places))
-    as_bits = [np.asarray(v).view(np.uint8) for v in (values, np.asarray(found[0]))]
-    np.testing.assert_array_equal(*as_bits)
+    have, want = (np.asarray(each).view(np.uint8) for each in (found[0], values))
+    np.testing.assert_array_equal(have, want)
