@@ -197,7 +197,7 @@ def _count(size: int, block: int) -> int:
 
 
 def expand_slice(op: LocalOp) -> None:
-    """`[start:limit:stride]` in elements of the shard."""
+    """`[start:limit:stride]` in elements of the shard, and of what it fetched of its neighbours."""
     if not op.operand_layouts[0].axes:
         return
     slid = fetch_sliding(op, slide_of_slice)
@@ -230,7 +230,7 @@ def _localise_slice(op: LocalOp, dims: Iterable[int]) -> None:
 
 
 def expand_pad(op: LocalOp) -> None:
-    """`low`, `high` in elements of the shard."""
+    """`low`, `high` in elements of the shard, and of what it fetched of its neighbours."""
     if not op.operand_layouts[0].axes:
         return
     attributes = op.operation.attributes

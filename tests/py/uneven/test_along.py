@@ -210,3 +210,21 @@ def test_padding_comes_behind_every_element_in_top_k(name: str, count: int) -> N
     np.testing.assert_array_equal(np.asarray(found[1]), np.asarray(places))
     have, want = (np.asarray(each).view(np.uint8) for each in (found[0], values))
     np.testing.assert_array_equal(have, want)
+
+
+@pytest.mark.parametrize("mesh", [FIVE, SIX, LINE], ids=lambda mesh: mesh.short())
+def test_what_leaves_most_of_an_even_dimension_fetches_a_halo(mesh: Mesh) -> None:
+    size = 80 * mesh.size
+    x = RANDOM.normal(size=(ROWS, size)).astype(np.float32)
+    less = 5 * mesh.size
+    for function in (
+        lambda x: x[:, 3 : size - less + 3] * 2,
+        lambda x: lax.pad(x, 7.0, ((0, 0, 0), (4, less - 4, 0))),
+        lambda x: lax.pad(x, 7.0, ((0, 0, 0), (-3, less + 3, 0))),
+        lambda x: lax.pad(x, 7.0, ((0, 0, 0), (-3, 3 - less, 0))),
+    ):
+        compiled = run(function, x, mesh)
+        assert not gathered(compiled)
+        assert sent(compiled) <= (less + 8) * COLUMN
+    gradient = jax.grad(lambda x: (x[:, 3 : size - less + 3] ** 2).sum())
+    assert sent(run(gradient, x, mesh)) <= 2 * (less + 8) * COLUMN
