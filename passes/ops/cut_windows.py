@@ -35,10 +35,10 @@ def slide_of_pad(op: OpInfo, dim: int) -> Window | None:
 
 
 def _slide(low: int, size: int, other: int) -> Window | None:
-    differs_by_little = 0 < 7 * max(size, other) <= 8 * min(size, other)
-    if size == other and not low:
+    high = other - size - low
+    if low == high == 0 or 8 * max(abs(low), abs(high)) > size:
         return None
-    return Window(1, 1, low, other - size - low, 1, 1) if differs_by_little else None
+    return Window(1, 1, low, high, 1, 1)
 
 
 def slide_factor(builder: RuleBuilder, dim: int, window: Window) -> None:
