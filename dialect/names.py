@@ -33,6 +33,7 @@ ALGORITHM: Final = "dtensor.algorithm"
 DEFINED: Final = "dtensor.op"
 FILL: Final = "dtensor.fill"
 PLACES: Final = "dtensor.places"
+SIZE: Final = "dtensor.size"
 LOCAL: Final = "dtensor.local"
 """Unit attribute of a module whose types are per-device: dtensor-expand sets it."""
 
@@ -44,6 +45,7 @@ DISCARDABLE: Final[dict[str, str]] = {
     DEFINED: "what a user's definition says of a custom call: see docs/define-op.md",
     FILL: "what the padding of a select_and_scatter holds, if it may be selected",
     PLACES: "which operand of a sort counts the places along the dimension that is sorted",
+    SIZE: "how many elements of each row a top_k looks at; what is behind them may be anything",
     LOCAL: "the module's types are per-device",
 }
 

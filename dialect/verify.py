@@ -74,6 +74,7 @@ def diagnostics_of(module: ir.Module, meshes: dict[str, Mesh] | None = None) -> 
 # Attributes that one operation alone may have.
 _OWNERS = {
     names.DEFINED: ("stablehlo.custom_call", "it says what a custom call does"),
+    names.SIZE: ("chlo.top_k", "only top_k takes rows that are padded"),
     names.FILL: ("stablehlo.select_and_scatter", "only select_and_scatter pads so"),
     names.PLACES: ("stablehlo.sort", "it says what a sort sorts along"),
 }

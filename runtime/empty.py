@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dtensor.dialect.layout import Layout
 from dtensor.runtime.placement import named_sharding
 
 if TYPE_CHECKING:
@@ -69,9 +70,17 @@ def with_empty(program: Program, run: Run) -> Run:
 
 
 def _empty(info: ArraySpec) -> jax.Array:
-    """A new array without elements, for each call: its owner may donate it."""
-    nothing = np.empty(info.local_shape, np.dtype(info.dtype))
+    return empty_array(info.padded_shape, np.dtype(info.dtype), info.layout)
+
+
+def empty_array(shape: Sequence[int], dtype: Any, layout: Layout) -> jax.Array:
+    """A new array without elements, for each call: its owner may donate it.
+
+    Args:
+        shape: its shape, which the layout divides.
+        dtype: its element type.
+        layout: its layout.
+    """
+    nothing = np.empty(layout.local_shape(shape), dtype)
     with jax.transfer_guard_host_to_device("allow"):  # there is nothing to transfer
-        return jax.make_array_from_callback(
-            info.padded_shape, named_sharding(info.layout), lambda _: nothing
-        )
+        return jax.make_array_from_callback(tuple(shape), named_sharding(layout), lambda _: nothing)

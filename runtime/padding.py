@@ -16,6 +16,7 @@ import numpy as np
 from dtensor.dialect.dim import WHOLE
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.context import anywhere
+from dtensor.runtime.empty import empty_array
 from dtensor.runtime.keys import key_kind
 from dtensor.runtime.placement import named_sharding
 
@@ -54,6 +55,8 @@ def cut(array: jax.Array, shape: Shape, layout: Layout) -> jax.Array:
     """
     if array.shape == shape:
         return array
+    if 0 in shape:
+        return empty_array(shape, array.dtype, even_layout(layout, shape))
     found: jax.Array = anywhere(_cutter(shape, even_layout(layout, shape)))(array)
     return found
 

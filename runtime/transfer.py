@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -10,7 +12,9 @@ import numpy as np
 
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import DTensor, array_type, from_jax, with_layout
+from dtensor.runtime.clients.agreement import clients_of, exchange
 from dtensor.runtime.donation import note_alias
 from dtensor.runtime.keys import key_kind
 from dtensor.runtime.padding import shape_of_parts, true_ranges
@@ -19,11 +23,14 @@ from dtensor.runtime.shardings import AnyLayout, as_layout
 from dtensor.runtime.tracing import is_eager
 
 Index = tuple[slice, ...]
+Shape = tuple[int, ...]
 Ranges = tuple[tuple[int, int], ...]
 
 
 def pack(tensors: Sequence[Any], layout: AnyLayout) -> DTensor:
     """One array from the shards of each device.
+
+    Of shards that other clients have, the shapes are exchanged: all clients must call it.
 
     Args:
         tensors: one shard per device that this process drives, in the order of
@@ -34,6 +41,7 @@ def pack(tensors: Sequence[Any], layout: AnyLayout) -> DTensor:
     Raises:
         LayoutError: wrong number of shards, or shapes, element types or rank do not agree, or this
             process drives no device of the mesh.
+        ClientError: another client does not call it in time.
         RuntimeError: called while tracing.
     """
     if not isinstance(tensors, Iterable):
@@ -81,20 +89,20 @@ def pack(tensors: Sequence[Any], layout: AnyLayout) -> DTensor:
 
 
 def _shape_of_parts(
-    shapes: Sequence[tuple[int, ...]], devices: Sequence[jax.Device], layout: Layout
-) -> tuple[int, ...]:
-    """The shape of an array of these shards, of which the last may be shorter."""
+    shapes: Sequence[Shape], devices: Sequence[jax.Device], layout: Layout
+) -> Shape:
+    """The shape of an array of these shards, of which the last may be shorter.
+
+    A client whose shards are all alike cannot tell by them whether another has a shorter one.
+    """
+    whole = [dim.split for dim in layout.dims]
+    places = named_sharding(layout).devices_indices_map(tuple(whole))
+    starts = [tuple([start for start, _ in _ranges(places[d], whole)]) for d in devices]
+    if len(set(starts)) != math.prod(whole):
+        shapes, starts = _of_all_clients(shapes, starts, layout.mesh)
     if all(shape == shapes[0] for shape in shapes):
         return layout.global_shape(shapes[0])
     odd = next(i for i, shape in enumerate(shapes) if shape != shapes[0])
-    whole = [dim.split for dim in layout.dims]
-    places = named_sharding(layout).devices_indices_map(tuple(whole))
-    if len(places) != len(devices):
-        raise LayoutError(
-            f"shards of {len(set(shapes))} shapes tell the shape of an array only where one client "
-            "has all of them; give shards of one shape, or make the array with copy_to_mesh"
-        )
-    starts = [tuple([start for start, _ in _ranges(places[d], whole)]) for d in devices]
     is_alike = all(len(shape) == layout.rank for shape in shapes)
     found = shape_of_parts(shapes, starts, layout) if is_alike else None
     if found is None:
@@ -104,6 +112,17 @@ def _shape_of_parts(
             "shorter"
         )
     return found
+
+
+def _of_all_clients(
+    shapes: Sequence[Shape], starts: Sequence[Shape], mesh: Mesh
+) -> tuple[list[Shape], list[Shape]]:
+    """The shapes of the shards of all clients, and which shard along each dimension each is."""
+    own = json.dumps([shapes, starts])
+    _, said = exchange("pack", clients_of(mesh), own)
+    every = [json.loads(said[client]) for client in sorted(said)]
+    found = [[tuple(row) for each in every for row in each[k]] for k in range(2)]
+    return found[0], found[1]
 
 
 def _lengthened(part: Any, local_shape: tuple[int, ...]) -> Any:

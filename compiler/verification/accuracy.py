@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from dtensor.dialect.mlir import ir
+from dtensor.dialect.names import MANUAL
 from dtensor.passes.ops.accuracy import ELEMENTARY, Accuracy
 from dtensor.passes.ops.rule import OpInfo
 from dtensor.passes.ops.table import opdef
@@ -46,7 +47,7 @@ def epsilon(dtype: np.dtype[Any]) -> float:
 
 def accuracy_of(op: ir.Operation) -> Accuracy:
     """The accuracy of one operation, as the table of operations says."""
-    if op.name in CONTROL:
+    if op.name in (*CONTROL, MANUAL):
         return _of_region(op)
     known, info = opdef(op.name), OpInfo.of(op)
     if known.moves_only:
@@ -58,7 +59,7 @@ def _of_region(op: ir.Operation) -> Accuracy:
     """The roundings of all operations in it, one after another, as often as they run."""
     total = 0.0
     for inner, _, scope in walk(op):
-        if inner.name not in CONTROL:
+        if inner.name not in (*CONTROL, MANUAL):
             found = accuracy_of(inner)
             total += (found.roundings + found.length - 1) * (scope.trips or 1)
     return Accuracy(max(total, ELEMENTARY), of_tensor=True)

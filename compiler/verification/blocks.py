@@ -47,6 +47,7 @@ from dtensor.runtime.placement import platform_of
 EXPAND = "dtensor-expand"
 _IMPORT = "dtensor-import"
 _LAST = "the last"
+ON_SHARDS = "what shard_map computes on shards has no meaning on one device"
 
 
 @dataclass(frozen=True)
@@ -260,16 +261,16 @@ class Reader:
     def _why_skipped(
         self, op: ir.Operation, operands: Sequence[int], results: Sequence[int]
     ) -> str:
+        works_on_shards = False
         for inner in inside(op):
-            if inner.name == MANUAL:
-                return "what shard_map computes on shards has no meaning on one device"
+            works_on_shards |= inner.name == MANUAL
             if opdef(inner.name).varies:
                 return f"{inner.name} gives other values each time"
             if _calls_python(inner):
                 return "it calls a Python function, which is called once"
         if any(self._numbering.layouts[n] is None for n in (*operands, *results)):
             return "it orders effects"
-        return ""
+        return ON_SHARDS if works_on_shards else ""
 
     # The programs.
 

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from dtensor.compiler.verification.blocks import Block, Operation, Value
+from dtensor.compiler.verification.blocks import ON_SHARDS, Block, Operation, Value
 from dtensor.compiler.verification.compare import difference, magnitudes, narrowed, part_magnitudes
 from dtensor.compiler.verification.report import Difference
 from dtensor.compiler.verification.run import Found, Runner
@@ -63,6 +63,8 @@ class Checker:
         for operation in block.operations:
             if operation.skipped:
                 self._skip(operation)
+                if operation.control and operation.skipped == ON_SHARDS:
+                    self._inside(operation, found, where, False)
             else:
                 self._operation(operation, infos, shards, steps, found, where)
         return found
@@ -131,10 +133,8 @@ class Checker:
             if len(self.differences) > before:
                 return
         if most == ITERATIONS and bool(self._region(condition, state, found, where)[0]):
-            self.not_compared[
-                f"iterations {ITERATIONS} and later of the loop at {operation.location}; its "
-                "results are"
-            ] = None
+            later = f"iterations {ITERATIONS} and later of the loop at {operation.location}"
+            self.not_compared[later if operation.skipped else f"{later}; its results are"] = None
 
     def _branch(self, operation: Operation, found: Values, where: Sequence[str]) -> None:
         number = operation.operands[0]

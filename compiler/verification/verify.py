@@ -14,7 +14,7 @@ from dtensor.compiler.stages import Lowered, Source
 from dtensor.compiler.verification.blocks import Planned, Reader, planned
 from dtensor.compiler.verification.check import Checker
 from dtensor.compiler.verification.report import Verification
-from dtensor.compiler.verification.results import compare_results
+from dtensor.compiler.verification.results import Reference, as_jax_runs, compare_results
 from dtensor.compiler.verification.run import Runner
 from dtensor.compiler.verification.shards import Array, poisoned
 from dtensor.dialect.errors import CompileError
@@ -61,7 +61,8 @@ def verify(
     as_it_is = all(given is None for given in (in_layouts, out_layouts, mesh, options))
     if not (as_it_is and isinstance(fn, JitFunction)):
         fn = jit(fn, in_layouts=in_layouts, out_layouts=out_layouts, mesh=mesh, options=options)
-    return verify_lowered(fn.lower(*args, **kwargs), fn.leaves(args, kwargs))
+    traced, leaves = fn.trace(*args, **kwargs), fn.leaves(args, kwargs)
+    return _verify(traced.lower(), leaves, as_jax_runs(traced, leaves))
 
 
 def verify_lowered(lowered: Lowered, arguments: Sequence[Any]) -> Verification:
@@ -74,6 +75,12 @@ def verify_lowered(lowered: Lowered, arguments: Sequence[Any]) -> Verification:
     Raises:
         CompileError: it uses variables, or runs in several processes.
     """
+    return _verify(lowered, arguments, None)
+
+
+def _verify(
+    lowered: Lowered, arguments: Sequence[Any], reference: Reference | None
+) -> Verification:
     source = lowered._source
     if source.variables is not None:
         raise CompileError(
@@ -85,10 +92,12 @@ def verify_lowered(lowered: Lowered, arguments: Sequence[Any]) -> Verification:
     values = [_on_host(leaf, info.dtype) for leaf, info in zip(arguments, source.args, strict=True)]
     found = planned(lowered)
     with without_mesh():
-        return _verified(lowered, found, values)
+        return _verified(lowered, found, values, reference)
 
 
-def _verified(lowered: Lowered, found: Planned, values: Sequence[Array]) -> Verification:
+def _verified(
+    lowered: Lowered, found: Planned, values: Sequence[Array], reference: Reference | None
+) -> Verification:
     source: Source = lowered._source
     reader = Reader(found, source)
     main = reader.read()
@@ -99,7 +108,8 @@ def _verified(lowered: Lowered, found: Planned, values: Sequence[Array]) -> Veri
     }
     results = checker.block(main, given, ())
     if not checker.differences:
-        compare_results(lowered, reader, checker, main, values, [results[n] for n in main.yields])
+        yielded = [results[n] for n in main.yields]
+        compare_results(lowered, reader, checker, main, values, yielded, reference)
     return Verification(
         source.name,
         found.mesh,

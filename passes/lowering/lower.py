@@ -72,8 +72,9 @@ def _drop_definitions(function: ir.Operation) -> None:
     for op, name, _ in walk(function):
         if name == "stablehlo.custom_call" and names.DEFINED in op.attributes:
             del op.attributes[names.DEFINED]
-        elif name == "stablehlo.select_and_scatter" and names.FILL in op.attributes:
-            error(op, f"'{name}' with '{names.FILL}'; run dtensor-expand before dtensor-lower")
+        for left in (names.FILL, names.SIZE):
+            if left in op.attributes:
+                error(op, f"'{name}' with '{left}'; run dtensor-expand before dtensor-lower")
 
 
 def _lower(op: ir.Operation, emitter: Emitter, meshes: dict[str, Mesh]) -> None:

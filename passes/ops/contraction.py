@@ -23,6 +23,14 @@ from dtensor.passes.ops.halo import (
     split_windows,
 )
 from dtensor.passes.ops.known import never_infinite
+from dtensor.passes.ops.longer_windows import (
+    info_of,
+    is_one_to_one,
+    longer_padding,
+    reads_end,
+    set_padding,
+    window_tie,
+)
 from dtensor.passes.ops.opdef import UNKNOWN, Algorithm, OpDef, placed_of
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, Window
@@ -305,6 +313,43 @@ def convolution_fill(rule: OpRule, factor: int) -> padding.Fill | None:
     return padding.reducing(rule, factor)
 
 
+def convolution_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
+    """Windows read zeros beyond the end; so do both sides where windows walk over the kernel."""
+    op = info_of(rule, operation)
+    numbers = stablehlo.ConvDimensionNumbers(op.attribute("dimension_numbers"))
+    ties: list[padding.Tie] = []
+    for dim in _windows(op, numbers):
+        if is_one_to_one(dim.window):
+            continue
+        slot, d = dim.steps
+        steps = op.operand_shapes[1][d] if slot >= 0 else op.result_shapes[0][d]
+        is_read = slot >= 0 or reads_end(dim.window, op.operand_shapes[0][dim.operand], steps)
+        fill = Reduction.SUM if is_read else padding.Fill.ANY
+        ties.append(window_tie(1, dim, fill))
+    return ties
+
+
+def lengthen_convolution(op: padding.Grown) -> None:
+    """As many windows as the result has elements."""
+    info = info_of(op.rule, op.operation)
+    numbers = stablehlo.ConvDimensionNumbers(info.attribute("dimension_numbers"))
+    true, now = ([info.operand_shapes[1], info.result_shapes[0]], [op.operands[1], op.results[0]])
+    places = list(
+        zip(numbers.kernel_spatial_dimensions, numbers.output_spatial_dimensions, strict=True)
+    )
+    windows, longer = (
+        windows_of(info, [kernel[k] for k, _ in places], "lhs_dilation", "rhs_dilation")
+        for kernel, _ in (true, now)
+    )
+    rows = {}
+    for row, ((k, d), lhs) in enumerate(zip(places, numbers.input_spatial_dimensions, strict=True)):
+        before = (info.operand_shapes[0][lhs], true[0][k], true[1][d])
+        after = (op.operands[0][lhs], now[0][k], now[1][d])
+        if before != after:
+            rows[row] = longer_padding(longer[row], after[0], after[2])
+    set_padding(op, windows, rows)
+
+
 CONVOLUTION = OpDef(
     convolution_rule,
     (
@@ -323,6 +368,6 @@ CONVOLUTION = OpDef(
     flops=convolution_flops,
     accuracy=summed(all_of(1)),
     must_divide=True,
-    padding=padding.Padding(convolution_fill),
+    padding=padding.Padding(convolution_fill, lengthen_convolution, convolution_ties),
     known=known_finite,
 )

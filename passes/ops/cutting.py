@@ -18,8 +18,27 @@ from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import integer, integers
+from dtensor.passes.ops.cut_windows import (
+    fetch_sliding,
+    slide_bytes,
+    slide_factor,
+    slide_of_pad,
+    slide_of_slice,
+    slides_none,
+    slides_some,
+)
 from dtensor.passes.ops.indexing import clamped, take
-from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, local, placed_of
+from dtensor.passes.ops.longer_cuts import (
+    concatenate_ties,
+    lengthen_concatenate,
+    lengthen_pad,
+    lengthen_reverse,
+    lengthen_slice,
+    pad_ties,
+    reverse_ties,
+    slice_ties,
+)
+from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
@@ -87,8 +106,9 @@ def takes_few(size: int, kept: int, blocks: Blocks | None) -> bool:
 def slice_rule(op: OpInfo) -> OpRule:
     """`ij->ij`; a dimension that is cut is split block by block, if start and size allow.
 
-    Of a dimension of which few elements are taken `ij->ij` reduce `j`: a shard gives those it owns,
-    and zero (false) for the others, so the result is a sum (an "or").
+    One of which most is left is split with a halo. Of one of which few elements are taken `ij->ij`
+    reduce `j`: a shard gives those it owns, and zero (false) for the others, so the result is a sum
+    (an "or").
     """
     starts, strides = integers(op.attribute("start_indices")), integers(op.attribute("strides"))
     kinds = reductions_of(op.result_elements[0])
@@ -100,12 +120,15 @@ def slice_rule(op: OpInfo) -> OpRule:
         if owner is not None and takes_few(size, kept, blocks):
             builder.operand(0, d, builder.factor(size, owner))
             continue
+        window = slide_of_slice(op, d)
+        if window is not None:
+            slide_factor(builder, d, window)
         if blocks is None or (blocks.block == blocks.stride and size != kept):
             builder.whole(0, d, f"has {kept} of {size} elements cut out of it, not whole blocks")
-            continue
-        factor = builder.factor(blocks.block)
-        builder.operand(0, d, factor, outer=_count(size, blocks.block))
-        builder.result(0, d, factor, outer=_count(kept * blocks.stride, blocks.block))
+        elif window is None:
+            factor = builder.factor(blocks.block)
+            builder.operand(0, d, factor, outer=_count(size, blocks.block))
+            builder.result(0, d, factor, outer=_count(kept * blocks.stride, blocks.block))
     pass_all(builder)
     return builder.build()
 
@@ -113,6 +136,7 @@ def slice_rule(op: OpInfo) -> OpRule:
 def pad_rule(op: OpInfo) -> OpRule:
     """`ij,->ij`; a dimension that is padded is split block by block, if the padding allows.
 
+    One to which little is added is split with a halo.
     Parts pass if the padding value is one too: the padding of the sum is the sum of the paddings.
     """
     lows = integers(op.attribute("edge_padding_low"))
@@ -121,12 +145,15 @@ def pad_rule(op: OpInfo) -> OpRule:
     for d, size in enumerate(op.operand_shapes[0]):
         padded = op.result_shapes[0][d]
         blocks = pad_blocks(size, lows[d], padded, interiors[d])
+        window = slide_of_pad(op, d)
+        if window is not None:
+            slide_factor(builder, d, window)
         if blocks is None or (blocks.block == blocks.stride and size != padded):
             builder.whole(0, d, f"is padded from {size} to {padded} elements, not by whole blocks")
-            continue
-        factor = builder.factor(blocks.block)
-        builder.operand(0, d, factor, outer=_count(size * blocks.stride, blocks.block))
-        builder.result(0, d, factor, outer=_count(padded, blocks.block))
+        elif window is None:
+            factor = builder.factor(blocks.block)
+            builder.operand(0, d, factor, outer=_count(size * blocks.stride, blocks.block))
+            builder.result(0, d, factor, outer=_count(padded, blocks.block))
     pass_all(builder, 2)
     return builder.build()
 
@@ -170,9 +197,17 @@ def _count(size: int, block: int) -> int:
 
 
 def expand_slice(op: LocalOp) -> None:
-    """`[start:limit:stride]` in elements of the shard."""
-    if op.operand_layouts[0].axes:
-        _localise_slice(op, range(op.operand_layouts[0].rank))
+    """`[start:limit:stride]` in elements of the shard, and of what it fetched of its neighbours."""
+    if not op.operand_layouts[0].axes:
+        return
+    slid = fetch_sliding(op, slide_of_slice)
+    names = ("start_indices", "limit_indices")
+    starts, limits = (integers(op.operation.attributes[name]) for name in names)
+    for d in slid:
+        starts[d], limits[d] = 0, op.local_result_shape()[d]
+    for name, numbers in zip(names, (starts, limits), strict=True):
+        op.set_integers(name, numbers)
+    _localise_slice(op, [d for d in range(op.operand_layouts[0].rank) if d not in slid])
 
 
 def _localise_slice(op: LocalOp, dims: Iterable[int]) -> None:
@@ -195,15 +230,18 @@ def _localise_slice(op: LocalOp, dims: Iterable[int]) -> None:
 
 
 def expand_pad(op: LocalOp) -> None:
-    """`low`, `high` in elements of the shard."""
+    """`low`, `high` in elements of the shard, and of what it fetched of its neighbours."""
     if not op.operand_layouts[0].axes:
         return
     attributes = op.operation.attributes
     lows = integers(attributes["edge_padding_low"])
     highs = integers(attributes["edge_padding_high"])
     interiors = integers(attributes["interior_padding"])
+    slid = fetch_sliding(op, slide_of_pad, fills=True)
     for d, dim in enumerate(op.operand_layouts[0].dims):
-        if dim.split == 1:
+        if d in slid:
+            lows[d] = highs[d] = 0
+        if dim.split == 1 or d in slid:
             continue
         size, padded = op.operand_shapes[0][d], op.result_shapes[0][d]
         blocks = pad_blocks(size, lows[d], padded, interiors[d])
@@ -226,6 +264,11 @@ def _owned(placed: Placed) -> list[int]:
         if layout.dims[d].split > 1 and takes_few(size, kept, blocks):
             found.append(d)
     return found
+
+
+def _is_owned(placed: Placed) -> bool:
+    """Whether some are, and none with a halo."""
+    return bool(_owned(placed)) and slides_none(slide_of_slice)(placed)
 
 
 def expand_slice_by_owner(op: LocalOp) -> Sequence[Value]:
@@ -292,43 +335,33 @@ def expand_mirrored(op: LocalOp) -> None:
     op.operation.operands[0] = value
 
 
-def lengthen_slice(op: padding.Grown) -> None:
-    """A dimension that is taken whole stays so."""
-    limits = integers(op.operation.attributes["limit_indices"])
-    op.set_integers(
-        "limit_indices",
-        [
-            op.operands[0][d] if op.operands[0][d] == size else limits[d]
-            for d, size in enumerate(op.results[0])
-        ],
-    )
-
-
-def lengthen_pad(op: padding.Grown) -> None:
-    """A dimension that is not padded stays so, though there were no gaps in one element."""
-    gaps = integers(op.operation.attributes["interior_padding"])
-    grown = [op.grows(0, d) for d in range(len(gaps))]
-    op.set_integers("interior_padding", [0 if grown[d] else gap for d, gap in enumerate(gaps)])
-
-
 SLICE = OpDef(
     slice_rule,
     (
-        Algorithm("by_owner", expand_slice_by_owner, lambda placed: bool(_owned(placed))),
-        local(expand_slice),
+        Algorithm("by_owner", expand_slice_by_owner, _is_owned),
+        Algorithm("halo", expand_slice, slides_some(slide_of_slice), slide_bytes(slide_of_slice)),
+        Algorithm("local", expand_slice, slides_none(slide_of_slice)),
     ),
     fuses=True,
     moves_only=True,
-    padding=padding.Padding(padding.indexing, lengthen_slice),
+    padding=padding.Padding(padding.indexing, lengthen_slice, slice_ties),
 )
 PAD = OpDef(
     pad_rule,
-    (local(expand_pad),),
+    (
+        Algorithm("halo", expand_pad, slides_some(slide_of_pad), slide_bytes(slide_of_pad)),
+        Algorithm("local", expand_pad, slides_none(slide_of_pad)),
+    ),
     fuses=True,
     moves_only=True,
-    padding=padding.Padding(refit=lengthen_pad),
+    padding=padding.Padding(refit=lengthen_pad, ties=pad_ties),
 )
-CONCATENATE = OpDef(concatenate_rule, fuses=True, moves_only=True, padding=padding.ANY)
+CONCATENATE = OpDef(
+    concatenate_rule,
+    fuses=True,
+    moves_only=True,
+    padding=padding.Padding(refit=lengthen_concatenate, ties=concatenate_ties),
+)
 REVERSE = OpDef(
     reverse_rule,
     (
@@ -337,5 +370,5 @@ REVERSE = OpDef(
     ),
     fuses=True,
     moves_only=True,
-    padding=padding.ANY,
+    padding=padding.Padding(refit=lengthen_reverse, ties=reverse_ties),
 )

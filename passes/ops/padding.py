@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import FactorKind, OpRule
 
 Value = ir.Value[Any]
@@ -28,6 +29,25 @@ class Fill(Enum):
     INIT = "the init value that goes with the operand"
 
 
+class Along(NamedTuple):
+    """A dimension that can be longer together with others.
+
+    Attributes:
+        slot: the operand, or `~result`.
+        dim: the dimension.
+        scale: what its length is in proportion to.
+        fill: what it must hold beyond its end, if it is of an operand.
+    """
+
+    slot: int
+    dim: int
+    scale: int = 1
+    fill: Fill | Reduction = Fill.ANY
+
+
+Tie = tuple[Along, ...]
+
+
 @dataclass
 class Grown:
     """An operation some of whose dimensions have become longer.
@@ -38,6 +58,7 @@ class Grown:
         operands: what its operands have become, in elements.
         results: what its results have become, in elements.
         made: operations created for it.
+        instead: the value that stands for its result from now on, if another does.
     """
 
     operation: ir.Operation
@@ -45,6 +66,7 @@ class Grown:
     operands: tuple[Shape, ...]
     results: tuple[Shape, ...]
     made: list[ir.Operation] = field(default_factory=list)
+    instead: Value | None = None
 
     def set_integers(self, name: str, numbers: Sequence[int]) -> None:
         """Write `array<i64: ...>`."""
@@ -64,6 +86,11 @@ class Grown:
         """The true shape of operand `k`."""
         assert self.rule.op is not None
         return self.rule.op.operand_shapes[k]
+
+    def true_result(self, k: int) -> Shape:
+        """The true shape of result `k`."""
+        assert self.rule.op is not None
+        return self.rule.op.result_shapes[k]
 
     def keep_within(self, k: int, last: Sequence[int], dim: int | None = None) -> None:
         """Let no index in operand `k` exceed `last`: what is beyond it, is beyond the true end.
@@ -120,12 +147,15 @@ class Padding:
         holds: what operands must hold there, along the dimensions of a factor; None where the
             operation must not see them.
         refit: writes anew what the operation says of sizes.
+        ties: dimensions that no factor walks along, or not at equal indices, and that can yet grow
+            together; None if there are none.
         regroups: whether dimensions are regrouped, so that a longer major dimension makes another
             one longer in proportion.
     """
 
     holds: Callable[[OpRule, int], Fill | None] = passing
     refit: Callable[[Grown], None] = as_it_stands
+    ties: Callable[[OpRule, ir.Operation], Sequence[Tie]] | None = None
     regroups: bool = False
 
 

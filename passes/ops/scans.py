@@ -65,7 +65,8 @@ def scan_bytes(placed: Placed, dim: int) -> tuple[Traffic, ...]:
 def expand_scan(op: LocalOp, dim: int, window: Window) -> Sequence[Value]:
     """Totals of the shards before this one, then a scan of its elements behind them."""
     ctx, count = op.ctx, len(op.result_layouts)
-    if not _starts_from_identity(op):
+    elements = tuple([ctx.element_of(value) for value in op.operands[:count]])
+    if not starts_from_identity(op.operation, elements):
         return _gathered(op)
     values, word = op.operands[:count], op.operand_layouts[0].dims[dim]
     is_reverse = window.low == 0
@@ -143,15 +144,14 @@ def _scanned(
     return [op.ctx.cut(value, dim, 0 if is_reverse else 1, size) for value in made]
 
 
-def _starts_from_identity(op: LocalOp) -> bool:
-    """Whether init values change nothing, however often they are met."""
-    region, count = op.operation.regions[0], len(op.result_layouts)
-    elements = tuple(op.ctx.element_of(value) for value in op.operands[:count])
+def starts_from_identity(operation: ir.Operation, elements: tuple[str, ...]) -> bool:
+    """Whether the init values change nothing, however often they are met."""
+    region, count = operation.regions[0], len(elements)
     kinds = combiners(region, elements)
     if kinds is None and is_choice(region, count):
         return True
-    for k, value in enumerate(op.operands[count:]):
-        maker = _constant(value)
+    for k in range(count):
+        maker = _constant(operation.operands[count + k])
         if maker is None:
             return False
         if kinds is not None and kinds[k] not in identity_of(maker, elements[k]):

@@ -26,6 +26,13 @@ from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import all_of, summed
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.halo import exchange
+from dtensor.passes.ops.longer_windows import (
+    info_of,
+    is_one_to_one,
+    longer_padding,
+    reads_end,
+    set_padding,
+)
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.reductions import combiner
@@ -337,6 +344,50 @@ def select_and_scatter_flops(op: OpInfo) -> float:
     return float(math.prod(op.operand_shapes[1]) * math.prod(sizes))
 
 
+def window_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
+    """Windows beyond the end scatter zeros.
+
+    Where a window that does not begin there reads elements beyond the end, these are padding that
+    may be selected, if the operation has such padding: the least number, as of max-pooling.
+    """
+    op = info_of(rule, operation)
+    least = _is_least(op)
+    ties: list[padding.Tie] = []
+    for d, window in enumerate(_windows(op)):
+        is_read = reads_end(window, op.operand_shapes[0][d], op.operand_shapes[1][d])
+        if is_one_to_one(window) or (is_read and not least):
+            continue
+        selected = Reduction.MAX if is_read else padding.Fill.ANY
+        ties.append(
+            (
+                padding.Along(0, d, window.stride, selected),
+                padding.Along(1, d, 1, Reduction.SUM),
+                padding.Along(~0, d, window.stride),
+            )
+        )
+    return ties
+
+
+def _is_least(op: OpInfo) -> bool:
+    """Whether what its padding holds is the identity of a maximum, and may be selected."""
+    if FILL not in op.operation.attributes:
+        return False
+    fill = ir.DenseElementsAttr(op.attribute(FILL))
+    scalar = ir.RankedTensorType.get([], ir.RankedTensorType(fill.type).element_type)
+    return bool(Reduction.MAX.identity_attr(scalar) == fill)
+
+
+def lengthen_windows(op: padding.Grown) -> None:
+    """As many windows as the source has elements."""
+    windows = _windows(info_of(op.rule, op.operation))
+    rows = {
+        d: longer_padding(window, op.operands[0][d], op.operands[1][d])
+        for d, window in enumerate(windows)
+        if op.grows(0, d) and not is_one_to_one(window)
+    }
+    set_padding(op, windows, rows)
+
+
 SELECT_AND_SCATTER = OpDef(
     select_and_scatter_rule,
     (
@@ -345,5 +396,5 @@ SELECT_AND_SCATTER = OpDef(
     ),
     flops=select_and_scatter_flops,
     accuracy=summed(all_of(1)),
-    padding=padding.Padding(window_fill),
+    padding=padding.Padding(window_fill, lengthen_windows, window_ties),
 )

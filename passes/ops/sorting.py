@@ -9,18 +9,23 @@ from typing import Any
 from dtensor.dialect.dim import WHOLE
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import PLACES
+from dtensor.dialect.names import PLACES, SIZE
+from dtensor.passes.builder import integer_attr
 from dtensor.passes.cost.model import all_gather_bytes, permute_bytes
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
+from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import series
+from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.columnsort import (
     exchange_bytes,
     exchanges,
     expand_exchange,
     sorted_dimension,
 )
+from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
+from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
 
@@ -110,18 +115,28 @@ def candidate_bytes(placed: Placed) -> tuple[Traffic, ...]:
 def expand_candidates(op: LocalOp) -> Sequence[Value]:
     """Each shard's largest are gathered in order, and the largest of them taken.
 
-    Of equal ones the first is taken, which among candidates stands first too.
+    Of equal ones the first is taken, which among candidates stands first too. What is behind the
+    true end of a row is masked before: with the least number there is, which is taken nowhere that
+    a row has enough elements, and among the candidates with what even a NaN precedes.
     """
     ctx, layout = op.ctx, op.operand_layouts[0]
     size, taken, dim = op.operand_shapes[0][-1], op.result_shapes[0][-1], layout.rank - 1
     word = layout.dims[dim]
     count = _candidates(size, word.split, taken)
     rows = ctx.shape_of(op.operands[0])[:-1]
-    values, index = _largest(op, op.operands[0], count)
+    true, value = _true_size(op), op.operands[0]
+    if true < size:
+        place = ctx.global_index(layout, dim, size, index_element(size))
+        shape, element = ctx.read_type(value.type)
+        least = ctx.identity(Reduction.MAX.on(element), ctx.tensor_type((), element))
+        value = _masked(ctx, value, ctx.broadcast(place, shape, [dim]), true, least)
+    values, index = _largest(op, value, count)
     index = _global_places(op, index, size)
     after = Layout.of((*layout.dims[:-1], WHOLE), layout.mesh)
     shape = (*op.operand_shapes[0][:-1], count * word.split)
     values, index = (ctx.relayout(v, layout, after, shape) for v in (values, index))
+    if true < size and element_kind(ctx.element_of(values))[0] == "float":
+        values = _masked(ctx, values, index, true, _before_none(ctx, values))
     best, place = _largest(op, values, taken)
     return [best, _along_last(ctx, index, place, rows)]
 
@@ -131,7 +146,8 @@ def _pairs_up(placed: Placed) -> bool:
     split = placed.operands[0].dims[-1].split
     is_power = split & (split - 1) == 0
     size, taken = placed.op.operand_shapes[0][-1], placed.op.result_shapes[0][-1]
-    return _splits_last(placed) and is_power and size // split >= taken
+    fits = is_power and size // split >= taken and not placed.op.has(SIZE)
+    return fits and _splits_last(placed)
 
 
 def pair_bytes(placed: Placed) -> tuple[Traffic, ...]:
@@ -180,11 +196,53 @@ def _global_places(op: LocalOp, index: Value, size: int) -> Value:
     return ctx.binary("add", index, ctx.broadcast(offset, ctx.shape_of(index)))
 
 
+def expand_whole(op: LocalOp) -> Sequence[Value] | None:
+    """Rows are taken as they are, without what is behind their true end."""
+    size = op.operand_shapes[0][-1]
+    true = _true_size(op)
+    if true == size:
+        return None
+    shape = op.ctx.shape_of(op.operands[0])
+    value = op.ctx.cut(op.operands[0], len(shape) - 1, 0, true)
+    return list(_largest(op, value, op.result_shapes[0][-1]))
+
+
+def _true_size(op: LocalOp) -> int:
+    """How many elements of a row are looked at."""
+    attributes = op.operation.attributes
+    return integer(attributes[SIZE]) if SIZE in attributes else op.operand_shapes[0][-1]
+
+
+def _masked(ctx: ExpansionContext, value: Value, index: Value, true: int, scalar: Value) -> Value:
+    """A value with a scalar, or one for each row, where the index is `true` or more."""
+    shape = ctx.shape_of(value)
+    inside = ctx.compare("LT", index, ctx.constant_like(true, index))
+    rank = len(ctx.shape_of(scalar))
+    return ctx.select(inside, value, ctx.broadcast(scalar, shape, list(range(rank))))
+
+
+def _before_none(ctx: ExpansionContext, values: Value) -> Value:
+    """For each row what none of its elements precedes: of those with a negative NaN, such a one."""
+    shape, element = ctx.read_type(values.type)
+    bits = f"i{element_kind(element)[1]}"
+    pattern = ctx.value("stablehlo.bitcast_convert", [values], ctx.tensor_type(shape, bits))
+    is_negative = ctx.compare("LT", pattern, ctx.constant_like(0, pattern))
+    is_nan = ctx.compare("NE", values, values)
+    last = len(shape) - 1
+    has_any = ctx.reduced(ctx.binary("and", is_negative, is_nan), last, Reduction.OR)
+    ones = ctx.constant(-1, ctx.tensor_type(shape[:last], bits))
+    row = ctx.tensor_type(shape[:last], element)
+    nan = ctx.value("stablehlo.bitcast_convert", [ones], row)
+    return ctx.select(has_any, nan, ctx.identity(Reduction.MAX, row))
+
+
 def _largest(op: LocalOp, value: Value, count: int) -> tuple[Value, Value]:
     """The `count` largest of each row, and where they stand."""
     ctx = op.ctx
     copy = ctx.clone(op.operation)
     copy.operands[0] = value
+    if SIZE in copy.attributes:
+        del copy.attributes[SIZE]
     shape, element = ctx.read_type(value.type)
     for k, kind in enumerate((element, op.result_element(1))):
         copy.results[k].set_type(ctx.tensor_type((*shape[:-1], count), kind))
@@ -228,6 +286,24 @@ def expand_rows(op: LocalOp) -> None:
         del op.operation.attributes[PLACES]
 
 
+def top_k_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
+    """A row may be longer; only its own elements are looked at."""
+    assert rule.op is not None
+    return [(padding.Along(0, len(rule.op.operand_shapes[0]) - 1),)]
+
+
+def lengthen_top_k(op: padding.Grown) -> None:
+    """Say where rows end."""
+    last = len(op.operands[0]) - 1
+    if op.grows(0, last):
+        op.operation.attributes[SIZE] = integer_attr(op.operands_before(0)[last])
+
+
+def counted_size(top_k: ir.Operation) -> tuple[object, ...]:
+    """Where rows end, which is dtensor's own attribute."""
+    return (top_k.attributes[SIZE],) if SIZE in top_k.attributes else ()
+
+
 SORT = OpDef(
     sort_rule,
     (
@@ -243,9 +319,10 @@ TOP_K = OpDef(
     (
         Algorithm("gather_candidates", expand_candidates, _splits_last, candidate_bytes),
         Algorithm("pairs", expand_pairs, _pairs_up, pair_bytes),
-        Algorithm("local", applies=lambda placed: placed.operands[0].dims[-1].split == 1),
+        Algorithm("local", expand_whole, lambda placed: placed.operands[0].dims[-1].split == 1),
     ),
     flops=top_k_flops,
     accuracy=series,
-    padding=padding.ANY,
+    known=counted_size,
+    padding=padding.Padding(refit=lengthen_top_k, ties=top_k_ties),
 )

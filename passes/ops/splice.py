@@ -17,8 +17,10 @@ from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import COUNTS, DIM, SOURCES, STARTS
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.expansion.indices import index_element
+from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import integer, integers
 from dtensor.passes.ops.indexing import clamped
+from dtensor.passes.ops.longer_cuts import lengthen_splice, splice_ties
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
 from dtensor.passes.ops.ring import Part, Range, parts_of, shifted, within_shards
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
@@ -268,4 +270,5 @@ SPLICE = OpDef(
     fuses=True,
     moves_only=True,
     resizes=True,
+    padding=padding.Padding(refit=lengthen_splice, ties=splice_ties),
 )

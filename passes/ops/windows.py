@@ -23,10 +23,24 @@ from dtensor.passes.ops.halo import (
     reaches,
     split_windows,
 )
+from dtensor.passes.ops.longer_windows import (
+    info_of,
+    is_one_to_one,
+    longer_padding,
+    reads_end,
+    set_padding,
+    window_tie,
+)
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
 from dtensor.passes.ops.reductions import combiner
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, Window
-from dtensor.passes.ops.scans import expand_scan, is_associative, scan_bytes, scans
+from dtensor.passes.ops.scans import (
+    expand_scan,
+    is_associative,
+    scan_bytes,
+    scans,
+    starts_from_identity,
+)
 
 OVERLAP = "has windows that overlap, are padded or leave gaps, so a shard would need the next one"
 
@@ -171,6 +185,49 @@ def window_fill(rule: OpRule, factor: int) -> padding.Fill | None:
     return padding.passing(rule, factor) if rule.factors[factor].size > 1 else None
 
 
+def reduce_window_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
+    """Windows read the init value beyond the end; so do sums from the end."""
+    op = info_of(rule, operation)
+    sizes = integers(op.attribute("window_dimensions"))
+    windows = windows_of(op, sizes, "base_dilations", "window_dilations")
+    count = len(op.result_shapes)
+    ties: list[padding.Tie] = []
+    for d, window in enumerate(windows):
+        if is_one_to_one(window):
+            continue
+        if _is_scan(op, windows, d):
+            if not starts_from_identity(operation, op.operand_elements[:count]):
+                continue
+            is_read, window = window.low == 0, Window(1, 1, 0, 0, 1, 1)
+        else:
+            is_read = reads_end(window, op.operand_shapes[0][d], op.result_shapes[0][d])
+        fill = padding.Fill.INIT if is_read else padding.Fill.ANY
+        ties.append(window_tie(count, WindowDim(d, (~0, d), d, window), fill))
+    return ties
+
+
+def lengthen_windows(op: padding.Grown) -> None:
+    """As many windows as the results have elements; one as long as a dimension is so still."""
+    info = info_of(op.rule, op.operation)
+    sizes = integers(info.attribute("window_dimensions"))
+    windows = windows_of(info, sizes, "base_dilations", "window_dilations")
+    rows = {}
+    for d, window in enumerate(windows):
+        size, steps = op.operands[0][d], op.results[0][d]
+        if is_one_to_one(window) or (size, steps) == (
+            info.operand_shapes[0][d],
+            info.result_shapes[0][d],
+        ):
+            continue
+        if _is_scan(info, windows, d):
+            sizes[d] = size
+            rows[d] = (size - 1, 0) if window.low else (0, size - 1)
+        else:
+            rows[d] = longer_padding(window, size, steps)
+    op.set_integers("window_dimensions", sizes)
+    set_padding(op, windows, rows)
+
+
 REDUCE_WINDOW = OpDef(
     reduce_window_rule,
     (
@@ -187,5 +244,5 @@ REDUCE_WINDOW = OpDef(
     ),
     flops=reduce_window_flops,
     accuracy=summed(_terms, rounds_each=True),
-    padding=padding.Padding(window_fill),
+    padding=padding.Padding(window_fill, lengthen_windows, reduce_window_ties),
 )

@@ -2,23 +2,25 @@
 
 Dimensions that one factor of an operation walks along have elements at the same indices; a longer
 one makes the others longer in proportion. They, and those tied by loops, branches and constraints,
-form a component, all of whose dimensions are padded by the same ratio.
+form a class. An operation may tie dimensions of other sizes, as a window does that takes one
+element of two: the results of a padded array are an array with padding in it.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.dim import Dim
 from dtensor.passes.graph import CARRY, CONSTRAINT, JOIN, OP, THROUGH, Graph, Node
-from dtensor.passes.ops.padding import Fill, Shape
+from dtensor.passes.ops.padding import Fill, Shape, Tie
+from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import OpRule
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.propagation.pins import Pins
+from dtensor.passes.uneven.classes import Classes
+from dtensor.passes.uneven.places import Place, Places
 
 TIES = (CONSTRAINT, CARRY, JOIN, THROUGH)  # operands and results are one value
 
@@ -31,36 +33,54 @@ class Lengths:
         shapes: per value the shape that its users may see, in elements.
         words: per value, and each of its dimensions that become longer, how all layouts that
             split it do so; None where they differ, and where it stays.
-        fills: per node and factor, what must stand beyond the end of the dimensions that the
-            factor walks; a factor that is missing must not be longer.
+        fills: per node, operand (~result) and dimension, what must stand beyond its end; one that
+            is missing must not be longer.
     """
 
     shapes: list[Shape]
     words: list[tuple[Dim | None, ...]] = field(default_factory=list)
-    fills: dict[tuple[int, int], Fill] = field(default_factory=dict)
+    fills: dict[tuple[int, int, int], Fill | Reduction] = field(default_factory=dict)
 
 
 def lengths_of(graph: Graph, pins: Pins) -> Lengths | None:
     """How long dimensions become so that all layouts divide them; None if all do already."""
-    if not any(_uneven_dims(graph, pins, graph.nodes[index]) for index in pins.layouts):
+    is_uneven = any(_uneven_dims(graph, pins, graph.nodes[index]) for index in pins.layouts)
+    splits = {dim.split for layout in pins.layouts.values() for dim in layout.dims} - {1}
+    ties = list(_ties(graph, splits, is_uneven)) if splits else []
+    if not is_uneven and not ties:
         return None
-    places = _Places(graph)
     lengths = Lengths([info.shape for info in graph.types])
+    places = _joined(graph, lengths)
+    classes = Classes(graph, pins, places)
+    _tie(classes, ties, lengths)
+    growing = classes.growing()
+    if not growing:
+        return None
+    for value, info in enumerate(graph.types):
+        sizes, words = list(info.shape), list[Dim | None]()
+        for d in range(len(sizes)):
+            root, scale = places.find(places.number((value, d)))
+            length, word = growing.get(root, (None, None))
+            words.append(word)
+            if length is not None:
+                sizes[d] = int(length * scale)
+        lengths.shapes[value] = tuple(sizes)
+        lengths.words.append(tuple(words))
+    return lengths
+
+
+def _joined(graph: Graph, lengths: Lengths) -> Places:
+    """The classes that values and factors make; `lengths` is told what factors need."""
+    places = Places(graph)
     for node in graph.nodes:
         if node.kind in TIES:
-            places.tie([*node.operands, *node.results])
-        elif node.kind == OP and node.rule is not None:
+            rank = len(graph.types[(node.operands or node.results)[0]].shape)
+            for d in range(rank):
+                places.join([(value, d) for value in (*node.operands, *node.results)])
+    for node in graph.nodes:
+        if node.kind == OP and node.rule is not None:
             _join_factors(node, node.rule, places, lengths)
-    asked = _asked(graph, pins, places)
-    ratios = _ratios(graph, pins, places, asked)
-    words = {root: _word(asked[root]) for root in ratios}
-    for value, info in enumerate(graph.types):
-        roots = [places.root(value, d) for d in range(len(info.shape))]
-        lengths.shapes[value] = tuple(
-            int(size * ratios.get(root, 1)) for root, size in zip(roots, info.shape, strict=True)
-        )
-        lengths.words.append(tuple([words.get(root) for root in roots]))
-    return lengths
+    return places
 
 
 def check_even(graph: Graph, pins: Pins) -> None:
@@ -88,54 +108,25 @@ def _uneven_dims(graph: Graph, pins: Pins, node: Node) -> list[int]:
     return [d for d, (size, dim) in enumerate(zip(shape, dims, strict=False)) if size % dim.split]
 
 
-class _Places:
-    """The dimensions of all values, in classes that grow by one ratio."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.first = [0]
-        for info in graph.types:
-            self.first.append(self.first[-1] + len(info.shape))
-        self.sizes = [size for info in graph.types for size in info.shape]
-        self.parent = list(range(self.first[-1]))
-        self.graph = graph
-
-    def root(self, value: int, dim: int) -> int:
-        """The class of a dimension."""
-        return self._find(self.first[value] + dim)
-
-    def _find(self, place: int) -> int:
-        parent = self.parent
-        while parent[place] != place:
-            parent[place] = parent[parent[place]]
-            place = parent[place]
-        return place
-
-    def join(self, places: Sequence[tuple[int, int]]) -> None:
-        """Make dimensions grow together."""
-        roots = [self.root(*place) for place in places]
-        for root in roots[1:]:
-            self.parent[self._find(root)] = self._find(roots[0])
-
-    def tie(self, values: Sequence[int]) -> None:
-        """Make values of one shape grow together, along every dimension."""
-        for d in range(len(self.graph.types[values[0]].shape)):
-            self.join([(value, d) for value in values])
-
-
-def _join_factors(node: Node, rule: OpRule, places: _Places, lengths: Lengths) -> None:
+def _join_factors(node: Node, rule: OpRule, places: Places, lengths: Lengths) -> None:
     padding = opdef(node.name).padding
     if padding is None:
         return
-    for f in range(len(rule.factors)):
+    for f, factor in enumerate(rule.factors):
         fill = padding.holds(rule, f)
-        carriers = _carriers(node, rule, f, padding.regroups)
-        if fill is not None and carriers:
-            lengths.fills[node.index, f] = fill
-            places.join(carriers)
+        carriers = _carriers(rule, f, padding.regroups)
+        if fill is None or not carriers:
+            continue
+        if not places.join([_place(node, *carrier) for carrier in carriers]):
+            continue
+        held = factor.reduction if fill is Fill.IDENTITY else fill
+        assert held is not None, "the identity of no reduction"
+        for slot, d in carriers:
+            lengths.fills[node.index, slot, d] = held
 
 
-def _carriers(node: Node, rule: OpRule, factor: int, regroups: bool) -> list[tuple[int, int]]:
-    """The `(value, dimension)` pairs of which a factor walks all, the major ones; none if mixed."""
+def _carriers(rule: OpRule, factor: int, regroups: bool) -> list[tuple[int, int]]:
+    """The dimensions of which a factor walks all, the major ones; none if of some but parts."""
     found = []
     for k, d in rule.dims_of_factor[factor]:
         m = (rule.operands[k] if k >= 0 else rule.results[~k])[d]
@@ -143,54 +134,41 @@ def _carriers(node: Node, rule: OpRule, factor: int, regroups: bool) -> list[tup
         if m.outer != 1 or (m.size != rule.factors[factor].size and not regroups):
             return []
         if m.before == 1:
-            found.append((node.operands[k] if k >= 0 else node.results[~k], d))
+            found.append((k, d))
     return found
 
 
-def _asked(graph: Graph, pins: Pins, places: _Places) -> dict[int, list[tuple[int, Dim]]]:
-    """By class, the sizes of dimensions, and what each is split over by the layouts given."""
-    asked: dict[int, list[tuple[int, Dim]]] = {}
-    for index, layout in pins.layouts.items():
-        value = graph.nodes[index].subject
-        for d, dim in enumerate(layout.dims):
-            if dim.split > 1:
-                row = asked.setdefault(places.root(value, d), [])
-                row.append((graph.types[value].shape[d], Dim(dim.digits)))
-    return asked
+def _place(node: Node, slot: int, dim: int) -> Place:
+    return node.operands[slot] if slot >= 0 else node.results[~slot], dim
 
 
-def _word(asked: Sequence[tuple[int, Dim]]) -> Dim | None:
-    words = {dim for _, dim in asked}
-    return asked[0][1] if len(words) == 1 else None
+def _ties(graph: Graph, splits: set[int], is_uneven: bool) -> Iterator[tuple[Node, Tie]]:
+    """What operations tie besides; only what does not divide, if all that is given does."""
+    for node in graph.nodes:
+        padding = opdef(node.name).padding if node.kind == OP else None
+        if padding is None or padding.ties is None or node.rule is None:
+            continue
+        assert node.operation is not None
+        for tie in padding.ties(node.rule, node.operation):
+            sizes = [graph.types[value].shape[d] for value, d in _tied(node, tie)]
+            if is_uneven or any(size % split for size in sizes for split in splits):
+                yield node, tie
 
 
-def _ratios(
-    graph: Graph, pins: Pins, places: _Places, asked: dict[int, list[tuple[int, Dim]]]
-) -> dict[int, Fraction]:
-    """By class, how many times longer its dimensions become; those that stay are missing."""
-    uneven = {
-        places.root(graph.nodes[index].subject, d): None
-        for index in pins.layouts
-        for d in _uneven_dims(graph, pins, graph.nodes[index])
-    }
-    members: dict[int, set[int]] = {root: set() for root in uneven}
-    for place in range(len(places.parent)):
-        root = places._find(place)
-        if root in members:
-            members[root].add(places.sizes[place])
-    found = {}
-    for root in uneven:
-        size = places.sizes[root]
-        whole = [(n, 1) for n in sorted(members[root])]
-        parts = [(n, dim.split) for n, dim in asked[root]]
-        step = math.lcm(*[_step(size, n, count) for n, count in (*parts, *whole)])
-        found[root] = Fraction(-(-size // step) * step, size)
-    return found
+def _tied(node: Node, tie: Tie) -> list[Place]:
+    return [_place(node, along.slot, along.dim) for along in tie]
 
 
-def _step(size: int, other: int, parts: int) -> int:
-    """What the length of a dimension of `size` elements must be a multiple of.
-
-    So that one of `other` elements, made longer by the same ratio, falls into `parts`.
-    """
-    return parts * size // math.gcd(parts * size, other)
+def _tie(classes: Classes, ties: list[tuple[Node, Tie]], lengths: Lengths) -> None:
+    """Tie what belongs to a class that a layout splits; each tie may make others so."""
+    while True:
+        left = []
+        for node, tie in ties:
+            if classes.tie(_tied(node, tie), [along.scale for along in tie]):
+                for along in tie:
+                    lengths.fills[node.index, along.slot, along.dim] = along.fill
+            else:
+                left.append((node, tie))
+        if len(left) == len(ties):
+            return
+        ties = left

@@ -52,6 +52,7 @@ class Rewriter:
         self.ledger = ledger
         self.true = [info.shape for info in graph.types]
         self.forms = Forms(graph, ledger, self.true, poison)
+        self._replaced: list[ir.Operation] = []
 
     def run(self) -> None:
         """Give every value its new type, then every reader the form that it needs."""
@@ -61,6 +62,9 @@ class Rewriter:
                 self.forms.make(value, self._made(node, slot, value))
         for node in self.graph.nodes:
             self._read(node)
+        for op in self._replaced:
+            if not any(True for _ in op.results[0].uses):
+                op.erase()
         self._write_signature()
 
     def _lay_out_results(self) -> None:
@@ -100,9 +104,8 @@ class Rewriter:
             return self._border(node, value)
         if node.kind != OP or node.rule is None:
             return true
-        dims = node.rule.results[slot]
         return tuple(
-            longer[d] if self._walks(node, dims[d]) else size for d, size in enumerate(true)
+            longer[d] if self._fill(node, ~slot, d) else size for d, size in enumerate(true)
         )
 
     def _border(self, node: Node, value: int) -> Shape:
@@ -110,9 +113,9 @@ class Rewriter:
         layout = self.pins.layouts.get(node.index)
         return self.true[value] if layout is None else layout.padded_shape(self.true[value])
 
-    def _walks(self, node: Node, m: Any) -> bool:
-        """Whether a node may see a dimension longer than it is."""
-        return m is not None and m.before == 1 and (node.index, m.factor) in self.lengths.fills
+    def _fill(self, node: Node, slot: int, dim: int) -> Fill | Reduction | None:
+        """What a node needs beyond the end of a dimension; None if it must not be longer."""
+        return self.lengths.fills.get((node.index, slot, dim))
 
     def _read(self, node: Node) -> None:
         operands, results = [], [self.forms.made[value] for value in node.results]
@@ -137,25 +140,18 @@ class Rewriter:
             return self._border(node, value), {}
         if node.kind != OP or node.rule is None:
             return true, {}
-        shape, masks = list(true), {}
-        for d, m in enumerate(node.rule.operands[k]):
-            if longer[d] == true[d] or not self._walks(node, m):
+        shape = list(true)
+        masks: dict[int, Value | Reduction] = {}
+        for d in range(len(true)):
+            fill = self._fill(node, k, d)
+            if longer[d] == true[d] or fill is None:
                 continue
-            assert m is not None
             shape[d] = longer[d]
-            mask = self._mask(node, k, m.factor)
-            if mask is not None:
-                masks[d] = mask
+            if isinstance(fill, Reduction):
+                masks[d] = fill
+            elif fill is Fill.INIT:
+                masks[d] = self.graph.values[node.operands[k + len(node.operands) // 2]]
         return tuple(shape), masks
-
-    def _mask(self, node: Node, k: int, factor: int) -> Value | Reduction | None:
-        fill = self.lengths.fills[node.index, factor]
-        assert node.rule is not None
-        if fill is Fill.ANY:
-            return None
-        if fill is Fill.INIT:
-            return self.graph.values[node.operands[k + len(node.operands) // 2]]
-        return node.rule.factors[factor].reduction
 
     def _refit(self, node: Node, operands: tuple[Shape, ...], results: tuple[Shape, ...]) -> None:
         rule, padding, op = node.rule, opdef(node.name).padding, node.operation
@@ -168,6 +164,9 @@ class Rewriter:
         padding.refit(grown)
         for made in grown.made:
             self.ledger.add_op(made)
+        if grown.instead is not None:
+            self.forms.replace(node.results[0], grown.instead, grown.made)
+            self._replaced.append(op)
 
     def _note_cut(self, node: Node) -> None:
         """Say of an operation that reads all of an uneven dimension that it does."""

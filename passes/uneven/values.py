@@ -81,6 +81,21 @@ class Forms:
         self._forms[key] = found
         return found
 
+    def replace(self, value: int, new: Value, made: Sequence[ir.Operation]) -> None:
+        """Let another value stand for one, in the shape in which that is made.
+
+        Args:
+            value: number of the value.
+            new: what stands for it.
+            made: the operations that read it to make the other.
+        """
+        own = self.graph.values[value]
+        own.replace_all_uses_except(new, list(made))
+        self.graph.values[value] = new
+        for key, form in self._forms.items():
+            if form == own:
+                self._forms[key] = new
+
     def _resized(self, value: int, shape: Shape) -> Value:
         made = self.made[value]
         if shape == made:

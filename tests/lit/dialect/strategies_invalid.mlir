@@ -32,3 +32,11 @@ func.func @main(%arg0: tensor<6xf32>) {
   %0 = stablehlo.abs %arg0 {dtensor.fill = dense<0.0> : tensor<f32>} : tensor<6xf32>
   return
 }
+
+// -----
+
+func.func @main(%arg0: tensor<6xf32>) {
+  // expected-error @below {{'dtensor.size' stands on 'stablehlo.abs'; only top_k takes rows that are padded}}
+  %0 = stablehlo.abs %arg0 {dtensor.size = 5 : i64} : tensor<6xf32>
+  return
+}

@@ -105,3 +105,19 @@ func.func @main(%a: tensor<32x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{
   %2 = "dtensor.relayout"(%1) {layout = #dtensor.layout<@mesh, [{}, {}]>} : (tensor<1x3xf32>) -> tensor<1x3xf32>
   return %0, %2 : tensor<32x3xf32>, tensor<1x3xf32>
 }
+
+// -----
+
+// A slice that leaves most of a dimension is shifted: shards fetch what they lack of their neighbours.
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<3x32xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}]>}) -> (tensor<3x28xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}]>}) {
+  // The first shard reads elements 3 to 16, the second 17 to 30.
+  // CHECK: %[[WIDE:.*]] = "dtensor.halo_exchange"(%arg0) {{{.*}}high = 1 : i64, low = 0 : i64} : (tensor<3x16xf32>) -> tensor<3x17xf32>
+  // CHECK: %[[READ:.*]] = stablehlo.dynamic_slice %[[WIDE]], {{.*}}, sizes = [3, 14]
+  // CHECK: stablehlo.slice %[[READ]] [0:3, 0:14]
+  %0 = stablehlo.slice %a [0:3, 3:31] {dtensor.results = [#dtensor.layout<@mesh, [{}, {"x"}]>]} : (tensor<3x32xf32>) -> tensor<3x28xf32>
+  return %0 : tensor<3x28xf32>
+}

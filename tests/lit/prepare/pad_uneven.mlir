@@ -118,3 +118,122 @@ func.func @even(%a: tensor<8x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"
   %0 = stablehlo.tanh %a : tensor<8x3xf32>
   return %0 : tensor<8x3xf32>
 }
+
+// -----
+
+// What a slice leaves has the padding of what it is cut of, and more; its elements are moved there.
+
+// CHECK-LABEL: func.func @cut(%arg0: tensor<3x8xf32> {{.*}}) -> (tensor<3x8xf32> {dtensor.layout = {{.*}}[{?}, {"y"}]>})
+func.func @cut(%a: tensor<3x7xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"y"}]>}) -> tensor<3x5xf32> {
+  // CHECK: %[[ALL:.*]] = stablehlo.slice %arg0 [0:3, 0:8]
+  // CHECK: %[[MOVED:.*]] = "dtensor.splice"(%[[ALL]]) {counts = array<i64: 5, 1, 2>, dim = 1 : i64, {{.*}}sources = array<i64: 0, 0, 0>, starts = array<i64: 2, 7, 0>}
+  // CHECK: return %[[MOVED]]
+  %0 = stablehlo.slice %a [0:3, 2:7] : (tensor<3x7xf32>) -> tensor<3x5xf32>
+  return %0 : tensor<3x5xf32>
+}
+
+// -----
+
+// The padding of a dimension that is split evenly is cut off where it is.
+
+// CHECK-LABEL: func.func @without_padding(%arg0: tensor<3x8xf32> {{.*}}) -> (tensor<3x8xf32>
+func.func @without_padding(%a: tensor<3x8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"y"}]>}) -> tensor<3x7xf32> {
+  // CHECK: %[[SAME:.*]] = stablehlo.slice %arg0 [0:3, 0:8]
+  // CHECK: return %[[SAME]]
+  %0 = stablehlo.slice %a [0:3, 0:7] : (tensor<3x8xf32>) -> tensor<3x7xf32>
+  return %0 : tensor<3x7xf32>
+}
+
+// -----
+
+// What a pad adds stands in the place of the padding.
+
+// CHECK-LABEL: func.func @padded
+func.func @padded(%a: tensor<6xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}]>}, %v: tensor<f32>) -> tensor<7xf32> {
+  // CHECK: %[[MASKED:.*]] = stablehlo.select %{{.*}}, %arg0, %{{.*}} : tensor<8xi1>, tensor<8xf32>
+  // CHECK: stablehlo.pad %[[MASKED]], %arg1, low = [0], high = [0], interior = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  %0 = stablehlo.pad %a, %v, low = [0], high = [1], interior = [0] : (tensor<6xf32>, tensor<f32>) -> tensor<7xf32>
+  return %0 : tensor<7xf32>
+}
+
+// -----
+
+// A join with few becomes stretches of both.
+
+// CHECK-LABEL: func.func @joined
+func.func @joined(%a: tensor<6xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}]>}, %b: tensor<1xf32>) -> tensor<7xf32> {
+  // CHECK-NOT: stablehlo.concatenate
+  // CHECK: "dtensor.splice"(%arg0, %arg1) {counts = array<i64: 6, 1, 1>, dim = 0 : i64, {{.*}}sources = array<i64: 0, 1, 0>, starts = array<i64: 0, 0, 7>}
+  %0 = stablehlo.concatenate %a, %b, dim = 0 : (tensor<6xf32>, tensor<1xf32>) -> tensor<7xf32>
+  return %0 : tensor<7xf32>
+}
+
+// -----
+
+// Of a reversed dimension the padding comes first, and is moved behind.
+
+// CHECK-LABEL: func.func @reversed
+func.func @reversed(%a: tensor<6xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}]>}) -> tensor<6xf32> {
+  // CHECK: %[[BACK:.*]] = stablehlo.reverse %arg0, dims = [0] : tensor<8xf32>
+  // CHECK: "dtensor.splice"(%[[BACK]]) {counts = array<i64: 6, 2>, dim = 0 : i64, {{.*}}sources = array<i64: 0, 0>, starts = array<i64: 2, 0>}
+  %0 = stablehlo.reverse %a, dims = [0] : tensor<6xf32>
+  return %0 : tensor<6xf32>
+}
+
+// -----
+
+// Windows of two elements: half as many results, half as long. What they read beyond the end is the
+// init value.
+
+// CHECK-LABEL: func.func @windows(%arg0: tensor<8xf32> {{.*}}) -> (tensor<4xf32>
+func.func @windows(%a: tensor<7xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}]>}) -> tensor<4xf32> {
+  %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  // CHECK: %[[MASKED:.*]] = stablehlo.select %{{.*}}, %arg0, %{{.*}} : tensor<8xi1>, tensor<8xf32>
+  // CHECK: "stablehlo.reduce_window"(%[[MASKED]], %{{.*}}) <{padding = dense<0> : tensor<1x2xi64>
+  // CHECK: (tensor<8xf32>, tensor<f32>) -> tensor<4xf32>
+  %0 = "stablehlo.reduce_window"(%a, %low) <{window_dimensions = array<i64: 2>, window_strides = array<i64: 2>, padding = dense<[[0, 1]]> : tensor<1x2xi64>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %m = stablehlo.maximum %x, %y : tensor<f32>
+    stablehlo.return %m : tensor<f32>
+  }) : (tensor<7xf32>, tensor<f32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+// A scan from the start never meets what is behind the end.
+
+// CHECK-LABEL: func.func @scanned
+func.func @scanned(%a: tensor<7xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}]>}) -> tensor<7xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  // CHECK: "stablehlo.reduce_window"(%arg0, %{{.*}}) <{padding = dense<{{\[}}[7, 0]]> : tensor<1x2xi64>, window_dimensions = array<i64: 8>
+  %0 = "stablehlo.reduce_window"(%a, %zero) <{window_dimensions = array<i64: 7>, padding = dense<[[6, 0]]> : tensor<1x2xi64>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %m = stablehlo.add %x, %y : tensor<f32>
+    stablehlo.return %m : tensor<f32>
+  }) : (tensor<7xf32>, tensor<f32>) -> tensor<7xf32>
+  return %0 : tensor<7xf32>
+}
+
+// -----
+
+// A row whose largest elements are taken says where it ends.
+
+// CHECK-LABEL: func.func @largest
+func.func @largest(%a: tensor<3x7xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"y"}]>}) -> (tensor<3x2xf32>, tensor<3x2xi32>) {
+  // CHECK: chlo.top_k(%arg0, k = 2) {{{.*}}dtensor.size = 7 : i64{{.*}}} : tensor<3x8xf32> -> (tensor<3x2xf32>, tensor<3x2xi32>)
+  %values, %places = chlo.top_k(%a, k = 2) : tensor<3x7xf32> -> (tensor<3x2xf32>, tensor<3x2xi32>)
+  return %values, %places : tensor<3x2xf32>, tensor<3x2xi32>
+}
+
+// -----
+
+// What would have to be longer than its layout says at the border reads the true size.
+
+// CHECK-LABEL: func.func @too_long
+func.func @too_long(%a: tensor<6xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}]>}, %v: tensor<f32>) -> tensor<9xf32> {
+  // CHECK: %[[TRUE:.*]] = stablehlo.slice %arg0 [0:6]
+  // CHECK: stablehlo.pad %[[TRUE]], %arg1, low = [0], high = [3], interior = [0] : (tensor<6xf32>, tensor<f32>) -> tensor<9xf32>
+  %0 = stablehlo.pad %a, %v, low = [0], high = [3], interior = [0] : (tensor<6xf32>, tensor<f32>) -> tensor<9xf32>
+  return %0 : tensor<9xf32>
+}

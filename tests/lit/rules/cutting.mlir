@@ -22,14 +22,25 @@ func.func @strided(%a: tensor<24xf32>) -> tensor<12xf32> {
   return %0 : tensor<12xf32>
 }
 
+// A window of one element walks over a dimension that is cut by little.
+
+func.func @by_little(%a: tensor<5x48xf32>, %zero: tensor<f32>) -> tensor<5x44xf32> {
+  // CHECK: remark: stablehlo.slice: [a, b:(1)48 window] -> [a, b window]; passes sum -> sum |
+  %0 = stablehlo.slice %a [0:5, 1:45] : (tensor<5x48xf32>) -> tensor<5x44xf32>
+  // CHECK: remark: stablehlo.pad: [a, b:(1)44 window], [] -> [a, b window]; passes sum, sum -> sum |
+  %1 = stablehlo.pad %0, %zero, low = [0, 1], high = [0, 3], interior = [0, 0]
+      : (tensor<5x44xf32>, tensor<f32>) -> tensor<5x48xf32>
+  return %0 : tensor<5x44xf32>
+}
+
 func.func @uneven(%a: tensor<5x7xf32>, %zero: tensor<f32>) -> tensor<5x6xf32> {
   // CHECK: remark: stablehlo.slice: [a, *] -> [a, *]; {{.*}}; dimension 1 of operand 0 has 6 of 7 elements cut out of it, not whole blocks
   %0 = stablehlo.slice %a [0:5, 1:7] : (tensor<5x7xf32>) -> tensor<5x6xf32>
-  // CHECK: remark: stablehlo.pad: [a, *], [] -> [a, *]; {{.*}}; dimension 1 of operand 0 is padded from 7 to 8 elements, not by whole blocks
-  %1 = stablehlo.pad %a, %zero, low = [0, 1], high = [0, 0], interior = [0, 0]
-      : (tensor<5x7xf32>, tensor<f32>) -> tensor<5x8xf32>
-  // CHECK: remark: stablehlo.concatenate: [a, *], [a, *] -> [a, *]; {{.*}}; dimension 1 of operand 0 is joined from [7, 8] elements, which have no common blocks
-  %2 = stablehlo.concatenate %a, %1, dim = 1 : (tensor<5x7xf32>, tensor<5x8xf32>) -> tensor<5x15xf32>
+  // CHECK: remark: stablehlo.pad: [a, *], [] -> [a, *]; {{.*}}; dimension 1 of operand 0 is padded from 7 to 9 elements, not by whole blocks
+  %1 = stablehlo.pad %a, %zero, low = [0, 1], high = [0, 1], interior = [0, 0]
+      : (tensor<5x7xf32>, tensor<f32>) -> tensor<5x9xf32>
+  // CHECK: remark: stablehlo.concatenate: [a, *], [a, *] -> [a, *]; {{.*}}; dimension 1 of operand 0 is joined from [7, 9] elements, which have no common blocks
+  %2 = stablehlo.concatenate %a, %1, dim = 1 : (tensor<5x7xf32>, tensor<5x9xf32>) -> tensor<5x16xf32>
   return %0 : tensor<5x6xf32>
 }
 

@@ -52,7 +52,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], Shapes]] = {
 
 
 def _assert_same(got: Any, want: Any) -> None:
-    """As one device's, and each shard has its part of the shape."""
+    """As one device's, and each shard has its part of the shape, in jax whole if it is uneven."""
     results = jax.tree.leaves(got, is_leaf=lambda leaf: isinstance(leaf, dtensor.DTensor))
     for result, expected in zip(results, jax.tree.leaves(want), strict=True):
         array = result.to_jax()

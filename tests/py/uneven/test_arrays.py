@@ -66,6 +66,13 @@ def test_shapes(shape: tuple[int, int]) -> None:
     assert float(x.sum().numpy()) == values.sum()
 
 
+def test_nothing_along_one_dimension_and_padding_along_another() -> None:
+    x = copy_to_mesh(np.ones((4, 0, 6), np.float32), Layout(["x", None, "y"], GRID))
+    assert [shard.shape for shard in unpack(x)][-1] == (2, 0, 0)
+    same(x, np.ones((4, 0, 6), np.float32))
+    same(x * 2, np.ones((4, 0, 6), np.float32))
+
+
 def test_random_keys() -> None:
     keys = jax.random.split(jax.random.key(3), 6)
     x = copy_to_mesh(keys, Layout(["y"], GRID))

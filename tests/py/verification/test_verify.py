@@ -13,6 +13,7 @@ import pytest
 from jax import lax
 
 import dtensor
+from dtensor.compiler.verification.extract import inside
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import PassState
 from dtensor.passes.collectives.optimize import OptimizeCollectivesPass
@@ -20,7 +21,6 @@ from dtensor.passes.cuts.fuse import FuseCutsPass
 from dtensor.passes.functions import main_function
 from dtensor.passes.ops import table
 from dtensor.passes.ops.opdef import LOCAL
-from dtensor.passes.program import walk
 from dtensor.passes.uneven.values import Writer
 
 MESH = dtensor.create_mesh([("x", 2), ("y", 4)])
@@ -108,10 +108,10 @@ def test_what_is_wrong_in_a_loop_is_found_in_its_iteration(
     assert first.where[0].startswith("iteration 0 of the loop at test_verify.py:")
 
 
-def _turned(module: ir.Module) -> None:
-    """Make every addition a subtraction."""
-    for op, name, _ in walk(main_function(module)):
-        if name == "stablehlo.add":
+def _turned(module: ir.Module, name: str = "stablehlo.add") -> None:
+    """Make every addition, or what is named instead, a subtraction."""
+    for op in list(inside(main_function(module))):
+        if op.name == name:
             operands = list(op.operands)
             types = [operands[0].type]
             attributes = dict(op.attributes.items())
@@ -260,18 +260,23 @@ def test_nothing_at_all_and_keys_pass() -> None:
     assert report.ok, str(report)
 
 
-def test_what_shard_map_computes_is_left_out_and_what_follows_is_not() -> None:
-    automatic = (jax.sharding.AxisType.Auto,) * 2
-    mesh = jax.make_mesh((2, 4), ("x", "y"), axis_types=automatic)
-    spec = jax.sharding.PartitionSpec("y")
+AUTOMATIC = jax.make_mesh((2, 4), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+OVER_Y = jax.sharding.PartitionSpec("y")
 
+
+def on_shards(body: Any) -> Any:
+    return jax.shard_map(body, mesh=AUTOMATIC, in_specs=OVER_Y, out_specs=OVER_Y)
+
+
+def test_the_results_of_a_shard_map_are_those_of_jax() -> None:
     def fn(a: Any) -> Any:
-        mapped: Any = jax.shard_map(lambda v: v - v.sum(), mesh=mesh, in_specs=spec, out_specs=spec)
-        return jnp.tanh(mapped(a)).sum()
+        mapped = on_shards(lambda v: v - lax.psum(v.sum(), "y"))
+        return jnp.tanh(mapped(a)).sum(), mapped(a * 2)
 
     report = dtensor.verify(fn, *numbers((8,)), in_layouts=laid(("y",)))
     assert report.ok, str(report)
     assert any("shard_map" in text for text in report.not_compared)
+    assert not any("results as a whole" in text for text in report.not_compared)
     assert report.values >= 2
 
 
@@ -285,6 +290,40 @@ def test_what_jit_made_is_verified_with_its_own_layouts() -> None:
     assert report.ok, report
     assert report.mesh == MESH
     assert dtensor.verify(scaled, a, 3, b=b, in_layouts={"b": laid(("x", None))[0]}).ok
+
+
+@pytest.mark.parametrize("looped", [False, True], ids=["alone", "in a loop"])
+def test_a_shard_map_that_is_wrong_is_told_by_the_results(
+    monkeypatch: pytest.MonkeyPatch, looped: bool
+) -> None:
+    run = FuseCutsPass.run
+
+    def wrong(self: Any, module: ir.Module, state: PassState) -> None:
+        run(self, module, state)
+        _turned(module, "stablehlo.multiply")
+
+    def fn(a: Any) -> Any:
+        mapped = on_shards(lambda v: v * 2 + lax.psum(v, "y"))
+        return lax.scan(lambda c, _: (mapped(c), None), a, None, 3)[0] if looped else mapped(a)
+
+    monkeypatch.setattr(FuseCutsPass, "run", wrong)
+    report = dtensor.verify(fn, *numbers((8,)), in_layouts=laid(("y",)))
+    assert [d.operation for d in report.differences] == ["result"]
+    assert "a shard_map, or a pass before it, is not" in str(report)
+
+
+def test_what_stands_beside_a_shard_map_in_a_loop_is_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(table.OPS, "stablehlo.reverse", table.OPS["stablehlo.negate"])
+
+    def fn(a: Any) -> Any:
+        mapped = on_shards(lambda v: v + lax.psum(v, "y"))
+        return lax.fori_loop(0, 5, lambda _, c: mapped(jnp.flip(c, 0)), a)
+
+    report = dtensor.verify(fn, *numbers((8,)), in_layouts=laid(("y",)))
+    assert [d.operation for d in report.differences] == ["reverse"]
+    assert report.differences[0].where[0].startswith("iteration 0 of the loop")
 
 
 # What it refuses.

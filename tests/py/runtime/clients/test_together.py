@@ -36,6 +36,14 @@ def test_operations_and_texts_on_several_clients_and_on_those_without_a_device()
         assert client.out.endswith("right\n")
 
 
+def test_arrays_that_do_not_divide_over_two_clients_and_their_checkpoint(tmp_path: Path) -> None:
+    jobs = addresses(2)
+    ended = run_clients("uneven.py", str(tmp_path), jobs=jobs, devices=2, imports=ORBAX)
+    for client in ended.values():
+        assert client.status == 0, client.err
+        assert client.out.endswith("right\n")
+
+
 def test_clients_that_disagree_all_hear_who_is_the_odd_one(tmp_path: Path) -> None:
     jobs = addresses(4)
     ended = run_clients("disagreeing.py", str(tmp_path), jobs=jobs, devices=2)

@@ -1,0 +1,92 @@
+"""Slices and pads that leave most of a dimension: shards fetch of their neighbours what they lack.
+
+Element i of `x[3:]` is element i + 3 of `x`, so a slice is a window of one element that walks over
+the dimension, and a pad one that begins before it. Where the sizes differ by little, a shard of the
+result begins near to where the same shard of the operand does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.ops.attributes import integers
+from dtensor.passes.ops.halo import WindowDim, fetch, halo_bytes, reaches, split_windows
+from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
+from dtensor.passes.ops.rule import FactorKind, OpInfo, RuleBuilder, Window
+
+Slides = Callable[[OpInfo, int], Window | None]
+
+
+def slide_of_slice(op: OpInfo, dim: int) -> Window | None:
+    """The window along a dimension of which a slice leaves most; None along another one."""
+    size, kept = op.operand_shapes[0][dim], op.result_shapes[0][dim]
+    start, stride = (integers(op.attribute(name))[dim] for name in ("start_indices", "strides"))
+    return _slide(-start, size, kept) if stride == 1 else None
+
+
+def slide_of_pad(op: OpInfo, dim: int) -> Window | None:
+    """The window along a dimension to which a pad adds little; None along another one."""
+    size, padded = op.operand_shapes[0][dim], op.result_shapes[0][dim]
+    low, gap = (
+        integers(op.attribute(name))[dim] for name in ("edge_padding_low", "interior_padding")
+    )
+    return None if gap else _slide(low, size, padded)
+
+
+def _slide(low: int, size: int, other: int) -> Window | None:
+    high = other - size - low
+    if low == high == 0 or 8 * max(abs(low), abs(high)) > size:
+        return None
+    return Window(1, 1, low, high, 1, 1)
+
+
+def slide_factor(builder: RuleBuilder, dim: int, window: Window) -> None:
+    """Let a dimension be split with a halo, operand 0 and the result alike."""
+    factor = builder.factor(builder.op.result_shapes[0][dim], kind=FactorKind.WINDOW, window=window)
+    builder.operand(0, dim, factor)
+    builder.result(0, dim, factor)
+
+
+def _sliding(placed: Placed, slides: Slides) -> list[WindowDim]:
+    """The dimensions along which windows walk, and which are split."""
+    found = []
+    for d in range(placed.operands[0].rank):
+        window = slides(placed.op, d)
+        if window is not None:
+            found.append(WindowDim(d, (~0, d), d, window))
+    return split_windows(placed, found)
+
+
+def slides_none(slides: Slides) -> Callable[[Placed], bool]:
+    """Whether no such dimension is split."""
+    return lambda placed: not _sliding(placed, slides)
+
+
+def slides_some(slides: Slides) -> Callable[[Placed], bool]:
+    """Whether some are, and a halo is all that their shards need."""
+    return lambda placed: reaches(placed, _sliding(placed, slides))
+
+
+def slide_bytes(slides: Slides) -> Callable[[Placed], tuple[Traffic, ...]]:
+    """What each shard is sent."""
+    return lambda placed: tuple(halo_bytes(placed, _sliding(placed, slides)))
+
+
+def fetch_sliding(op: LocalOp, slides: Slides, *, fills: bool = False) -> list[int]:
+    """Fetch what the op keeps along such dimensions, so that it has nothing left to do there.
+
+    Args:
+        op: its operand 0 is replaced.
+        slides: which dimensions.
+        fills: whether operand 1 stands where there is no element.
+
+    Returns:
+        The dimensions.
+    """
+    placed = placed_of(op)
+    dims = _sliding(placed, slides)
+    for dim in dims:
+        fill = op.operands[1] if fills else None
+        op.operation.operands[0] = fetch(op.ctx, op.operands[0], placed, dim, fill)
+    return [dim.operand for dim in dims]

@@ -1,0 +1,205 @@
+"""Slices, pads, concatenations and reversals along a dimension that has become longer.
+
+Operand and result are of one length then, so that no element leaves its place by more than the
+operation says; what stands beyond the true end may be anything. Where elements move, a
+`dtensor.splice` of stretches moves them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dtensor.dialect.build import splice
+from dtensor.dialect.mlir import ir, maker_of
+from dtensor.dialect.names import COUNTS, DIM, SOURCES, STARTS
+from dtensor.passes.ops.attributes import integer, integers
+from dtensor.passes.ops.padding import Along, Fill, Grown, Tie
+from dtensor.passes.ops.rule import OpInfo, OpRule
+
+Value = ir.Value[Any]
+Row = tuple[int, int, int]  # an operand, where a stretch begins in it, and how many elements it has
+
+SLICE_NUMBERS = ("start_indices", "limit_indices", "strides")
+PAD_NUMBERS = ("edge_padding_low", "edge_padding_high", "interior_padding")
+
+
+def slice_ties(rule: OpRule, operation: ir.Operation) -> list[Tie]:
+    """What is kept is as long as what it is kept of, or a share of it."""
+    info = _info(rule)
+    starts, _, strides = (integers(operation.attributes[name]) for name in SLICE_NUMBERS)
+    ties: list[Tie] = []
+    for d, (size, kept) in enumerate(
+        zip(info.operand_shapes[0], info.result_shapes[0], strict=True)
+    ):
+        if size != kept and (strides[d] == 1 or starts[d] < strides[d]):
+            ties.append((Along(0, d, strides[d]), Along(~0, d)))
+    return ties
+
+
+def lengthen_slice(op: Grown) -> None:
+    """The first elements are kept at their places; others move there."""
+    starts, limits, strides = (integers(op.operation.attributes[name]) for name in SLICE_NUMBERS)
+    moved = {}
+    for d, size in enumerate(op.results[0]):
+        if size == op.true_result(0)[d] and op.operands[0][d] != size:
+            continue
+        if op.operands_before(0)[d] == op.true_result(0)[d]:
+            strides[d] = 1  # of one element the stride does not matter
+        if strides[d] == 1 and starts[d]:
+            moved[d] = [(0, starts[d], op.true_result(0)[d])]
+            starts[d] = 0
+        limits[d] = starts[d] + (size - 1) * strides[d] + 1 if size else starts[d]
+    for name, numbers in zip(SLICE_NUMBERS, (starts, limits, strides), strict=True):
+        op.set_integers(name, numbers)
+    _move(op, moved)
+
+
+def pad_ties(rule: OpRule, operation: ir.Operation) -> list[Tie]:
+    """What is padded is as long as the result, or a share of it."""
+    info = _info(rule)
+    ties: list[Tie] = []
+    rows = zip(*(integers(operation.attributes[name]) for name in PAD_NUMBERS), strict=True)
+    for d, (low, high, gap) in enumerate(rows):
+        size, padded = info.operand_shapes[0][d], info.result_shapes[0][d]
+        end = low + size * (gap + 1)  # where the first element beyond the end would stand
+        if (size == padded and not low and not high and not gap) or (gap and not 0 <= low <= gap):
+            continue
+        is_seen = padded > end and (gap or not low)
+        fill = Fill.INIT if is_seen else Fill.ANY
+        ties.append((Along(0, d, 1, fill), Along(~0, d, gap + 1)))
+    return ties
+
+
+def lengthen_pad(op: Grown) -> None:
+    """The padding stands in the place of what is beyond the end, and moves with the elements."""
+    lows, highs, gaps = (integers(op.operation.attributes[name]) for name in PAD_NUMBERS)
+    moved = {}
+    for d, padded in enumerate(op.results[0]):
+        size = op.operands[0][d]
+        if padded == op.true_result(0)[d] and size == op.operands_before(0)[d]:
+            continue
+        if not gaps[d] and lows[d]:
+            true = op.operands_before(0)[d]
+            first, end = max(-lows[d], 0), true - max(-highs[d], 0)
+            moved[d] = [(1, 0, max(lows[d], 0)), (0, first, end - first), (1, 0, max(highs[d], 0))]
+            lows[d] = 0
+        if size == padded:
+            gaps[d] = 0  # there were none in one element
+        spread = (size - 1) * (gaps[d] + 1) + 1 if size else 0
+        highs[d] = padded - lows[d] - spread
+    for name, numbers in zip(PAD_NUMBERS, (lows, highs, gaps), strict=True):
+        op.set_integers(name, numbers)
+    _move(op, moved, op.operation.operands[1])
+
+
+def concatenate_ties(rule: OpRule, operation: ir.Operation) -> list[Tie]:
+    """An operand that has most of the result is as long as it."""
+    info, dim = _info(rule), integer(operation.attributes["dimension"])
+    sizes = [shape[dim] for shape in info.operand_shapes]
+    longest = max(range(len(sizes)), key=lambda k: sizes[k])
+    is_most = len(sizes) > 1 and 2 * sizes[longest] > sum(sizes)
+    return [(Along(longest, dim), Along(~0, dim))] if is_most else []
+
+
+def lengthen_concatenate(op: Grown) -> None:
+    """Stretches of the operands, those that are longer included."""
+    dim = integer(op.operation.attributes["dimension"])
+    values = list(op.operation.operands)
+    is_longer = any(op.grows(k, dim) for k in range(len(values)))
+    if not is_longer and op.results[0][dim] == op.true_result(0)[dim]:
+        return
+    rows = [(k, 0, op.operands_before(k)[dim]) for k in range(len(values))]
+    point = ir.InsertionPoint(op.operation)
+    op.instead = _spliced(op, values, dim, rows, op.results[0][dim], point)
+
+
+def reverse_ties(rule: OpRule, operation: ir.Operation) -> list[Tie]:
+    """Both sides are of one length."""
+    dims = integers(operation.attributes["dimensions"])
+    return [(Along(0, d), Along(~0, d)) for d in dims if _info(rule).operand_shapes[0][d] > 1]
+
+
+def lengthen_reverse(op: Grown) -> None:
+    """What is beyond the end comes first, and is moved behind the elements."""
+    moved = {}
+    for d in integers(op.operation.attributes["dimensions"]):
+        size, true = op.results[0][d], op.true_result(0)[d]
+        if size != true > 1:
+            moved[d] = [(0, size - true, true)]
+    _move(op, moved)
+
+
+def splice_ties(rule: OpRule, operation: ir.Operation) -> list[Tie]:
+    """The operands that are as long as the result are so still."""
+    info, dim = _info(rule), integer(operation.attributes[DIM])
+    size = info.result_shapes[0][dim]
+    long = [k for k, shape in enumerate(info.operand_shapes) if shape and shape[dim] == size]
+    return [(Along(~0, dim), *(Along(k, dim) for k in long))] if long else []
+
+
+def lengthen_splice(op: Grown) -> None:
+    """The same stretches, and one more of anything."""
+    dim = integer(op.operation.attributes[DIM])
+    columns = [integers(op.operation.attributes[name]) for name in (SOURCES, STARTS, COUNTS)]
+    rows: list[Row] = list(zip(*columns, strict=True))
+    sizes = [shape[dim] if shape else None for shape in op.operands]
+    rows = _completed(rows, sizes, op.results[0][dim])
+    for name, column in zip((SOURCES, STARTS, COUNTS), zip(*rows, strict=True), strict=True):
+        op.set_integers(name, column)
+
+
+def _info(rule: OpRule) -> OpInfo:
+    assert rule.op is not None
+    return rule.op
+
+
+def _maker(value: Value) -> ir.Operation:
+    made = maker_of(value)
+    assert made is not None, "an argument"
+    return made
+
+
+def _move(op: Grown, moved: dict[int, list[Row]], fill: Value | None = None) -> None:
+    """Move elements of the result along some dimensions; source 0 is the result, 1 the fill."""
+    value: Value = op.operation.results[0]
+    for d, rows in moved.items():
+        operands = [value] if fill is None else [value, fill]
+        point = ir.InsertionPoint.after(_maker(value))
+        value = op.instead = _spliced(op, operands, d, rows, op.results[0][d], point)
+
+
+def _spliced(
+    op: Grown,
+    values: Sequence[Value],
+    dim: int,
+    rows: Sequence[Row],
+    size: int,
+    point: ir.InsertionPoint,
+) -> Value:
+    rows = [row for row in rows if row[2]]
+    shapes = [list(ir.RankedTensorType(value.type).shape) for value in values]
+    rows = _completed(rows, [shape[dim] if shape else None for shape in shapes], size)
+    used = sorted({source for source, _, _ in rows} | {0})
+    rows = [(used.index(source), start, count) for source, start, count in rows]
+    made: Value = splice([values[k] for k in used], dim, rows, loc=op.operation.location, ip=point)
+    op.made.append(_maker(made))
+    return made
+
+
+def _completed(rows: Sequence[Row], sizes: Sequence[int | None], size: int) -> list[Row]:
+    """Stretches with one more of anything behind them, so that they are `size` elements.
+
+    It moves with the longest that comes from an operand as long as the result, so that it costs
+    nothing to fetch.
+    """
+    place, shift, main = 0, 0, (-1, 0, 0)
+    for row in rows:
+        if sizes[row[0]] == size and row[2] > main[2]:
+            main, shift = row, place - row[1]
+        place += row[2]
+    assert main[0] >= 0, "an operand as long as the result"
+    first = (place - shift) % size
+    taken = min(size - place, size - first)
+    rest = [(main[0], first, taken), (main[0], 0, size - place - taken)]
+    return [row for row in (*rows, *rest) if row[2]]

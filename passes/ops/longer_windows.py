@@ -1,0 +1,72 @@
+"""Windows over a dimension that has become longer.
+
+The places that the windows walk over and the results stay in proportion, so each shard has the
+elements that its own windows begin at. The windows beyond the true end see padding alone, and their
+results are padding themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dtensor.dialect.mlir import ir
+from dtensor.passes.ops.halo import WindowDim
+from dtensor.passes.ops.padding import Along, Fill, Grown, Tie
+from dtensor.passes.ops.reduction import Reduction
+from dtensor.passes.ops.rule import OpInfo, OpRule, Window
+
+
+def window_tie(count: int, dim: WindowDim, fill: Fill | Reduction) -> Tie:
+    """The tie of a dimension that windows walk over, and of what has an element for each of them.
+
+    Args:
+        count: of the operands that the windows walk over, and of the results.
+        dim: the dimension.
+        fill: what operands hold beyond the end.
+    """
+    window, (slot, d) = dim.window, dim.steps
+    walked = [Along(k, dim.operand, window.stride, fill) for k in range(count)]
+    steps = [slot - k for k in range(count)] if slot < 0 else [slot]
+    return (*walked, *(Along(k, d, window.base_dilation, fill) for k in steps))
+
+
+def reads_end(window: Window, size: int, steps: int) -> bool:
+    """Whether some window reads the place of an element beyond the end."""
+    end = (steps - 1) * window.stride - window.low + window.reach
+    return end > size * window.base_dilation
+
+
+def is_one_to_one(window: Window) -> bool:
+    """Whether each window is the element of its own index."""
+    return window.size == window.stride == window.base_dilation == 1 and not (
+        window.low or window.high
+    )
+
+
+def longer_padding(window: Window, size: int, steps: int) -> tuple[int, int]:
+    """The padding with which windows over `size` elements are `steps`."""
+    places = (size - 1) * window.base_dilation + 1 if size else 0
+    return window.low, (steps - 1) * window.stride + window.reach - window.low - places
+
+
+def set_padding(op: Grown, windows: Sequence[Window], rows: Mapping[int, tuple[int, int]]) -> None:
+    """Write the padding of all windows, some of them anew."""
+    if not rows:
+        return
+    pairs = [list(rows.get(i, (window.low, window.high))) for i, window in enumerate(windows)]
+    text = f"dense<{pairs}> : tensor<{len(pairs)}x2xi64>"
+    op.operation.attributes["padding"] = ir.Attribute.parse(text)
+
+
+def info_of(rule: OpRule, operation: ir.Operation) -> OpInfo:
+    """The operation of true sizes, and not an equal one that shares its rule."""
+    info = rule.op
+    assert info is not None
+    return OpInfo(
+        operation,
+        info.name,
+        info.operand_shapes,
+        info.result_shapes,
+        info.operand_elements,
+        info.result_elements,
+    )

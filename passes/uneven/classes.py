@@ -1,0 +1,196 @@
+"""How long a class of dimensions becomes, so that all layouts given divide them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from dtensor.dialect.dim import Dim
+from dtensor.passes.graph import ARGUMENT, RESULT, Graph
+from dtensor.passes.propagation.pins import Pins
+from dtensor.passes.uneven.places import ONE, Place, Places
+
+_MOST_MORE = Fraction(5, 4)  # by how much longer, so that more than what is given divides
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A layout given that splits a dimension.
+
+    Attributes:
+        number: of the dimension.
+        dim: how it is split.
+        padded: how long it is at the program's border, in elements; None inside.
+    """
+
+    number: int
+    dim: Dim
+    padded: int | None
+
+
+@dataclass
+class LengthClass:
+    """Dimensions that grow together.
+
+    Attributes:
+        members: their numbers.
+        asked: the layouts given that split one of them.
+        wished: dimensions that operations compute better if they are divided too.
+    """
+
+    members: list[int]
+    asked: list[Asked] = field(default_factory=list)
+    wished: list[int] = field(default_factory=list)
+
+    @property
+    def word(self) -> Dim | None:
+        """How all layouts that split a member do so; None where they differ."""
+        words = {each.dim for each in self.asked}
+        return self.asked[0].dim if len(words) == 1 else None
+
+    @property
+    def splits(self) -> list[int]:
+        """Into how many parts its members are split."""
+        return [each.dim.split for each in self.asked]
+
+
+class Classes:
+    """The classes of all dimensions, and what is asked of them."""
+
+    def __init__(self, graph: Graph, pins: Pins, places: Places) -> None:
+        self._places = places
+        self._classes: dict[int, LengthClass] = {}
+        for number in range(len(places.sizes)):
+            root = places.find(number)[0]
+            self._classes.setdefault(root, LengthClass([])).members.append(number)
+        for index, layout in pins.layouts.items():
+            node = graph.nodes[index]
+            true = graph.types[node.subject].shape
+            padded = layout.padded_shape(true) if node.kind in (ARGUMENT, RESULT) else None
+            for d, dim in enumerate(layout.dims):
+                if dim.split > 1:
+                    number = places.number((node.subject, d))
+                    length = None if padded is None else padded[d]
+                    self._of(number).asked.append(Asked(number, Dim(dim.digits), length))
+
+    def _of(self, number: int) -> LengthClass:
+        return self._classes[self._places.find(number)[0]]
+
+    def growing(self) -> dict[int, tuple[int, Dim | None]]:
+        """By class, its length in elements, and how all that is given splits it; of what grows."""
+        found = {}
+        for root, one in self._classes.items():
+            length = self._grown(one) if one.asked else None
+            if length is not None:
+                found[root] = length, one.word
+        return found
+
+    def tie(self, tied: Sequence[Place], scales: Sequence[int]) -> bool:
+        """Let dimensions grow together, lengths in proportion to `scales`, if that is worth it.
+
+        It is not where all of them divide as they are, where one would become more than twice as
+        long, or where what comes from outside would have to be cut anew.
+        """
+        numbers = [self._places.number(place) for place in tied]
+        merged = self._merged(numbers, scales)
+        if merged is None:
+            return False
+        one, scale_of = merged
+        sizes = self._places.sizes
+        if not any(self._grown(self._of(n)) for n in numbers if self._of(n).asked):
+            if all(sizes[n] % split == 0 for n in numbers for split in one.splits):
+                return False
+        length = self._length(one, scale_of)
+        most = max(one.splits)
+        for number in numbers:
+            long, size = length * scale_of[number], sizes[number]
+            if long > 2 * size and long > -(-size // most) * most:
+                return False
+        if not _keeps_borders(one, scale_of, length):
+            return False
+        for number in numbers:
+            self._classes.pop(self._places.find(number)[0], None)
+        self._places.join(tied, scales)
+        self._classes[self._places.root(tied[0])] = one
+        return True
+
+    def _merged(
+        self, numbers: Sequence[int], scales: Sequence[int]
+    ) -> tuple[LengthClass, dict[int, Fraction]] | None:
+        """What classes are together, and the scales of the members; None if nothing asks for it."""
+        factors: dict[int, Fraction] = {}
+        for number, scale in zip(numbers, scales, strict=True):
+            root, own = self._places.find(number)
+            factor = Fraction(scale) / own
+            if factors.setdefault(root, factor) != factor or not self._places.sizes[number]:
+                return None
+        parts = [self._classes[root] for root in factors]
+        if not any(part.asked for part in parts):
+            return None
+        one = LengthClass(
+            [n for part in parts for n in part.members],
+            [each for part in parts for each in part.asked],
+            [*(n for part in parts for n in part.wished), *numbers],
+        )
+        scale_of = {}
+        for factor, part in zip(factors.values(), parts, strict=True):
+            for n, own in self._scales(part.members):
+                scale_of[n] = factor * own
+        return one, scale_of
+
+    def _scales(self, numbers: Iterable[int]) -> Iterator[tuple[int, Fraction]]:
+        for number in numbers:
+            yield number, self._places.find(number)[1]
+
+    def _grown(self, one: LengthClass) -> int | None:
+        """The length of a class; None if its members stay as they are."""
+        scale_of = dict(self._scales(one.members))
+        length = self._length(one, scale_of)
+        is_longer = any(scale_of[n] * length != self._places.sizes[n] for n in one.members)
+        return int(length) if is_longer else None
+
+    def _length(self, one: LengthClass, scale_of: dict[int, Fraction]) -> Fraction:
+        """How long a dimension of scale 1 becomes."""
+        sizes = self._places.sizes
+        step = _common([*(1 / scale_of[n] for n in one.members), *_steps(one, scale_of)])
+        least = max(sizes[n] / scale_of[n] for n in one.members)
+        length = _ceil(least, step)
+        most = max(one.splits)
+        wished = [most / scale_of[n] for n in one.wished if sizes[n] >= most]
+        if not wished:
+            return length
+        longer = _ceil(least, _common([step, *wished]))
+        is_little = longer <= length * _MOST_MORE
+        if is_little and (
+            _keeps_borders(one, scale_of, longer) or not _keeps_borders(one, scale_of, length)
+        ):
+            return longer
+        return length
+
+
+def _steps(one: LengthClass, scale_of: dict[int, Fraction]) -> Iterator[Fraction]:
+    for each in one.asked:
+        yield each.dim.split / scale_of[each.number]
+
+
+def _keeps_borders(one: LengthClass, scale_of: dict[int, Fraction], length: Fraction) -> bool:
+    """Whether arguments and results are as long inside as outside."""
+    return all(
+        each.padded is None or scale_of[each.number] * length == each.padded for each in one.asked
+    )
+
+
+def _common(steps: Iterable[Fraction]) -> Fraction:
+    """The least number that is a multiple of each."""
+    found = ONE
+    for step in steps:
+        top = math.lcm(found.numerator * step.denominator, step.numerator * found.denominator)
+        found = Fraction(top, found.denominator * step.denominator)
+    return found
+
+
+def _ceil(least: Fraction, step: Fraction) -> Fraction:
+    """The least multiple of a step that is no less."""
+    return -(-least // step) * step
