@@ -14,7 +14,8 @@ usable := import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))
 python := $(VENV)/bin/python
 
 # Which packages arrive is progress; the rest of what pip says is left out (its errors are not).
-install := PYTHONUNBUFFERED=1 $(python) -m pip install --disable-pip-version-check --editable
+# Python compiles what is imported; compiling all of every package would take more than the rest.
+install := PYTHONUNBUFFERED=1 $(python) -m pip install --no-compile --disable-pip-version-check --editable
 progress := awk '/^ *(Collecting|Downloading|Building|Installing|Successfully)/ { print; fflush() }'
 
 .PHONY: help demo test check bench fuzz docs test-accelerators accelerators clean

@@ -1,5 +1,6 @@
 """Eight virtual CPU devices for every test, chosen before jax is imported."""
 
+import gc
 import os
 import sys
 
@@ -21,3 +22,9 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 # The same examples in every run; the first example of a property may wait for XLA to compile.
 hypothesis.settings.register_profile("dtensor", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("dtensor")
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector all that has been imported, which stays to the end."""
+    gc.collect()
+    gc.freeze()

@@ -69,18 +69,24 @@ def reduction(a: Any) -> dict[str, Any]:
 
 
 def shape(a: Any) -> dict[str, Any]:
-    """broadcast_in_dim, transpose, reshape by digits, reverse."""
+    """broadcast_in_dim, transpose, reverse."""
     return {
         "transpose": jnp.transpose(a, (2, 0, 1)),
-        "merge": a.reshape(8 * 24, 4),
-        "merge_minor": a.reshape(8, 96),
-        "split": a.reshape(8, 3, 8, 4),
-        "split_major": a.reshape(2, 4, 24, 4),
-        "through": a.reshape(8, 2, 12, 4).transpose(1, 0, 2, 3).reshape(16, 48) * 2,
-        "flat": a.reshape(-1),
         "broadcast": jnp.broadcast_to(a[:, None], (8, 5, 24, 4)),
         "expand": jnp.broadcast_to(a.sum(1, keepdims=True), (8, 24, 4)),
         "reverse": lax.rev(a, (0, 1)),
+    }
+
+
+def reshape(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> dict[str, Any]:
+    """Reshapes by digits, each of an operand of its own: of one, all would be one large choice."""
+    return {
+        "merge": a.reshape(8 * 24, 4),
+        "merge_minor": b.reshape(8, 96),
+        "split": c.reshape(8, 3, 8, 4),
+        "split_major": d.reshape(2, 4, 24, 4),
+        "through": e.reshape(8, 2, 12, 4).transpose(1, 0, 2, 3).reshape(16, 48) * 2,
+        "flat": f.reshape(-1),
     }
 
 
@@ -216,6 +222,7 @@ FAMILIES: dict[str, Family] = {
     "contraction": Family(contraction, ((8, 12, 4), (8, 4, 16))),
     "reduction": Family(reduction, ((8, 24, 4),)),
     "shape": Family(shape, ((8, 24, 4),)),
+    "reshape": Family(reshape, ((8, 24, 4),) * 6),
     "cutting": Family(cutting, ((8, 24, 4),)),
     "nullary": Family(nullary, ((8, 24, 4),)),
     "indexing": Family(indexing, ((16, 8), (4, 6)), ("float32", "int32")),
