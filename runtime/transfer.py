@@ -13,13 +13,12 @@ from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import DTensor, array_type, from_jax, with_layout
 from dtensor.runtime.donation import note_alias
 from dtensor.runtime.keys import key_kind
-from dtensor.runtime.padding import shape_of_parts, true_ranges
+from dtensor.runtime.padding import Ranges, ranges_of, shape_of_parts, true_ranges
 from dtensor.runtime.placement import local_devices, named_sharding
 from dtensor.runtime.shardings import AnyLayout, as_layout
 from dtensor.runtime.tracing import is_eager
 
 Index = tuple[slice, ...]
-Ranges = tuple[tuple[int, int], ...]
 
 
 def pack(tensors: Sequence[Any], layout: AnyLayout) -> DTensor:
@@ -94,7 +93,7 @@ def _shape_of_parts(
             f"shards of {len(set(shapes))} shapes tell the shape of an array only where one client "
             "has all of them; give shards of one shape, or make the array with copy_to_mesh"
         )
-    starts = [tuple([start for start, _ in _ranges(places[d], whole)]) for d in devices]
+    starts = [tuple([start for start, _ in ranges_of(places[d], whole)]) for d in devices]
     is_alike = all(len(shape) == layout.rank for shape in shapes)
     found = shape_of_parts(shapes, starts, layout) if is_alike else None
     if found is None:
@@ -173,9 +172,9 @@ def place(array: Any, layout: Layout) -> DTensor:
     shards: dict[Ranges, np.ndarray[Any, Any]] = {}
 
     def shard(index: Index | None) -> np.ndarray[Any, Any]:
-        ranges = _ranges(index or (), shape)
+        ranges = ranges_of(index or (), shape)
         if ranges not in shards:
-            there = true_ranges(index or (slice(None),) * len(shape), shape, source.shape)
+            there = true_ranges(index or (), shape, source.shape)
             part = _region(pieces, there)
             behind = [(0, b - a - n) for (a, b), n in zip(ranges, part.shape, strict=True)]
             shards[ranges] = part if is_even else np.pad(part, behind)
@@ -236,16 +235,11 @@ def _owned(part: Any) -> Any:
     return part if isinstance(part, jax.Array) else np.array(host_array(part))
 
 
-def _ranges(index: Index, shape: Sequence[int]) -> Ranges:
-    whole = (*index, *[slice(None)] * (len(shape) - len(index)))
-    return tuple(s.indices(size)[:2] for s, size in zip(whole, shape, strict=True))
-
-
 def _pieces(source: jax.Array | np.ndarray[Any, Any]) -> dict[Ranges, np.ndarray[Any, Any]]:
     """What this process has of an array, on the host, by the ranges of the elements."""
     if isinstance(source, np.ndarray):
-        return {_ranges((), source.shape): source}
-    shards = {_ranges(shard.index, source.shape): shard for shard in source.addressable_shards}
+        return {ranges_of((), source.shape): source}
+    shards = {ranges_of(shard.index, source.shape): shard for shard in source.addressable_shards}
     return {ranges: np.asarray(shard.data) for ranges, shard in shards.items()}
 
 
