@@ -133,7 +133,7 @@ class DTensor(Operators):
     @property
     def ndim(self) -> int:
         """Number of dimensions."""
-        return len(self._type.shape)
+        return len(self.shape)
 
     @property
     def size(self) -> int:

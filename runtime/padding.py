@@ -70,6 +70,18 @@ def _cutter(shape: Shape, layout: Layout) -> Callable[[jax.Array], jax.Array]:
     return run
 
 
+def ranges_of(index: Sequence[slice], shape: Sequence[int]) -> Ranges:
+    """The first and last index of a shard along each dimension, the last excluded.
+
+    Args:
+        index: as jax writes it. Dimensions that it leaves out are whole; more of them than the
+            array has, as for the data of random keys, are left out.
+        shape: shape of the array, in elements.
+    """
+    whole = (*index, *[slice(None)] * (len(shape) - len(index)))
+    return tuple([part.indices(size)[:2] for part, size in zip(whole, shape, strict=False)])
+
+
 def true_ranges(index: Sequence[slice], padded_shape: Shape, shape: Shape) -> Ranges:
     """Where a shard's elements stand in the array, without what is behind its end.
 
@@ -78,11 +90,8 @@ def true_ranges(index: Sequence[slice], padded_shape: Shape, shape: Shape) -> Ra
         padded_shape: shape of that, in elements.
         shape: true shape of the array.
     """
-    found = []
-    for place, longer, size in zip(index, padded_shape, shape, strict=False):
-        start, stop, _ = place.indices(longer)
-        found.append((min(start, size), min(stop, size)))
-    return tuple(found)
+    found = zip(ranges_of(index, padded_shape), shape, strict=True)
+    return tuple([(min(start, size), min(stop, size)) for (start, stop), size in found])
 
 
 def true_part(data: jax.Array, ranges: Ranges) -> jax.Array:

@@ -6,7 +6,6 @@ axis of 8 devices is written on a refined jax mesh, whose axes `x_0` and `x_1` h
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -216,11 +215,6 @@ def local_devices(mesh: Mesh) -> tuple[jax.Device, ...]:
     if sorted(listed) == local:  # as whoever wrote the mesh counts them, in any order
         local = list(listed)
     return tuple(devices[i] for i in local)
-
-
-def shard_count(layout: Layout) -> int:
-    """How many shards of an array of this layout hold different elements."""
-    return math.prod(dim.split for dim in layout.dims)
 
 
 def forget_devices() -> None:

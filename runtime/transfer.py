@@ -17,14 +17,12 @@ from dtensor.runtime.array import DTensor, array_type, from_jax, with_layout
 from dtensor.runtime.clients.agreement import clients_of, exchange
 from dtensor.runtime.donation import note_alias
 from dtensor.runtime.keys import key_kind
-from dtensor.runtime.padding import shape_of_parts, true_ranges
+from dtensor.runtime.padding import Ranges, Shape, ranges_of, shape_of_parts, true_ranges
 from dtensor.runtime.placement import local_devices, named_sharding
 from dtensor.runtime.shardings import AnyLayout, as_layout
 from dtensor.runtime.tracing import is_eager
 
 Index = tuple[slice, ...]
-Shape = tuple[int, ...]
-Ranges = tuple[tuple[int, int], ...]
 
 
 def pack(tensors: Sequence[Any], layout: AnyLayout) -> DTensor:
@@ -97,7 +95,7 @@ def _shape_of_parts(
     """
     whole = [dim.split for dim in layout.dims]
     places = named_sharding(layout).devices_indices_map(tuple(whole))
-    starts = [tuple([start for start, _ in _ranges(places[d], whole)]) for d in devices]
+    starts = [tuple([start for start, _ in ranges_of(places[d], whole)]) for d in devices]
     if len(set(starts)) != math.prod(whole):
         shapes, starts = _of_all_clients(shapes, starts, layout.mesh)
     if all(shape == shapes[0] for shape in shapes):
@@ -192,9 +190,9 @@ def place(array: Any, layout: Layout) -> DTensor:
     shards: dict[Ranges, np.ndarray[Any, Any]] = {}
 
     def shard(index: Index | None) -> np.ndarray[Any, Any]:
-        ranges = _ranges(index or (), shape)
+        ranges = ranges_of(index or (), shape)
         if ranges not in shards:
-            there = true_ranges(index or (slice(None),) * len(shape), shape, source.shape)
+            there = true_ranges(index or (), shape, source.shape)
             part = _region(pieces, there)
             behind = [(0, b - a - n) for (a, b), n in zip(ranges, part.shape, strict=True)]
             shards[ranges] = part if is_even else np.pad(part, behind)
@@ -255,16 +253,11 @@ def _owned(part: Any) -> Any:
     return part if isinstance(part, jax.Array) else np.array(host_array(part))
 
 
-def _ranges(index: Index, shape: Sequence[int]) -> Ranges:
-    whole = (*index, *[slice(None)] * (len(shape) - len(index)))
-    return tuple(s.indices(size)[:2] for s, size in zip(whole, shape, strict=True))
-
-
 def _pieces(source: jax.Array | np.ndarray[Any, Any]) -> dict[Ranges, np.ndarray[Any, Any]]:
     """What this process has of an array, on the host, by the ranges of the elements."""
     if isinstance(source, np.ndarray):
-        return {_ranges((), source.shape): source}
-    shards = {_ranges(shard.index, source.shape): shard for shard in source.addressable_shards}
+        return {ranges_of((), source.shape): source}
+    shards = {ranges_of(shard.index, source.shape): shard for shard in source.addressable_shards}
     return {ranges: np.asarray(shard.data) for ranges, shard in shards.items()}
 
 

@@ -16,6 +16,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from dtensor.runtime.padding import Ranges, ranges_of
+
 _MASK = 2**64 - 1
 _THREADS = min(os.cpu_count() or 1, 8)
 _BLOCK_WORDS = 2**15  # what is worked on at once stays in the cache
@@ -25,8 +27,6 @@ _PLACE, _FIRST, _SECOND = (
     np.uint64(0x94D049BB133111EB),
 )
 _SHIFT = np.uint64(32)
-
-Ranges = tuple[tuple[int, int], ...]
 
 
 def of_first_replicas(arrays: Sequence[jax.Array]) -> list[int]:
@@ -48,7 +48,7 @@ def _parts(arrays: Sequence[jax.Array], times: Callable[[list[Any]], int]) -> li
     for number, array in enumerate(arrays):
         by_ranges: dict[Ranges, list[Any]] = {}
         for shard in array.addressable_shards:
-            by_ranges.setdefault(_ranges(shard, array.shape), []).append(shard)
+            by_ranges.setdefault(ranges_of(shard.index, array.shape), []).append(shard)
         for ranges, shards in by_ranges.items():
             shards.sort(key=lambda shard: int(shard.replica_id))
             if times(shards):
@@ -126,7 +126,3 @@ def _words(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     flat = np.ascontiguousarray(values)
     words = flat.reshape(-1).view(f"u{size}")
     return words.reshape(*(values.shape or (1,)), -1)
-
-
-def _ranges(shard: Any, shape: tuple[int, ...]) -> Ranges:
-    return tuple(s.indices(n)[:2] for s, n in zip(shard.index, shape, strict=True))

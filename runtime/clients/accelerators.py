@@ -184,10 +184,6 @@ def _connect(seat: environment.Seat | None) -> None:
             "initialize_accelerator_system before anything uses a jax device, or with "
             "experimental_reset_context=True"
         )
-    if ":" not in seat.address:
-        raise ConfigError(
-            f"jax cannot reach the BNS name '{seat.address}' of {seat.source}; use host:port"
-        )
     seconds = environment.client_timeout()
     heartbeat = environment.heartbeat_enabled()
     options = {"heartbeat_timeout_seconds": HEARTBEAT_SECONDS} if heartbeat else {}

@@ -32,7 +32,6 @@ PEER_LOST = 75  # exit status of a client that ends because another one is lost;
 
 _TORCHRUN = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
 _DEFAULT_TIMEOUT_SECONDS = 300.0
-_BNS = "/bns/"  # names of Google's own name service: no port, and in alphabetical order
 _WORDS = {"true": True, "1": True, "yes": True, "on": True}
 _WORDS |= {"false": False, "0": False, "no": False, "off": False}
 
@@ -130,9 +129,6 @@ def _parse_jobs(text: str) -> tuple[str, ...]:
     if len(set(entries)) < len(entries):
         entry = Counter(entries).most_common(1)[0][0]
         raise _bad(JOBS, text, f"'{entry}' is there twice; every client needs its own port")
-    bns = [entry for entry in entries if entry.startswith(_BNS)]
-    if bns != sorted(bns):
-        raise _bad(JOBS, text, "BNS names must be in alphabetical order: clients count by it")
     return entries
 
 
@@ -290,8 +286,6 @@ def _check_job(entry: str, number: int, text: str) -> None:
         raise _bad(JOBS, text, f"entry {number} is empty; the form is host:port,host:port")
     if re.search(r"\s", entry):
         raise _bad(JOBS, text, f"entry {number}, {entry!r}, has a space in it; leave spaces out")
-    if entry.startswith(_BNS):
-        return
     host, _, port = entry.rpartition(":")
     if not host or (":" in host and not re.fullmatch(r"\[[0-9A-Fa-f:.]+\]", host)):
         raise _bad(JOBS, text, f"entry {number}, {entry!r}, is not host:port")

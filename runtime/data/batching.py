@@ -15,10 +15,8 @@ from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import DTensor, array_type
 from dtensor.runtime.data.elements import ElementSpec, HostArray
-from dtensor.runtime.padding import true_ranges
+from dtensor.runtime.padding import Ranges, true_ranges
 from dtensor.runtime.placement import named_sharding
-
-Ranges = tuple[tuple[int, int], ...]
 
 
 @lru_cache(maxsize=256)

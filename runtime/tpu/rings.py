@@ -34,15 +34,6 @@ CORE = 3
 _ORIGIN: Location = (0, 0, 0, 0)
 
 
-def distance(a: Location, b: Location) -> int:
-    """Hops between two cores on the grid of chips; 1 between two cores of one chip.
-
-    Links that close an axis to a torus do not count: which axes have one is not known.
-    """
-    chips = sum(abs(p - q) for p, q in zip(a[:CORE], b[:CORE], strict=True))
-    return chips or int(a != b)
-
-
 def rings(
     box: Location, sizes: Location, order: Sequence[int], bounds: Location
 ) -> list[list[Location]]:

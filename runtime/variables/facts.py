@@ -119,19 +119,9 @@ class VariableFacts:
         return self._own.dtype
 
     @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return len(self._own.shape)
-
-    @property
-    def size(self) -> int:
-        """Global number of elements."""
-        return math.prod(self._own.shape)
-
-    @property
     def nbytes(self) -> int:
         """Global size in bytes; a replica does not count again."""
-        return self.size * self._own.dtype.itemsize
+        return math.prod(self.shape) * self.dtype.itemsize
 
     @property
     def layout(self) -> Layout:

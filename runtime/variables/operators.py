@@ -8,41 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-# Python's name of each operator, and what it does to two values.
-_BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
-}
-_REFLECTED: dict[str, Callable[[Any, Any], Any]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "matmul": operator.matmul,
-    "truediv": operator.truediv,
-    "floordiv": operator.floordiv,
-    "mod": operator.mod,
-    "divmod": divmod,
-    "pow": operator.pow,
-    "and": operator.and_,
-    "or": operator.or_,
-    "xor": operator.xor,
-    "lshift": operator.lshift,
-    "rshift": operator.rshift,
-}
-_UNARY: dict[str, Callable[..., Any]] = {
-    "neg": operator.neg,
-    "pos": operator.pos,
-    "abs": operator.abs,
-    "invert": operator.invert,
-    "round": round,
-    "iter": iter,
-    "getitem": operator.getitem,
-    "contains": operator.contains,
-}
+# Python's names of the operators, and of the work of those that module operator does not have.
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+_REFLECTED = (
+    *("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "divmod", "pow"),
+    *("and", "or", "xor", "lshift", "rshift"),
+)
+_UNARY = ("neg", "pos", "abs", "invert", "round", "iter", "getitem", "contains")
+_BUILT_IN: dict[str, Callable[..., Any]] = {"divmod": divmod, "round": round, "iter": iter}
 _PROPERTIES = ("real", "imag", "T", "mT", "at")
 
 
@@ -116,14 +89,18 @@ def _property(name: str) -> property:
     return property(lambda self: getattr(self.value(), name), doc=doc)
 
 
+def _work(name: str) -> Callable[..., Any]:
+    return _BUILT_IN.get(name) or getattr(operator, f"__{name}__")
+
+
 def _install() -> None:
-    for name, work in {**_BINARY, **_REFLECTED}.items():
-        setattr(ReadFirst, f"__{name}__", _binary(work))
-    for name, work in _REFLECTED.items():
-        setattr(ReadFirst, f"__r{name}__", _reflected(work))
+    for name in (*_COMPARISONS, *_REFLECTED):
+        setattr(ReadFirst, f"__{name}__", _binary(_work(name)))
+    for name in _REFLECTED:
+        setattr(ReadFirst, f"__r{name}__", _reflected(_work(name)))
         setattr(ReadFirst, f"__i{name}__", _refusal(name))
-    for name, work in _UNARY.items():
-        setattr(ReadFirst, f"__{name}__", _unary(work))
+    for name in _UNARY:
+        setattr(ReadFirst, f"__{name}__", _unary(_work(name)))
     for name in _PROPERTIES:
         setattr(ReadFirst, name, _property(name))
 

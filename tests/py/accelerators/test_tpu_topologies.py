@@ -14,7 +14,6 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.client import mesh_devices
 from dtensor.runtime.placement import jax_mesh, local_devices, named_sharding
-from dtensor.runtime.tpu.rings import distance
 from dtensor.runtime.tpu.topology import device_location
 from dtensor.tpu import (
     Topology,
@@ -23,6 +22,7 @@ from dtensor.tpu import (
     get_device_locations,
     topology_of,
 )
+from tests.py.runtime.tpu.slices import distance
 
 pytestmark = pytest.mark.accelerators
 

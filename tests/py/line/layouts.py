@@ -38,7 +38,7 @@ def all_layouts(shape: tuple[int, ...]) -> list[dtensor.Layout]:
     return list(found)
 
 
-def sample(shapes: list[tuple[int, ...]], count: int, seed: int) -> list[tuple[Any, ...]]:
+def sample(shapes: list[tuple[int, ...]], count: int, seed: int | str) -> list[tuple[Any, ...]]:
     """`count` combinations of layouts of arrays, always the same ones."""
     choices = [all_layouts(shape) for shape in shapes]
     if math.prod(map(len, choices)) <= count:

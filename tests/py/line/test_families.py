@@ -14,7 +14,7 @@ import dtensor
 from tests.py.line.families import FAMILIES, Family
 from tests.py.line.layouts import all_layouts, array, assert_same, mesh, sample
 
-COMBINATIONS = 8  # per family and element type
+COMBINATIONS = 5  # of layouts, per family and element type: other ones for each
 
 
 def inputs(family: Family, dtype: str) -> list[np.ndarray[Any, Any]]:
@@ -35,7 +35,7 @@ def test_a_family_gives_what_one_device_gives(name: str, dtype: str) -> None:
     arrays = inputs(family, dtype)
     want = jax.jit(family.fn)(*arrays)
     chooser = random.Random(f"{name} {dtype}")
-    for layouts in sample(list(family.shapes), COMBINATIONS, seed=len(name)):
+    for layouts in sample(list(family.shapes), COMBINATIONS, seed=f"{name} {dtype}"):
         out = {
             key: None if chooser.random() < 0.5 else chooser.choice(all_layouts(value.shape))
             for key, value in want.items()

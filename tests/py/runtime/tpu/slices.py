@@ -4,6 +4,17 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dtensor.runtime.tpu.rings import CORE, Location
+
+
+def distance(a: Location, b: Location) -> int:
+    """Hops between two cores on the grid of chips; 1 between two cores of one chip.
+
+    Links that close an axis to a torus do not count: which axes have one is not known.
+    """
+    chips = sum(abs(p - q) for p, q in zip(a[:CORE], b[:CORE], strict=True))
+    return chips or int(a != b)
+
 
 @dataclass(frozen=True)
 class FakeTpu:

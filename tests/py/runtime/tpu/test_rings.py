@@ -15,13 +15,12 @@ from dtensor.dialect.errors import MeshError
 from dtensor.runtime.tpu.rings import (
     CORE,
     Location,
-    distance,
     ring_box,
     ring_order,
     rings,
     rings_in_a_ring,
 )
-from tests.py.runtime.tpu.slices import tpu_slice
+from tests.py.runtime.tpu.slices import distance, tpu_slice
 
 BY_DEFAULT = (CORE, 0, 1, 2)
 ORDERS = st.permutations(range(4))

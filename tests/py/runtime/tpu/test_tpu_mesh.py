@@ -13,9 +13,8 @@ from dtensor.dialect.errors import MeshError
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.client import create_mesh, mesh_devices
 from dtensor.runtime.tpu.mesh import create_tpu_mesh, get_device_ids, get_device_locations
-from dtensor.runtime.tpu.rings import distance
 from dtensor.runtime.tpu.topology import device_location
-from tests.py.runtime.tpu.slices import FakeTpu, tpu_slice
+from tests.py.runtime.tpu.slices import FakeTpu, distance, tpu_slice
 
 V5E = tpu_slice([2, 4, 1, 1])
 V4 = tpu_slice([4, 4, 1, 2])
