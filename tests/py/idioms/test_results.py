@@ -48,7 +48,7 @@ def test_results_are_jax_arrays_on_request() -> None:
     keys = jit(jax.random.split, mesh=MESH, returns="jax")(jax.random.key(0))
     assert keys.dtype == jax.random.key(0).dtype
     with pytest.raises(ValueError, match="returns is 'numpy'; it must be 'dtensor' or 'jax'"):
-        jit(scaled, returns="numpy")  # type: ignore[arg-type]
+        jit(scaled, returns="numpy")  # type: ignore[call-overload]
 
 
 def test_variables_are_assigned_where_results_are_jax_arrays() -> None:
