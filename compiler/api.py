@@ -310,6 +310,14 @@ class JitFunction:
 
         return jax.eval_shape(call, args, kwargs)
 
+    def clear_cache(self) -> None:
+        """Forget what was traced and compiled; the next call does it again."""
+        self._programs.clear()
+        self._sent.clear()
+        for traced in (self._fn, self._watched):
+            jitted: Any = jax.jit(traced)  # traces are kept by function
+            jitted.clear_cache()
+
     def leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The arrays among the arguments of a call: what is not static, flat."""
         args, kwargs, _ = self._static.split(args, kwargs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from dtensor.compiler.budget import Budget
@@ -55,7 +56,7 @@ class CompileOptions:
     strict: bool | Budget = False
     max_bytes_per_device: int | None = None
     reduce_dtype: str | None = None
-    machine: Machine | str | None = None
+    machine: Machine | str | Path | None = None
     cost: CostModel | None = None
     effort: str = "normal"
     pipeline: str | None = None
@@ -116,7 +117,7 @@ def check_arguments(fn: Any, mesh: Any, options: Any) -> None:
     """
     if not callable(fn):
         raise TypeError(
-            f"dtensor.jit compiles a function, and got {fn!r}, of type {type(fn).__name__}"
+            f"dtensor.jit compiles a function, and got a value of type {type(fn).__name__}"
         )
     if not (mesh is None or isinstance(mesh, AnyMesh)):
         raise MeshError(

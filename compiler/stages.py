@@ -37,7 +37,7 @@ from dtensor.runtime.array import ArrayType, results_of
 from dtensor.runtime.client import no_devices
 from dtensor.runtime.donation import refuse_deleted
 from dtensor.runtime.executable import Executable
-from dtensor.runtime.placement import platform_of
+from dtensor.runtime.placement import named_sharding, platform_of
 
 Returns = Literal["dtensor", "jax"]
 """What the results of a call are."""
@@ -391,6 +391,16 @@ class Compiled(Planned):
     def out_layouts(self) -> Any:
         """The layout of each result, in the structure the function returns."""
         return self._source.out_tree.unflatten([type_.layout for type_ in self._result_types])
+
+    @property
+    def input_shardings(self) -> Any:
+        """`in_layouts` as NamedShardings, by the name that jax's stages have for them."""
+        return jax.tree.map(named_sharding, self.in_layouts)
+
+    @property
+    def output_shardings(self) -> Any:
+        """`out_layouts` as NamedShardings, by the name that jax's stages have for them."""
+        return jax.tree.map(named_sharding, self.out_layouts)
 
     def cost_analysis(self) -> dict[str, float]:
         """XLA's counts for one device; loop bodies count once."""

@@ -163,14 +163,21 @@ class Machine:
         return cls._of_keys(found, f"machine file {path}")
 
     @classmethod
-    def of(cls, machine: Machine | str) -> Machine:
+    def of(cls, machine: Machine | str | Path) -> Machine:
         """A machine, the one of that name, or the one in that TOML file.
 
         Raises:
-            CompileError: as `named` and `from_toml` raise it.
+            CompileError: as `named` and `from_toml` raise it, or it is none of these.
         """
         if isinstance(machine, Machine):
             return machine
+        if isinstance(machine, Path):
+            return cls.from_toml(machine)
+        if not isinstance(machine, str):
+            raise CompileError(
+                f"machine is {machine!r}; it must be a Machine, the name of one, or the path of a "
+                "TOML file"
+            )
         return cls.from_toml(machine) if machine.endswith(".toml") else cls.named(machine)
 
     @classmethod

@@ -159,7 +159,7 @@ def test_without_a_function_it_is_a_decorator() -> None:
         """What it does."""
         return x @ w * (2 if twice else 1)
 
-    assert getattr(apply, "__name__", None) == "apply"
+    assert repr(apply).endswith("apply)")
     assert apply.__doc__ == "What it does."
     assert apply(X, W).layout == Layout(["x", None], MESH)
     same(apply(X, W, twice=True), jax.jit(lambda x, w: x @ w * 2)(X, W))
@@ -169,3 +169,25 @@ def test_without_a_function_it_is_a_decorator() -> None:
         return x * 2
 
     assert double(copy_to_mesh(X, ROWS)).layout == ROWS
+
+
+def test_shardings_and_caches_have_the_names_that_jax_has_for_them() -> None:
+    compiled = jit(affine, in_layouts=(P("x"), P(None, "y")), mesh=MESH).lower(X, W).compile()
+    mesh = jax.make_mesh((2, 4), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+    shardings = tuple(jax.NamedSharding(mesh, spec) for spec in (P("x"), P(None, "y")))
+    for found, expected in zip(compiled.input_shardings[0], shardings, strict=True):
+        assert found.is_equivalent_to(expected, 2)
+    assert compiled.output_shardings.is_equivalent_to(jax.NamedSharding(mesh, P("x", "y")), 2)
+
+    traced: list[tuple[int, ...]] = []
+
+    def double(x: Any) -> Any:
+        traced.append(x.shape)
+        return x * 2
+
+    program = jit(double, in_layouts=P("x"), mesh=MESH)
+    for _ in range(2):
+        program(X)
+    program.clear_cache()
+    program(X)
+    assert traced == [X.shape] * 2

@@ -49,6 +49,7 @@ def written(folder: Path, text: str) -> Path:
 def test_a_file_describes_a_machine(tmp_path: Path) -> None:
     assert Machine.from_toml(written(tmp_path, FILE)) == RACKS
     assert Machine.of(str(tmp_path / "machine.toml")) == RACKS
+    assert Machine.of(tmp_path / "machine.toml") == RACKS
 
 
 @pytest.mark.parametrize(
