@@ -229,7 +229,11 @@ ROWS_OF_TABLE: dict[str, Row] = {
     },
     "sort": row(2 * R * 2048 + 2048, "2 r L + L, columnsort", jnp.sort, VECTOR, out=X),
     "argsort": row(
-        2 * (2 * R * 2048 + 2048), "the same on keys and places", jnp.argsort, VECTOR, out=X
+        2 * R * 512 * (4 + 2) + 256 * (4 + 2) + 256 * 2,
+        "the same on keys and places of 16 bits; half of the places come back",
+        jnp.argsort,
+        VECTOR,
+        out=X,
     ),
     "top_k": row(
         128 * 8 * 3.0,
@@ -239,14 +243,14 @@ ROWS_OF_TABLE: dict[str, Row] = {
         out=[WHOLE, WHOLE],
     ),
     "argmax": row(
-        64 * 8 * 3.0,
-        "rows (value and place) log2 p",
+        2 * 2 * R * 64 * 4,
+        "2 all_reduces, of values and of places",
         lambda x: jnp.argmax(x, 1),
         (array(64, 32768), COLUMNS),
         out=WHOLE,
     ),
     "categorical": row(
-        64 * 8 * 3.0,
+        2 * 2 * R * 64 * 4,
         "as argmax",
         lambda x: jax.random.categorical(jax.random.key(0), x),
         (array(64, 32768), COLUMNS),

@@ -344,6 +344,20 @@ def ranked(
     return op
 
 
+def qr(
+    matrix: Value,
+    factor: ir.DictAttr,
+    product: ir.DictAttr,
+    loc: ir.Location | None = None,
+    ip: ir.InsertionPoint | None = None,
+) -> ir.Operation:
+    """Q and R of a tall matrix, by calls of these attributes."""
+    given = ir.RankedTensorType(matrix.type)
+    square = ir.RankedTensorType.get([given.shape[1]] * 2, given.element_type, loc=loc)
+    attributes: dict[str, ir.Attribute] = {names.FACTOR: factor, names.PRODUCT: product}
+    return _create(names.QR, [matrix], [given, square], attributes, loc, ip)
+
+
 def axis_index(
     mesh: Mesh,
     axes: Axes,

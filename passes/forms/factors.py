@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dtensor.dialect import build
 from dtensor.dialect.mlir import ir, maker_of
-from dtensor.dialect.names import FACTOR, PRODUCT, QR
 from dtensor.passes.ops.attributes import constant_attribute, integer, integers
 from dtensor.passes.ops.custom_calls import SHARDING_RULE, TARGET
 
@@ -43,12 +43,10 @@ def replaced_qr(factor: ir.Operation) -> ir.Operation | None:
     is_whole = all(product.results[0].type == type_ for product in products)
     if len(products) != 1 or others or not is_whole or not all(map(_is_triangle, triangles)):
         return None
-    square = ir.RankedTensorType.get([columns] * 2, type_.element_type, loc=factor.location)
-    made = ir.Operation.create(
-        QR,
-        results=[type_, square],
-        operands=list(factor.operands),
-        attributes={FACTOR: _call(factor), PRODUCT: _call(products[0])},
+    made = build.qr(
+        factor.operands[0],
+        _call(factor),
+        _call(products[0]),
         loc=factor.location,
         ip=ir.InsertionPoint(factor),
     )

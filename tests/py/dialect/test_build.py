@@ -49,6 +49,41 @@ def _manual(x: Any) -> Any:
     return op.results[0]
 
 
+def _zeros(size: int, scalar: Any) -> Any:
+    type_ = ir.RankedTensorType.get([size], scalar.type)
+    value = ir.DenseElementsAttr.get_splat(type_, scalar)
+    op = ir.Operation.create("stablehlo.constant", [type_], attributes={"value": value})
+    return op.results[0]
+
+
+def _search(x: Any) -> Any:
+    table = _zeros(7, ir.FloatAttr.get(ir.F32Type.get(), 0.0))
+    return _compared(build.search(table, [x], 6, ir.IntegerType.get_signless(32)))
+
+
+def _ranked(x: Any) -> Any:
+    places = _zeros(2, ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 0))
+    return _compared(build.ranked(x, places, 0))
+
+
+def _compared(op: ir.Operation) -> Any:
+    """The result of an op whose region has its arguments: the first is less than the second."""
+    body = op.regions[0].blocks[0]
+    with ir.InsertionPoint(body):
+        less = ir.Attribute.parse("#stablehlo<comparison_direction LT>")
+        i1 = ir.RankedTensorType.get([], ir.IntegerType.get_signless(1))
+        made = ir.Operation.create(
+            "stablehlo.compare", [i1], list(body.arguments), {"comparison_direction": less}
+        )
+        ir.Operation.create("stablehlo.return", operands=[made.results[0]])
+    return op.results[0]
+
+
+def _qr(x: Any) -> Any:
+    call = ir.DictAttr.get({"call_target_name": ir.StringAttr.get("Qr")})
+    return build.qr(x, call, call).results[0]
+
+
 def test_each_builder_gives_the_type_that_the_verifier_wants(module: ir.Module) -> None:
     block = _block(module)
     x: Any = block.arguments[0]
@@ -66,6 +101,9 @@ def test_each_builder_gives_the_type_that_the_verifier_wants(module: ir.Module) 
             "dtensor.halo_exchange": build.halo_exchange(x, MESH, [Y], 0, 1, 2),
             "dtensor.shard_permute": build.shard_permute(x, MESH, [Y], [3, 0, -1, 2]),
             "dtensor.splice": build.splice([x, x], 1, [(1, 2, 1), (0, 0, 3)]),
+            "dtensor.search": _search(x),
+            "dtensor.ranked": _ranked(x),
+            "dtensor.qr": _qr(x),
             "dtensor.axis_index": build.axis_index(MESH, [Y, X]),
         }
     assert {"dtensor.mesh", *made} == set(OPS), "an operation without a builder"
@@ -83,6 +121,9 @@ def test_each_builder_gives_the_type_that_the_verifier_wants(module: ir.Module) 
         "dtensor.halo_exchange": "tensor<11x3xf32>",
         "dtensor.shard_permute": "tensor<8x3xf32>",
         "dtensor.splice": "tensor<8x4xf32>",
+        "dtensor.search": "tensor<8x3xi32>",
+        "dtensor.ranked": "tensor<2x3xf32>",
+        "dtensor.qr": "tensor<8x3xf32>",
         "dtensor.axis_index": "tensor<i32>",
     }
     verify_all(module)

@@ -12,7 +12,7 @@ from dtensor.dialect.errors import CompileError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.passes.ops.rule import OpInfo
+from dtensor.passes.ops.rule import FactorKind, OpInfo
 from dtensor.passes.ops.table import rule_of
 from tests.py.passes.rule_oracle import NUMPY_TYPES, Array, Report, check_rule, letters, op_module
 from tests.py.passes.rule_shards import expanded
@@ -160,7 +160,8 @@ def test_sort_by_key(element: str, dimension: int) -> None:
     report = check_rule(op_module(f"k: {k}, v: {v}", op, f"{k}, {v}"), inputs={1: ids})
     assert factor_sizes(report) == sorted({4, 6, 2} - {(4, 6, 2)[dimension]})
     assert report.passes == []
-    assert {(0, dimension), (1, dimension)} <= set(report.rule.why_whole)
+    sorted_by = [f for f in report.rule.factors if f.kind is FactorKind.ORDER]
+    assert [f.size for f in sorted_by] == [(4, 6, 2)[dimension]]
 
 
 @pytest.mark.parametrize("element", ["f32", "bf16", "i32"])
