@@ -20,8 +20,10 @@ class PadUnevenPass(Pass):
 
     A dimension, and those that operations, loops and branches tie to it, are made longer by one
     ratio. What is beyond the true end may be anything. Where it could be seen it is masked, with
-    the identity of a reduction; an operation that cannot be told so reads the true size, and the
-    ledger says so. Arguments and results with an uneven layout are padded themselves.
+    the identity of a reduction or what an operation pads with; an operation that cannot be told so
+    reads the true size, and the ledger says so. Arguments and results with an uneven layout are
+    padded themselves. What slices and windows leave of a split dimension is padded too, where it
+    is not divided, so that it stays where it is.
     """
 
     name: ClassVar[str] = "dtensor-pad-uneven"
