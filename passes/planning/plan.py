@@ -12,6 +12,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.graph import ARGUMENT, RESULT, Graph, Node
+from dtensor.passes.ops.rule import FactorKind
 from dtensor.passes.planning.descend import descend
 from dtensor.passes.planning.eliminate import Effort, Elimination
 from dtensor.passes.planning.messages import proven
@@ -25,6 +26,7 @@ from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.pins import Pins
 from dtensor.passes.sharding.specs import Specs
 
+_MOVING = (FactorKind.ORDER, FactorKind.TRANSFORM)  # such algorithms send all that they read
 _GAIN = 1e-3  # of the plan's cost; another round must have gained more to be followed by a third
 
 
@@ -148,15 +150,20 @@ def _solve_within(problem: Problem, limits: Limits, min_flops: float) -> float |
 
 
 def _has_choice(problem: Problem, min_flops: float) -> bool:
-    """Whether anything is moved, inside an op too, or a large op is not divided among all."""
+    """Whether anything is moved, inside an op too, or a large op is not divided among all.
+
+    What neighbours exchange, and the totals of scans, are small beside moving the arrays.
+    """
     if any(problem.value_seconds(v) > 0.0 for v in range(len(problem.values))):
-        return True
-    if any(strategy.comm > 0.0 for strategy in problem.now):
         return True
     devices = problem.maker.specs.devices
     for node, strategy in zip(problem.example, problem.now, strict=True):
         rule = problem.graph.nodes[node].rule
-        if rule is not None and rule.flops >= min_flops * strategy.split < min_flops * devices:
+        if rule is None:
+            continue
+        if strategy.comm > 0.0 and any(factor.kind in _MOVING for factor in rule.factors):
+            return True
+        if rule.flops >= min_flops * strategy.split < min_flops * devices:
             return True
     return False
 
