@@ -11,6 +11,8 @@ from tests.py import fresh
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 
+KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "collective_permute")
+
 
 def environment() -> dict[str, str]:
     """A reader's environment: of what conftest.py sets, only what XLA optimises stays."""
@@ -73,7 +75,7 @@ def test_gpt_runs_as_on_one_device_and_names_its_own_lines() -> None:
     assert len(rows) > 5
     assert len(rows) == len(re.findall(r"^[a-z]+_", table, re.MULTILINE))
     for kind, axes, size, times, line in rows:
-        assert kind in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+        assert kind in KINDS
         assert set(axes.split(", ")) <= {"data", "model"}
         assert int(size.replace(",", "")) > 0
         assert int(times) in (1, 4)  # the layers are a loop

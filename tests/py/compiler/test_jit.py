@@ -277,7 +277,8 @@ def test_parts_of_two_memory_orders_are_exchanged() -> None:
     x = np.random.default_rng(0).normal(size=(48, 48)).astype(np.float32)
     step = jit(
         lambda a: jnp.sort(jnp.pad(a.T, ((0, 0), (0, 48))), axis=0),
-        in_layouts=Layout([UNSHARDED, "x"], create_mesh([("x", 2)])),
+        in_layouts=(columns := Layout([UNSHARDED, "x"], create_mesh([("x", 2)]))),
+        out_layouts=columns,
     )
     assert [c.kind for c in step.lower(x).compile().collectives] == ["all_to_all"]
     result = step(x)
