@@ -319,7 +319,8 @@ _steps_started = itertools.count(1)  # of all programs: they share the threads
 def _throttled(run: Callable[..., Sequence[jax.Array]]) -> Callable[..., Sequence[jax.Array]]:
     def throttled(*arrays: Any) -> Sequence[jax.Array]:
         results = run(*arrays)
-        if not next(_steps_started) % _MAX_STEPS_IN_FLIGHT and results:
+        is_traced = bool(results) and isinstance(results[-1], jax.core.Tracer)  # nothing runs
+        if results and not is_traced and not next(_steps_started) % _MAX_STEPS_IN_FLIGHT:
             results[-1].block_until_ready()
         return results
 

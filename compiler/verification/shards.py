@@ -104,7 +104,8 @@ def wide(value: Array) -> Array:
         return value.astype(np.complex128)
     if kind in "biu":
         return value
-    return value.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a signalling NaN in what nobody has written
+        return value.astype(np.float64)
 
 
 def poisoned(value: Array, shape: Sequence[int]) -> Array:
