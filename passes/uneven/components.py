@@ -82,7 +82,7 @@ def _reach_split(graph: Graph, pins: Pins, ties: list[tuple[Node, Tie]]) -> bool
         for d, dim in enumerate(layout.dims)
         if dim.split > 1
     }
-    tied = defaultdict(list)
+    tied = defaultdict[Place, list[Place]](list)
     for node, tie in ties:
         places = _tied(node, tie)
         for place in places:
