@@ -92,18 +92,18 @@ class Prices:
             names = [axis.name for axis in self.specs.subaxes]
             steps = self._steps[len(shape)] = Steps(specs, sizes, self.cost, names)
         legal = np.array([is_legal(places, sizes, shape) for places in specs.places])
-        found = np.full((len(sources), len(specs)), math.inf)
-        found[np.arange(len(sources)), sources] = 0.0
+        found = np.full((len(specs), len(sources)), math.inf)  # to each spec, from each source
+        found[sources, np.arange(len(sources))] = 0.0
         seconds = self._seconds(cls, steps.on, legal)
         active = np.unique(sources)
         while len(active):
             before = found.copy()
             _walk(found, found, active.tolist(), steps.on, seconds)
-            active = np.flatnonzero((found < before).any(0))
+            active = np.flatnonzero((found < before).any(1))
         seconds = self._seconds(cls, steps.last, legal)
-        reached = np.flatnonzero((found < math.inf).any(0))
+        reached = np.flatnonzero((found < math.inf).any(1))
         _walk(found.copy(), found, reached.tolist(), steps.last, seconds)
-        return found
+        return found.T
 
     def _seconds(self, cls: int, ways: Ways, legal: NDArray[np.bool_]) -> Seconds:
         """What steps take; those to specs that do not fit the shape are none."""
@@ -162,4 +162,4 @@ def _walk(
         here = slice(ways.first[spec], ways.first[spec + 1])
         to = ways.to[here]
         if len(to):
-            after[:, to] = np.minimum(after[:, to], before[:, spec, None] + seconds[here])
+            after[to] = np.minimum(after[to], before[spec] + seconds[here, None])
