@@ -52,14 +52,21 @@ def command_line(documentation: str | None) -> argparse.ArgumentParser:
 
 
 def parsed(
-    parser: argparse.ArgumentParser, arguments: Sequence[str] | None
+    parser: argparse.ArgumentParser, arguments: Sequence[str] | None, extra: Sequence[str] = ()
 ) -> tuple[argparse.Namespace, dict[str, Any]]:
-    """The options, `sizes` among them, and the suite's workloads by name."""
+    """The options, `sizes` among them, and the suite's workloads by name.
+
+    Args:
+        parser: as `command_line` makes it.
+        arguments: of the command line; None for those of the process.
+        extra: names of further programs that the report has itself.
+    """
     options = parser.parse_args(arguments)
     workloads = read_suite(options.suite)
-    unknown = [name for name in options.names if name not in workloads]
+    names = [*workloads, *extra]
+    unknown = [name for name in options.names if name not in names]
     if unknown:
-        parser.error(f"no program {unknown[0]}; there are {', '.join(workloads)}")
+        parser.error(f"no program {unknown[0]}; there are {', '.join(names)}")
     options.sizes = ("test", "full") if options.size == "both" else (options.size,)
     return options, workloads
 

@@ -137,7 +137,7 @@ def _solve_within(problem: Problem, limits: Limits, min_flops: float) -> float |
     has_choice = _has_choice(problem, min_flops)
     held = 0
     if has_choice and limits.rounds:
-        held = _solve(problem, limits)
+        held = solve(problem, limits)
     elif has_choice:
         held = descend(problem, limits.sweeps) + 1
     if limits.polish:
@@ -168,7 +168,7 @@ def _has_choice(problem: Problem, min_flops: float) -> bool:
     return False
 
 
-def _solve(problem: Problem, limits: Limits) -> int:
+def solve(problem: Problem, limits: Limits) -> int:
     """Leave the cheapest plan found in `problem.now`; how many variables were narrowed."""
     best, least = list(problem.now), problem.total()
     narrowed = 0
