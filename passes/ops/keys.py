@@ -7,7 +7,7 @@ from typing import Any
 
 from dtensor.dialect.mlir import ir, maker_of, terminator
 from dtensor.passes.builder import Builder
-from dtensor.passes.ops.attributes import constant_attribute
+from dtensor.passes.ops.attributes import splat_number
 from dtensor.passes.ops.elements import element_kind
 
 Value = ir.Value[Any]
@@ -68,16 +68,8 @@ def _unchanged(value: Value) -> Value:
 
 
 def _is_number(value: Value, number: float) -> bool:
-    maker = maker_of(value)
-    if maker is None or maker.name != "stablehlo.constant":
-        return False
-    constant = constant_attribute(maker)
-    if constant is None or not constant.is_splat:
-        return False
-    scalar = constant.get_splat_value()
-    if not isinstance(scalar, ir.FloatAttr):
-        return False
-    return math.isnan(scalar.value) if math.isnan(number) else scalar.value == number
+    found = splat_number(value)
+    return found is not None and (found == number or (math.isnan(found) and math.isnan(number)))
 
 
 def keys_of(make: Builder, value: Value, is_up: bool) -> Value:

@@ -13,7 +13,7 @@ from typing import Any
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import LocalOp
-from dtensor.passes.ops.attributes import constant_attribute, identity_of
+from dtensor.passes.ops.attributes import identity_of, splat_number
 from dtensor.passes.ops.opdef import Placed, Traffic
 from dtensor.passes.ops.reductions import combiners, is_choice
 from dtensor.passes.ops.ring import permuted
@@ -156,7 +156,7 @@ def starts_from_identity(operation: ir.Operation, elements: tuple[str, ...]) -> 
             return False
         if kinds is not None and kinds[k] not in identity_of(maker, elements[k]):
             return False
-        if kinds is None and not _is_minus_infinity(maker):
+        if kinds is None and splat_number(operation.operands[count + k]) != -math.inf:
             return False
     return True
 
@@ -169,14 +169,6 @@ def _constant(value: Value) -> ir.Operation | None:
             return maker if maker.name == "stablehlo.constant" else None
         value = maker.operands[0]
     return None
-
-
-def _is_minus_infinity(constant: ir.Operation) -> bool:
-    value = constant_attribute(constant)
-    if value is None or not value.is_splat:
-        return False
-    scalar = value.get_splat_value()
-    return isinstance(scalar, ir.FloatAttr) and scalar.value == -math.inf
 
 
 def _gathered(op: LocalOp) -> list[Value]:
