@@ -51,12 +51,12 @@ def compare_by(given: ir.Block, body: ir.Block, tie: int) -> None:
     trail.create("stablehlo.return", [less], [])
 
 
-def on_tensors(make: Builder, body: ir.Block, arguments: Sequence[Value]) -> Value:
+def on_tensors(make: Builder, body: ir.Block, arguments: Sequence[Value]) -> list[Value]:
     """What a body of scalars gives of the elements of tensors of one shape, one by one.
 
     Args:
         make: where to create operations.
-        body: constants and operations on single elements; it gives one scalar.
+        body: constants and operations on single elements.
         arguments: a tensor for each of its arguments.
     """
     shape = make.shape_of(arguments[0])
@@ -74,4 +74,4 @@ def on_tensors(make: Builder, body: ir.Block, arguments: Sequence[Value]) -> Val
         operands = [known[value] for value in op.operands]
         type_ = make.tensor_type(shape, element)
         known[op.results[0]] = make.value(op.name, operands, type_, attributes)
-    return known[terminator(body).operands[0]]
+    return [known[value] for value in terminator(body).operands]

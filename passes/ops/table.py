@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dtensor.passes.ops import (
+    associative,
     contraction,
     custom_calls,
     cutting,
@@ -65,6 +66,7 @@ OPS: dict[str, OpDef] = {
     "dtensor.alike": elementwise.ALIKE,
     "dtensor.qr": tall_qr.TALL_QR,
     "dtensor.ranked": ranks.RANKED,
+    "dtensor.scan": associative.SCAN,
     "dtensor.search": searching.SEARCH,
     "dtensor.splice": splice.SPLICE,
     "stablehlo.abs": elementwise.ELEMENTWISE,

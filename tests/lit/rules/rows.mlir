@@ -56,6 +56,16 @@ func.func @ranked(%a: tensor<2x9xf32>, %k: tensor<3xi32>) -> tensor<2x3xf32> {
   return %0 : tensor<2x3xf32>
 }
 
+func.func @scan(%a: tensor<2x9xf32>) -> tensor<2x9xf32> {
+  // CHECK: remark: dtensor.scan: [a, b scan] -> [a, b scan]{{$}}
+  %0 = "dtensor.scan"(%a) ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+    %1 = stablehlo.add %p, %q : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) {dim = 1 : i64, reverse = 0 : i64} : (tensor<2x9xf32>) -> tensor<2x9xf32>
+  return %0 : tensor<2x9xf32>
+}
+
 func.func @tall_qr(%a: tensor<6x2xf32>) -> tensor<2x2xf32> {
   // CHECK: remark: dtensor.qr: [a transform, *] -> [a transform, *], [*, *]; dimension 1 of operand 0 is made orthogonal column by column
   %0:2 = "dtensor.qr"(%a) {factor = {call_target_name = "Qr"}, product = {call_target_name = "P"}} : (tensor<6x2xf32>) -> (tensor<6x2xf32>, tensor<2x2xf32>)
