@@ -8,6 +8,7 @@ from typing import ClassVar
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.forms.factors import replaced_qr
+from dtensor.passes.forms.older import OLDER, replaced_older
 from dtensor.passes.forms.places import mark_places
 from dtensor.passes.forms.ranks import replaced_sort
 from dtensor.passes.forms.scans import replaced_scans
@@ -26,6 +27,7 @@ class FindFormsPass(Pass):
     A sort of which a few places are read becomes `dtensor.ranked`, for which the shards only count.
     The slices, pads and sums that `jax.lax.associative_scan` is become one `dtensor.scan`.
     The two calls of a library that a QR of a tall matrix is become one `dtensor.qr`.
+    Operations that StableHLO has others for, `einsum` and `torch_index_select`, become those.
     """
 
     name: ClassVar[str] = "dtensor-find-forms"
@@ -33,6 +35,10 @@ class FindFormsPass(Pass):
     def run(self, module: ir.Module, state: PassState) -> None:
         """Rewrite `@main` in place."""
         main = main_function(module)
+        for op in [op for op, name, _ in walk(main) if name in OLDER]:
+            for made in replaced_older(op):
+                state.ledger.add_op(made)
+                state.forget_ir()
         for made_scan in replaced_scans([(op, name) for op, name, _ in walk(main)]):
             state.ledger.add_op(made_scan)
             state.forget_ir()

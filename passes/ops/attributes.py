@@ -32,8 +32,9 @@ def splat_of(value: ir.Value[Any]) -> ir.Attribute | None:
 def splat_number(value: ir.Value[Any]) -> float | None:
     """The real number that a value repeats, if a constant says it; 1 of true."""
     scalar = splat_of(value)
-    is_real = isinstance(scalar, ir.FloatAttr | ir.IntegerAttr | ir.BoolAttr)
-    return float(scalar.value) if is_real else None
+    if isinstance(scalar, ir.FloatAttr | ir.IntegerAttr | ir.BoolAttr):
+        return float(scalar.value)
+    return None
 
 
 def constant_attribute(operation: ir.Operation) -> ir.DenseElementsAttr | None:

@@ -67,6 +67,29 @@ def test_a_shape_that_is_a_constant_operand_costs_nothing() -> None:
     np.testing.assert_array_equal(result.to_jax(), np.pad(A.reshape(8, 4), ((0, 0), (0, 8))))
 
 
+def test_older_operations_run_where_their_data_is() -> None:
+    program = """
+    func.func @main(%a: tensor<4x8xf32>, %b: tensor<8x3xf32>, %i: tensor<2x5xi32>)
+        -> (tensor<3x4xf32>, tensor<4x2x5xf32>, tensor<8xf32>) {
+      %0 = stablehlo.einsum %a, %b, config = "ij,jk->ki"
+        : (tensor<4x8xf32>, tensor<8x3xf32>) -> tensor<3x4xf32>
+      %1 = "stablehlo.torch_index_select"(%a, %i) {dim = 1 : i64, batch_dims = 0 : i64}
+        : (tensor<4x8xf32>, tensor<2x5xi32>) -> tensor<4x2x5xf32>
+      %2 = "stablehlo.unary_einsum"(%a) {einsum_config = "ij->j"}
+        : (tensor<4x8xf32>) -> tensor<8xf32>
+      return %0, %1, %2 : tensor<3x4xf32>, tensor<4x2x5xf32>, tensor<8xf32>
+    }
+    """
+    b = np.arange(24, dtype=np.float32).reshape(8, 3)
+    places = np.array([[0, 7, 3, 3, 1], [5, 2, 6, 4, 0]], np.int32)
+    compiled = compile_mlir(program, mesh=MESH, in_layouts=[ROWS, None, None])
+    product, taken, columns = compiled(A, b, places)
+    np.testing.assert_array_equal(product.to_jax(), (A @ b).T)
+    np.testing.assert_array_equal(taken.to_jax(), A[:, places])
+    np.testing.assert_array_equal(columns.to_jax(), A.sum(0))
+    assert not [r for r in compiled.ledger["records"] if r["kind"] == "fallback"]
+
+
 def test_the_mesh_comes_from_the_layouts() -> None:
     (result,) = compile_mlir(SOURCE, in_layouts=ROWS)(A, A)
     assert result.mesh == MESH
