@@ -46,7 +46,7 @@ DISCARDABLE: Final[dict[str, str]] = {
     DEFINED: "what a user's definition says of a custom call: see docs/define-op.md",
     FILL: "what the padding of a select_and_scatter holds, if it may be selected",
     PLACES: "which operand of a sort counts the places along the dimension that is sorted",
-    SIZE: "how many elements of each row a top_k looks at; what is behind them may be anything",
+    SIZE: "how many elements of a row a top_k, a sort or a ranked reads; those behind may be any",
     LOCAL: "the module's types are per-device",
 }
 

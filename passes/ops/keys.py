@@ -85,12 +85,12 @@ def keys_of(make: Builder, value: Value, is_up: bool) -> Value:
     key = value if kind == "unsigned" else _bits(make, value, unsigned)
     if kind != "unsigned":
         sign = _integer(make, 1 << (bits - 1), unsigned)
-        turned = make.binary("xor", key, sign)
+        mixed = make.binary("xor", key, sign)
         if kind == "float":
             is_negative = make.compare("GE", key, sign)
-            turned = make.select(is_negative, _turned(make, key), turned)
-        key = turned
-    return key if is_up else _turned(make, key)
+            mixed = make.select(is_negative, turned(make, key), mixed)
+        key = mixed
+    return key if is_up else turned(make, key)
 
 
 def bits_of(make: Builder, value: Value) -> Value:
@@ -108,7 +108,8 @@ def _bits(make: Builder, value: Value, type_: ir.Type) -> Value:
     return value if value.type == type_ else make.value("stablehlo.bitcast_convert", [value], type_)
 
 
-def _turned(make: Builder, value: Value) -> Value:
+def turned(make: Builder, value: Value) -> Value:
+    """Integers, every bit of which is the other one."""
     return make.value("stablehlo.not", [value], value.type)
 
 

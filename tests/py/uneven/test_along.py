@@ -212,6 +212,43 @@ def test_padding_comes_behind_every_element_in_top_k(name: str, count: int) -> N
     np.testing.assert_array_equal(have, want)
 
 
+# Orders of a dimension, and where the elements stood: short rows, and rows that are exchanged.
+ORDERS: dict[str, Callable[[Any], Any]] = {
+    "up": lambda x: jnp.sort(x, 1),
+    "down": lambda x: jnp.sort(x, 1, descending=True),
+    "places": lambda x: jnp.argsort(x, 1),
+    "places down": lambda x: jnp.argsort(x, 1, descending=True),
+    "with others": lambda x: lax.sort((x, jnp.arange(x.size).reshape(x.shape)), dimension=1),
+    "median": lambda x: jnp.median(x.astype(jnp.float32), 1),
+    "some places": lambda x: jnp.sort(x, 1)[:, jnp.array([0, 7, -1])],
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+@pytest.mark.parametrize("values", AWKWARD)
+def test_padding_stands_behind_every_element_of_an_order(values: str, name: str) -> None:
+    """Rows of 61 elements, and of 733, whose shards of 92 are no multiple of 8 elements."""
+    x = np.asarray(AWKWARD[values])
+    for given in (x, np.tile(x[:2], (1, 12))[:, 3:736] if "all" not in values else x[:2, :29]):
+        layouts = (Layout([None, "x"], LINE),)
+        function = ORDERS[name]
+        compiled = check(function, given, mesh=LINE, in_layouts=layouts)
+        assert not cuts(compiled)
+        pairs = zip(jax.tree.leaves(compiled(given)), jax.tree.leaves(function(given)), strict=True)
+        for have, want in pairs:
+            bits = (np.asarray(each).view(np.uint8) for each in (have, want))
+            np.testing.assert_array_equal(*bits)
+
+
+@pytest.mark.parametrize("mesh", [FIVE, SIX, LINE], ids=lambda mesh: mesh.short())
+@pytest.mark.parametrize("size", [800, 801, 873, 1003])
+def test_a_sort_of_any_length_is_exchanged(mesh: Mesh, size: int) -> None:
+    x = RANDOM.integers(0, 300, (1, size)).astype(np.float32)
+    compiled = run(lambda x: jnp.argsort(x, 1), x, mesh, error=0)
+    assert not cuts(compiled)
+    assert mesh is FIVE or not gathered(compiled)  # of five shards it takes no more to gather
+
+
 @pytest.mark.parametrize("mesh", [FIVE, SIX, LINE], ids=lambda mesh: mesh.short())
 def test_what_leaves_most_of_an_even_dimension_fetches_a_halo(mesh: Mesh) -> None:
     size = 80 * mesh.size
