@@ -17,7 +17,7 @@ from jax import lax
 from dtensor.compiler.stages import Compiled
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from tests.py.uneven.on_meshes import FIVE, LINE, SIX, check, cuts, gathered, sent
+from tests.py.uneven.on_meshes import FIVE, LINE, SIX, check, check_vocabulary, cuts, gathered, sent
 
 RANDOM = np.random.default_rng(3)
 ROWS, SIZE = 6, 61
@@ -158,22 +158,7 @@ def test_the_padding_of_a_vocabulary_is_cut_off_where_it_is() -> None:
         logits = jax.nn.log_softmax((hidden @ table.T)[:, :words])
         return -jnp.take_along_axis(logits, labels[:, None], 1).mean()
 
-    layouts = Layout(["x", None], LINE), Layout.replicated(LINE, 2), Layout.replicated(LINE, 1)
-    compiled = check(
-        jax.value_and_grad(loss, (0, 1)),
-        table,
-        hidden,
-        labels,
-        mesh=LINE,
-        in_layouts=layouts,
-        error=2e-4,
-        absolute=1e-7,
-    )
-    assert not gathered(compiled)
-    assert not cuts(compiled)
-    # A maximum, a sum and its gradient per row, the loss, and the gradient of what is hidden.
-    assert sent(compiled) <= 2 * 7 / 8 * (3 * rows * 4 + 4 + hidden.nbytes)
-    assert compiled.out_layouts[1][0] == layouts[0]
+    check_vocabulary(loss, table, hidden, labels)
 
 
 def test_logits_without_the_padding_stay_split() -> None:
@@ -249,6 +234,18 @@ def test_a_sort_of_any_length_is_exchanged(mesh: Mesh, size: int) -> None:
     compiled = run(lambda x: jnp.argsort(x, 1), x, mesh, error=0)
     assert not cuts(compiled)
     assert mesh is FIVE or not gathered(compiled)  # of five shards it takes no more to gather
+
+
+def test_what_nobody_laid_out_stays_where_it_was_ordered() -> None:
+    x = RANDOM.normal(size=(157, 16)).astype(np.float32)
+    layouts = (Layout(["x", None], LINE),)
+    compiled = check(lambda x: jnp.sort(x, 0) + 1, x, mesh=LINE, in_layouts=layouts)
+    assert not cuts(compiled)
+    assert compiled.out_layouts.short() == '[{}, {"x"}]'
+    assert sent(compiled) == 7 / 8 * 160 * 16 * 4 / 8
+    # One that has no other dimension stays in it.
+    compiled = check(lambda x: jnp.sort(x[:, 0]), np.tile(x, (5, 1)), mesh=LINE, in_layouts=layouts)
+    assert compiled.out_layouts.short() == '[{"x"}]'
 
 
 @pytest.mark.parametrize("mesh", [FIVE, SIX, LINE], ids=lambda mesh: mesh.short())
