@@ -36,6 +36,14 @@ def pool(x: Any, size: int, stride: int, padding: str) -> Any:
     return lax.reduce_window(x, -jnp.inf, lax.max, (1, size), (1, stride), padding)
 
 
+def grouped(x: Any, kernel: Any) -> Any:
+    """Each row is a feature of its own, of which the kernel makes some."""
+    numbers = ("WNC", "WIO", "WNC")
+    return lax.conv_general_dilated(
+        x.T[:, None], kernel, (1,), "SAME", dimension_numbers=numbers, feature_group_count=len(x)
+    )
+
+
 def decay(a: Any, b: Any) -> Any:
     return a[0] * b[0], b[0] * a[1] + b[1]
 
@@ -138,6 +146,21 @@ def test_the_gradient_of_a_kernel(stride: int) -> None:
     compiled = run(lambda x: jax.grad(loss)(TAPS, x), X, LINE, error=1e-4)
     assert not cuts(compiled)
     assert sent(compiled) <= 2 * COLUMN + 2 * TAPS.nbytes
+
+
+@pytest.mark.parametrize("features", [1, 2])
+def test_convolutions_of_features_that_do_not_divide(features: int) -> None:
+    x = RANDOM.normal(size=(13, 6)).astype(np.float32)
+    kernel = RANDOM.normal(size=(3, 1, 13 * features)).astype(np.float32)
+    layouts = (Layout(["x", None], LINE), Layout([None, None, "x"], LINE))
+    layouts = layouts if features == 1 else (layouts[0], Layout.replicated(LINE, 3))
+    loss = jax.value_and_grad(lambda x, k: (grouped(x, k) ** 2).sum(), (0, 1))
+    for function in (grouped, loss):
+        compiled = check(
+            function, x, kernel, mesh=LINE, in_layouts=layouts, error=1e-5, absolute=1e-5
+        )
+        assert not cuts(compiled)
+        assert not gathered(compiled) or features > 1
 
 
 def test_what_is_left_of_an_even_dimension_is_uneven() -> None:
