@@ -27,7 +27,8 @@ class FindFormsPass(Pass):
     A sort of which a few places are read becomes `dtensor.ranked`, for which the shards only count.
     The slices, pads and sums that `jax.lax.associative_scan` is become one `dtensor.scan`.
     The two calls of a library that a QR of a tall matrix is become one `dtensor.qr`.
-    Operations that StableHLO has others for, `einsum` and `torch_index_select`, become those.
+    What StableHLO says in other operations too, `einsum`, `torch_index_select` and the batch_norm
+    operations, is said in those.
     """
 
     name: ClassVar[str] = "dtensor-find-forms"

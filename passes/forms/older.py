@@ -1,4 +1,4 @@
-"""Operations of older programs, written as those that StableHLO has in their place."""
+"""Operations of older programs, written as others of StableHLO that give the same."""
 
 from __future__ import annotations
 
@@ -6,22 +6,29 @@ from typing import Any
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.builder import Builder, integers_attr
+from dtensor.passes.forms.normalisation import GRADIENT, INFERENCE, TRAINING, normalised
 from dtensor.passes.ops.attributes import integer, shape_of
 from dtensor.passes.ops.reduction import Reduction
 
 Value = ir.Value[Any]
 _EINSUMS = ("stablehlo.einsum", "stablehlo.unary_einsum")
 _SELECT = "stablehlo.torch_index_select"
-OLDER = frozenset((*_EINSUMS, _SELECT))
+OLDER = frozenset((*_EINSUMS, _SELECT, INFERENCE, TRAINING, GRADIENT))
 
 
 def replaced_older(op: ir.Operation) -> list[ir.Operation]:
     """What stands for an older operation, which is erased; nothing where it stays."""
     made: list[ir.Operation] = []
-    value = _selected(op, made) if op.name == _SELECT else _contracted(op, made)
-    if value is None:
+    if op.name == _SELECT:
+        values = [_selected(op, made)]
+    elif op.name in _EINSUMS:
+        values = _contracted(op, made)
+    else:
+        values = normalised(op, made)
+    if not values:
         return []
-    op.results[0].replace_all_uses_with(value)
+    for result, value in zip(op.results, values, strict=True):
+        result.replace_all_uses_with(value)
     op.erase()
     return made
 
@@ -52,14 +59,14 @@ def _selected(op: ir.Operation, made: list[ir.Operation]) -> Value:
     return make.value("stablehlo.gather", [operand, indices], op.results[0].type, attributes)
 
 
-def _contracted(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
-    """Sums of products; None of one that takes diagonals."""
+def _contracted(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
+    """Sums of products; nothing of one that takes diagonals."""
     given, _, result = ir.StringAttr(op.attributes["einsum_config"]).value.partition("->")
     ranks = [len(shape_of(value)) for value in op.operands]
     sides = [_labels(text, rank) for text, rank in zip(given.split(","), ranks, strict=True)]
     wanted = _labels(result, len(shape_of(op.results[0])))
     if any(len(set(side)) != len(side) for side in (*sides, wanted)):
-        return None
+        return []
     make = Builder(op, made)
     values = list(op.operands)
     for k, side in enumerate(sides):
@@ -72,7 +79,7 @@ def _contracted(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
         value, found = _product(make, values, sides, wanted, make.element_of(op.results[0]))
     else:
         value, found = values[0], sides[0]
-    return make.transpose(value, [found.index(label) for label in wanted])
+    return [make.transpose(value, [found.index(label) for label in wanted])]
 
 
 def _labels(text: str, rank: int) -> list[str]:
