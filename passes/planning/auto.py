@@ -157,9 +157,9 @@ class _Search:
             argument.operands.append(value)
             returned.operands.clear()
             returned.kind = _TIED
-        refused = [True] * len(self.specs.sizes)
+        may_move = [True] * len(self.specs.sizes)
         self.maker = _Maker(
-            self.graph, self.specs, self.pins, self.free, refused, self.min_flops, self.cost
+            self.graph, self.specs, self.pins, self.free, may_move, self.min_flops, self.cost
         )
 
     def _problem(self, price: float) -> Problem:

@@ -98,7 +98,7 @@ def make_plan(
     outcomes: Sequence[tuple[Label, ...]],
     cost: CostModel,
     free: list[bool],
-    refused: Sequence[bool],
+    may_move: Sequence[bool],
     min_flops: float,
     limits: Limits,
 ) -> Plan:
@@ -112,12 +112,12 @@ def make_plan(
         outcomes: per sub-axis the label of every node.
         cost: the machine.
         free: per value, whether any shard of it costs nothing to make.
-        refused: per sub-axis, whether it reached an op that cannot use it where it stands.
+        may_move: per sub-axis, whether a result nobody laid out may have it in another place.
         min_flops: a large matmul of more flops per device is divided wherever it can be.
         limits: how long to search.
     """
     specs = Specs(subaxes, mesh)
-    maker = Maker(graph, specs, pins, free, refused, min_flops, cost)
+    maker = Maker(graph, specs, pins, free, may_move, min_flops, cost)
     start = [
         _computable(node, strategy, maker)
         for node, strategy in zip(graph.nodes, _start(graph, pins, specs, outcomes), strict=True)

@@ -100,7 +100,7 @@ class Maker:
         specs: Specs,
         pins: Pins,
         free: Sequence[bool],
-        refused: Sequence[bool],
+        may_move: Sequence[bool],
         min_flops: float,
         cost: CostModel,
     ) -> None:
@@ -109,7 +109,7 @@ class Maker:
         self.specs = specs
         self.pins = pins
         self.free = free
-        self.refused = refused
+        self.may_move = may_move
         self.cost = cost
         self._tables = {n: LabelTable(n, _priced_later) for n in set(specs.sizes)}
         self._blocks, self._factor_blocks = block_counts(graph, min(specs.sizes, default=1))
@@ -163,13 +163,13 @@ class Maker:
     ) -> tuple[Strategy, ...]:
         """The layouts that a result nobody laid out may have: what follows from what is given.
 
-        A sub-axis that some op had to let go of may come back to it in another place.
+        A sub-axis that some op had to let go of, or that it ordered, may come out in another place.
         """
         places = self.specs.rank(len(self.graph.types[node.operands[0]].shape)).places
         expected = places[now.ins[0]]
 
         def follows(strategy: Strategy) -> bool:
-            sides = zip(places[strategy.ins[0]], expected, self.refused, strict=True)
+            sides = zip(places[strategy.ins[0]], expected, self.may_move, strict=True)
             return all([back or place == wanted for place, wanted, back in sides])
 
         return tuple([s for s in found if follows(s)])

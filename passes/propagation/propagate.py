@@ -14,6 +14,7 @@ from dtensor.passes.cost.model import CostModel
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import ARGUMENT, OP, Graph, read_graph
 from dtensor.passes.ledger import Ledger, NodeFacts
+from dtensor.passes.ops.rule import FactorKind
 from dtensor.passes.planning.not_parallel import lost_parallelism
 from dtensor.passes.planning.plan import EFFORTS, Limits, Plan, make_plan
 from dtensor.passes.planning.provenance import Trail
@@ -126,9 +127,9 @@ def decide(
         if not more_cuts:
             break
     subaxes = [problem.atom for problem, _ in choices]
-    refused = [bool(problem.refused) for problem, _ in choices]
+    may_move = [_may_move(problem, choice) for problem, choice in choices]
     plan = make_plan(
-        graph, pins, subaxes, mesh, decided.outcomes, cost, free, refused, min_flops, limits
+        graph, pins, subaxes, mesh, decided.outcomes, cost, free, may_move, min_flops, limits
     )
     refusals = [_refusals(problem) for problem, _ in choices]
     for i, (problem, choice) in enumerate(choices):
@@ -141,6 +142,21 @@ def decide(
         at = lost.node.operation
         ledger.add("not_parallel", lost.text, at, axes=lost.axes, asked_for=lost.chosen)
     return _realise(graph, plan, free)
+
+
+def _may_move(problem: Problem, choice: Choice) -> bool:
+    """Whether the axis may come out elsewhere: where it stands some op cannot use it, or orders it.
+
+    To order or transform what it splits, an op sends more than to move it to another dimension.
+    """
+    found = bool(problem.refused)
+    for node, label in zip(problem.graph.nodes, choice.winner.labels, strict=True):
+        if found or node.rule is None or label.factor < 0:
+            continue
+        kind = node.rule.factors[label.factor].kind
+        results = {k for k, _ in node.rule.dims_of_factor[label.factor] if k < 0}
+        found = bool(results) and kind in (FactorKind.ORDER, FactorKind.TRANSFORM)
+    return found
 
 
 def _add_cuts(problem: Problem, cuts: dict[str, set[int]]) -> bool:

@@ -17,7 +17,7 @@ from dtensor.dialect.dim import Dim
 from dtensor.passes.graph import CARRY, CONSTRAINT, JOIN, OP, THROUGH, Graph, Node
 from dtensor.passes.ops.padding import Fill, Shape, Tie
 from dtensor.passes.ops.reduction import Reduction
-from dtensor.passes.ops.rule import OpRule
+from dtensor.passes.ops.rule import FactorKind, OpRule
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.propagation.pins import Pins
 from dtensor.passes.uneven.classes import Classes
@@ -129,6 +129,25 @@ def _joined(graph: Graph, lengths: Lengths) -> Places:
         if node.kind == OP and node.rule is not None:
             _join_factors(node, node.rule, places, lengths)
     return places
+
+
+def is_ordered(graph: Graph, value: int, dim: int) -> bool:
+    """Whether an operation orders or transforms a dimension, and others pass it on to a value."""
+    waiting, seen = [(value, dim)], set[Place]()
+    while waiting:
+        place = waiting.pop()
+        node = graph.nodes[graph.producer[place[0]]]
+        if place in seen or node.kind != OP or node.rule is None:
+            continue
+        seen.add(place)
+        m = node.rule.results[graph.producer_slot[place[0]]][place[1]]
+        if m is None:
+            continue
+        if node.rule.factors[m.factor].kind in (FactorKind.ORDER, FactorKind.TRANSFORM):
+            return True
+        carriers = node.rule.dims_of_factor[m.factor]
+        waiting += [_place(node, k, d) for k, d in carriers if k >= 0]
+    return False
 
 
 def check_even(graph: Graph, pins: Pins) -> None:

@@ -96,10 +96,23 @@ func.func @loop(%a: tensor<6xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"
 
 // What does not know of padding reads the true size.
 
+// CHECK-LABEL: func.func @transformed
+func.func @transformed(%a: tensor<6xcomplex<f32>> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}]>}) -> (tensor<6xcomplex<f32>> {dtensor.layout = #dtensor.layout<@mesh, [{}]>}) {
+  // CHECK: %[[TRUE:.*]] = stablehlo.slice %arg0 [0:6]
+  // CHECK: stablehlo.fft %[[TRUE]]
+  %0 = stablehlo.fft %a, type = FFT, length = [6] : (tensor<6xcomplex<f32>>) -> tensor<6xcomplex<f32>>
+  return %0 : tensor<6xcomplex<f32>>
+}
+
+// -----
+
+// A sort is told where its rows end.
+
 // CHECK-LABEL: func.func @sorted
 func.func @sorted(%a: tensor<6xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}]>}) -> (tensor<6xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}]>}) {
-  // CHECK: %[[TRUE:.*]] = stablehlo.slice %arg0 [0:6]
-  // CHECK: "stablehlo.sort"(%[[TRUE]])
+  // CHECK: %[[SORTED:.*]] = "stablehlo.sort"(%arg0)
+  // CHECK: {dtensor.size = 6 : i64} : (tensor<8xf32>) -> tensor<8xf32>
+  // CHECK: stablehlo.slice %[[SORTED]] [0:6]
   %0 = "stablehlo.sort"(%a) <{dimension = 0 : i64, is_stable = true}> ({
   ^bb0(%x: tensor<f32>, %y: tensor<f32>):
     %p = stablehlo.compare LT, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
