@@ -22,11 +22,13 @@ class Dim:
         digits: the word, canonical: adjacent integers multiplied, no trailing integer, no 1.
         is_open: whether propagation may add axes to this dimension.
         is_match: whether a relayout leaves this dimension as it is.
+        priority: the round of propagation in which it begins to spread; until then it is closed.
     """
 
     digits: tuple[AxisRef | int, ...] = ()
     is_open: bool = False
     is_match: bool = False
+    priority: int = 0
 
     @property
     def axes(self) -> tuple[AxisRef, ...]:

@@ -354,7 +354,8 @@ class Layout(LayoutMembers):
             str(d) if isinstance(d, int) else d.text(self.mesh.axis_size(d.name))
             for d in dim.digits
         ]
-        return "{" + ", ".join([*parts, *(["?"] if dim.is_open else [])]) + "}"
+        word = "{" + ", ".join([*parts, *(["?"] if dim.is_open else [])]) + "}"
+        return f"{word}p{dim.priority}" if dim.priority else word
 
     def _partial_texts(self) -> Iterator[str]:
         for kind in REDUCTIONS:
@@ -411,6 +412,8 @@ def _spec_text(dim: Dim, mesh: Mesh) -> str:
         for d in dim.digits
     ]
     parts += ["OPEN"] if dim.is_open else []
+    if dim.priority:
+        return f"({', '.join(parts)}) at priority {dim.priority}"
     if not parts:
         return "UNSHARDED"
     return parts[0] if len(parts) == 1 else f"({', '.join(parts)})"

@@ -48,7 +48,7 @@ def dims_of(specs: Sequence[Any], mesh: Mesh) -> tuple[Dim, ...]:
 def _dim(spec: Any, mesh: Mesh) -> Dim:
     if isinstance(spec, Dim):
         digits = canonical_digits((_digit(d, mesh) for d in spec.digits), mesh)
-        return Dim(digits, spec.is_open, spec.is_match)
+        return Dim(digits, spec.is_open, spec.is_match, spec.priority)
     if spec is None or (isinstance(spec, str) and spec == UNSHARDED):
         return WHOLE
     if isinstance(spec, str) and spec == MATCH:

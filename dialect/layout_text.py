@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.dim import Dim
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import OPEN, Layout
+from dtensor.dialect.layout_entries import dims_of
 from dtensor.dialect.mesh import Mesh
 
 _TOKEN = re.compile(
     r'\s*(?:"([^"]*)"|(@[\w.\-]+|@"[^"]*")|(\d+)|([A-Za-z_]\w*)|([\[\]{}<>,?:()=]))'
 )
+_PRIORITY = re.compile(r"p\d+")
 _Item = TypeVar("_Item")
 _PREFIX = re.compile(r"\s*#?(?:dtensor\.)?layout\s*<")
 _FORM = '#dtensor.layout<@mesh, [{"x"}, {}]>'
@@ -116,7 +119,7 @@ def _list(reader: _Reader, opening: str, closing: str, item: Callable[[], _Item]
         reader.take(",")
 
 
-def _dim(reader: _Reader, mesh: Mesh) -> tuple[AxisRef | int | str, ...]:
+def _dim(reader: _Reader, mesh: Mesh) -> Dim | tuple[AxisRef | int | str, ...]:
     def entry() -> AxisRef | int | str:
         if reader.accept("?"):
             return OPEN
@@ -127,7 +130,12 @@ def _dim(reader: _Reader, mesh: Mesh) -> tuple[AxisRef | int | str, ...]:
     digits = tuple(_list(reader, "{", "}", entry))
     if OPEN in digits[:-1]:
         raise reader.error("'?' must come last in a dimension")
-    return digits
+    if reader.peek() != "word":
+        return digits
+    word = reader.take("word")
+    if not _PRIORITY.fullmatch(word):
+        raise reader.error(f"expected a priority such as p1, found {word!r}")
+    return replace(dims_of([digits], mesh)[0], priority=int(word[1:]))
 
 
 def _axis(reader: _Reader) -> AxisRef | str:

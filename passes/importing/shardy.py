@@ -88,7 +88,7 @@ def sharding_layout(text: str, meshes: dict[str, Mesh], target: Mesh, rank: int)
         rank: number of dimensions of the value.
 
     Raises:
-        LayoutError: another mesh, priorities or a form that has no counterpart.
+        LayoutError: another mesh, or a form that has no counterpart.
     """
     match = _SHARDING.match(text)
     if match is None:
@@ -105,7 +105,6 @@ def sharding_layout(text: str, meshes: dict[str, Mesh], target: Mesh, rank: int)
         raise LayoutError(
             f"sharding is on {what} {mesh!r}, the module is compiled for {target!r}; use one mesh"
         )
-    dims = re.sub(r"\}p\d+", "}", dims)  # user priorities: propagation by cost does not need them
     partial = ""
     unreduced = re.search(r"unreduced=\{([^}]*)\}", rest)
     if unreduced and unreduced.group(1).strip():
@@ -246,7 +245,6 @@ class _Reader:
 
 
 _BEYOND: Final = (
-    (re.compile(r"\}p\d"), "a priority is dropped, layouts are chosen by cost:"),
     (re.compile(r"\?.*replicated=\{"), "replicated axes of open dimensions are dropped:"),
 )
 

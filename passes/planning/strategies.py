@@ -7,7 +7,7 @@ into blocks, a sub-axis may also stand behind those blocks (`block_counts`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -34,6 +34,7 @@ from dtensor.passes.ops.rule import OpRule
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.planning.all_places import all_places, words
 from dtensor.passes.planning.blocks import Blocks, block_counts
+from dtensor.passes.planning.kept import keeper, kept_by_node
 from dtensor.passes.planning.partials import bit, partial_kinds
 from dtensor.passes.propagation.labels import Label, LabelTable, RuleLabels
 from dtensor.passes.propagation.pins import Pins
@@ -103,8 +104,10 @@ class Maker:
         refused: Sequence[bool],
         min_flops: float,
         cost: CostModel,
+        kept: Sequence[Mapping[int, Label]] = (),
     ) -> None:
         self.graph = graph
+        self.kept = kept_by_node(kept)
         self.min_flops = min_flops
         self.specs = specs
         self.pins = pins
@@ -141,6 +144,9 @@ class Maker:
             found = self._held(node, found, now)
         elif node.rule is not None:
             found = self._divided(node, node.rule, found, now)
+        if node.index in self.kept:
+            keeps = keeper(self.graph, self.specs, node, self.kept[node.index])
+            found = tuple([s for s in found if keeps(s.ins, s.outs)])
         if now not in found:
             found = (now, *found)
         return Options(found)
