@@ -34,8 +34,8 @@ class Layout(LayoutMembers):
     Args:
         sharding_specs: per dimension `UNSHARDED`, an axis name, or a tuple of digits, major first:
             axis names, `AxisRef`s and integer block counts; `OPEN` (`"?"`), alone or last in a
-            tuple, lets propagation add axes; `MATCH`, alone, leaves the dimension as a relayout
-            finds it. A `Dim` is taken as it is.
+            tuple, lets propagation add axes; `"x@1"` has the priority 1; `MATCH`, alone, leaves
+            the dimension as a relayout finds it. A `Dim` is taken as it is.
         mesh: the mesh whose axes the layout names.
         partial: reduction (`"sum"`, `"max"`, `"min"`, `"prod"`, `"and"`, `"or"`) to the axes over
             which the devices hold parts that still have to be combined.
@@ -191,8 +191,8 @@ class Layout(LayoutMembers):
         return Layout([theirs if dim.is_match else dim for dim, theirs in pairs], self.mesh)
 
     def closed(self) -> Layout:
-        """The same layout without open dimensions."""
-        if not self.has_open:
+        """The same layout, fixed: without open dimensions, and so without priorities."""
+        if not any(dim.is_open or dim.priority for dim in self.dims):
             return self
         return Layout.of([Dim(dim.digits) for dim in self.dims], self.mesh, self.partial)
 
@@ -405,6 +405,10 @@ class Layout(LayoutMembers):
 
 
 def _spec_text(dim: Dim, mesh: Mesh) -> str:
+    if dim.priority:
+        from dtensor.dialect.layout_string import spec_string
+
+        return repr(spec_string(dim, mesh))
     parts = [
         str(d)
         if isinstance(d, int)
@@ -412,8 +416,6 @@ def _spec_text(dim: Dim, mesh: Mesh) -> str:
         for d in dim.digits
     ]
     parts += ["OPEN"] if dim.is_open else []
-    if dim.priority:
-        return f"({', '.join(parts)}) at priority {dim.priority}"
     if not parts:
         return "UNSHARDED"
     return parts[0] if len(parts) == 1 else f"({', '.join(parts)})"

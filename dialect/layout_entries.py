@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dtensor.dialect.axes import AxisRef
@@ -13,6 +15,7 @@ from dtensor.dialect.mesh import Mesh
 UNSHARDED = "unsharded"
 MATCH = "match"
 OPEN = "?"
+_PRIORITY = re.compile(r"(.+)@(\d+)")
 REDUCTIONS = ("sum", "max", "min", "prod", "and", "or")
 
 
@@ -53,6 +56,8 @@ def _dim(spec: Any, mesh: Mesh) -> Dim:
         return WHOLE
     if isinstance(spec, str) and spec == MATCH:
         return MATCHED
+    if isinstance(spec, str) and (match := _PRIORITY.fullmatch(spec)):
+        return replace(_dim(match[1], mesh), priority=int(match[2]))
     entries = (spec,) if isinstance(spec, AxisRef) else spec
     if isinstance(spec, str):
         from dtensor.dialect.layout_string import read_spec

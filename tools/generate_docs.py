@@ -38,6 +38,11 @@ _FORMS = (
     ('{3, "x"}', "three blocks, each split over `x`"),
     ('{?}, {"x", ?}', "open: propagation may add axes"),
     (
+        '{"x"}p1',
+        "a priority: spreads after what has a smaller number; see "
+        "[propagation](propagation.md#priorities)",
+    ),
+    (
         'partial = {sum: "x"}',
         "the devices along `x` hold parts that still have to be combined "
         f"({', '.join(REDUCTIONS)}); several axes stand in parentheses",

@@ -64,7 +64,7 @@ def in_turn(
             )
             if _add_cuts(problem, cuts):
                 return None
-            choice = choose(problem)
+            choice = choose(problem, follow=priority < LAST)
             choices.append((problem, choice))
             decided.add(graph, axis, choice.winner.labels)
         return choices

@@ -108,8 +108,7 @@ module @others {
 // CHECK-LABEL: module @said
 module @said {
   sdy.mesh @mesh = <["x"=2, "y"=4]>
-  // SAID: a priority is dropped, layouts are chosen by cost: in sharding<@mesh, [{"x"}p1]>
-  func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}p1]>}) -> tensor<8xf32> {
+  func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<8xf32> {
     // SAID: the propagation barrier is dropped: layouts are chosen by cost, on both sides of it; write a constraint to keep a layout on one side
     %0 = sdy.propagation_barrier %a allowed_direction=NONE : tensor<8xf32>
     // SAID: replicated axes of open dimensions are dropped: in sharding<@mesh, [{?}], replicated={"y"}>

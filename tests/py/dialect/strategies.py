@@ -65,7 +65,14 @@ def layouts(draw: st.DrawFn, partial: bool = True) -> Layout:
         if draw(st.booleans()):
             words[where].append(draw(st.sampled_from([2, 3])))
         words[where].append(part)
-    dims = [Dim(canonical_digits(word, mesh), draw(st.booleans())) for word in words]
+    dims = [
+        Dim(
+            canonical_digits(word, mesh),
+            draw(st.booleans()),
+            priority=draw(st.sampled_from([0, 0, 1, 12])),
+        )
+        for word in words
+    ]
     reduced = [(part, draw(st.sampled_from(REDUCTIONS))) for part in left if draw(st.booleans())]
     return Layout.of(dims, mesh, reduced if partial else ())
 
