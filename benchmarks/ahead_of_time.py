@@ -84,6 +84,12 @@ def lower_form(form: Workload, target: str) -> dtensor.Lowered:
     return step.lower(*form.shapes, target=target)
 
 
+def lower_suite(workload: Any, size: str, target: str) -> Any:
+    """A program of a suite, of a size, for a target."""
+    mesh = workload.mesh(size)
+    return lowered_program(workload.program(size, mesh), mesh, target=target)
+
+
 def target_of(machine: str, devices: int) -> str:
     """The smallest target of a machine, `tpu` or `gpu`, with these devices.
 
@@ -150,13 +156,9 @@ def _rows(programs: Mapping[str, Any], options: Any) -> Iterator[dict[str, Any]]
                 yield measured(name, "", target, lambda t, form=found: lower_form(form, t))
             continue
         for size in sizes:
-            mesh = found.mesh(size)
-            program = found.program(size, mesh)
             for machine in options.on:
-                target = target_of(machine, math.prod(mesh.values()))
-                yield measured(
-                    name, size, target, lambda t, p=program, m=mesh: lowered_program(p, m, target=t)
-                )
+                target = target_of(machine, math.prod(found.mesh(size).values()))
+                yield measured(name, size, target, lambda t, s=size, f=found: lower_suite(f, s, t))
 
 
 def _line(row: Mapping[str, Any]) -> str:

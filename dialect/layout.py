@@ -354,7 +354,9 @@ class Layout(LayoutMembers):
             str(d) if isinstance(d, int) else d.text(self.mesh.axis_size(d.name))
             for d in dim.digits
         ]
-        word = "{" + ", ".join([*parts, *(["?"] if dim.is_open else [])]) + "}"
+        kept_out = [f"!{axis.text(self.mesh.axis_size(axis.name))}" for axis in dim.barred]
+        parts += ["?" + "".join(kept_out)] if dim.is_open else []
+        word = "{" + ", ".join(parts) + "}"
         return f"{word}p{dim.priority}" if dim.priority else word
 
     def _partial_texts(self) -> Iterator[str]:
@@ -405,7 +407,7 @@ class Layout(LayoutMembers):
 
 
 def _spec_text(dim: Dim, mesh: Mesh) -> str:
-    if dim.priority:
+    if dim.priority or dim.barred:
         from dtensor.dialect.layout_string import spec_string
 
         return repr(spec_string(dim, mesh))

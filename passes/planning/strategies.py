@@ -455,7 +455,11 @@ def _extends(places: Places, given: Layout, layout: Layout) -> bool:
     for written, dim in zip(given.dims, layout.dims, strict=True):
         if dim.digits == written.digits:
             continue
-        if not written.is_open or dim.digits[: len(written.digits)] != written.digits:
+        count = len(written.digits)
+        added = dim.digits[count:]
+        if dim.digits[:count] != written.digits or not all(
+            [written.is_open if isinstance(digit, int) else written.takes(digit) for digit in added]
+        ):
             return False
     return True
 

@@ -122,7 +122,7 @@ def make_problem(
         place = place_of(layout, atom)
         node = graph.nodes[index]
         if place == WHOLE and layout.has_open and node.may_use(atom.name):
-            open_dims[index] = now.open_dims(layout)
+            open_dims[index] = now.open_dims(layout, atom)
             continue
         fixed[index] = table.given(node, place, atom.name)
         labels[index] = [fixed[index]]  # type: ignore[list-item]

@@ -40,10 +40,10 @@ class Round:
         place = place_of(layout, axis)
         return place > WHOLE and layout.dims[place % MAX_RANK].priority > self.priority
 
-    def open_dims(self, layout: Layout) -> frozenset[int]:
-        """The dimensions of a given layout to which axes may be added."""
+    def open_dims(self, layout: Layout, axis: AxisRef) -> frozenset[int]:
+        """The dimensions of a given layout to which an axis may be added."""
         dims = enumerate(layout.dims)
-        return frozenset(d for d, dim in dims if dim.is_open and dim.priority <= self.priority)
+        return frozenset(d for d, dim in dims if dim.takes(axis) and dim.priority <= self.priority)
 
 
 ONLY = Round()

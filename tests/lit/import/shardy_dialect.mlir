@@ -111,7 +111,7 @@ module @said {
   func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<8xf32> {
     // SAID: the propagation barrier is dropped: layouts are chosen by cost, on both sides of it; write a constraint to keep a layout on one side
     %0 = sdy.propagation_barrier %a allowed_direction=NONE : tensor<8xf32>
-    // SAID: replicated axes of open dimensions are dropped: in sharding<@mesh, [{?}], replicated={"y"}>
+    // CHECK: "dtensor.relayout"(%arg0) {layout = #dtensor.layout<@mesh, [{?!"y"}]>}
     %1 = sdy.sharding_constraint %0 <@mesh, [{?}], replicated={"y"}> : tensor<8xf32>
     return %1 : tensor<8xf32>
   }
