@@ -101,6 +101,7 @@ def make_plan(
     may_move: Sequence[bool],
     min_flops: float,
     limits: Limits,
+    kept: Sequence[Mapping[int, Label]] = (),
 ) -> Plan:
     """Improve a choice of one label per node and sub-axis, all axes together.
 
@@ -115,9 +116,10 @@ def make_plan(
         may_move: per sub-axis, whether a result nobody laid out may have it in another place.
         min_flops: a large matmul of more flops per device is divided wherever it can be.
         limits: how long to search.
+        kept: per sub-axis and node, labels that must stay as they are.
     """
     specs = Specs(subaxes, mesh)
-    maker = Maker(graph, specs, pins, free, may_move, min_flops, cost)
+    maker = Maker(graph, specs, pins, free, may_move, min_flops, cost, kept)
     start = [
         _computable(node, strategy, maker)
         for node, strategy in zip(graph.nodes, _start(graph, pins, specs, outcomes), strict=True)
