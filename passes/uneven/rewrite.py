@@ -90,7 +90,9 @@ class Rewriter:
         dims = [OPEN_DIM] * len(true) if given is None else list(given.dims)
         for d, word in enumerate(words):
             taken = {axis.name for dim in dims for axis in dim.axes}
-            if word is None or dims[d] != OPEN_DIM or taken & {axis.name for axis in word.axes}:
+            if word is None or not word.is_contiguous or dims[d] != OPEN_DIM:
+                continue
+            if taken & {axis.name for axis in word.axes}:
                 continue
             if self._may_move(value, d, words):
                 continue
