@@ -32,11 +32,12 @@ def read_suite(folder: Path) -> dict[str, Any]:
     return found
 
 
-def command_line(documentation: str | None) -> argparse.ArgumentParser:
+def command_line(documentation: str | None, needs_suite: bool = True) -> argparse.ArgumentParser:
     """What every report on a suite can be asked: which programs, of which size, as a table or JSON.
 
     Args:
         documentation: of the report: its first sentence, how to call it, and the rest.
+        needs_suite: whether there is nothing to report on without one.
     """
     assert documentation is not None
     parser = argparse.ArgumentParser(
@@ -45,30 +46,45 @@ def command_line(documentation: str | None) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("names", nargs="*", help="programs; all if none is named")
-    parser.add_argument("--suite", type=Path, required=True, help="folder with workloads.py")
+    parser.add_argument("--suite", type=Path, required=needs_suite, help="folder with workloads.py")
     parser.add_argument("--size", default="test", choices=["test", "full", "both"])
     parser.add_argument("--json", action="store_true", help="one JSON object per line instead")
     return parser
 
 
 def parsed(
-    parser: argparse.ArgumentParser, arguments: Sequence[str] | None
+    parser: argparse.ArgumentParser, arguments: Sequence[str] | None, extra: Sequence[str] = ()
 ) -> tuple[argparse.Namespace, dict[str, Any]]:
-    """The options, `sizes` among them, and the suite's workloads by name."""
+    """The options, `sizes` among them, and the suite's workloads by name.
+
+    Args:
+        parser: as `command_line` makes it.
+        arguments: of the command line; None for those of the process.
+        extra: names of further programs that the report has itself.
+    """
     options = parser.parse_args(arguments)
     workloads = read_suite(options.suite)
-    unknown = [name for name in options.names if name not in workloads]
+    names = [*workloads, *extra]
+    unknown = [name for name in options.names if name not in names]
     if unknown:
-        parser.error(f"no program {unknown[0]}; there are {', '.join(workloads)}")
+        parser.error(f"no program {unknown[0]}; there are {', '.join(names)}")
     options.sizes = ("test", "full") if options.size == "both" else (options.size,)
     return options, workloads
 
 
-def lowered_program(program: Any, axes: Mapping[str, int], options: Any = None) -> Any:
-    """The program with the suite's layouts and hints, on a mesh of axis sizes by name."""
+def lowered_program(
+    program: Any, axes: Mapping[str, int], options: Any = None, target: str | None = None
+) -> Any:
+    """The program with the suite's layouts and hints, on a mesh of axis sizes by name.
+
+    The mesh is of this machine's devices, or of those of a target.
+    """
     workloads = sys.modules["workloads"]
-    devices = jax.devices()[: math.prod(axes.values())]
-    mesh = dtensor.create_mesh(list(axes.items()), devices=devices)
+    if target is None:
+        devices = jax.devices()[: math.prod(axes.values())]
+        mesh = dtensor.create_mesh(list(axes.items()), devices=devices)
+    else:
+        mesh = dtensor.Mesh(list(axes.items()))
 
     def layout(spec: Any, rank: int) -> Any:
         entries = None if spec is None else [*spec, *[None] * (rank - len(spec))]
@@ -99,7 +115,7 @@ def lowered_program(program: Any, axes: Mapping[str, int], options: Any = None) 
                 out_layouts=outs,
                 donate_argnums=program.donate,
                 options=options,
-            ).lower(*args)
+            ).lower(*args, target=target)
     finally:
         workloads.set_constrain_hook(None)
 

@@ -358,6 +358,30 @@ def qr(
     return _create(names.QR, [matrix], [given, square], attributes, loc, ip)
 
 
+def scan(
+    operands: Sequence[Value],
+    dim: int,
+    is_reverse: bool = False,
+    loc: ir.Location | None = None,
+    ip: ir.InsertionPoint | None = None,
+) -> ir.Operation:
+    """A scan whose region has its arguments, and nothing that combines them yet."""
+    attributes = {names.DIM: index_attr(dim), names.REVERSE: index_attr(int(is_reverse))}
+    op = ir.Operation.create(
+        names.SCAN,
+        results=[value.type for value in operands],
+        operands=list(operands),
+        attributes=attributes,
+        regions=1,
+        loc=loc,
+        ip=ip,
+    )
+    elements = [ir.ShapedType(value.type).element_type for value in operands] * 2
+    scalars = [ir.RankedTensorType.get([], each, loc=loc) for each in elements]
+    op.regions[0].blocks.append(*scalars, arg_locs=[op.location] * len(scalars))
+    return op
+
+
 def axis_index(
     mesh: Mesh,
     axes: Axes,

@@ -328,6 +328,22 @@ def qr(facts: Facts) -> Iterator[str]:
             yield f"result is {found}, but the QR of {given} has {wanted}; change the result type"
 
 
+def scan(facts: Facts) -> Iterator[str]:
+    """Operands of one shape, results like them; a region of two scalars of each."""
+    yield from _needs_dim(facts, names.DIM)
+    if facts.number(names.REVERSE) not in (0, 1):
+        yield f"reverse is {facts.number(names.REVERSE)}; give 1 to begin with the last, or 0"
+    if len({tensor.shape for tensor in facts.operands}) != 1:
+        found = ", ".join(map(str, facts.operands))
+        yield f"operands are {found}; give operands of one shape"
+    if facts.results != facts.operands:
+        yield "results differ from operands; give each operand a result of its type"
+    region = facts.op.regions[0]
+    found_types = [str(value.type) for value in region.blocks[0].arguments] if region.blocks else []
+    if found_types != [f"tensor<{tensor.element}>" for tensor in facts.operands] * 2:
+        yield f"the region takes {found_types}; give it a scalar of each operand, twice"
+
+
 def axis_index(facts: Facts) -> Iterator[str]:
     """A coordinate is a 32-bit integer."""
     found = facts.results[0]

@@ -22,11 +22,19 @@ class Dim:
         digits: the word, canonical: adjacent integers multiplied, no trailing integer, no 1.
         is_open: whether propagation may add axes to this dimension.
         is_match: whether a relayout leaves this dimension as it is.
+        barred: axes that propagation may not add, where the dimension is open.
+        priority: the round of propagation in which it begins to spread; until then it is closed.
     """
 
     digits: tuple[AxisRef | int, ...] = ()
     is_open: bool = False
     is_match: bool = False
+    priority: int = 0
+    barred: tuple[AxisRef, ...] = ()
+
+    def takes(self, axis: AxisRef) -> bool:
+        """Whether propagation may add an axis to this dimension."""
+        return self.is_open and not any(axis.overlaps(other) for other in self.barred)
 
     @property
     def axes(self) -> tuple[AxisRef, ...]:

@@ -34,8 +34,8 @@ class Layout(LayoutMembers):
     Args:
         sharding_specs: per dimension `UNSHARDED`, an axis name, or a tuple of digits, major first:
             axis names, `AxisRef`s and integer block counts; `OPEN` (`"?"`), alone or last in a
-            tuple, lets propagation add axes; `MATCH`, alone, leaves the dimension as a relayout
-            finds it. A `Dim` is taken as it is.
+            tuple, lets propagation add axes; `"x@1"` has the priority 1; `MATCH`, alone, leaves
+            the dimension as a relayout finds it. A `Dim` is taken as it is.
         mesh: the mesh whose axes the layout names.
         partial: reduction (`"sum"`, `"max"`, `"min"`, `"prod"`, `"and"`, `"or"`) to the axes over
             which the devices hold parts that still have to be combined.
@@ -191,8 +191,8 @@ class Layout(LayoutMembers):
         return Layout([theirs if dim.is_match else dim for dim, theirs in pairs], self.mesh)
 
     def closed(self) -> Layout:
-        """The same layout without open dimensions."""
-        if not self.has_open:
+        """The same layout, fixed: without open dimensions, and so without priorities."""
+        if not any(dim.is_open or dim.priority for dim in self.dims):
             return self
         return Layout.of([Dim(dim.digits) for dim in self.dims], self.mesh, self.partial)
 
@@ -354,7 +354,10 @@ class Layout(LayoutMembers):
             str(d) if isinstance(d, int) else d.text(self.mesh.axis_size(d.name))
             for d in dim.digits
         ]
-        return "{" + ", ".join([*parts, *(["?"] if dim.is_open else [])]) + "}"
+        kept_out = [f"!{axis.text(self.mesh.axis_size(axis.name))}" for axis in dim.barred]
+        parts += ["?" + "".join(kept_out)] if dim.is_open else []
+        word = "{" + ", ".join(parts) + "}"
+        return f"{word}p{dim.priority}" if dim.priority else word
 
     def _partial_texts(self) -> Iterator[str]:
         for kind in REDUCTIONS:
@@ -404,6 +407,10 @@ class Layout(LayoutMembers):
 
 
 def _spec_text(dim: Dim, mesh: Mesh) -> str:
+    if dim.priority or dim.barred:
+        from dtensor.dialect.layout_string import spec_string
+
+        return repr(spec_string(dim, mesh))
     parts = [
         str(d)
         if isinstance(d, int)

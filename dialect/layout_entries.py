@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dtensor.dialect.axes import AxisRef
@@ -13,6 +15,7 @@ from dtensor.dialect.mesh import Mesh
 UNSHARDED = "unsharded"
 MATCH = "match"
 OPEN = "?"
+_PRIORITY = re.compile(r"(.+)@(\d+)")
 REDUCTIONS = ("sum", "max", "min", "prod", "and", "or")
 
 
@@ -48,11 +51,18 @@ def dims_of(specs: Sequence[Any], mesh: Mesh) -> tuple[Dim, ...]:
 def _dim(spec: Any, mesh: Mesh) -> Dim:
     if isinstance(spec, Dim):
         digits = canonical_digits((_digit(d, mesh) for d in spec.digits), mesh)
-        return Dim(digits, spec.is_open, spec.is_match)
+        return replace(spec, digits=digits)
     if spec is None or (isinstance(spec, str) and spec == UNSHARDED):
         return WHOLE
     if isinstance(spec, str) and spec == MATCH:
         return MATCHED
+    if isinstance(spec, str) and (match := _PRIORITY.fullmatch(spec)):
+        return replace(_dim(match[1], mesh), priority=int(match[2]))
+    if isinstance(spec, str) and "!" in spec:
+        from dtensor.dialect.layout_string import read_spec
+
+        word, *barred = spec.split("!")
+        return bar(_dim(word, mesh), [read_spec(axis)[0] for axis in barred], mesh)
     entries = (spec,) if isinstance(spec, AxisRef) else spec
     if isinstance(spec, str):
         from dtensor.dialect.layout_string import read_spec
@@ -65,6 +75,18 @@ def _dim(spec: Any, mesh: Mesh) -> Dim:
     if is_open:
         entries = entries[:-1]
     return Dim(canonical_digits([_digit(entry, mesh) for entry in entries], mesh), is_open)
+
+
+def bar(dim: Dim, axes: Iterable[Any], mesh: Mesh) -> Dim:
+    """An open dimension to which these axes may not be added.
+
+    Raises:
+        LayoutError: it is not open, or the mesh has no such axis.
+    """
+    barred = [_digit(axis, mesh) for axis in axes]
+    if not dim.is_open:
+        raise LayoutError("axes are kept out of an open dimension only: write '?' before '!'")
+    return replace(dim, barred=tuple(sorted(a for a in barred if not isinstance(a, int))))
 
 
 def _digit(entry: Any, mesh: Mesh) -> AxisRef | int:

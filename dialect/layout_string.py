@@ -31,7 +31,10 @@ def spec_string(dim: Dim, mesh: Mesh) -> str:
     if dim.is_match:
         return MATCH
     digits = [str(d) if isinstance(d, int) else _axis_string(d, mesh) for d in dim.digits]
-    return "+".join([*digits, *([_ANY] if dim.is_open else [])]) or UNSHARDED
+    kept_out = [f"!{_axis_string(axis, mesh)}" for axis in dim.barred]
+    word = "+".join([*digits, *([_ANY] if dim.is_open else [])]) or UNSHARDED
+    word += "".join(kept_out)
+    return f"{word}@{dim.priority}" if dim.priority else word
 
 
 def write_layout(layout: Layout, mesh: str) -> str:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.dim import Dim
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import OPEN, Layout
+from dtensor.dialect.layout_entries import bar, dims_of
 from dtensor.dialect.mesh import Mesh
 
 _TOKEN = re.compile(
-    r'\s*(?:"([^"]*)"|(@[\w.\-]+|@"[^"]*")|(\d+)|([A-Za-z_]\w*)|([\[\]{}<>,?:()=]))'
+    r'\s*(?:"([^"]*)"|(@[\w.\-]+|@"[^"]*")|(\d+)|([A-Za-z_]\w*)|([\[\]{}<>,?!:()=]))'
 )
+_PRIORITY = re.compile(r"p\d+")
 _Item = TypeVar("_Item")
 _PREFIX = re.compile(r"\s*#?(?:dtensor\.)?layout\s*<")
 _FORM = '#dtensor.layout<@mesh, [{"x"}, {}]>'
@@ -116,9 +119,13 @@ def _list(reader: _Reader, opening: str, closing: str, item: Callable[[], _Item]
         reader.take(",")
 
 
-def _dim(reader: _Reader, mesh: Mesh) -> tuple[AxisRef | int | str, ...]:
+def _dim(reader: _Reader, mesh: Mesh) -> Dim | tuple[AxisRef | int | str, ...]:
+    barred: list[AxisRef | str] = []
+
     def entry() -> AxisRef | int | str:
         if reader.accept("?"):
+            while reader.accept("!"):
+                barred.append(_axis(reader))
             return OPEN
         if reader.peek() == "int":
             return int(reader.take("int"))
@@ -127,7 +134,13 @@ def _dim(reader: _Reader, mesh: Mesh) -> tuple[AxisRef | int | str, ...]:
     digits = tuple(_list(reader, "{", "}", entry))
     if OPEN in digits[:-1]:
         raise reader.error("'?' must come last in a dimension")
-    return digits
+    word = reader.take("word") if reader.peek() == "word" else "p0"
+    if not _PRIORITY.fullmatch(word):
+        raise reader.error(f"expected a priority such as p1, found {word!r}")
+    if word == "p0" and not barred:
+        return digits
+    dim = replace(dims_of([digits], mesh)[0], priority=int(word[1:]))
+    return bar(dim, barred, mesh) if barred else dim
 
 
 def _axis(reader: _Reader) -> AxisRef | str:

@@ -17,7 +17,10 @@ def manual_part(layout: Layout, free: Collection[str]) -> Layout:
 
 def inner_layout(layout: Layout, free: Collection[str]) -> Layout:
     """How the shards themselves are laid out inside the region, over the axes that are free."""
-    dims = [Dim(dim.digits[_count(dim, free) :], dim.is_open) for dim in layout.dims]
+    dims = [
+        Dim(dim.digits[_count(dim, free) :], dim.is_open, priority=dim.priority, barred=dim.barred)
+        for dim in layout.dims
+    ]
     partial = [part for part in layout.partial if part[0].name in free]
     return Layout.of(dims, layout.mesh, partial)
 

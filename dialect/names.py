@@ -15,6 +15,7 @@ SPLICE: Final = "dtensor.splice"
 SEARCH: Final = "dtensor.search"
 RANKED: Final = "dtensor.ranked"
 QR: Final = "dtensor.qr"
+SCAN: Final = "dtensor.scan"
 ALL_GATHER: Final = "dtensor.all_gather"
 ALL_SLICE: Final = "dtensor.all_slice"
 ALL_REDUCE: Final = "dtensor.all_reduce"
@@ -45,7 +46,7 @@ DISCARDABLE: Final[dict[str, str]] = {
     DEFINED: "what a user's definition says of a custom call: see docs/define-op.md",
     FILL: "what the padding of a select_and_scatter holds, if it may be selected",
     PLACES: "which operand of a sort counts the places along the dimension that is sorted",
-    SIZE: "how many elements of each row a top_k looks at; what is behind them may be anything",
+    SIZE: "how many elements of a row a top_k, a sort or a ranked reads; those behind may be any",
     LOCAL: "the module's types are per-device",
 }
 
@@ -69,6 +70,7 @@ COUNTS: Final = "counts"
 COUNT: Final = "count"
 FACTOR: Final = "factor"
 PRODUCT: Final = "product"
+REVERSE: Final = "reverse"
 IN_LAYOUTS: Final = "in_layouts"
 OUT_LAYOUTS: Final = "out_layouts"
 FREE: Final = "free"

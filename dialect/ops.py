@@ -295,6 +295,23 @@ class QrOp(DTensorOp):
 
 
 @register_operation(DTensorDialect)
+class ScanOp(DTensorOp):
+    """What elements combine to, up to each one along `dim`; from the last one on if `reverse` is 1.
+
+    All operands have one shape. The region combines their scalars at one place with those at a
+    later one, of an earlier one if `reverse` is 1; how they are put in brackets must not matter.
+    """
+
+    _ODS_REGIONS = (1, True)
+    OPERATION_NAME = names.SCAN
+    ATTRIBUTES: ClassVar = {names.DIM: INDEX, names.REVERSE: INDEX}
+    OPERANDS = None
+    RESULTS = None
+    REGIONS = 1
+    CHECK = staticmethod(checks.scan)
+
+
+@register_operation(DTensorDialect)
 class AxisIndexOp(DTensorOp):
     """The device's coordinate along `axes`, read as one number, first axis major."""
 
@@ -323,6 +340,7 @@ OPS: Final[dict[str, type[DTensorOp]]] = {
         SearchOp,
         RankedOp,
         QrOp,
+        ScanOp,
         AxisIndexOp,
     )
 }
@@ -336,5 +354,6 @@ LOCAL_OPS: Final = frozenset(OPS) - {
     names.SEARCH,
     names.RANKED,
     names.QR,
+    names.SCAN,
 }
 """Operations that only stand in per-device modules."""

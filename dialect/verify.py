@@ -71,12 +71,14 @@ def diagnostics_of(module: ir.Module, meshes: dict[str, Mesh] | None = None) -> 
     return sorted(found, key=lambda d: (d.place.line, d.place.column) if d.place else (0, 0))
 
 
-# Attributes that one operation alone may have.
+_ORDERS = ("chlo.top_k", "stablehlo.sort", names.RANKED)
+
+# Attributes that few operations may have.
 _OWNERS = {
-    names.DEFINED: ("stablehlo.custom_call", "it says what a custom call does"),
-    names.SIZE: ("chlo.top_k", "only top_k takes rows that are padded"),
-    names.FILL: ("stablehlo.select_and_scatter", "only select_and_scatter pads so"),
-    names.PLACES: ("stablehlo.sort", "it says what a sort sorts along"),
+    names.DEFINED: (("stablehlo.custom_call",), "it says what a custom call does"),
+    names.SIZE: (_ORDERS, "only top_k, sort and ranked take rows that are padded"),
+    names.FILL: (("stablehlo.select_and_scatter",), "only select_and_scatter pads so"),
+    names.PLACES: (("stablehlo.sort",), "it says what a sort sorts along"),
 }
 
 
@@ -256,7 +258,7 @@ class _Verifier:
                 self._report(op, f"'{name}' is {op.attributes[name]}; give an algorithm's name")
         elif name in _OWNERS:
             right, why = _OWNERS[name]
-            if owner != right:
+            if owner not in right:
                 self._report(op, f"'{name}' stands on '{owner}'; {why}")
         elif name in (names.LOCAL, names.LAYOUT):
             place = "the module" if name == names.LOCAL else "function arguments and results"

@@ -255,7 +255,7 @@ def _keeps(asked: Layout, layout: Layout, may_add: Callable[[str], bool]) -> boo
     asked_stands, stands = stands_of(asked), stands_of(closed)
     for atom in atoms_of((asked_stands, stands)):
         want, have = place_in(asked_stands, atom), place_in(stands, atom)
-        is_open = want is None and isinstance(have, tuple) and asked.dims[have[0]].is_open
+        is_open = want is None and isinstance(have, tuple) and asked.dims[have[0]].takes(atom)
         if want != have and not (is_open and may_add(atom.name)):
             return False
     return True

@@ -74,7 +74,7 @@ def array_type(
     """The one `ArrayType` of these properties."""
     key = (shape, dtype, layout, sharding, weak_type)
     found = _types.get(key)
-    if found is None and layout is not None and layout.has_open:
+    if found is None and layout is not None and layout.closed() is not layout:
         found = _types[key] = array_type(shape, dtype, layout.closed(), sharding, weak_type)
     if found is None:
         found = ArrayType()

@@ -37,6 +37,12 @@ _FORMS = (
     ('{"y":(1)2}', "split over a part of an axis: 2 devices, behind 1"),
     ('{3, "x"}', "three blocks, each split over `x`"),
     ('{?}, {"x", ?}', "open: propagation may add axes"),
+    ('{?!"x"}', "open to all axes but `x`"),
+    (
+        '{"x"}p1',
+        "a priority: spreads after what has a smaller number; see "
+        "[propagation](propagation.md#priorities)",
+    ),
     (
         'partial = {sum: "x"}',
         "the devices along `x` hold parts that still have to be combined "

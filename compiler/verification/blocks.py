@@ -25,6 +25,7 @@ from dtensor.compiler.verification.extract import (
     CONSTANT,
     Extracted,
     extracted,
+    hold_results,
     inside,
     on_one_device,
 )
@@ -212,6 +213,8 @@ class Reader:
                 bodies=bodies_of(options.ops, self._platform),
             )
             self._expansion.run(module, state)
+            if mesh is self._mesh:
+                hold_results(module)
         return module_bytecode(module)
 
     def _block(self, number: int) -> Block | str:

@@ -25,7 +25,7 @@ from dtensor.dialect.names import (
     SYM_NAME,
 )
 from dtensor.passes.functions import main_function, set_boundary_layouts
-from dtensor.passes.program import RETURNS, walk
+from dtensor.passes.program import BARRIER, CONTROL, RETURNS, walk
 
 Value = ir.Value[Any]
 CONSTANT = "stablehlo.constant"
@@ -154,9 +154,10 @@ def _read_from_outside(block: ir.Block) -> list[Value]:
 
 
 def _passed_on(block: ir.Block) -> set[Value]:
-    """What this block, or one inside of it, passes on as it is."""
+    """What this block, or one inside of it, passes on as it is, or starts a loop from."""
     everything = (op for view in block.operations for op in inside(view.operation))
-    return {value for op in everything if op.name in RETURNS for value in op.operands}
+    names = (*RETURNS, *CONTROL)
+    return {value for op in everything if op.name in names for value in op.operands}
 
 
 def _is_constant(value: Value) -> bool:
@@ -169,6 +170,26 @@ def _rewire(clone: ir.Operation, known: dict[Value, Value]) -> None:
         for k, value in enumerate(op.operands):
             if value in known:
                 op.operands[k] = known[value]
+
+
+def hold_results(module: ir.Module) -> None:
+    """Let all that read a result of `main` read what is returned, and not compute it once more.
+
+    XLA may compute a value again in each fusion that reads it, and write `log(sqrt(x))` as half of
+    `log(x)`: what was looked at is then not what was read.
+
+    Args:
+        module: a program of one device, lowered.
+    """
+    end = terminator(main_function(module).regions[0].blocks[0])
+    for value in dict.fromkeys(end.operands):
+        maker = maker_of(value)
+        if maker is None or maker.name == CONSTANT:  # XLA wants to see some constants
+            continue
+        held = ir.Operation.create(
+            BARRIER, [value.type], [value], ip=ir.InsertionPoint.after(maker), loc=maker.location
+        )
+        value.replace_all_uses_except(held.results[0], held)
 
 
 def on_one_device(module: ir.Module, mesh: Mesh) -> None:

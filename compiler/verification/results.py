@@ -12,6 +12,7 @@ import numpy as np
 
 from dtensor.compiler.calls import is_dtensor
 from dtensor.compiler.stages import Lowered, Traced
+from dtensor.compiler.verification.accuracy import epsilon
 from dtensor.compiler.verification.blocks import (
     ON_SHARDS,
     Block,
@@ -84,12 +85,12 @@ def compare_results(
     else:
         whole = Program(reader.original(), tuple(given), tuple(infos))
         numbers = [value.number for value in given]
-        expected = checker.runner.on_one(whole, dict(zip(numbers, arguments, strict=True)))
+        given_values = dict(zip(numbers, arguments, strict=True))
+        expected = checker.runner.on_one(whole, given_values, as_written=False)
     found = _run(lowered, arguments)
-    accuracy = _of_all(main)
     before = _REGION if reasons else _BEFORE
     for k, info in enumerate(infos):
-        title = Operation(names[k], "", (), (), accuracy)
+        title = Operation(names[k], "", (), (), _of_all(main, np.dtype(info.dtype)))
         inside = tuple(map(slice, info.shape))
         shards = cut(found[k][inside], info.layout)
         wrong = difference(title, info, shards, expected[info.number], 1, None, (before,))
@@ -128,6 +129,18 @@ def _run(lowered: Lowered, arguments: Sequence[Array]) -> list[Array]:
     return [np.asarray(result) for result in executable.run_here(*placed)]
 
 
-def _of_all(block: Block) -> Accuracy:
-    found = [operation.accuracy for operation in block.operations]
-    return Accuracy(sum(a.roundings + a.length for a in found) + 1, of_tensor=True)
+def _of_all(block: Block, dtype: np.dtype[Any]) -> Accuracy:
+    """The roundings of all operations one after another, each in its own element type.
+
+    Args:
+        block: the operations.
+        dtype: the element type whose roundings are counted.
+    """
+    own = epsilon(dtype)
+    types = {value.number: np.dtype(value.dtype) for value in block.tapped.results}
+    total = 1.0
+    for operation in block.operations:
+        coarsest = max((epsilon(types[n]) for n in operation.results), default=0.0)
+        accuracy = operation.accuracy
+        total += (accuracy.roundings + accuracy.length) * max(coarsest / own if own else 1.0, 1.0)
+    return Accuracy(total, of_tensor=True)

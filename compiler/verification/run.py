@@ -19,10 +19,12 @@ from dtensor.runtime.executable import local_program, prepare_lapack
 from dtensor.runtime.placement import jax_mesh
 
 # A narrow intermediate value is rounded wherever it is looked at; it must be so everywhere else.
-# Without optimisation LLVM keeps the halves in a fusion as floats.
+# Without optimisation LLVM keeps the halves in a fusion as floats. The barriers that hold what is
+# looked at (`extract.hold_results`) stand until XLA has fused.
 _ROUND_AS_WRITTEN: dict[str, Any] = {
     "xla_allow_excess_precision": False,
     "xla_backend_optimization_level": 1,
+    "xla_disable_hlo_passes": "cse_barrier_expander",
 }
 Found = dict[int, Shards]
 
@@ -51,7 +53,7 @@ class Runner:
 
     def on_all(self, program: Program, values: Mapping[int, Array]) -> Found:
         """The shards of each result, by number, from the whole arguments."""
-        run = self._load(program, alone=False)
+        run = self._load(program, alone=False, as_written=True)
         sharding = self._sharding()
         arguments = [
             jax.device_put(cut(values[v.number], v.layout), sharding)
@@ -67,9 +69,18 @@ class Runner:
             for v in program.results
         }
 
-    def on_one(self, program: Program, values: Mapping[int, Array]) -> dict[int, Array]:
-        """The results, by number, of a program of one device."""
-        run = self._load(program, alone=True)
+    def on_one(
+        self, program: Program, values: Mapping[int, Array], as_written: bool = True
+    ) -> dict[int, Array]:
+        """The results, by number, of a program of one device.
+
+        Args:
+            program: the program.
+            values: its arguments, by number.
+            as_written: whether each value is rounded where the program says so; otherwise where
+                XLA does when nobody looks.
+        """
+        run = self._load(program, alone=True, as_written=as_written)
         device = self._jax_mesh.devices.flat[0]
         arguments = [
             jax.device_put(values[v.number], device) for v in program.arguments if 0 not in v.shape
@@ -85,13 +96,13 @@ class Runner:
     def _sharding(self) -> NamedSharding:
         return NamedSharding(self._jax_mesh, PartitionSpec(self._jax_mesh.axis_names))
 
-    def _load(self, program: Program, alone: bool) -> Callable[..., Any]:
+    def _load(self, program: Program, alone: bool, as_written: bool) -> Callable[..., Any]:
         key = (id(program), alone)
         if key not in self._loaded:
-            self._loaded[key] = self._loader(program, alone)
+            self._loaded[key] = self._loader(program, alone, as_written)
         return self._loaded[key]
 
-    def _loader(self, program: Program, alone: bool) -> Callable[..., Any]:
+    def _loader(self, program: Program, alone: bool, as_written: bool) -> Callable[..., Any]:
         if b"lapack_" in program.bytecode:
             prepare_lapack()
         compiled = CompiledProgram(
@@ -106,18 +117,18 @@ class Runner:
         if not filled(compiled.results):
             return lambda *arguments: ()
         if alone:
-            return _jitted(body)
+            return _jitted(body, as_written)
 
         def stacked(*shards: Any) -> tuple[Any, ...]:
             return tuple([result[None] for result in body(*[shard[0] for shard in shards])])
 
         if self._mesh.size == 1:
-            return _jitted(stacked)
+            return _jitted(stacked, as_written)
         spec = PartitionSpec(self._jax_mesh.axis_names)
         mapped = jax.shard_map(
             stacked, mesh=self._jax_mesh, in_specs=spec, out_specs=spec, check_vma=False
         )
-        return _jitted(mapped)
+        return _jitted(mapped, as_written)
 
     def _info(self, value: Value, alone: bool) -> ArrayInfo:
         layout = value.layout
@@ -126,8 +137,7 @@ class Runner:
         return ArrayInfo(value.shape, value.dtype, layout)
 
 
-def _jitted(body: Callable[..., Any]) -> Callable[..., Any]:
-    run: Callable[..., Any] = jax.jit(
-        body, compiler_options=dict(_ROUND_AS_WRITTEN), keep_unused=True
-    )
+def _jitted(body: Callable[..., Any], as_written: bool) -> Callable[..., Any]:
+    options = dict(_ROUND_AS_WRITTEN) if as_written else None
+    run: Callable[..., Any] = jax.jit(body, compiler_options=options, keep_unused=True)
     return run

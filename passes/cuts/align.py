@@ -22,10 +22,9 @@ from dtensor.passes.cuts.pieces import (
     merged,
     operation_of,
     piece_range,
-    shape_of,
     without,
 )
-from dtensor.passes.ops.attributes import constant_attribute, integer, integers
+from dtensor.passes.ops.attributes import constant_attribute, integer, integers, shape_of
 from dtensor.passes.ops.table import opdef
 
 BROADCAST, CONSTANT = "stablehlo.broadcast_in_dim", "stablehlo.constant"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dtensor.dialect.mlir import ir, maker_of
-from dtensor.passes.ops.attributes import integer, integers
+from dtensor.passes.ops.attributes import integer, integers, shape_of
 
 Value = ir.Value[Any]
 SLICE, PAD, CONCATENATE = "stablehlo.slice", "stablehlo.pad", "stablehlo.concatenate"
@@ -115,11 +115,6 @@ class Pieces:
             p if p.fills else Piece(Source(p.source.value, (*p.source.cuts, op)), p.start, p.count)
             for p in pieces
         ]
-
-
-def shape_of(value: Value) -> list[int]:
-    """The shape of a value."""
-    return list(ir.RankedTensorType(value.type).shape)
 
 
 def operation_of(value: Value) -> ir.Operation:

@@ -12,8 +12,7 @@ from typing import Any
 from dtensor.dialect.mlir import ir, maker_of
 from dtensor.dialect.names import FILL
 from dtensor.passes.base import PassState
-from dtensor.passes.cuts.pieces import shape_of
-from dtensor.passes.ops.attributes import integers
+from dtensor.passes.ops.attributes import integers, shape_of
 
 SELECT_AND_SCATTER = "stablehlo.select_and_scatter"
 Value = ir.Value[Any]

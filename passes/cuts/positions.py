@@ -13,8 +13,8 @@ import numpy as np
 
 from dtensor.dialect.mlir import ir, maker_of, stablehlo
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.pieces import Value, shape_of
-from dtensor.passes.ops.attributes import identity_of, integers
+from dtensor.passes.cuts.pieces import Value
+from dtensor.passes.ops.attributes import identity_of, integers, shape_of
 from dtensor.passes.ops.numbers import Numbers, known_integers
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.reductions import combiner

@@ -15,8 +15,8 @@ from typing import Any
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import PassState
-from dtensor.passes.cuts.pieces import PAD, SLICE, shape_of
-from dtensor.passes.ops.attributes import integers
+from dtensor.passes.cuts.pieces import PAD, SLICE
+from dtensor.passes.ops.attributes import integers, shape_of
 
 Value = ir.Value[Any]
 

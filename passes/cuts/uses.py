@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dtensor.dialect.mlir import ir, maker_of, stablehlo, terminator
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.align import Aligner, Wanted
-from dtensor.passes.cuts.pieces import Source, Value, operation_of, shape_of
-from dtensor.passes.ops.attributes import integers
+from dtensor.passes.cuts.pieces import Source, Value, operation_of
+from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.reductions import combiner

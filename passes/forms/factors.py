@@ -6,7 +6,7 @@ from typing import Any
 
 from dtensor.dialect import build
 from dtensor.dialect.mlir import ir, maker_of
-from dtensor.passes.ops.attributes import constant_attribute, integer, integers
+from dtensor.passes.ops.attributes import integer, integers, splat_number
 from dtensor.passes.ops.custom_calls import SHARDING_RULE, TARGET
 
 Value = ir.Value[Any]
@@ -85,7 +85,7 @@ def _is_top(op: ir.Operation, columns: int) -> bool:
 
 def _is_triangle(op: ir.Operation) -> bool:
     """Whether an op puts zeros below the diagonal of its third operand."""
-    if op.name != "stablehlo.select" or _splat(op.operands[1]) != 0:
+    if op.name != "stablehlo.select" or splat_number(op.operands[1]) != 0:
         return False
     compare = maker_of(op.operands[0])
     if compare is None or compare.name != "stablehlo.compare":
@@ -102,19 +102,5 @@ def _index(value: Value) -> tuple[int, int] | None:
         return integer(maker.attributes["iota_dimension"]), 0
     if maker is None or maker.name != "stablehlo.add":
         return None
-    counted, first = _index(maker.operands[0]), _splat(maker.operands[1])
+    counted, first = _index(maker.operands[0]), splat_number(maker.operands[1])
     return None if counted is None or first is None else (counted[0], counted[1] + int(first))
-
-
-def _splat(value: Value) -> float | None:
-    """The number that a value repeats."""
-    maker = maker_of(value)
-    while maker is not None and maker.name == "stablehlo.broadcast_in_dim":
-        maker = maker_of(maker.operands[0])
-    constant = None
-    if maker is not None and maker.name == "stablehlo.constant":
-        constant = constant_attribute(maker)
-    if constant is None or not constant.is_splat:
-        return None
-    scalar = constant.get_splat_value()
-    return float(scalar.value) if isinstance(scalar, ir.FloatAttr | ir.IntegerAttr) else None

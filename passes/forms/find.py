@@ -8,8 +8,10 @@ from typing import ClassVar
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.forms.factors import replaced_qr
+from dtensor.passes.forms.older import OLDER, replaced_older
 from dtensor.passes.forms.places import mark_places
 from dtensor.passes.forms.ranks import replaced_sort
+from dtensor.passes.forms.scans import replaced_scans
 from dtensor.passes.forms.searches import replaced_search
 from dtensor.passes.functions import main_function
 from dtensor.passes.program import WHILE, walk
@@ -17,20 +19,31 @@ from dtensor.passes.program import WHILE, walk
 
 @dataclass(frozen=True)
 class FindFormsPass(Pass):
-    """Finds searches, orders and factorisations that are written in several operations.
+    """Finds searches, orders, scans and factorisations that are written in several operations.
 
     A sort of which one operand counts the places of the elements says so: where elements are equal
     it decides, and nothing else need be sent to keep the sort stable. A loop that bisects a table
     for many queries becomes a `dtensor.search`, in which each shard of the table looks by itself.
     A sort of which a few places are read becomes `dtensor.ranked`, for which the shards only count.
+    The slices, pads and sums that `jax.lax.associative_scan` is become one `dtensor.scan`.
     The two calls of a library that a QR of a tall matrix is become one `dtensor.qr`.
+    What StableHLO says in other operations too, `einsum`, `torch_index_select` and the batch_norm
+    operations, is said in those.
     """
 
     name: ClassVar[str] = "dtensor-find-forms"
 
     def run(self, module: ir.Module, state: PassState) -> None:
         """Rewrite `@main` in place."""
-        ops = [(op, name) for op, name, _ in walk(main_function(module))]
+        main = main_function(module)
+        for op in [op for op, name, _ in walk(main) if name in OLDER]:
+            for made in replaced_older(op):
+                state.ledger.add_op(made)
+                state.forget_ir()
+        for made_scan in replaced_scans([(op, name) for op, name, _ in walk(main)]):
+            state.ledger.add_op(made_scan)
+            state.forget_ir()
+        ops = [(op, name) for op, name, _ in walk(main)]
         for op in [op for op, name in ops if name == "stablehlo.sort"]:
             mark_places(op)
             for made in replaced_sort(op):

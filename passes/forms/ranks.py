@@ -8,7 +8,7 @@ from typing import Any
 from dtensor.dialect import build
 from dtensor.dialect.mlir import ir, maker_of, stablehlo
 from dtensor.passes.builder import Builder, integers_attr
-from dtensor.passes.ops.attributes import integer, integers
+from dtensor.passes.ops.attributes import integer, integers, shape_of
 from dtensor.passes.ops.comparators import compare_by
 from dtensor.passes.ops.keys import orders
 from dtensor.passes.ops.loops import numbered
@@ -22,7 +22,7 @@ def replaced_sort(sort: ir.Operation) -> list[ir.Operation]:
     if len(sort.operands) != 1 or orders(sort.regions[0].blocks[0]) is None:
         return []
     dim = integer(sort.attributes["dimension"]) if "dimension" in sort.attributes else -1
-    shape = _shape(sort.results[0])
+    shape = shape_of(sort.results[0])
     dim %= len(shape)
     reads = []
     for use in sort.results[0].uses:
@@ -52,24 +52,20 @@ class _Read:
     count: int
 
 
-def _shape(value: Value) -> list[int]:
-    return list(ir.RankedTensorType(value.type).shape)
-
-
 def _read(op: ir.Operation, dim: int, shape: list[int]) -> _Read | None:
     """A use of a sorted value, if it reads few places along the dimension and all else whole."""
     if op.name == "stablehlo.slice":
-        cut = _shape(op.results[0])
+        cut = shape_of(op.results[0])
         others = [d for d in range(len(shape)) if d != dim and cut[d] != shape[d]]
         is_near = integers(op.attributes["strides"])[dim] == 1
         return None if others or not is_near or not cut[dim] else _Read(op, cut[dim])
     if op.name == "stablehlo.dynamic_slice":
         taken = [1 if d == dim else size for d, size in enumerate(shape)]
-        return _Read(op, 1) if _shape(op.results[0]) == taken else None
+        return _Read(op, 1) if shape_of(op.results[0]) == taken else None
     if op.name != "stablehlo.gather":
         return None
     numbers = stablehlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
-    sizes, indices = integers(op.attributes["slice_sizes"]), _shape(op.operands[1])
+    sizes, indices = integers(op.attributes["slice_sizes"]), shape_of(op.operands[1])
     wanted = [1 if d == dim else size for d, size in enumerate(shape)]
     last = len(indices) - 1
     is_vector = indices == [1] or (len(indices) == 2 and indices[1] == 1)
@@ -136,6 +132,6 @@ def _read_ranked(make: Builder, read: _Read, ranked: Value, dim: int, first: int
         return
     index = numbered(make, range(first, first + read.count), make.element_of(read.op.operands[1]))
     read.op.operands[0] = ranked
-    read.op.operands[1] = make.reshape(index, _shape(read.op.operands[1]))
+    read.op.operands[1] = make.reshape(index, shape_of(read.op.operands[1]))
     sizes = [1 if d == dim else size for d, size in enumerate(make.shape_of(ranked))]
     read.op.attributes["slice_sizes"] = integers_attr(sizes)

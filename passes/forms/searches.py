@@ -8,14 +8,12 @@ from typing import Any
 from dtensor.dialect import build
 from dtensor.dialect.mlir import ir, maker_of, stablehlo, terminator
 from dtensor.passes.builder import Trail
-from dtensor.passes.ops.attributes import constant_attribute, integers
-from dtensor.passes.ops.elementwise import convert_rule, elementwise_rule
+from dtensor.passes.forms.scalars import Scalars, is_scalar_work
+from dtensor.passes.ops.attributes import integers, shape_of, splat_of
 from dtensor.passes.ops.numbers import known_integers
-from dtensor.passes.ops.table import opdef
 from dtensor.passes.trip_count import trip_count
 
 Value = ir.Value[Any]
-_RESHAPES = ("stablehlo.reshape", "stablehlo.broadcast_in_dim")
 
 
 def replaced_search(loop: ir.Operation) -> ir.Operation | None:
@@ -42,10 +40,6 @@ def _made_by(value: Value, name: str) -> list[Value]:
 def _is_all(value: Value, number: int) -> bool:
     found = known_integers(value)
     return found is not None and bool((found == number).all())
-
-
-def _shape(value: Value) -> list[int]:
-    return list(ir.RankedTensorType(value.type).shape)
 
 
 @dataclass
@@ -101,7 +95,7 @@ class _Bisection:
         low, high = arguments[self.low], arguments[self.high]
         terms = _made_by(self.middle, "add")
         half = [value for value in terms if value != low]
-        if low not in terms or len(half) != 1 or _shape(self.goes_down) != _shape(low):
+        if low not in terms or len(half) != 1 or shape_of(self.goes_down) != shape_of(low):
             return False
         parts = _made_by(half[0], "divide")
         if len(parts) != 2 or _made_by(parts[0], "subtract") != [high, low]:
@@ -113,7 +107,7 @@ class _Bisection:
         if not self._reads(self.goes_down, {}) or self.table is None or not self.queries:
             return None
         count, trips = known_integers(self.loop.operands[self.high]), trip_count(self.loop)
-        size = _shape(self.table)[0]
+        size = shape_of(self.table)[0]
         if count is None or trips is None or not count.size or (count != count.flat[0]).any():
             return None
         most = int(count.flat[0])
@@ -129,10 +123,10 @@ class _Bisection:
             ip=ir.InsertionPoint(self.loop),
         )
         block = op.regions[0].blocks[0]
-        scalars = _Scalars(Trail(ir.InsertionPoint(block), op.location))
+        scalars = Scalars(Trail(ir.InsertionPoint(block), op.location))
         for query, argument in zip(self.queries, block.arguments, strict=False):
             scalars.known[query] = argument
-        scalars.table = block.arguments[len(self.queries)]
+        scalars.other = block.arguments[len(self.queries)]
         scalars.make.create("stablehlo.return", [scalars.of(self.goes_down)], [])
         return op
 
@@ -143,15 +137,15 @@ class _Bisection:
         return seen[value]
 
     def _is_read(self, value: Value, seen: dict[Value, bool]) -> bool:
-        shape = _shape(self.middle)
-        if _splat(value) is not None:
+        shape = shape_of(self.middle)
+        if splat_of(value) is not None:
             return True
         if value in self.fixed or not self._is_inside(value):
-            if _shape(value) == shape and value not in self.queries:
+            if shape_of(value) == shape and value not in self.queries:
                 self.queries.append(value)
-            return _shape(value) == shape
+            return shape_of(value) == shape
         table = _looked_up(value, self.middle)
-        if table is not None and _shape(value) == shape:
+        if table is not None and shape_of(value) == shape:
             is_fixed = table in self.fixed or not self._is_inside(table)
             is_first = self.table is None or self.table == table
             self.table = table
@@ -160,7 +154,7 @@ class _Bisection:
         return (
             maker is not None
             and is_scalar_work(maker)
-            and _shape(value) == shape
+            and shape_of(value) == shape
             and all(self._reads(operand, seen) for operand in maker.operands)
         )
 
@@ -170,24 +164,19 @@ class _Bisection:
         return bool(block == self.loop.regions[1].blocks[0])
 
 
-def is_scalar_work(op: ir.Operation) -> bool:
-    """Whether an op computes each element by itself, of the elements at the same place."""
-    return opdef(op.name).rule in (elementwise_rule, convert_rule) and not len(op.regions)
-
-
 def _looked_up(value: Value, middle: Value) -> Value | None:
     """The table, if the value is what stands there at the places of `middle`, one by one."""
     while _made_by(value, "reshape"):
         (value,) = _made_by(value, "reshape")
     operands = _made_by(value, "gather")
-    if not operands or len(_shape(operands[0])) != 1:
+    if not operands or len(shape_of(operands[0])) != 1:
         return None
     gather = maker_of(value)
     assert gather is not None
     numbers = stablehlo.GatherDimensionNumbers(gather.attributes["dimension_numbers"])
-    indices, shape = operands[1], _shape(middle)
+    indices, shape = operands[1], shape_of(middle)
     is_single = integers(gather.attributes["slice_sizes"]) == [1]
-    if not is_single or _shape(indices) != [*shape, 1] or numbers.index_vector_dim != len(shape):
+    if not is_single or shape_of(indices) != [*shape, 1] or numbers.index_vector_dim != len(shape):
         return None
     if _made_by(indices, "broadcast_in_dim") == [middle]:
         spread = maker_of(indices)
@@ -195,51 +184,3 @@ def _looked_up(value: Value, middle: Value) -> Value | None:
         in_order = integers(spread.attributes["broadcast_dimensions"]) == list(range(len(shape)))
         return operands[0] if in_order else None
     return operands[0] if _made_by(indices, "reshape") == [middle] else None
-
-
-def _splat(value: Value) -> ir.Attribute | None:
-    """The number that a value repeats, if a constant says it."""
-    element = ir.RankedTensorType(value.type).element_type
-    maker = maker_of(value)
-    while maker is not None and maker.name in _RESHAPES:
-        maker = maker_of(maker.operands[0])
-    if maker is None or maker.name != "stablehlo.constant":
-        return None
-    constant = constant_attribute(maker)
-    if constant is None or not constant.is_splat:
-        return None
-    number = constant.get_splat_value()
-    return number if ir.RankedTensorType(constant.type).element_type == element else None
-
-
-@dataclass
-class _Scalars:
-    """Writes what a loop computes of tensors as what is computed of one element of each."""
-
-    make: Trail
-    known: dict[Value, Value] = field(default_factory=dict)
-    table: Value | None = None
-
-    def of(self, value: Value) -> Value:
-        """The scalar that stands for a value."""
-        if value not in self.known:
-            self.known[value] = self._made(value)
-        return self.known[value]
-
-    def _made(self, value: Value) -> Value:
-        type_ = self.make.tensor_type((), self.make.element_of(value))
-        number = _splat(value)
-        if number is not None:
-            return self.make.dense(ir.DenseElementsAttr.get_splat(type_, number), type_)
-        maker = maker_of(value)
-        assert maker is not None, "what was found to be computed of queries and of the table"
-        if not is_scalar_work(maker):
-            assert self.table is not None
-            return self.table
-        operands = [self.of(operand) for operand in maker.operands]
-        return self.make.value(maker.name, operands, type_, attributes_of(maker))
-
-
-def attributes_of(op: ir.Operation) -> dict[str, ir.Attribute]:
-    """The attributes of an op that belong to it."""
-    return {name: op.attributes[name] for name in op.attributes if not name.startswith("dtensor.")}

@@ -88,7 +88,7 @@ def sharding_layout(text: str, meshes: dict[str, Mesh], target: Mesh, rank: int)
         rank: number of dimensions of the value.
 
     Raises:
-        LayoutError: another mesh, priorities or a form that has no counterpart.
+        LayoutError: another mesh, or a form that has no counterpart.
     """
     match = _SHARDING.match(text)
     if match is None:
@@ -105,7 +105,10 @@ def sharding_layout(text: str, meshes: dict[str, Mesh], target: Mesh, rank: int)
         raise LayoutError(
             f"sharding is on {what} {mesh!r}, the module is compiled for {target!r}; use one mesh"
         )
-    dims = re.sub(r"\}p\d+", "}", dims)  # user priorities: propagation by cost does not need them
+    replicated = re.search(r"replicated=\{([^}]*)\}", rest)
+    if replicated and replicated.group(1).strip():
+        kept_out = "".join(f"!{axis.strip()}" for axis in replicated.group(1).split(","))
+        dims = dims.replace("?", f"?{kept_out}")
     partial = ""
     unreduced = re.search(r"unreduced=\{([^}]*)\}", rest)
     if unreduced and unreduced.group(1).strip():
@@ -157,10 +160,7 @@ class _Reader:
         set_entries(function, side, attributes)
 
     def layout(self, op: ir.Operation, text: str, rank: int) -> Layout:
-        """The layout of a sharding; what it says beyond that is a warning."""
-        for said, what in _BEYOND:
-            if said.search(text):
-                self.ledger.warn(op, f"{what} in {text.removeprefix('#sdy.')}")
+        """The layout of a sharding."""
         try:
             return sharding_layout(text, self.meshes, self.mesh, rank)
         except LayoutError as wrong:
@@ -243,12 +243,6 @@ class _Reader:
             for member in members:
                 member.erase()
         self.groups.clear()
-
-
-_BEYOND: Final = (
-    (re.compile(r"\}p\d"), "a priority is dropped, layouts are chosen by cost:"),
-    (re.compile(r"\?.*replicated=\{"), "replicated axes of open dimensions are dropped:"),
-)
 
 
 def _per_value(text: str) -> Iterator[str]:

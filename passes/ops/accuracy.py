@@ -49,6 +49,11 @@ def factorised(op: OpInfo) -> Accuracy:
     return Accuracy(_FACTORISATION * max([1, *sizes]), of_tensor=True)
 
 
+def chained(op: OpInfo) -> Accuracy:
+    """Each element is computed of all before it, in one order or another."""
+    return Accuracy(_roundings(op) * max([1, *op.operand_shapes[0]]), of_tensor=True)
+
+
 def summed(
     terms: Callable[[OpInfo], int], rounds_each: bool = False
 ) -> Callable[[OpInfo], Accuracy]:

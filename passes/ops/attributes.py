@@ -2,11 +2,39 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, maker_of
 from dtensor.passes.ops.reduction import Reduction, reductions_of
+
+_SPREADS = ("stablehlo.broadcast_in_dim", "stablehlo.reshape")
+
+
+def shape_of(value: ir.Value[Any]) -> list[int]:
+    """The shape of a value."""
+    return list(ir.RankedTensorType(value.type).shape)
+
+
+def splat_of(value: ir.Value[Any]) -> ir.Attribute | None:
+    """The number that a value repeats, if a constant says it."""
+    maker = maker_of(value)
+    while maker is not None and maker.name in _SPREADS:
+        maker = maker_of(maker.operands[0])
+    if maker is None or maker.name != "stablehlo.constant":
+        return None
+    constant = constant_attribute(maker)
+    return None if constant is None or not constant.is_splat else constant.get_splat_value()
+
+
+def splat_number(value: ir.Value[Any]) -> float | None:
+    """The real number that a value repeats, if a constant says it; 1 of true."""
+    scalar = splat_of(value)
+    if isinstance(scalar, ir.FloatAttr | ir.IntegerAttr | ir.BoolAttr):
+        return float(scalar.value)
+    return None
 
 
 def constant_attribute(operation: ir.Operation) -> ir.DenseElementsAttr | None:

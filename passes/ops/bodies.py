@@ -17,8 +17,15 @@ from dtensor.passes.program import RETURNS
 BodyMaker = Callable[[Sequence[tuple[tuple[int, ...], str]]], bytes]
 
 
-def inline_body(op: LocalOp, body: bytes) -> list[ir.Value[Any]]:
+def inline_body(
+    op: LocalOp, body: bytes, count: Callable[[ir.Operation], bool]
+) -> list[ir.Value[Any]]:
     """The operations of a module's one function, on the local operands of `op`, in its place.
+
+    Args:
+        op: the operation that is replaced.
+        body: the module.
+        count: told of each operation, until it answers that this one counts what `op` computes.
 
     Raises:
         LocatedError: the body has other results than the operation.
@@ -31,6 +38,7 @@ def inline_body(op: LocalOp, body: bytes) -> list[ir.Value[Any]]:
     for argument, value in zip(block.arguments, op.operands, strict=True):
         argument.replace_all_uses_with(value)
     values: list[ir.Value[Any]] = []
+    counted = False
     for view in list(block.operations):
         inner = view.operation
         if inner.name in RETURNS:
@@ -38,6 +46,7 @@ def inline_body(op: LocalOp, body: bytes) -> list[ir.Value[Any]]:
         else:
             inner.location = op.operation.location
             inner.move_before(op.operation)
+            counted = counted or count(inner)
     copy.erase()
     wanted = [
         op.ctx.tensor_type(op.local_result_shape(i), op.result_element(i))

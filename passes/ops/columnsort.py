@@ -2,7 +2,8 @@
 
 Shards sort their elements, deal them out to all shards one by one, sort, give them back in blocks,
 and sort. An element is then in its shard or in a neighbour's half next to it, and each half that
-meets one is merged with it. This holds of shards of at least 2 (p-1)^2 elements.
+meets one is merged with it. This holds of shards of at least 2 (p-1)^2 elements, and of as many as
+p divides: others are made longer by elements that stand behind all others, and cut off again.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import PLACES
+from dtensor.dialect.names import PLACES, SIZE
+from dtensor.passes.builder import integers_attr
 from dtensor.passes.cost.model import all_to_all_bytes, permute_bytes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.attributes import integer
@@ -39,33 +41,52 @@ def exchanges(placed: Placed) -> bool:
     dim = sorted_dimension(placed.op)
     word, size = placed.operands[0].dims[dim], placed.op.operand_shapes[0][dim]
     p, local = word.split, size // word.split
-    return p > 1 and word.is_contiguous and local % p == 0 and local >= max(2 * (p - 1) ** 2, p * p)
+    is_long = _lengthened(local, p) >= max(2 * (p - 1) ** 2, p * p) and local >= p * (p - 1)
+    return p > 1 and word.is_contiguous and is_long
+
+
+def _lengthened(local: int, shards: int) -> int:
+    """The least multiple of the shards that is no less than the elements of one."""
+    return -(-local // shards) * shards
 
 
 def exchange_bytes(placed: Placed) -> tuple[Traffic, ...]:
-    """All elements twice, half of them there and back; and their places, if those decide."""
+    """All elements twice, half of them there and back; and their places, if those decide.
+
+    Where shards were made longer, each gets the last few elements of the one before.
+    """
     from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
 
     op, dim = placed.op, sorted_dimension(placed.op)
     word = placed.operands[0].dims[dim]
+    size, p = op.operand_shapes[0][dim], word.split
+    local = size // p
+    more = _lengthened(local, p) - local
     elements = list(op.operand_elements)
-    tie = _tie(op.operation, elements)
+    tie = _tie(op.operation, elements, bool(more))
     if tie >= 0:
-        elements[tie : tie + 1] = [_place_element(op.operand_shapes[0][dim])]
-    count = math.prod(placed.operands[0].local_shape(op.operand_shapes[0]))
+        elements[tie : tie + 1] = [_place_element(size)]
+    rows = math.prod(placed.operands[0].local_shape(op.operand_shapes[0])) // local
     wire = 0.0
     for element in elements:
-        held = count * element_bytes(element)
-        wire += 2 * all_to_all_bytes(held, word.split) + permute_bytes(held)
-    return (Traffic(word.axes, wire, 4 * len(elements)),)
+        held = rows * (local + more) * element_bytes(element)
+        wire += 2 * all_to_all_bytes(held, p) + permute_bytes(held)
+    results = op.operand_elements if more else ()
+    wire += sum(permute_bytes(rows * more * (p - 1) * element_bytes(e)) for e in results)
+    return (Traffic(word.axes, wire, 4 * len(elements) + len(results)),)
 
 
 def _place_element(size: int) -> str:
-    return "ui16" if size <= 1 << 16 else "ui32"
+    return "ui16" if size < 1 << 16 else "ui32"
 
 
-def _tie(sort: ir.Operation, elements: Sequence[str]) -> int:
+def _tie(sort: ir.Operation, elements: Sequence[str], has_more: bool) -> int:
     """Which operand holds the places of the elements, which decide between equal ones.
+
+    Args:
+        sort: the operation.
+        elements: element types of its operands.
+        has_more: whether there are elements that stand behind all others.
 
     Returns:
         Its number; that of one more where none does, -1 if equal elements are the same.
@@ -75,7 +96,8 @@ def _tie(sort: ir.Operation, elements: Sequence[str]) -> int:
     body = [view.operation.name for view in sort.regions[0].blocks[0].operations]
     is_plain = body == ["stablehlo.compare", "stablehlo.return"]
     is_one = len(elements) == 1 and element_kind(elements[0])[0] in ("bool", "signed", "unsigned")
-    return -1 if is_plain and is_one else len(elements)
+    is_free = is_plain and is_one and not has_more and SIZE not in sort.attributes
+    return -1 if is_free else len(elements)
 
 
 def expand_exchange(op: LocalOp) -> Sequence[Value]:
@@ -96,7 +118,10 @@ class _Columns:
         self.word = self.layout.dims[self.dim]
         self.size = op.operand_shapes[0][self.dim]
         self.local = self.size // self.word.split
-        self.tie = _tie(op.operation, [op.ctx.element_of(value) for value in op.operands])
+        self.more = _lengthened(self.local, self.word.split) - self.local
+        elements = [op.ctx.element_of(value) for value in op.operands]
+        self.tie = _tie(op.operation, elements, bool(self.more))
+        self.end = integer(given[SIZE]) if SIZE in given else self.size if self.more else None
 
     def sorted(self) -> list[Value]:
         """The columns of the result, of each operand and of what decides between equal ones."""
@@ -104,13 +129,52 @@ class _Columns:
         if self.tie >= 0:
             values[self.tie : self.tie + 1] = [self._places()]
         ctx, d = self.ctx, self.dim
-        values = self._each_sorted(values)
+        values = self._each_sorted(self._longer(values))
         values = [dealt(ctx, value, d, self.word.split) for value in values]
+        shape = list(self.op.operand_shapes[0])
+        shape[d] += self.more * self.word.split
         for _ in range(2):
-            shape = self.op.operand_shapes[0]
             values = [exchanged(ctx, value, self.layout, d, shape) for value in values]
             values = self._each_sorted(values)
-        return self._merged(values)
+        values = self._merged(values)
+        return self._cut_off(values[: len(self.op.result_layouts)]) if self.more else values
+
+    def _longer(self, values: Sequence[Value]) -> list[Value]:
+        """Columns of as many elements as there are shards for, the last of them beyond the end."""
+        if not self.more:
+            return list(values)
+        ctx, found = self.ctx, []
+        for k, value in enumerate(values):
+            shape, element = ctx.read_type(value.type)
+            type_ = ctx.tensor_type(
+                (*shape[: self.dim], self.more, *shape[self.dim + 1 :]), element
+            )
+            behind = ctx.constant(self.size, type_) if k == self.tie else ctx.zeros(type_)
+            found.append(ctx.joined([value, behind], self.dim))
+        return found
+
+    def _cut_off(self, values: Sequence[Value]) -> list[Value]:
+        """Columns of their own length: shard k begins `more * k` elements before its long one."""
+        ctx, d, p = self.ctx, self.dim, self.word.split
+        long, most = self.local + self.more, self.more * (p - 1)
+        shard = ctx.axis_index(self.word.axes)
+        start = ctx.binary("subtract", ctx.constant_like(most, shard), ctx.times(shard, self.more))
+        zero, found = ctx.constant_like(0, shard), []
+        for value in values:
+            shape, element = ctx.read_type(value.type)
+            last = ctx.cut(value, d, long - most, most)
+            before = permuted(ctx, last, self.word.axes, [k - 1 for k in range(p)])
+            sizes = (*shape[:d], self.local, *shape[d + 1 :])
+            starts = [start if i == d else zero for i in range(len(shape))]
+            found.append(
+                ctx.value(
+                    "stablehlo.dynamic_slice",
+                    [ctx.joined([before, value], d), *starts],
+                    ctx.tensor_type(sizes, element),
+                    {"slice_sizes": integers_attr(sizes)},
+                )
+            )
+        return found
 
     def _places(self) -> Value:
         """Where each element stands in the whole dimension."""
@@ -121,8 +185,8 @@ class _Columns:
     def _merged(self, values: Sequence[Value]) -> list[Value]:
         """The upper half of each column merged with the lower half of the next one."""
         ctx, d, p = self.ctx, self.dim, self.word.split
-        low = self.local // 2
-        high = self.local - low
+        low = (self.local + self.more) // 2
+        high = self.local + self.more - low
         shard = ctx.axis_index(self.word.axes)
         first = ctx.compare("EQ", shard, ctx.constant_like(0, shard))
         last = ctx.compare("EQ", shard, ctx.constant_like(p - 1, shard))
@@ -151,5 +215,5 @@ class _Columns:
         made = self.ctx.create("stablehlo.sort", values, types, attributes, regions=1)
         scalars = [self.ctx.tensor_type((), self.ctx.element_of(v)) for v in values for _ in (0, 1)]
         body = made.regions[0].blocks.append(*scalars, arg_locs=[made.location] * len(scalars))
-        compare_by(self.op.operation.regions[0].blocks[0], body, self.tie)
+        compare_by(self.op.operation.regions[0].blocks[0], body, self.tie, self.end)
         return list(made.results)

@@ -26,13 +26,15 @@ def applied(body: ir.Block, arguments: Sequence[Value], point: ir.InsertionPoint
     return [known.get(value, value) for value in end.operands]
 
 
-def compare_by(given: ir.Block, body: ir.Block, tie: int) -> None:
+def compare_by(given: ir.Block, body: ir.Block, tie: int, end: int | None = None) -> None:
     """Fill `body`, which takes pairs of scalars: as `given` compares its pairs.
 
     Args:
         given: whether the first of each pair stands before the second.
         body: it has a pair more, or as many; integers may be narrower.
         tie: which pair decides where `given` does not; -1 if none does.
+        end: elements of which that pair says this or more stand behind all others; None if no
+            element does.
     """
     pairs = list(body.arguments)
     trail = Trail(ir.InsertionPoint(body), body.owner.location)
@@ -48,15 +50,22 @@ def compare_by(given: ir.Block, body: ir.Block, tie: int) -> None:
         earlier = trail.compare("LT", pairs[2 * tie], pairs[2 * tie + 1])
         not_more = trail.value("stablehlo.not", [more], more.type)
         less = trail.binary("or", less, trail.binary("and", not_more, earlier))
+    if end is not None:
+        trail = Trail(ir.InsertionPoint(body), body.owner.location)
+        first, second = pairs[2 * tie : 2 * tie + 2]
+        limit = trail.constant_like(end, first)
+        is_behind = trail.compare("GE", second, limit)
+        less = trail.binary("or", is_behind, less)
+        less = trail.binary("and", trail.compare("LT", first, limit), less)
     trail.create("stablehlo.return", [less], [])
 
 
-def on_tensors(make: Builder, body: ir.Block, arguments: Sequence[Value]) -> Value:
+def on_tensors(make: Builder, body: ir.Block, arguments: Sequence[Value]) -> list[Value]:
     """What a body of scalars gives of the elements of tensors of one shape, one by one.
 
     Args:
         make: where to create operations.
-        body: constants and operations on single elements; it gives one scalar.
+        body: constants and operations on single elements.
         arguments: a tensor for each of its arguments.
     """
     shape = make.shape_of(arguments[0])
@@ -74,4 +83,4 @@ def on_tensors(make: Builder, body: ir.Block, arguments: Sequence[Value]) -> Val
         operands = [known[value] for value in op.operands]
         type_ = make.tensor_type(shape, element)
         known[op.results[0]] = make.value(op.name, operands, type_, attributes)
-    return known[terminator(body).operands[0]]
+    return [known[value] for value in terminator(body).operands]

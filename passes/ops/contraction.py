@@ -6,9 +6,11 @@ A convolution is an einsum over batch and features, and windows over the spatial
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 from dtensor.dialect.mlir import ir, stablehlo
+from dtensor.passes.builder import integer_attr
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import all_of, series, summed
@@ -271,16 +273,23 @@ def expand_convolution_with_halo(op: LocalOp) -> None:
 
 def expand_convolution(op: LocalOp) -> None:
     """Local numbers of groups."""
-    numbers = stablehlo.ConvDimensionNumbers(op.operation.attributes["dimension_numbers"])
-    for name, dim in (
-        ("feature_group_count", numbers.input_feature_dimension),
-        ("batch_group_count", numbers.input_batch_dimension),
-    ):
-        groups = group_count(op.operation, name)
+    for name, dim in _grouped(op.operation):
         split = op.operand_layouts[0].dims[dim].split
-        if groups > 1 and split > 1:
-            attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), groups // split)
-            op.operation.attributes[name] = attribute
+        _scale_groups(op.operation, name, 1, split)
+
+
+def _grouped(operation: ir.Operation) -> Iterator[tuple[str, int]]:
+    """The attributes that count groups, and the dimension of operand 0 that falls into them."""
+    numbers = stablehlo.ConvDimensionNumbers(operation.attributes["dimension_numbers"])
+    yield "feature_group_count", numbers.input_feature_dimension
+    yield "batch_group_count", numbers.input_batch_dimension
+
+
+def _scale_groups(operation: ir.Operation, name: str, times: int, over: int) -> None:
+    """Write a number of groups in proportion to the dimension that falls into them."""
+    groups = group_count(operation, name)
+    if groups > 1 and times != over:
+        operation.attributes[name] = integer_attr(groups * times // over)
 
 
 DOT_GENERAL = OpDef(
@@ -300,21 +309,11 @@ DOT = replace(
 RAGGED_DOT = replace(UNKNOWN, accuracy=series)
 
 
-def convolution_fill(rule: OpRule, factor: int) -> padding.Fill | None:
-    """As of a product, but not along what falls into groups, whose number the op says."""
-    assert rule.op is not None
-    operation = rule.op.operation
-    numbers = stablehlo.ConvDimensionNumbers(rule.op.attribute("dimension_numbers"))
-    grouped = {(~0, numbers.output_feature_dimension)}
-    grouped |= {(0, numbers.input_feature_dimension), (0, numbers.input_batch_dimension)}
-    counts = [group_count(operation, f"{of}_group_count") for of in ("feature", "batch")]
-    if max(counts) > 1 and grouped & set(rule.dims_of_factor[factor]):
-        return None
-    return padding.reducing(rule, factor)
-
-
 def convolution_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
-    """Windows read zeros beyond the end; so do both sides where windows walk over the kernel."""
+    """Windows read zeros beyond the end; so do both sides where windows walk over the kernel.
+
+    A group more of several features on one side makes that side longer by them.
+    """
     op = info_of(rule, operation)
     numbers = stablehlo.ConvDimensionNumbers(op.attribute("dimension_numbers"))
     ties: list[padding.Tie] = []
@@ -326,11 +325,26 @@ def convolution_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]
         is_read = slot >= 0 or reads_end(dim.window, op.operand_shapes[0][dim.operand], steps)
         fill = Reduction.SUM if is_read else padding.Fill.ANY
         ties.append(window_tie(1, dim, fill))
+    for name, lhs in _grouped(operation):
+        groups = group_count(operation, name)
+        kernel, result = (
+            numbers.kernel_output_feature_dimension,
+            numbers.output_feature_dimension,
+        )
+        sizes = (
+            op.operand_shapes[0][lhs],
+            op.operand_shapes[1][kernel],
+            op.result_shapes[0][result],
+        )
+        if groups > 1 and groups in (sizes[0], sizes[2]) and len(set(sizes)) > 1:
+            places = ((0, lhs), (1, kernel), (~0, result))
+            pairs = zip(places, sizes, strict=True)
+            ties.append(tuple(padding.Along(*place, size // groups) for place, size in pairs))
     return ties
 
 
 def lengthen_convolution(op: padding.Grown) -> None:
-    """As many windows as the result has elements."""
+    """As many windows as the result has elements, and as many groups as features or batches."""
     info = info_of(op.rule, op.operation)
     numbers = stablehlo.ConvDimensionNumbers(info.attribute("dimension_numbers"))
     true, now = ([info.operand_shapes[1], info.result_shapes[0]], [op.operands[1], op.results[0]])
@@ -348,6 +362,8 @@ def lengthen_convolution(op: padding.Grown) -> None:
         if before != after:
             rows[row] = longer_padding(longer[row], after[0], after[2])
     set_padding(op, windows, rows)
+    for name, dim in _grouped(op.operation):
+        _scale_groups(op.operation, name, op.operands[0][dim], info.operand_shapes[0][dim])
 
 
 CONVOLUTION = OpDef(
@@ -368,6 +384,6 @@ CONVOLUTION = OpDef(
     flops=convolution_flops,
     accuracy=summed(all_of(1)),
     must_divide=True,
-    padding=padding.Padding(convolution_fill, lengthen_convolution, convolution_ties),
+    padding=padding.Padding(padding.reducing, lengthen_convolution, convolution_ties),
     known=known_finite,
 )

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dtensor.dialect.mlir import ir, sdy
 from dtensor.dialect.names import DEFINED
 from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.functions import tensor_shape
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import factorised
 from dtensor.passes.ops.bodies import inline_body
 from dtensor.passes.ops.callbacks import calls_once, expand_once
-from dtensor.passes.ops.definition import definition_of
+from dtensor.passes.ops.definition import Definition, definition_of
 from dtensor.passes.ops.named_calls import NAMED_CALLS
 from dtensor.passes.ops.opdef import OpDef, local
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
@@ -117,7 +118,42 @@ def expand_custom_call(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
     if make is None:
         return None
     types = [op.ctx.read_type(value.type) for value in op.operands]
-    return inline_body(op, make(types))
+    count = _kernel_counter(op, types)
+    return inline_body(op, make(types), count)
+
+
+def _kernel_counter(
+    op: LocalOp, types: Sequence[tuple[tuple[int, ...], str]]
+) -> Callable[[ir.Operation], bool]:
+    """Says of the first kernel in a body what the definition of `op` counts for its shard.
+
+    The other operations of a body are counted by their own rules, but nobody knows a kernel's.
+    """
+    shapes = tuple([shape for shape, _ in types])
+    outs = tuple([op.local_result_shape(i) for i in range(len(op.result_layouts))])
+    elements = tuple([element for _, element in types])
+    results = tuple([op.result_element(i) for i in range(len(outs))])
+    shard = OpInfo(op.operation, "stablehlo.custom_call", shapes, outs, elements, results)
+    flops = round(custom_call_flops(shard))
+
+    def count(inner: ir.Operation) -> bool:
+        if inner.name != "stablehlo.custom_call" or not flops:
+            return False
+        name = ir.StringAttr(inner.attributes[TARGET]).value
+        if name in NAMED_CALLS or DEFINED in inner.attributes:
+            return False
+        sides = [", ".join(_unnamed(v.type) for v in vs) for vs in (inner.operands, inner.results)]
+        with inner.context:
+            made = Definition(name, " -> ".join(sides), flops=str(flops))
+            inner.attributes[DEFINED] = made.attribute()
+        return True
+
+    return count
+
+
+def _unnamed(type_: ir.Type) -> str:
+    """What a signature says of a tensor that is whole."""
+    return " ".join("_" * len(tensor_shape(type_) or ()))
 
 
 def custom_call_flops(op: OpInfo) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dtensor.dialect.mlir import ir, maker_of, terminator
 from dtensor.passes.builder import Builder
-from dtensor.passes.ops.attributes import constant_attribute
+from dtensor.passes.ops.attributes import splat_number
 from dtensor.passes.ops.elements import element_kind
 
 Value = ir.Value[Any]
@@ -68,16 +68,8 @@ def _unchanged(value: Value) -> Value:
 
 
 def _is_number(value: Value, number: float) -> bool:
-    maker = maker_of(value)
-    if maker is None or maker.name != "stablehlo.constant":
-        return False
-    constant = constant_attribute(maker)
-    if constant is None or not constant.is_splat:
-        return False
-    scalar = constant.get_splat_value()
-    if not isinstance(scalar, ir.FloatAttr):
-        return False
-    return math.isnan(scalar.value) if math.isnan(number) else scalar.value == number
+    found = splat_number(value)
+    return found is not None and (found == number or (math.isnan(found) and math.isnan(number)))
 
 
 def keys_of(make: Builder, value: Value, is_up: bool) -> Value:
@@ -93,12 +85,12 @@ def keys_of(make: Builder, value: Value, is_up: bool) -> Value:
     key = value if kind == "unsigned" else _bits(make, value, unsigned)
     if kind != "unsigned":
         sign = _integer(make, 1 << (bits - 1), unsigned)
-        turned = make.binary("xor", key, sign)
+        mixed = make.binary("xor", key, sign)
         if kind == "float":
             is_negative = make.compare("GE", key, sign)
-            turned = make.select(is_negative, _turned(make, key), turned)
-        key = turned
-    return key if is_up else _turned(make, key)
+            mixed = make.select(is_negative, turned(make, key), mixed)
+        key = mixed
+    return key if is_up else turned(make, key)
 
 
 def bits_of(make: Builder, value: Value) -> Value:
@@ -116,7 +108,8 @@ def _bits(make: Builder, value: Value, type_: ir.Type) -> Value:
     return value if value.type == type_ else make.value("stablehlo.bitcast_convert", [value], type_)
 
 
-def _turned(make: Builder, value: Value) -> Value:
+def turned(make: Builder, value: Value) -> Value:
+    """Integers, every bit of which is the other one."""
     return make.value("stablehlo.not", [value], value.type)
 
 

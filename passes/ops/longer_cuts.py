@@ -122,11 +122,15 @@ def reverse_ties(rule: OpRule, operation: ir.Operation) -> list[Tie]:
 
 def lengthen_reverse(op: Grown) -> None:
     """What is beyond the end comes first, and is moved behind the elements."""
-    moved = {}
+    moved, dims = {}, []
     for d in integers(op.operation.attributes["dimensions"]):
         size, true = op.results[0][d], op.true_result(0)[d]
-        if size != true > 1:
+        if size != true == 1:
+            continue  # one element stays where it is
+        dims.append(d)
+        if size != true:
             moved[d] = [(0, size - true, true)]
+    op.set_integers("dimensions", dims)
     _move(op, moved)
 
 

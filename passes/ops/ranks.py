@@ -15,7 +15,8 @@ from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.dim import WHOLE, Dim, canonical_digits
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import ALL_REDUCE, AXES, DIM, REDUCTION
+from dtensor.dialect.names import ALL_REDUCE, AXES, DIM, REDUCTION, SIZE
+from dtensor.passes.builder import integer_attr
 from dtensor.passes.cost.model import all_gather_bytes, all_reduce_bytes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
@@ -24,7 +25,7 @@ from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.comparators import compare_by
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.indexing import clamped, take
-from dtensor.passes.ops.keys import bits_of, keys_of, numbers_of, orders
+from dtensor.passes.ops.keys import bits_of, keys_of, numbers_of, orders, turned
 from dtensor.passes.ops.loops import numbered
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
 from dtensor.passes.ops.reduction import Reduction
@@ -78,12 +79,20 @@ def expand_sorted(op: LocalOp) -> Sequence[Value]:
     """Sorted, and read at the places."""
     ctx, dim = op.ctx, integer(op.operation.attributes[DIM])
     value, places = op.operands
+    true = _true_size(op)
+    value = ctx.cut(value, dim, 0, true)
     attributes = {"dimension": index_attr(dim), "is_stable": ir.BoolAttr.get(True)}
     made = ctx.create("stablehlo.sort", [value], [value.type], attributes, regions=1)
     scalar = ctx.tensor_type((), ctx.element_of(value))
     body = made.regions[0].blocks.append(scalar, scalar, arg_locs=[made.location] * 2)
     compare_by(op.operation.regions[0].blocks[0], body, -1)
-    return [take(ctx, made.results[0], clamped(ctx, places, op.operand_shapes[0][dim]), dim)]
+    return [take(ctx, made.results[0], clamped(ctx, places, true), dim)]
+
+
+def _true_size(op: LocalOp) -> int:
+    """How many elements along the dimension are ordered."""
+    given = op.operation.attributes
+    return integer(given[SIZE]) if SIZE in given else op.operand_shapes[0][integer(given[DIM])]
 
 
 def expand_counts(op: LocalOp) -> Sequence[Value]:
@@ -105,8 +114,20 @@ class _Counting:
         self.given = op.ctx.transpose(op.operands[0], order)
         self.keys = keys_of(op.ctx, self.given, orders(op.operation.regions[0].blocks[0]) == "up")
         self.local = shape[self.dim]
-        self.places = op.ctx.convert(clamped(op.ctx, op.operands[1], self.size), "i32")
+        true = _true_size(op)
+        if true < self.size:
+            self.keys = self._last_beyond(true)
+        self.places = op.ctx.convert(clamped(op.ctx, op.operands[1], true), "i32")
         self.wanted = (*op.ctx.shape_of(self.places), *op.ctx.shape_of(self.given)[:-1])
+
+    def _last_beyond(self, true: int) -> Value:
+        """The keys, the largest there is beyond the end: of equal ones those stand last."""
+        ctx, layout = self.ctx, self.op.operand_layouts[0]
+        shape = ctx.shape_of(self.keys)
+        index = ctx.global_index(layout, self.dim, self.size, index_element(self.size))
+        inside = ctx.compare("LT", index, ctx.constant_like(true, index))
+        inside = ctx.broadcast(inside, shape, [len(shape) - 1])
+        return ctx.select(inside, self.keys, turned(ctx, ctx.zeros(self.keys.type)))
 
     def elements(self) -> Value:
         """What stands at the places."""
@@ -216,6 +237,23 @@ class _Counting:
         return ctx.reduced(ctx.select(is_before, rows, ctx.zeros(rows.type)), 0, Reduction.SUM)
 
 
+def ranked_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
+    """The dimension that is ordered may be longer; only its own elements are counted."""
+    return [(padding.Along(0, integer(operation.attributes[DIM])),)]
+
+
+def lengthen_ranked(op: padding.Grown) -> None:
+    """Say where the dimension ends."""
+    dim = integer(op.operation.attributes[DIM])
+    if op.grows(0, dim):
+        op.operation.attributes[SIZE] = integer_attr(op.operands_before(0)[dim])
+
+
+def said_of_ranked(ranked: ir.Operation) -> tuple[object, ...]:
+    """Where the dimension ends, which is no attribute of the operation's own."""
+    return (ranked.attributes[SIZE],) if SIZE in ranked.attributes else ()
+
+
 RANKED = OpDef(
     ranked_rule,
     (
@@ -223,5 +261,6 @@ RANKED = OpDef(
         Algorithm("local", expand_sorted, _is_whole),
     ),
     flops=ranked_flops,
-    padding=padding.ANY,
+    known=said_of_ranked,
+    padding=padding.Padding(refit=lengthen_ranked, ties=ranked_ties),
 )

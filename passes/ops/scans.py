@@ -7,13 +7,14 @@ every shard receives what all shards before it combine to, and scans its element
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
-from dtensor.passes.expansion.context import LocalOp
-from dtensor.passes.ops.attributes import constant_attribute, identity_of
+from dtensor.passes.expansion.context import ExpansionContext, LocalOp
+from dtensor.passes.ops.attributes import identity_of, splat_number
 from dtensor.passes.ops.opdef import Placed, Traffic
 from dtensor.passes.ops.reductions import combiners, is_choice
 from dtensor.passes.ops.ring import permuted
@@ -70,39 +71,64 @@ def expand_scan(op: LocalOp, dim: int, window: Window) -> Sequence[Value]:
         return _gathered(op)
     values, word = op.operands[:count], op.operand_layouts[0].dims[dim]
     is_reverse = window.low == 0
-    shards = word.split
     total = _combined(op, values, dim)
-    shard = ctx.axis_index(word.axes)
-    before: list[Value] | None = None
+
+    def combined(come: Sequence[Value], have: Sequence[Value]) -> list[Value]:
+        pairs = zip(come, have, strict=True)
+        return _combined(
+            op, [ctx.joined([b, a] if is_reverse else [a, b], dim) for a, b in pairs], dim
+        )
+
+    before, has_any = totals_before(ctx, word.axes, total, combined, is_reverse)
+    for k, value in enumerate(before):
+        nothing = ctx.broadcast(op.operands[count + k], ctx.shape_of(value))
+        before[k] = ctx.select(has_any, value, nothing)
+    return _scanned(op, values, before, dim, is_reverse)
+
+
+def totals_before(
+    ctx: ExpansionContext,
+    axes: Sequence[AxisRef],
+    total: list[Value],
+    combine: Callable[[Sequence[Value], Sequence[Value]], list[Value]],
+    is_reverse: bool,
+) -> tuple[list[Value], Value]:
+    """What all shards before this one combine to, in log2(p) steps of doubled distance.
+
+    Args:
+        ctx: where to create operations.
+        axes: those that split the dimension.
+        total: what the elements of this shard combine to, of each operand.
+        combine: combines what comes from shards before with what is here.
+        is_reverse: whether the last shard comes first.
+
+    Returns:
+        The totals, zeros on the first shard; and whether there is a shard before this one.
+    """
+    shards = math.prod(axis.size for axis in axes)
+    shard = ctx.axis_index(axes)
+
+    def behind(come: list[Value], have: list[Value], has_any: Value) -> list[Value]:
+        both = zip(combine(come, have), have, strict=True)
+        return [ctx.select(has_any, one, other) for one, other in both]
+
+    before, has_before = list[Value](), None
     step = 1
     while step < shards:
         sources = [k + step if is_reverse else k - step for k in range(shards)]
         sources = [source if 0 <= source < shards else -1 for source in sources]
         limit = ctx.constant_like(shards - step if is_reverse else step, shard)
         has_any = ctx.compare("LT" if is_reverse else "GE", shard, limit)
-        come = [
-            ctx.select(
-                has_any,
-                permuted(ctx, value, word.axes, sources),
-                ctx.broadcast(op.operands[count + k], ctx.shape_of(value)),
-            )
-            for k, value in enumerate(total)
-        ]
-        before = come if before is None else _joined_totals(op, come, before, dim, is_reverse)
+        come = [permuted(ctx, value, axes, sources) for value in total]
+        if has_before is None:
+            before, has_before = come, has_any
+        else:
+            before = behind(come, before, has_any)
         if 2 * step < shards:
-            total = _joined_totals(op, come, total, dim, is_reverse)
+            total = behind(come, total, has_any)
         step *= 2
-    assert before is not None, "a scan of a dimension that is whole"
-    return _scanned(op, values, before, dim, is_reverse)
-
-
-def _joined_totals(
-    op: LocalOp, come: Sequence[Value], have: Sequence[Value], dim: int, is_reverse: bool
-) -> list[Value]:
-    """The totals that came combined with those that are here, in the order of the shards."""
-    pairs = zip(come, have, strict=True)
-    rows = [op.ctx.joined([b, a] if is_reverse else [a, b], dim) for a, b in pairs]
-    return _combined(op, rows, dim)
+    assert has_before is not None, "a scan of a dimension that is whole"
+    return before, has_before
 
 
 def _combined(op: LocalOp, values: Sequence[Value], dim: int) -> list[Value]:
@@ -156,7 +182,7 @@ def starts_from_identity(operation: ir.Operation, elements: tuple[str, ...]) -> 
             return False
         if kinds is not None and kinds[k] not in identity_of(maker, elements[k]):
             return False
-        if kinds is None and not _is_minus_infinity(maker):
+        if kinds is None and splat_number(operation.operands[count + k]) != -math.inf:
             return False
     return True
 
@@ -169,14 +195,6 @@ def _constant(value: Value) -> ir.Operation | None:
             return maker if maker.name == "stablehlo.constant" else None
         value = maker.operands[0]
     return None
-
-
-def _is_minus_infinity(constant: ir.Operation) -> bool:
-    value = constant_attribute(constant)
-    if value is None or not value.is_splat:
-        return False
-    scalar = value.get_splat_value()
-    return isinstance(scalar, ir.FloatAttr) and scalar.value == -math.inf
 
 
 def _gathered(op: LocalOp) -> list[Value]:

@@ -201,7 +201,8 @@ def _bisected(op: LocalOp, low: Value, high: Value, longest: int) -> Value:
 def _goes_down(op: LocalOp, make: Builder, elements: Value) -> Value:
     """What the region says of the queries and elements of the table."""
     body = op.operation.regions[0].blocks[0]
-    return on_tensors(make, body, [*op.operands[1:], elements])
+    (found,) = on_tensors(make, body, [*op.operands[1:], elements])
+    return found
 
 
 def _all(op: LocalOp, number: int) -> Value:

@@ -270,9 +270,27 @@ def _along_last(ctx: ExpansionContext, value: Value, place: Value, rows: Sequenc
     )
 
 
-def counted_places(sort: ir.Operation) -> tuple[object, ...]:
-    """Which operand counts the places, which is dtensor's own attribute."""
-    return (sort.attributes[PLACES],) if PLACES in sort.attributes else ()
+def said_of_sort(sort: ir.Operation) -> tuple[object, ...]:
+    """Which operand counts the places, and where rows end: dtensor's own attributes."""
+    return tuple([sort.attributes[n] for n in (PLACES, SIZE) if n in sort.attributes])
+
+
+def sort_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
+    """Rows may be longer; what is beyond their end stays there."""
+    assert rule.op is not None
+    count = len(rule.op.operand_shapes)
+    if not rule.op.operand_shapes[0]:
+        return []
+    dim = sorted_dimension(rule.op)
+    return [tuple(padding.Along(slot, dim) for k in range(count) for slot in (k, ~k))]
+
+
+def lengthen_sort(op: padding.Grown) -> None:
+    """Say where rows end."""
+    assert op.rule.op is not None
+    dim = sorted_dimension(op.rule.op)
+    if op.operands[0] and op.grows(0, dim):
+        op.operation.attributes[SIZE] = integer_attr(op.operands_before(0)[dim])
 
 
 def _sorts_whole(placed: Placed) -> bool:
@@ -280,10 +298,27 @@ def _sorts_whole(placed: Placed) -> bool:
     return all(layout.dims[dim].split == 1 for layout in placed.operands if layout.rank)
 
 
-def expand_rows(op: LocalOp) -> None:
-    """Every row by itself; what was said of the places has served."""
-    if PLACES in op.operation.attributes:
-        del op.operation.attributes[PLACES]
+def expand_rows(op: LocalOp) -> Sequence[Value] | None:
+    """Every row by itself, without what is beyond its end; what was said of it has served."""
+    ctx, given = op.ctx, op.operation.attributes
+    true = integer(given[SIZE]) if SIZE in given else None
+    for name in (PLACES, SIZE):
+        if name in given:
+            del given[name]
+    if true is None:
+        return None
+    rank = len(op.operand_shapes[0])
+    dim = integer(given["dimension"]) % rank if "dimension" in given else rank - 1
+    more = [op.operand_shapes[0][dim] - true if d == dim else 0 for d in range(rank)]
+    rows, found = [ctx.cut(value, dim, 0, true) for value in op.operands], []
+    copy = ctx.clone(op.operation)
+    for k, value in enumerate(rows):
+        copy.operands[k] = value
+        copy.results[k].set_type(value.type)
+    for value in copy.results:
+        zero = ctx.zeros(ctx.tensor_type((), ctx.element_of(value)))
+        found.append(ctx.pad(value, zero, [0] * rank, more))
+    return found
 
 
 def top_k_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
@@ -311,8 +346,8 @@ SORT = OpDef(
         Algorithm("local", expand_rows, _sorts_whole),
     ),
     flops=sort_flops,
-    known=counted_places,
-    padding=padding.ANY,
+    known=said_of_sort,
+    padding=padding.Padding(refit=lengthen_sort, ties=sort_ties),
 )
 TOP_K = OpDef(
     top_k_rule,

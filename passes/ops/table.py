@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dtensor.passes.ops import (
+    associative,
     contraction,
     custom_calls,
     cutting,
@@ -14,7 +15,6 @@ from dtensor.passes.ops import (
     fourier,
     gather,
     linalg,
-    normalisation,
     nullary,
     random,
     ranks,
@@ -65,6 +65,7 @@ OPS: dict[str, OpDef] = {
     "dtensor.alike": elementwise.ALIKE,
     "dtensor.qr": tall_qr.TALL_QR,
     "dtensor.ranked": ranks.RANKED,
+    "dtensor.scan": associative.SCAN,
     "dtensor.search": searching.SEARCH,
     "dtensor.splice": splice.SPLICE,
     "stablehlo.abs": elementwise.ELEMENTWISE,
@@ -74,9 +75,6 @@ OPS: dict[str, OpDef] = {
     "stablehlo.all_to_all": devices.COLLECTIVE,
     "stablehlo.and": elementwise.ELEMENTWISE,
     "stablehlo.atan2": elementwise.COSTLY,
-    "stablehlo.batch_norm_grad": normalisation.BATCH_NORM_GRAD,
-    "stablehlo.batch_norm_inference": normalisation.BATCH_NORM_INFERENCE,
-    "stablehlo.batch_norm_training": normalisation.BATCH_NORM_TRAINING,
     "stablehlo.bitcast_convert": elementwise.BITCAST_CONVERT,
     "stablehlo.broadcast_in_dim": shape.BROADCAST_IN_DIM,
     "stablehlo.cbrt": elementwise.COSTLY,

@@ -10,8 +10,8 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.graph import ARGUMENT, RESULT, Graph, Node
 from dtensor.passes.planning.descend import descend, single_changes
-from dtensor.passes.planning.plan import Limits
-from dtensor.passes.planning.polish import improve, polish
+from dtensor.passes.planning.plan import Limits, solve
+from dtensor.passes.planning.polish import polish
 from dtensor.passes.planning.prices import Prices
 from dtensor.passes.planning.problem import Problem
 from dtensor.passes.planning.strategies import Maker, Options, Strategy
@@ -22,7 +22,6 @@ from dtensor.passes.sharding.specs import Specs
 _TIED = "tied"  # a result that is the next call's argument: its node is the argument's
 _DOUBLINGS = 40  # of the price of a byte, until the arguments fit
 _BISECTIONS = 6  # between the price at which they fit and the one before
-_ROUNDS = 4  # of messages per price
 
 
 @dataclass(frozen=True)
@@ -158,9 +157,9 @@ class _Search:
             argument.operands.append(value)
             returned.operands.clear()
             returned.kind = _TIED
-        refused = [True] * len(self.specs.sizes)
+        may_move = [True] * len(self.specs.sizes)
         self.maker = _Maker(
-            self.graph, self.specs, self.pins, self.free, refused, self.min_flops, self.cost
+            self.graph, self.specs, self.pins, self.free, may_move, self.min_flops, self.cost
         )
 
     def _problem(self, price: float) -> Problem:
@@ -194,7 +193,7 @@ class _Search:
         """Find the plan at a price, from the one found last."""
         problem = self._problem(price)
         descend(problem, self.limits.sweeps)
-        improve(problem, _ROUNDS, self.limits.sweeps)
+        solve(problem, self.limits)
         self._keep(problem)
 
     def _keep(self, problem: Problem) -> None:
@@ -244,7 +243,7 @@ class _Search:
     def result(self, price: float, max_bytes: float | None) -> AutoPlan:
         """The layouts, what they cost, and what none costs less than."""
         problem = self._problem(price)
-        bound = polish(problem, _ROUNDS, self.limits.sweeps)
+        bound = polish(problem, 1, self.limits.sweeps)
         kept = list(self.now), list(self.chosen)
         self._keep(problem)
         if max_bytes is not None and self.bytes() > max_bytes:  # cheaper, but does not fit

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dtensor.passes.planning.prices import Seconds
 from dtensor.passes.planning.problem import Problem, Value
+from dtensor.passes.planning.steps import Seconds
 
 _GAIN = 1e-9  # relative to the plan; less is rounding
 
@@ -75,8 +75,8 @@ class _Search:
             return 0.0
         prices = self.problem.prices
         if len(wanted) == 1:
-            found: Seconds = prices.between(value.prices)[given, next(iter(wanted))]
-            return found * value.weight
+            one = np.array(next(iter(wanted)))
+            return prices.between(value.prices, given, one) * value.weight
         specs, where = np.unique(given, return_inverse=True)
         costs = [
             prices.copies(value.prices, a, tuple(sorted(wanted - {a}))) for a in specs.tolist()
@@ -89,8 +89,7 @@ class _Search:
         """A user's side: every spec it may want, beside those that others want."""
         prices = self.problem.prices
         if not others:
-            found: Seconds = prices.between(value.prices)[given, wanted]
-            return found * value.weight
+            return prices.between(value.prices, np.array(given), wanted) * value.weight
         specs, where = np.unique(wanted, return_inverse=True)
         costs = [
             prices.copies(value.prices, given, tuple(sorted((others | {b}) - {given})))

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -79,6 +80,8 @@ class Elimination:
         self.stack: list[tuple[int, list[tuple[int, NDArray[np.intp]]], NDArray[np.intp]]] = []
         self.narrowed: set[int] = set()
         self._sizes: dict[int, float] = {}  # of buckets, as far as known
+        self._heap: list[tuple[float, int]] = []  # sizes, some of them out of date
+        self._changed = set(self.left)  # variables whose size is not in the heap
         self.scores: dict[int, Costs] = {}  # of the variables that messages reached
         self.done = 0.0  # least cost of what is eliminated
 
@@ -106,7 +109,7 @@ class Elimination:
         """Eliminate what stands between two others at most: the tables stay over pairs."""
         for x in range(len(self.unary)):
             self._drop_dead_ends(x)
-        self._eliminate_small(self.left, 2)
+        self._eliminate_small(2)
 
     def messages(self, upper: float) -> Messages:
         """Messages over what is left; `upper` includes what is eliminated."""
@@ -141,7 +144,7 @@ class Elimination:
 
     def finish(self) -> bool:
         """Eliminate all that has small buckets; whether nothing is left."""
-        self._eliminate_small(self.left, len(self.left))
+        self._eliminate_small(len(self.left))
         return not self.left
 
     def _of_start(self) -> float:
@@ -150,24 +153,38 @@ class Elimination:
         cost = sum([float(self.unary[x][at[x]]) for x in self.left])
         return cost + sum([float(t[tuple([at[y] for y in s])]) for s, t in self.tables.items()])
 
-    def _eliminate_small(self, among: Iterable[int], most_near: int) -> None:
+    def _eliminate_small(self, most_near: int) -> None:
         """Eliminate while a bucket is small and has few others in it, the smallest first."""
-        heap = [(self._size(x), x) for x in among]
-        heapq.heapify(heap)
-        while heap:
-            size, x = heapq.heappop(heap)
-            if x not in self.left or size > self.effort.table:
-                continue
-            now = self._size(x)
-            if now > size:
-                heapq.heappush(heap, (now, x))
-            elif len(self._near(x)) <= most_near:
-                for y in self._eliminate(x):
-                    heapq.heappush(heap, (self._size(y), y))
+        kept = []
+        while self._smallest()[0] <= self.effort.table:
+            entry = heapq.heappop(self._heap)
+            if len(self._near(entry[1])) <= most_near:
+                self._eliminate(entry[1])
+            else:
+                kept.append(entry)
+        for entry in kept:
+            heapq.heappush(self._heap, entry)
+
+    def _smallest(self) -> tuple[float, int]:
+        """The size of the smallest bucket, and its variable; an infinite size if none is left."""
+        for x in sorted(self._changed & self.left.keys()):
+            heapq.heappush(self._heap, (self._size(x), x))
+        self._changed.clear()
+        while self._heap:
+            size, x = self._heap[0]
+            if x in self.left and self._sizes.get(x) == size:
+                return size, x
+            heapq.heappop(self._heap)
+        return math.inf, -1
+
+    def _resized(self, variables: Iterable[int]) -> None:
+        for x in variables:
+            self._sizes.pop(x, None)
+            self._changed.add(x)
 
     def _narrow(self) -> None:
         """Make the smallest bucket smaller: its largest variable keeps the better half."""
-        _, x = min([(self._size(x), x) for x in self.left])
+        _, x = self._smallest()
         x = max([x, *self._near(x)], key=lambda y: (len(self.alive[y]), -y))
         score = self.scores[x].copy()
         score[self.alive[x] == self.start[x]] = -1.0
@@ -217,17 +234,15 @@ class Elimination:
         if keep.all():
             return
         self.unary[x], self.alive[x] = self.unary[x][keep], self.alive[x][keep]
-        for y in (x, *self._near(x)):
-            self._sizes.pop(y, None)
+        self._resized((x, *self._near(x)))
         if x in self.scores:
             self.scores[x] = self.scores[x][keep]
         for scope in self.scopes[x]:
             self.tables[scope] = np.compress(keep, self.tables[scope], axis=scope.index(x))
 
-    def _eliminate(self, x: int) -> list[int]:
+    def _eliminate(self, x: int) -> None:
         near = self._near(x)
-        for y in near:
-            self._sizes.pop(y, None)
+        self._resized(near)
         order = [x, *near]
         total: Costs = self.unary[x].reshape((-1, *[1] * len(near)))
         for scope in list(self.scopes[x]):
@@ -240,11 +255,10 @@ class Elimination:
         best = total.min(0)
         if not near:
             self.done += float(best)
-            return near
+            return
         self._put(tuple(near), best)
         for y in near:
             self._drop_dead_ends(y)
-        return near
 
     def _take(self, scope: tuple[int, ...]) -> Costs:
         for y in scope:

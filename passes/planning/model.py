@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dtensor.passes.planning.prices import Numbers
 from dtensor.passes.planning.problem import Problem, Value
 
 Costs = NDArray[np.float64]
-Specs = NDArray[np.intp]
 COARSE = 100  # states of the copies of one value: up to here any spec may be the one that is shared
 FINE = 1000  # the same where more is tried
 BIG = 1e7  # microseconds: what cannot be
@@ -93,6 +93,7 @@ def make_model(problem: Problem, most_states: int = COARSE) -> Model:
         made[value.producer].append(value)
     copies: list[Copies] = []
     every = [problem.options(node) for node in range(len(problem.now))]
+    _search(problem)
     for node, options in enumerate(every):
         if len(options) < 2:
             model.variable_of.append(-1)
@@ -111,9 +112,20 @@ def make_model(problem: Problem, most_states: int = COARSE) -> Model:
     return model
 
 
-def _scaled(problem: Problem, value: Value) -> Costs:
-    """Microseconds of all moves of a value between specs."""
-    between = problem.prices.between(value.prices)
+def _search(problem: Problem) -> None:
+    """Find the ways of all values from the specs in which somebody may hold one, class by class."""
+    held: dict[int, list[Numbers]] = {}
+    for value in problem.values:
+        given = problem.options(value.producer).distinct(~value.slot)
+        read = [problem.options(node).distinct(k) for node, k in value.uses]
+        held.setdefault(value.prices, []).extend([given, *(read if len(read) > 1 else ())])
+    for cls, specs in held.items():
+        problem.prices.search(cls, np.unique(np.concatenate(specs)))
+
+
+def _moves(problem: Problem, value: Value, given: Numbers, wanted: Numbers) -> Costs:
+    """Microseconds of moving a value between specs that broadcast."""
+    between = problem.prices.between(value.prices, given, wanted)
     return np.minimum(between * (value.weight * 1e6), BIG)
 
 
@@ -122,13 +134,12 @@ def _add_move(model: Model, problem: Problem, value: Value) -> None:
     producer, node = model.variable_of[value.producer], model.variable_of[value.uses[0][0]]
     if producer < 0 and node < 0:
         return
-    between = _scaled(problem, value)
     given = problem.options(value.producer).column(~value.slot)
     options = problem.options(value.uses[0][0])
     columns = {options.column(k).tobytes(): options.column(k) for _, k in value.uses}
     costs = np.zeros((len(given), len(options)))
     for wanted in columns.values():
-        costs += between[given[:, None], wanted]
+        costs += _moves(problem, value, given[:, None], wanted)
     if costs.any():
         model.add(producer, node, costs)
 
@@ -139,33 +150,29 @@ class Copies(NamedTuple):
     Attributes:
         value: the value.
         variable: its number in the model.
-        between: microseconds from spec to spec.
         held: the specs in which it is held: of each, one per state.
         rest: specs in which it is held beside those, in the last state.
     """
 
     value: Value
     variable: int
-    between: Costs
-    held: tuple[Specs, Specs]
+    held: tuple[Numbers, Numbers]
     rest: tuple[int, ...]
 
-    def price(self, wanted: Specs) -> Costs:
+    def price(self, problem: Problem, wanted: Numbers) -> Costs:
         """Microseconds from the nearest copy: a row per state, a column per spec."""
-        first, shared = self.held
-        nearest = np.minimum(
-            self.between[first[:, None], wanted], self.between[shared[:, None], wanted]
-        )
+        first, shared = [_moves(problem, self.value, held[:, None], wanted) for held in self.held]
+        nearest = np.minimum(first, shared)
         for spec in self.rest:
-            nearest[-1] = np.minimum(nearest[-1], self.between[spec, wanted])
+            other = _moves(problem, self.value, np.array(spec), wanted)
+            nearest[-1] = np.minimum(nearest[-1], other)
         return nearest
 
 
 def _copies(model: Model, problem: Problem, value: Value, most_states: int) -> Copies:
-    between = _scaled(problem, value)
     given = problem.options(value.producer).column(~value.slot)
     first, shared = _states(problem, value, given, most_states)
-    unary = between[first, shared]
+    unary = _moves(problem, value, first, shared)
     now_first, now_shared = _now(problem, value)
     found = np.flatnonzero((first == now_first) & (shared == (*now_shared, now_first)[0]))
     rest = now_shared if len(now_shared) > 1 or not len(found) else ()
@@ -176,12 +183,12 @@ def _copies(model: Model, problem: Problem, value: Value, most_states: int) -> C
     copies = model.variable(unary, len(first) - 1 if rest else int(found[0]))
     producer = model.variable_of[value.producer]
     model.add(producer, copies, np.where(given[:, None] == first[None, :], 0.0, BIG))
-    return Copies(value, copies, between, (first, shared), rest[1:])
+    return Copies(value, copies, (first, shared), rest[1:])
 
 
 def _add_uses(model: Model, problem: Problem, copies: Copies) -> None:
     for node, k in copies.value.uses:
-        price = copies.price(problem.options(node).column(k))
+        price = copies.price(problem, problem.options(node).column(k))
         if price.any():
             model.add(copies.variable, model.variable_of[node], price)
 
@@ -192,7 +199,9 @@ def _now(problem: Problem, value: Value) -> tuple[int, tuple[int, ...]]:
     return given, tuple(sorted(wanted))
 
 
-def _states(problem: Problem, value: Value, given: Specs, most_states: int) -> tuple[Specs, Specs]:
+def _states(
+    problem: Problem, value: Value, given: Numbers, most_states: int
+) -> tuple[Numbers, Numbers]:
     """Produced specs, each alone and with one shared copy: a coarser spec, or what several want.
 
     Returns:

@@ -98,9 +98,10 @@ def make_plan(
     outcomes: Sequence[tuple[Label, ...]],
     cost: CostModel,
     free: list[bool],
-    refused: Sequence[bool],
+    may_move: Sequence[bool],
     min_flops: float,
     limits: Limits,
+    kept: Sequence[Mapping[int, Label]] = (),
 ) -> Plan:
     """Improve a choice of one label per node and sub-axis, all axes together.
 
@@ -112,12 +113,13 @@ def make_plan(
         outcomes: per sub-axis the label of every node.
         cost: the machine.
         free: per value, whether any shard of it costs nothing to make.
-        refused: per sub-axis, whether it reached an op that cannot use it where it stands.
+        may_move: per sub-axis, whether a result nobody laid out may have it in another place.
         min_flops: a large matmul of more flops per device is divided wherever it can be.
         limits: how long to search.
+        kept: per sub-axis and node, labels that must stay as they are.
     """
     specs = Specs(subaxes, mesh)
-    maker = Maker(graph, specs, pins, free, refused, min_flops, cost)
+    maker = Maker(graph, specs, pins, free, may_move, min_flops, cost, kept)
     start = [
         _computable(node, strategy, maker)
         for node, strategy in zip(graph.nodes, _start(graph, pins, specs, outcomes), strict=True)
@@ -137,7 +139,7 @@ def _solve_within(problem: Problem, limits: Limits, min_flops: float) -> float |
     has_choice = _has_choice(problem, min_flops)
     held = 0
     if has_choice and limits.rounds:
-        held = _solve(problem, limits)
+        held = solve(problem, limits)
     elif has_choice:
         held = descend(problem, limits.sweeps) + 1
     if limits.polish:
@@ -168,7 +170,7 @@ def _has_choice(problem: Problem, min_flops: float) -> bool:
     return False
 
 
-def _solve(problem: Problem, limits: Limits) -> int:
+def solve(problem: Problem, limits: Limits) -> int:
     """Leave the cheapest plan found in `problem.now`; how many variables were narrowed."""
     best, least = list(problem.now), problem.total()
     narrowed = 0

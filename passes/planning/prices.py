@@ -1,24 +1,42 @@
 """What relayouts cost, as arrays over specs.
 
 The specs of one rank are the corners of a graph whose edges are single steps (`steps`); shortest
-paths in it are the price of a relayout. `relayout.search` walks the same steps when it realises
+paths in it are the price of a relayout. They are searched from the specs that somebody asks for.
+`relayout.search` walks the same steps when it realises
 one; tests hold the two together.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dtensor.passes.cost.model import CostModel
-from dtensor.passes.planning.steps import Steps
+from dtensor.passes.planning.steps import Seconds, Steps, Ways
 from dtensor.passes.sharding.specs import Specs, is_legal
 
-Seconds = NDArray[np.float64]
+Numbers = NDArray[np.intp]  # of specs
 _EXACT = 3  # up to this many copies of one value, every order in which to make them is tried
+
+
+@dataclass(slots=True)
+class _Found:
+    """The seconds found so far for one class of values.
+
+    Attributes:
+        row: per spec its row in `seconds`; -1 where no way from it was searched yet.
+        seconds: from the specs that were searched to every spec.
+        copies: by the spec produced and those wanted, what all copies take.
+    """
+
+    row: NDArray[np.intp]
+    seconds: Seconds
+    copies: dict[tuple[int, tuple[int, ...]], float]
 
 
 class Prices:
@@ -31,8 +49,7 @@ class Prices:
         self._numbers: dict[tuple[tuple[int, ...], float], int] = {}
         self._shapes: list[tuple[int, ...]] = []
         self._bytes: list[float] = []
-        self._between: list[Seconds] = []
-        self._copies: list[dict[tuple[int, tuple[int, ...]], float]] = []
+        self._found: list[_Found] = []
 
     def class_of(self, shape: tuple[int, ...], itemsize: float) -> int:
         """The number of the values of this shape and element size; they share their prices."""
@@ -42,43 +59,62 @@ class Prices:
             found = self._numbers[key] = len(self._shapes)
             self._shapes.append(shape)
             self._bytes.append(math.prod(shape) * itemsize)
-            self._between.append(np.zeros((0, 0)))
-            self._copies.append({})
+            self._found.append(_Found(np.zeros(0, np.intp), np.zeros((0, 0)), {}))
         return found
 
-    def between(self, cls: int) -> Seconds:
-        """Seconds from each spec to each other, for a class of values."""
-        found = self._between[cls]
-        if len(found) < len(self.specs.rank(len(self._shapes[cls]))):
-            found = self._between[cls] = self._shortest(cls)
+    def between(self, cls: int, given: Numbers, wanted: Numbers) -> Seconds:
+        """Seconds of relayouts of a value of the class, for specs that broadcast."""
+        found = self.search(cls, given)
+        seconds: Seconds = found.seconds[found.row[given], wanted]
+        return seconds
+
+    def search(self, cls: int, given: Numbers) -> _Found:
+        """Find the ways from these specs; many at once are found faster than one by one."""
+        found, count = self._found[cls], len(self.specs.rank(len(self._shapes[cls])))
+        if len(found.row) < count:  # specs have come that may be on a shorter way
+            found.row, found.seconds = np.full(count, -1), np.zeros((0, count))
+        rows = found.row[given]
+        if (rows < 0).any():
+            missing = np.unique(np.asarray(given)[rows < 0])
+            found.row[missing] = len(found.seconds) + np.arange(len(missing))
+            found.seconds = np.concatenate([found.seconds, self._shortest(cls, missing)])
         return found
 
-    def _shortest(self, cls: int) -> Seconds:
-        """All shortest paths (Floyd 1962); at most the last step makes a partial value."""
+    def _shortest(self, cls: int, sources: Numbers) -> Seconds:
+        """The shortest ways from some specs to all (Bellman 1958).
+
+        At most the last step of a way makes a partial value.
+        """
         shape = self._shapes[cls]
-        specs = self.specs.rank(len(shape))
+        specs, sizes = self.specs.rank(len(shape)), self.specs.sizes
         steps = self._steps.get(len(shape))
         if steps is None or len(steps.start) < len(specs):
             names = [axis.name for axis in self.specs.subaxes]
-            steps = self._steps[len(shape)] = Steps(specs, self.specs.sizes, self.cost, names)
-        legal = [i for i, p in enumerate(specs.places) if is_legal(p, self.specs.sizes, shape)]
-        here = np.ix_(legal, legal)
-        seconds = steps.start[here] + steps.rate[here] * self._bytes[cls]
-        last = steps.last[here]
-        found: Seconds = np.where(last, math.inf, seconds)
-        for by in range(len(legal)):
-            np.minimum(found, found[:, by, None] + found[by], out=found)
-        paths = found.copy()
-        for by in np.flatnonzero(last.any(1)).tolist():
-            ends = np.flatnonzero(last[by])  # few of all
-            found[:, ends] = np.minimum(found[:, ends], paths[:, by, None] + seconds[by, ends])
-        between = np.full((len(specs), len(specs)), math.inf)
-        between[here] = found
-        return between
+            steps = self._steps[len(shape)] = Steps(specs, sizes, self.cost, names)
+        legal = np.array([is_legal(places, sizes, shape) for places in specs.places])
+        found = np.full((len(specs), len(sources)), math.inf)  # to each spec, from each source
+        found[sources, np.arange(len(sources))] = 0.0
+        seconds = self._seconds(cls, steps.on, legal)
+        active = np.unique(sources)
+        while len(active):
+            before = found.copy()
+            _walk(found, found, active.tolist(), steps.on, seconds)
+            active = np.flatnonzero((found < before).any(1))
+        seconds = self._seconds(cls, steps.last, legal)
+        reached = np.flatnonzero((found < math.inf).any(1))
+        _walk(found.copy(), found, reached.tolist(), steps.last, seconds)
+        return found.T
+
+    def _seconds(self, cls: int, ways: Ways, legal: NDArray[np.bool_]) -> Seconds:
+        """What steps take; those to specs that do not fit the shape are none."""
+        return np.where(legal[ways.to], ways.start + ways.rate * self._bytes[cls], math.inf)
 
     def move(self, cls: int, before: int, after: int) -> float:
         """Seconds of one relayout of a value of the class."""
-        return 0.0 if before == after else float(self.between(cls)[before, after])
+        if before == after:
+            return 0.0
+        found = self.search(cls, np.array([before]))
+        return float(found.seconds[found.row[before], after])
 
     def copies(self, cls: int, given: int, wanted: tuple[int, ...]) -> float:
         """Seconds of having a value in all wanted specs; each copy is made from the nearest one.
@@ -90,15 +126,15 @@ class Prices:
         """
         if len(wanted) < 2:
             return self.move(cls, given, wanted[0]) if wanted else 0.0
-        memo = self._copies[cls]
+        memo = self._found[cls].copies
         found = memo.get((given, wanted))
         if found is None:
             found = memo[given, wanted] = self._cheapest_copies(cls, given, wanted)
         return found
 
     def _cheapest_copies(self, cls: int, given: int, wanted: tuple[int, ...]) -> float:
-        every = (given, *wanted)
-        price = self.between(cls)[np.ix_(every, every)].tolist()
+        every = np.array((given, *wanted))
+        price = self.between(cls, every[:, None], every).tolist()
         left = range(1, len(every))
         if len(wanted) <= _EXACT:
             best = math.inf
@@ -116,3 +152,14 @@ class Prices:
             have.append(spec)
             waiting.remove(spec)
         return total
+
+
+def _walk(
+    before: Seconds, after: Seconds, through: Sequence[int], ways: Ways, seconds: Seconds
+) -> None:
+    """Go one step further from some specs; `after` is at most as long as it was."""
+    for spec in through:
+        here = slice(ways.first[spec], ways.first[spec + 1])
+        to = ways.to[here]
+        if len(to):
+            after[to] = np.minimum(after[to], before[spec] + seconds[here, None])

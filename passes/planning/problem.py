@@ -65,7 +65,8 @@ class Problem:
         self.pins = pins
         self.maker = maker
         self.prices = prices
-        self.node_of = classes_of(graph, start, free)
+        begin = [(s, maker.kept.get(i)) for i, s in enumerate(start)] if maker.kept else start
+        self.node_of = classes_of(graph, begin, free)
         count = max(self.node_of, default=-1) + 1
         self.example = [-1] * count
         self.work = [0.0] * count

@@ -13,15 +13,13 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dtensor.passes.planning.model import BIG, Costs, Model
+from dtensor.passes.planning.prices import Numbers
 from dtensor.passes.planning.problem import Problem, Value
 
 _MOST_STATES = 1200  # of one value; where its sets of copies are more, they are merged
 _MOST_GROUPS = 40  # groups of copies that may be the dearest, per produced spec
-
-Numbers = NDArray[np.intp]
 
 
 class _State(NamedTuple):
@@ -65,9 +63,9 @@ def fixed_cost(problem: Problem) -> float:
     return 1e6 * (sum(nodes) + sum(values))
 
 
-def _moves(problem: Problem, value: Value, specs: Sequence[int]) -> Costs:
+def _moves(problem: Problem, value: Value, specs: Numbers) -> Costs:
     """Microseconds of moving a value from each of some specs to each of them."""
-    seconds = problem.prices.between(value.prices)[np.ix_(specs, specs)]
+    seconds = problem.prices.between(value.prices, specs[:, None], specs)
     return np.minimum(seconds * (value.weight * 1e6), BIG)
 
 
@@ -79,7 +77,7 @@ def _add_value(model: Model, problem: Problem, value: Value) -> None:
     given = problem.options(value.producer).column(~value.slot)
     columns = [problem.options(n).column(k) for n, k in value.uses]
     specs = np.unique(np.concatenate([given, *columns]))
-    price = _moves(problem, value, specs.tolist())
+    price = _moves(problem, value, specs)
     start = np.searchsorted(specs, given)
     ends = [np.searchsorted(specs, column) for column in columns]
     if len(users) == 1:

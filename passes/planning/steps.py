@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,24 @@ from dtensor.passes.sharding.specs import Places, RankSpecs
 LOCAL = 0.1  # of a collective's start is what a local step takes: one more operation to run
 
 Mask = NDArray[np.bool_]
+Seconds = NDArray[np.float64]
 Pairs = tuple[NDArray[np.int64], ...]
+
+
+class Ways(NamedTuple):
+    """Steps in a row, those from one spec after those from another.
+
+    Attributes:
+        first: per spec, the number of the first step that starts there; one more at the end.
+        to: per step, the spec to which it leads.
+        start: per step, seconds of the collective's start.
+        rate: per step, seconds per byte of the whole tensor.
+    """
+
+    first: list[int]
+    to: NDArray[np.intp]
+    start: Seconds
+    rate: Seconds
 
 
 class Steps:
@@ -30,6 +48,7 @@ class Steps:
     Attributes:
         start: seconds of the collective's start, per spec before and after; infinite for no step.
         rate: seconds per byte of the whole tensor.
+        on: the steps from which others lead on.
         last: masks and spreads, which make a partial value: no way leads on from there.
     """
 
@@ -43,7 +62,7 @@ class Steps:
         count = len(specs)
         self.start = np.full((count, count), math.inf)
         self.rate = np.zeros((count, count))
-        self.last = np.zeros((count, count), bool)
+        self._makes_partial = np.zeros((count, count), bool)
         np.fill_diagonal(self.start, 0.0)
         self._splits = np.array(specs.splits, float)
         self._places = np.array(specs.places, np.int64).reshape(count, len(sizes))
@@ -55,6 +74,14 @@ class Steps:
             if between.any():
                 moving = [i for i in range(len(sizes)) if subset >> i & 1]
                 self._add(moving, between, permuted)
+        is_step = np.isfinite(self.start)
+        np.fill_diagonal(is_step, val=False)
+        self.on = self._ways(is_step & ~self._makes_partial)
+        self.last = self._ways(is_step & self._makes_partial)
+
+    def _ways(self, which: Mask) -> Ways:
+        first = [0, *np.cumsum(which.sum(1)).tolist()]
+        return Ways(first, np.nonzero(which)[1], self.start[which], self.rate[which])
 
     def _add(self, moving: list[int], between: Mask, permuted: Mask) -> None:
         """The steps that change the places of these sub-axes and of no other."""
@@ -81,7 +108,7 @@ class Steps:
         open_ = between & np.isinf(self.start) & ~local
         self._set(moving, open_ & permuted & complete[:, None] & complete[None, :], 1.0)
         self.start[local] = LOCAL * max([self.links[i].alpha for i in moving])
-        self.last |= local & ~complete[None, :]
+        self._makes_partial |= local & ~complete[None, :]
 
     def _overlapping(self, pairs: Pairs, moving: list[int]) -> Pairs:
         """Those pairs where a sub-axis goes to a place of which a part is taken before."""

@@ -7,7 +7,7 @@ into blocks, a sub-axis may also stand behind those blocks (`block_counts`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -34,6 +34,7 @@ from dtensor.passes.ops.rule import OpRule
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.planning.all_places import all_places, words
 from dtensor.passes.planning.blocks import Blocks, block_counts
+from dtensor.passes.planning.kept import keeper, kept_by_node
 from dtensor.passes.planning.partials import bit, partial_kinds
 from dtensor.passes.propagation.labels import Label, LabelTable, RuleLabels
 from dtensor.passes.propagation.pins import Pins
@@ -100,16 +101,18 @@ class Maker:
         specs: Specs,
         pins: Pins,
         free: Sequence[bool],
-        refused: Sequence[bool],
+        may_move: Sequence[bool],
         min_flops: float,
         cost: CostModel,
+        kept: Sequence[Mapping[int, Label]] = (),
     ) -> None:
         self.graph = graph
+        self.kept = kept_by_node(kept)
         self.min_flops = min_flops
         self.specs = specs
         self.pins = pins
         self.free = free
-        self.refused = refused
+        self.may_move = may_move
         self.cost = cost
         self._tables = {n: LabelTable(n, _priced_later) for n in set(specs.sizes)}
         self._blocks, self._factor_blocks = block_counts(graph, min(specs.sizes, default=1))
@@ -141,6 +144,9 @@ class Maker:
             found = self._held(node, found, now)
         elif node.rule is not None:
             found = self._divided(node, node.rule, found, now)
+        if node.index in self.kept:
+            keeps = keeper(self.graph, self.specs, node, self.kept[node.index])
+            found = tuple([s for s in found if keeps(s.ins, s.outs)])
         if now not in found:
             found = (now, *found)
         return Options(found)
@@ -163,13 +169,13 @@ class Maker:
     ) -> tuple[Strategy, ...]:
         """The layouts that a result nobody laid out may have: what follows from what is given.
 
-        A sub-axis that some op had to let go of may come back to it in another place.
+        A sub-axis that some op had to let go of, or that it ordered, may come out in another place.
         """
         places = self.specs.rank(len(self.graph.types[node.operands[0]].shape)).places
         expected = places[now.ins[0]]
 
         def follows(strategy: Strategy) -> bool:
-            sides = zip(places[strategy.ins[0]], expected, self.refused, strict=True)
+            sides = zip(places[strategy.ins[0]], expected, self.may_move, strict=True)
             return all([back or place == wanted for place, wanted, back in sides])
 
         return tuple([s for s in found if follows(s)])
@@ -449,7 +455,11 @@ def _extends(places: Places, given: Layout, layout: Layout) -> bool:
     for written, dim in zip(given.dims, layout.dims, strict=True):
         if dim.digits == written.digits:
             continue
-        if not written.is_open or dim.digits[: len(written.digits)] != written.digits:
+        count = len(written.digits)
+        added = dim.digits[count:]
+        if dim.digits[:count] != written.digits or not all(
+            [written.is_open if isinstance(digit, int) else written.takes(digit) for digit in added]
+        ):
             return False
     return True
 

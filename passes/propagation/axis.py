@@ -17,6 +17,7 @@ from dtensor.passes.propagation.labels import Label, LabelTable
 from dtensor.passes.propagation.pins import Pins
 from dtensor.passes.propagation.places import WHOLE, place_of, split_place
 from dtensor.passes.propagation.problem import Problem, Sizes, cost_arrays
+from dtensor.passes.propagation.rounds import ONLY, Round
 from dtensor.passes.propagation.spread import spread
 
 Digit = tuple[int, int, int]  # factor (or dimension), major, devices
@@ -43,12 +44,18 @@ class Decided:
         self.outcomes.append(labels)
         for node, label in zip(graph.nodes, labels, strict=True):
             if label.factor >= 0:
-                self.digits[node.index].append((label.factor, label.major, atom.size))
+                self.take(node.index, atom, label)
                 if label.divides:
                     self.node_split[node.index] *= atom.size
             for value, place in zip(node.results, label.outs, strict=True):
                 if place > WHOLE:
                     self.value_split[value] *= atom.size
+
+    def take(self, node: int, atom: AxisRef, label: Label) -> None:
+        """Let nobody else have the digit of a node that a label takes."""
+        digit = label.factor, label.major, atom.size
+        if digit not in self.digits[node]:
+            self.digits[node].append(digit)
 
 
 def nothing_decided(graph: Graph) -> Decided:
@@ -87,6 +94,7 @@ def make_problem(
     free: list[bool],
     min_flops: float,
     later: Sequence[int] = (),
+    now: Round = ONLY,
 ) -> Problem:
     """The problem of one axis, its labels spread from the pins.
 
@@ -101,6 +109,7 @@ def make_problem(
         min_flops: an op with more floating-point operations per device may not leave the axis
             idle if it can be divided (design: no lost parallelism).
         later: devices of the axes that are still to be decided.
+        now: the round, and what rounds before it decided.
     """
     table = LabelTable(atom.size, inside_seconds(atom, cost))
     labels = [[table.idle(node)] for node in graph.nodes]
@@ -108,14 +117,20 @@ def make_problem(
     open_dims: dict[int, frozenset[int]] = {}
     for index in pins.whole:
         fixed[index] = labels[index][0]
+    asleep = {index for index, layout in pins.layouts.items() if now.sleeps(layout, atom)}
     for index, layout in pins.layouts.items():
         place = place_of(layout, atom)
         node = graph.nodes[index]
         if place == WHOLE and layout.has_open and node.may_use(atom.name):
-            open_dims[index] = frozenset(d for d, dim in enumerate(layout.dims) if dim.is_open)
+            open_dims[index] = now.open_dims(layout, atom)
             continue
         fixed[index] = table.given(node, place, atom.name)
         labels[index] = [fixed[index]]  # type: ignore[list-item]
+    for index, label in now.kept.items():
+        fixed[index], labels[index] = label, [label]
+    for other, kept in now.others:
+        for index, label in kept.items():
+            decided.take(index, other, label)
     for node in graph.nodes:
         is_free = free[node.results[0]] if node.results else False
         if is_free or (fixed[node.index] is None and not node.may_use(atom.name)):
@@ -123,7 +138,17 @@ def make_problem(
     costs = cost_arrays(graph, sizes, cost, atom, decided.value_split, decided.node_split)
     start = cost.axis_link(atom.name).alpha
     problem = Problem(
-        graph, atom, start, table, labels, fixed, [], free, *costs, open_dims=open_dims
+        graph,
+        atom,
+        start,
+        table,
+        labels,
+        fixed,
+        [],
+        free,
+        *costs,
+        open_dims=open_dims,
+        asleep=asleep,
     )
     spread(problem)
     respect_taken_digits(problem, decided, pins)

@@ -50,18 +50,32 @@ class Choice:
         return min(self.others, key=lambda o: o.seconds, default=None)
 
 
-def choose(problem: Problem) -> Choice:
-    """Leave the cheapest assignment in `problem.current`; least seconds, then candidate order."""
+def choose(problem: Problem, follow: bool = False) -> Choice:
+    """Leave the cheapest assignment in `problem.current`; least seconds, then candidate order.
+
+    Args:
+        problem: the axis.
+        follow: whether no node that the seeds reach may leave the axis idle, cheap as that may be.
+    """
     classes = seed_classes(problem)
     outcomes = []
     for name, groups in seed_orders(classes, MAX_CANDIDATES):
         problem.current = sweep(problem, groups)
+        labels = problem.labels
+        if follow:
+            problem.labels = list(map(_busy, labels, problem.current))
         descend(problem)
+        problem.labels = labels
         outcomes.append(Outcome(name, problem.total_seconds(), tuple(problem.current)))
     best = min(range(len(outcomes)), key=lambda i: (outcomes[i].seconds, i))
     problem.current = list(outcomes[best].labels)
     others = tuple(o for i, o in enumerate(outcomes) if i != best)
     return Choice(outcomes[best], others, tuple(classes))
+
+
+def _busy(labels: list[Label], taken: Label) -> list[Label]:
+    """The labels of a node, without the idle one if it has taken another."""
+    return labels if taken.is_idle else [label for label in labels if not label.is_idle]
 
 
 def largest_differences(problem: Problem, choice: Choice, most: int) -> list[tuple[int, float]]:

@@ -29,6 +29,7 @@ class Problem:
         value_whole: per value the seconds that sending one whole copy takes, likewise, earlier
             axes' splits divided out.
         node_seconds: per node the seconds of local work if this axis leaves it whole.
+        asleep: nodes that are pinned but do not spread in this round.
         refused: `(node, operand or ~result) -> place` that reached the node and has no label there.
         open_dims: per node that is pinned but for some dimensions, those dimensions.
     """
@@ -46,6 +47,7 @@ class Problem:
     node_seconds: list[float]
     reached_from: dict[tuple[int, Label], int] = field(default_factory=dict)
     open_dims: dict[int, frozenset[int]] = field(default_factory=dict)
+    asleep: set[int] = field(default_factory=set)
     refused: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def place(self, value: int) -> int:

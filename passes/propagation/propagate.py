@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -14,19 +15,17 @@ from dtensor.passes.cost.model import CostModel
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import ARGUMENT, OP, Graph, read_graph
 from dtensor.passes.ledger import Ledger, NodeFacts
+from dtensor.passes.ops.rule import FactorKind, OpRule
 from dtensor.passes.planning.not_parallel import lost_parallelism
 from dtensor.passes.planning.plan import EFFORTS, Limits, Plan, make_plan
 from dtensor.passes.planning.provenance import Trail
-from dtensor.passes.propagation.axis import (
-    free_values,
-    make_problem,
-    nothing_decided,
-)
-from dtensor.passes.propagation.choose import Choice, choose, largest_differences
-from dtensor.passes.propagation.pins import Pins, atoms_of, read_pins, seed_bytes
+from dtensor.passes.propagation.axis import free_values
+from dtensor.passes.propagation.choose import Choice, largest_differences
+from dtensor.passes.propagation.pins import Pins, read_pins
 from dtensor.passes.propagation.places import MAX_RANK
-from dtensor.passes.propagation.problem import Problem, measure
+from dtensor.passes.propagation.problem import Problem
 from dtensor.passes.propagation.strategy import Strategy, write_strategy
+from dtensor.passes.propagation.turns import in_turn
 from dtensor.passes.uneven.components import check_even
 
 
@@ -96,44 +95,31 @@ def decide(
     function: ir.Operation,
 ) -> Strategy:
     """Choose for every axis in turn, and then for all together."""
-    cuts: dict[str, set[int]] = {}
     free = free_values(graph)
-    sizes = measure(graph, cost)
-    while True:
-        try:
-            atoms = atoms_of(pins, mesh, cuts)
-        except ValueError as wrong:
-            error(function, str(wrong))
-        atoms.sort(
-            key=lambda a: (
-                -seed_bytes(graph, pins, a) / cost.axis_link(a.name).bytes_per_second,
-                mesh.axis_names.index(a.name),
-                a.pre,
-            )
-        )
-        decided = nothing_decided(graph)
-        choices: list[tuple[Problem, Choice]] = []
-        more_cuts = False
-        for i, atom in enumerate(atoms):
-            later = [other.size for other in atoms[i + 1 :]]
-            problem = make_problem(graph, pins, atom, decided, cost, sizes, free, min_flops, later)
-            more_cuts |= _add_cuts(problem, cuts)
-            if more_cuts:
-                break
-            choice = choose(problem)
-            choices.append((problem, choice))
-            decided.add(graph, atom, choice.winner.labels)
-        if not more_cuts:
-            break
+    try:
+        turns = in_turn(graph, pins, mesh, cost, free, min_flops)
+    except ValueError as wrong:
+        error(function, str(wrong))
+    choices = turns.choices
     subaxes = [problem.atom for problem, _ in choices]
-    refused = [bool(problem.refused) for problem, _ in choices]
+    may_move = [_may_move(problem, choice) for problem, choice in choices]
     plan = make_plan(
-        graph, pins, subaxes, mesh, decided.outcomes, cost, free, refused, min_flops, limits
+        graph,
+        pins,
+        subaxes,
+        mesh,
+        [choice.winner.labels for _, choice in choices],
+        cost,
+        free,
+        may_move,
+        min_flops,
+        limits,
+        turns.kept,
     )
     refusals = [_refusals(problem) for problem, _ in choices]
     for i, (problem, choice) in enumerate(choices):
         axis = problem.atom.text(mesh.axis_size(problem.atom.name))
-        _record(problem, axis, choice, ledger)
+        _record(problem, axis, choice, turns.order, ledger)
         assert ledger.facts is not None
         ledger.trails.append(Trail(axis, i, plan, ledger.facts, refusals[i]))
     _record_plan(plan, ledger)
@@ -143,19 +129,22 @@ def decide(
     return _realise(graph, plan, free)
 
 
-def _add_cuts(problem: Problem, cuts: dict[str, set[int]]) -> bool:
-    """Cut the axis where one of its digits straddles two dimensions of a reshape."""
-    atom = problem.atom
-    grown = False
-    for rule_labels in problem.table.rules():
-        for edges in rule_labels.cuts.values():
-            for edge in edges:
-                have = cuts.setdefault(atom.name, set())
-                cut = atom.pre * edge
-                if cut not in have and all(cut % c == 0 or c % cut == 0 for c in have if c):
-                    have.add(cut)
-                    grown = True
-    return grown
+def _may_move(problem: Problem, choice: Choice) -> bool:
+    """Whether the axis may come out elsewhere: where it stands some op cannot use it, or orders it.
+
+    To order or transform what it splits, an op sends more than to move it to another dimension.
+    """
+    pairs = zip(problem.graph.nodes, choice.winner.labels, strict=True)
+    return bool(problem.refused) or any(
+        node.rule is not None and _orders(node.rule, label.factor) for node, label in pairs
+    )
+
+
+def _orders(rule: OpRule, factor: int) -> bool:
+    """Whether a factor orders or transforms elements, and its dimension comes out."""
+    if factor < 0 or rule.factors[factor].kind not in (FactorKind.ORDER, FactorKind.TRANSFORM):
+        return False
+    return any(k < 0 for k, _ in rule.dims_of_factor[factor])
 
 
 def _realise(graph: Graph, plan: Plan, free: list[bool]) -> Strategy:
@@ -230,6 +219,14 @@ def _agreement(choice: Choice) -> str:
     return f"{rivals} groups of given layouts disagree; cheapest is {choice.winner.name}"
 
 
+def _order(priorities: Sequence[int]) -> str:
+    """In which order what is given was spread, where something says so."""
+    if len(priorities) < 2:
+        return ""
+    first, *rest = [f"p{priority}" for priority in priorities]
+    return f"; spread by priority, {first} first, then {', then '.join(rest)}"
+
+
 def _runner_up(problem: Problem, choice: Choice) -> str:
     """The best alternative, its cost, and the moves that make most of the difference."""
     runner_up = choice.runner_up
@@ -264,10 +261,12 @@ def _refusals(problem: Problem) -> dict[int, str]:
     return reasons
 
 
-def _record(problem: Problem, axis: str, choice: Choice, ledger: Ledger) -> None:
+def _record(
+    problem: Problem, axis: str, choice: Choice, order: Sequence[int], ledger: Ledger
+) -> None:
     ledger.add(
         "choice",
-        f"axis {axis}: {_agreement(choice)}",
+        f"axis {axis}: {_agreement(choice)}{_order(order)}",
         axes=(problem.atom.name,),
         seconds=choice.winner.seconds,
         runner_up=_runner_up(problem, choice),

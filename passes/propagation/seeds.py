@@ -31,7 +31,7 @@ def seed_classes(problem: Problem) -> list[SeedClass]:
     parent = _joined(problem)
     groups: dict[Point, list[Point]] = {}
     for node, pinned in zip(graph.nodes, problem.fixed, strict=True):
-        if pinned is None or pinned.is_idle:
+        if pinned is None or pinned.is_idle or node.index in problem.asleep:
             continue
         places = pinned.ins + pinned.outs
         for value, place in zip(node.operands + node.results, places, strict=True):

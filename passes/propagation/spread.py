@@ -18,7 +18,7 @@ def spread(problem: Problem) -> None:
     """Fill `problem.labels` with every label reachable from the pinned nodes."""
     spreader = Spreader(problem)
     for node, pinned in zip(problem.graph.nodes, problem.fixed, strict=True):
-        if pinned is not None and not pinned.is_idle:
+        if pinned is not None and not pinned.is_idle and node.index not in problem.asleep:
             spreader.reach(node.operands, pinned.ins)
             spreader.reach(node.results, pinned.outs)
     spreader.run()

@@ -7,9 +7,10 @@ what its neighbours already have. Partial values never decide a node here.
 from __future__ import annotations
 
 from dtensor.passes.propagation.labels import Label
-from dtensor.passes.propagation.places import WHOLE
+from dtensor.passes.propagation.places import MAX_RANK, WHOLE
 from dtensor.passes.propagation.problem import Problem
 from dtensor.passes.propagation.seeds import Point
+from dtensor.passes.propagation.spread import ANY_DIMS
 from dtensor.passes.propagation.worklist import Worklist
 
 
@@ -61,6 +62,8 @@ class _Sweep:
         producer = graph.producer[value]
         pinned = self.problem.fixed[producer]
         if pinned is not None and pinned.outs[graph.producer_slot[value]] != place:
+            return
+        if place % MAX_RANK not in self.problem.open_dims.get(producer, ANY_DIMS):
             return
         self.places[value] = place
         if self.decided[producer] is None:

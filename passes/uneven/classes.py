@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from dtensor.dialect.dim import Dim
+from dtensor.dialect.dim import Dim, digit_size
 from dtensor.passes.graph import ARGUMENT, RESULT, Graph
 from dtensor.passes.propagation.pins import Pins
 from dtensor.passes.uneven.places import ONE, Place, Places
@@ -91,7 +91,8 @@ class Classes:
         """Let dimensions grow together, lengths in proportion to `scales`, if that is worth it.
 
         It is not where all of them divide as they are, where one would become more than twice as
-        long, or where what comes from outside would have to be cut anew.
+        long, where half of the devices would hold no element of one that no layout given splits,
+        or where what comes from outside would have to be cut anew.
         """
         numbers = [self._places.number(place) for place in tied]
         merged = self._merged(numbers, scales)
@@ -106,7 +107,9 @@ class Classes:
         most = max(one.splits)
         for number in numbers:
             long, size = length * scale_of[number], sizes[number]
-            if long > 2 * size and long > -(-size // most) * most:
+            is_given = most in self._of(number).splits
+            least = -(-size // most) * most if is_given else 0
+            if long > max(2 * size, least) or (2 * size <= most and not is_given):
                 return False
         if not _keeps_borders(one, scale_of, length):
             return False
@@ -171,8 +174,8 @@ class Classes:
 
 
 def _steps(one: LengthClass, scale_of: dict[int, Fraction]) -> Iterator[Fraction]:
-    for each in one.asked:
-        yield each.dim.split / scale_of[each.number]
+    for each in one.asked:  # blocks divide too
+        yield math.prod(map(digit_size, each.dim.digits)) / scale_of[each.number]
 
 
 def _keeps_borders(one: LengthClass, scale_of: dict[int, Fraction], length: Fraction) -> bool:

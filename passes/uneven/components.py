@@ -8,6 +8,7 @@ element of two: the results of a padded array are an array with padding in it.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -16,12 +17,13 @@ from dtensor.dialect.dim import Dim
 from dtensor.passes.graph import CARRY, CONSTRAINT, JOIN, OP, THROUGH, Graph, Node
 from dtensor.passes.ops.padding import Fill, Shape, Tie
 from dtensor.passes.ops.reduction import Reduction
-from dtensor.passes.ops.rule import OpRule
+from dtensor.passes.ops.rule import FactorKind, OpRule
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.propagation.pins import Pins
 from dtensor.passes.uneven.classes import Classes
 from dtensor.passes.uneven.places import Place, Places
 
+Carriers = list[tuple[int, int]]  # operands (or ~results) and one dimension of each
 TIES = (CONSTRAINT, CARRY, JOIN, THROUGH)  # operands and results are one value
 
 
@@ -47,7 +49,7 @@ def lengths_of(graph: Graph, pins: Pins) -> Lengths | None:
     is_uneven = any(_uneven_dims(graph, pins, graph.nodes[index]) for index in pins.layouts)
     splits = {dim.split for layout in pins.layouts.values() for dim in layout.dims} - {1}
     ties = list(_ties(graph, splits, is_uneven)) if splits else []
-    if not is_uneven and not ties:
+    if not is_uneven and not _reach_split(graph, pins, ties):
         return None
     lengths = Lengths([info.shape for info in graph.types])
     places = _joined(graph, lengths)
@@ -69,6 +71,52 @@ def lengths_of(graph: Graph, pins: Pins) -> Lengths | None:
     return lengths
 
 
+def _reach_split(graph: Graph, pins: Pins, ties: list[tuple[Node, Tie]]) -> bool:
+    """Whether a layout splits a dimension that ties and factors lead to from those of the ties.
+
+    It is not for most programs, and what ties lead to is little of them; `_joined` reads all.
+    """
+    split = {
+        (graph.nodes[index].subject, d)
+        for index, layout in pins.layouts.items()
+        for d, dim in enumerate(layout.dims)
+        if dim.split > 1
+    }
+    tied = defaultdict[Place, list[Place]](list)
+    for node, tie in ties:
+        places = _tied(node, tie)
+        for place in places:
+            tied[place] += places
+    seen, left = set(tied), list(tied)
+    groups: dict[int, dict[tuple[int, int], Carriers]] = {}
+    while left:
+        place = left.pop()
+        if place in split:
+            return True
+        for near in (*tied.get(place, ()), *_beside(graph, place, groups)):
+            if near not in seen:
+                seen.add(near)
+                left.append(near)
+    return False
+
+
+def _beside(
+    graph: Graph, place: Place, groups: dict[int, dict[tuple[int, int], Carriers]]
+) -> Iterator[Place]:
+    """The dimensions that the nodes around a value walk together with one of its own."""
+    value, d = place
+    for index, slot in (*graph.uses[value], (graph.producer[value], ~graph.producer_slot[value])):
+        node = graph.nodes[index]
+        if node.kind in TIES:
+            yield from [(other, d) for other in (*node.operands, *node.results)]
+        elif node.kind == OP and node.rule is not None:
+            near = groups.get(id(node.rule))
+            if near is None:
+                found = [carriers for _, carriers in _walked(node, node.rule)]
+                near = groups[id(node.rule)] = {at: each for each in found for at in each}
+            yield from [_place(node, *carrier) for carrier in near.get((slot, d), ())]
+
+
 def _joined(graph: Graph, lengths: Lengths) -> Places:
     """The classes that values and factors make; `lengths` is told what factors need."""
     places = Places(graph)
@@ -81,6 +129,25 @@ def _joined(graph: Graph, lengths: Lengths) -> Places:
         if node.kind == OP and node.rule is not None:
             _join_factors(node, node.rule, places, lengths)
     return places
+
+
+def is_ordered(graph: Graph, value: int, dim: int) -> bool:
+    """Whether an operation orders or transforms a dimension, and others pass it on to a value."""
+    waiting, seen = [(value, dim)], set[Place]()
+    while waiting:
+        place = waiting.pop()
+        node = graph.nodes[graph.producer[place[0]]]
+        if place in seen or node.kind != OP or node.rule is None:
+            continue
+        seen.add(place)
+        m = node.rule.results[graph.producer_slot[place[0]]][place[1]]
+        if m is None:
+            continue
+        if node.rule.factors[m.factor].kind in (FactorKind.ORDER, FactorKind.TRANSFORM):
+            return True
+        carriers = node.rule.dims_of_factor[m.factor]
+        waiting += [_place(node, k, d) for k, d in carriers if k >= 0]
+    return False
 
 
 def check_even(graph: Graph, pins: Pins) -> None:
@@ -109,6 +176,14 @@ def _uneven_dims(graph: Graph, pins: Pins, node: Node) -> list[int]:
 
 
 def _join_factors(node: Node, rule: OpRule, places: Places, lengths: Lengths) -> None:
+    for fill, carriers in _walked(node, rule):
+        if places.join([_place(node, *carrier) for carrier in carriers]):
+            for slot, d in carriers:
+                lengths.fills[node.index, slot, d] = fill
+
+
+def _walked(node: Node, rule: OpRule) -> Iterator[tuple[Fill | Reduction, Carriers]]:
+    """What factors walk along and may be longer, with what must stand beyond the end."""
     padding = opdef(node.name).padding
     if padding is None:
         return
@@ -117,15 +192,12 @@ def _join_factors(node: Node, rule: OpRule, places: Places, lengths: Lengths) ->
         carriers = _carriers(rule, f, padding.regroups)
         if fill is None or not carriers:
             continue
-        if not places.join([_place(node, *carrier) for carrier in carriers]):
-            continue
         held = factor.reduction if fill is Fill.IDENTITY else fill
         assert held is not None, "the identity of no reduction"
-        for slot, d in carriers:
-            lengths.fills[node.index, slot, d] = held
+        yield held, carriers
 
 
-def _carriers(rule: OpRule, factor: int, regroups: bool) -> list[tuple[int, int]]:
+def _carriers(rule: OpRule, factor: int, regroups: bool) -> Carriers:
     """The dimensions of which a factor walks all, the major ones; none if of some but parts."""
     found = []
     for k, d in rule.dims_of_factor[factor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dtensor.dialect.dim import Dim
@@ -21,7 +22,7 @@ from dtensor.passes.ops.padding import Fill, Grown, Shape
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.propagation.pins import Pins
-from dtensor.passes.uneven.components import TIES, Lengths
+from dtensor.passes.uneven.components import TIES, Lengths, is_ordered
 from dtensor.passes.uneven.values import Forms
 
 Value = ir.Value[Any]
@@ -89,11 +90,23 @@ class Rewriter:
         dims = [OPEN_DIM] * len(true) if given is None else list(given.dims)
         for d, word in enumerate(words):
             taken = {axis.name for dim in dims for axis in dim.axes}
-            if word is None or dims[d] != OPEN_DIM or taken & {axis.name for axis in word.axes}:
+            if word is None or not word.is_contiguous or dims[d] != OPEN_DIM:
+                continue
+            if taken & {axis.name for axis in word.axes}:
+                continue
+            if self._may_move(value, d, words):
                 continue
             if -(-true[d] // word.split) * word.split == self.lengths.shapes[value][d]:
                 dims[d] = word
         return Layout.of(dims, self.mesh)
+
+    def _may_move(self, value: int, dim: int, words: Sequence[Dim | None]) -> bool:
+        """Whether what orders a dimension may leave its axes to another one, which they divide."""
+        word, shape = words[dim], self.true[value]
+        assert word is not None
+        others = [size for d, size in enumerate(shape) if d != dim and words[d] is None]
+        has_room = any(size and size % word.split == 0 for size in others)
+        return has_room and is_ordered(self.graph, value, dim)
 
     def _made(self, node: Node, slot: int, value: int) -> Shape:
         """The shape in which a node gives a value."""

@@ -19,9 +19,9 @@ func.func private @part_of_an_axis(
 func.func private @blocks(tensor<12xf32> {dtensor.layout = #dtensor.layout<@mesh, [{3, "x"}]>})
 
 // CHECK-LABEL: func.func private @open_dimensions
-// CHECK-SAME: #dtensor.layout<@mesh, [{"x", ?}, {?}]>
+// CHECK-SAME: #dtensor.layout<@mesh, [{"x", ?!"y"}p1, {?}]>
 func.func private @open_dimensions(
-  tensor<2x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x", ?}, {?}]>})
+  tensor<2x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x", ?!"y"}p1, {?}]>})
 
 // CHECK-LABEL: func.func private @partial_over_two_axes
 // CHECK-SAME: #dtensor.layout<@mesh, [{}], partial = {sum: ("x", "y")}>

@@ -47,6 +47,18 @@ func.func private @part(tensor<8xf32> {dtensor.layout = #dtensor.layout<@mesh, [
 // -----
 
 "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+// expected-error @below {{expected ',', found '!' at column 20}}
+func.func private @not_open(tensor<8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"!"y"}]>})
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+// expected-error @below {{expected a priority such as p1, found 'first'}}
+func.func private @priority(tensor<8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}first]>})
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
 // expected-error @below {{unknown reduction 'mean'; known are sum, max, min, prod, and, or}}
 func.func private @reduction(
   tensor<8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}], partial = {mean: "x"}>})

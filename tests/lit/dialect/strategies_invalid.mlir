@@ -36,7 +36,7 @@ func.func @main(%arg0: tensor<6xf32>) {
 // -----
 
 func.func @main(%arg0: tensor<6xf32>) {
-  // expected-error @below {{'dtensor.size' stands on 'stablehlo.abs'; only top_k takes rows that are padded}}
+  // expected-error @below {{'dtensor.size' stands on 'stablehlo.abs'; only top_k, sort and ranked take rows that are padded}}
   %0 = stablehlo.abs %arg0 {dtensor.size = 5 : i64} : tensor<6xf32>
   return
 }

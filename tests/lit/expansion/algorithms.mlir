@@ -73,10 +73,12 @@ func.func @main(%a: tensor<8x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"
   %zero = stablehlo.constant {dtensor.results = [#dtensor.layout<@mesh, []>]} dense<0.0> : tensor<f32>
   // CHECK: %[[TOTAL:.*]] = "stablehlo.reduce_window"(%arg0, %{{.*}}) <{padding = dense<0> : tensor<2x2xi64>, window_dimensions = array<i64: 2, 1>}>
   // CHECK: %[[ONE:.*]] = "dtensor.shard_permute"(%[[TOTAL]]) {axes = #dtensor.axes<@mesh, ["x"]>, sources = array<i64: -1, 0, 1, 2>} : (tensor<1x3xf32>) -> tensor<1x3xf32>
-  // CHECK: %[[CAME:.*]] = stablehlo.select %{{.*}}, %[[ONE]], %{{.*}} : tensor<i1>, tensor<1x3xf32>
-  // CHECK: stablehlo.concatenate %[[CAME]], %[[TOTAL]], dim = 0
+  // CHECK: stablehlo.concatenate %[[ONE]], %[[TOTAL]], dim = 0
+  // CHECK: stablehlo.select %{{.*}}, %{{.*}}, %[[TOTAL]] : tensor<i1>, tensor<1x3xf32>
   // CHECK: %[[TWO:.*]] = "dtensor.shard_permute"(%{{.*}}) {axes = #dtensor.axes<@mesh, ["x"]>, sources = array<i64: -1, -1, 0, 1>} : (tensor<1x3xf32>) -> tensor<1x3xf32>
-  // CHECK: %[[LONG:.*]] = stablehlo.concatenate %{{.*}}, %arg0, dim = 0 : (tensor<1x3xf32>, tensor<2x3xf32>) -> tensor<3x3xf32>
+  // CHECK: %[[BEFORE:.*]] = stablehlo.select %{{.*}}, %{{.*}}, %[[ONE]] : tensor<i1>, tensor<1x3xf32>
+  // CHECK: %[[BEGUN:.*]] = stablehlo.select %{{.*}}, %[[BEFORE]], %{{.*}} : tensor<i1>, tensor<1x3xf32>
+  // CHECK: %[[LONG:.*]] = stablehlo.concatenate %[[BEGUN]], %arg0, dim = 0 : (tensor<1x3xf32>, tensor<2x3xf32>) -> tensor<3x3xf32>
   // CHECK: %[[ALL:.*]] = "stablehlo.reduce_window"(%[[LONG]], %{{.*}}) <{padding = dense<{{\[\[}}2, 0], [0, 0]]> : tensor<2x2xi64>, window_dimensions = array<i64: 3, 1>}>
   // CHECK: stablehlo.slice %[[ALL]] [1:3, 0:3]
   %0 = "stablehlo.reduce_window"(%a, %zero) <{padding = dense<[[7, 0], [0, 0]]> : tensor<2x2xi64>, window_dimensions = array<i64: 8, 1>}> ({

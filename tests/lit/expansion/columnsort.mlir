@@ -71,3 +71,33 @@ func.func @main(%a: tensor<12xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x
   }) {dtensor.places = 1 : i64, dtensor.results = [#dtensor.layout<@mesh, [{"x"}]>, #dtensor.layout<@mesh, [{"x"}]>]} : (tensor<12xf32>, tensor<12xi32>) -> (tensor<12xf32>, tensor<12xi32>)
   return %0, %2#1 : tensor<12xf32>, tensor<12xi32>
 }
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+
+// Shards of five are made six; what is behind the ninth element stands behind all others. The second
+// shard begins one element before its long one does.
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<10xi32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}]>})
+    -> (tensor<10xi32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}]>}) {
+  // CHECK: %[[LONG:.*]] = stablehlo.concatenate %arg0, %{{.*}}, dim = 0 : (tensor<5xi32>, tensor<1xi32>) -> tensor<6xi32>
+  // CHECK: %[[BEYOND:.*]] = stablehlo.constant dense<10> : tensor<1xui16>
+  // CHECK: %[[PLACES:.*]] = stablehlo.concatenate %{{.*}}, %[[BEYOND]], dim = 0
+  // CHECK: "stablehlo.sort"(%[[LONG]], %[[PLACES]])
+  // CHECK: %[[END:.*]] = stablehlo.constant dense<9> : tensor<ui16>
+  // CHECK: %[[BEHIND:.*]] = stablehlo.compare GE, %{{.*}}, %[[END]]
+  // CHECK: %[[LESS:.*]] = stablehlo.or %[[BEHIND]], %{{.*}} : tensor<i1>
+  // CHECK: %[[INSIDE:.*]] = stablehlo.compare LT, %{{.*}}, %[[END]]
+  // CHECK: stablehlo.and %[[INSIDE]], %[[LESS]] : tensor<i1>
+  // CHECK: %[[LAST:.*]] = stablehlo.slice %[[SORTED:.*]] [5:6] : (tensor<6xi32>) -> tensor<1xi32>
+  // CHECK: %[[BEFORE:.*]] = "dtensor.shard_permute"(%[[LAST]]) {axes = #dtensor.axes<@mesh, ["x"]>, sources = array<i64: -1, 0>}
+  // CHECK: %[[BOTH:.*]] = stablehlo.concatenate %[[BEFORE]], %[[SORTED]], dim = 0
+  // CHECK: stablehlo.dynamic_slice %[[BOTH]], %{{.*}}, sizes = [5]
+  %0 = "stablehlo.sort"(%a) <{dimension = 0 : i64, is_stable = true}> ({
+  ^bb0(%p: tensor<i32>, %q: tensor<i32>):
+    %1 = stablehlo.compare LT, %p, %q : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }) {dtensor.size = 9 : i64, dtensor.results = [#dtensor.layout<@mesh, [{"x"}]>]} : (tensor<10xi32>) -> tensor<10xi32>
+  return %0 : tensor<10xi32>
+}

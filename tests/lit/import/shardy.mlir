@@ -43,12 +43,12 @@ module @several_meshes {
 
 // -----
 
-// Parts of axes, axes on open dimensions, priorities (dropped: choice is by cost), partial sums.
+// Parts of axes, axes on open dimensions, priorities, partial sums.
 
 // CHECK-LABEL: module @forms
 module @forms {
   sdy.mesh @mesh = <["x"=2, "y"=4]>
-  // CHECK: %arg0: tensor<8x8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y":(1)2, ?}, {"y":(2)2}]>}
+  // CHECK: %arg0: tensor<8x8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y":(1)2, ?}p1, {"y":(2)2}]>}
   func.func public @main(%arg0: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y":(1)2, ?}p1, {"y":(2)2}]>}) -> tensor<8x8xf32> {
     // CHECK: "dtensor.relayout"(%arg0) {layout = #dtensor.layout<@mesh, [{"y"}, {}], partial = {sum: "x"}>}
     %0 = sdy.sharding_constraint %arg0 <@mesh, [{"y"}, {}], unreduced={"x"}> : tensor<8x8xf32>

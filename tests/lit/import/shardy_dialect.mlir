@@ -108,11 +108,10 @@ module @others {
 // CHECK-LABEL: module @said
 module @said {
   sdy.mesh @mesh = <["x"=2, "y"=4]>
-  // SAID: a priority is dropped, layouts are chosen by cost: in sharding<@mesh, [{"x"}p1]>
-  func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}p1]>}) -> tensor<8xf32> {
+  func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<8xf32> {
     // SAID: the propagation barrier is dropped: layouts are chosen by cost, on both sides of it; write a constraint to keep a layout on one side
     %0 = sdy.propagation_barrier %a allowed_direction=NONE : tensor<8xf32>
-    // SAID: replicated axes of open dimensions are dropped: in sharding<@mesh, [{?}], replicated={"y"}>
+    // CHECK: "dtensor.relayout"(%arg0) {layout = #dtensor.layout<@mesh, [{?!"y"}]>}
     %1 = sdy.sharding_constraint %0 <@mesh, [{?}], replicated={"y"}> : tensor<8xf32>
     return %1 : tensor<8xf32>
   }

@@ -96,10 +96,23 @@ func.func @loop(%a: tensor<6xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"
 
 // What does not know of padding reads the true size.
 
+// CHECK-LABEL: func.func @transformed
+func.func @transformed(%a: tensor<6xcomplex<f32>> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}]>}) -> (tensor<6xcomplex<f32>> {dtensor.layout = #dtensor.layout<@mesh, [{}]>}) {
+  // CHECK: %[[TRUE:.*]] = stablehlo.slice %arg0 [0:6]
+  // CHECK: stablehlo.fft %[[TRUE]]
+  %0 = stablehlo.fft %a, type = FFT, length = [6] : (tensor<6xcomplex<f32>>) -> tensor<6xcomplex<f32>>
+  return %0 : tensor<6xcomplex<f32>>
+}
+
+// -----
+
+// A sort is told where its rows end.
+
 // CHECK-LABEL: func.func @sorted
 func.func @sorted(%a: tensor<6xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}]>}) -> (tensor<6xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}]>}) {
-  // CHECK: %[[TRUE:.*]] = stablehlo.slice %arg0 [0:6]
-  // CHECK: "stablehlo.sort"(%[[TRUE]])
+  // CHECK: %[[SORTED:.*]] = "stablehlo.sort"(%arg0)
+  // CHECK: {dtensor.size = 6 : i64} : (tensor<8xf32>) -> tensor<8xf32>
+  // CHECK: stablehlo.slice %[[SORTED]] [0:6]
   %0 = "stablehlo.sort"(%a) <{dimension = 0 : i64, is_stable = true}> ({
   ^bb0(%x: tensor<f32>, %y: tensor<f32>):
     %p = stablehlo.compare LT, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
@@ -236,4 +249,59 @@ func.func @too_long(%a: tensor<6xf32> {dtensor.layout = #dtensor.layout<@mesh, [
   // CHECK: stablehlo.pad %[[TRUE]], %arg1, low = [0], high = [3], interior = [0] : (tensor<6xf32>, tensor<f32>) -> tensor<9xf32>
   %0 = stablehlo.pad %a, %v, low = [0], high = [3], interior = [0] : (tensor<6xf32>, tensor<f32>) -> tensor<9xf32>
   return %0 : tensor<9xf32>
+}
+
+// -----
+
+// One element of two is not padded to the two devices if nobody asks for it: one would hold nothing.
+
+// CHECK-LABEL: func.func @one_of_two(
+// CHECK-SAME: -> tensor<1x3xf32>
+func.func @one_of_two(%a: tensor<2x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) -> tensor<1x3xf32> {
+  // CHECK: %[[ONE:.*]] = stablehlo.slice %arg0 [0:1, 0:3] : (tensor<2x3xf32>) -> tensor<1x3xf32>
+  // CHECK: return %[[ONE]]
+  %0 = stablehlo.slice %a [0:1, 0:3] : (tensor<2x3xf32>) -> tensor<1x3xf32>
+  return %0 : tensor<1x3xf32>
+}
+
+// -----
+
+// Where a layout asks for it, it is; what is reversed is one element, and stays in its place.
+
+// CHECK-LABEL: func.func @one_as_asked(
+// CHECK-SAME: -> (tensor<2x3xf32>
+func.func @one_as_asked(%a: tensor<2x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) -> (tensor<1x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) {
+  // CHECK: %[[KEPT:.*]] = stablehlo.slice %arg0 [0:2, 0:3] : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  // CHECK: %[[SAME:.*]] = stablehlo.reverse %[[KEPT]], dims = [] : tensor<2x3xf32>
+  // CHECK: return %[[SAME]]
+  %0 = stablehlo.slice %a [0:1, 0:3] : (tensor<2x3xf32>) -> tensor<1x3xf32>
+  %1 = stablehlo.reverse %0, dims = [0] : tensor<1x3xf32>
+  return %1 : tensor<1x3xf32>
+}
+
+// -----
+
+// Three elements of four leave one device idle, and stay where they are.
+
+// CHECK-LABEL: func.func @three_of_four(
+// CHECK-SAME: -> (tensor<4x3xf32>
+func.func @three_of_four(%a: tensor<4x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>}) -> tensor<3x3xf32> {
+  // CHECK: stablehlo.slice %arg0 [0:4, 0:3]
+  %0 = stablehlo.slice %a [0:3, 0:3] : (tensor<4x3xf32>) -> tensor<3x3xf32>
+  return %0 : tensor<3x3xf32>
+}
+
+// -----
+
+// Blocks divide a dimension that grows too: 9 elements are 12 and not 10 where 8 are two blocks, each
+// split over x. The result is not laid out in blocks, which would not divide its 9.
+
+// CHECK-LABEL: func.func @blocks(
+// CHECK-SAME: -> (tensor<9x3xf32>
+func.func @blocks(%a: tensor<8x3xf32>, %f: tensor<f32>) -> tensor<9x3xf32> {
+  // CHECK: "dtensor.relayout"(%{{.*}}) {{.*}} : (tensor<12x3xf32>) -> tensor<12x3xf32>
+  // CHECK: return %{{.*}} : tensor<9x3xf32>
+  %0 = "dtensor.relayout"(%a) {layout = #dtensor.layout<@mesh, [{2, "x"}, {}]>} : (tensor<8x3xf32>) -> tensor<8x3xf32>
+  %1 = stablehlo.pad %0, %f, low = [0, 0], high = [1, 0], interior = [0, 0] : (tensor<8x3xf32>, tensor<f32>) -> tensor<9x3xf32>
+  return %1 : tensor<9x3xf32>
 }

@@ -26,16 +26,6 @@ func.func @matrices(%a: tensor<2x3x3xf32>, %b: tensor<2x3x4xf32>) -> tensor<2x3x
   return %1 : tensor<2x3x4xf32>
 }
 
-func.func @normalisation(%a: tensor<2x3x4xf32>, %f: tensor<3xf32>) -> tensor<2x3x4xf32> {
-  // CHECK: remark: stablehlo.batch_norm_inference: [a, b, c], [b], [b], [b], [b] -> [a, b, c]{{$}}
-  %0 = "stablehlo.batch_norm_inference"(%a, %f, %f, %f, %f) <{epsilon = 0.01 : f32, feature_index = 1 : i64}> : (tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<2x3x4xf32>
-  // CHECK: remark: stablehlo.batch_norm_training: [*, a, *], [a], [a] -> [*, a, *], [a], [a]; dimension 0 of operand 0 has its mean and variance taken
-  %1:3 = "stablehlo.batch_norm_training"(%0, %f, %f) <{epsilon = 0.01 : f32, feature_index = 1 : i64}> : (tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>)
-  // CHECK: remark: stablehlo.batch_norm_grad: [*, a, *], [a], [a], [a], [*, a, *] -> [*, a, *], [a], [a];
-  %2:3 = "stablehlo.batch_norm_grad"(%0, %f, %f, %f, %a) <{epsilon = 0.01 : f32, feature_index = 1 : i64}> : (tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<2x3x4xf32>) -> (tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>)
-  return %1#0 : tensor<2x3x4xf32>
-}
-
 func.func @search(%t: tensor<8xf32>, %q: tensor<2x3xf32>) -> tensor<2x3xui32> {
   // CHECK: remark: dtensor.search: [c], [a, b] -> [a, b] reduce {c: sum}{{$}}
   %0 = "dtensor.search"(%t, %q) ({
@@ -54,6 +44,16 @@ func.func @ranked(%a: tensor<2x9xf32>, %k: tensor<3xi32>) -> tensor<2x3xf32> {
     stablehlo.return %1 : tensor<i1>
   }) {dim = 1 : i64} : (tensor<2x9xf32>, tensor<3xi32>) -> tensor<2x3xf32>
   return %0 : tensor<2x3xf32>
+}
+
+func.func @scan(%a: tensor<2x9xf32>) -> tensor<2x9xf32> {
+  // CHECK: remark: dtensor.scan: [a, b scan] -> [a, b scan]{{$}}
+  %0 = "dtensor.scan"(%a) ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+    %1 = stablehlo.add %p, %q : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) {dim = 1 : i64, reverse = 0 : i64} : (tensor<2x9xf32>) -> tensor<2x9xf32>
+  return %0 : tensor<2x9xf32>
 }
 
 func.func @tall_qr(%a: tensor<6x2xf32>) -> tensor<2x2xf32> {

@@ -1,4 +1,4 @@
-"""The benchmarks of planned memory and of predicted bytes, on a suite of one program."""
+"""The benchmarks of planned memory, predicted bytes and automatic layouts, on one program."""
 
 from __future__ import annotations
 
@@ -58,9 +58,19 @@ def test_predicted_bytes_are_read_in_three_places(
     assert row["differ"] == {}
 
 
+def test_automatic_layouts_stand_beside_those_by_hand(
+    suite: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert benchmark("automatic").main(["--suite", str(suite), "small", "--json"]) == 0
+    (row,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert row["auto_us"] < row["hand_us"]  # the hint moves what nobody needs moved
+    assert row["capped_us"] >= row["auto_us"]
+    assert row["share"] <= 1 / 6
+
+
 def test_a_program_that_cannot_be_compiled_is_an_error_in_its_row(
     suite: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("memory", "predicted"):
+    for name in ("memory", "predicted", "automatic"):
         assert benchmark(name).main(["--suite", str(suite), "other"]) == 1
         assert "needs another package" in capsys.readouterr().out

@@ -1,8 +1,10 @@
 """`dtensor.compile_mlir`: StableHLO text, bytecode or a file."""
 
 from pathlib import Path
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from dtensor.dialect.context import make_context, parse_module
 from dtensor.dialect.errors import CompileError, LayoutError
 from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.runtime.client import create_mesh
+from tests.py.passes.on_mesh import SLOW
 
 MESH = create_mesh([("x", 2), ("y", 4)])
 ROWS = Layout(["x", UNSHARDED], MESH)
@@ -65,6 +68,71 @@ def test_a_shape_that_is_a_constant_operand_costs_nothing() -> None:
     assert compiled.wire_bytes == 0
     assert result.layout == ROWS
     np.testing.assert_array_equal(result.to_jax(), np.pad(A.reshape(8, 4), ((0, 0), (0, 8))))
+
+
+def test_older_operations_run_where_their_data_is() -> None:
+    program = """
+    func.func @main(%a: tensor<4x8xf32>, %b: tensor<8x3xf32>, %i: tensor<2x5xi32>)
+        -> (tensor<3x4xf32>, tensor<4x2x5xf32>, tensor<8xf32>) {
+      %0 = stablehlo.einsum %a, %b, config = "ij,jk->ki"
+        : (tensor<4x8xf32>, tensor<8x3xf32>) -> tensor<3x4xf32>
+      %1 = "stablehlo.torch_index_select"(%a, %i) {dim = 1 : i64, batch_dims = 0 : i64}
+        : (tensor<4x8xf32>, tensor<2x5xi32>) -> tensor<4x2x5xf32>
+      %2 = "stablehlo.unary_einsum"(%a) {einsum_config = "ij->j"}
+        : (tensor<4x8xf32>) -> tensor<8xf32>
+      return %0, %1, %2 : tensor<3x4xf32>, tensor<4x2x5xf32>, tensor<8xf32>
+    }
+    """
+    b = np.arange(24, dtype=np.float32).reshape(8, 3)
+    places = np.array([[0, 7, 3, 3, 1], [5, 2, 6, 4, 0]], np.int32)
+    compiled = compile_mlir(program, mesh=MESH, in_layouts=[ROWS, None, None])
+    product, taken, columns = compiled(A, b, places)
+    np.testing.assert_array_equal(product.to_jax(), (A @ b).T)
+    np.testing.assert_array_equal(taken.to_jax(), A[:, places])
+    np.testing.assert_array_equal(columns.to_jax(), A.sum(0))
+    assert not [r for r in compiled.ledger["records"] if r["kind"] == "fallback"]
+
+
+@pytest.mark.parametrize("batch", [32, 30])
+def test_batch_norm_of_a_split_batch(batch: int) -> None:
+    """Shards send sums of one number per feature, of batches that do not divide too."""
+    shape, feature = (batch, 3, 5), (1, 3, 1)
+    wide, narrow = f"tensor<{batch}x3x5xf32>", "tensor<3xf32>"
+    attributes = "{epsilon = 0.25 : f32, feature_index = 1 : i64}"
+    program = f"""
+    func.func @main(%x: {wide}, %g: {wide}, %s: {narrow}, %o: {narrow})
+        -> ({wide}, {narrow}, {narrow}, {wide}, {narrow}, {narrow}, {wide}) {{
+      %y:3 = "stablehlo.batch_norm_training"(%x, %s, %o) {attributes}
+        : ({wide}, {narrow}, {narrow}) -> ({wide}, {narrow}, {narrow})
+      %d:3 = "stablehlo.batch_norm_grad"(%x, %s, %y#1, %y#2, %g) {attributes}
+        : ({wide}, {narrow}, {narrow}, {narrow}, {wide}) -> ({wide}, {narrow}, {narrow})
+      %z = "stablehlo.batch_norm_inference"(%x, %s, %o, %o, %s) {attributes}
+        : ({wide}, {narrow}, {narrow}, {narrow}, {narrow}) -> {wide}
+      return %y#0, %y#1, %y#2, %d#0, %d#1, %d#2, %z
+        : {wide}, {narrow}, {narrow}, {wide}, {narrow}, {narrow}, {wide}
+    }}
+    """
+    random = np.random.default_rng(0)
+    x, g = (random.normal(size=shape).astype(np.float32) for _ in range(2))
+    s, o = (random.uniform(1, 2, 3).astype(np.float32) for _ in range(2))
+
+    def training(x: Any, s: Any, o: Any) -> Any:
+        mean, variance = x.mean((0, 2)), x.var((0, 2))
+        centred = (x - mean.reshape(feature)) / jnp.sqrt(variance.reshape(feature) + 0.25)
+        return centred * s.reshape(feature) + o.reshape(feature), mean, variance
+
+    wanted, pull = jax.vjp(lambda *given: training(*given)[0], x, s, o)
+    given = (x - o.reshape(feature)) / np.sqrt(s.reshape(feature) + 0.25)
+    rest = given * s.reshape(feature) + o.reshape(feature)
+    layout = Layout(["y", UNSHARDED, UNSHARDED], MESH)
+    compiled = compile_mlir(
+        program, mesh=MESH, in_layouts=[layout, layout, None, None], options=SLOW
+    )
+    found = compiled(x, g, s, o)
+    for have, want in zip(found, (wanted, *training(x, s, o)[1:], *pull(g), rest), strict=True):
+        np.testing.assert_allclose(have.to_jax(), want, rtol=1e-5, atol=1e-5)
+    assert {c.kind for c in compiled.collectives} == {"all_reduce"}
+    assert not [r for r in compiled.ledger["records"] if r["kind"] == "fallback"]
 
 
 def test_the_mesh_comes_from_the_layouts() -> None:

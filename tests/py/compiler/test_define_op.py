@@ -132,6 +132,17 @@ def test_an_ffi_call_is_split_over_what_its_definition_names() -> None:
     np.testing.assert_array_equal(np.asarray(compiled(a).to_jax()), np.zeros((8, 16), np.int32))
 
 
+def test_a_kernel_in_a_body_counts_what_its_definition_says() -> None:
+    own = dtensor.define_op(
+        "test.factor", "... i j -> ...", whole=("i", "j"), flops="... i i j", fn=_factor
+    )
+    a = np.broadcast_to(np.eye(3, dtype=np.float32) * 4, (8, 16, 3, 3))
+    layout = dtensor.Layout(["x", "y", None, None], mesh())
+    compiled = dtensor.jit(own, in_layouts=layout).lower(a).compile()
+    assert compiled.local_flops == 8 * 16 * 27 / layout.shard_count
+    np.testing.assert_array_equal(np.asarray(compiled(a).to_jax()), np.zeros((8, 16), np.int32))
+
+
 def test_a_composite_that_nobody_defined_is_its_decomposition() -> None:
     def scale(x: Any, *, by: float) -> Any:
         inner = jax.lax.composite(lambda y: jnp.cumsum(y, axis=0) - y.mean(), name="test.inner")

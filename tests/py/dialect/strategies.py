@@ -65,7 +65,18 @@ def layouts(draw: st.DrawFn, partial: bool = True) -> Layout:
         if draw(st.booleans()):
             words[where].append(draw(st.sampled_from([2, 3])))
         words[where].append(part)
-    dims = [Dim(canonical_digits(word, mesh), draw(st.booleans())) for word in words]
+    axes = [mesh.axis(name) for name, size in mesh.axes if size > 1]
+    opened = st.lists(st.sampled_from(axes), unique=True, max_size=2) if axes else st.just([])
+    dims = [
+        Dim(
+            canonical_digits(word, mesh),
+            is_open,
+            priority=draw(st.sampled_from([0, 0, 1, 12])),
+            barred=tuple(sorted(draw(opened))) if is_open else (),
+        )
+        for word in words
+        for is_open in [draw(st.booleans())]
+    ]
     reduced = [(part, draw(st.sampled_from(REDUCTIONS))) for part in left if draw(st.booleans())]
     return Layout.of(dims, mesh, reduced if partial else ())
 

@@ -66,6 +66,14 @@ def _ranked(x: Any) -> Any:
     return _compared(build.ranked(x, places, 0))
 
 
+def _scan(x: Any) -> Any:
+    op = build.scan([x], 0)
+    with ir.InsertionPoint(op.regions[0].blocks[0]):
+        _, later = op.regions[0].blocks[0].arguments
+        ir.Operation.create("stablehlo.return", operands=[later])
+    return op.results[0]
+
+
 def _compared(op: ir.Operation) -> Any:
     """The result of an op whose region has its arguments: the first is less than the second."""
     body = op.regions[0].blocks[0]
@@ -104,6 +112,7 @@ def test_each_builder_gives_the_type_that_the_verifier_wants(module: ir.Module) 
             "dtensor.search": _search(x),
             "dtensor.ranked": _ranked(x),
             "dtensor.qr": _qr(x),
+            "dtensor.scan": _scan(x),
             "dtensor.axis_index": build.axis_index(MESH, [Y, X]),
         }
     assert {"dtensor.mesh", *made} == set(OPS), "an operation without a builder"
@@ -124,6 +133,7 @@ def test_each_builder_gives_the_type_that_the_verifier_wants(module: ir.Module) 
         "dtensor.search": "tensor<8x3xi32>",
         "dtensor.ranked": "tensor<2x3xf32>",
         "dtensor.qr": "tensor<8x3xf32>",
+        "dtensor.scan": "tensor<8x3xf32>",
         "dtensor.axis_index": "tensor<i32>",
     }
     verify_all(module)

@@ -11,6 +11,7 @@ import numpy as np
 import dtensor
 
 MESH = dtensor.create_mesh([("x", 3), ("y", 2)], devices=list(range(6)))
+LINE = dtensor.create_mesh([("x", 8)])
 
 
 def numbers(*shape: int) -> np.ndarray[Any, Any]:
@@ -53,3 +54,94 @@ def test_verify_leaves_out_what_a_library_was_not_asked_for() -> None:
             lambda a: jnp.linalg.svd(a, compute_uv=False), numbers(12, 3), in_layouts=layouts
         )
         assert report.ok, str(report)
+
+
+def test_verify_looks_into_a_loop_of_a_loop_that_starts_from_a_constant() -> None:
+    def rows(c: Any, r: Any) -> Any:
+        return jax.lax.scan(lambda e, s: (jnp.tanh(e + s), e), c, jnp.stack([r, r * 2]))
+
+    whole = dtensor.Layout([None, None], MESH)
+    report = dtensor.verify(
+        lambda v: jax.lax.scan(rows, jnp.zeros_like(v[0]), v)[1], numbers(5, 6), in_layouts=whole
+    )
+    assert report.ok, str(report)
+
+
+def test_verify_reads_what_it_looks_at() -> None:
+    """XLA computes the gamma function's last steps again for each of the two that read them."""
+
+    def both(a: Any, b: Any) -> Any:
+        v = jax.scipy.special.gammainc(jnp.abs(a) + 1, jnp.abs(b)) * 1e6
+        return jnp.floor(v), jnp.sin(v)
+
+    a, b = 3 * numbers(3001, 2, 3)[:, 0], 3 * numbers(3001, 2, 3)[:, 1]
+    report = dtensor.verify(both, a, b, in_layouts=dtensor.Layout([None, "x"], MESH))
+    assert report.ok, str(report)
+
+
+def test_verify_compares_a_logarithm_with_that_of_the_root_it_looks_at() -> None:
+    """XLA writes log(sqrt(x)) as half of log(x)."""
+    near = np.linspace(1, 1.1, 1000, dtype=np.float32)
+    whole = dtensor.Layout([None], MESH)
+    report = dtensor.verify(lambda x: jnp.log(jnp.sqrt(x)), near, in_layouts=whole)
+    assert report.ok, str(report)
+
+
+def test_the_bound_of_a_result_counts_the_roundings_of_narrower_values() -> None:
+    def wide(a: Any) -> Any:
+        low = jnp.corrcoef(a + 0.1)
+        assert low.dtype == jnp.bfloat16
+        return jax.random.uniform(jax.random.key(1), low.shape, maxval=jnp.abs(low) + 1)
+
+    whole = dtensor.Layout([None, None], MESH)
+    narrow = numbers(6, 5).astype(jnp.bfloat16)
+    report = dtensor.verify(wide, narrow, in_layouts=whole)
+    assert report.ok, str(report)
+
+
+def test_a_reflection_at_the_edge_of_a_split_dimension() -> None:
+    for size in (8, 9, 11):
+        a = numbers(size, 3)
+        found = dtensor.jit(
+            lambda a: jnp.pad(a, ((1, 1), (0, 0)), mode="reflect"),
+            in_layouts=dtensor.Layout(["x", None], LINE),
+            out_layouts=dtensor.Layout(["x", None], LINE),
+        )(a)
+        np.testing.assert_array_equal(
+            np.asarray(found.to_jax()), np.pad(a, ((1, 1), (0, 0)), mode="reflect")
+        )
+
+
+def test_one_row_split_over_devices_is_reversed() -> None:
+    def fn(a: Any) -> Any:
+        row = dtensor.relayout(a[1:2], dtensor.Layout(["x", None], LINE))
+        return jax.lax.rev(row, (0,)) + 1
+
+    a = numbers(5, 3)
+    found = dtensor.jit(fn, in_layouts=dtensor.Layout([None, None], LINE))(a)
+    np.testing.assert_array_equal(np.asarray(found.to_jax()), a[1:2] + 1)
+
+
+def test_blocks_of_a_dimension_that_grows_divide_it() -> None:
+    """A mesh of 3 has reflections of 16 rows in 18, and the blocks are 4."""
+    blocks = dtensor.Layout([(2, "y"), None], MESH)
+    rows = dtensor.Layout(["x", None], MESH)
+    a = numbers(16, 5)
+
+    def fn(a: Any) -> Any:
+        return jnp.pad(dtensor.relayout(a, blocks), ((1, 1), (0, 0)), mode="reflect")
+
+    found = dtensor.jit(fn, in_layouts=rows)(a)
+    expected = np.pad(a, ((1, 1), (0, 0)), mode="reflect")
+    np.testing.assert_array_equal(np.asarray(found.to_jax()), expected)
+
+
+def test_a_result_that_blocks_do_not_divide_is_not_laid_out_in_blocks() -> None:
+    blocks = dtensor.Layout([(2, "y"), None], MESH)
+    a = numbers(16, 5)
+
+    def fn(a: Any) -> Any:
+        return jnp.pad(dtensor.relayout(a, blocks), ((1, 2), (0, 0)))
+
+    found = dtensor.jit(fn, in_layouts=dtensor.Layout([None, None], MESH))(a)
+    np.testing.assert_array_equal(np.asarray(found.to_jax()), np.pad(a, ((1, 2), (0, 0))))

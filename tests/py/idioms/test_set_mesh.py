@@ -29,6 +29,21 @@ def mesh(request: pytest.FixtureRequest) -> Iterator[jax.sharding.Mesh]:
         yield found
 
 
+def test_what_is_not_split_over_an_explicit_axis_stays_so_beside_auto_axes() -> None:
+    mesh = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit, AxisType.Auto))
+    with jax.set_mesh(mesh):
+        x = jax.device_put(X, NamedSharding(mesh, P("x", "y")))
+        for spec, layout in ((P(None, None), [None, None]), (P("x", None), ["x", None])):
+
+            def turned(x: Any, w: Any, spec: P = spec) -> Any:
+                return jnp.tanh(jax.sharding.reshard(x, spec) @ w)
+
+            compiled = jit(turned).lower(x, W).compile()
+            assert compiled.out_layouts == Layout(layout, MESH)
+            assert "warning" not in str(compiled)
+            same(compiled(x, W), jax.jit(turned)(x, W))
+
+
 def layer(x: Any, w: Any) -> Any:
     return jnp.tanh(x @ w)
 

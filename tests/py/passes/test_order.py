@@ -241,3 +241,12 @@ def test_four_steps_in_double_precision() -> None:
 def test_rows_that_cannot_be_cut_twice_and_real_ones_are_put_together() -> None:
     run(jnp.fft.fft, LINE, [["x"]], waves((40,)), absolute=1e-4)
     run(jnp.fft.rfft, LINE, [["x"]], waves((64,)).real, absolute=1e-4)
+
+
+@pytest.mark.parametrize("function", [lambda a: jnp.sort(a, 0), lambda a: jnp.fft.fft(a, axis=0)])
+def test_what_nobody_laid_out_stays_where_it_was_ordered(function: Any) -> None:
+    """Columns are sorted and transformed each by itself; nothing is moved back."""
+    x = numbers((1024, 16), np.complex64 if "fft" in function.__code__.co_names else np.float32)
+    compiled = run(function, LINE, [ROWS], x, error=1e-4, absolute=1e-4)
+    assert compiled.out_layouts.short() == '[{}, {"x"}]'
+    assert sent(compiled) == 7 / 8 * x.nbytes / 8

@@ -238,43 +238,6 @@ def test_fft(kind: str, before: str, after: str) -> None:
 # Batch norm.
 
 
-def test_batch_norm_inference() -> None:
-    t, f = "4x6x2xf32", "6xf32"
-    op = (
-        '"stablehlo.batch_norm_inference"(%a, %s, %o, %m, %v) <{epsilon = 0.01 : f32, '
-        f"feature_index = 1 : i64}}> : (tensor<{t}>, {', '.join([f'tensor<{f}>'] * 4)}) "
-        f"-> tensor<{t}>"
-    )
-    report = check_rule(
-        op_module(f"a: {t}, s: {f}, o: {f}, m: {f}, v: {f}", op, t),
-        inputs={4: np.linspace(1, 2, 6, dtype=np.float32)},
-        tolerance=F32_EPS * 8,
-    )
-    assert factor_sizes(report) == [2, 4, 6]
-
-
-def test_batch_norm_training_and_grad_split_features_alone() -> None:
-    t, f = "4x6x2xf32", "6xf32"
-    op = (
-        '"stablehlo.batch_norm_training"(%a, %s, %o) <{epsilon = 0.01 : f32, '
-        f"feature_index = 1 : i64}}> : (tensor<{t}>, tensor<{f}>, tensor<{f}>) "
-        f"-> (tensor<{t}>, tensor<{f}>, tensor<{f}>)"
-    )
-    text = op_module(f"a: {t}, s: {f}, o: {f}", op, f"{t}, {f}, {f}")
-    assert factor_sizes(check_rule(text, tolerance=F32_EPS * 8)) == [6]
-    op = (
-        '"stablehlo.batch_norm_grad"(%a, %s, %m, %v, %g) <{epsilon = 0.01 : f32, '
-        f"feature_index = 1 : i64}}> : (tensor<{t}>, {', '.join([f'tensor<{f}>'] * 3)}, "
-        f"tensor<{t}>) -> (tensor<{t}>, tensor<{f}>, tensor<{f}>)"
-    )
-    report = check_rule(
-        op_module(f"a: {t}, s: {f}, m: {f}, v: {f}, g: {t}", op, f"{t}, {f}, {f}"),
-        inputs={3: np.linspace(1, 2, 6, dtype=np.float32)},
-        tolerance=F32_EPS * 32,
-    )
-    assert factor_sizes(report) == [6]
-
-
 # Custom calls.
 
 ATTRIBUTES = (

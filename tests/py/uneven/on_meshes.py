@@ -76,6 +76,26 @@ def check(
     return compiled
 
 
+def check_vocabulary(loss: Callable[..., Any], table: Any, hidden: Any, labels: Any) -> None:
+    """Loss and gradients over a table whose rows are split: only sums over the words are sent."""
+    layouts = Layout(["x", None], LINE), Layout.replicated(LINE, 2), Layout.replicated(LINE, 1)
+    compiled = check(
+        jax.value_and_grad(loss, (0, 1)),
+        table,
+        hidden,
+        labels,
+        mesh=LINE,
+        in_layouts=layouts,
+        error=2e-4,
+        absolute=1e-7,
+    )
+    assert not gathered(compiled)
+    assert not cuts(compiled)
+    # A maximum, a sum and its gradient per row, the loss, and the gradient of what is hidden.
+    assert sent(compiled) <= 2 * 7 / 8 * (3 * len(hidden) * 4 + 4 + hidden.nbytes)
+    assert compiled.out_layouts[1][0] == layouts[0]
+
+
 def sent(compiled: Compiled) -> float:
     """Bytes that each device sends."""
     return float(sum(c.bytes * (c.trip_count or 0) for c in compiled.collectives))

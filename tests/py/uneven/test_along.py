@@ -17,7 +17,7 @@ from jax import lax
 from dtensor.compiler.stages import Compiled
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from tests.py.uneven.on_meshes import FIVE, LINE, SIX, check, cuts, gathered, sent
+from tests.py.uneven.on_meshes import FIVE, LINE, SIX, check, check_vocabulary, cuts, gathered, sent
 
 RANDOM = np.random.default_rng(3)
 ROWS, SIZE = 6, 61
@@ -34,6 +34,14 @@ def conv(x: Any, padding: Any, stride: int = 1, spread: int = 1, apart: int = 1)
 
 def pool(x: Any, size: int, stride: int, padding: str) -> Any:
     return lax.reduce_window(x, -jnp.inf, lax.max, (1, size), (1, stride), padding)
+
+
+def grouped(x: Any, kernel: Any) -> Any:
+    """Each row is a feature of its own, of which the kernel makes some."""
+    numbers = ("WNC", "WIO", "WNC")
+    return lax.conv_general_dilated(
+        x.T[:, None], kernel, (1,), "SAME", dimension_numbers=numbers, feature_group_count=len(x)
+    )
 
 
 def decay(a: Any, b: Any) -> Any:
@@ -140,6 +148,21 @@ def test_the_gradient_of_a_kernel(stride: int) -> None:
     assert sent(compiled) <= 2 * COLUMN + 2 * TAPS.nbytes
 
 
+@pytest.mark.parametrize("features", [1, 2])
+def test_convolutions_of_features_that_do_not_divide(features: int) -> None:
+    x = RANDOM.normal(size=(13, 6)).astype(np.float32)
+    kernel = RANDOM.normal(size=(3, 1, 13 * features)).astype(np.float32)
+    layouts = (Layout(["x", None], LINE), Layout([None, None, "x"], LINE))
+    layouts = layouts if features == 1 else (layouts[0], Layout.replicated(LINE, 3))
+    loss = jax.value_and_grad(lambda x, k: (grouped(x, k) ** 2).sum(), (0, 1))
+    for function in (grouped, loss):
+        compiled = check(
+            function, x, kernel, mesh=LINE, in_layouts=layouts, error=1e-5, absolute=1e-5
+        )
+        assert not cuts(compiled)
+        assert not gathered(compiled) or features > 1
+
+
 def test_what_is_left_of_an_even_dimension_is_uneven() -> None:
     x = RANDOM.normal(size=(ROWS, 64)).astype(np.float32)
     for function in (lambda x: conv(x, "VALID"), lambda x: jnp.diff(x, axis=1)):
@@ -158,22 +181,7 @@ def test_the_padding_of_a_vocabulary_is_cut_off_where_it_is() -> None:
         logits = jax.nn.log_softmax((hidden @ table.T)[:, :words])
         return -jnp.take_along_axis(logits, labels[:, None], 1).mean()
 
-    layouts = Layout(["x", None], LINE), Layout.replicated(LINE, 2), Layout.replicated(LINE, 1)
-    compiled = check(
-        jax.value_and_grad(loss, (0, 1)),
-        table,
-        hidden,
-        labels,
-        mesh=LINE,
-        in_layouts=layouts,
-        error=2e-4,
-        absolute=1e-7,
-    )
-    assert not gathered(compiled)
-    assert not cuts(compiled)
-    # A maximum, a sum and its gradient per row, the loss, and the gradient of what is hidden.
-    assert sent(compiled) <= 2 * 7 / 8 * (3 * rows * 4 + 4 + hidden.nbytes)
-    assert compiled.out_layouts[1][0] == layouts[0]
+    check_vocabulary(loss, table, hidden, labels)
 
 
 def test_logits_without_the_padding_stay_split() -> None:
@@ -210,6 +218,57 @@ def test_padding_comes_behind_every_element_in_top_k(name: str, count: int) -> N
     np.testing.assert_array_equal(np.asarray(found[1]), np.asarray(places))
     have, want = (np.asarray(each).view(np.uint8) for each in (found[0], values))
     np.testing.assert_array_equal(have, want)
+
+
+# Orders of a dimension, and where the elements stood: short rows, and rows that are exchanged.
+ORDERS: dict[str, Callable[[Any], Any]] = {
+    "up": lambda x: jnp.sort(x, 1),
+    "down": lambda x: jnp.sort(x, 1, descending=True),
+    "places": lambda x: jnp.argsort(x, 1),
+    "places down": lambda x: jnp.argsort(x, 1, descending=True),
+    "with others": lambda x: lax.sort((x, jnp.arange(x.size).reshape(x.shape)), dimension=1),
+    "median": lambda x: jnp.median(x.astype(jnp.float32), 1),
+    "some places": lambda x: jnp.sort(x, 1)[:, jnp.array([0, 7, -1])],
+}
+
+
+@pytest.mark.parametrize("values", AWKWARD)
+def test_padding_stands_behind_every_element_of_an_order(values: str) -> None:
+    """Rows of 61 elements, and of 733, whose shards of 92 are no multiple of 8 elements."""
+    x = np.asarray(AWKWARD[values])
+
+    def function(x: Any) -> Any:
+        return [order(x) for order in ORDERS.values()]
+
+    for given in (x, np.tile(x[:2], (1, 12))[:, 3:736] if "all" not in values else x[:2, :29]):
+        layouts = (Layout([None, "x"], LINE),)
+        compiled = check(function, given, mesh=LINE, in_layouts=layouts)
+        assert not cuts(compiled)
+        pairs = zip(jax.tree.leaves(compiled(given)), jax.tree.leaves(function(given)), strict=True)
+        for have, want in pairs:
+            bits = [np.asarray(each).view(np.uint8) for each in (have, want)]
+            np.testing.assert_array_equal(bits[0], bits[1])
+
+
+@pytest.mark.parametrize("mesh", [FIVE, SIX, LINE], ids=lambda mesh: mesh.short())
+@pytest.mark.parametrize("size", [800, 801, 873, 1003])
+def test_a_sort_of_any_length_is_exchanged(mesh: Mesh, size: int) -> None:
+    x = RANDOM.integers(0, 300, (1, size)).astype(np.float32)
+    compiled = run(lambda x: jnp.argsort(x, 1), x, mesh, error=0)
+    assert not cuts(compiled)
+    assert mesh is FIVE or not gathered(compiled)  # of five shards it takes no more to gather
+
+
+def test_what_nobody_laid_out_stays_where_it_was_ordered() -> None:
+    x = RANDOM.normal(size=(157, 16)).astype(np.float32)
+    layouts = (Layout(["x", None], LINE),)
+    compiled = check(lambda x: jnp.sort(x, 0) + 1, x, mesh=LINE, in_layouts=layouts)
+    assert not cuts(compiled)
+    assert compiled.out_layouts.short() == '[{}, {"x"}]'
+    assert sent(compiled) == 7 / 8 * 160 * 16 * 4 / 8
+    # One that has no other dimension stays in it.
+    compiled = check(lambda x: jnp.sort(x[:, 0]), np.tile(x, (5, 1)), mesh=LINE, in_layouts=layouts)
+    assert compiled.out_layouts.short() == '[{"x"}]'
 
 
 @pytest.mark.parametrize("mesh", [FIVE, SIX, LINE], ids=lambda mesh: mesh.short())

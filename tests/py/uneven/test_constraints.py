@@ -181,8 +181,8 @@ def test_pooling_and_its_gradient_over_an_uneven_batch() -> None:
 
 
 def test_what_does_not_know_of_padding_is_told_of() -> None:
-    (text,) = cuts(check(lambda x: jnp.sort(rows(x), 0), X))
-    assert text.startswith("stablehlo.sort does not know of padding: a dimension of 6 elements")
+    (text,) = cuts(check(lambda x: jnp.fft.fft(rows(x), axis=0).real, X, error=1e-5, absolute=1e-5))
+    assert text.startswith("stablehlo.fft does not know of padding: a dimension of 6 elements")
     assert not cuts(check(lambda x: jnp.sort(rows(x), 1), X))
 
 

@@ -16,7 +16,7 @@ from tests.py.passes.run_passes import after
 
 STRATEGIES = 4  # of one node, so that all assignments can be listed
 PROGRAMS = 110  # on each mesh
-SOLVE = planning._solve
+SOLVE = planning.solve
 
 
 def keep_few(problem: Problem, rng: random.Random) -> None:
@@ -55,7 +55,7 @@ def test_the_plan_costs_the_least_of_all_assignments(
         compared.append(seed)
         return held
 
-    monkeypatch.setattr(planning, "_solve", solve)
+    monkeypatch.setattr(planning, "solve", solve)
     while len(compared) < PROGRAMS:
         text = small_program(seed, tuple(mesh.axis_names))
         with after("builtin.module(dtensor-import, dtensor-propagate)", text, mesh):

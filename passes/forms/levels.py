@@ -1,0 +1,278 @@
+"""The levels of a scan in the form of `jax.lax.associative_scan`, and what combines its elements.
+
+The elements at odd places of a scan are the scan of the pairs; those at even places are the odd one
+before each combined with the element there. Both are padded with gaps and added. What combines them
+is read where it is first applied, and must be the same wherever else it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from dtensor.dialect.mlir import ir, maker_of
+from dtensor.passes.forms.scalars import attributes_of, is_scalar_work
+from dtensor.passes.ops.attributes import (
+    constant_numbers,
+    integer,
+    integers,
+    shape_of,
+    splat_number,
+    splat_of,
+)
+
+Value = ir.Value[Any]
+WEAVES = ("stablehlo.add", "stablehlo.or")
+_PADDING = ("edge_padding_low", "interior_padding")
+_LEAST = 4  # elements; of fewer there is nothing to recognise
+
+
+@dataclass(eq=False)
+class Scan:
+    """A scan, while it is recognised. Levels are numbered, 0 the one that is longest.
+
+    Attributes:
+        root: the operation that gives the scan of operand 0.
+        dim: the dimension.
+        inputs: the operands.
+        ops: the operations that it consists of.
+        leaves: the slices that the pairs of level 0 are computed of: whether each is the later of
+            a pair, and the number of the operand.
+        pairs: what the pairs of level 0 combine to, of each operand.
+        elements: the elements of each level and operand.
+        scans: the scans of each level and operand.
+        rests: their elements at even places but for the first.
+    """
+
+    root: ir.Operation
+    dim: int
+    inputs: list[Value] = field(default_factory=list)
+    ops: set[ir.Operation] = field(default_factory=set)
+    leaves: dict[Value, tuple[int, int]] = field(default_factory=dict)
+    pairs: dict[int, Value] = field(default_factory=dict)
+    elements: dict[tuple[int, int], Value] = field(default_factory=dict)
+    scans: dict[tuple[int, int], Value] = field(default_factory=dict)
+    rests: dict[tuple[int, int], Value] = field(default_factory=dict)
+
+    @staticmethod
+    def of(root: ir.Operation) -> Scan | None:
+        """The scan that an operation gives, of one or more operands; None if it is none."""
+        dim = _woven_dim(root)
+        if dim is None or shape_of(root.results[0])[dim] < _LEAST:
+            return None
+        scan = Scan(root, dim)
+        return scan if scan._is_one() else None
+
+    def gives(self, other: Scan) -> bool:
+        """Whether this scan gives what another one does."""
+        return self.dim == other.dim and all(
+            value in self.inputs and self.pairs[self.inputs.index(value)] == other.pairs[k]
+            for k, value in enumerate(other.inputs)
+        )
+
+    def _is_one(self) -> bool:
+        """Walk the levels down from the root, then see that each is made as the first is."""
+        done: set[tuple[str, int, int]] = set()
+        self.scans[0, 0] = self.root.results[0]
+        while True:
+            # The ends of levels are found first, then what combines pairs, then who is combined.
+            steps = [("1 scan", *key) for key in self.scans]
+            steps += [("2 elements", *key) for key in self.elements]
+            steps += [("3 rest", *key) for key in self.rests]
+            left = [step for step in steps if step not in done]
+            if not left:
+                return len(self.pairs) == len(self.inputs)
+            step, level, k = min(left)
+            done.add((step, level, k))
+            if not self._holds(step, level, k):
+                return False
+
+    def _holds(self, step: str, level: int, k: int) -> bool:
+        if step == "1 scan":
+            return self._is_scan(level, k)
+        return self._is_level(level, k) if step == "2 elements" else self._is_rest(level, k)
+
+    def _binds(
+        self, table: dict[tuple[int, int], Value], key: tuple[int, int], value: Value
+    ) -> bool:
+        """Whether a value is that of a level and operand; the first one seen is."""
+        return bool(table.setdefault(key, value) == value)
+
+    def _size(self, level: int) -> int:
+        return shape_of(self.root.results[0])[self.dim] >> level
+
+    def _is_scan(self, level: int, k: int) -> bool:
+        """Whether a value is the scan of its level; the next level is then known too."""
+        size, value = self._size(level), self.scans[level, k]
+        if size == 1:
+            return self._binds(self.elements, (level, k), value)
+        op = maker_of(value)
+        if op is None or op.block != self.root.block or _woven_dim(op) != self.dim:
+            return False
+        even, odd = (maker_of(operand) for operand in op.operands)
+        assert even is not None, "a pad"
+        assert odd is not None, "a pad"
+        self.ops |= {op, even, odd}
+        if shape_of(odd.operands[0])[self.dim] != size // 2:
+            return False
+        return self._binds(self.scans, (level + 1, k), odd.operands[0]) and self._is_even(
+            level, k, maker_of(even.operands[0])
+        )
+
+    def _is_even(self, level: int, k: int, op: ir.Operation | None) -> bool:
+        """Whether an operation puts the first element before those that others are ahead of."""
+        if op is None or op.name != "stablehlo.concatenate" or len(op.operands) != 2:
+            return False
+        if integer(op.attributes["dimension"]) != self.dim:
+            return False
+        first, rest = op.operands
+        source = self._source(first, 0, 1, self._size(level))
+        self.ops.add(op)
+        self.rests[level, k] = rest
+        return source is not None and self._binds(self.elements, (level, k), source)
+
+    def _is_rest(self, level: int, k: int) -> bool:
+        """Whether the odd elements of a scan are combined with those behind them."""
+        size, below = self._size(level), self._size(level + 1)
+        count = (size - 1) // 2
+
+        def is_behind(side: int, j: int, leaf: Value) -> bool:
+            if side:
+                source = self._source(leaf, 2, count, size, 2)
+                return source is not None and self._binds(self.elements, (level, j), source)
+            source = leaf if below == count else self._source(leaf, 0, count, below)
+            return source is not None and self._binds(self.scans, (level + 1, j), source)
+
+        return self._is_alike(k, self.rests[level, k], is_behind)
+
+    def _is_level(self, level: int, k: int) -> bool:
+        """Whether elements are what the pairs of the level before combine to."""
+        value = self.elements[level, k]
+        if level == 0:
+            return self._is_input(k, value)
+        if level == 1:
+            self.pairs[k] = value
+            return self._reads(value)
+        size = self._size(level - 1)
+
+        def is_pair(side: int, j: int, leaf: Value) -> bool:
+            source = self._source(leaf, side, size // 2, size, 2)
+            return source is not None and self._binds(self.elements, (level - 1, j), source)
+
+        return self._is_alike(k, value, is_pair)
+
+    def _is_input(self, k: int, value: Value) -> bool:
+        if k == len(self.inputs):
+            self.inputs.append(value)
+        return self.inputs[k] == value and shape_of(value) == shape_of(self.root.results[0])
+
+    def _reads(self, value: Value) -> bool:
+        """Whether a value is computed, element by element, of the pairs of the operands."""
+        if value in self.leaves or self._is_leaf(value):
+            return True
+        if splat_of(value) is not None:
+            return True
+        op = maker_of(value)
+        if op is None or op.block != self.root.block or not is_scalar_work(op):
+            return False
+        if op in self.ops:
+            return True
+        self.ops.add(op)
+        shape = shape_of(value)
+        return all(shape_of(v) == shape and self._reads(v) for v in op.operands)
+
+    def _is_leaf(self, value: Value) -> bool:
+        """Whether a value is one side of the pairs of an operand."""
+        size = self._size(0)
+        for side in (0, 1):
+            source = self._source(value, side, size // 2, size, 2)
+            if source is not None:
+                if source not in self.inputs:
+                    self.elements[0, len(self.inputs)] = source
+                    self.inputs.append(source)
+                self.leaves[value] = side, self.inputs.index(source)
+                return True
+        return False
+
+    def _is_alike(self, k: int, value: Value, fits: Callable[[int, int, Value], bool]) -> bool:
+        """Whether a value is computed as the pairs of an operand are, of leaves that fit."""
+        return k in self.pairs and self._follows(self.pairs[k], value, fits, {})
+
+    def _follows(
+        self,
+        pattern: Value,
+        value: Value,
+        fits: Callable[[int, int, Value], bool],
+        known: dict[Value, Value],
+    ) -> bool:
+        if pattern in known:
+            return bool(known[pattern] == value)
+        known[pattern] = value
+        if pattern in self.leaves:
+            return fits(*self.leaves[pattern], value)
+        number = splat_of(pattern)
+        if number is not None:
+            return splat_of(value) == number
+        wanted, op = maker_of(pattern), maker_of(value)
+        assert wanted is not None, "what is computed of the leaves"
+        if op is None or op.block != self.root.block or op.name != wanted.name:
+            return False
+        types = [ir.RankedTensorType(each.type).element_type for each in (pattern, value)]
+        if types[0] != types[1] or attributes_of(op) != attributes_of(wanted):
+            return False
+        self.ops.add(op)
+        pairs = zip(wanted.operands, op.operands, strict=True)
+        return all(self._follows(one, other, fits, known) for one, other in pairs)
+
+    def _source(
+        self, value: Value, start: int, count: int, size: int, stride: int = 1
+    ) -> Value | None:
+        """What a value has some elements of, along the dimension and all of the others.
+
+        Args:
+            value: a slice.
+            start: the first element.
+            count: how many there are.
+            size: how many the source has.
+            stride: one of how many is taken.
+        """
+        op = maker_of(value)
+        if op is None or op.name != "stablehlo.slice" or op.block != self.root.block:
+            return None
+        source: Value = op.operands[0]
+        d = self.dim
+        before, after = shape_of(source), shape_of(value)
+        wanted = [*before[:d], count, *before[d + 1 :]]
+        if before[d] != size or after != wanted:
+            return None
+        if count and integers(op.attributes["start_indices"])[d] != start:
+            return None
+        if count > 1 and integers(op.attributes["strides"])[d] != stride:
+            return None
+        self.ops.add(op)
+        return source
+
+
+def _woven_dim(op: ir.Operation) -> int | None:
+    """Along which dimension an op puts an element of one value after each of another."""
+    pads = [maker_of(operand) for operand in op.operands] if op.name in WEAVES else []
+    rows = []
+    for pad in pads:
+        if pad is None or pad.name != "stablehlo.pad" or not _is_zero(pad.operands[1]):
+            return None
+        rows.append([integers(pad.attributes[name]) for name in _PADDING])
+    if len(rows) != 2 or sum(rows[0][1]) != 1:
+        return None
+    dim = rows[0][1].index(1)
+    one = [int(d == dim) for d in range(len(rows[0][1]))]
+    none = [0] * len(one)
+    return dim if rows == [[none, one], [one, one]] else None
+
+
+def _is_zero(value: Value) -> bool:
+    maker = maker_of(value)
+    if maker is None or maker.name != "stablehlo.constant":
+        return False
+    numbers = constant_numbers(maker)
+    return splat_number(value) == 0 if numbers is None else bool((numbers == 0).all())

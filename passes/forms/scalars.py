@@ -1,0 +1,58 @@
+"""What is computed of tensors element by element, written as what is computed of one of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from dtensor.dialect.mlir import ir, maker_of
+from dtensor.passes.builder import Trail
+from dtensor.passes.ops.attributes import splat_of
+from dtensor.passes.ops.elementwise import convert_rule, elementwise_rule
+from dtensor.passes.ops.table import opdef
+
+Value = ir.Value[Any]
+
+
+def is_scalar_work(op: ir.Operation) -> bool:
+    """Whether an op computes each element by itself, of the elements at the same place."""
+    return opdef(op.name).rule in (elementwise_rule, convert_rule) and not len(op.regions)
+
+
+@dataclass
+class Scalars:
+    """Writes a body of scalars.
+
+    Attributes:
+        make: creates what is written.
+        known: the scalars of tensors that are given.
+        other: that of any tensor that is neither given nor computed element by element.
+    """
+
+    make: Trail
+    known: dict[Value, Value] = field(default_factory=dict)
+    other: Value | None = None
+
+    def of(self, value: Value) -> Value:
+        """The scalar that stands for a value."""
+        if value not in self.known:
+            self.known[value] = self._made(value)
+        return self.known[value]
+
+    def _made(self, value: Value) -> Value:
+        type_ = self.make.tensor_type((), self.make.element_of(value))
+        number = splat_of(value)
+        if number is not None:
+            return self.make.dense(ir.DenseElementsAttr.get_splat(type_, number), type_)
+        maker = maker_of(value)
+        assert maker is not None, "a value that was found to be computed element by element"
+        if not is_scalar_work(maker):
+            assert self.other is not None
+            return self.other
+        operands = [self.of(operand) for operand in maker.operands]
+        return self.make.value(maker.name, operands, type_, attributes_of(maker))
+
+
+def attributes_of(op: ir.Operation) -> dict[str, ir.Attribute]:
+    """The attributes of an op that belong to it."""
+    return {name: op.attributes[name] for name in op.attributes if not name.startswith("dtensor.")}

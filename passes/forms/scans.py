@@ -1,0 +1,110 @@
+"""Scans as `jax.lax.associative_scan` writes them: many operations, which one stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dtensor.dialect import build
+from dtensor.dialect.mlir import ir, maker_of
+from dtensor.passes.builder import Builder, Trail
+from dtensor.passes.forms.levels import WEAVES, Scan
+from dtensor.passes.forms.scalars import Scalars
+from dtensor.passes.ops.attributes import (
+    integers,
+)
+
+Value = ir.Value[Any]
+
+
+def replaced_scans(ops: Sequence[tuple[ir.Operation, str]]) -> list[ir.Operation]:
+    """What stands for the scans among operations, which are erased; with what else was made.
+
+    Args:
+        ops: operations in program order, and their names.
+    """
+    found: list[Scan] = []
+    seen: set[ir.Operation] = set()
+    for op, name in reversed(ops):
+        if name in WEAVES and op not in seen:
+            scan = Scan.of(op)
+            if scan is not None:
+                found.append(scan)
+                seen |= scan.ops
+    # A scan of more operands gives what one of fewer does, where both begin with the same.
+    found.sort(key=lambda scan: -len(scan.inputs))
+    groups: list[list[Scan]] = []
+    for scan in found:
+        for group in groups:
+            if group[0].gives(scan):
+                group.append(scan)
+                break
+        else:
+            groups.append([scan])
+    numbers = {op: i for i, (op, _) in enumerate(ops)}
+    made: list[ir.Operation] = []
+    for group in groups:
+        if not _is_read_outside(group):
+            made += _replaced(group, numbers)
+    return made
+
+
+def _is_read_outside(group: Sequence[Scan]) -> bool:
+    """Whether anybody else reads what lies between the operands and the results."""
+    inside = {op for scan in group for op in scan.ops}
+    roots = {scan.root for scan in group}
+    return any(
+        use.owner.operation not in inside
+        for op in inside - roots
+        for result in op.results
+        for use in result.uses
+    )
+
+
+def _replaced(group: Sequence[Scan], numbers: dict[ir.Operation, int]) -> list[ir.Operation]:
+    scan = group[0]
+    first = min((each.root for each in group), key=lambda op: numbers[op])
+    given = [_turned(value, scan.dim) for value in scan.inputs]
+    is_reverse = all(value is not None for value in given)
+    op = build.scan(
+        [value for value in given if value is not None] if is_reverse else scan.inputs,
+        scan.dim,
+        is_reverse,
+        loc=scan.root.location,
+        ip=ir.InsertionPoint(first),
+    )
+    block, count = op.regions[0].blocks[0], len(scan.inputs)
+    scalars = Scalars(Trail(ir.InsertionPoint(block), op.location))
+    for leaf, (side, k) in scan.leaves.items():
+        scalars.known[leaf] = block.arguments[side * count + k]
+    results = [scalars.of(scan.pairs[k]) for k in range(count)]
+    scalars.make.create("stablehlo.return", results, [])
+    made = [op]
+    for each in group:
+        value = op.results[scan.inputs.index(each.inputs[0])]
+        root: Value = each.root.results[0]
+        if is_reverse:
+            for use in list(root.uses):
+                user = use.owner.operation
+                if _is_turn(user, scan.dim):
+                    user.results[0].replace_all_uses_with(value)
+                    user.erase()
+            if any(True for _ in root.uses):
+                value = Builder(each.root, made).reversed(value, scan.dim)
+        root.replace_all_uses_with(value)
+    gone = {each for scan in group for each in scan.ops}
+    gone |= {turn for value in scan.inputs if (turn := maker_of(value)) and is_reverse}
+    for old in sorted(gone, key=lambda op: -numbers[op]):
+        if not any(True for result in old.results for _ in result.uses):
+            old.erase()
+    return made
+
+
+def _is_turn(op: ir.Operation, dim: int) -> bool:
+    return op.name == "stablehlo.reverse" and integers(op.attributes["dimensions"]) == [dim]
+
+
+def _turned(value: Value, dim: int) -> Value | None:
+    """What a value is the reverse of, along one dimension."""
+    maker = maker_of(value)
+    return maker.operands[0] if maker is not None and _is_turn(maker, dim) else None

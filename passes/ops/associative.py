@@ -1,0 +1,167 @@
+"""dtensor.scan: what elements combine to, up to each one, whatever combines them.
+
+Pairs are combined, and pairs of pairs, until one element is left; on the way back each element is
+combined with all before it. Shards do so by themselves. In between they tell each other, in log2(p)
+steps, what all shards before combine to, and the first of each shard begins with that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from dtensor.dialect.mlir import ir
+from dtensor.dialect.names import DIM, REVERSE
+from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.ops import padding
+from dtensor.passes.ops.accuracy import chained
+from dtensor.passes.ops.attributes import integer
+from dtensor.passes.ops.comparators import on_tensors
+from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed
+from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.scans import scan_bytes, totals_before
+
+Value = ir.Value[Any]
+Values = list[Value]
+
+
+def scan_rule(op: OpInfo) -> OpRule:
+    """`ij,ij->ij,ij`; of a split `i`, which is scanned, the shards send totals."""
+    builder, dim = RuleBuilder(op), integer(op.attribute(DIM))
+    for d, size in enumerate(op.operand_shapes[0]):
+        factor = builder.factor(size, kind=FactorKind.SCAN if d == dim else None)
+        for k in range(len(op.operand_shapes)):
+            builder.operand(k, d, factor)
+            builder.result(k, d, factor)
+    return builder.build()
+
+
+def scan_flops(op: OpInfo) -> float:
+    """Each element is combined twice."""
+    body = op.operation.regions[0].blocks[0]
+    return 2.0 * math.prod(op.operand_shapes[0]) * (len(body.operations) - 1)
+
+
+def _is_split(placed: Placed) -> bool:
+    word = placed.operands[0].dims[integer(placed.op.attribute(DIM))]
+    return word.split > 1 and word.is_contiguous
+
+
+def _is_whole(placed: Placed) -> bool:
+    return placed.operands[0].dims[integer(placed.op.attribute(DIM))].split == 1
+
+
+def expand_scan(op: LocalOp) -> Sequence[Value]:
+    """The tree over the elements of the shard, begun with what the shards before combine to."""
+    return _Tree(op).scanned()
+
+
+class _Tree:
+    """One op; a row is what has one element along the dimension."""
+
+    def __init__(self, op: LocalOp) -> None:
+        self.op, self.ctx = op, op.ctx
+        self.dim = integer(op.operation.attributes[DIM])
+        self.is_reverse = bool(integer(op.operation.attributes[REVERSE]))
+        self.axes = op.operand_layouts[0].dims[self.dim].axes
+        self.before: Values | None = None
+        self.has_any: Value | None = None
+
+    def scanned(self) -> Values:
+        """The scan of the shard."""
+        levels = [self._turned(self.op.operands)]
+        while (size := self._size(levels[-1])) > 1:
+            pairs = [self._cut(levels[-1], start, size // 2, 2) for start in (0, 1)]
+            levels.append(self._combined(*pairs))
+        if self.axes:
+            self._tell(levels)
+        found = self._behind(levels.pop())
+        while levels:
+            found = self._level(levels.pop(), found)
+        return self._turned(found)
+
+    def _turned(self, values: Values) -> Values:
+        """From the last element on, if that is the first to be combined."""
+        if not self.is_reverse:
+            return values
+        return [self.ctx.reversed(value, self.dim) for value in values]
+
+    def _tell(self, levels: list[Values]) -> None:
+        """Learn what all shards before this one combine to."""
+        total = levels[-1]
+        for level in reversed(levels[:-1]):
+            size = self._size(level)
+            if size % 2:
+                total = self._combined(total, self._cut(level, size - 1, 1))
+        self.before, self.has_any = totals_before(
+            self.ctx, self.axes, total, self._combined, self.is_reverse
+        )
+
+    def _behind(self, rows: Values) -> Values:
+        """The first row of the shard combined with all before the shard."""
+        if self.before is None or self.has_any is None:
+            return rows
+        both = self._combined(self.before, rows)
+        return [
+            self.ctx.select(self.has_any, one, row) for one, row in zip(both, rows, strict=True)
+        ]
+
+    def _level(self, values: Values, odd: Values) -> Values:
+        """The scan of a level, of the scan of its pairs: those end at its odd places."""
+        ctx, dim, size = self.ctx, self.dim, self._size(values)
+        even = self._behind(self._cut(values, 0, 1))
+        others = (size - 1) // 2
+        if others:
+            later = self._combined(self._cut(odd, 0, others), self._cut(values, 2, others, 2))
+            even = [ctx.joined(list(pair), dim) for pair in zip(even, later, strict=True)]
+        return [self._woven(*pair, size) for pair in zip(even, odd, strict=True)]
+
+    def _woven(self, even: Value, odd: Value, size: int) -> Value:
+        """One element of each after the other, `size` together."""
+        ctx = self.ctx
+        element = ctx.element_of(even)
+        zero = ctx.zeros(ctx.tensor_type((), element))
+        one = [int(d == self.dim) for d in range(len(ctx.shape_of(even)))]
+        none = [0] * len(one)
+        gaps = [
+            ctx.pad(even, zero, none, none if size % 2 else one, one),
+            ctx.pad(odd, zero, one, one if size % 2 else none, one),
+        ]
+        return ctx.binary("or" if element == "i1" else "add", *gaps)
+
+    def _size(self, values: Values) -> int:
+        return self.ctx.shape_of(values[0])[self.dim]
+
+    def _cut(self, values: Values, start: int, count: int, stride: int = 1) -> Values:
+        return [self.ctx.cut(value, self.dim, start, count, stride) for value in values]
+
+    def _combined(self, earlier: Sequence[Value], later: Sequence[Value]) -> Values:
+        body = self.op.operation.regions[0].blocks[0]
+        return on_tensors(self.ctx, body, [*earlier, *later])
+
+
+def scan_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
+    """What follows the end is read by nothing before it."""
+    assert rule.op is not None
+    if integer(operation.attributes[REVERSE]):
+        return []
+    dim, count = integer(operation.attributes[DIM]), len(rule.op.operand_shapes)
+    return [tuple(padding.Along(slot, dim) for k in range(count) for slot in (k, ~k))]
+
+
+SCAN = OpDef(
+    scan_rule,
+    (
+        Algorithm(
+            "totals",
+            expand_scan,
+            _is_split,
+            lambda placed: scan_bytes(placed, integer(placed.op.attribute(DIM))),
+        ),
+        Algorithm("local", expand_scan, _is_whole),
+    ),
+    flops=scan_flops,
+    accuracy=chained,
+    padding=padding.Padding(ties=scan_ties),
+)

@@ -1,0 +1,30 @@
+// RUN: dtensor-opt %s --verify-diagnostics
+
+func.func @main(%a: tensor<4x3xi32>, %b: tensor<3x4xi32>) {
+  // expected-error @below {{dim = 2 is no dimension of a tensor of rank 2; give 0 to 1}}
+  %0 = "dtensor.scan"(%a) ({
+  ^bb0(%p: tensor<i32>, %q: tensor<i32>):
+    stablehlo.return %q : tensor<i32>
+  }) {dim = 2 : i64, reverse = 0 : i64} : (tensor<4x3xi32>) -> tensor<4x3xi32>
+  // expected-error @below {{reverse is 2; give 1 to begin with the last, or 0}}
+  %1 = "dtensor.scan"(%a) ({
+  ^bb0(%p: tensor<i32>, %q: tensor<i32>):
+    stablehlo.return %q : tensor<i32>
+  }) {dim = 0 : i64, reverse = 2 : i64} : (tensor<4x3xi32>) -> tensor<4x3xi32>
+  // expected-error @below {{operands are tensor<4x3xi32>, tensor<3x4xi32>; give operands of one shape}}
+  %2:2 = "dtensor.scan"(%a, %b) ({
+  ^bb0(%p: tensor<i32>, %i: tensor<i32>, %q: tensor<i32>, %j: tensor<i32>):
+    stablehlo.return %q, %j : tensor<i32>, tensor<i32>
+  }) {dim = 0 : i64, reverse = 0 : i64} : (tensor<4x3xi32>, tensor<3x4xi32>) -> (tensor<4x3xi32>, tensor<3x4xi32>)
+  // expected-error @below {{results differ from operands; give each operand a result of its type}}
+  %3 = "dtensor.scan"(%a) ({
+  ^bb0(%p: tensor<i32>, %q: tensor<i32>):
+    stablehlo.return %q : tensor<i32>
+  }) {dim = 0 : i64, reverse = 0 : i64} : (tensor<4x3xi32>) -> tensor<3x4xi32>
+  // expected-error @below {{the region takes ['tensor<i32>']; give it a scalar of each operand, twice}}
+  %4 = "dtensor.scan"(%a) ({
+  ^bb0(%p: tensor<i32>):
+    stablehlo.return %p : tensor<i32>
+  }) {dim = 0 : i64, reverse = 0 : i64} : (tensor<4x3xi32>) -> tensor<4x3xi32>
+  return
+}

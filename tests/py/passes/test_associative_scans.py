@@ -1,0 +1,148 @@
+"""`jax.lax.associative_scan` along split dimensions on 8 devices, against one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from dtensor.dialect.layout import UNSHARDED, Layout
+from dtensor.dialect.mesh import Mesh
+from tests.py.passes.on_mesh import BOTH, GRID, LINE, kinds, run, sent
+from tests.py.uneven.on_meshes import FIVE, check, gathered
+
+ROWS = ["x", UNSHARDED]
+RANDOM = np.random.default_rng(0)
+
+
+def recurrence(a: Any, b: Any, reverse: bool = False, axis: int = 0) -> Any:
+    """h[t] = a[t] h[t-1] + b[t], and the products of a."""
+
+    def join(left: Any, right: Any) -> Any:
+        return left[0] * right[0], left[1] * right[0] + right[1]
+
+    return lax.associative_scan(join, (a, b), reverse=reverse, axis=axis)
+
+
+def signs(shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray[Any, Any]:
+    """Ones of both signs and zeros, all products and sums of which are exact."""
+    return RANDOM.choice([-1, 1, 1, 0], shape).astype(dtype)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    ("mesh", "specs", "rows"),
+    [
+        (LINE, ROWS, 32),
+        (LINE, ROWS, 104),
+        (LINE, [UNSHARDED, "x"], 13),
+        (GRID, ["x", "y"], 6),
+        (GRID, ["y", "x"], 20),
+        (GRID, [("y", "x"), UNSHARDED], 24),
+        (GRID, BOTH, 8),
+        (FIVE, ROWS, 35),
+    ],
+)
+def test_recurrences_of_split_dimensions(
+    mesh: Mesh, specs: list[Any], rows: int, reverse: bool
+) -> None:
+    a, b = signs((rows, 8)), signs((rows, 8))
+    run(lambda a, b: recurrence(a, b, reverse), mesh, [specs, specs], a, b, out=specs)
+
+
+@pytest.mark.parametrize(
+    ("combine", "dtype"),
+    [
+        (jnp.add, np.int8),
+        (jnp.add, np.float16),
+        (jnp.add, np.complex64),
+        (jnp.multiply, jnp.bfloat16),
+        (jnp.maximum, np.float32),
+        (jnp.minimum, np.uint32),
+        (jnp.logical_or, np.bool_),
+        (jnp.logical_xor, np.bool_),
+    ],
+)
+def test_scans_by_any_operation(combine: Callable[..., Any], dtype: Any) -> None:
+    x = signs((48, 3)).astype(dtype)
+    compiled = run(lambda x: lax.associative_scan(combine, x), LINE, [ROWS], x, out=ROWS)
+    assert kinds(compiled) == {"shard_permute"}
+    assert sent(compiled) == 3 * 3 * x.dtype.itemsize
+
+
+def test_the_earlier_operand_stays_the_earlier() -> None:
+    """Keeping the last number that is not zero does not commute."""
+    x = RANDOM.integers(0, 3, (40, 2)).astype(np.int32) * RANDOM.integers(1, 99, (40, 2))
+    for reverse in (False, True):
+        run(
+            lambda x, reverse=reverse: lax.associative_scan(
+                lambda a, b: jnp.where(b != 0, b, a), x, reverse=reverse
+            ),
+            LINE,
+            [ROWS],
+            x,
+            out=ROWS,
+        )
+
+
+def test_only_totals_are_sent() -> None:
+    a, b = signs((4096, 16)), signs((4096, 16))
+    compiled = run(lambda a, b: recurrence(a, b)[1], LINE, [ROWS, ROWS], a, b, out=ROWS)
+    assert sent(compiled) == 2 * 3 * 16 * 4
+    assert len(compiled.collectives) <= 6
+
+
+def test_nan_reaches_all_that_follows_and_nothing_before() -> None:
+    a, b = signs((64, 2)), signs((64, 2))
+    b[20, 0], a[50, 1] = np.nan, np.inf
+    run(recurrence, LINE, [ROWS, ROWS], a, b, out=ROWS)
+
+
+def test_a_scan_inside_a_loop() -> None:
+    def layers(x: Any) -> Any:
+        return lax.fori_loop(0, 3, lambda i, x: lax.associative_scan(jnp.maximum, x - i), x)
+
+    compiled = run(layers, LINE, [ROWS], signs((64, 2)), out=ROWS)
+    assert sent(compiled) == 3 * 3 * 2 * 4
+
+
+def test_what_reads_the_pairs_keeps_them() -> None:
+    """The gradient needs what is combined on the way; the scan stays as it is written."""
+    a, b = signs((32, 4)), signs((32, 4))
+    loss = jax.grad(lambda a, b: jnp.sum(recurrence(a, b)[1] ** 2), (0, 1))
+    run(loss, LINE, [ROWS, ROWS], a, b, out=ROWS)
+
+
+def test_what_only_looks_like_a_scan_stays() -> None:
+    """Pairs of another operation on the second level."""
+
+    def other(x: Any) -> Any:
+        pairs = x[:-1:2] + x[1::2]
+        odd = lax.associative_scan(jnp.multiply, pairs)
+        even = jnp.concatenate([x[:1], odd[:-1] + x[2::2]])
+        woven = [lax.pad(v, 0.0, [(k, 1 - k, 1), (0, 0, 0)]) for k, v in enumerate((even, odd))]
+        return woven[0] + woven[1]
+
+    run(other, LINE, [ROWS], signs((32, 4)), out=ROWS)
+
+
+@pytest.mark.parametrize("rows", [13, 30, 33])
+def test_a_scan_of_a_length_that_does_not_divide(rows: int) -> None:
+    a, b = signs((rows, 4)), signs((rows, 4))
+    layout = Layout(ROWS, LINE)
+    compiled = check(
+        recurrence, a, b, mesh=LINE, in_layouts=(layout, layout), out_layouts=(layout, layout)
+    )
+    assert not gathered(compiled)
+    check(
+        lambda a, b: recurrence(a, b, reverse=True),
+        a,
+        b,
+        mesh=LINE,
+        in_layouts=(layout, layout),
+    )
