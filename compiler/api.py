@@ -9,8 +9,8 @@ from types import MethodType
 from typing import Any, TypedDict, Unpack, overload
 
 import jax
-from jax.sharding import NamedSharding, get_abstract_mesh
-from jax.tree_util import PyTreeDef, default_registry
+from jax.sharding import get_abstract_mesh
+from jax.tree_util import default_registry
 
 from dtensor.compiler.auto_layouts import with_auto, without_auto
 from dtensor.compiler.border import (
@@ -21,23 +21,26 @@ from dtensor.compiler.border import (
     one_mesh,
     result_layouts,
 )
-from dtensor.compiler.budget import Budget, active_budgets
+from dtensor.compiler.budget import active_budgets
 from dtensor.compiler.calls import (
     TRACED,
     Donated,
     StaticArgs,
+    are_same,
     donated_leaves,
     is_dtensor,
     meshes_in,
+    quick_flatten,
     spread,
     struct_of,
     type_of,
     types_of,
+    types_of_dtensors,
 )
 from dtensor.compiler.constraint import constrain_as
 from dtensor.compiler.define_op import registered_number
 from dtensor.compiler.equations import check_placements
-from dtensor.compiler.explicit import explicit_sharding, has_explicit_axes
+from dtensor.compiler.explicit import explicit_shardings
 from dtensor.compiler.jax_frontend import argument_names
 from dtensor.compiler.options import CompileOptions, check_arguments, with_known_ops
 from dtensor.compiler.parameters import completed, layouts_of_call, positional_names
@@ -61,15 +64,13 @@ from dtensor.runtime.shardings import (
 from dtensor.runtime.variables.scope import current_scope
 
 _flatten = default_registry.flatten
-_config = jax.config
 _compiled: weakref.WeakSet[JitFunction] = weakref.WeakSet()
 
 
 def forget_programs() -> None:
     """Drop what every function was compiled to: its devices are gone."""
     for function in list(_compiled):
-        function._programs.clear()
-        function._sent.clear()
+        function._forget()
 
 
 class _How(TypedDict, total=False):
@@ -221,6 +222,8 @@ class JitFunction:
         self._compiler_options = compiler_options
         self._returns = returns
         self._programs: dict[Any, Callable[[Sequence[Any]], Any]] = {}
+        self._known: dict[Any, Callable[[Sequence[Any]], Any]] = {}  # by keys that are fast to make
+        self._last: tuple[Any, Any] = None, None  # the key and the call that became known last
         self._sent: dict[Callable[..., Any], Sequence[Any]] = {}  # collectives of each program
         _compiled.add(self)
 
@@ -232,44 +235,59 @@ class JitFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program for these arguments, compiling it the first time."""
-        # Kept short: this is what a call costs beyond jax's own dispatch.
-        statics: Any = None
-        if kwargs or self._split:
-            args, kwargs, statics = self._static.split(args, kwargs)
-            leaves, tree = _flatten((args, kwargs), is_dtensor)
-        else:
-            leaves, tree = _flatten(args, is_dtensor)
-        try:
-            types = tuple([leaf._type for leaf in leaves])
-        except AttributeError:
-            types = types_of(leaves, lambda: self._leaf_names(args, kwargs, statics))
-        key = (
-            tree,
-            types,
-            statics,
-            _config.jax_enable_x64,  # type: ignore[attr-defined]
-            _config.jax_default_matmul_precision,  # type: ignore[attr-defined]
+        # Kept short: this is what a call costs beyond jax's own dispatch. A call with DTensors only
+        # is known again by what is cheapest to find out; most are like the one before, which
+        # comparing shows sooner than hashing.
+        settings = (  # what a program depends on beside its function and its arguments
+            jax.enable_x64.value,
+            jax.default_matmul_precision.value,
             get_abstract_mesh().axis_names and _context(),
             registered_number(),
         )
+        key: Any = None
+        if not self._split:
+            leaves, tree = quick_flatten([args, kwargs] if kwargs else args)
+            types = types_of_dtensors(leaves)
+            if types is not None:
+                key = (tree, types, settings)
+                last, call = self._last
+                if key != last:
+                    call = self._known.get(key)
+                if call is not None:
+                    if active_budgets():
+                        self._keep_to_budgets(call)
+                    return call(leaves)
+        return self._call(args, kwargs, key, settings)
+
+    def _call(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], known_as: Any, settings: Any
+    ) -> Any:
+        """Run the program for any arguments; DTensors alone are `known_as` this from now on."""
+        statics: Any = None
+        if self._split:
+            args, kwargs, statics = self._static.split(args, kwargs)
+        leaves, tree = _flatten((args, kwargs), is_dtensor)
+        types = types_of(leaves, lambda: self._leaf_names(args, kwargs, statics))
+        key = (tree, types, statics, settings)
         call = self._programs.get(key)
         if call is None:
             if TRACED in types or current_scope() is not None:
                 return self._inline(args, kwargs, statics)
-            tree = _flatten((args, kwargs), is_dtensor)[1]
             call = self._programs[key] = self._caller(types, tree, statics, leaves)
-        budgets = active_budgets()
-        if budgets:
-            self._keep_to(budgets, call)
+        if known_as is not None and are_same(leaves, quick_flatten([args, kwargs])[0]):
+            self._known[known_as] = call
+            self._last = known_as, call
+        if active_budgets():
+            self._keep_to_budgets(call)
         return call(leaves)
 
-    def _keep_to(self, budgets: Sequence[Budget], call: Callable[..., Any]) -> None:
+    def _keep_to_budgets(self, call: Callable[..., Any]) -> None:
         """Check a program that is about to run.
 
         Raises:
             BudgetError: it sends more, or otherwise, than one of the budgets allows.
         """
-        for budget in budgets:
+        for budget in active_budgets():
             budget.check(_name(self._fn), self._sent[call])
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
@@ -312,11 +330,15 @@ class JitFunction:
 
     def clear_cache(self) -> None:
         """Forget what was traced and compiled; the next call does it again."""
-        self._programs.clear()
-        self._sent.clear()
+        self._forget()
         for traced in (self._fn, self._watched):
             jitted: Any = jax.jit(traced)  # traces are kept by function
             jitted.clear_cache()
+
+    def _forget(self) -> None:
+        for kept in (self._programs, self._known, self._sent):
+            kept.clear()
+        self._last = None, None
 
     def leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The arrays among the arguments of a call: what is not static, flat."""
@@ -401,7 +423,7 @@ class JitFunction:
             tree=tree,
             types=types,
             names=names,
-            shardings=_shardings(in_layouts, types, names, tree, mesh),
+            shardings=explicit_shardings(in_layouts, types, names, tree, mesh),
             mesh=mesh,
             target=target,
         )
@@ -441,20 +463,6 @@ class JitFunction:
             )
         )
         return Traced(with_auto(source, automatic) if automatic else source, traced.jaxpr)
-
-
-def _shardings(
-    in_layouts: Any,
-    types: Sequence[ArrayType],
-    names: Sequence[str],
-    tree: PyTreeDef,
-    mesh: Mesh | None,
-) -> list[NamedSharding | None]:
-    """The shardings that the arguments have in jax's types, where its context has some."""
-    if mesh is None or not has_explicit_axes():
-        return [None] * len(types)
-    layouts = argument_layouts(in_layouts, types, names, tree, mesh)
-    return [explicit_sharding(layout) for layout in layouts]
 
 
 def _context() -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax.sharding import Sharding
-from jax.tree_util import PyTreeDef
+from jax.tree_util import PyTreeDef, default_registry
 
 from dtensor.compiler.parameters import completed
 from dtensor.compiler.trees import Difference, Leaf, first_difference
@@ -22,6 +23,29 @@ from dtensor.runtime.tracing import TRACED as TRACED
 
 is_dtensor: Callable[[Any], bool] = DTensor.__instancecheck__
 """Whether a value is a DTensor; as `is_leaf`, it makes leaves of them. A builtin, hence fast."""
+
+
+quick_flatten = type(default_registry)().flatten
+"""Leaves and structure of a call's arguments, in half the time that jax's registry takes.
+
+DTensors are leaves here, without a question for each. So is whatever else jax has registered, but
+for None, tuples, lists and dicts; `are_same` tells whether the leaves are those of the call.
+"""
+
+
+def types_of_dtensors(leaves: Sequence[Any]) -> tuple[ArrayType, ...] | None:
+    """The types of leaves of `quick_flatten`; None where one is no DTensor."""
+    types = []
+    for leaf in leaves:  # cheaper than a comprehension, which is a call
+        if type(leaf) is not DTensor:
+            return None
+        types.append(leaf._type)
+    return tuple(types)
+
+
+def are_same(leaves: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Whether the leaves are the same objects."""
+    return len(leaves) == len(others) and all(map(operator.is_, leaves, others))
 
 
 def type_of(leaf: Any) -> ArrayType:
@@ -67,12 +91,12 @@ def types_of(leaves: Iterable[Any], names: Callable[[], Sequence[str]]) -> tuple
     Raises:
         TypeError: one of them is no array; the message names it.
     """
-    types = []
-    for leaf in leaves:
-        try:
-            types.append(type_of(leaf))
-        except UnfitArgumentError as wrong:
-            raise TypeError(f"argument {names()[len(types)]} {wrong}") from None
+    types: list[ArrayType] = []
+    try:
+        for leaf in leaves:
+            types.append(leaf._type if type(leaf) is DTensor else type_of(leaf))
+    except UnfitArgumentError as wrong:
+        raise TypeError(f"argument {names()[len(types)]} {wrong}") from None
     return tuple(types)
 
 

@@ -7,10 +7,17 @@ and what it asks for is done.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import jax
 from jax.sharding import AxisType, NamedSharding, PartitionSpec, get_abstract_mesh
+from jax.tree_util import PyTreeDef
 
+from dtensor.compiler.border import argument_layouts
 from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.array import ArrayType
 from dtensor.runtime.placement import jax_mesh
 
 
@@ -40,3 +47,17 @@ def explicit_sharding(layout: Layout | None) -> NamedSharding | None:
             return None
         entries.append(tuple(a.name for a in dim.axes if kinds[a.name] == AxisType.Explicit))
     return NamedSharding(mesh, PartitionSpec(*entries))
+
+
+def explicit_shardings(
+    in_layouts: Any,
+    types: Sequence[ArrayType],
+    names: Sequence[str],
+    tree: PyTreeDef,
+    mesh: Mesh | None,
+) -> list[NamedSharding | None]:
+    """The shardings that the arguments have in jax's types, where its context has some."""
+    if mesh is None or not has_explicit_axes():
+        return [None] * len(types)
+    layouts = argument_layouts(in_layouts, types, names, tree, mesh)
+    return [explicit_sharding(layout) for layout in layouts]

@@ -16,7 +16,15 @@ from jax.tree_util import PyTreeDef, default_registry
 from dtensor.compiler import driver
 from dtensor.compiler.arguments import array_of, converter
 from dtensor.compiler.budget import active_budgets
-from dtensor.compiler.calls import TRACED, is_dtensor, tree_difference, types_of
+from dtensor.compiler.calls import (
+    TRACED,
+    are_same,
+    is_dtensor,
+    quick_flatten,
+    tree_difference,
+    types_of,
+    types_of_dtensors,
+)
 from dtensor.compiler.jax_frontend import TracedArray
 from dtensor.compiler.options import CompileOptions
 from dtensor.compiler.planned import Planned, infos
@@ -33,11 +41,12 @@ from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import CompileError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.array import ArrayType, results_of
+from dtensor.runtime.array import ArrayType
 from dtensor.runtime.client import no_devices
 from dtensor.runtime.donation import refuse_deleted
 from dtensor.runtime.executable import Executable
 from dtensor.runtime.placement import named_sharding, platform_of
+from dtensor.runtime.results import results_of
 
 Returns = Literal["dtensor", "jax"]
 """What the results of a call are."""
@@ -218,6 +227,7 @@ class Compiled(Planned):
         )
         own = self.program.results[: source.out_tree.num_leaves]
         self._result_types = [info.type for info in own]
+        self._finish = _finishing(source, self._result_types)
         self._calls: dict[tuple[Any, ...], Callable[[Sequence[Any]], Any]] = {}
 
     def __repr__(self) -> str:
@@ -248,14 +258,21 @@ class Compiled(Planned):
             raise not_callable(self._source.name, self._source.target)
         for budget in active_budgets():
             budget.check(self._source.name, self._result.collectives)
+        quick, quick_tree = quick_flatten((args, kwargs))
+        is_under_mesh = bool(get_abstract_mesh().axis_names)
+        known_as = (quick_tree, types_of_dtensors(quick), is_under_mesh)
+        call = self._calls.get(known_as)
+        if call is not None:
+            return call(quick)
         leaves, tree = default_registry.flatten((args, kwargs), is_dtensor)
         if tree != self._source.in_tree:
             raise self._other_structure(args, kwargs)
         types = types_of(leaves, lambda: [f"number {i}" for i in range(len(leaves))])
-        key = (bool(get_abstract_mesh().axis_names), *types)
-        call = self._calls.get(key)
+        call = self._calls.get((is_under_mesh, *types))
         if call is None:
-            call = self._calls[key] = self.caller(types)
+            call = self._calls[(is_under_mesh, *types)] = self.caller(types)
+        if known_as[1] is not None and are_same(quick, leaves):
+            self._calls[known_as] = call
         return call(leaves)
 
     def _other_structure(self, args: Any, kwargs: Any) -> TypeError:
@@ -292,28 +309,22 @@ class Compiled(Planned):
             converter(info, type_, self._result.ledger, bool(self._source.options.strict))
             for info, type_ in zip(infos, types, strict=True)
         ]
-        run, result_types = self.executable.run_here, self._result_types
-        unflatten = self._source.out_tree.unflatten
-        make = results_of(result_types, self._source.returns == "jax")
-
+        finish = self._finish
         if all(type_.layout is not None for type_ in types) and not any(converters):
+            start = self.executable.run_tensors_here
+            return lambda leaves: finish(start(leaves))
 
-            def call(leaves: Sequence[Any]) -> Any:
-                results = run(*[leaf._array for leaf in leaves])
-                return unflatten(map(make, results, result_types))
+        run = self.executable.run_here
+        convert = [c or array_of for c in converters]
+        names = [info.name for info in infos]
 
-        else:
-            convert = [c or array_of for c in converters]
-            names = [info.name for info in infos]
-
-            def call(leaves: Sequence[Any]) -> Any:
-                try:
-                    arrays = [c(leaf) for c, leaf in zip(convert, leaves, strict=True)]
-                except RuntimeError:
-                    refuse_deleted(map(array_of, leaves), names)
-                    raise
-                results = run(*arrays)
-                return unflatten(map(make, results, result_types))
+        def call(leaves: Sequence[Any]) -> Any:
+            try:
+                arrays = [c(leaf) for c, leaf in zip(convert, leaves, strict=True)]
+            except RuntimeError:
+                refuse_deleted(map(array_of, leaves), names)
+                raise
+            return finish(run(*arrays))
 
         return call
 
@@ -340,13 +351,7 @@ class Compiled(Planned):
             converter(info, types[leaf], self._result.ledger, strict) or array_of
             for info, leaf in zip(infos, leaves, strict=True)
         ]
-        unflatten, result_types = self._source.out_tree.unflatten, self._result_types
-        make = results_of(result_types, self._source.returns == "jax")
-
-        def finish(results: Sequence[Any]) -> Any:
-            return unflatten(map(make, results, result_types))
-
-        return bound_call(use, len(types), self.executable.run_here, converters, finish)
+        return bound_call(use, len(types), self.executable.run_here, converters, self._finish)
 
     def export(self) -> jax.export.Exported:
         """The program as `jax.export` has it: takes jax.Arrays, on as many devices as the mesh.
@@ -447,3 +452,13 @@ def _program(source: Source, result: driver.DriverResult) -> CompiledProgram:
         ledger=result.ledger,
         compiler_options=source.compiler_options,
     )
+
+
+def _finishing(source: Source, types: Sequence[ArrayType]) -> Callable[[Sequence[jax.Array]], Any]:
+    """What makes the results of a call, in their structure, of the arrays of a program.
+
+    It does not keep the variables of the program alive, as what it belongs to does.
+    """
+    unflatten: Callable[[Sequence[Any]], Any] = source.out_tree.unflatten
+    make = results_of(types, source.returns == "jax")
+    return lambda arrays: unflatten(make(arrays))

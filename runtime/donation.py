@@ -29,8 +29,11 @@ def guarded(run: Run, names: Sequence[str], donated: Sequence[int]) -> Run:
         What raises RuntimeError if an argument is deleted, ValueError if a donated one is passed
         twice, and else calls `run`.
     """
+    is_donating = bool(donated)
 
     def call(*arrays: Any) -> Sequence[jax.Array]:
+        if is_donating and len(set(map(id, arrays))) != len(arrays):
+            _refuse_twice(arrays, names, donated)
         try:
             for array in arrays:
                 if array.is_deleted():
@@ -39,12 +42,33 @@ def guarded(run: Run, names: Sequence[str], donated: Sequence[int]) -> Run:
             refuse_deleted(arrays, names)
         return run(*arrays)
 
-    def donating(*arrays: Any) -> Sequence[jax.Array]:
-        if len(set(map(id, arrays))) != len(arrays):
-            _refuse_twice(arrays, names, donated)
-        return call(*arrays)
+    return call
 
-    return donating if donated else call
+
+def guarded_tensors(
+    run: Run, names: Sequence[str], donated: Sequence[int]
+) -> Callable[[Sequence[Any]], Sequence[jax.Array]]:
+    """As `guarded`, for calls with DTensors alone: takes a sequence of them.
+
+    Each is looked at once, and the arrays are unpacked once: what a call takes per array counts.
+    """
+    anything, is_donating = guarded(run, names, donated), bool(donated)
+
+    def call(tensors: Sequence[Any]) -> Sequence[jax.Array]:
+        arrays: list[jax.Array] = []
+        try:
+            for tensor in tensors:
+                array = tensor._array
+                if array.is_deleted():
+                    refuse_deleted((array,), (names[len(arrays)],))
+                arrays.append(array)
+        except jax.errors.ConcretizationTypeError:
+            return anything(*[tensor._array for tensor in tensors])
+        if is_donating and len(set(map(id, arrays))) != len(arrays):
+            _refuse_twice(arrays, names, donated)
+        return run(*arrays)
+
+    return call
 
 
 def refuse_deleted(arrays: Iterable[Any], names: Iterable[str]) -> None:

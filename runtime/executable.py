@@ -23,9 +23,10 @@ from jax.sharding import get_abstract_mesh
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime import splicing
+from dtensor.runtime.array import DTensor
 from dtensor.runtime.clients.agreement import agree_on_program
 from dtensor.runtime.context import without_mesh
-from dtensor.runtime.donation import guarded
+from dtensor.runtime.donation import Run, guarded, guarded_tensors
 from dtensor.runtime.empty import filled, with_empty, without_empty
 from dtensor.runtime.order import is_ordered, waiting, with_end
 from dtensor.runtime.placement import jax_mesh, named_sharding, refined_mesh
@@ -189,31 +190,44 @@ class Executable:
         if b"lapack_" in program.bytecode:
             prepare_lapack()
         self._jitted = jit_program(program, name)
-        self.run = self._checked(self._jitted)
+        self._start = self._of_all(self._jitted)
+        self.run = guarded(self._start, *self._guards)
 
     @property
-    def run_here(self) -> Callable[..., Sequence[jax.Array]]:
+    def run_here(self) -> Run:
         """`run`, for calls under the `jax.set_mesh` that is around this one, or under none.
 
         jax would compile the program anew for each mesh that is set.
         """
-        return self._run_compiled if get_abstract_mesh().axis_names else self.run
+        if get_abstract_mesh().axis_names:
+            return guarded(self._start_compiled, *self._guards)
+        return self.run
+
+    @property
+    def run_tensors_here(self) -> Callable[[Sequence[DTensor]], Sequence[jax.Array]]:
+        """`run_here`, of a sequence of DTensors that lie as the program takes them."""
+        is_under_mesh = bool(get_abstract_mesh().axis_names)
+        start = self._start_compiled if is_under_mesh else self._start
+        return guarded_tensors(start, *self._guards)
 
     @cached_property
-    def _run_compiled(self) -> Callable[..., Sequence[jax.Array]]:
-        return self._checked(self.compiled)
+    def _start_compiled(self) -> Run:
+        return self._of_all(self.compiled)
 
-    def _checked(
+    @property
+    def _guards(self) -> tuple[list[str], Sequence[int]]:
+        return [arg.name for arg in self.program.args], self.program.donated
+
+    def _of_all(
         self, run: Callable[..., Sequence[jax.Array]]
     ) -> Callable[..., Sequence[jax.Array]]:
-        """`run` of arrays with elements, on all arguments, which are looked at first."""
+        """`run` of arrays with elements, on all arguments."""
         program = self.program
         if is_ordered(program.bytecode):
             run = waiting(run)
         if _needs_throttle(program):
             run = _throttled(run)
-        run = with_empty(program, run)
-        return guarded(run, [arg.name for arg in program.args], program.donated)
+        return with_empty(program, run)
 
     @cached_property
     def lowered(self) -> jax.stages.Lowered:
@@ -316,7 +330,7 @@ def _needs_throttle(program: Program) -> bool:
 _steps_started = itertools.count(1)  # of all programs: they share the threads
 
 
-def _throttled(run: Callable[..., Sequence[jax.Array]]) -> Callable[..., Sequence[jax.Array]]:
+def _throttled(run: Run) -> Run:
     def throttled(*arrays: Any) -> Sequence[jax.Array]:
         results = run(*arrays)
         is_traced = bool(results) and isinstance(results[-1], jax.core.Tracer)  # nothing runs

@@ -13,7 +13,7 @@ import numpy as np
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.array import DTensor, array_type, from_jax, with_layout
+from dtensor.runtime.array import DTensor, array_type, dtensor_of, from_jax, with_layout
 from dtensor.runtime.clients.agreement import clients_of, exchange
 from dtensor.runtime.donation import note_alias
 from dtensor.runtime.keys import key_kind
@@ -83,7 +83,7 @@ def pack(tensors: Sequence[Any], layout: AnyLayout) -> DTensor:
     whole = layout.padded_shape(shape)
     array = jax.make_array_from_single_device_arrays(whole, sharding, placed)
     note_alias(array)
-    return DTensor(array, array_type(shape, array.dtype, layout))
+    return dtensor_of(array, array_type(shape, array.dtype, layout))
 
 
 def _shape_of_parts(
@@ -176,7 +176,7 @@ def place(array: Any, layout: Layout) -> DTensor:
     if isinstance(array, jax.Array) and (kind := key_kind(array.dtype)) is not None:
         layout = layout.for_rank(array.ndim)
         data = place(jax.random.key_data(array), kind.data_layout(layout))
-        return DTensor(kind.keys(data._array), array_type(array.shape, array.dtype, layout))
+        return dtensor_of(kind.keys(data._array), array_type(array.shape, array.dtype, layout))
     source = array if isinstance(array, jax.Array) else host_array(array)
     layout = layout.for_rank(source.ndim)
     sharding = named_sharding(layout)
@@ -201,7 +201,7 @@ def place(array: Any, layout: Layout) -> DTensor:
     result = jax.make_array_from_callback(
         shape, sharding, shard, dtype=jax.dtypes.canonicalize_dtype(source.dtype)
     )
-    return DTensor(result, array_type(source.shape, result.dtype, layout))
+    return dtensor_of(result, array_type(source.shape, result.dtype, layout))
 
 
 def host_array(value: Any) -> np.ndarray[Any, Any]:

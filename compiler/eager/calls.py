@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import jax
 from jax.tree_util import PyTreeDef, default_registry
 
-from dtensor.compiler.calls import meshes_in, spread
+from dtensor.compiler.calls import are_same, meshes_in, spread
 from dtensor.compiler.constraint import constrain_as
 from dtensor.compiler.default_mesh import get_default_mesh
 from dtensor.compiler.eager.arguments import Bound, mark_numbers
@@ -83,13 +82,9 @@ def call(
         run = programs.get(key)
     if run is None:
         bound, run = _compile(request, bound, key)
-    if again is not None and _same(bound.arrays, again[1]):  # no number became an array
+    if again is not None and are_same(bound.arrays, again[1]):  # no number became an array
         _repeated[again[0]] = run
     return run(*bound.arrays)
-
-
-def _same(arrays: Sequence[Any], others: Sequence[Any]) -> bool:
-    return len(arrays) == len(others) and all(map(operator.is_, arrays, others))
 
 
 def requested(

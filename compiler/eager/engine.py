@@ -15,9 +15,10 @@ from dtensor.compiler.options import CompileOptions
 from dtensor.compiler.program import Run
 from dtensor.compiler.stages import Lowered
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.array import ArrayType, results_of
+from dtensor.runtime.array import ArrayType
 from dtensor.runtime.context import anywhere
 from dtensor.runtime.keys import on_data
+from dtensor.runtime.results import result_of, results_of
 from dtensor.runtime.sharing import can_run_once, run_once
 
 OPTIONS = CompileOptions()
@@ -111,23 +112,24 @@ def load(lowered: Lowered) -> Run:
     run = on_data(anywhere(run), tuple([info.key is not None for info in program.args]))
     types = [info.type for info in program.results]
     tree: Any = compiled._source.out_tree
-    make, tracer = results_of(types), jax.core.Tracer
+    tracer = jax.core.Tracer
     if tree == default_registry.flatten(0)[1]:
-        only = types[0]
+        make = result_of(types[0])
 
         def call(*arrays: Any) -> Any:
             (result,) = run(*arrays)
             if isinstance(result, tracer):
                 raise TypeError(_CAPTURED)
-            return make(result, only)
+            return make(result)
 
     else:
+        make_all = results_of(types)
 
         def call(*arrays: Any) -> Any:
             results = run(*arrays)
             if any(isinstance(result, tracer) for result in results):
                 raise TypeError(_CAPTURED)
-            return tree.unflatten(map(make, results, types))
+            return tree.unflatten(make_all(results))
 
     return call
 

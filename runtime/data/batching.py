@@ -13,7 +13,7 @@ import numpy as np
 
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
-from dtensor.runtime.array import DTensor, array_type
+from dtensor.runtime.array import array_type, dtensor_of
 from dtensor.runtime.data.elements import ElementSpec, HostArray
 from dtensor.runtime.padding import Ranges, true_ranges
 from dtensor.runtime.placement import named_sharding
@@ -130,7 +130,7 @@ class Batching:
             array = jax.make_array_from_callback(
                 longer, named_sharding(layout), self._reader(i, chunks, shape)
             )
-            tensors.append(DTensor(array, array_type(shape, self.spec.dtypes[i], layout)))
+            tensors.append(dtensor_of(array, array_type(shape, self.spec.dtypes[i], layout)))
         return jax.tree.unflatten(self.spec.structure, tensors)
 
     def _reader(

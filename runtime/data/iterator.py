@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dtensor.runtime.data.passes import Batch, Plan, Position, checked_state
 from dtensor.runtime.data.prefetch import Prefetcher
+from dtensor.runtime.tracing import is_eager
 
 if TYPE_CHECKING:
     from dtensor.runtime.data.dataset import DTensorDataset
@@ -110,10 +111,7 @@ def _lazily(plan: Plan, start: Position) -> Iterator[Batch]:
 
 
 def _check_not_tracing() -> None:
-    # jax has no public name for this question that is not deprecated.
-    from jax._src.core import trace_state_clean
-
-    if not trace_state_clean():
+    if not is_eager():
         raise RuntimeError(
             "a batch was asked for inside a traced function, which would make that one batch a "
             "constant of the program; ask for it outside and pass it in"

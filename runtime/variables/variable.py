@@ -11,7 +11,14 @@ import numpy as np
 
 from dtensor.dialect.errors import CompileError, LayoutError
 from dtensor.dialect.layout import Layout
-from dtensor.runtime.array import ArrayType, DTensor, Kind, array_type, true_array
+from dtensor.runtime.array import (
+    ArrayType,
+    DTensor,
+    Kind,
+    array_type,
+    dtensor_of,
+    true_array,
+)
 from dtensor.runtime.array import _unflatten as _tensor_unflatten
 from dtensor.runtime.donation import note_alias
 from dtensor.runtime.tracing import TRACED, becomes_program, is_eager
@@ -108,7 +115,7 @@ class DVariable(ReadFirst, VariableFacts, DTensor):
             RuntimeError: the value is lost.
         """
         array = self._array
-        return DTensor(array, self._own) if is_eager() else true_array(array, self._own)
+        return dtensor_of(array, self._own) if is_eager() else true_array(array, self._own)
 
     def read_value(self) -> Any:
         """The same as `value()`."""
@@ -272,7 +279,7 @@ class DVariable(ReadFirst, VariableFacts, DTensor):
     def _text(self, write: Any) -> str:
         if self._held is None or isinstance(self._held, jax.core.Tracer):
             return "traced"
-        return str(write(DTensor(self._held, self._own)))
+        return str(write(dtensor_of(self._held, self._own)))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DVariable:
         copied = DVariable(self.value(), name=self.name, trainable=self.trainable)

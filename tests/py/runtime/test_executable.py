@@ -101,6 +101,23 @@ def test_many_unblocked_steps_with_collectives_end() -> None:
     jax.block_until_ready(results)
 
 
+def test_steps_that_are_traced_are_not_waited_for() -> None:
+    # Of every so many steps with collectives one is waited for; a symbol of jax's is no result.
+    mesh = create_mesh([("x", 8)])
+    layout = Layout(["x", UNSHARDED], mesh)
+    text = sum_over_rows("[[0,1,2,3,4,5,6,7]]", "1x8", "2x4xf32")
+    step = Executable(program(text, mesh, [((16, 4), layout)], [((16, 4), layout)]))
+    x = place(np.zeros((16, 4), np.float32), layout).to_jax()
+
+    @jax.jit
+    def steps(x: jax.Array) -> jax.Array:
+        for _ in range(20):
+            (x,) = step.run(x)
+        return x
+
+    np.testing.assert_array_equal(steps(x), np.zeros((16, 4), np.float32))
+
+
 def test_ahead_of_time_stages_and_use_inside_jax_jit() -> None:
     mesh = create_mesh([("x", 4)])
     layout = Layout(["x", UNSHARDED], mesh)

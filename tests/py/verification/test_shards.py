@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dtensor
-from dtensor.compiler.verification.shards import cut, join
+from dtensor.compiler.verification.shards import cut, join, wide
 from dtensor.runtime.placement import named_sharding
 from tests.py.passes.random_programs import meshes, random_layout
 
@@ -55,3 +55,11 @@ def test_parts_are_added_up() -> None:
         join(shards, layout, (4,)),
         [0 + 2 + 4 + 6, 1 + 3 + 5 + 7, 8 + 10 + 12 + 14, 9 + 11 + 13 + 15],
     )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_signalling_nan_that_nobody_has_written_is_widened_without_a_warning(dtype: str) -> None:
+    bits: int = 0x7F800001 if dtype == "float32" else 0x7F81
+    unsigned = np.uint32 if dtype == "float32" else np.uint16
+    value = np.array([bits, 0], unsigned).view(np.dtype(dtype))
+    np.testing.assert_array_equal(wide(value), [np.nan, 0])
