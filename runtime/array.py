@@ -98,11 +98,19 @@ class DTensor(Operators):
     jax's pytrees: `jax.tree.map` and `jax.jit` see the `jax.Array` beneath.
     """
 
-    # Made by `dtensor_of` and `results_of`: an __init__ takes a third of the time of a result.
     __slots__ = ("__weakref__", "_array", "_type")
 
     _array: jax.Array
     _type: ArrayType
+
+    def __init__(self) -> None:
+        """Refuse: `new_dtensor` makes one, and whoever calls it gives it an array and a type.
+
+        Setting both here would take a third of the time of a result.
+        """
+        raise TypeError(
+            "a DTensor is not made by calling its class: use dtensor.copy_to_mesh, pack or from_jax"
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -315,9 +323,12 @@ class DTensor(Operators):
         return "\n".join(f"{index} {values}".rstrip() for index, values in seen.items())
 
 
+new_dtensor = DTensor.__new__
+
+
 def dtensor_of(array: jax.Array, type: ArrayType) -> DTensor:
     """The DTensor of an array that is of this type; nothing is checked."""
-    tensor = DTensor()
+    tensor = new_dtensor(DTensor)
     tensor._array = array
     tensor._type = type
     return tensor

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from dtensor.runtime.array import ArrayType, DTensor, dtensor_of, true_array
+from dtensor.runtime.array import ArrayType, DTensor, dtensor_of, new_dtensor, true_array
 from dtensor.runtime.keys import is_key, key_kind
 
 
@@ -44,7 +44,7 @@ def results_of(
     def results(arrays: Sequence[jax.Array]) -> list[Any]:
         tensors = []
         for number, type_ in enumerate(types):
-            tensor = DTensor()
+            tensor = new_dtensor(DTensor)
             tensor._array = arrays[number]
             tensor._type = type_
             tensors.append(tensor)

@@ -146,3 +146,8 @@ def test_types_are_one_object_in_all_threads() -> None:
     for thread in threads:
         thread.join()
     assert len(set(map(id, made))) == 300
+
+
+def test_a_dtensor_is_not_made_by_calling_its_class() -> None:
+    with pytest.raises(TypeError, match=r"use dtensor\.copy_to_mesh, pack or from_jax"):
+        DTensor()
