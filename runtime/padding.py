@@ -63,10 +63,14 @@ def cut(array: jax.Array, shape: Shape, layout: Layout) -> jax.Array:
 
 @lru_cache(maxsize=256)
 def _cutter(shape: Shape, layout: Layout) -> Callable[[jax.Array], jax.Array]:
+    sharding = named_sharding(layout)
+
     def cut(array: jax.Array) -> jax.Array:
+        # Otherwise XLA cuts first, and sums what the devices have: 0 + -0 is not -0.
+        array = jax.lax.with_sharding_constraint(array, sharding)
         return jax.lax.slice(array, [0] * len(shape), shape)
 
-    run: Callable[[jax.Array], jax.Array] = jax.jit(cut, out_shardings=named_sharding(layout))
+    run: Callable[[jax.Array], jax.Array] = jax.jit(cut, out_shardings=sharding)
     return run
 
 

@@ -383,7 +383,7 @@ def lengthen_windows(op: padding.Grown) -> None:
     rows = {
         d: longer_padding(window, op.operands[0][d], op.operands[1][d])
         for d, window in enumerate(windows)
-        if op.grows(0, d) and not is_one_to_one(window)
+        if (op.grows(0, d) or op.grows(1, d)) and not is_one_to_one(window)
     }
     set_padding(op, windows, rows)
 

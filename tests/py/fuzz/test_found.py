@@ -145,3 +145,14 @@ def test_a_result_that_blocks_do_not_divide_is_not_laid_out_in_blocks() -> None:
 
     found = dtensor.jit(fn, in_layouts=dtensor.Layout([None, None], MESH))(a)
     np.testing.assert_array_equal(np.asarray(found.to_jax()), np.pad(a, ((1, 2), (0, 0))))
+
+
+def test_the_gradient_of_overlapping_pools_whose_results_alone_do_not_divide() -> None:
+    """11 windows become 12 over two devices, and the 24 elements stay."""
+
+    def pooled(x: Any) -> Any:
+        return (jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (4, 4), (2, 2), "VALID") ** 2).sum()
+
+    a = numbers(4, 24)
+    found = dtensor.jit(jax.grad(pooled), in_layouts=dtensor.Layout([None, "y"], MESH))(a)
+    np.testing.assert_array_equal(np.asarray(found.to_jax()), np.asarray(jax.grad(pooled)(a)))

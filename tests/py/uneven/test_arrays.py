@@ -92,6 +92,12 @@ def test_to_jax_is_whole_where_it_is_not_divided() -> None:
     assert array.sharding.spec == jax.sharding.PartitionSpec(None, "x")
 
 
+def test_the_sign_of_zeros_is_kept() -> None:
+    zeros = np.full((3, 5), -0.0, np.float32)
+    for layout in (Layout(["x", None], LINE), Layout([None, ("x", "y")], GRID)):
+        assert np.signbit(np.asarray(jit(lambda x: x * 1, in_layouts=layout)(zeros).to_jax())).all()
+
+
 def test_shards_are_of_the_true_size() -> None:
     x = copy_to_mesh(X, ROWS)
     parts = unpack(x)
