@@ -174,7 +174,9 @@ ROWS_OF_TABLE: dict[str, Row] = {
     "associative_scan_add": row(
         3 * SLICE, "S log2 p", lambda x: lax.associative_scan(jnp.add, x), LONG, out=ROWS
     ),
-    "linear_recurrence": row(6 * SLICE, "2 S log2 p", recurrence, LONG, LONG, out=ROWS),
+    "linear_recurrence": row(
+        5 * SLICE, "S log2 p, and S (log2 p - 1) of products", recurrence, LONG, LONG, out=ROWS
+    ),
     "diff": row(SLICE, "S", lambda x: jnp.diff(x, axis=0, prepend=0), LONG, out=ROWS),
     "shift": row(
         SLICE, "S", lambda x: jnp.concatenate([jnp.zeros_like(x[:1]), x[:-1]]), LONG, out=ROWS

@@ -22,6 +22,11 @@ def integers_attr(values: Sequence[int]) -> ir.Attribute:
     return ir.DenseI64ArrayAttr.get(list(values))
 
 
+def signed(number: int) -> int:
+    """An integer of 64 bits as the bindings take it, which know no larger ones than signed."""
+    return number if number < 1 << 63 else number - (1 << 64)
+
+
 class Builder:
     """Creates operations before the one at hand, at its location.
 
@@ -135,7 +140,7 @@ class Builder:
         element = ir.RankedTensorType(type_).element_type
         scalar: ir.Attribute
         if isinstance(element, ir.IntegerType):
-            scalar = ir.IntegerAttr.get(element, int(value))
+            scalar = ir.IntegerAttr.get(element, signed(int(value)))
         else:
             scalar = ir.FloatAttr.get(element, float(value))
         return self.dense(ir.DenseElementsAttr.get_splat(type_, scalar), type_)

@@ -8,10 +8,12 @@ from typing import Any
 from dtensor.dialect import build
 from dtensor.dialect.mlir import ir, maker_of, stablehlo
 from dtensor.passes.builder import Builder, integers_attr
-from dtensor.passes.ops.attributes import integer, integers, shape_of
+from dtensor.passes.forms.scalars import is_scalar_work
+from dtensor.passes.ops.attributes import integer, integers, shape_of, splat_of
 from dtensor.passes.ops.comparators import compare_by
 from dtensor.passes.ops.keys import orders
 from dtensor.passes.ops.loops import numbered
+from dtensor.passes.ops.reductions import combiner
 
 Value = ir.Value[Any]
 _MOST = 16  # places; of more, sorting is simpler
@@ -24,8 +26,11 @@ def replaced_sort(sort: ir.Operation) -> list[ir.Operation]:
     dim = integer(sort.attributes["dimension"]) if "dimension" in sort.attributes else -1
     shape = shape_of(sort.results[0])
     dim %= len(shape)
-    reads = []
+    reads, counts = [], []
     for use in sort.results[0].uses:
+        if _forgets_order(use.owner.operation, dim, shape):
+            counts.append((use.owner.operation, use.operand_number))
+            continue
         read = _read(use.owner.operation, dim, shape)
         if read is None or read.op.block != sort.block:
             return []
@@ -36,6 +41,8 @@ def replaced_sort(sort: ir.Operation) -> list[ir.Operation]:
     reads.sort(key=lambda read: numbers[read.op])
     if not all(_stands_before(read.op.operands[1:], reads[0].op, numbers) for read in reads):
         return []
+    for op, k in counts:
+        op.operands[k] = sort.operands[0]
     return _replaced(sort, dim, reads)
 
 
@@ -74,6 +81,25 @@ def _read(op: ir.Operation, dim: int, shape: list[int]) -> _Read | None:
     if not is_vector or not is_last or not is_one or numbers.operand_batching_dims:
         return None
     return _Read(op, indices[0])
+
+
+def _forgets_order(op: ir.Operation, dim: int, shape: list[int]) -> bool:
+    """Whether all that is made of a use is reduced along the dimension, element by element.
+
+    So does `jnp.nanmedian`, which counts what it has sorted.
+    """
+    if op.name == "stablehlo.reduce":
+        is_one = len(op.operands) == 2 and shape_of(op.operands[0]) == shape
+        element = str(ir.RankedTensorType(op.operands[0].type).element_type)
+        is_known = is_one and combiner(op.regions[0], (element,)) is not None
+        return is_known and dim in integers(op.attributes["dimensions"])
+    if (
+        not is_scalar_work(op)
+        or len({value for value in op.operands if splat_of(value) is None}) != 1
+    ):
+        return False
+    users = [use.owner.operation for use in op.results[0].uses]
+    return bool(users) and all(_forgets_order(user, dim, shape) for user in users)
 
 
 def _stands_before(values: Any, op: ir.Operation, numbers: dict[ir.Operation, int]) -> bool:

@@ -84,7 +84,7 @@ def keys_of(make: Builder, value: Value, is_up: bool) -> Value:
         value = make.select(make.compare("NE", value, value), nan, value)
     key = value if kind == "unsigned" else _bits(make, value, unsigned)
     if kind != "unsigned":
-        sign = _integer(make, 1 << (bits - 1), unsigned)
+        sign = make.constant(1 << (bits - 1), unsigned)
         mixed = make.binary("xor", key, sign)
         if kind == "float":
             is_negative = make.compare("GE", key, sign)
@@ -111,12 +111,3 @@ def _bits(make: Builder, value: Value, type_: ir.Type) -> Value:
 def turned(make: Builder, value: Value) -> Value:
     """Integers, every bit of which is the other one."""
     return make.value("stablehlo.not", [value], value.type)
-
-
-def _integer(make: Builder, number: int, type_: ir.Type) -> Value:
-    """A constant of unsigned integers; the bindings take signed numbers of 64 bits."""
-    element = ir.RankedTensorType(type_).element_type
-    signed = number if number < 1 << 63 else number - (1 << 64)
-    return make.dense(
-        ir.DenseElementsAttr.get_splat(type_, ir.IntegerAttr.get(element, signed)), type_
-    )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dtensor.dialect.mlir import ir
-from dtensor.passes.builder import Builder, Trail
+from dtensor.passes.builder import Builder, Trail, signed
 
 Value = ir.Value[Any]
 Step = Callable[[Builder, Sequence[Value]], Sequence[Value]]
@@ -38,7 +38,7 @@ def numbered(make: Builder, numbers: Sequence[int], element: str) -> Value:
     """A constant of one dimension, of integers."""
     type_ = make.tensor_type((len(numbers),), element)
     kind = ir.RankedTensorType(type_).element_type
-    each = [ir.IntegerAttr.get(kind, number) for number in numbers]
+    each = [ir.IntegerAttr.get(kind, signed(number)) for number in numbers]
     return make.dense(ir.DenseElementsAttr.get(each, type=type_), type_)
 
 

@@ -1,8 +1,9 @@
 """dtensor.ranked: elements at known places of an order, of a split dimension without sorting it.
 
-The key of the element at a place is found digit by digit, 4 bits at a time: how many keys of all
-shards are below each of 15 numbers says which digit is next. Of elements with that key, the one in
-the right shard is the one that stood there first.
+The key of the element at a place is found digit by digit: how many keys of all shards are below
+each of 15 numbers says which 4 bits are next. One bit at a time sends less, in more steps: that is
+for many places. Of elements with that key, the one in the right shard is the one that stood there
+first.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
 
 Value = ir.Value[Any]
-_DIGIT = 4  # bits
+_FEW, _MANY = 4, 1  # bits of a digit, for few places and for many
 
 
 def ranked_rule(op: OpInfo) -> OpRule:
@@ -62,13 +63,13 @@ def _is_whole(placed: Placed) -> bool:
     return placed.operands[0].dims[integer(placed.op.attribute(DIM))].split == 1
 
 
-def count_bytes(placed: Placed) -> tuple[Traffic, ...]:
-    """15 counts for each digit of each key that is looked for; then where its element is."""
+def count_bytes(placed: Placed, digit: int) -> tuple[Traffic, ...]:
+    """Counts for each digit of each key that is looked for; then where its element is."""
     op, dim = placed.op, integer(placed.op.attribute(DIM))
     word = placed.operands[0].dims[dim]
     bits = element_kind(op.operand_elements[0])[1]
     wanted = math.prod(placed.results[0].local_shape(op.result_shapes[0]))
-    rounds, counts = bits // _DIGIT, (1 << _DIGIT) - 1
+    rounds, counts = bits // digit, (1 << digit) - 1
     wire = rounds * all_reduce_bytes(wanted * counts * 4, word.split)
     wire += all_gather_bytes(wanted * 4 * word.split, word.split)
     wire += all_reduce_bytes(wanted * bits / 8, word.split)
@@ -96,15 +97,20 @@ def _true_size(op: LocalOp) -> int:
 
 
 def expand_counts(op: LocalOp) -> Sequence[Value]:
-    """The keys at the places, then the elements that have them."""
-    return [_Counting(op).elements()]
+    """The keys at the places, 4 bits at a time, then the elements that have them."""
+    return [_Counting(op, _FEW).elements()]
+
+
+def expand_bits(op: LocalOp) -> Sequence[Value]:
+    """The keys at the places, bit by bit, then the elements that have them."""
+    return [_Counting(op, _MANY).elements()]
 
 
 class _Counting:
     """One op. Tensors of what is wanted have its places in front of the other dimensions."""
 
-    def __init__(self, op: LocalOp) -> None:
-        self.op, self.ctx = op, op.ctx
+    def __init__(self, op: LocalOp, digit: int) -> None:
+        self.op, self.ctx, self.digit = op, op.ctx, digit
         self.dim = integer(op.operation.attributes[DIM])
         self.word = op.operand_layouts[0].dims[self.dim]
         self.size = op.operand_shapes[0][self.dim]
@@ -155,15 +161,15 @@ class _Counting:
         Args:
             element: unsigned integers, or indices in a shard.
             ranks: one for each of what is wanted.
-            count: how many are below each of `[15, *wanted]` numbers.
+            count: how many are below each of `[edges, *wanted]` numbers.
         """
-        ctx, edges = self.ctx, (1 << _DIGIT) - 1
+        ctx, edges = self.ctx, (1 << self.digit) - 1
         bits = element_kind(element)[1]
         if element == index_element(self.local):
-            bits = -(-self.local.bit_length() // _DIGIT) * _DIGIT
+            bits = -(-self.local.bit_length() // self.digit) * self.digit
         shape, inner = (edges, *self.wanted), list(range(1, len(self.wanted) + 1))
         key, below = ctx.zeros(ctx.tensor_type(self.wanted, element)), ctx.zeros(ranks.type)
-        for shift in range(bits - _DIGIT, -1, -_DIGIT):
+        for shift in range(bits - self.digit, -1, -self.digit):
             steps = numbered(ctx, [k << shift for k in range(1, edges + 1)], element)
             above = ctx.broadcast(key, shape, inner)
             counts = count(ctx.binary("or", above, ctx.broadcast(steps, shape, [0])))
@@ -257,7 +263,8 @@ def said_of_ranked(ranked: ir.Operation) -> tuple[object, ...]:
 RANKED = OpDef(
     ranked_rule,
     (
-        Algorithm("counts", expand_counts, _is_split, count_bytes),
+        Algorithm("counts", expand_counts, _is_split, lambda placed: count_bytes(placed, _FEW)),
+        Algorithm("bits", expand_bits, _is_split, lambda placed: count_bytes(placed, _MANY)),
         Algorithm("local", expand_sorted, _is_whole),
     ),
     flops=ranked_flops,

@@ -195,3 +195,36 @@ func.func @main(%a: tensor<6x2xf32>, %b: tensor<6x2xf32>) -> (tensor<6x2xf32>, t
   // CHECK: return %[[QR]]#0, %[[QR]]#1, %[[TOP]]
   return %1, %3, %6 : tensor<6x2xf32>, tensor<2x2xf32>, tensor<2x2xf32>
 }
+
+// -----
+
+// What is computed of a sort element by element and added up does not ask for its order.
+
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<40xi32>, %b: tensor<40xi32>) -> (tensor<1xi32>, tensor<i32>, tensor<1xi32>, tensor<i32>) {
+  // CHECK: %[[TEST:.*]] = stablehlo.compare NE, %arg0, %arg0
+  // CHECK: %[[ONES:.*]] = stablehlo.convert %[[TEST]]
+  // CHECK: stablehlo.reduce(%[[ONES]]
+  // CHECK: "dtensor.ranked"(%arg0
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %0 = "stablehlo.sort"(%a) <{dimension = 0 : i64, is_stable = true}> ({
+  ^bb0(%p: tensor<i32>, %q: tensor<i32>):
+    %9 = stablehlo.compare LT, %p, %q : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %9 : tensor<i1>
+  }) : (tensor<40xi32>) -> tensor<40xi32>
+  %1 = stablehlo.compare NE, %0, %0 : (tensor<40xi32>, tensor<40xi32>) -> tensor<40xi1>
+  %2 = stablehlo.convert %1 : (tensor<40xi1>) -> tensor<40xi32>
+  %3 = stablehlo.reduce(%2 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<40xi32>, tensor<i32>) -> tensor<i32>
+  %4 = stablehlo.slice %0 [7:8] : (tensor<40xi32>) -> tensor<1xi32>
+  // What is computed of other elements at the same places does.
+  // CHECK: "stablehlo.sort"(%arg1)
+  %5 = "stablehlo.sort"(%b) <{dimension = 0 : i64, is_stable = true}> ({
+  ^bb0(%p: tensor<i32>, %q: tensor<i32>):
+    %9 = stablehlo.compare LT, %p, %q : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %9 : tensor<i1>
+  }) : (tensor<40xi32>) -> tensor<40xi32>
+  %6 = stablehlo.multiply %5, %b : tensor<40xi32>
+  %7 = stablehlo.reduce(%6 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<40xi32>, tensor<i32>) -> tensor<i32>
+  %8 = stablehlo.slice %5 [7:8] : (tensor<40xi32>) -> tensor<1xi32>
+  return %4, %3, %8, %7 : tensor<1xi32>, tensor<i32>, tensor<1xi32>, tensor<i32>
+}

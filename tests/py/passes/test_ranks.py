@@ -9,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from dtensor.compiler.api import jit
 from dtensor.compiler.stages import Compiled
-from dtensor.dialect.layout import UNSHARDED
+from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.client import create_mesh
-from tests.py.passes.on_mesh import GRID, LINE, run, sent
+from tests.py.passes.on_mesh import GRID, LINE, kinds, run, sent
 
 THREE = create_mesh([("x", 3), ("y", 2)])
 
@@ -79,6 +80,10 @@ def test_places_in_double_precision() -> None:
     with jax.enable_x64(True):
         x = np.random.default_rng(2).normal(size=240)
         run(lambda a: (jnp.sort(a)[100], jnp.median(a)), LINE, [["x"]], x)
+        many = np.random.default_rng(2).integers(0, 1 << 64, 4000, np.uint64)
+        many = np.concatenate([many, many.view(np.float64).view(np.uint64)])
+        compiled = run(lambda a: jnp.sort(a)[100:102], LINE, [["x"]], many)
+        assert rounds(compiled) >= 64
         big = np.random.default_rng(2).integers(-(1 << 62), 1 << 62, 240)
         run(lambda a: (jnp.sort(a)[100], jnp.sort(a.view(jnp.uint64))[7]), LINE, [["x"]], big)
 
@@ -100,9 +105,32 @@ def test_statistics_of_rows_and_columns(specs: list[Any]) -> None:
 def test_a_median_sends_counts() -> None:
     x = np.random.default_rng(4).normal(size=1 << 16).astype(np.float32)
     compiled = run(jnp.median, LINE, [["x"]], x)
-    digits, places = 8, 2
-    counts = digits * 2 * 7 / 8 * 15 * places * 4
+    bits, places = 32, 2  # one at a time, where starting a collective takes no time
+    counts = bits * 2 * 7 / 8 * places * 4
     assert sent(compiled) == pytest.approx(counts + 7 * places * 4 + 2 * 7 / 8 * places * 4, abs=2)
+
+
+def test_a_slow_start_of_collectives_asks_for_few() -> None:
+    x = np.random.default_rng(4).normal(size=1 << 16).astype(np.float32)
+    compiled = jit(jnp.median, mesh=LINE, in_layouts=(Layout(["x"], LINE),)).lower(x).compile()
+    assert rounds(compiled) == 8 + 2  # of 4 bits, whether there is a NaN, and the elements
+    np.testing.assert_allclose(compiled(x).to_jax(), np.median(x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [4096, 4100])
+def test_a_median_of_what_is_a_number_counts_it(size: int) -> None:
+    """What is sorted is counted too: in whatever order it stands."""
+    x = awkward(size)
+    x[::5] = np.nan
+
+    def statistics(a: Any) -> Any:
+        return jnp.nanmedian(a), jnp.nanquantile(a, 0.3)
+
+    compiled = run(statistics, LINE, [["x"]], x, error=1e-6)
+    assert kinds(compiled) <= {"all_reduce", "all_gather"}
+    assert sent(compiled) < size
+    x[:] = np.nan
+    run(statistics, LINE, [["x"]], x)
 
 
 def test_many_places_and_short_dimensions_are_sorted() -> None:
