@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dtensor.passes.planning.messages import Messages
+from dtensor.passes.planning.messages import Messages, least_of
 from dtensor.passes.planning.model import Costs, Model
 
 _BEST = 6  # states of a variable that the others are compared with to find dead ends
@@ -214,7 +214,7 @@ class Elimination:
             return
         tables = [_columns(self.tables[scope], scope.index(x)) for scope in self.scopes[x]]
         unary, alive = self.unary[x], self.alive[x]
-        least = sum([table.min(0) for table in tables], start=unary)
+        least = sum([least_of(table) for table in tables], start=unary)
         order = np.argsort(np.where(alive == self.start[x], -np.inf, least), kind="stable")
         keep = np.ones(len(alive), bool)
         for state in order[:_BEST].tolist():
@@ -222,7 +222,7 @@ class Elimination:
                 continue
             worse = unary - unary[state]  # by how much each is worse than this state, at least
             for table in tables:
-                worse += (table - table[:, state, None]).min(0)
+                worse += least_of(table - table[:, state, None])
             gone = worse > -_TINY
             gone[state] = False
             keep &= ~gone
@@ -252,7 +252,7 @@ class Elimination:
             total = total + np.transpose(table, axes).reshape(shape)
         self.stack.append((x, [(y, self.alive[y]) for y in near], self.alive[x][total.argmin(0)]))
         del self.left[x]
-        best = total.min(0)
+        best = least_of(total)
         if not near:
             self.done += float(best)
             return

@@ -24,6 +24,8 @@ _NEAR = 0.1  # of the cost; if the bound is as near as that after them, others f
 _MORE = 6  # others
 _MET = 1e-9  # of the cost; a bound as near as that is met
 
+least_of = np.minimum.reduce  # along the first dimension; `min` itself asks first what it is given
+
 Tables = dict[int, dict[int, Costs]]  # by variable and neighbour: a row per state of the variable
 
 
@@ -101,14 +103,14 @@ class Messages:
                 total = total + sent[y, x]
             for y in ahead[x]:
                 total = total + sent[y, x]
-            least = total.min()
+            least = least_of(total)
             self.scores[x] = total - least
             out = len(ahead[x])
             chains = max(len(behind[x]), out, 1)
             bound += least * (chains - out) / chains  # of the chains that end here
             share = total / chains
             for y, table in ahead[x].items():
-                sent[x, y] = (table + (share - sent[y, x])[:, None]).min(0)
+                sent[x, y] = least_of(table + (share - sent[y, x])[:, None])
         self.floor, self.bound = self.bound, max(self.bound, float(bound))
 
     def _drop(self) -> bool:
