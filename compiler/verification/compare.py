@@ -73,8 +73,8 @@ def magnitudes(value: Array) -> Array:
 def _scale(accuracy: Accuracy, expected: Array) -> Array:
     found = magnitudes(expected)
     if accuracy.of_tensor and found.size:
-        return np.full_like(found, found.max())
-    return found
+        found = np.full_like(found, found.max())
+    return np.maximum(found, accuracy.least)
 
 
 def part_magnitudes(value: Value, shards: Shards) -> Array:

@@ -24,6 +24,7 @@ class Accuracy:
         wide: whether terms of narrow types are added in float32.
         of_tensor: whether the largest element of the result is the scale of all.
         is_sum: whether the sum of the terms' magnitudes is the scale.
+        least: the least scale.
     """
 
     roundings: float
@@ -31,6 +32,7 @@ class Accuracy:
     wide: bool = False
     of_tensor: bool = False
     is_sum: bool = False
+    least: float = 0.0
 
 
 def rounded(op: OpInfo) -> Accuracy:
@@ -41,6 +43,11 @@ def rounded(op: OpInfo) -> Accuracy:
 def series(op: OpInfo) -> Accuracy:
     """A long computation of which nothing more is known."""
     return Accuracy(_SERIES, of_tensor=True)
+
+
+def cancelling(op: OpInfo) -> Accuracy:
+    """As `series`, of terms of about one that cancel where the result is next to zero."""
+    return Accuracy(_SERIES, of_tensor=True, least=1.0)
 
 
 def factorised(op: OpInfo) -> Accuracy:

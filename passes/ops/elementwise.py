@@ -13,7 +13,7 @@ from typing import Any
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.ops import padding
-from dtensor.passes.ops.accuracy import Accuracy, rounded, series, summed
+from dtensor.passes.ops.accuracy import Accuracy, cancelling, rounded, series, summed
 from dtensor.passes.ops.elements import (
     element_kind,
     keeps_bits,
@@ -213,6 +213,7 @@ ELEMENTWISE = OpDef(
     accuracy=elementwise_accuracy,
 )
 COSTLY = replace(ELEMENTWISE, costly=True)
+GAMMA = replace(COSTLY, accuracy=cancelling)  # zero at 1 and 2, and between
 CONVERT = OpDef(convert_rule, fuses=True, resizes=True, padding=padding.ANY)
 BITCAST_CONVERT = OpDef(bitcast_convert_rule, fuses=True, padding=padding.ANY)
 OPTIMIZATION_BARRIER = OpDef(optimization_barrier_rule, moves_only=True)

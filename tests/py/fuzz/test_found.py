@@ -156,3 +156,13 @@ def test_the_gradient_of_overlapping_pools_whose_results_alone_do_not_divide() -
     a = numbers(4, 24)
     found = dtensor.jit(jax.grad(pooled), in_layouts=dtensor.Layout([None, "y"], MESH))(a)
     np.testing.assert_array_equal(np.asarray(found.to_jax()), np.asarray(jax.grad(pooled)(a)))
+
+
+def test_verify_measures_a_log_gamma_next_to_its_zeros_by_its_terms() -> None:
+    # XLA folds that of a constant exactly, and computes others to 5e-7 there.
+    report = dtensor.verify(
+        lambda a: jax.scipy.stats.norm.cdf(a) * jax.scipy.stats.t.logpdf(a, 3.0),
+        np.float32(0.4),
+        in_layouts=dtensor.Layout([], LINE),
+    )
+    assert report.ok, str(report)
