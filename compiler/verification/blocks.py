@@ -20,7 +20,7 @@ from dtensor.compiler.define_op import bodies_of
 from dtensor.compiler.jax_frontend import module_bytecode
 from dtensor.compiler.mlir_frontend import dtype_names
 from dtensor.compiler.stages import Lowered, Source
-from dtensor.compiler.verification.accuracy import accuracy_of
+from dtensor.compiler.verification.accuracy import accuracy_of, epsilon
 from dtensor.compiler.verification.extract import (
     CONSTANT,
     Extracted,
@@ -89,6 +89,7 @@ class Operation:
         skipped: why its results are not compared; empty if they are.
         control: `while` or a branch's name; empty for others.
         blocks: the blocks of its regions, if it is one.
+        factorises: whether LAPACK computes it, which leaves anything of what is not finite.
     """
 
     title: str
@@ -99,6 +100,7 @@ class Operation:
     skipped: str = ""
     control: str = ""
     blocks: tuple[Block | str, ...] = ()
+    factorises: bool = False
 
 
 @dataclass(frozen=True)
@@ -259,6 +261,7 @@ class Reader:
             self._why_skipped(op, operands, results),
             op.name if is_control else "",
             tuple([self._block(number) for number in regions]),
+            _title(op).startswith(_LAPACK),
         )
 
     def _why_skipped(
@@ -275,6 +278,13 @@ class Reader:
             return "it orders effects"
         return ON_SHARDS if works_on_shards else ""
 
+    def _may_round(self, facts: Operation) -> bool:
+        """Whether another way to compute an operation may give other numbers."""
+        values = [value for n in facts.results if (value := self._values[n]) is not None]
+        types = [np.dtype(value.dtype) for value in values]
+        exact = facts.accuracy.roundings == 0 or not any(map(epsilon, types))
+        return bool(facts.control) or not exact
+
     # The programs.
 
     def _tapped(self, block: Extracted) -> Program:
@@ -289,14 +299,15 @@ class Reader:
     def _steps(self, block: Extracted, operations: Sequence[Operation]) -> Program:
         """Each operation of its own, on what the tapped program found.
 
-        Scalars made of constants alone are not cut off from what reads them: XLA wants to see some.
+        Scalars made of constants alone are not cut off from what reads them, XLA wants to see some;
+        but those that it may round otherwise where it folds them are.
         """
         given, pairs, gone = list(block.arguments), [], []
         uncut: set[int] = set()
         for op, facts, numbers in zip(block.operations, operations, block.results, strict=True):
             if facts.skipped:
                 gone.append(op)
-            elif not facts.control and uncut.issuperset(facts.operands):
+            elif not self._may_round(facts) and uncut.issuperset(facts.operands):
                 uncut.update(n for n in numbers if not self._has_dimensions(n))
             for number, value in zip(numbers, op.results, strict=True):
                 if self._values[number] is None:
@@ -376,6 +387,9 @@ def _value(number: int, type_: ir.Type, layout: Layout) -> Value | None:
 def _holds_something(op: ir.Operation, result: ir.Value[Any]) -> bool:
     """Not so of a library's result that nobody reads: it may be left as the memory was."""
     return op.name != "stablehlo.custom_call" or any(True for _ in result.uses)
+
+
+_LAPACK = "custom_call @lapack_"
 
 
 def _title(op: ir.Operation) -> str:

@@ -12,7 +12,7 @@ from dtensor.compiler.verification.blocks import ON_SHARDS, Block, Operation, Va
 from dtensor.compiler.verification.compare import difference, magnitudes, narrowed, part_magnitudes
 from dtensor.compiler.verification.report import Difference
 from dtensor.compiler.verification.run import Found, Runner
-from dtensor.compiler.verification.shards import Array, join
+from dtensor.compiler.verification.shards import Array, join, wide
 from dtensor.passes.program import WHILE
 
 ITERATIONS = 4
@@ -82,6 +82,12 @@ class Checker:
         found: Values,
         where: Sequence[str],
     ) -> None:
+        if operation.factorises and not all(_is_finite(found[n]) for n in operation.operands):
+            self.not_compared[
+                f"{operation.title} at {operation.location}: it leaves "
+                "anything of numbers that are not finite"
+            ] = None
+            return
         parts = _parts([infos[n] for n in (*operation.operands, *operation.results) if n in infos])
         is_sum = operation.accuracy.is_sum or parts > 1
         wrong: list[Difference] = []
@@ -211,3 +217,7 @@ def _parts(values: Sequence[Value]) -> int:
         for value in values
     ]
     return max(sizes, default=1)
+
+
+def _is_finite(value: Array) -> bool:
+    return bool(np.isfinite(wide(value)).all())

@@ -166,3 +166,22 @@ def test_verify_measures_a_log_gamma_next_to_its_zeros_by_its_terms() -> None:
         in_layouts=dtensor.Layout([], LINE),
     )
     assert report.ok, str(report)
+
+
+def test_verify_rounds_scalars_made_of_constants_once() -> None:
+    report = dtensor.verify(
+        lambda a: a * jax.scipy.stats.t.logpdf(a, 3.0),
+        numbers(3),
+        in_layouts=dtensor.Layout([None], LINE),
+    )
+    assert report.ok, str(report)
+
+
+def test_verify_leaves_out_what_a_library_makes_of_nan() -> None:
+    def again(a: Any) -> Any:
+        u, s, v = jnp.linalg.svd(jnp.corrcoef(a[:, None]), full_matrices=False)
+        return (u * s[..., None, :]) @ v
+
+    report = dtensor.verify(again, numbers(15), in_layouts=dtensor.Layout([None], LINE))
+    assert report.ok, str(report)
+    assert "not finite" in str(report)
