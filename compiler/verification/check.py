@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from dtensor.compiler.verification.accuracy import epsilon
 from dtensor.compiler.verification.blocks import ON_SHARDS, Block, Operation, Value
 from dtensor.compiler.verification.compare import difference, magnitudes, narrowed, part_magnitudes
 from dtensor.compiler.verification.report import Difference
@@ -90,12 +91,17 @@ class Checker:
             return
         parts = _parts([infos[n] for n in (*operation.operands, *operation.results) if n in infos])
         is_sum = operation.accuracy.is_sum or parts > 1
+        # Parts are added up in their own type where one device reads them.
+        split = [infos[n] for n in operation.operands if n in infos and infos[n].layout.partial]
+        least = max([epsilon(np.dtype(each.dtype)) for each in split], default=0.0) * parts
         wrong: list[Difference] = []
         for number in operation.results:
             self.values += 1
             terms = partial(steps.magnitude, operation, number) if is_sum else None
             value, expected = infos[number], steps.expected[number]
-            worst = difference(operation, value, shards[number], expected, parts, terms, where)
+            worst = difference(
+                operation, value, shards[number], expected, parts, terms, where, least
+            )
             wrong += [] if worst is None else [worst]
         self._operations.add(id(operation))
         if operation.control:

@@ -24,6 +24,7 @@ def difference(
     parts: int,
     terms: Scale | None,
     where: Sequence[str],
+    least: float = 0.0,
 ) -> Difference | None:
     """The worst element of a value that differs by more than its bound; None if none does.
 
@@ -35,9 +36,11 @@ def difference(
         parts: over how many devices parts of it, or of what it is made of, are added up.
         terms: the scale of what was added up, where the result may be much smaller.
         where: the iterations of the loops around it.
+        least: the least bound, relative to the scale; values that must be equal have none.
     """
     accuracy = operation.accuracy
     apart = epsilons(accuracy, np.dtype(value.dtype), parts)
+    apart = max(apart, least) if apart else apart
     scale = _scale(accuracy, expected)
     worst = _worst(value, shards, expected, apart * scale)
     if worst is not None and terms is not None and apart:

@@ -185,3 +185,15 @@ def test_verify_leaves_out_what_a_library_makes_of_nan() -> None:
     report = dtensor.verify(again, numbers(15), in_layouts=dtensor.Layout([None], LINE))
     assert report.ok, str(report)
     assert "not finite" in str(report)
+
+
+def test_the_bound_of_what_is_made_of_parts_counts_the_roundings_of_their_sum() -> None:
+    def program(a: Any) -> Any:
+        cubes = jnp.einsum("...ij,...kj,...lj->...ikl", a, a, a) / 4
+        sums = jax.lax.map(lambda row: jnp.cumsum(row, 0), cubes, batch_size=2)
+        both = jnp.trace(jnp.concatenate([sums[2:], cubes[:2]])).astype(jnp.float32)
+        return jax.grad(lambda t: (jnp.cumsum(t, 0) ** 2).sum())(both)
+
+    a = jnp.asarray(numbers(4, 6), jnp.bfloat16)
+    report = dtensor.verify(program, a, in_layouts=dtensor.Layout([None, "y"], MESH))
+    assert report.ok, str(report)
