@@ -105,28 +105,6 @@ class Topology:
         """
         return self._place(device_coordinates)[1]
 
-    def cpu_device_name_at_coordinates(
-        self, device_coordinates: Coordinates, job: str | None = None
-    ) -> str:
-        """Name of the CPU of the task whose device is at x, y, z and core: `/task:0/device:CPU:0`.
-
-        Raises:
-            MeshError: no device is there.
-        """
-        task, _ = self._place(device_coordinates)
-        return f"{_job(job)}/task:{task}/device:CPU:0"
-
-    def tpu_device_name_at_coordinates(
-        self, device_coordinates: Coordinates, job: str | None = None
-    ) -> str:
-        """Name of the device at x, y, z and core: `/job:worker/task:0/device:TPU:3`.
-
-        Raises:
-            MeshError: no device is there.
-        """
-        task, device = self._place(device_coordinates)
-        return f"{_job(job)}/task:{task}/device:TPU:{device}"
-
     def serialized(self) -> bytes:
         """The topology as a TopologyProto in wire format; the bytes it was read from, if any."""
         if self._serialized is None:
@@ -306,10 +284,6 @@ def _frozen(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def _places(coordinates: np.ndarray[Any, Any]) -> dict[tuple[int, ...], tuple[int, int]]:
     rows: Iterable[Iterable[Sequence[int]]] = coordinates.tolist()
     return {tuple(at): (t, d) for t, task in enumerate(rows) for d, at in enumerate(task)}
-
-
-def _job(job: str | None) -> str:
-    return "" if job is None else f"/job:{job}"
 
 
 def _count(number: int, what: str) -> str:

@@ -68,11 +68,6 @@ def test_a_topology_says_where_each_device_is() -> None:
     assert topology.missing_devices.shape == (0, 4)
     assert topology.task_ordinal_at_coordinates([1, 0, 0, 0]) == 1
     assert topology.tpu_device_ordinal_at_coordinates(np.array([1, 0, 0, 1])) == 1
-    assert topology.cpu_device_name_at_coordinates([1, 0, 0, 1]) == "/task:1/device:CPU:0"
-    assert topology.tpu_device_name_at_coordinates((1, 0, 0, 1)) == "/task:1/device:TPU:1"
-    at = (0, 0, 0, 1)
-    assert topology.cpu_device_name_at_coordinates(at, "a") == "/job:a/task:0/device:CPU:0"
-    assert topology.tpu_device_name_at_coordinates(at, job="a") == "/job:a/task:0/device:TPU:1"
     assert repr(topology) == "Topology(x=2, y=1, z=1, core=2; 2 tasks of 2 devices)"
 
 
@@ -94,7 +89,7 @@ def test_missing_devices_are_listed() -> None:
     assert topology.missing_devices.tolist() == [[0, 0, 0, 0], [0, 0, 0, 1]]
     assert repr(topology) == "Topology(x=2, y=1, z=1, core=2; 1 task of 2 devices, 2 missing)"
     with pytest.raises(MeshError, match=r"no TPU device is at coordinates \[0, 0, 0, 1\]"):
-        topology.tpu_device_name_at_coordinates([0, 0, 0, 1])
+        topology.task_ordinal_at_coordinates([0, 0, 0, 1])
 
 
 @pytest.mark.parametrize("at", [[-1, 0, 0, 0], [0, 0, 0], [2, 0, 0, 0], [0, 0, 0, 0, 0], "x", 1.5])
