@@ -41,21 +41,21 @@ def values(shape: tuple[int, ...], dtype: Any = np.float32) -> Array:
 
 
 @pytest.mark.parametrize(
-    "specs",
+    ("specs", "most"),
     [
-        ["x", "y"],
-        [UNSHARDED, ("x", "y")],
-        [UNSHARDED, ("y", "x")],
-        ["y", "x"],
-        [("x", "y"), UNSHARDED],
+        (["x", "y"], 144),
+        ([UNSHARDED, ("x", "y")], 112),
+        ([UNSHARDED, ("y", "x")], 112),
+        (["y", "x"], 384),
+        ([("x", "y"), UNSHARDED], 168),
     ],
 )
-def test_argmax_and_argmin_in_any_layout(specs: list[Any]) -> None:
+def test_argmax_and_argmin_in_any_layout(specs: list[Any], most: float) -> None:
     x = values((8, 24))
     x[3, 5] = x[3, 21] = x[6, 0] = np.nan
     x[5] = -np.inf
     compiled = run(lambda a: (jnp.argmax(a, 1), jnp.argmin(a, 0)), [specs], x)
-    assert {c.kind for c in compiled.collectives} == {"all_gather"}
+    assert sent(compiled) <= most  # a gather of the array sends 672
 
 
 def test_argmax_sends_a_key_and_a_place_of_each_row() -> None:

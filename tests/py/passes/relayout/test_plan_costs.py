@@ -58,6 +58,13 @@ def kinds(steps: tuple[Step, ...]) -> list[str]:
             ["ReduceScatter", "Reduce"],
         ),
         ('[{}, {}], partial = {sum: "x"}', '[{"y"}, {}]', 1 / 4, ["Slice", "Reduce"]),
+        # The sum is scattered behind y first: half as much is permuted.
+        (
+            '[{"y"}, {}], partial = {sum: "x"}',
+            '[{"x", "y"}, {}]',
+            1 / 8 + 1 / 8,
+            ["ReduceScatter", "Permute"],
+        ),
         ('[{"x"}, {}], partial = {sum: "y"}', "[{}, {}]", 3 / 4 + 1 / 2, ["Reduce", "Gather"]),
         ("[{}, {}]", '[{}, {}], partial = {sum: "x"}', 0, ["Mask"]),
         ('[{"x"}, {}]', '[{}, {}], partial = {sum: "x"}', 0, ["Spread"]),
