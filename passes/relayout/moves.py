@@ -7,12 +7,16 @@ from itertools import combinations
 from typing import NamedTuple
 
 from dtensor.passes.cost import model
+from dtensor.passes.relayout.matchings import Matched, matchings
 from dtensor.passes.relayout.permutations import permutations, temporary_places
 from dtensor.passes.relayout.problem import NOWHERE, PARTIAL, Problem, State
 
 
 class Move(NamedTuple):
-    """A move of some atoms; `kind` names the step it becomes, `others` the targets of a permute."""
+    """A move of some atoms; `kind` names the step it becomes.
+
+    `others` are the targets of a permute, `matched` says what a match exchanges.
+    """
 
     kind: str
     atoms: tuple[int, ...]
@@ -20,6 +24,7 @@ class Move(NamedTuple):
     wire_bytes: float
     seconds: float
     others: tuple[int, ...] = ()
+    matched: Matched | None = None
 
 
 def moves(problem: Problem, state: State) -> Iterator[Move]:
@@ -36,6 +41,11 @@ def moves(problem: Problem, state: State) -> Iterator[Move]:
         wire = model.permute_bytes(size)
         seconds = problem.cost.seconds(wire, problem.axes(sources))
         yield Move("permute", sources, result, wire, seconds, targets)
+    for found in matchings(problem, state):
+        rounds, part = found.matching.rounds, size / found.matching.pieces
+        seconds = rounds * problem.cost.seconds(part, problem.axes(found.moving))
+        result = _with(state, found.moving, problem.goal)
+        yield Move("match", found.moving, result, rounds * part, seconds, matched=found)
     for atoms, result in temporary_places(problem, state, occupied, NOWHERE):
         yield Move("slice", atoms, result, 0.0, 0.0)
 
