@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -13,7 +13,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.pictures.html import figure
 from dtensor.dialect.pictures.layouts import layout_picture, mesh_picture
-from dtensor.dialect.pictures.picture import Cut, Picture, draw
+from dtensor.dialect.pictures.picture import Picture
 from dtensor.dialect.pictures.terminal import print_picture
 from dtensor.runtime.placement import layout_of
 
@@ -27,7 +27,8 @@ def visualize(
     cell; elsewhere it is printed, which needs rich, the package of the extra `tools`.
 
     Args:
-        x: a DTensor, a variable, a jax.Array of any sharding, a Layout or a Mesh.
+        x: a DTensor, a variable, a Layout, a Mesh, or a jax.Array, which is given to
+            `jax.debug.visualize_array_sharding` where its sharding is no layout.
         shape: of a Layout, the global shape of the array in elements; None draws the shards alone.
         dims: the dimensions to draw, one or two, the first downwards; None chooses the two that are
             cut into the most shards, and says which.
@@ -36,8 +37,13 @@ def visualize(
         LayoutError: the shape does not fit the layout, or `dims` are not its dimensions.
         NotFoundError: rich is not installed, and this is no notebook.
         TypeError: `x` is of another kind, or jax is tracing it.
+        ValueError: jax draws an array of one or two dimensions alone.
     """
-    title, picture = _titled_picture(x, shape, dims)
+    titled = _titled_picture(x, shape, dims)
+    if titled is None:
+        jax.debug.visualize_array_sharding(x)
+        return
+    title, picture = titled
     if _in_notebook():
         display = sys.modules["IPython"].display
         display.display(display.HTML(figure(title, picture)))
@@ -47,7 +53,8 @@ def visualize(
 
 def _titled_picture(
     x: Any, shape: Sequence[int] | None, dims: Sequence[int] | None
-) -> tuple[str, Picture]:
+) -> tuple[str, Picture] | None:
+    """A title and a picture; None of an array whose sharding no layout can say."""
     chosen = None if dims is None else tuple(dims)
     if shape is not None and not isinstance(x, Layout):
         raise LayoutError(f"shape was given with a {type(x).__name__}; it is for layouts alone")
@@ -67,38 +74,15 @@ def _titled_picture(
     layout = x.layout if isinstance(getattr(x, "layout", None), Layout) else None
     layout = layout or layout_of(array.sharding, array.ndim)
     if layout is None:
-        spec = getattr(array.sharding, "spec", "")
-        kind = f"{type(array.sharding).__name__} {spec}".strip()
-        return f"{head}, {kind}", _sharding_picture(array, chosen)
+        if chosen is not None:
+            raise LayoutError("dims was given with a sharding that is no layout; leave it out")
+        return None
     picture = layout_picture(layout, array.shape, chosen)
     return f"{head}, {layout.short()} on {layout.mesh.short()}", picture
 
 
 def _shape_text(shape: Sequence[int]) -> str:
     return "x".join(map(str, shape)) or "scalar"
-
-
-def _sharding_picture(array: jax.Array, dims: tuple[int, ...] | None) -> Picture:
-    """The picture of an array whose sharding no layout can say, from what jax says of it."""
-    found: Mapping[Any, Any] = array.sharding.devices_indices_map(array.shape)
-    places = {
-        device.id: tuple(
-            part.indices(size)[:2] for part, size in zip(index, array.shape, strict=False)
-        )
-        for device, index in found.items()
-    }
-    cuts, numbers = [], []
-    for dim, size in enumerate(array.shape):
-        parts = sorted({place[dim] for place in places.values()})
-        what = "whole" if len(parts) == 1 else f"in {len(parts)} shards"
-        ranges = tuple(f"{start}:{stop}" for start, stop in parts)
-        cuts.append(Cut(tuple(range(len(parts))), ranges, f"dimension {dim}: {size}, {what}"))
-        numbers.append({part: i for i, part in enumerate(parts)})
-    holders: dict[tuple[int, ...], list[int]] = {}
-    for device, place in places.items():
-        shard = tuple(number[part] for number, part in zip(numbers, place, strict=True))
-        holders.setdefault(shard, []).append(device)
-    return draw(cuts, holders, dims)
 
 
 def _in_notebook() -> bool:

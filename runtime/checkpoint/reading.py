@@ -98,7 +98,7 @@ def read_checkpoint(
 
     def read() -> list[int]:
         arrays.update(_read_arrays(folder, path, wanted, clients))
-        return checksum.of_all_replicas([arrays[name] for name in summed])
+        return checksum.parts([arrays[name] for name in summed], all_replicas=True)
 
     parts = together(clients, read)
     sums = [checksum.combine(list(of_array)) for of_array in zip(*parts, strict=True)]

@@ -160,7 +160,7 @@ def write_checkpoint(
 
 
 def _checksums(clients: tuple[int, ...], arrays: Mapping[str, jax.Array]) -> list[int | None]:
-    parts = together(clients, lambda: checksum.of_first_replicas(list(arrays.values())))
+    parts = together(clients, lambda: checksum.parts(list(arrays.values()), False))
     return [checksum.combine(list(of_array)) for of_array in zip(*parts, strict=True)]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import json
 import math
 import os
@@ -47,7 +46,7 @@ def initialize_accelerator_system(
     Raises:
         ConfigError: it has been called before, jax is already running in a way that does not fit,
             or an argument or an environment variable is malformed.
-        NotFoundError: there is no device of this type, or no Pathways.
+        NotFoundError: there is no device of this type.
         ClientError: a client did not come in time, or the clients do not agree.
     """
     if is_initialized():
@@ -57,7 +56,6 @@ def initialize_accelerator_system(
         )
     kind = None if device_type is None else config.checked_device_type(device_type)
     cpu_devices.check_count(num_logical_cpu_devices)
-    pathways = environment.uses_pathways()
     several = environment.num_clients() > 1
     environment.client_id()
     environment.check_rest()
@@ -72,8 +70,6 @@ def initialize_accelerator_system(
     fresh = not several and not coordination.jax_is_running()
     count = jax.config.jax_num_cpu_devices  # type: ignore[attr-defined]
     cpu_devices.set_count(kind, num_logical_cpu_devices)
-    if pathways:
-        _start_pathways(several)
     if several:
         _connect(environment.seat())
     try:
@@ -145,26 +141,6 @@ def _choose(kind: str | None, count: int | None) -> str:
 def _available() -> str:
     devices = jax.devices()
     return f"{len(devices)} {devices[0].platform.upper()}"
-
-
-def _start_pathways(several: bool) -> None:
-    asked = f"environment variable {environment.PARALLEL_EXECUTOR} is 'pw'"
-    if several:
-        raise ConfigError(
-            f"{asked}, and {environment.JOBS} lists several clients; Pathways drives all devices "
-            "from one client, so unset one of the two"
-        )
-    if importlib.util.find_spec("pathwaysutils") is None:
-        raise NotFoundError(
-            f"{asked}, but Pathways is not available: there is no package pathwaysutils; install "
-            "it where a Pathways cluster runs, or unset the variable to use jax's own runtime"
-        )
-    if "proxy" not in cpu_devices.platforms():
-        raise NotFoundError(
-            f"{asked}, but Pathways is not available: JAX_PLATFORMS does not name 'proxy', the "
-            "Pathways server; set JAX_PLATFORMS=proxy and JAX_BACKEND_TARGET, or unset the variable"
-        )
-    importlib.import_module("pathwaysutils").initialize()
 
 
 def _connect(seat: environment.Seat | None) -> None:

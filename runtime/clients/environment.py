@@ -254,18 +254,10 @@ def check_rest() -> None:
     job_name()
     heartbeat_enabled()
     client_timeout()
-
-
-def uses_pathways() -> bool:
-    """Whether DTENSOR_USE_PARALLEL_EXECUTOR asks for Pathways.
-
-    Raises:
-        ConfigError: it asks for something else.
-    """
     text = os.environ.get(PARALLEL_EXECUTOR, "")
-    if text not in ("", "pw"):
-        raise _bad(PARALLEL_EXECUTOR, text, "it must be pw, for Pathways, or not be set")
-    return text == "pw"
+    if text:
+        needed = "unset it; for Pathways call pathwaysutils.initialize() first in the program"
+        raise _bad(PARALLEL_EXECUTOR, text, f"there is no other executor than jax's: {needed}")
 
 
 def client_name(number: int) -> str:

@@ -8,17 +8,11 @@ import jax
 import numpy as np
 
 from dtensor.dialect.errors import ConfigError, LayoutError
+from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.data.elements import flat_layouts
 from dtensor.runtime.data.iterator import DTensorIterator
 from dtensor.runtime.data.passes import Plan
-from dtensor.runtime.data.sources import (
-    Arrays,
-    Iterated,
-    elements_of_arrays,
-    is_free_to_read,
-    source_of,
-)
+from dtensor.runtime.data.sources import Arrays, Iterated, source_of
 from dtensor.runtime.placement import named_sharding
 from dtensor.runtime.shardings import AnyMesh, as_mesh
 
@@ -89,16 +83,15 @@ class DTensorDataset:
         self._batch_dim = batch_dim
         self._batch_size = _count("global_batch_size", global_batch_size, 1)
         self._prefetch = 0 if prefetch is None else _count("prefetch", prefetch, 0)
-        flat, structure = flat_layouts(layouts)
-        self._given_layouts = layouts
         replica = self._replica_batch_size()
         _check_layouts(layouts, mesh, batch_dim, self._batch_size)
         source = source_of(dataset)
-        is_known = isinstance(source, Arrays) or is_free_to_read(dataset)
+        # A list may be read ahead of time: that costs nothing, and nobody can notice it.
+        is_known = isinstance(source, Arrays) or type(dataset) in (list, tuple, range)
         if isinstance(source, Arrays) and dataset_already_batched:
-            source = elements_of_arrays(source)
+            source = source.as_elements()
         rows = (replica, self._batch_size) if dataset_already_batched else None
-        self._plan = Plan(source, flat, structure, self._batch_size, rows, drop_remainder)
+        self._plan = Plan(source, layouts, self._batch_size, rows, drop_remainder)
         if is_known:
             self._plan.resolve()
         if is_known or not dataset_already_batched:
@@ -156,7 +149,7 @@ class DTensorDataset:
         """
         batching = self._plan.batching
         if batching is None:
-            return self._given_layouts
+            return self._plan.layouts
         return jax.tree.unflatten(batching.spec.structure, batching.layouts)
 
     def __iter__(self) -> DTensorIterator:
@@ -168,35 +161,35 @@ class DTensorDataset:
         return len(self._plan)
 
     def __repr__(self) -> str:
-        words = [str(self._plan.source), f"global_batch_size={self._batch_size}"]
-        if self._batch_dim is not None:
-            words.append(f"batch_dim={self._batch_dim!r}")
-        if self._prefetch:
-            words.append(f"prefetch={self._prefetch}")
-        batching = self._plan.batching
-        if self._plan.source.length is not None and (
-            batching is not None or self._plan.element_rows is None
-        ):
+        plan, batching = self._plan, self._plan.batching
+        words = [str(plan.source), f"global_batch_size={self._batch_size}"]
+        words += [] if self._batch_dim is None else [f"batch_dim={self._batch_dim!r}"]
+        words += [f"prefetch={self._prefetch}"] if self._prefetch else []
+        if plan.source.length is not None and (batching or plan.element_rows is None):
             words.append(f"{len(self)} batches")
-        head = f"DTensorDataset({', '.join(words)})"
-        if batching is None:
-            return head
-        lines = [
-            f"  {path + ': ' if path else ''}{dtype}[{','.join(map(str, shape))}] {layout.short()}"
+        lines = [f"DTensorDataset({', '.join(words)})"]
+        if batching is not None:
+            shapes = batching.shapes(self._batch_size)
             for path, dtype, shape, layout in zip(
-                batching.spec.paths,
-                batching.spec.dtypes,
-                batching.shapes(self._batch_size),
-                batching.layouts,
-                strict=True,
-            )
-        ]
-        return "\n".join([head, *lines])
+                batching.spec.paths, batching.spec.dtypes, shapes, batching.layouts, strict=True
+            ):
+                size = ",".join(map(str, shape))
+                lines.append(f"  {path + ': ' if path else ''}{dtype}[{size}] {layout.short()}")
+        return "\n".join(lines)
 
 
 def _check_layouts(layouts: Any, mesh: Mesh, batch_dim: str | None, batch_size: int) -> None:
-    for path, layout in jax.tree_util.tree_leaves_with_path(layouts):
-        text = f"layout {layout.short()}{_of(path)}"
+    leaves = jax.tree_util.tree_leaves_with_path(layouts)
+    if not leaves:
+        raise TypeError(f"layouts is {layouts!r}, which holds no Layout")
+    for path, layout in leaves:
+        where = jax.tree_util.keystr(path)
+        if not isinstance(layout, Layout):
+            raise TypeError(
+                f"layouts{where} is {layout!r}; layouts must be a Layout, or Layouts in the "
+                "structure of the dataset's elements"
+            )
+        text = f"layout {layout.short()}{' of ' + where if where else ''}"
         if layout.mesh != mesh:
             raise LayoutError(f"{text} is of {layout.mesh!r}, the dataset's mesh is {mesh!r}")
         if layout.rank == 0:
@@ -214,10 +207,6 @@ def _check_layouts(layouts: Any, mesh: Mesh, batch_dim: str | None, batch_size: 
                 f'batch_dim "{batch_dim}" does not split dimension 0 of {text}; let every layout '
                 "split it, or leave batch_dim out"
             )
-
-
-def _of(path: Any) -> str:
-    return f" of {jax.tree_util.keystr(path)}" if path else ""
 
 
 def _count(name: str, value: object, least: int) -> int:

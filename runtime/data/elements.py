@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 
-from dtensor.dialect.errors import LayoutError
-from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import DTensor
 
 HostArray = np.ndarray[Any, Any]
@@ -44,6 +41,8 @@ class ElementSpec:
             ValueError: it has another structure, shape or element type than the first one.
             TypeError: something in it is not numeric.
         """
+        if element is None:
+            raise ValueError(missing_element(number))
         leaves, structure = jax.tree.flatten(element)
         if structure != self.structure:
             raise ValueError(
@@ -57,7 +56,11 @@ class ElementSpec:
             where = f"element {number}{_at(path)}"
             array = host_array(leaf, where)
             if array.shape != shape:
-                raise ValueError(_other_shape(where, array.shape, shape))
+                raise ValueError(
+                    f"{where} has shape {array.shape}, the elements before it have {shape}; pad or "
+                    "crop them to one shape, or if they are batches, ensure drop_remainder=True "
+                    "when batching the dataset"
+                )
             if canonical_dtype(array.dtype) != dtype:
                 raise ValueError(
                     f"{where} has element type {array.dtype}, the elements before it have {dtype}; "
@@ -74,24 +77,27 @@ def spec_of_element(element: Any, number: int) -> ElementSpec:
         TypeError: something in it is not numeric.
         ValueError: it holds no array.
     """
-    paths, structure = jax.tree_util.tree_flatten_with_path(
-        element, is_leaf=lambda node: isinstance(node, DTensor)
-    )
     if element is None:
         raise ValueError(missing_element(number))
-    if not paths:
+    found, structure = jax.tree_util.tree_flatten_with_path(element, is_leaf=_is_dtensor)
+    if not found:
         raise ValueError(f"element {number} of the dataset is {element!r}, which holds no array")
-    texts = tuple(jax.tree_util.keystr(path) for path, _ in paths)
+    paths = [jax.tree_util.keystr(path) for path, _ in found]
+    leaves = [leaf for _, leaf in found]
     arrays = [
-        host_array(leaf, f"element {number}{_at(text)}")
-        for (_, leaf), text in zip(paths, texts, strict=True)
+        host_array(leaf, f"element {number}{_at(path)}")
+        for leaf, path in zip(leaves, paths, strict=True)
     ]
-    return ElementSpec(
-        structure,
-        texts,
-        tuple(array.shape for array in arrays),
-        tuple(canonical_dtype(array.dtype) for array in arrays),
-    )
+    return spec_of_arrays(arrays, structure, paths)
+
+
+def spec_of_arrays(
+    arrays: list[Any], structure: Any, paths: list[str], skip: int = 0
+) -> ElementSpec:
+    """The spec of what has the shapes of these arrays, from dimension `skip` on."""
+    shapes = tuple([tuple(map(int, array.shape[skip:])) for array in arrays])
+    dtypes = tuple([canonical_dtype(array.dtype) for array in arrays])
+    return ElementSpec(structure, tuple(paths), shapes, dtypes)
 
 
 def missing_element(number: int) -> str:
@@ -113,12 +119,10 @@ def host_array(value: Any, where: str) -> HostArray:
     Raises:
         TypeError: it is not numeric, is masked, or lies on devices of other processes.
     """
-    if isinstance(value, DTensor):
+    if _is_dtensor(value):
         raise TypeError(f"{where} is a DTensor, which lies on a mesh already; give host arrays")
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{where} is a masked array; fill it first: x.filled(value)")
-    if isinstance(value, jax.Array) and not value.is_fully_addressable:
-        raise TypeError(f"{where} lies partly on devices of other processes; give host arrays")
     try:
         array = np.asarray(value)
     except Exception as error:
@@ -131,11 +135,9 @@ def host_array(value: Any, where: str) -> HostArray:
 
 def check_numeric(dtype: np.dtype[Any], where: str) -> None:
     """Raise TypeError unless devices can hold elements of this type."""
-    if dtype.kind in "biufc":
-        is_held = dtype.itemsize <= (16 if dtype.kind == "c" else 8)
-    else:  # numpy counts bfloat16 and its like among the structures; jax knows them
-        is_held = bool(jax.numpy.issubdtype(dtype, np.number))
-    if not is_held:
+    # numpy counts bfloat16 and its like among the structures; jax knows them
+    is_number = dtype.kind != "m" and (dtype.kind == "b" or jax.numpy.issubdtype(dtype, np.number))
+    if not is_number or dtype.itemsize > (16 if dtype.kind == "c" else 8):
         raise TypeError(
             f"{where} has element type {dtype}, which devices cannot hold; make it numbers of at "
             "most 64 bits before it comes to DTensorDataset"
@@ -144,8 +146,7 @@ def check_numeric(dtype: np.dtype[Any], where: str) -> None:
 
 def canonical_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The element type that jax gives an array of `dtype`, of either order of bytes."""
-    native = dtype if dtype.isnative else dtype.newbyteorder("=")
-    return np.dtype(jax.dtypes.canonicalize_dtype(native))
+    return np.dtype(jax.dtypes.canonicalize_dtype(dtype.newbyteorder("=")))
 
 
 def structure_text(structure: Any) -> str:
@@ -153,59 +154,9 @@ def structure_text(structure: Any) -> str:
     return str(structure).removeprefix("PyTreeDef(").removesuffix(")")
 
 
-def flat_layouts(layouts: Any) -> tuple[tuple[Layout, ...], Any]:
-    """The layouts in a pytree of them, and its structure; None for a single Layout.
-
-    Raises:
-        TypeError: something in it is not a Layout.
-    """
-    leaves, structure = jax.tree_util.tree_flatten_with_path(layouts)
-    for path, leaf in leaves:
-        if not isinstance(leaf, Layout):
-            raise TypeError(
-                f"layouts{jax.tree_util.keystr(path)} is {leaf!r}; layouts must be a Layout, or "
-                "Layouts in the structure of the dataset's elements"
-            )
-    if not leaves:
-        raise TypeError(f"layouts is {layouts!r}, which holds no Layout")
-    single = isinstance(layouts, Layout)
-    return tuple(leaf for _, leaf in leaves), None if single else structure
-
-
-def layouts_for(
-    spec: ElementSpec, layouts: Sequence[Layout], structure: Any, hint: str = ""
-) -> tuple[Layout, ...]:
-    """One layout for each array of an element.
-
-    Args:
-        spec: the elements.
-        layouts: the layouts, as `flat_layouts` gives them.
-        structure: their structure; None where one layout is for all.
-        hint: what to add to the message.
-
-    Raises:
-        LayoutError: the structures differ.
-    """
-    if structure is None:
-        return (layouts[0],) * len(spec.paths)
-    if structure != spec.structure:
-        raise LayoutError(
-            f"layouts have structure {structure_text(structure)}, the dataset's elements have "
-            f"{structure_text(spec.structure)}; give one Layout for each array, in the same "
-            f"structure, or a single Layout for all{hint}"
-        )
-    return tuple(layouts)
+def _is_dtensor(value: Any) -> bool:
+    return isinstance(value, DTensor)
 
 
 def _at(path: str) -> str:
     return f" at {path}" if path else ""
-
-
-def _other_shape(where: str, found: tuple[int, ...], shape: tuple[int, ...]) -> str:
-    text = f"{where} has shape {found}, the elements before it have {shape}; "
-    if found[1:] == shape[1:] and len(found) == len(shape) and found:
-        return text + (
-            "elements must all have one shape: pad or crop them, or if they are batches, ensure "
-            "drop_remainder=True when batching the dataset"
-        )
-    return text + "elements must all have one shape: pad or crop them before they come here"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from dtensor.runtime.data.passes import Batch, Plan, Position, checked_state
-from dtensor.runtime.data.prefetch import Prefetcher
+from dtensor.runtime.data.passes import Batches, Plan, Position, checked_state
+from dtensor.runtime.data.prefetch import ReadAhead
 from dtensor.runtime.tracing import is_eager
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class DTensorIterator:
         self._plan = plan
         self._prefetch = prefetch
         self._at = Position()
-        self._batches: Iterator[Batch] | None = None
+        self._batches: Batches | ReadAhead[tuple[Any, Any]] | None = None
         self._is_closed = False
 
     @property
@@ -38,8 +38,8 @@ class DTensorIterator:
             raise StopIteration
         _check_not_tracing()
         if self._batches is None:
-            batches = _lazily(self._plan, self._at)
-            self._batches = Prefetcher(batches, self._prefetch) if self._prefetch else batches
+            batches = self._plan.batches(self._at)
+            self._batches = ReadAhead(batches, self._prefetch) if self._prefetch else batches
         try:
             tensors, source_state = next(self._batches)
         except Exception:
@@ -52,14 +52,11 @@ class DTensorIterator:
         return tensors
 
     def close(self) -> None:
-        """End the pass and its thread; more batches are not given."""
+        """End the pass and its thread, after the batch that it reads; no more batches are given."""
         self._is_closed = True
-        self._end_pass()
-
-    def _end_pass(self) -> bool:
         batches, self._batches = self._batches, None
-        close = getattr(batches, "close", None)
-        return not (callable(close) and close() is False)
+        if batches is not None:
+            batches.close()
 
     def state(self) -> dict[str, Any]:
         """Where the pass stands: what `restore` needs to go on with the next batch.
@@ -84,8 +81,7 @@ class DTensorIterator:
                 it where the dataset cannot go to that position.
         """
         at = checked_state(state, self._dataset.global_batch_size)
-        if not self._end_pass():
-            raise RuntimeError("the thread that reads ahead is still reading; restore later")
+        self.close()
         self._at = at
         self._is_closed = False
 
@@ -103,11 +99,6 @@ class DTensorIterator:
     def __repr__(self) -> str:
         closed = ", closed" if self._is_closed else ""
         return f"DTensorIterator(next_batch={self._at.batch}{closed}) of {self._dataset!r}"
-
-
-def _lazily(plan: Plan, start: Position) -> Iterator[Batch]:
-    # A generator, so that even the first element is read by whoever asks for the first batch.
-    yield from plan.batches(start)
 
 
 def _check_not_tracing() -> None:

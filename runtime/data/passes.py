@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import jax
+
+from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.data.batching import Batching, Chunk, rows_held
-from dtensor.runtime.data.elements import (
-    ElementSpec,
-    layouts_for,
-    missing_element,
-    spec_of_element,
-)
-from dtensor.runtime.data.sources import Arrays, Indexed, Iterated, Source
-from dtensor.runtime.data.stream import END, Stream
+from dtensor.runtime.data.elements import ElementSpec, spec_of_element, structure_text
+from dtensor.runtime.data.sources import END, Arrays, Indexed, Iterated, Source
 
 
 class Position(NamedTuple):
@@ -30,7 +27,7 @@ class Position(NamedTuple):
     source_state: Any = None
 
 
-Batch = tuple[Any, Any]
+Batches = Generator[tuple[Any, Any], None, None]
 """DTensors in the structure of the elements, and the source's own position after them, or None."""
 
 
@@ -40,16 +37,14 @@ class Plan:
 
     Attributes:
         source: where the elements come from.
-        layouts: the layouts, as `flat_layouts` gives them.
-        structure: their structure; None where one layout is for all arrays.
+        layouts: the layouts: one, or a pytree of them.
         batch_size: examples in a global batch.
         element_rows: how many examples an element may have; None where elements are examples.
         drop_remainder: whether examples that do not fill a batch are left out.
     """
 
     source: Source
-    layouts: tuple[Layout, ...]
-    structure: Any
+    layouts: Any
     batch_size: int
     element_rows: tuple[int, ...] | None
     drop_remainder: bool
@@ -62,71 +57,74 @@ class Plan:
             ValueError: there is no element, or it does not fit.
         """
         if self.batching is None:
-            self.batching = self._batching_of_source()
+            self.batching = self._bind(self._spec())
         return self.batching
 
-    def _batching_of_source(self) -> Batching:
-        source = self.source
+    def _spec(self) -> ElementSpec:
+        source, number = self.source, 0
         if isinstance(source, Arrays):
-            return self.bind(source.spec)
+            return source.spec
         if isinstance(source, Iterated):
             element = source.first()
-            if element is END:
-                raise ValueError(_empty(source))
-            return self.bind(spec_of_element(element, 0))
-        number = self._first_held(source)
-        return self.bind(spec_of_element(source.first(number), number))
+        elif source.length == 0:
+            element = END
+        else:
+            held = rows_held(tuple(jax.tree.leaves(self.layouts)), self.batch_size)
+            if self.element_rows is None and held and held[0][0] < source.length:
+                number = held[0][0]  # the first that this process would read anyway
+            element = source.first(number)
+        if element is END:
+            raise ValueError(self._empty())
+        return spec_of_element(element, number)
 
-    def _first_held(self, source: Indexed) -> int:
-        """The first element of which this process holds a part."""
-        if source.length == 0:
-            raise ValueError(_empty(source))
-        if self.element_rows is not None:
-            return 0  # how many examples an element has is not known before
-        held = rows_held(self.layouts, self.batch_size)
-        return held[0][0] if held and held[0][0] < source.length else 0
-
-    def bind(self, spec: ElementSpec) -> Batching:
-        """How elements of this spec become batches.
-
-        Raises:
-            ValueError: they do not fit the layouts or the batch size.
-        """
-        layouts = layouts_for(spec, self.layouts, self.structure, self._hint())
-        batched = self.element_rows is not None
-        batching = Batching(spec, layouts, self.batch_size, 1, batched)
+    def _bind(self, spec: ElementSpec) -> Batching:
+        """How elements of this spec become batches."""
+        batching = Batching(spec, self._layouts_for(spec), self.element_rows is not None, 1)
         for path, shape in zip(spec.paths, spec.shapes, strict=True):
-            if batched and not shape:
+            if batching.batched and not shape:
                 raise ValueError(
                     f"an element{' at ' + path if path else ''} has no dimensions; "
                     "Check that the dataset is batched, as dataset_already_batched=True says"
                 )
         batching.verify(self.batch_size)
-        return replace(batching, rows=self._rows(spec)) if batched else batching
+        return replace(batching, rows=self._rows(spec))
 
-    def _hint(self) -> str:
+    def _layouts_for(self, spec: ElementSpec) -> tuple[Layout, ...]:
+        """One layout for each array of an element; one alone is for all."""
+        if isinstance(self.layouts, Layout):
+            return (self.layouts,) * len(spec.paths)
+        leaves, structure = jax.tree.flatten(self.layouts)
+        if structure == spec.structure:
+            return tuple(leaves)
+        hint = ""
         if isinstance(self.source, Arrays):
-            return ". A tuple or dict of arrays is taken apart; give elements as a list of them"
-        if isinstance(self.source, Indexed) and self.source.name == "list":
-            return ". A list holds elements; give arrays of all examples as a tuple or a dict"
-        return ""
+            hint = ". A tuple or dict of arrays is taken apart; give elements as a list of them"
+        elif isinstance(self.source, Indexed) and self.source.name == "list":
+            hint = ". A list holds elements; give arrays of all examples as a tuple or a dict"
+        raise LayoutError(
+            f"layouts have structure {structure_text(structure)}, the dataset's elements have "
+            f"{structure_text(spec.structure)}; give one Layout for each array, in the same "
+            f"structure, or a single Layout for all{hint}"
+        )
 
     def _rows(self, spec: ElementSpec) -> int:
-        assert self.element_rows is not None
-        sizes = [shape[0] for shape in spec.shapes]
-        odd = next((i for i, size in enumerate(sizes) if size != sizes[0]), None)
-        if odd is not None:
-            raise ValueError(
-                f"an element has a batch of {sizes[0]} at {spec.paths[0]} and of {sizes[odd]} at "
-                f"{spec.paths[odd]}; its arrays need the same first dimension"
-            )
-        if sizes[0] not in self.element_rows:
+        """Examples in an element."""
+        if self.element_rows is None:
+            return 1
+        size = spec.shapes[0][0]
+        for path, shape in zip(spec.paths, spec.shapes, strict=True):
+            if shape[0] != size:
+                raise ValueError(
+                    f"an element has a batch of {size} at {spec.paths[0]} and of {shape[0]} at "
+                    f"{path}; its arrays need the same first dimension"
+                )
+        if size not in self.element_rows:
             allowed = " or ".join(map(str, dict.fromkeys(self.element_rows)))
             raise ValueError(
-                f"an element is a batch of {sizes[0]} examples, expected {allowed}: the size for "
+                f"an element is a batch of {size} examples, expected {allowed}: the size for "
                 f"one replica, or the global batch size of {self.batch_size}"
             )
-        return sizes[0]
+        return size
 
     def total(self) -> int | None:
         """Number of examples, where it is known."""
@@ -141,83 +139,75 @@ class Plan:
             ValueError: they make none.
         """
         total = self.total()
-        if total is None or isinstance(self.source, Iterated):
-            return
-        if total == 0:
-            raise ValueError(_empty(self.source))
-        if self.drop_remainder and total < self.batch_size:
-            raise ValueError(self._too_few(total))
+        if total is not None and not isinstance(self.source, Iterated):
+            self._check_enough(total)
 
-    def batches(self, start: Position) -> Iterator[Batch]:
+    def _check_enough(self, examples: int) -> None:
+        if not examples:
+            raise ValueError(self._empty())
+        if self.drop_remainder and examples < self.batch_size:
+            raise ValueError(
+                f"the dataset has {examples} examples, too few for one global batch of "
+                f"{self.batch_size}; make the batch smaller, or keep it with drop_remainder=False"
+            )
+
+    def batches(self, start: Position) -> Batches:
         """The batches from a position on; elements are read when a batch is asked for."""
         batching = self.resolve()
         self.verify_total()
         if isinstance(self.source, Iterated):
-            return self._in_order(self.source.open(), batching, start)
-        if start.source_state is not None:
+            yield from self._in_order(self.source, batching, start)
+        elif start.source_state is not None:
             raise ValueError(
                 "the state holds a position of the dataset's own, which a dataset that is read by "
                 "number does not have; restore it to the same dataset"
             )
-        if start.batch > len(self):
+        elif start.batch > len(self):
             raise ValueError(
                 f"the state is after batch {start.batch} but the dataset has {len(self)}; restore "
                 "it to the same dataset"
             )
-        return self._by_number(self.source, batching, start.batch)
+        else:
+            yield from self._by_number(self.source, batching, start.batch)
 
-    def _by_number(
-        self, source: Arrays | Indexed, batching: Batching, first: int
-    ) -> Iterator[Batch]:
+    def _by_number(self, source: Arrays | Indexed, batching: Batching, first: int) -> Batches:
         total = source.length * batching.rows
         per_batch = self.batch_size // batching.rows
-        for number in range(first, self._count(total)):
+        for number in range(first, len(self)):
             examples = min(self.batch_size, total - number * self.batch_size)
             if isinstance(source, Arrays):
-                chunks = [Chunk(-number * self.batch_size, source.leaves)]
+                chunks: list[Chunk] = [(-number * self.batch_size, source.leaves)]
             else:
-                chunks = []
-                for position in _held(batching, examples):
-                    at = number * per_batch + position
-                    chunk = _chunk(batching, source.element(at), at, position)
-                    chunks.append(chunk if per_batch == 1 else chunk.kept())
-            yield _assembled(batching, chunks, examples)
+                chunks = [
+                    batching.chunk(source.element(at + i), at + i, i, per_batch)
+                    for at in [number * per_batch]
+                    for i in batching.held(examples)
+                ]
+            yield _assembled(batching, chunks, examples), None
 
-    def _count(self, total: int) -> int:
-        return total // self.batch_size if self.drop_remainder else -(-total // self.batch_size)
-
-    def _in_order(self, stream: Stream, batching: Batching, start: Position) -> Iterator[Batch]:
+    def _in_order(self, source: Iterated, batching: Batching, start: Position) -> Batches:
         per_batch = self.batch_size // batching.rows
-        held = set(_held(batching, self.batch_size))
+        # A remainder is divided otherwise than a whole batch is: any part may be ours.
+        held = batching.held(self.batch_size) if self.drop_remainder else range(per_batch)
+        kept = set(held)
+        stream = source.open()
         try:
             stream.seek(start.batch * per_batch, start.source_state)
-            is_first = start.batch == 0
-            while True:
-                chunks = []
+            examples = self.batch_size
+            while examples == self.batch_size:
+                chunks: list[Chunk] = []
                 count = 0
                 while count < per_batch and (element := stream.next()) is not END:
-                    chunk = _chunk(batching, element, stream.count - 1, count)
-                    # A remainder is divided otherwise than a whole batch is: any part may be ours.
-                    if count in held or not self.drop_remainder:
-                        chunks.append(chunk if per_batch == 1 else chunk.kept())
+                    chunk = batching.chunk(element, stream.count - 1, count, per_batch)
+                    chunks += [chunk] if count in kept else []
                     count += 1
                 examples = count * batching.rows
-                if examples < self.batch_size and self.drop_remainder:
-                    if is_first:
-                        raise ValueError(self._too_few(examples) if count else _empty(self.source))
-                    return
-                if not examples:
-                    return
-                is_first = False
-                yield _assembled(batching, chunks, examples, stream)
+                if stream.count == count:  # the first batch
+                    self._check_enough(examples)
+                if examples and (examples == self.batch_size or not self.drop_remainder):
+                    yield _assembled(batching, chunks, examples), stream.state()
         finally:
             stream.close()
-
-    def _too_few(self, examples: int) -> str:
-        return (
-            f"the dataset has {examples} examples, too few for one global batch of "
-            f"{self.batch_size}; make the batch smaller, or keep it with drop_remainder=False"
-        )
 
     def __len__(self) -> int:
         total = self.total()
@@ -225,37 +215,19 @@ class Plan:
             raise TypeError(
                 f"the number of batches is not known: a {self.source} is read in order to its end"
             )
-        return self._count(total)
+        return total // self.batch_size if self.drop_remainder else -(-total // self.batch_size)
+
+    def _empty(self) -> str:
+        text = f"the dataset is empty: its {self.source} gave no element"
+        if isinstance(self.source, Iterated) and self.source.name.endswith("()"):
+            text += "; each pass calls the function, which must make a new iterator every time"
+        return text
 
 
-def _held(batching: Batching, examples: int) -> list[int]:
-    """The positions, in a batch, of the elements of which this process holds a part."""
-    positions: dict[int, None] = {}
-    for start, stop in rows_held(batching.layouts, examples):
-        positions |= dict.fromkeys(range(start // batching.rows, -(-stop // batching.rows)))
-    return sorted(positions)
-
-
-def _assembled(
-    batching: Batching, chunks: list[Chunk], examples: int, stream: Stream | None = None
-) -> Batch:
-    # Emptied, because a generator that waits keeps its variables: no example, nor any batch.
+def _assembled(batching: Batching, chunks: list[Chunk], examples: int) -> Any:
     tensors = batching.assemble(chunks, examples)
-    chunks.clear()
-    return tensors, (None if stream is None else stream.state())
-
-
-def _chunk(batching: Batching, element: Any, number: int, position: int) -> Chunk:
-    if element is None:
-        raise ValueError(missing_element(number))
-    return batching.chunk(position, batching.spec.arrays(element, number))
-
-
-def _empty(source: Source) -> str:
-    text = f"the dataset is empty: its {source} gave no element"
-    if isinstance(source, Iterated) and source.name.endswith("()"):
-        text += "; each pass calls the function, which must make a new iterator every time"
-    return text
+    chunks.clear()  # a generator that waits keeps its variables: no example, nor any batch
+    return tensors
 
 
 def checked_state(state: Mapping[str, Any], batch_size: int) -> Position:

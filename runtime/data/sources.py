@@ -11,13 +11,9 @@ import jax
 import numpy as np
 
 from dtensor.runtime.array import DTensor
-from dtensor.runtime.data.elements import (
-    ElementSpec,
-    canonical_dtype,
-    check_numeric,
-    host_array,
-)
-from dtensor.runtime.data.stream import END, Stream
+from dtensor.runtime.data.elements import ElementSpec, check_numeric, host_array, spec_of_arrays
+
+END = object()  # what comes after the last element
 
 
 @dataclass(frozen=True)
@@ -37,9 +33,13 @@ class Arrays:
     def __str__(self) -> str:
         return "arrays" if len(self.leaves) > 1 else "array"
 
-    def element(self, number: int) -> Any:
-        """One row of every array."""
-        return jax.tree.unflatten(self.spec.structure, [leaf[number] for leaf in self.leaves])
+    def as_elements(self) -> Indexed:
+        """The same arrays as elements, each a row: for rows that are batches themselves."""
+
+        def row(number: int) -> Any:
+            return jax.tree.unflatten(self.spec.structure, [leaf[number] for leaf in self.leaves])
+
+        return Indexed(row, self.length, str(self))
 
 
 @dataclass
@@ -56,16 +56,13 @@ class Indexed:
 
     def first(self, number: int) -> Any:
         """An element that the first pass will not read again."""
-        if number not in self._ahead:
-            self._ahead[number] = self._read(number)
+        self._ahead[number] = self.element(number)
         return self._ahead[number]
 
     def element(self, number: int) -> Any:
         """The element of this number."""
-        element = self._ahead.pop(number, END)
-        return self._read(number) if element is END else element
-
-    def _read(self, number: int) -> Any:
+        if number in self._ahead:
+            return self._ahead.pop(number)
         try:
             return self.read(number)
         except Exception as error:
@@ -122,53 +119,127 @@ class Iterated:
         return stream
 
 
-Source = Arrays | Indexed | Iterated
+class Stream:
+    """One pass over elements that come in order.
 
-_KINDS = (
-    "it may be an array, a tuple or dict of arrays, a list or anything with len() and [], an "
-    "iterable, a function that makes an iterator, or a grain dataset"
-)
+    Attributes:
+        count: number of elements given so far.
+    """
+
+    def __init__(self, iterator: Iterator[Any], owned: bool) -> None:
+        self._iterator = iterator
+        self._owned = owned
+        self._ahead: list[Any] = []
+        self.count = 0
+
+    def peek(self) -> Any:
+        """The next element, or END; `next` gives it again."""
+        if not self._ahead:
+            self._ahead.append(next(self._iterator, END))
+        return self._ahead[0]
+
+    def next(self) -> Any:
+        """The next element, or END."""
+        element = self._ahead.pop() if self._ahead else next(self._iterator, END)
+        self.count += element is not END
+        return element
+
+    def state(self) -> Any:
+        """What the iterator itself says of its position, as grain's do; else None."""
+        if not hasattr(self._iterator, "get_state") or self._ahead:
+            return None
+        return self._iterator.get_state()
+
+    def seek(self, count: int, state: Any) -> None:
+        """Go to the position after `count` elements.
+
+        Args:
+            count: number of elements that come before.
+            state: what `state` gave there; None reads elements until there.
+
+        Raises:
+            ValueError: the position is behind, past the end, or in another kind of iterator.
+        """
+        if state is not None:
+            if not hasattr(self._iterator, "set_state"):
+                raise ValueError(
+                    f"the state holds a position of the dataset's own, which an iterator of type "
+                    f"{type(self._iterator).__name__} cannot take; restore it to the same dataset"
+                )
+            self._iterator.set_state(state)
+            self._ahead.clear()
+            self.count = count
+        if count < self.count:
+            raise ValueError(
+                f"cannot go back to element {count}: the dataset is an iterator that can be read "
+                f"once, and {self.count} elements are read; make it anew, and restore before "
+                "the first batch"
+            )
+        while self.count < count:
+            if self.next() is END:
+                raise ValueError(
+                    f"the state is after element {count} but the dataset has {self.count} "
+                    "elements; restore it to the same dataset"
+                )
+
+    def close(self) -> None:
+        """End an iterator that was opened here; one that the user gave stays open."""
+        close = getattr(self._iterator, "close", None)
+        if self._owned and callable(close):
+            close()
+
+
+Source = Arrays | Indexed | Iterated
 
 
 def source_of(dataset: Any) -> Source:
     """How the elements of a dataset can be read; nothing is read yet.
 
-    A tuple, dict or other pytree of arrays is arrays; a list is a sequence of elements.
+    A tuple, dict or other pytree of arrays is arrays; a list is a sequence of elements, and so is a
+    tuple of other things.
 
     Raises:
         TypeError: it is none of the things a dataset may be.
         ValueError: its arrays have different numbers of examples.
     """
-    _refuse_what_is_no_dataset(dataset)
-    if _is_array(dataset):
-        return _arrays(dataset)
-    if not isinstance(dataset, list) and _is_taken_apart(dataset):
-        leaves = jax.tree.leaves(dataset)
-        if leaves and all(_is_array(leaf) for leaf in leaves):
-            return _arrays(dataset)
-        _refuse_mixed(dataset)
+    if isinstance(dataset, DTensor):
+        raise TypeError("dataset is a DTensor, which lies on a mesh already; give host arrays")
+    if isinstance(dataset, np.ndarray | np.generic | jax.Array) and not dataset.shape:
+        raise TypeError(
+            "dataset is an array without dimensions; the first dimension counts the examples"
+        )
+    is_node = jax.tree_util.default_registry.flatten_one_level(dataset) is not None
+    if _is_array(dataset) or (is_node and not isinstance(dataset, list | None)):
+        found, structure = jax.tree_util.tree_flatten_with_path(dataset, is_leaf=_is_dtensor)
+        odd = next(((path, leaf) for path, leaf in found if not _is_array(leaf)), None)
+        if found and odd is None:
+            return _arrays(found, structure)
+        if type(dataset) is not tuple:
+            raise TypeError(_mixed(dataset, odd))
     return _elements(dataset)
-
-
-def _is_taken_apart(dataset: Any) -> bool:
-    return jax.tree_util.default_registry.flatten_one_level(dataset) is not None
 
 
 def _elements(dataset: Any) -> Source:
     name = type(dataset).__name__
-    if isinstance(dataset, Mapping):
-        raise TypeError(f"dataset is a {name} that jax does not take apart; give a dict of arrays")
     if isinstance(dataset, Iterator):
         return Iterated(lambda: dataset, name, once=True)
-    if hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__"):
+    if isinstance(dataset, set | frozenset | Mapping):
+        raise TypeError(f"dataset is a {name}, which has no order; give a list or a dict of arrays")
+    if isinstance(dataset, str | bytes | bytearray):
+        pass
+    elif hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__"):
         return Indexed(dataset.__getitem__, len(dataset), name)
-    if isinstance(dataset, Iterable):
+    elif isinstance(dataset, Iterable):
         length = len(dataset) if isinstance(dataset, Sized) else None
         return Iterated(lambda: iter(dataset), name, once=False, length=length)
-    if callable(dataset):
+    elif callable(dataset):
         name = getattr(dataset, "__name__", name)
         return Iterated(lambda: _called(dataset, name), f"{name}()", once=False)
-    raise TypeError(f"dataset is of type {name}; {_KINDS}")
+    raise TypeError(
+        f"dataset is {dataset!r}; it may be an array, a tuple or dict of arrays, a list or "
+        "anything with len() and [], an iterable, a function that makes an iterator, or a grain "
+        "dataset"
+    )
 
 
 def _called(make: Callable[[], Any], name: str) -> Iterator[Any]:
@@ -181,31 +252,18 @@ def _called(make: Callable[[], Any], name: str) -> Iterator[Any]:
     return iter(made)
 
 
-def _refuse_what_is_no_dataset(dataset: Any) -> None:
-    if isinstance(dataset, DTensor):
-        raise TypeError("dataset is a DTensor, which lies on a mesh already; give host arrays")
-    if dataset is None or isinstance(dataset, str | bytes | bytearray):
-        raise TypeError(f"dataset is {dataset!r}; {_KINDS}")
-    if isinstance(dataset, np.ndarray | np.generic | jax.Array) and not dataset.shape:
-        raise TypeError(
-            "dataset is an array without dimensions; the first dimension counts the examples"
-        )
-    if isinstance(dataset, set | frozenset):
-        raise TypeError("dataset is a set, which has no order; give a list")
+def _mixed(dataset: Any, odd: tuple[Any, Any] | None) -> str:
+    name = type(dataset).__name__
+    if odd is None:
+        return f"dataset is an empty {name}"
+    return (
+        f"dataset{jax.tree_util.keystr(odd[0])} is a {type(odd[1]).__name__}; a {name} must hold "
+        "arrays, whose first dimension counts the examples: use np.asarray"
+    )
 
 
-def _refuse_mixed(dataset: Any) -> None:
-    """A tuple may hold elements; in anything else that jax takes apart, only arrays make sense."""
-    if isinstance(dataset, tuple) and not hasattr(dataset, "_fields"):
-        return
-    for path, leaf in jax.tree_util.tree_leaves_with_path(dataset):
-        if not _is_array(leaf):
-            raise TypeError(
-                f"dataset{jax.tree_util.keystr(path)} is a {type(leaf).__name__}; a "
-                f"{type(dataset).__name__} must hold arrays, whose first dimension counts the "
-                "examples: use np.asarray"
-            )
-    raise TypeError(f"dataset is an empty {type(dataset).__name__}")
+def _is_dtensor(value: Any) -> bool:
+    return isinstance(value, DTensor)
 
 
 def _is_array(value: Any) -> bool:
@@ -213,36 +271,20 @@ def _is_array(value: Any) -> bool:
     return has_all and len(value.shape) > 0
 
 
-def _arrays(dataset: Any) -> Arrays:
-    paths, structure = jax.tree_util.tree_flatten_with_path(
-        dataset, is_leaf=lambda node: isinstance(node, DTensor)
-    )
-    texts = tuple(jax.tree_util.keystr(path) for path, _ in paths)
+def _arrays(found: list[tuple[Any, Any]], structure: Any) -> Arrays:
+    paths = [jax.tree_util.keystr(path) for path, _ in found]
     leaves = []
-    for (_, leaf), text in zip(paths, texts, strict=True):
-        where = f"dataset{text}"
+    for path, (_, leaf) in zip(paths, found, strict=True):
         lies_elsewhere = isinstance(leaf, jax.Array | DTensor)
         if lies_elsewhere or not isinstance(leaf.dtype, np.dtype) or isinstance(leaf, np.ndarray):
-            leaf = host_array(leaf, where)
-        check_numeric(leaf.dtype, where)
+            leaf = host_array(leaf, f"dataset{path}")
+        check_numeric(leaf.dtype, f"dataset{path}")
         leaves.append(leaf)
     lengths = [int(leaf.shape[0]) for leaf in leaves]
-    odd = next((i for i, length in enumerate(lengths) if length != lengths[0]), None)
-    if odd is not None:
-        raise ValueError(
-            f"dataset{texts[0]} has {lengths[0]} examples, dataset{texts[odd]} has {lengths[odd]}; "
-            "all arrays need the same first dimension"
-        )
-    shapes = tuple(tuple(int(n) for n in leaf.shape[1:]) for leaf in leaves)
-    dtypes = tuple(canonical_dtype(leaf.dtype) for leaf in leaves)
-    return Arrays(tuple(leaves), ElementSpec(structure, texts, shapes, dtypes), lengths[0])
-
-
-def elements_of_arrays(source: Arrays) -> Indexed:
-    """The same arrays as elements, each a row: for rows that are batches themselves."""
-    return Indexed(source.element, source.length, str(source))
-
-
-def is_free_to_read(dataset: Any) -> bool:
-    """Whether reading an element ahead of time costs nothing and nobody can notice it."""
-    return type(dataset) in (list, tuple, range)
+    for path, length in zip(paths, lengths, strict=True):
+        if length != lengths[0]:
+            raise ValueError(
+                f"dataset{paths[0]} has {lengths[0]} examples, dataset{path} has {length}; all "
+                "arrays need the same first dimension"
+            )
+    return Arrays(tuple(leaves), spec_of_arrays(leaves, structure, paths, skip=1), lengths[0])

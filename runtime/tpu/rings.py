@@ -32,89 +32,44 @@ Location = tuple[int, int, int, int]  # x, y, z, core
 AXES = ("x", "y", "z", "core")
 CORE = 3
 _ORIGIN: Location = (0, 0, 0, 0)
+_ORDER = (CORE, 0, 1, 2)  # the axes, the one to fill first first
 
 
-def rings(
-    box: Location, sizes: Location, order: Sequence[int], bounds: Location
-) -> list[list[Location]]:
+def rings(box: Location, sizes: Location) -> list[list[Location]]:
     """The rings that tile a topology, each a list of cores in ring order.
 
     Args:
         box: cores of one ring along x, y, z and core; divides `sizes`.
         sizes: cores of the topology along x, y, z and core.
-        order: the axes by number, the one that varies fastest first.
-        bounds: cores along each axis; rings inside one block of this shape come one after the
-            other.
     """
-    inside = ring_order(box, order)
+    inside = ring_order(box)
     origins = itertools.product(*(range(0, n, b) for n, b in zip(sizes, box, strict=True)))
-    slowest_first = list(reversed(order))
-
-    def place(origin: tuple[int, ...]) -> list[tuple[int, int]]:
-        blocks = [(origin[axis] // bounds[axis], 0) for axis in slowest_first]
-        return blocks + [(origin[axis], 1) for axis in slowest_first]
-
-    return [[_sum(origin, cell) for cell in inside] for origin in sorted(origins, key=place)]
+    slowest_first = sorted(origins, key=lambda origin: [origin[axis] for axis in reversed(_ORDER)])
+    return [
+        [_location(i + j for i, j in zip(origin, cell, strict=True)) for cell in inside]
+        for origin in slowest_first
+    ]
 
 
-def rings_in_a_ring(
-    box: Location, sizes: Location, order: Sequence[int], rotate: bool
-) -> list[list[Location]]:
-    """As `rings`, where the rings follow each other in a ring too.
-
-    Devices of the same position in neighbouring rings are one box apart along one axis.
-
-    Args:
-        box: cores of one ring along x, y, z and core; divides `sizes`.
-        sizes: cores of the topology along x, y, z and core.
-        order: the axes by number, the one that varies fastest inside a ring first.
-        rotate: go through the boxes along y first, and not along x.
-    """
-    inside = ring_order(box, order)
-    x, y, z = (1, 0, 2) if rotate else (0, 1, 2)
-    boxes = _location(n // b for n, b in zip(sizes, box, strict=True))
-    across = ring_order(boxes, (CORE, x, y, z))
-    origins = [_location(i * b for i, b in zip(cell, box, strict=True)) for cell in across]
-    return [[_sum(origin, cell) for cell in inside] for origin in origins]
-
-
-def ring_box(
-    sizes: Location,
-    ring_size: int,
-    order: Sequence[int],
-    bounds: Location,
-    hosts: Sequence[Sequence[Location]] = (),
-) -> Location:
-    """The box of cores that one ring occupies: as long as can be along the first axes of `order`.
+def ring_box(sizes: Location, ring_size: int) -> Location:
+    """The box of cores that one ring occupies: whole chips first, then long along x, y, z.
 
     Args:
         sizes: cores of the topology along x, y, z and core.
         ring_size: number of cores in a ring; divides the number of cores.
-        order: the axes by number, the one to fill first first.
-        bounds: most cores of one ring along each axis.
-        hosts: groups of cores none of which may be in two rings.
 
     Raises:
         MeshError: there is no such box.
     """
-    largest = max((len(host) for host in hosts), default=0)
-    if ring_size < largest:
-        raise MeshError(
-            f"rings too small for can_split_host_across_rings=False: a ring has {ring_size} "
-            f"devices and a host has {largest}; make rings of whole hosts, or let hosts be split"
-        )
-    for box in _boxes(sizes, ring_size, order, bounds):
-        if not any(_splits(box, host) for host in hosts):
-            return box
-    limit = "" if bounds == sizes else f" within ring_bounds {list(bounds)}"
-    whole = " without splitting hosts" if hosts else ""
+    for box in _boxes(sizes, ring_size, _ORDER):
+        return box
     raise MeshError(
-        f"no ring of {ring_size} devices tiles a TPU topology of {list(sizes)} cores{limit}{whole};"
-        " choose another number of devices along the ring dimensions, or allow more"
+        f"no ring of {ring_size} devices tiles a TPU topology of {list(sizes)} cores; choose "
+        "another number of devices along the ring dimensions"
     )
 
 
-def ring_order(box: Location, order: Sequence[int]) -> list[Location]:
+def ring_order(box: Location) -> list[Location]:
     """The cells of a box in ring order, from the origin on.
 
     Each is one hop from the next, and the last from the first if the grid has such a cycle; the
@@ -122,9 +77,8 @@ def ring_order(box: Location, order: Sequence[int]) -> list[Location]:
 
     Args:
         box: cells along x, y, z and core.
-        order: the axes by number, the one that varies fastest first.
     """
-    chips = [axis for axis in order if axis != CORE and box[axis] > 1]
+    chips = [axis for axis in range(CORE) if box[axis] > 1]
     even = [axis for axis in chips if box[axis] % 2 == 0]
     if len(chips) > 1 and even:
         walk = _loop(box, [axis for axis in chips if axis != even[-1]], even[-1])
@@ -156,31 +110,21 @@ def _snake(box: Location, axes: Sequence[int]) -> list[Location]:
     return walk
 
 
-def _boxes(
-    sizes: Location, count: int, order: Sequence[int], bounds: Location
-) -> Iterator[Location]:
+def _boxes(sizes: Location, count: int, order: Sequence[int]) -> Iterator[Location]:
     """Boxes of `count` cells that tile the sizes, those long along the first axes first."""
     if not order:
         if count == 1:
             yield (1, 1, 1, 1)
         return
     axis, *rest = order
-    for size in range(min(bounds[axis], count), 0, -1):
+    for size in range(min(sizes[axis], count), 0, -1):
         if sizes[axis] % size == 0 and count % size == 0:
-            for box in _boxes(sizes, count // size, rest, bounds):
+            for box in _boxes(sizes, count // size, rest):
                 yield _at(box, axis, size)
-
-
-def _splits(box: Location, host: Sequence[Location]) -> bool:
-    return len({tuple(i // b for i, b in zip(at, box, strict=True)) for at in host}) > 1
 
 
 def _at(cell: Location, axis: int, value: int) -> Location:
     return _location(value if i == axis else c for i, c in enumerate(cell))
-
-
-def _sum(a: Sequence[int], b: Sequence[int]) -> Location:
-    return _location(i + j for i, j in zip(a, b, strict=True))
 
 
 def _location(values: Iterator[int]) -> Location:

@@ -10,8 +10,8 @@ import jax
 import numpy as np
 
 from dtensor.dialect.errors import MeshError
+from dtensor.runtime.tpu.message import topology_proto
 from dtensor.runtime.tpu.rings import AXES, Location
-from dtensor.runtime.tpu.topology_proto import TopologyProto
 
 # x, y, z and core of one device.
 Coordinates = Sequence[int] | np.ndarray[Any, Any]
@@ -130,12 +130,13 @@ class Topology:
     def serialized(self) -> bytes:
         """The topology as a TopologyProto in wire format; the bytes it was read from, if any."""
         if self._serialized is None:
-            self._serialized = TopologyProto(
-                tuple(self._mesh_shape.tolist()),
-                self.num_tasks,
-                self.num_tpus_per_task,
-                tuple(self._device_coordinates.ravel().tolist()),
-            ).serialize()
+            message = topology_proto()(
+                mesh_shape=self._mesh_shape.tolist(),
+                num_tasks=self.num_tasks,
+                num_tpu_devices_per_task=self.num_tpus_per_task,
+                device_coordinates=self._device_coordinates.ravel().tolist(),
+            )
+            self._serialized = bytes(message.SerializeToString(deterministic=True))
         return self._serialized
 
     def _place(self, coordinates: Coordinates) -> tuple[int, int]:
@@ -234,7 +235,13 @@ def _read(serialized: object) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any
             f"`serialized` is of type {type(serialized).__name__}; give the bytes of a serialised "
             "TopologyProto"
         )
-    proto = TopologyProto.parse(bytes(serialized))
+    proto = topology_proto()()
+    try:
+        proto.ParseFromString(bytes(serialized))
+    except Exception as error:  # google.protobuf.message.DecodeError
+        raise MeshError(
+            f"malformed TopologyProto: {error}; give bytes of a serialised TopologyProto"
+        ) from None
     shape = np.array(proto.mesh_shape, dtype=np.int64)
     tasks, devices = proto.num_tasks, proto.num_tpu_devices_per_task
     if tasks < 0:

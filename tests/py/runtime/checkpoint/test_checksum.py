@@ -19,10 +19,7 @@ def test_it_does_not_depend_on_the_layout() -> None:
         for specs in (["x", "y"], ["y", None], [None, ("y", "x")], [None, None]):
             layout = Layout(specs, mesh)
             array = put(values, specs, mesh).to_jax()
-            (first,), (every,) = (
-                checksum.of_first_replicas([array]),
-                checksum.of_all_replicas([array]),
-            )
+            (first,), (every,) = (checksum.parts([array], every) for every in (False, True))
             assert every == checksum.combine([first] * (8 // layout.shard_count))
             sums.add(first)
         assert len(sums) == 1
@@ -50,6 +47,16 @@ def test_parts_add_up_to_the_whole(shape: tuple[int, ...], data: st.DataObject) 
         parts.append(checksum.region_sum(piece, ranges, shape))
     whole = checksum.region_sum(values, tuple((0, n) for n in shape), shape)
     assert checksum.combine(parts) == whole
+
+
+@given(st.sampled_from([*SHAPES, (0, 3), (2, 3, 90000)]), st.sampled_from(["u2", "u4", "c16"]))
+def test_it_is_the_sum_that_the_docstring_says(shape: tuple[int, ...], dtype: str) -> None:
+    values = ramp(*shape, dtype=dtype)
+    words = values.reshape(-1).view(f"u{min(values.itemsize, 8)}").astype(np.uint64)
+    mixed = (np.arange(len(words), dtype=np.uint64) * checksum._PLACE) ^ words
+    mixed = mixed * checksum._FIRST
+    total = ((mixed ^ (mixed >> np.uint64(32))) * checksum._SECOND).sum(dtype=np.uint64)
+    assert checksum.region_sum(values, tuple((0, n) for n in shape), shape) == total
 
 
 def test_two_elements_that_change_places_show() -> None:

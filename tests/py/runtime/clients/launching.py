@@ -173,7 +173,7 @@ def _wait(
                 ends[number] = time.monotonic()
                 if process.poll() and grace is not None:
                     deadline = min(deadline, time.monotonic() + grace)
-        time.sleep(0.02)
+        time.sleep(0.1)
 
 
 def _is_stopped(process: fresh.Program) -> bool:

@@ -1,6 +1,5 @@
 """Starting and stopping the accelerator system in local mode; several clients are in clients/."""
 
-import importlib.util
 import subprocess
 from pathlib import Path
 
@@ -115,14 +114,14 @@ def test_clients_of_different_types_are_an_error(monkeypatch: pytest.MonkeyPatch
         ("DTENSOR_CLIENT_TIMEOUT_SECONDS", "-3"),
         ("DTENSOR_ENABLE_HEARTBEAT", "maybe"),
         ("DTENSOR_JOB_NAME", "a/b"),
-        ("DTENSOR_USE_PARALLEL_EXECUTOR", "tf"),
+        ("DTENSOR_USE_PARALLEL_EXECUTOR", "pw"),
     ],
 )
 def test_a_malformed_variable_is_an_error_also_where_one_client_needs_none(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, value)
-    with pytest.raises(ConfigError, match=f"environment variable {name} is '{value}': it must be"):
+    with pytest.raises(ConfigError, match=f"environment variable {name} is '{value}': (it|there) "):
         initialize_accelerator_system("CPU")
     assert not is_initialized()
 
@@ -131,20 +130,6 @@ def test_a_list_of_one_client_is_local_mode(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("DTENSOR_JOBS", "nowhere.invalid:1")
     assert initialize_accelerator_system("CPU") == "CPU"
     assert config.full_job_name() == "localhost/replica:0/task:0"
-
-
-def test_whether_there_is_pathways_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DTENSOR_USE_PARALLEL_EXECUTOR", "pw")
-    with pytest.raises(
-        NotFoundError, match="is 'pw', but Pathways is not available: there is no p"
-    ):
-        initialize_accelerator_system()
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
-    with pytest.raises(NotFoundError, match="JAX_PLATFORMS does not name 'proxy'"):
-        initialize_accelerator_system()
-    monkeypatch.setenv("DTENSOR_JOBS", "a:1,b:2")
-    with pytest.raises(ConfigError, match="Pathways drives all devices from one client, so unset"):
-        initialize_accelerator_system()
 
 
 def test_the_aliases_are_the_same_functions() -> None:

@@ -26,7 +26,6 @@ def test_without_variables_a_process_is_the_only_client() -> None:
     )
     assert config.heartbeat_enabled()
     assert environment.client_timeout() == 300
-    assert not environment.uses_pathways()
 
 
 def test_an_empty_variable_is_like_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,8 +131,6 @@ def test_a_malformed_id_is_an_error_that_shows_it(
         ("CLIENT_TIMEOUT_SECONDS", "inf", "it must be a number of seconds above 0"),
         ("CLIENT_TIMEOUT_SECONDS", "5s", "it must be a number of seconds above 0"),
         ("CLIENT_TIMEOUT_SECONDS", "9" * 400, "up to 1000000"),
-        ("USE_PARALLEL_EXECUTOR", "PW", "it must be pw, for Pathways, or not be set"),
-        ("USE_PARALLEL_EXECUTOR", "1", "it must be pw, for Pathways, or not be set"),
     ],
 )
 def test_other_malformed_variables(
@@ -146,7 +143,6 @@ def test_other_malformed_variables(
         "JOB_NAME": config.job_name,
         "ENABLE_HEARTBEAT": config.heartbeat_enabled,
         "CLIENT_TIMEOUT_SECONDS": environment.client_timeout,
-        "USE_PARALLEL_EXECUTOR": environment.uses_pathways,
     }[name]
     with pytest.raises(ConfigError) as error:
         question()

@@ -70,10 +70,10 @@ def test_arguments(options: dict[str, Any], kind: type[Exception], match: str) -
     [
         (None, TypeError, "dataset is None; it may be an array, a tuple or dict of arrays, a list"),
         ("text", TypeError, "dataset is 'text'; it may be an array"),
-        (3, TypeError, "dataset is of type int; it may be"),
+        (3, TypeError, "dataset is 3; it may be"),
         (np.array(3), TypeError, "an array without dimensions; the first dimension counts the ex"),
         (np.float32(3), TypeError, "an array without dimensions"),
-        ({1, 2}, TypeError, "dataset is a set, which has no order; give a list"),
+        ({1, 2}, TypeError, "dataset is a set, which has no order; give a list or"),
         ({}, TypeError, "dataset is an empty dict"),
         ({"a": [1, 2]}, TypeError, r"dataset\['a'\]\[0\] is a int; a dict must hold arrays, whose"),
         ((labels(3), labels(4)), ValueError, r"dataset\[0\] has 3 examples, dataset\[1\] has 4; a"),

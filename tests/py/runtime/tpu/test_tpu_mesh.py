@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from dtensor.dialect.errors import MeshError
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.client import create_mesh, mesh_devices
-from dtensor.runtime.tpu.mesh import create_tpu_mesh, get_device_ids, get_device_locations
+from dtensor.runtime.client import mesh_devices
+from dtensor.runtime.tpu.mesh import create_tpu_mesh
 from dtensor.runtime.tpu.topology import device_location
 from tests.py.runtime.tpu.slices import FakeTpu, distance, tpu_slice
 
@@ -64,88 +64,15 @@ def test_a_mesh_of_one_dimension_is_a_ring_and_none_if_so_asked() -> None:
     ]
 
 
-def test_ring_axes_say_what_rings_fill_first() -> None:
-    mesh = create_tpu_mesh(["a", "b"], [8, 4], ring_axes=["y", "x", "z", "core"], devices=V4)
-    places = locations(mesh)
-    assert [row[:, 1].tolist() for row in places] == [[0, 1, 2, 3]] * 8
-    assert (places[:4, :, 3] == 0).all()
-
-
-def test_ring_bounds_make_rings_compact() -> None:
-    mesh = create_tpu_mesh(["a", "b"], [4, 8], ring_bounds=[2, 2, 1, 2], devices=V4)
-    for row in locations(mesh):
-        assert hops(row) == [1] * 8
-        assert (np.ptp(row, axis=0) == [1, 1, 0, 1]).all()
-
-
-def test_hosts_can_be_kept_whole() -> None:
-    split = create_tpu_mesh(["a", "b"], [4, 8], devices=V4)
-    whole = create_tpu_mesh(["a", "b"], [4, 8], can_split_host_across_rings=False, devices=V4)
-
-    def hosts(mesh: Mesh) -> list[set[int]]:
-        processes = np.array([device.process_index for device in mesh_devices(mesh)])
-        return [set(row) for row in processes.reshape(mesh.sizes).tolist()]
-
-    assert hosts(split) == [{0, 1}, {0, 1}, {2, 3}, {2, 3}]
-    assert hosts(whole) == [{0}, {1}, {2}, {3}]
-    assert [hops(row) for row in locations(whole)] == [[1] * 8] * 4
-
-
-def test_rings_can_be_in_a_ring() -> None:
-    arguments: dict[str, Any] = {"ring_bounds": [2, 2, 1, 2], "devices": V4}
-    plain = create_tpu_mesh(["a", "b"], [4, 8], **arguments)
-    ringed = create_tpu_mesh(["a", "b"], [4, 8], build_ring_across_rings=True, **arguments)
-    rotated = create_tpu_mesh(
-        ["a", "b"],
-        [4, 8],
-        build_ring_across_rings=True,
-        rotate_ring_across_rings=True,
-        **arguments,
-    )
-    first_chips = [locations(mesh)[:, 0, :2].tolist() for mesh in (plain, ringed, rotated)]
-    assert first_chips == [
-        [[0, 0], [2, 0], [0, 2], [2, 2]],
-        [[0, 0], [2, 0], [2, 2], [0, 2]],
-        [[0, 0], [0, 2], [2, 2], [2, 0]],
-    ]
-    assert [hops(column) for column in locations(ringed).swapaxes(0, 1)] == [[2] * 4] * 8
-
-
 def test_a_slice_that_begins_elsewhere_and_a_topology_object_are_taken() -> None:
     class Description:
         devices = tpu_slice([2, 2, 2, 1], origin=(3, 0, 2))
 
-    mesh = create_tpu_mesh(
-        ["a", "b"],
-        [2, 4],
-        "elsewhere",
-        ring_axes=["y", "z", "x", "core"],
-        can_split_host_across_rings=False,
-        devices=Description(),
-    )
+    mesh = create_tpu_mesh(["a", "b"], [2, 4], "elsewhere", devices=Description())
     places = locations(mesh)
     assert [hops(ring) for ring in places] == [[1] * 4] * 2
     assert [ring.min(axis=0).tolist() for ring in places] == [[3, 0, 2, 0], [3, 0, 3, 0]]
     assert [ring.max(axis=0).tolist() for ring in places] == [[4, 1, 2, 0], [4, 1, 3, 0]]
-
-
-def test_the_ids_and_places_of_a_clients_devices() -> None:
-    mesh = create_tpu_mesh(["a", "b"], [4, 2], devices=V5E)
-    both = [get_device_ids(mesh, client) for client in (0, 1)]
-    assert sorted(both[0] + both[1]) == list(range(8))
-    assert get_device_ids(mesh) == both[0] == mesh.local_device_ids()
-    for client in (0, 1):
-        for position, place in zip(both[client], get_device_locations(mesh, client), strict=True):
-            assert mesh_devices(mesh)[position].process_index == client
-            assert place == {"a": position // 2, "b": position % 2}
-    with pytest.raises(MeshError, match=r"client 2 has no device in mesh.*; those that have are"):
-        get_device_locations(mesh, 2)
-
-
-@pytest.mark.parametrize("mesh", [create_mesh([("x", 8)]), "x"])
-def test_ids_are_asked_of_meshes_over_tpus(mesh: Any) -> None:
-    with pytest.raises(ValueError, match=r"the mesh must be a TPU mesh; it is of (CPU|str)"):
-        get_device_ids(mesh)
 
 
 @pytest.mark.parametrize(
@@ -163,19 +90,6 @@ def test_ids_are_asked_of_meshes_over_tpus(mesh: Any) -> None:
         ({"ring_dims": 3}, "invalid ring_dims value: 3; give one from -2 to 2"),
         ({"ring_dims": -3}, "invalid ring_dims value: -3"),
         ({"ring_dims": "1"}, "invalid ring_dims value: '1'"),
-        (
-            {"ring_axes": ["x", "y", "z"]},
-            r"expected 4 elements in ring_axes, got \['x', 'y', 'z'\]",
-        ),
-        ({"ring_axes": ["x", "y", "z", "w"]}, r"invalid ring_axes value: \['x', 'y', 'z', 'w'\]"),
-        ({"ring_axes": ["x", "x", "y", "z"]}, "invalid ring_axes value"),
-        ({"ring_bounds": [2, 2, 1]}, "expected 4 elements in ring_bounds"),
-        ({"ring_bounds": [1, 8, 1, 1]}, r"\[1, 8, 1, 1\] should be positive and <= topology siz"),
-        ({"ring_bounds": [2, 0, 1, 1]}, "should be positive"),
-        ({"ring_bounds": [2, 1.5, 1, 1]}, "should be positive"),
-        ({"ring_bounds": [1, 2, 1, 1]}, "no ring of 4 devices tiles a TPU topology"),
-        ({"mesh_shape": [4, 2], "can_split_host_across_rings": False}, "a ring has 2 devices and"),
-        ({"rotate_ring_across_rings": True}, "needs build_ring_across_rings=True"),
         ({"devices": []}, "no devices were given"),
         ({"devices": V5E[:7]}, r"unsupported TPU slice size: \[2, 4, 1, 1\], with 7 cores"),
         ({"devices": [*V5E, V5E[0]]}, "9 devices were given for 8 places"),
@@ -207,8 +121,6 @@ def test_every_mesh_has_every_core_once_and_rings_of_single_hops(
         [first, count // first],
         "s_" + "_".join(map(str, sizes)),  # equal ids in slices of other sizes are other devices
         ring_dims=1 if leading else -1,
-        ring_axes=data.draw(st.permutations(["x", "y", "z", "core"])),
-        build_ring_across_rings=data.draw(st.booleans()),
         devices=data.draw(st.permutations(devices)),
     )
     places = locations(mesh)
