@@ -210,7 +210,7 @@ ROWS_OF_TABLE: dict[str, Row] = {
         2 * EDGE, "two rows", conv, IMAGES, (array(3, 3, 8, 8), WHOLE), out=P(None, "x")
     ),
     "unet_gradient": row(
-        7 * EDGE + 2 * R * 2 * 4 * 9 * 64,
+        6 * EDGE + 2 * R * 2 * 4 * 9 * 64,
         "rows of each convolution and pool, there and back; all_reduce of the gradients",
         jax.grad(unet, argnums=(1, 2)),
         IMAGES,

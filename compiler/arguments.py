@@ -106,7 +106,9 @@ def _put(dtype: np.dtype[Any], layout: Layout, leaf: Any) -> Any:
     # that is written another way, or for a type that gives way to others.
     sharding = named_sharding(layout)
     if not isinstance(leaf, jax.Array):
-        return jax.device_put(padded(np.asarray(leaf, dtype), layout), sharding)
+        # A copy: jax may read the caller's memory while the program runs, and takes it for the
+        # buffer itself on CPU, whatever `may_alias` says; the caller may write to it by then.
+        return jax.device_put(padded(np.array(leaf, dtype), layout), sharding)
     if leaf.weak_type:
         leaf = leaf.astype(dtype)
     leaf = padded(leaf, layout)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from dtensor.compiler.budget import Budget
 from dtensor.compiler.define_op import bodies_of
@@ -23,7 +24,7 @@ from dtensor.passes.ledger import Ledger
 from dtensor.passes.pipeline import ALL, Instruments, Pipeline
 from dtensor.passes.pipelines import pipeline_text
 from dtensor.passes.reports.cost import Collective
-from dtensor.passes.reports.memory import MemoryReport
+from dtensor.passes.reports.memory import MemoryReport, ReportMemoryPass, memory_report
 
 After = Callable[[str, ir.Module], None]
 # Writing a location takes longer than all passes of its operation; what it frees is one context. So
@@ -38,23 +39,35 @@ class DriverResult:
 
     Attributes:
         bytecode: StableHLO of one device, with locations.
+        filename: what messages call the source.
         mesh: the mesh it is for.
         arg_layouts: layout of each argument.
         result_layouts: layout of each result.
         ledger: why.
         collectives: every planned collective, in program order.
         local_flops: floating-point operations per device and execution, loops counted in full.
-        memory: what one device holds, by the plan; None if the pipeline does not report it.
+        donated: indices of arguments whose memory the results may take; None if the pipeline does
+            not report memory.
     """
 
     bytecode: bytes
+    filename: str
     mesh: Mesh
     arg_layouts: tuple[Layout, ...]
     result_layouts: tuple[Layout, ...]
     ledger: Ledger
     collectives: tuple[Collective, ...]
     local_flops: float
-    memory: MemoryReport | None
+    donated: tuple[int, ...] | None
+
+    @cached_property
+    def memory(self) -> MemoryReport | None:
+        """What one device holds, by the plan, made when asked for; None if not reported."""
+        if self.donated is None:
+            return None
+        with make_context():
+            module = parse_module(self.bytecode, self.filename)
+            return memory_report(main_function(module), self.donated)
 
 
 def compile_module(
@@ -134,13 +147,14 @@ def compile_module(
         assert state.mesh is not None
         return DriverResult(
             _bytecode(module),
+            filename,
             state.mesh,
             tuple(layout for layout in state.arg_layouts if layout is not None),
             tuple(layout for layout in state.result_layouts if layout is not None),
             state.ledger,
             state.cost_report.collectives,
             state.cost_report.local_flops,
-            state.memory_report,
+            tuple(donated) if ReportMemoryPass.name in pipeline.names else None,
         )
 
 
@@ -154,7 +168,7 @@ def _check_pipeline(pipeline: Pipeline, options: CompileOptions) -> None:
     if options.reduce_dtype is not None:
         needed["dtensor-widen-reductions"] = "which reduce_dtype is for"
     if options.max_bytes_per_device is not None:
-        needed["dtensor-report-memory"] = "which max_bytes_per_device is for"
+        needed[ReportMemoryPass.name] = "which max_bytes_per_device is for"
     for name, why in needed.items():
         if name not in pipeline.names:
             raise CompileError(

@@ -92,6 +92,18 @@ def alike(
     return list(_create(names.ALIKE, values, types, {}, loc, ip).results)
 
 
+def propagation_barrier(
+    x: Value,
+    allowed_direction: str,
+    loc: ir.Location | None = None,
+    ip: ir.InsertionPoint | None = None,
+) -> Value:
+    """`x`, whose layout passes in one direction alone, or in `"none"`."""
+    direction = ir.StringAttr.get(allowed_direction)
+    attributes: dict[str, ir.Attribute] = {names.ALLOWED_DIRECTION: direction}
+    return _only(_create(names.PROPAGATION_BARRIER, [x], [x.type], attributes, loc, ip))
+
+
 def manual(
     values: Sequence[Value],
     layouts: Sequence[Layout | None],

@@ -13,6 +13,10 @@ from dtensor.dialect.mlir import ir
 
 Meshes = dict[str, Mesh]
 
+FORWARD: Final = "forward"
+BACKWARD: Final = "backward"
+DIRECTIONS: Final = ("none", FORWARD, BACKWARD)
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -38,6 +42,13 @@ def _integer(attribute: ir.Attribute, _: Meshes) -> int:
 def _reduction(attribute: ir.Attribute, meshes: Meshes) -> str:
     text = _text(attribute, meshes)
     if text not in REDUCTIONS:
+        raise ValueError(f'found "{text}"')
+    return text
+
+
+def _direction(attribute: ir.Attribute, meshes: Meshes) -> str:
+    text = _text(attribute, meshes)
+    if text not in DIRECTIONS:
         raise ValueError(f'found "{text}"')
     return text
 
@@ -81,3 +92,4 @@ CALL: Final = Kind("the attributes of a call, with a call_target_name", _call)
 INDEX: Final = Kind("an integer such as 0 : i64", _integer)
 INDICES: Final = Kind("integers such as array<i64: 0, 1>", _integers)
 REDUCTION: Final = Kind(f"one of {', '.join(REDUCTIONS)}", _reduction)
+DIRECTION: Final = Kind(f"one of {', '.join(DIRECTIONS)}", _direction)

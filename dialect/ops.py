@@ -14,6 +14,7 @@ from dtensor.dialect.checks import Facts
 from dtensor.dialect.kinds import (
     AXES,
     CALL,
+    DIRECTION,
     INDEX,
     INDICES,
     LAYOUT,
@@ -100,6 +101,19 @@ class AlikeOp(DTensorOp):
     ATTRIBUTES: ClassVar = {}
     OPERANDS = None
     RESULTS = None
+    CHECK = staticmethod(checks.alike)
+
+
+@register_operation(DTensorDialect)
+class PropagationBarrierOp(DTensorOp):
+    """The operand, in a layout of its own: layouts pass it in the allowed direction alone.
+
+    `forward` lets the result follow the operand, `backward` the operand the result, and with
+    `none` each side is laid out as if the other were not there.
+    """
+
+    OPERATION_NAME = names.PROPAGATION_BARRIER
+    ATTRIBUTES: ClassVar = {names.ALLOWED_DIRECTION: DIRECTION}
     CHECK = staticmethod(checks.alike)
 
 
@@ -327,6 +341,7 @@ OPS: Final[dict[str, type[DTensorOp]]] = {
         MeshOp,
         RelayoutOp,
         AlikeOp,
+        PropagationBarrierOp,
         ManualOp,
         AllGatherOp,
         AllSliceOp,
@@ -349,6 +364,7 @@ LOCAL_OPS: Final = frozenset(OPS) - {
     names.MESH_OP,
     names.RELAYOUT,
     names.ALIKE,
+    names.PROPAGATION_BARRIER,
     names.MANUAL,
     names.SPLICE,
     names.SEARCH,

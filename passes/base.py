@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from dtensor.passes.ops.definition import Definition
     from dtensor.passes.propagation.strategy import Strategy
     from dtensor.passes.reports.cost import CostReport
-    from dtensor.passes.reports.memory import MemoryReport
 
 
 class PassOptionError(CompileError):
@@ -66,7 +65,6 @@ class PassState:
         arg_layouts: layouts of the arguments of `@main`; written by dtensor-lower.
         result_layouts: likewise of the results.
         cost_report: what one device sends and computes; written by dtensor-report-cost.
-        memory_report: what one device holds; written by dtensor-report-memory.
     """
 
     mesh: Mesh | None = None
@@ -88,7 +86,6 @@ class PassState:
     arg_layouts: Sequence[Layout | None] = ()
     result_layouts: Sequence[Layout | None] = ()
     cost_report: CostReport | None = None
-    memory_report: MemoryReport | None = None
 
     def cost_model(self) -> CostModel:
         """What plans cost: as given, or on the machine, or by default."""

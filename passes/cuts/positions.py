@@ -157,9 +157,9 @@ def _is_zero(value: Value, element: str) -> bool:
 
 
 def _put_back(builder: Builder, value: Value, dim: int, size: int, run: Run) -> Value:
-    """Rows at the positions of a run, zeros elsewhere: the transpose of `_taken`."""
+    """Rows at the positions of a run, the identity of sums elsewhere: `_taken` transposed."""
     shape = list(builder.shape_of(value))
-    zero = builder.zeros(builder.tensor_type((), builder.element_of(value)))
+    nothing = builder.identity("sum", builder.tensor_type((), builder.element_of(value)))
     if run.times > 1:
         value = builder.reshape(value, [*shape[:dim], run.count, run.times, *shape[dim + 1 :]])
         value = builder.reduced(value, dim + 1, Reduction.SUM)
@@ -169,4 +169,4 @@ def _put_back(builder: Builder, value: Value, dim: int, size: int, run: Run) -> 
     stride = abs(run.step)
     high = size - low - (run.count - 1) * stride - 1
     rows = [[n if d == dim else 0 for d in range(len(shape))] for n in (low, high, stride - 1)]
-    return builder.pad(value, zero, *rows)
+    return builder.pad(value, nothing, *rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Any
 
 from dtensor.dialect import build
@@ -11,6 +12,7 @@ from dtensor.passes.builder import Builder, integers_attr
 from dtensor.passes.forms.scalars import is_scalar_work
 from dtensor.passes.ops.attributes import integer, integers, shape_of, splat_of
 from dtensor.passes.ops.comparators import compare_by
+from dtensor.passes.ops.counting import known_places
 from dtensor.passes.ops.keys import orders
 from dtensor.passes.ops.loops import numbered
 from dtensor.passes.ops.reductions import combiner
@@ -120,44 +122,60 @@ def _stands_before(values: Any, op: ir.Operation, numbers: dict[ir.Operation, in
 def _replaced(sort: ir.Operation, dim: int, reads: list[_Read]) -> list[ir.Operation]:
     made: list[ir.Operation] = []
     make = Builder(reads[0].op, made)
-    columns = []
-    for read in reads:
-        if read.op.name == "stablehlo.slice":
-            first = integers(read.op.attributes["start_indices"])[dim]
-            columns.append(numbered(make, range(first, first + read.count), "i32"))
-        elif read.op.name == "stablehlo.dynamic_slice":
-            columns.append(make.reshape(read.op.operands[1 + dim], (1,)))
-        else:
-            columns.append(make.reshape(read.op.operands[1], (read.count,)))
-    elements = {make.element_of(column) for column in columns}
-    if len(elements) > 1:
-        columns = [make.convert(column, "i64") for column in columns]
+    known = [_known(read, dim, shape_of(sort.results[0])[dim]) for read in reads]
+    if None in known:
+        places = _joined(make, [_column(make, read, dim) for read in reads])
+        ends = [0, *accumulate(read.count for read in reads)]
+        indices = [list(range(*each)) for each in pairwise(ends)]
+    else:
+        numbers = [each for each in known if each is not None]
+        wanted = sorted({place for each in numbers for place in each})
+        places = numbered(make, wanted, "i32")
+        indices = [[wanted.index(place) for place in each] for each in numbers]
     ranked = build.ranked(
-        sort.operands[0],
-        make.joined(columns, 0),
-        dim,
-        loc=sort.location,
-        ip=ir.InsertionPoint(reads[0].op),
+        sort.operands[0], places, dim, loc=sort.location, ip=ir.InsertionPoint(reads[0].op)
     )
     compare_by(sort.regions[0].blocks[0], ranked.regions[0].blocks[0], -1)
     made.append(ranked)
-    first = 0
-    for read in reads:
-        _read_ranked(Builder(read.op, made), read, ranked.results[0], dim, first)
-        first += read.count
+    for read, index in zip(reads, indices, strict=True):
+        _read_ranked(Builder(read.op, made), read, ranked.results[0], dim, index)
     sort.erase()
     return made
 
 
-def _read_ranked(make: Builder, read: _Read, ranked: Value, dim: int, first: int) -> None:
+def _known(read: _Read, dim: int, size: int) -> list[int] | None:
+    """The places that a use reads, if they can be computed now."""
+    if read.op.name == "stablehlo.slice":
+        first = integers(read.op.attributes["start_indices"])[dim]
+        return list(range(first, first + read.count))
+    number = 1 + dim if read.op.name == "stablehlo.dynamic_slice" else 1
+    return known_places(read.op.operands[number], size)
+
+
+def _column(make: Builder, read: _Read, dim: int) -> Value:
+    """The places that a use reads, a tensor of one dimension."""
+    if read.op.name == "stablehlo.slice":
+        first = integers(read.op.attributes["start_indices"])[dim]
+        return numbered(make, range(first, first + read.count), "i32")
+    number = 1 + dim if read.op.name == "stablehlo.dynamic_slice" else 1
+    return make.reshape(read.op.operands[number], (read.count,))
+
+
+def _joined(make: Builder, columns: list[Value]) -> Value:
+    if len({make.element_of(column) for column in columns}) > 1:
+        columns = [make.convert(column, "i64") for column in columns]
+    return make.joined(columns, 0)
+
+
+def _read_ranked(make: Builder, read: _Read, ranked: Value, dim: int, index: list[int]) -> None:
     """Let a use read its places among those that are known."""
     if read.op.name != "stablehlo.gather":
-        value = make.cut(ranked, dim, first, read.count)
+        value = make.cut(ranked, dim, index[0], read.count)
         read.op.results[0].replace_all_uses_with(value)
         read.op.erase()
         return
-    index = numbered(make, range(first, first + read.count), make.element_of(read.op.operands[1]))
+    numbers = numbered(make, index, make.element_of(read.op.operands[1]))
     read.op.operands[0] = ranked
-    read.op.operands[1] = make.reshape(index, shape_of(read.op.operands[1]))
+    read.op.operands[1] = make.reshape(numbers, shape_of(read.op.operands[1]))
     sizes = [1 if d == dim else size for d, size in enumerate(make.shape_of(ranked))]
     read.op.attributes["slice_sizes"] = integers_attr(sizes)

@@ -33,6 +33,7 @@ from dtensor.passes.importing.meshes import merge_meshes
 from dtensor.passes.importing.shardy import import_shardy, read_shardy_meshes
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.locations import tag
+from dtensor.passes.ops.columnsort import count_from_front
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import CALLS, COMPOSITE, holds_program, walk
 
@@ -60,6 +61,10 @@ class ImportPass(Pass):
         import_definitions(function, state.definitions, state.bodies)
         _import_composites(function, mesh)
         _erase_unnamed_functions(module, function)
+        for kept in functions(module):
+            for op, op_name, _ in walk(kept, combiners=True):
+                if op_name == "stablehlo.sort":
+                    count_from_front(op)
         for side in SIDES:
             layouts = boundary_layouts(function, side, state.meshes)
             check_boundary_layouts(function, side, layouts)

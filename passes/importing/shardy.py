@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from dtensor.dialect import build
 from dtensor.dialect.attributes import layout_attr
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.kinds import DIRECTIONS
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
@@ -53,7 +55,6 @@ _CONVERSIONS: Final = {
 _EDGES: Final = {
     "sdy.data_flow_edge": "sharding",
     "sdy.func_data_flow_edge": "sharding",
-    "sdy.propagation_barrier": "",
 }
 
 
@@ -191,6 +192,8 @@ class _Reader:
             replace_by_relayout(op, self.layout(op, str(op.attributes[key]), len(shape)))
         elif name in _EDGES:
             self._read_edge(op, name)
+        elif name == "sdy.propagation_barrier":
+            self._read_barrier(op)
         elif name == "sdy.constant":
             self._read_constant(op)
         elif name == "sdy.sharding_group":
@@ -200,17 +203,23 @@ class _Reader:
             error(op, f"{name} has no counterpart in dtensor; remove it")
 
     def _read_edge(self, op: ir.Operation, name: str) -> None:
-        if name == "sdy.propagation_barrier":
-            self.ledger.warn(
-                op,
-                "the propagation barrier is dropped: layouts are chosen by cost, on both sides of "
-                "it; write a constraint to keep a layout on one side",
-            )
-        elif _EDGES[name] in op.attributes:
+        if _EDGES[name] in op.attributes:
             shape = tensor_shape(op.results[0].type) or ()
             replace_by_relayout(op, self.layout(op, str(op.attributes[_EDGES[name]]), len(shape)))
             return
         op.results[0].replace_all_uses_with(op.operands[0])
+        op.erase()
+
+    def _read_barrier(self, op: ir.Operation) -> None:
+        direction = DIRECTIONS[ir.IntegerAttr(op.attributes["allowed_direction"]).value]
+        new = build.propagation_barrier(
+            op.operands[0], direction, op.location, ir.InsertionPoint(op)
+        )
+        op.results[0].replace_all_uses_with(new)
+        if _SHARDING_ATTR in op.attributes:
+            barrier = ir.OpResult(new).owner.operation
+            barrier.attributes[_SHARDING_ATTR] = op.attributes[_SHARDING_ATTR]
+            self.read_op(barrier, barrier.name)
         op.erase()
 
     def _read_constant(self, op: ir.Operation) -> None:

@@ -12,12 +12,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import PLACES, SIZE
 from dtensor.passes.builder import integers_attr
 from dtensor.passes.cost.model import all_to_all_bytes, permute_bytes
 from dtensor.passes.expansion.context import LocalOp
-from dtensor.passes.ops.attributes import integer
+from dtensor.passes.ops.attributes import integer, shape_of
 from dtensor.passes.ops.comparators import compare_by
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.exchanges import dealt, exchanged
@@ -34,6 +35,18 @@ def sorted_dimension(op: OpInfo) -> int:
     rank = len(op.operand_shapes[0])
     dimension = integer(op.attribute(_DIMENSION)) if op.has(_DIMENSION) else -1
     return dimension % rank if rank else 0
+
+
+def count_from_front(sort: ir.Operation) -> None:
+    """Number the dimension that a sort sorts from the front.
+
+    StableHLO counts from behind too, and does where none is named. XLA takes the number as it is:
+    it reads memory before the sizes of the dimensions, and may drop the sort for what stands there.
+    """
+    rank, given = len(shape_of(sort.operands[0])), sort.attributes
+    dim = integer(given[_DIMENSION]) if _DIMENSION in given else -1
+    if dim < 0 < rank:
+        given[_DIMENSION] = index_attr(rank + dim)
 
 
 def exchanges(placed: Placed) -> bool:

@@ -272,7 +272,7 @@ def _is_owned(placed: Placed) -> bool:
 
 
 def expand_slice_by_owner(op: LocalOp) -> Sequence[Value]:
-    """Each shard takes the elements that it owns, and zeros for the others."""
+    """Each shard takes the elements that it owns, and -0 for the others."""
     ctx, layout = op.ctx, op.operand_layouts[0]
     owned = _owned(placed_of(op))
     attributes = op.operation.attributes
@@ -286,7 +286,7 @@ def expand_slice_by_owner(op: LocalOp) -> Sequence[Value]:
         local_index, mine = ctx.localise_index(index, layout, d, size)
         value = take(ctx, value, clamped(ctx, local_index, size // layout.dims[d].split), d)
         shape = ctx.shape_of(value)
-        value = ctx.select(ctx.broadcast(mine, shape, [d]), value, ctx.zeros(value.type))
+        value = ctx.select(ctx.broadcast(mine, shape, [d]), value, ctx.identity("sum", value.type))
         starts[d], limits[d], strides[d] = 0, kept, 1
     op.operation.operands[0] = value
     for name, numbers in zip(names, (starts, limits, strides), strict=True):

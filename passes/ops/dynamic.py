@@ -104,7 +104,7 @@ def _is_within(start: ir.Value[Any], last: int) -> bool:
 
 
 def expand_slice_by_owner(op: LocalOp) -> Sequence[Value]:
-    """Each shard takes the elements that it owns, and zeros for the others."""
+    """Each shard takes the elements that it owns, and -0 for the others."""
     ctx, layout, shape = op.ctx, op.operand_layouts[0], op.operand_shapes[0]
     window = op.result_shapes[0]
     owned = _owned(layout, shape, window)
@@ -123,7 +123,9 @@ def expand_slice_by_owner(op: LocalOp) -> Sequence[Value]:
         masks.append((mine, [d]))
     result = ctx.shape_of(value)
     for mask, dims in masks:
-        value = ctx.select(ctx.broadcast(mask, result, dims), value, ctx.zeros(value.type))
+        value = ctx.select(
+            ctx.broadcast(mask, result, dims), value, ctx.identity("sum", value.type)
+        )
     return [value]
 
 

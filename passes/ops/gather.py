@@ -63,7 +63,7 @@ def gather_rule(op: OpInfo) -> OpRule:
 
 
 def expand_gather(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
-    """Local slice sizes; and if an indexed dimension is split, zeros for what others own."""
+    """Local slice sizes; and of a split indexed dimension -0 for what others own."""
     operand_shape, layout = op.operand_shapes[0], op.operand_layouts[0]
     dims = gather_dims(op.operation, operand_shape, len(op.operand_shapes[1]))
     sizes = integers(op.operation.attributes["slice_sizes"])
@@ -97,7 +97,7 @@ def _gather_owned(
     local_gather.results[0].set_type(result)
     index_places = sorted([*(r for _, _, r in dims.batching), *(r for _, r in dims.spread)])
     mask = ctx.broadcast(mine, op.local_result_shape(), index_places)
-    return [ctx.select(mask, local_gather.results[0], ctx.zeros(result))]
+    return [ctx.select(mask, local_gather.results[0], ctx.identity("sum", result))]
 
 
 def lengthen_gather(op: padding.Grown) -> None:

@@ -26,11 +26,11 @@ def orders(body: ir.Block) -> str | None:
     direction = str(compare.attributes["comparison_direction"])
     element = str(ir.RankedTensorType(body.arguments[0].type).element_type)
     kind = element_kind(element)[0]
-    sides: list[Value | None] = list(compare.operands)
+    sides = list(compare.operands)
     if element in _FLOATS:
-        if "TOTALORDER" not in str(compare.attributes["compare_type"]):
-            return None
-        sides = [_canonical(side) for side in compare.operands]
+        if "TOTALORDER" not in str(compare.attributes.get("compare_type")):
+            return None  # FLOAT, which need not be written: NaN is neither before nor behind
+        sides = [side for value in sides if (side := _canonical(value)) is not None]
     elif kind not in ("signed", "unsigned"):
         return None
     is_turned = sides == list(body.arguments)[::-1]

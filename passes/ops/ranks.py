@@ -1,35 +1,29 @@
 """dtensor.ranked: elements at known places of an order, of a split dimension without sorting it.
 
-The key of the element at a place is found digit by digit: how many keys of all shards are below
-each of 15 numbers says which 4 bits are next. One bit at a time sends less, in more steps: that is
-for many places. Of elements with that key, the one in the right shard is the one that stood there
-first.
+Where the dimension is split, the shards count (`counting`): 4 bits of the elements at a time, for
+few places, or one at a time, which sends less in more steps.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dtensor.dialect.attributes import index_attr
-from dtensor.dialect.dim import WHOLE, Dim, canonical_digits
-from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import ALL_REDUCE, AXES, DIM, REDUCTION, SIZE
+from dtensor.dialect.names import DIM, SIZE
 from dtensor.passes.builder import integer_attr
 from dtensor.passes.cost.model import all_gather_bytes, all_reduce_bytes
 from dtensor.passes.expansion.context import LocalOp
-from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops import padding
-from dtensor.passes.ops.attributes import integer
+from dtensor.passes.ops.attributes import integer, shape_of
 from dtensor.passes.ops.comparators import compare_by
+from dtensor.passes.ops.counting import Counting, known_places, packed, searched
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.indexing import clamped, take
-from dtensor.passes.ops.keys import bits_of, keys_of, numbers_of, orders, turned
-from dtensor.passes.ops.loops import numbered
+from dtensor.passes.ops.keys import orders
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
-from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
 
 Value = ir.Value[Any]
@@ -66,14 +60,18 @@ def _is_whole(placed: Placed) -> bool:
 def count_bytes(placed: Placed, digit: int) -> tuple[Traffic, ...]:
     """Counts for each digit of each key that is looked for; then where its element is."""
     op, dim = placed.op, integer(placed.op.attribute(DIM))
-    word = placed.operands[0].dims[dim]
+    word, size = placed.operands[0].dims[dim], op.operand_shapes[0][dim]
     bits = element_kind(op.operand_elements[0])[1]
     wanted = math.prod(placed.results[0].local_shape(op.result_shapes[0]))
+    places = op.operand_shapes[1][0]
+    firsts = wanted // max(places, 1) * len(set(searched(_places(op.operation), places)))
     rounds, counts = bits // digit, (1 << digit) - 1
-    wire = rounds * all_reduce_bytes(wanted * counts * 4, word.split)
-    wire += all_gather_bytes(wanted * 4 * word.split, word.split)
-    wire += all_reduce_bytes(wanted * bits / 8, word.split)
-    return (Traffic(word.axes, wire, rounds + 2),)
+    sums = [packed(firsts * counts, size) * 4] * rounds + [wanted * bits / 8]
+    if firsts < wanted:
+        sums += [packed(firsts, size) * 4, firsts * bits / 8]
+    wire = sum(all_reduce_bytes(each, word.split) for each in sums)
+    wire += all_gather_bytes(packed(wanted, size) * 4 * word.split, word.split)
+    return (Traffic(word.axes, wire, len(sums) + 1),)
 
 
 def expand_sorted(op: LocalOp) -> Sequence[Value]:
@@ -90,6 +88,12 @@ def expand_sorted(op: LocalOp) -> Sequence[Value]:
     return [take(ctx, made.results[0], clamped(ctx, places, true), dim)]
 
 
+def _places(ranked: ir.Operation) -> list[int] | None:
+    given, shape = ranked.attributes, shape_of(ranked.operands[0])
+    true = integer(given[SIZE]) if SIZE in given else shape[integer(given[DIM])]
+    return known_places(ranked.operands[1], true)
+
+
 def _true_size(op: LocalOp) -> int:
     """How many elements along the dimension are ordered."""
     given = op.operation.attributes
@@ -98,149 +102,17 @@ def _true_size(op: LocalOp) -> int:
 
 def expand_counts(op: LocalOp) -> Sequence[Value]:
     """The keys at the places, 4 bits at a time, then the elements that have them."""
-    return [_Counting(op, _FEW).elements()]
+    return [_counting(op, _FEW).elements()]
 
 
 def expand_bits(op: LocalOp) -> Sequence[Value]:
     """The keys at the places, bit by bit, then the elements that have them."""
-    return [_Counting(op, _MANY).elements()]
+    return [_counting(op, _MANY).elements()]
 
 
-class _Counting:
-    """One op. Tensors of what is wanted have its places in front of the other dimensions."""
-
-    def __init__(self, op: LocalOp, digit: int) -> None:
-        self.op, self.ctx, self.digit = op, op.ctx, digit
-        self.dim = integer(op.operation.attributes[DIM])
-        self.word = op.operand_layouts[0].dims[self.dim]
-        self.size = op.operand_shapes[0][self.dim]
-        shape = op.ctx.shape_of(op.operands[0])
-        # The dimension that is ordered comes last.
-        order = [d for d in range(len(shape)) if d != self.dim] + [self.dim]
-        self.given = op.ctx.transpose(op.operands[0], order)
-        self.keys = keys_of(op.ctx, self.given, orders(op.operation.regions[0].blocks[0]) == "up")
-        self.local = shape[self.dim]
-        true = _true_size(op)
-        if true < self.size:
-            self.keys = self._last_beyond(true)
-        self.places = op.ctx.convert(clamped(op.ctx, op.operands[1], true), "i32")
-        self.wanted = (*op.ctx.shape_of(self.places), *op.ctx.shape_of(self.given)[:-1])
-
-    def _last_beyond(self, true: int) -> Value:
-        """The keys, the largest there is beyond the end: of equal ones those stand last."""
-        ctx, layout = self.ctx, self.op.operand_layouts[0]
-        shape = ctx.shape_of(self.keys)
-        index = ctx.global_index(layout, self.dim, self.size, index_element(self.size))
-        inside = ctx.compare("LT", index, ctx.constant_like(true, index))
-        inside = ctx.broadcast(inside, shape, [len(shape) - 1])
-        return ctx.select(inside, self.keys, turned(ctx, ctx.zeros(self.keys.type)))
-
-    def elements(self) -> Value:
-        """What stands at the places."""
-        ctx, rank = self.ctx, len(self.wanted)
-        ranks = ctx.broadcast(self.places, self.wanted, [0])
-        key, below = self._lowest(
-            ctx.element_of(self.keys), ranks, lambda edges: self._all(self._counted("LT", edges))
-        )
-        equal = self._counted("EQ", key)
-        number = ctx.binary("subtract", ranks, ctx.binary("add", below, self._before(equal)))
-        place, _ = self._lowest(
-            index_element(self.local), number, lambda edges: self._counted("EQ", key, edges)
-        )
-        is_there = ctx.compare("GE", number, ctx.zeros(number.type))
-        is_there = ctx.binary("and", is_there, ctx.compare("LT", number, equal))
-        bits = self._all(ctx.select(is_there, self._bits_at(place), self._no_bits()))
-        found = numbers_of(ctx, bits, ctx.element_of(self.given))
-        return ctx.transpose(found, [*range(1, self.dim + 1), 0, *range(self.dim + 1, rank)])
-
-    def _lowest(
-        self, element: str, ranks: Value, count: Callable[[Value], Value]
-    ) -> tuple[Value, Value]:
-        """The largest numbers of which no more than `ranks` are below, and how many are.
-
-        Args:
-            element: unsigned integers, or indices in a shard.
-            ranks: one for each of what is wanted.
-            count: how many are below each of `[edges, *wanted]` numbers.
-        """
-        ctx, edges = self.ctx, (1 << self.digit) - 1
-        bits = element_kind(element)[1]
-        if element == index_element(self.local):
-            bits = -(-self.local.bit_length() // self.digit) * self.digit
-        shape, inner = (edges, *self.wanted), list(range(1, len(self.wanted) + 1))
-        key, below = ctx.zeros(ctx.tensor_type(self.wanted, element)), ctx.zeros(ranks.type)
-        for shift in range(bits - self.digit, -1, -self.digit):
-            steps = numbered(ctx, [k << shift for k in range(1, edges + 1)], element)
-            above = ctx.broadcast(key, shape, inner)
-            counts = count(ctx.binary("or", above, ctx.broadcast(steps, shape, [0])))
-            is_passed = ctx.compare("LE", counts, ctx.broadcast(ranks, shape, inner))
-            digit = ctx.reduced(ctx.convert(is_passed, element), 0, Reduction.SUM)
-            passed = ctx.select(is_passed, counts, ctx.zeros(counts.type))
-            below = ctx.binary("maximum", below, ctx.reduced(passed, 0, Reduction.MAX))
-            key = ctx.binary("or", key, ctx.times(digit, 1 << shift))
-        return key, below
-
-    def _counted(self, direction: str, keys: Value, before: Value | None = None) -> Value:
-        """How many keys of the shard compare so with each one given.
-
-        Args:
-            direction: LT or EQ.
-            keys: of the shape of what is wanted.
-            before: places, of a dimension more in front; only keys ahead of them count.
-        """
-        ctx = self.ctx
-        shape = (*ctx.shape_of(keys if before is None else before), self.local)
-        holds = ctx.compare(direction, self._own(self.keys, shape), self._each(keys, shape))
-        if before is not None:
-            place = ctx.iota(shape, len(shape) - 1, ctx.element_of(before))
-            is_before = ctx.compare("LT", place, self._each(before, shape))
-            holds = ctx.binary("and", holds, is_before)
-        return ctx.reduced(ctx.convert(holds, "i32"), len(shape) - 1, Reduction.SUM)
-
-    def _own(self, value: Value, shape: Sequence[int]) -> Value:
-        """The elements of the shard against whatever is in front of them."""
-        rank = len(self.ctx.shape_of(value))
-        return self.ctx.broadcast(value, shape, list(range(len(shape) - rank, len(shape))))
-
-    def _each(self, value: Value, shape: Sequence[int]) -> Value:
-        """What is given against all elements of the shard, which come last."""
-        rank = len(self.ctx.shape_of(value))
-        return self.ctx.broadcast(value, shape, list(range(len(shape) - 1 - rank, len(shape) - 1)))
-
-    def _bits_at(self, place: Value) -> Value:
-        """The bits of the elements of the shard at places of it."""
-        ctx, shape = self.ctx, (*self.wanted, self.local)
-        is_it = ctx.compare(
-            "EQ", ctx.iota(shape, len(shape) - 1, ctx.element_of(place)), self._each(place, shape)
-        )
-        bits = self._own(bits_of(ctx, self.given), shape)
-        return ctx.reduced(
-            ctx.select(is_it, bits, ctx.zeros(bits.type)), len(shape) - 1, Reduction.SUM
-        )
-
-    def _no_bits(self) -> Value:
-        return self.ctx.zeros(self.ctx.tensor_type(self.wanted, self.ctx.element_of(self.keys)))
-
-    def _all(self, value: Value) -> Value:
-        """The sum over the shards."""
-        ctx = self.ctx
-        attributes = {AXES: ctx.axes(self.word.axes), REDUCTION: ir.StringAttr.get("sum")}
-        return ctx.value(ALL_REDUCE, [value], value.type, attributes)
-
-    def _before(self, counts: Value) -> Value:
-        """The sum over the shards before this one."""
-        ctx, layout = self.ctx, self.op.operand_layouts[0]
-        p = self.word.split
-        rest = [d for d in range(layout.rank) if d != self.dim]
-        dims = (WHOLE, *[layout.dims[d] for d in rest])
-        whole = (p, self.wanted[0], *[self.op.operand_shapes[0][d] for d in rest])
-        split = Dim(canonical_digits(self.word.axes, ctx.mesh))
-        before = Layout.of((split, *dims), layout.mesh)
-        after = Layout.of((WHOLE, *dims), layout.mesh)
-        rows = ctx.relayout(ctx.reshape(counts, (1, *self.wanted)), before, after, whole)
-        shard = ctx.broadcast(ctx.axis_index(self.word.axes), ctx.shape_of(rows))
-        is_before = ctx.compare("LT", ctx.iota(ctx.shape_of(rows), 0, "i32"), shard)
-        return ctx.reduced(ctx.select(is_before, rows, ctx.zeros(rows.type)), 0, Reduction.SUM)
+def _counting(op: LocalOp, digit: int) -> Counting:
+    is_up = orders(op.operation.regions[0].blocks[0]) == "up"
+    return Counting(op, integer(op.operation.attributes[DIM]), _true_size(op), digit, is_up)
 
 
 def ranked_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
@@ -256,8 +128,11 @@ def lengthen_ranked(op: padding.Grown) -> None:
 
 
 def said_of_ranked(ranked: ir.Operation) -> tuple[object, ...]:
-    """Where the dimension ends, which is no attribute of the operation's own."""
-    return (ranked.attributes[SIZE],) if SIZE in ranked.attributes else ()
+    """Where the dimension ends, which is no attribute of the operation's own, and the places."""
+    return (
+        ranked.attributes[SIZE] if SIZE in ranked.attributes else None,
+        tuple(_places(ranked) or ()),
+    )
 
 
 RANKED = OpDef(

@@ -86,13 +86,15 @@ class Reduction(StrEnum):
     def identity(self, element: str) -> float | int:
         """The scalar that changes nothing: of every integer, float and complex type it may combine.
 
+        A sum of floats has -0 for it, of complex numbers in both parts: 0 would make 0 of -0.
+
         Raises:
             KeyError: it has no identity among elements of this type.
         """
         kind, bits = element_kind(element)
         if kind in ("float", "complex", "other"):
             high = _FINITE_MAX.get(element, float("inf"))
-            scalars = {Reduction.SUM: 0.0, Reduction.PROD: 1.0}
+            scalars = {Reduction.SUM: -0.0, Reduction.PROD: 1.0}
             if kind != "complex":
                 scalars |= {Reduction.MAX: -high, Reduction.MIN: high}
             return scalars[self]
@@ -118,7 +120,8 @@ class Reduction(StrEnum):
         identity = self.identity(str(element))
         if isinstance(element, ir.ComplexType):
             code = "f" if str(element.element_type) == "f32" else "d"
-            return ir.DenseElementsAttr.get(array(code, [identity, 0.0]), type=tensor)
+            imaginary = identity if self is Reduction.SUM else 0.0
+            return ir.DenseElementsAttr.get(array(code, [identity, imaginary]), type=tensor)
         scalar: ir.Attribute
         if isinstance(element, ir.IntegerType):
             bits = int(identity)  # the bindings take signed numbers of 64 bits

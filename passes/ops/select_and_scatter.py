@@ -1,7 +1,7 @@
 """select_and_scatter, the gradient of max-pooling.
 
-Where windows overlap, a shard computes every window that touches its elements: it fetches the
-elements of those windows, and what they scatter, and keeps what falls on its own elements.
+Where windows overlap, a shard computes its own windows, as many as it has elements of the source:
+it fetches the elements that they read, and sends back what they scatter on those.
 
 Padding is never selected, but the elements beyond the tensor that a shard at its border has in
 place of padding could be. They are copies of the nearest element, and what falls on a copy is added
@@ -36,6 +36,7 @@ from dtensor.passes.ops.longer_windows import (
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.reductions import combiner
+from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder, Window
 from dtensor.passes.ops.windows import OVERLAP, window_factor, window_fill, windows_of
 
@@ -45,31 +46,33 @@ _DIRECTIONS = ("GE", "GT", "LE", "LT")
 
 @dataclass(frozen=True, slots=True)
 class Along:
-    """What a shard computes of one dimension; places are relative to its own first ones.
+    """What the windows of a shard read of one dimension; places are relative to its own first one.
 
     Attributes:
         dim: the dimension.
         size: elements of a shard.
-        first: the first window that touches the shard's elements.
-        last: the last one.
         start: where the first window begins.
         end: behind the last one.
-        low: whether windows read padding before the tensor.
-        high: whether windows read padding behind it.
     """
 
     dim: int
     size: int
-    first: int
-    last: int
     start: int
     end: int
-    low: bool
-    high: bool
+
+    @property
+    def low(self) -> int:
+        """Elements of the lower neighbour; on the first shard, of the padding."""
+        return max(0, -self.start)
+
+    @property
+    def high(self) -> int:
+        """Elements of the upper neighbour; on the last shard, of the padding."""
+        return max(0, self.end - self.size)
 
 
 def along(dim: int, size: int, count: int, window: Window, shards: int) -> Along | None:
-    """What the shards of a dimension compute; None if that needs more than direct neighbours have.
+    """What the shards of a dimension read; None if that is more than direct neighbours have.
 
     Args:
         dim: the dimension.
@@ -84,20 +87,8 @@ def along(dim: int, size: int, count: int, window: Window, shards: int) -> Along
     end = (count - 1) * window.stride - window.low + window.size
     if window.low >= window.size or end - window.size >= size:
         return None  # a window of padding alone
-    first = -((window.size - 1 - window.low) // window.stride)
-    last = (local - 1 + window.low) // window.stride
-    found = Along(
-        dim,
-        local,
-        first,
-        last,
-        first * window.stride - window.low,
-        last * window.stride - window.low + window.size,
-        window.low > 0,
-        end > size,
-    )
-    elements = max(-found.start, found.end - local)
-    return found if elements <= local and max(-first, last + 1 - windows) <= windows else None
+    found = Along(dim, local, -window.low, end - (size - local))
+    return found if max(found.low, found.high) <= local else None
 
 
 def select_and_scatter_rule(op: OpInfo) -> OpRule:
@@ -169,45 +160,33 @@ def _applies(placed: Placed) -> bool:
 def _bytes(placed: Placed) -> tuple[Traffic, ...]:
     from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
 
-    traffic = []
-    for k in range(2):
-        layout, item = placed.operands[k], element_bytes(placed.op.operand_elements[k])
-        local = list(layout.local_shape(placed.op.operand_shapes[k]))
-        for d, found in _split(placed):
-            assert found is not None, "priced where it does not apply"
-            low, high = _halo(found, k, local[d])
-            row = math.prod(n for other, n in enumerate(local) if other != d) * item
-            axes = layout.dims[d].axes
-            traffic.append(Traffic(axes, float(row * (low + high)), (low > 0) + (high > 0)))
-            local[d] += low + high
+    layout, traffic = placed.operands[0], []
+    local = list(layout.local_shape(placed.op.operand_shapes[0]))
+    item = element_bytes(placed.op.operand_elements[0]) + element_bytes(
+        placed.op.result_elements[0]
+    )
+    for d, found in _split(placed):
+        assert found is not None, "priced where it does not apply"
+        row = math.prod(n for other, n in enumerate(local) if other != d) * item
+        sent = 2 * ((found.low > 0) + (found.high > 0))
+        traffic.append(Traffic(layout.dims[d].axes, float(row * (found.low + found.high)), sent))
+        local[d] = found.end - found.start
     return tuple(traffic)
 
 
-def _halo(found: Along, operand: int, local: int) -> tuple[int, int]:
-    """What is fetched of the lower and of the upper neighbour."""
-    start, end = (found.first, found.last + 1) if operand else (found.start, found.end)
-    return max(0, -start), max(0, end - local)
-
-
 def expand_with_halos(op: LocalOp) -> Sequence[Value]:
-    """The windows that touch this shard's elements, and of their sums what falls on these."""
+    """This shard's windows, and what they and its neighbours' scatter on its elements."""
     ctx, placed = op.ctx, placed_of(op)
     operand, source, init = op.operands
     fill = _fill(op)
     split = [found for _, found in _split(placed) if found is not None]
-    for found in split:
-        axes = placed.operands[0].dims[found.dim].axes
-        low, high = _halo(found, 0, found.size)
-        operand = exchange(ctx, operand, axes, found.dim, low, high)
-        operand = _with_border(ctx, operand, placed, found, fill)
-        operand = ctx.cut(operand, found.dim, low + found.start, found.end - found.start)
-        local = ctx.shape_of(source)[found.dim]
-        low, high = _halo(found, 1, local)
-        source = exchange(ctx, source, axes, found.dim, low, high)
-        count = found.last + 1 - found.first
-        source = ctx.cut(source, found.dim, low + found.first, count)
     rows = _rows(placed.op)
     for found in split:
+        axes = placed.operands[0].dims[found.dim].axes
+        operand = exchange(ctx, operand, axes, found.dim, found.low, found.high)
+        operand = _with_border(ctx, operand, placed, found, fill)
+        first, count = found.low + found.start, found.end - found.start
+        operand = ctx.cut(operand, found.dim, first, count)
         rows[found.dim] = (0, 0)
     result = _whole(op, rows, (operand, source, ctx.constant_like(0, init)))
     for found in reversed(split):
@@ -263,23 +242,21 @@ def _with_border(
 ) -> Value:
     """What was fetched, with the fill, or copies of the border, for what is beyond the tensor."""
     dim, size = found.dim, ctx.shape_of(value)[found.dim]
-    low, high = _halo(found, 0, found.size)
-    own = ctx.cut(value, dim, low, found.size)
+    own = ctx.cut(value, dim, found.low, found.size)
     parts = [own]
-    for k, count, reads_padding in ((0, low, found.low), (-1, high, found.high)):
+    for k, count in ((0, found.low), (-1, found.high)):
         if not count:
             continue
         part = ctx.cut(value, dim, 0 if k == 0 else size - count, count)
-        if reads_padding:
-            shape = ctx.shape_of(part)
-            if fill is None:
-                edge = ctx.cut(own, dim, 0 if k == 0 else found.size - 1, 1)
-                kept = [d for d in range(len(shape)) if d != dim]
-                flat = ctx.reshape(edge, [shape[d] for d in kept])
-                beyond = ctx.broadcast(flat, shape, kept)
-            else:
-                beyond = ctx.broadcast(fill, shape)
-            part = ctx.select(_is_at(ctx, placed, dim, k), beyond, part)
+        shape = ctx.shape_of(part)
+        if fill is None:
+            edge = ctx.cut(own, dim, 0 if k == 0 else found.size - 1, 1)
+            kept = [d for d in range(len(shape)) if d != dim]
+            flat = ctx.reshape(edge, [shape[d] for d in kept])
+            beyond = ctx.broadcast(flat, shape, kept)
+        else:
+            beyond = ctx.broadcast(fill, shape)
+        part = ctx.select(_is_at(ctx, placed, dim, k), beyond, part)
         parts.insert(0 if k == 0 else len(parts), part)
     return ctx.joined(parts, dim)
 
@@ -294,25 +271,26 @@ def _is_at(ctx: ExpansionContext, placed: Placed, dim: int, end: int) -> Value:
 def _own(
     ctx: ExpansionContext, value: Value, placed: Placed, found: Along, has_copies: bool
 ) -> Value:
-    """What falls on this shard's elements, and on copies of those at the border."""
-    dim, size = found.dim, ctx.shape_of(value)[found.dim]
-    low, high = max(0, -found.start), max(0, found.end - found.size)
-    own = ctx.cut(value, dim, low, size - low - high)
-    before, behind = max(0, found.start), max(0, found.size - found.end)
-    if has_copies and found.low and low:
-        copies = ctx.cut(value, dim, 0, low)
-        own = _add_at(ctx, own, 0, dim, _sum(ctx, copies, dim), _is_at(ctx, placed, dim, 0))
-    if has_copies and found.high and high:
-        copies = ctx.cut(value, dim, size - high, high)
-        last = size - low - high - 1
-        own = _add_at(ctx, own, last, dim, _sum(ctx, copies, dim), _is_at(ctx, placed, dim, -1))
-    shape = ctx.shape_of(own)
-    gaps = [
-        ctx.constant(0, ctx.tensor_type((*shape[:dim], n, *shape[dim + 1 :]), ctx.element_of(own)))
-        for n in (before, behind)
-    ]
-    whole = [gaps[0]] * (before > 0) + [own] + [gaps[1]] * (behind > 0)
-    return ctx.joined(whole, dim)
+    """What falls on the shard's elements, from here and from neighbours, and on copies of those."""
+    dim, size, axes = found.dim, found.size, placed.operands[0].dims[found.dim].axes
+    shards = placed.operands[0].dims[dim].split
+    # A shard may have elements before its first window, and behind its last one.
+    before, behind = max(0, found.start), max(0, size - found.end)
+    rank, zero = len(ctx.shape_of(value)), ctx.zeros(ctx.tensor_type((), ctx.element_of(value)))
+    lows, highs = ([n if d == dim else 0 for d in range(rank)] for n in (before, behind))
+    whole = ctx.pad(value, zero, lows, highs)
+    own = ctx.cut(whole, dim, found.low, size)
+    for count, first, hop in ((found.low, 0, 1), (found.high, found.low + size, -1)):
+        if not count:
+            continue
+        rows, edge = ctx.cut(whole, dim, first, count), 0 if hop == 1 else size - 1
+        if has_copies:
+            is_there = _is_at(ctx, placed, dim, 0 if hop == 1 else -1)
+            own = _added(ctx, own, edge, dim, _sum(ctx, rows, dim), is_there)
+        sources = [k + hop if 0 <= k + hop < shards else -1 for k in range(shards)]
+        come = permuted(ctx, rows, axes, sources)
+        own = _added(ctx, own, size - count if hop == 1 else 0, dim, come)
+    return own
 
 
 def _sum(ctx: ExpansionContext, value: Value, dim: int) -> Value:
@@ -324,17 +302,23 @@ def _sum(ctx: ExpansionContext, value: Value, dim: int) -> Value:
     return total
 
 
-def _add_at(
-    ctx: ExpansionContext, value: Value, place: int, dim: int, row: Value, where: Value
+def _added(
+    ctx: ExpansionContext,
+    value: Value,
+    place: int,
+    dim: int,
+    rows: Value,
+    where: Value | None = None,
 ) -> Value:
-    """`value` with a row of one element along `dim` added at a place, if `where` holds."""
-    size = ctx.shape_of(value)[dim]
-    own = ctx.cut(value, dim, place, 1)
-    parts = [ctx.select(where, ctx.binary("add", own, row), own)]
+    """`value` with rows added from a place along `dim` on, if `where` holds."""
+    size, count = ctx.shape_of(value)[dim], ctx.shape_of(rows)[dim]
+    own = ctx.cut(value, dim, place, count)
+    total = ctx.binary("add", own, rows)
+    parts = [total if where is None else ctx.select(where, total, own)]
     if place > 0:
         parts.insert(0, ctx.cut(value, dim, 0, place))
-    if place + 1 < size:
-        parts.append(ctx.cut(value, dim, place + 1, size - place - 1))
+    if place + count < size:
+        parts.append(ctx.cut(value, dim, place + count, size - place - count))
     return ctx.joined(parts, dim)
 
 

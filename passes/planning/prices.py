@@ -2,8 +2,7 @@
 
 The specs of one rank are the corners of a graph whose edges are single steps (`steps`); shortest
 paths in it are the price of a relayout. They are searched from the specs that somebody asks for.
-`relayout.search` walks the same steps when it realises
-one; tests hold the two together.
+`relayout.search` walks the same steps when it realises one; tests hold the two together.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.planning.steps import Seconds, Steps, Ways
+from dtensor.passes.propagation.places import WHOLE
 from dtensor.passes.sharding.specs import Specs, is_legal
 
 Numbers = NDArray[np.intp]  # of specs
@@ -83,7 +83,8 @@ class Prices:
     def _shortest(self, cls: int, sources: Numbers) -> Seconds:
         """The shortest ways from some specs to all (Bellman 1958).
 
-        At most the last step of a way makes a partial value.
+        At most the last step of a way makes a partial value; what is partial over the same
+        sub-axis before and after stays so all the way, as in the search that realises it.
         """
         shape = self._shapes[cls]
         specs, sizes = self.specs.rank(len(shape)), self.specs.sizes
@@ -102,8 +103,11 @@ class Prices:
             active = np.flatnonzero((found < before).any(1))
         seconds = self._seconds(cls, steps.last, legal)
         reached = np.flatnonzero((found < math.inf).any(1))
-        _walk(found.copy(), found, reached.tolist(), steps.last, seconds)
-        return found.T
+        ended = found.copy()
+        _walk(found, ended, reached.tolist(), steps.last, seconds)
+        partial = np.array(specs.places).reshape(len(specs), len(sizes)) < WHOLE
+        stays = (partial[:, None] & partial[sources][None]).any(-1)
+        return np.where(stays, found, ended).T
 
     def _seconds(self, cls: int, ways: Ways, legal: NDArray[np.bool_]) -> Seconds:
         """What steps take; those to specs that do not fit the shape are none."""

@@ -154,7 +154,7 @@ class Steps:
         for step in plan(*layouts, shape, 1.0, self.cost):
             if not step.is_local:
                 link = self.cost.axes_link(step.axes)
-                self.start[before, after] += link.alpha
+                self.start[before, after] += step.collectives * link.alpha
                 rate = step.wire_bytes / (math.prod(shape) * link.bytes_per_second)
                 self.rate[before, after] += rate
 

@@ -20,6 +20,7 @@ from dtensor.passes.planning.not_parallel import lost_parallelism
 from dtensor.passes.planning.plan import EFFORTS, Limits, Plan, make_plan
 from dtensor.passes.planning.provenance import Trail
 from dtensor.passes.propagation.axis import free_values
+from dtensor.passes.propagation.barriers import Settled, stages
 from dtensor.passes.propagation.choose import Choice, largest_differences
 from dtensor.passes.propagation.pins import Pins, read_pins
 from dtensor.passes.propagation.places import MAX_RANK
@@ -96,26 +97,28 @@ def decide(
 ) -> Strategy:
     """Choose for every axis in turn, and then for all together."""
     free = free_values(graph)
-    try:
-        turns = in_turn(graph, pins, mesh, cost, free, min_flops)
-    except ValueError as wrong:
-        error(function, str(wrong))
-    choices = turns.choices
-    subaxes = [problem.atom for problem, _ in choices]
-    may_move = [_may_move(problem, choice) for problem, choice in choices]
-    plan = make_plan(
-        graph,
-        pins,
-        subaxes,
-        mesh,
-        [choice.winner.labels for _, choice in choices],
-        cost,
-        free,
-        may_move,
-        min_flops,
-        limits,
-        turns.kept,
-    )
+    settled: Settled = {}
+    cuts: dict[str, set[int]] = {}
+    for stage, ready in stages(graph, pins, free, ledger):
+        try:
+            turns = in_turn(stage, pins, mesh, cost, free, min_flops, cuts, settled)
+        except ValueError as wrong:
+            error(function, str(wrong))
+        choices = turns.choices
+        plan = make_plan(
+            stage,
+            pins,
+            [problem.atom for problem, _ in choices],
+            mesh,
+            [choice.winner.labels for _, choice in choices],
+            cost,
+            free,
+            [_may_move(problem, choice) for problem, choice in choices],
+            min_flops,
+            limits,
+            turns.kept,
+        )
+        settled |= {node.index: plan.layouts(stage, node) for node in ready}
     refusals = [_refusals(problem) for problem, _ in choices]
     for i, (problem, choice) in enumerate(choices):
         axis = problem.atom.text(mesh.axis_size(problem.atom.name))

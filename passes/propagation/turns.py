@@ -10,6 +10,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.graph import Graph
 from dtensor.passes.propagation.axis import make_problem, nothing_decided
+from dtensor.passes.propagation.barriers import Settled, settled_labels
 from dtensor.passes.propagation.choose import Choice, choose
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.pins import Pins, atoms_of, seed_bytes
@@ -39,13 +40,24 @@ def in_turn(
     cost: CostModel,
     free: list[bool],
     min_flops: float,
+    cuts: dict[str, set[int]],
+    settled: Settled,
 ) -> Turns:
     """Choose for every axis in turn, once for each priority.
+
+    Args:
+        graph: values and nodes.
+        pins: what is fixed.
+        mesh: the mesh.
+        cost: the machine.
+        free: see `free_values`.
+        min_flops: see `make_problem`.
+        cuts: where axes are cut into parts; extended, so that later stages cut them there too.
+        settled: what earlier stages planned, which stays as it is.
 
     Raises:
         ValueError: written parts of one axis have no common refinement.
     """
-    cuts: dict[str, set[int]] = {}
     sizes = measure(graph, cost)
     order = priorities_of(pins)
 
@@ -71,7 +83,7 @@ def in_turn(
 
     def all_rounds() -> Turns | None:
         axes = _axes(graph, pins, mesh, cost, cuts)
-        kept: list[dict[int, Label]] = [{} for _ in axes]
+        kept = [settled_labels(graph, settled, axis) for axis in axes]
         for priority in order[:-1]:
             choices = one_round(axes, priority, kept)
             if choices is None:

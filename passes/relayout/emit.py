@@ -14,6 +14,7 @@ from dtensor.passes.relayout.steps import (
     AllToAll,
     Gather,
     Mask,
+    Match,
     Move,
     Permute,
     Reduce,
@@ -45,6 +46,9 @@ def _step(
         return _permute(problem, move, result, peak)
     if move.kind == "all_to_all":
         return _all_to_all(problem, move, state, before, result, peak)
+    if move.matched is not None:
+        dim, rows, pieces = move.matched.dim, move.matched.rows, move.matched.matching
+        return Match(result, wire, peak, dim, rows, problem.axes(move.matched.axes), pieces)
     kind = problem.kinds[move.atoms[0]]
     if move.kind == "reduce":
         return Reduce(result, wire, peak, axes, kind)

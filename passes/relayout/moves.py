@@ -7,12 +7,16 @@ from itertools import combinations
 from typing import NamedTuple
 
 from dtensor.passes.cost import model
-from dtensor.passes.relayout.permutations import permutations, temporary_slices
+from dtensor.passes.relayout.matchings import Matched, matchings
+from dtensor.passes.relayout.permutations import permutations, temporary_places
 from dtensor.passes.relayout.problem import NOWHERE, PARTIAL, Problem, State
 
 
 class Move(NamedTuple):
-    """A move of some atoms; `kind` names the step it becomes, `others` the targets of a permute."""
+    """A move of some atoms; `kind` names the step it becomes.
+
+    `others` are the targets of a permute, `matched` says what a match exchanges.
+    """
 
     kind: str
     atoms: tuple[int, ...]
@@ -20,12 +24,15 @@ class Move(NamedTuple):
     wire_bytes: float
     seconds: float
     others: tuple[int, ...] = ()
+    matched: Matched | None = None
 
 
 def moves(problem: Problem, state: State) -> Iterator[Move]:
     """Every move worth trying from a state in which nothing more can be sliced for free."""
     occupied = problem.occupied(state)
     yield from _reductions(problem, state, occupied)
+    for atoms, result in temporary_places(problem, state, occupied, PARTIAL):
+        yield from _reduce_scatter(problem, state, atoms, result)
     movable = _movable(problem, state, occupied)
     yield from _all_to_alls(problem, state, movable)
     yield from _gathers(problem, state, movable)
@@ -34,7 +41,12 @@ def moves(problem: Problem, state: State) -> Iterator[Move]:
         wire = model.permute_bytes(size)
         seconds = problem.cost.seconds(wire, problem.axes(sources))
         yield Move("permute", sources, result, wire, seconds, targets)
-    for atoms, result in temporary_slices(problem, state, occupied):
+    for found in matchings(problem, state):
+        rounds, part = found.matching.rounds, size / found.matching.pieces
+        seconds = rounds * problem.cost.seconds(part, problem.axes(found.moving))
+        result = _with(state, found.moving, problem.goal)
+        yield Move("match", found.moving, result, rounds * part, seconds, matched=found)
+    for atoms, result in temporary_places(problem, state, occupied, NOWHERE):
         yield Move("slice", atoms, result, 0.0, 0.0)
 
 
@@ -108,11 +120,17 @@ def _reductions(problem: Problem, state: State, occupied: int) -> Iterator[Move]
     placed = sorted((problem.digit_dims[goal[a]], problem.digit_outers[goal[a]], a) for a in free)
     for run in _neighbours(problem, placed):
         for atoms in _pieces(run):
-            if len({problem.kinds[a] for a in atoms}) > 1:
-                continue
-            wire = model.reduce_scatter_bytes(size, problem.split(atoms))
-            seconds = problem.cost.seconds(wire, problem.axes(atoms))
-            yield Move("reduce_scatter", atoms, _with(state, atoms, goal), wire, seconds)
+            yield from _reduce_scatter(problem, state, atoms, _with(state, atoms, goal))
+
+
+def _reduce_scatter(
+    problem: Problem, state: State, atoms: tuple[int, ...], result: State
+) -> Iterator[Move]:
+    """One reduce_scatter of atoms of one reduction; nothing where there are several."""
+    if len({problem.kinds[a] for a in atoms}) == 1:
+        wire = model.reduce_scatter_bytes(problem.local_bytes(state), problem.split(atoms))
+        seconds = problem.cost.seconds(wire, problem.axes(atoms))
+        yield Move("reduce_scatter", atoms, result, wire, seconds)
 
 
 def _groups_to_reduce(problem: Problem, parts: list[int]) -> list[tuple[int, ...]]:

@@ -123,19 +123,26 @@ def _wanted(problem: Problem, run: tuple[int, ...], goal: tuple[int, ...]) -> tu
     return ()
 
 
-def temporary_slices(
-    problem: Problem, state: State, occupied: int
+def temporary_places(
+    problem: Problem, state: State, occupied: int, absent: int
 ) -> Iterator[tuple[tuple[int, ...], State]]:
-    """Slices into places the atoms do not stay in, so that a permute moves smaller shards."""
+    """Places that atoms can take for a while, so that a permute moves smaller shards.
+
+    Args:
+        problem: the relayout.
+        state: where the atoms are.
+        occupied: the digits that are taken, as bits.
+        absent: the atoms to place: those that are `NOWHERE`, or those that are `PARTIAL`.
+    """
     for atom, place in enumerate(state):
-        if place == NOWHERE and problem.goal[atom] >= 0:
+        if place == absent and problem.goal[atom] >= 0:
             vacant = _end_of_chain(problem, state, atom)
             if vacant >= 0 and not problem.conflicts[vacant] & occupied:
                 places = list(state)
                 places[atom] = vacant
                 yield (atom,), tuple(places)
     for run in problem.runs(state):
-        filled = _filled(problem, state, run, occupied)
+        filled = _filled(problem, state, run, occupied, absent)
         if filled is not None:
             yield filled
 
@@ -153,13 +160,13 @@ def _end_of_chain(problem: Problem, state: State, atom: int) -> int:
 
 
 def _filled(
-    problem: Problem, state: State, run: tuple[int, ...], occupied: int
+    problem: Problem, state: State, run: tuple[int, ...], occupied: int, absent: int
 ) -> tuple[tuple[int, ...], State] | None:
-    """Atoms missing from the run that is wanted here, sliced behind the ones that are here."""
+    """Atoms missing from the run that is wanted here, placed behind the ones that are here."""
     place = state[run[0]]
     dim, outer = problem.digit_dims[place], problem.digit_outers[place]
     goal = problem.goal_runs.get((dim, outer), ())
-    missing = tuple(a for a in goal if state[a] == NOWHERE)
+    missing = tuple(a for a in goal if state[a] == absent)
     have = problem.split(run)
     if not missing or have * problem.split(missing) != problem.split(goal):
         return None

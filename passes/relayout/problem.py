@@ -67,11 +67,16 @@ class Problem:
         self.start, self.goal = tuple(start), tuple(goal)
         split = {atom: place for atom, place in self.fixed.items() if place > WHOLE}
         self.fixed_split = math.prod(atom.size for atom in split)
+        self._fixed = [(*divmod(place, MAX_RANK)[::-1], atom.size) for atom, place in split.items()]
         # Bits of the fixed digits, and the runs of neighbouring digits the moving atoms end in.
         self.fixed_bits = 0
         for atom, place in split.items():
             self.fixed_bits |= 1 << self._code(atom, place)
         self.goal_runs = {(self.first(run)): run for run in self.runs(self.goal)}
+
+    def fixed_digits(self, dim: int) -> list[tuple[int, int]]:
+        """Position and size of the digits of a dimension whose atoms stay."""
+        return [(outer, size) for fixed_dim, outer, size in self._fixed if fixed_dim == dim]
 
     def _code(self, atom: AxisRef, place: int) -> int:
         if place > WHOLE:

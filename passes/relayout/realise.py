@@ -15,11 +15,14 @@ from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import ExpansionContext
+from dtensor.passes.ops.loops import looked_up
+from dtensor.passes.ops.ring import permuted
 from dtensor.passes.relayout.exchange import direct_exchange, exchange
 from dtensor.passes.relayout.steps import (
     AllToAll,
     Gather,
     Mask,
+    Match,
     Permute,
     Reduce,
     ReduceScatter,
@@ -76,6 +79,8 @@ def _apply(value: ir.Value[Any], step: Step, builder: ExpansionContext) -> ir.Va
             return builder.value(names.COLLECTIVE_PERMUTE, [value], value.type, attributes)
         case AllToAll():
             return _all_to_all(value, step, builder)
+        case Match():
+            return _match(value, step, builder)
         case Mask():
             first = _is_first(step.axes, builder)
             return builder.select(first, value, builder.identity(step.reduction, value.type))
@@ -145,6 +150,45 @@ def _all_to_all(value: ir.Value[Any], step: AllToAll, builder: ExpansionContext)
     moved = builder.value(names.ALL_TO_ALL, [front], type_, attributes)
     parts = builder.transpose(builder.reshape(moved, form.parts), form.to_places)
     return builder.reshape(parts, form.final)
+
+
+def _match(value: ir.Value[Any], step: Match, builder: ExpansionContext) -> ir.Value[Any]:
+    """Each round brings a piece; what came and what was there is put in order."""
+    shape, found = builder.shape_of(value), step.matching
+    dim, part = step.dim + 1, shape[step.dim] // step.outer // found.pieces
+    rows = (*shape[: step.dim], step.outer, found.pieces * part, *shape[dim:])
+    value = builder.reshape(value, rows)
+    device = builder.axis_index(step.axes)
+    have = [value]
+    for sources, sent in zip(found.sources, found.sent, strict=True):
+        senders = [sent[k] if k in sources else None for k in range(len(sent))]
+        piece = _piece(builder, value, dim, part, device, senders)
+        have.append(permuted(builder, piece, step.axes, sources))
+    all_ = builder.joined(have, dim)
+    pieces = [_piece(builder, all_, dim, part, device, origin) for origin in found.origin]
+    return builder.reshape(builder.joined(pieces, dim), shape)
+
+
+def _piece(
+    builder: ExpansionContext,
+    value: ir.Value[Any],
+    dim: int,
+    size: int,
+    device: ir.Value[Any],
+    numbers: Sequence[int | None],
+) -> ir.Value[Any]:
+    """A piece of `size` elements along `dim`; each device says which, or that any will do."""
+    wanted = sorted({number for number in numbers if number is not None})
+    if len(wanted) == 1:
+        return builder.cut(value, dim, wanted[0] * size, size)
+    shape = builder.shape_of(value)
+    start = looked_up(builder, device, [(number or 0) * size for number in numbers])
+    zero = builder.constant_like(0, start)
+    starts = [start if d == dim else zero for d in range(len(shape))]
+    sizes = (*shape[:dim], size, *shape[dim + 1 :])
+    attributes = {"slice_sizes": ir.DenseI64ArrayAttr.get(list(sizes))}
+    type_ = builder.tensor_type(sizes, builder.element_of(value))
+    return builder.value("stablehlo.dynamic_slice", [value, *starts], type_, attributes)
 
 
 def _is_first(axes: Sequence[AxisRef], builder: ExpansionContext) -> ir.Value[Any]:

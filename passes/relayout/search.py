@@ -77,7 +77,11 @@ def plan_seconds(
 
 def steps_seconds(steps: Sequence[Step], cost: CostModel = _DEFAULT_COST) -> float:
     """Seconds of communication of a chain of steps."""
-    return sum(cost.seconds(s.wire_bytes, s.axes) for s in steps if not s.is_local)
+    return sum(
+        s.collectives * cost.seconds(s.wire_bytes / s.collectives, s.axes)
+        for s in steps
+        if not s.is_local
+    )
 
 
 def forget_plans() -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
+from dtensor.passes.relayout.matchings import Matching
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,11 @@ class Step(ABC):
     result: Layout
     wire_bytes: float
     peak_local_bytes: int
+
+    @property
+    def collectives(self) -> int:
+        """How many collectives it takes, one after the other."""
+        return 0 if self.is_local else 1
 
     if TYPE_CHECKING:
 
@@ -128,6 +134,29 @@ class Permute(Step):
     def text(self) -> str:
         sources = self._axes_text(self.sources)
         return f"collective_permute from ({sources}) to ({self._axes_text(self.targets)})"
+
+
+@dataclass(frozen=True)
+class Match(Step):
+    """Pieces of dimension `dim` go from device to device, one of each in a round.
+
+    `outer` is as in the other steps: each of so many rows is exchanged so.
+    """
+
+    dim: int
+    outer: int
+    axes: tuple[AxisRef, ...]
+    matching: Matching
+
+    @property
+    def collectives(self) -> int:
+        return self.matching.rounds
+
+    @property
+    def text(self) -> str:
+        axes = self._axes_text(self.axes)
+        count = self.matching.rounds
+        return f"{count} permutes of pieces of dimension {self.dim} over {axes}"
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,8 @@ class ReportMemoryPass(Pass):
     keeps alive what it is computed from; all_reduces that XLA combines hold operands and results
     together; results take the memory of donated arguments, and what is read of those later is
     copied. More than a device of the machine has is a record, and an error under `strict`. Runs on
-    the program of one device, last: what canonicalisation removes takes no memory.
+    the program of one device, last: what canonicalisation removes takes no memory. Where there is
+    neither a limit nor a machine nothing is estimated before somebody asks (`memory_report`).
     """
 
     name: ClassVar[str] = "dtensor-report-memory"
@@ -83,15 +84,17 @@ class ReportMemoryPass(Pass):
     print: bool = False  # write the report to standard error
 
     def run(self, module: ir.Module, state: PassState) -> None:
+        limit = self.max_bytes or state.max_bytes_per_device
+        if not (self.print or limit or state.machine):
+            return
         function = main_function(module)
-        report = state.memory_report = memory_report(function, state.donated)
+        report = memory_report(function, state.donated)
         types = OpReader()
         arguments = function.regions[0].blocks[0].arguments
         shapes = [types.type_info(value.type, None).shape for value in arguments]
         note_over_memory(state, report, shapes)
         if self.print:
             sys.stderr.write(f"{report}\n")
-        limit = self.max_bytes or state.max_bytes_per_device
         if limit and report.peak_bytes > limit:
             raise MemoryLimitError(
                 f"the program needs about {report.peak_bytes:.0f} bytes per device, "

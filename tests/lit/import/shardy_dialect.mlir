@@ -1,5 +1,4 @@
-// RUN: dtensor-opt %s --split-input-file --dtensor-import 2>/dev/null | filecheck %s
-// RUN: dtensor-opt %s --split-input-file --dtensor-import 2>&1 >/dev/null | filecheck %s --check-prefix=SAID
+// RUN: dtensor-opt %s --split-input-file --dtensor-import | filecheck %s
 
 // A sharding on an operation is a constraint of its results, open dimensions and all.
 
@@ -103,16 +102,19 @@ module @others {
 
 // -----
 
-// What has no counterpart is said.
+// A barrier keeps its direction; a sharding on it is a constraint of its result.
 
-// CHECK-LABEL: module @said
-module @said {
+// CHECK-LABEL: module @barrier
+module @barrier {
   sdy.mesh @mesh = <["x"=2, "y"=4]>
   func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<8xf32> {
-    // SAID: the propagation barrier is dropped: layouts are chosen by cost, on both sides of it; write a constraint to keep a layout on one side
+    // CHECK: %[[B:.*]] = "dtensor.propagation_barrier"(%arg0) {allowed_direction = "none"}
     %0 = sdy.propagation_barrier %a allowed_direction=NONE : tensor<8xf32>
-    // CHECK: "dtensor.relayout"(%arg0) {layout = #dtensor.layout<@mesh, [{?!"y"}]>}
+    // CHECK: "dtensor.relayout"(%[[B]]) {layout = #dtensor.layout<@mesh, [{?!"y"}]>}
     %1 = sdy.sharding_constraint %0 <@mesh, [{?}], replicated={"y"}> : tensor<8xf32>
-    return %1 : tensor<8xf32>
+    // CHECK: %[[F:.*]] = "dtensor.propagation_barrier"({{.*}}) {allowed_direction = "forward"}
+    // CHECK: "dtensor.relayout"(%[[F]]) {layout = #dtensor.layout<@mesh, [{"y"}]>}
+    %2 = sdy.propagation_barrier %1 allowed_direction=FORWARD {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"y"}]>]>} : tensor<8xf32>
+    return %2 : tensor<8xf32>
   }
 }

@@ -74,6 +74,25 @@ def test_host_arrays_jax_arrays_and_numbers_are_taken() -> None:
         np.testing.assert_allclose(f(a, 2, 0.5).numpy(), X * 2 + 0.5, rtol=1e-6)
 
 
+@pytest.mark.parametrize("layout", [WHOLE, ROWS])
+def test_a_host_array_may_be_written_to_behind_the_call(layout: Layout) -> None:
+    """On CPU jax takes memory that begins at a multiple of 64 bytes for the buffer itself."""
+
+    def late(x: Any, w: Any) -> Any:
+        w = jax.lax.fori_loop(0, 60, lambda i, v: jnp.tanh(v @ v) / 2, w)
+        return x + 0 * w.sum()
+
+    memory = np.zeros(64 * 64 + 16, np.float32)
+    first = -memory.ctypes.data % 64 // memory.itemsize
+    x = memory[first : first + 64 * 64].reshape(64, 64)
+    step = jit(late, in_layouts=(layout, WHOLE), out_layouts=layout)
+    w = copy_to_mesh(np.eye(300, dtype=np.float32), WHOLE)
+    values(step(x, w))  # compiled
+    found = step(x, w)
+    x[:] = 1
+    assert not values(found).any()
+
+
 def test_arrays_of_explicit_meshes_are_taken() -> None:
     mesh = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
     a = jax.device_put(X, NamedSharding(mesh, PartitionSpec("x", "y")))

@@ -99,6 +99,7 @@ def test_each_builder_gives_the_type_that_the_verifier_wants(module: ir.Module) 
         made = {
             "dtensor.relayout": build.relayout(x, Layout(["y", None], MESH)),
             "dtensor.alike": build.alike([x, x])[1],
+            "dtensor.propagation_barrier": build.propagation_barrier(x, "forward"),
             "dtensor.manual": _manual(x),
             "dtensor.all_gather": build.all_gather(x, MESH, [Y, X], 1),
             "dtensor.all_slice": build.all_slice(x, MESH, [X, MINOR], 0),
@@ -120,6 +121,7 @@ def test_each_builder_gives_the_type_that_the_verifier_wants(module: ir.Module) 
     assert {name: str(value.type) for name, value in made.items()} == {
         "dtensor.relayout": "tensor<8x3xf32>",
         "dtensor.alike": "tensor<8x3xf32>",
+        "dtensor.propagation_barrier": "tensor<8x3xf32>",
         "dtensor.manual": "tensor<8x3xf32>",
         "dtensor.all_gather": "tensor<8x24xf32>",
         "dtensor.all_slice": "tensor<2x3xf32>",

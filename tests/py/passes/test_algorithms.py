@@ -41,21 +41,21 @@ def values(shape: tuple[int, ...], dtype: Any = np.float32) -> Array:
 
 
 @pytest.mark.parametrize(
-    "specs",
+    ("specs", "most"),
     [
-        ["x", "y"],
-        [UNSHARDED, ("x", "y")],
-        [UNSHARDED, ("y", "x")],
-        ["y", "x"],
-        [("x", "y"), UNSHARDED],
+        (["x", "y"], 384),
+        ([UNSHARDED, ("x", "y")], 112),
+        ([UNSHARDED, ("y", "x")], 112),
+        (["y", "x"], 384),
+        ([("x", "y"), UNSHARDED], 168),
     ],
 )
-def test_argmax_and_argmin_in_any_layout(specs: list[Any]) -> None:
+def test_argmax_and_argmin_in_any_layout(specs: list[Any], most: float) -> None:
     x = values((8, 24))
     x[3, 5] = x[3, 21] = x[6, 0] = np.nan
     x[5] = -np.inf
     compiled = run(lambda a: (jnp.argmax(a, 1), jnp.argmin(a, 0)), [specs], x)
-    assert {c.kind for c in compiled.collectives} == {"all_gather"}
+    assert sent(compiled) <= most  # a gather of the array sends 672
 
 
 def test_argmax_sends_a_key_and_a_place_of_each_row() -> None:
@@ -170,7 +170,9 @@ def test_gradient_of_max_pooling_with_halos(
     pooled = (48 + sum(padding) - window) // stride + 1
     specs = [UNSHARDED, *axes, UNSHARDED]
     compiled = run(gradient, [specs, specs], x, values((2, pooled, 8, 128)) + 5)
-    assert {c.kind for c in compiled.collectives} <= {"halo_exchange"}
+    assert {c.kind for c in compiled.collectives} <= {"halo_exchange", "shard_permute"}
+    if axes == ("y", UNSHARDED):  # what windows read beyond a shard, and what they scatter there
+        assert sent(compiled) == 2 * (window - stride) * (2 * 16 * 128) * 4
 
 
 REVERSED = """
@@ -245,7 +247,7 @@ def test_padding_is_not_selected_at_the_border_of_a_shard(
         mesh = alone if layout is None else MESH
         compiled = dtensor.compile_mlir(text, mesh=mesh, in_layouts=layout)
         found.append(np.asarray(compiled(x.astype(np.float32), source)[0].to_jax()))
-    assert {c.kind for c in compiled.collectives} == {"halo_exchange"}
+    assert {c.kind for c in compiled.collectives} == {"halo_exchange", "shard_permute"}
     np.testing.assert_array_equal(found[1], found[0])
 
 

@@ -33,3 +33,12 @@ def test_an_identity_changes_no_integer(reduction: str, width: int, is_signed: b
     assert low <= identity <= high
     for value in (low, low + 1, 0, 1, high - 1, high):
         assert functools.reduce(COMBINE[reduction], (value, identity)) == value
+
+
+@pytest.mark.parametrize("element", ["f16", "bf16", "f32", "f64", "f8E5M2", "complex<f32>"])
+def test_a_sum_of_negative_zeros_stays_one(element: str) -> None:
+    """-0 + -0 is -0, and 0 + -0 is 0: so the identity of a sum is -0, in both parts."""
+    with make_context(), ir.Location.unknown():
+        tensor = ir.RankedTensorType.get([3], ir.Type.parse(element))
+        text = str(Reduction.SUM.identity_attr(tensor))
+    assert text.count("-0.000000e+00") == (2 if "complex" in element else 1)

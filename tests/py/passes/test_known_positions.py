@@ -103,6 +103,15 @@ def test_rows_of_any_type_are_read_and_added_to(rows: Any, dtype: Any) -> None:
         np.testing.assert_array_equal(found.to_jax(), expected)
 
 
+def test_adding_to_known_rows_keeps_the_sign_of_zeros() -> None:
+    def add(table: Any) -> Any:
+        return jnp.full((24, 6), -0.0).at[np.arange(16)].add(table)
+
+    step = dtensor.jit(add, in_layouts=dtensor.Layout([None, "x"], MESH))
+    found = step(np.full((16, 6), -0.0, np.float32)).to_jax()
+    assert np.signbit(found).all()
+
+
 def numbers(lines: str, type_: str = "4xi32") -> Any:
     """What is known of the value `%r`."""
     text = f"func.func @main() -> tensor<{type_}> {{\n{lines}\nreturn %r : tensor<{type_}>\n}}"

@@ -106,14 +106,32 @@ def test_a_median_sends_counts() -> None:
     x = np.random.default_rng(4).normal(size=1 << 16).astype(np.float32)
     compiled = run(jnp.median, LINE, [["x"]], x)
     bits, places = 32, 2  # one at a time, where starting a collective takes no time
-    counts = bits * 2 * 7 / 8 * places * 4
-    assert sent(compiled) == pytest.approx(counts + 7 * places * 4 + 2 * 7 / 8 * places * 4, abs=2)
+    # The second has the key of the first, or the next one: how many there are, and which is next.
+    sums = bits + 2 + places
+    assert sent(compiled) == pytest.approx(sums * 2 * 7 / 8 * 4 + 7 * places * 4, abs=2)
+
+
+@pytest.mark.parametrize("size", [4096, 4095, 25])
+def test_a_place_and_the_next_one(size: int) -> None:
+    """Of equal numbers, of both zeros and at the ends; counts of few elements share words."""
+
+    def places(a: Any) -> Any:
+        up = jnp.sort(a)
+        found = up[jnp.array([0, 1, size // 2, size // 2 + 1, size // 2 + 2, size - 1, 7, size])]
+        return found, jnp.signbit(found)
+
+    for seed in range(3):
+        x = awkward(size, seed)
+        compiled = run(places, LINE, [["x"]], x)
+        assert size == 25 or sent(compiled) < 2 * size
+    run(places, GRID, [["y"]], np.sort(np.random.default_rng(6).normal(size=size)))
 
 
 def test_a_slow_start_of_collectives_asks_for_few() -> None:
     x = np.random.default_rng(4).normal(size=1 << 16).astype(np.float32)
     compiled = jit(jnp.median, mesh=LINE, in_layouts=(Layout(["x"], LINE),)).lower(x).compile()
-    assert rounds(compiled) == 8 + 2  # of 4 bits, whether there is a NaN, and the elements
+    # Of 4 bits; the key behind it and where it begins; whether there is a NaN; and the elements.
+    assert rounds(compiled) == 8 + 2 + 2
     np.testing.assert_allclose(compiled(x).to_jax(), np.median(x), rtol=1e-6)
 
 

@@ -47,6 +47,9 @@ def kinds(steps: tuple[Step, ...]) -> list[str]:
         # The major half of y trades places with x; its minor half follows by an all_to_all.
         ('[{"x"}, {"y"}]', '[{"y"}, {"x"}]', 1 / 16 + 1 / 8, ["AllToAll", "Permute"]),
         ('[{2, "y"}, {}]', '[{}, {2, "y"}]', 3 / 16, ["AllToAll"]),
+        # Each device lacks two of its three pieces, which three others have.
+        ('[{3, "y"}, {}]', '[{"y"}, {}]', 1 / 6, ["Match"]),
+        ('[{"x", 3, "y"}, {}]', '[{"x", "y"}, {}]', 1 / 12, ["Match"]),
         ('[{}, {}], partial = {sum: "y"}', "[{}, {}]", 3 / 2, ["Reduce"]),
         ('[{}, {}], partial = {sum: ("x", "y")}', "[{}, {}]", 7 / 4, ["Reduce"]),
         ('[{}, {}], partial = {sum: "y"}', '[{"y"}, {}]', 3 / 4, ["ReduceScatter"]),
@@ -58,6 +61,13 @@ def kinds(steps: tuple[Step, ...]) -> list[str]:
             ["ReduceScatter", "Reduce"],
         ),
         ('[{}, {}], partial = {sum: "x"}', '[{"y"}, {}]', 1 / 4, ["Slice", "Reduce"]),
+        # The sum is scattered behind y first: half as much is permuted.
+        (
+            '[{"y"}, {}], partial = {sum: "x"}',
+            '[{"x", "y"}, {}]',
+            1 / 8 + 1 / 8,
+            ["ReduceScatter", "Permute"],
+        ),
         ('[{"x"}, {}], partial = {sum: "y"}', "[{}, {}]", 3 / 4 + 1 / 2, ["Reduce", "Gather"]),
         ("[{}, {}]", '[{}, {}], partial = {sum: "x"}', 0, ["Mask"]),
         ('[{"x"}, {}]', '[{}, {}], partial = {sum: "x"}', 0, ["Spread"]),

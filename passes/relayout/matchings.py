@@ -1,0 +1,183 @@
+"""Blocks of one dimension that change devices, each by itself: rounds of permutes of pieces.
+
+Where a dimension is split in blocks before and in others after, every device lacks pieces of few
+others. In each round a device sends one piece and receives one. As many rounds as a device has to
+send or to receive pieces are enough (Koenig 1916): devices and pieces are a bipartite multigraph,
+whose edges have as many colours as the most that meet in a corner.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from dtensor.passes.relayout.problem import Problem, State
+
+_MOST_PIECES = 4096  # of all devices; more are not looked at
+
+Digits = tuple[tuple[int, int], ...]  # position and values, of each axis
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Which pieces go where; a device's pieces are numbered in order, before and after.
+
+    Attributes:
+        pieces: of one device.
+        sources: per round, the device from which each device receives; -1 for none.
+        sent: per round, the piece that each device sends.
+        origin: per piece afterwards, where each device has it from: one of its pieces before, or
+            `pieces` and the round in which it comes.
+    """
+
+    pieces: int
+    sources: tuple[tuple[int, ...], ...]
+    sent: tuple[tuple[int, ...], ...]
+    origin: tuple[tuple[int, ...], ...]
+
+    @property
+    def rounds(self) -> int:
+        """How many permutes it takes."""
+        return len(self.sources)
+
+
+@dataclass(frozen=True)
+class Matched:
+    """The atoms of one dimension, all of which go to other places in it.
+
+    Attributes:
+        dim: the dimension.
+        rows: local blocks more major than all that moves.
+        moving: the atoms that move.
+        axes: the numbers of a device are along these atoms, the first major.
+        matching: what is sent.
+    """
+
+    dim: int
+    rows: int
+    moving: tuple[int, ...]
+    axes: tuple[int, ...]
+    matching: Matching
+
+
+def matchings(problem: Problem, state: State) -> Iterator[Matched]:
+    """For each dimension in which atoms take places of one another, how pieces are exchanged."""
+    places = [(state[a], problem.goal[a]) for a in range(len(state))]
+    dims = {problem.digit_dims[place] for pair in places for place in pair if place >= 0}
+    for dim in sorted(dims):
+        sides = [
+            {a for a, pair in enumerate(places) if _stands(problem, pair[k], dim)} for k in (0, 1)
+        ]
+        moving = tuple([a for a in sorted(sides[0]) if len(set(places[a])) > 1])
+        if sides[0] == sides[1] and moving:
+            found = _matched(problem, state, dim, moving)
+            if found is not None:
+                yield found
+
+
+def _stands(problem: Problem, place: int, dim: int) -> bool:
+    return place >= 0 and problem.digit_dims[place] == dim
+
+
+def _matched(problem: Problem, state: State, dim: int, moving: tuple[int, ...]) -> Matched | None:
+    before, after = ([_digit(problem, at[a]) for a in moving] for at in (state, problem.goal))
+    base = math.gcd(*[outer for outer, _ in (*before, *after)])
+    if any(base % (outer * size) for outer, size in problem.fixed_digits(dim)):
+        return None  # something inside the blocks that move stays
+    digits = [tuple([(outer // base, size) for outer, size in side]) for side in (before, after)]
+    ends = [outer * size for side in digits for outer, size in side]
+    count, devices = math.lcm(*ends), problem.split(moving)
+    if count > _MOST_PIECES or count // devices > devices:
+        return None
+    rows = base // math.prod(size for _, size in problem.fixed_digits(dim))
+    return Matched(dim, rows, moving, moving, matching(digits[0], digits[1], count))
+
+
+def _digit(problem: Problem, place: int) -> tuple[int, int]:
+    return problem.digit_outers[place], problem.digit_sizes[place]
+
+
+@lru_cache(maxsize=1024)
+def matching(before: Digits, after: Digits, count: int) -> Matching:
+    """How `count` pieces of a dimension, split by axes at these digits, change places.
+
+    Args:
+        before: position and size of each axis, those of the dimension that is numbered by pieces.
+        after: likewise; the axes in the same order.
+        count: pieces, a multiple of the end of each digit.
+    """
+    devices = math.prod(size for _, size in before)
+    sides = [
+        [_device(digits, piece, count) for piece in range(count)] for digits in (before, after)
+    ]
+    slots = [_slots(side) for side in sides]
+    edges = [(*pair, number) for number, pair in enumerate(zip(*sides, strict=True))]
+    colours = _coloured([edge for edge in edges if edge[0] != edge[1]], devices)
+    rounds = 1 + max(colours.values(), default=-1)
+    pieces = count // devices
+    sources = [[-1] * devices for _ in range(rounds)]
+    sent = [[0] * devices for _ in range(rounds)]
+    origin = [[0] * devices for _ in range(pieces)]
+    for source, target, number in edges:
+        here, there = slots[0][number], slots[1][number]
+        if source == target:
+            origin[there][target] = here
+            continue
+        colour = colours[number]
+        sources[colour][target], sent[colour][source] = source, here
+        origin[there][target] = pieces + colour
+    return Matching(pieces, *(tuple(map(tuple, table)) for table in (sources, sent, origin)))
+
+
+def _device(digits: Digits, piece: int, count: int) -> int:
+    """The number of the device that holds a piece."""
+    number = 0
+    for outer, size in digits:
+        number = number * size + piece // (count // (outer * size)) % size
+    return number
+
+
+def _slots(devices: Sequence[int]) -> list[int]:
+    """Which of its device's pieces each one is."""
+    seen: dict[int, int] = {}
+    found = []
+    for device in devices:
+        found.append(seen.setdefault(device, 0))
+        seen[device] += 1
+    return found
+
+
+def _coloured(edges: Sequence[tuple[int, int, int]], devices: int) -> dict[int, int]:
+    """A colour for each edge `(source, target, number)`; those of one corner differ.
+
+    Where source and target lack different colours, the two change places along the path of edges
+    of these colours that begins at the target; it cannot end at the source.
+    """
+    most = max([0, *(n for k in (0, 1) for n in Counter(edge[k] for edge in edges).values())])
+    at: list[list[list[tuple[int, int, int] | None]]] = [
+        [[None] * most for _ in range(devices)] for _ in (0, 1)
+    ]
+    for edge in edges:
+        free, other = (at[k][edge[k]].index(None) for k in (0, 1))
+        corner, side, colour, path = edge[1], 1, free, []
+        while (found := at[side][corner][colour]) is not None:
+            path.append((found, colour))
+            side = 1 - side
+            corner, colour = found[side], free + other - colour
+        for found, colour in path:
+            for k in (0, 1):
+                at[k][found[k]][colour] = None
+        for found, colour in path:
+            for k in (0, 1):
+                at[k][found[k]][free + other - colour] = found
+        for k in (0, 1):
+            at[k][edge[k]][free] = edge
+    return {
+        edge[2]: colour
+        for corner in at[0]
+        for colour, edge in enumerate(corner)
+        if edge is not None
+    }
