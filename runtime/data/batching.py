@@ -157,4 +157,4 @@ def _copy(chunks: list[tuple[int, Any]], region: Ranges, out: HostArray, where: 
             parts = [host_array(np.concatenate(parts))]
         except OverflowError as error:
             raise OverflowError(f"dataset{where}: {error}") from None
-    np.concatenate(parts, out=out, casting="same_kind")
+    np.concatenate(parts, out=out, casting="safe")

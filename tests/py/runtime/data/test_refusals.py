@@ -211,3 +211,10 @@ def test_numbers_that_do_not_fit_are_found_in_arrays_too() -> None:
             list(dataset(source))
     with jax.enable_x64(True):
         assert len(list(dataset(np.array([1, 2, 3, 2**33])))) == 1
+
+
+def test_an_array_of_another_element_type_than_it_says_is_an_error() -> None:
+    source = CountedArray(np.arange(4))
+    source.dtype = np.dtype(np.int16)
+    with pytest.raises(TypeError, match=r"Cannot cast array data from .*int32.* to .*int16"):
+        list(dataset(source))
