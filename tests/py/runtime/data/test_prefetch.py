@@ -221,15 +221,17 @@ def test_a_pass_whose_source_is_stuck_is_closed_and_cannot_be_restored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(prefetch, "_SECONDS", 0.1)
-    go_on = threading.Event()
+    reached, go_on = threading.Event(), threading.Event()
 
     def source() -> Iterator[int]:
         yield from range(4)
+        reached.set()
         go_on.wait()
         yield from range(8)
 
     iterator = iter(dataset(source, 1))
     next(iterator)
+    assert reached.wait(10)
     state = iterator.state()
     with pytest.raises(RuntimeError, match="the thread that reads ahead is still reading"):
         iterator.restore(state)
