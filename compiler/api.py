@@ -175,6 +175,7 @@ def jit(
         raise LayoutError(
             f"in_layouts is of type {type(in_layouts).__name__}; give a tuple with one entry per "
             "argument, a dict by their names, or one layout for all of them"
+            + ("; a mesh goes into mesh=" if isinstance(in_layouts, AnyMesh) else "")
         )
     if returns not in ("dtensor", "jax"):
         raise ValueError(f"returns is {returns!r}; it must be 'dtensor' or 'jax'")
