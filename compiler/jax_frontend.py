@@ -115,8 +115,8 @@ def trace(
         target: the machine to lower for; None is that of the mesh's devices.
 
     Raises:
-        CompileError: the function has effects that a program over a mesh cannot have, or does
-            something that the target cannot.
+        CompileError: the function has effects that a program over a mesh cannot have, a
+            `checkify.check` outside of `checkify`, or does something that the target cannot.
         LayoutError: a constraint in the function is on another mesh.
     """
     jitted = jax.jit(
