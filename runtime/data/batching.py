@@ -17,6 +17,7 @@ from dtensor.runtime.array import array_type, dtensor_of
 from dtensor.runtime.data.elements import ElementSpec, HostArray
 from dtensor.runtime.padding import Ranges, true_ranges
 from dtensor.runtime.placement import named_sharding
+from dtensor.runtime.transfer import host_array
 
 Chunk = tuple[int, Sequence[Any]]
 """Consecutive examples: the number of the first one in its batch, which is below 0 where the arrays
@@ -151,18 +152,9 @@ def _copy(chunks: list[tuple[int, Any]], region: Ranges, out: HostArray, where: 
     for start, array in chunks[max(bisect_right(starts, first) - 1, 0) : bisect_left(starts, last)]:
         rows = slice(max(first - start, 0), min(last - start, array.shape[0]))
         parts.append(np.asarray(array[(rows, *inside)]))
-    if parts[0].dtype.kind in "iu" and parts[0].dtype.itemsize > out.dtype.itemsize:
-        parts = [np.concatenate(parts)]
-        _check_fits(parts[0], out.dtype, where)
-    np.concatenate(parts, out=out, casting="same_kind")
-
-
-def _check_fits(part: HostArray, dtype: np.dtype[Any], where: str) -> None:
-    """Raise OverflowError unless integers keep their value in the narrower type of jax's."""
-    limits = np.iinfo(dtype)
-    for value in (part.min(), part.max()):
-        if not limits.min <= value <= limits.max:
-            raise OverflowError(
-                f"integer {value} of the dataset{where} does not fit {dtype}, which jax makes of "
-                f"{part.dtype} unless jax_enable_x64 is on; turn that on, or encode it otherwise"
-            )
+    if parts[0].dtype.itemsize > out.dtype.itemsize:  # jax makes it narrower
+        try:
+            parts = [host_array(np.concatenate(parts))]
+        except OverflowError as error:
+            raise OverflowError(f"dataset{where}: {error}") from None
+    np.concatenate(parts, out=out, casting="safe")

@@ -52,11 +52,13 @@ class DTensorIterator:
         return tensors
 
     def close(self) -> None:
-        """End the pass and its thread, after the batch that it reads; no more batches are given."""
+        """End the pass and its thread; more batches are not given."""
         self._is_closed = True
+        self._end_pass()
+
+    def _end_pass(self) -> bool:
         batches, self._batches = self._batches, None
-        if batches is not None:
-            batches.close()
+        return batches is None or batches.close() is not False
 
     def state(self) -> dict[str, Any]:
         """Where the pass stands: what `restore` needs to go on with the next batch.
@@ -81,7 +83,8 @@ class DTensorIterator:
                 it where the dataset cannot go to that position.
         """
         at = checked_state(state, self._dataset.global_batch_size)
-        self.close()
+        if not self._end_pass():
+            raise RuntimeError("the thread that reads ahead is still reading; restore later")
         self._at = at
         self._is_closed = False
 

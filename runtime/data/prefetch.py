@@ -1,34 +1,51 @@
-"""Reading ahead: a thread that makes a few items before they are asked for."""
+"""Reading ahead: a thread that makes a few items before they are asked for.
+
+A daemon, and none of concurrent.futures, for which Python waits before anything that is registered
+with atexit: a client that fails while its source is stuck would not tell the others (`losses.py`).
+grain's `ThreadPrefetchIterDataset` (0.2.18) leaves its user waiting for ever when the source ends
+the thread, as sys.exit does, or does not come back while it is being closed.
+"""
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import os
-from collections import deque
+import threading
+import weakref
 from collections.abc import Generator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Generic, TypeVar
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, TypeVar
 
 import jax
 import numpy as np
 
 T = TypeVar("T")
 
+_SECONDS = 10.0  # how long close() and the end of the program wait for an item that is being made
+_NAME = "dtensor-prefetch"
+
 
 class ReadAhead(Generic[T]):
     """The items of a generator, of which a thread makes at most so many ahead.
 
-    What is raised while an item is made is raised where it is asked for. The thread ends when this
-    is closed, or unused, or the program ends, after the items that it makes ahead: a source that
-    never returns keeps it, and with it the program, from ending.
+    What is raised while an item is made is raised where it is asked for. The thread, which has no
+    reference to this object, ends when this is closed, or unused, or the program ends.
     """
 
     def __init__(self, items: Generator[T, None, None], ahead: int) -> None:
-        self._items = items
+        self._asked: SimpleQueue[bool] = SimpleQueue()
+        self._made: SimpleQueue[list[T] | BaseException] = SimpleQueue()
         self._process = os.getpid()
-        self._x64 = jax.dtypes.canonicalize_dtype(np.int64) == np.int64  # maybe this thread's alone
-        self._pool = ThreadPoolExecutor(1, "dtensor-prefetch")
-        self._made = deque([self._pool.submit(self._make) for _ in range(ahead)])
+        x64 = jax.dtypes.canonicalize_dtype(np.int64) == np.int64  # may be this thread's alone
+        args = (items, self._asked, self._made, x64)
+        self._thread = threading.Thread(target=_make, args=args, name=_NAME, daemon=True)
+        weakref.finalize(self, _stop, self._asked).atexit = False
+        _open.add(self)
+        for _ in range(ahead):
+            self._asked.put(True)
+        self._thread.start()
 
     def __next__(self) -> T:
         if self._process != os.getpid():
@@ -36,19 +53,58 @@ class ReadAhead(Generic[T]):
                 "the thread that reads ahead is gone; a process that was forked must make its own "
                 "iterator"
             )
-        self._made.append(self._pool.submit(self._make))
-        found = self._made.popleft().result()
-        if not found:
+        self._asked.put(True)
+        found = self._made.get()
+        if found == []:
             raise StopIteration
-        return found.pop()  # neither the list nor the future keep it alive
+        if isinstance(found, list):
+            return found.pop()
+        try:
+            raise found
+        finally:
+            del found  # its traceback names this frame: a cycle would keep what the frames hold
 
-    def _make(self) -> list[T]:
-        with jax.enable_x64(self._x64):
-            return list(itertools.islice(self._items, 1))
+    def close(self) -> bool:
+        """End the thread, which closes the generator.
 
-    def close(self) -> None:
-        """End the thread and close the generator, after the item that is being made."""
-        for future in self._made:
-            future.cancel()
-        self._pool.submit(self._items.close)
-        self._pool.shutdown()
+        Returns:
+            Whether it has ended; it has not where the item that is being made takes longer than
+            10 s, and ends after that item.
+        """
+        _stop(self._asked)
+        self._thread.join(_SECONDS)
+        return not self._thread.is_alive()
+
+
+_open: weakref.WeakSet[ReadAhead[Any]] = weakref.WeakSet()
+
+
+def _make(
+    items: Generator[Any, None, None],
+    asked: SimpleQueue[bool],
+    made: SimpleQueue[Any],
+    x64: bool,
+) -> None:
+    try:
+        with jax.enable_x64(x64):
+            while asked.get():
+                made.put(list(itertools.islice(items, 1)))
+        items.close()
+    except BaseException as error:
+        made.put(error)
+
+
+def _stop(asked: SimpleQueue[bool]) -> None:
+    with suppress(Empty):
+        while True:
+            asked.get_nowait()
+    asked.put(False)
+
+
+@atexit.register
+def _end_all() -> None:
+    for reader in list(_open):
+        _stop(reader._asked)
+    for thread in threading.enumerate():  # those too whose reader is gone: they may be computing
+        if thread.name == _NAME:
+            thread.join(_SECONDS)

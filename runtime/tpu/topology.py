@@ -17,7 +17,6 @@ from dtensor.runtime.tpu.rings import AXES, Location
 Coordinates = Sequence[int] | np.ndarray[Any, Any]
 
 _RANK = len(AXES)
-_MOST_CORES = 1 << 24  # more than any system has; keeps a malformed shape from filling the memory
 
 
 class Topology:
@@ -75,9 +74,9 @@ class Topology:
     @property
     def missing_devices(self) -> np.ndarray[Any, Any]:
         """Coordinates inside `mesh_shape` at which no device is: int64[missing, 4]."""
-        present = np.zeros(self._mesh_shape, dtype=bool)
-        present[tuple(self._device_coordinates.reshape(-1, _RANK).T)] = True
-        return np.argwhere(~present)
+        cells = np.ndindex(*self._mesh_shape.tolist())
+        missing = [cell for cell in cells if cell not in self._places]
+        return np.array(missing, np.int64).reshape(-1, _RANK)
 
     @property
     def num_tasks(self) -> int:
@@ -105,28 +104,6 @@ class Topology:
         """
         return self._place(device_coordinates)[1]
 
-    def cpu_device_name_at_coordinates(
-        self, device_coordinates: Coordinates, job: str | None = None
-    ) -> str:
-        """Name of the CPU of the task whose device is at x, y, z and core: `/task:0/device:CPU:0`.
-
-        Raises:
-            MeshError: no device is there.
-        """
-        task, _ = self._place(device_coordinates)
-        return f"{_job(job)}/task:{task}/device:CPU:0"
-
-    def tpu_device_name_at_coordinates(
-        self, device_coordinates: Coordinates, job: str | None = None
-    ) -> str:
-        """Name of the device at x, y, z and core: `/job:worker/task:0/device:TPU:3`.
-
-        Raises:
-            MeshError: no device is there.
-        """
-        task, device = self._place(device_coordinates)
-        return f"{_job(job)}/task:{task}/device:TPU:{device}"
-
     def serialized(self) -> bytes:
         """The topology as a TopologyProto in wire format; the bytes it was read from, if any."""
         if self._serialized is None:
@@ -146,9 +123,13 @@ class Topology:
             shape = self._mesh_shape.tolist()
             raise MeshError(
                 f"no TPU device is at coordinates {list(at)}; give x, y, z and core inside "
-                f"{shape}, and none of the {len(self.missing_devices)} missing ones"
+                f"{shape}, of which {self._missing()} are missing"
             )
         return self._places[at]
+
+    def _missing(self) -> int:
+        cores: int = math.prod(self._mesh_shape.tolist())
+        return cores - len(self._places)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Topology):
@@ -163,8 +144,7 @@ class Topology:
     def __repr__(self) -> str:
         shape = ", ".join(f"{a}={n}" for a, n in zip(AXES, self._mesh_shape, strict=True))
         tasks, devices = self.num_tasks, self.num_tpus_per_task
-        missing = math.prod(self._mesh_shape.tolist()) - len(self._places)
-        lacks = f", {missing} missing" if missing else ""
+        lacks = f", {self._missing()} missing" if self._missing() else ""
         return f"Topology({shape}; {_count(tasks, 'task')} of {_count(devices, 'device')}{lacks})"
 
 
@@ -244,10 +224,10 @@ def _read(serialized: object) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any
         ) from None
     shape = np.array(proto.mesh_shape, dtype=np.int64)
     tasks, devices = proto.num_tasks, proto.num_tpu_devices_per_task
-    if tasks < 0:
-        raise MeshError(f"`num_tasks` must be >= 0; got {tasks}")
-    if devices < 0:
-        raise MeshError(f"`num_tpu_devices_per_task` must be >= 0; got {devices}")
+    if tasks < 0 or devices < 0:
+        raise MeshError(
+            f"`num_tasks` and `num_tpu_devices_per_task` must be >= 0; got {tasks} and {devices}"
+        )
     if len(proto.device_coordinates) != tasks * devices * _RANK:
         raise MeshError(
             f"`device_coordinates` must have num_tasks ({tasks}) * num_tpu_devices_per_task "
@@ -258,14 +238,10 @@ def _read(serialized: object) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any
 
 
 def _check(shape: np.ndarray[Any, Any], coordinates: np.ndarray[Any, Any]) -> None:
-    if shape.shape != (_RANK,) or (shape < 1).any():
+    if shape.shape != (_RANK,) or (shape < 1).any() or (shape >= 1 << 31).any():
         raise MeshError(
-            f"`mesh_shape` must be a sequence of {_RANK} positive entries; got {shape.tolist()}"
-        )
-    cores = math.prod(shape.tolist())
-    if cores > _MOST_CORES:
-        raise MeshError(
-            f"`mesh_shape` {shape.tolist()} has {cores} cores; no TPU system is so large"
+            f"`mesh_shape` must be a sequence of {_RANK} positive entries of 32 bits; got "
+            f"{shape.tolist()}"
         )
     if coordinates.ndim != 3 or coordinates.shape[2] != _RANK:
         raise MeshError(
@@ -306,10 +282,6 @@ def _frozen(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def _places(coordinates: np.ndarray[Any, Any]) -> dict[tuple[int, ...], tuple[int, int]]:
     rows: Iterable[Iterable[Sequence[int]]] = coordinates.tolist()
     return {tuple(at): (t, d) for t, task in enumerate(rows) for d, at in enumerate(task)}
-
-
-def _job(job: str | None) -> str:
-    return "" if job is None else f"/job:{job}"
 
 
 def _count(number: int, what: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,35 +32,6 @@ def variable_type(type_: ArrayType) -> ArrayType:
         found.padded_shape = type_.padded_shape
         _types[type_] = found
     return found
-
-
-@dataclass(frozen=True)
-class VariableHandle:
-    """What a variable is, without its value; printed as TensorFlow prints a resource.
-
-    Attributes:
-        name: the variable's name.
-        device: the first local device of its mesh.
-        dtype: its element type.
-        shape: its global shape in elements.
-        layout: its layout.
-    """
-
-    name: str
-    device: str
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    layout: Layout
-
-    def __str__(self) -> str:
-        shape = ",".join(map(str, self.shape))
-        return (
-            f'DVariable(<ResourceHandle(name="{self.name}", device="{self.device}", dtype and '
-            f'shapes : "[ {self.dtype}, Shape: [{shape}] ]")>, '
-            f'layout="{self.layout.to_string()}", shape=(), dtype=resource)'
-        )
-
-    __repr__ = __str__
 
 
 class VariableFacts:
@@ -131,10 +101,15 @@ class VariableFacts:
         return self._own.layout
 
     @property
-    def handle(self) -> VariableHandle:
-        """The variable without its value, to be printed."""
+    def handle(self) -> str:
+        """The variable without its value, to be printed: as TensorFlow prints a resource."""
         device = next(iter(self.mesh.local_devices()), "")
-        return VariableHandle(self.name, device, self.dtype, self.shape, self.layout)
+        shape = ",".join(map(str, self.shape))
+        return (
+            f'DVariable(<ResourceHandle(name="{self.name}", device="{device}", dtype and '
+            f'shapes : "[ {self.dtype}, Shape: [{shape}] ]")>, '
+            f'layout="{self.layout.to_string()}", shape=(), dtype=resource)'
+        )
 
     @property
     def save_as_bf16(self) -> bool:

@@ -44,7 +44,7 @@ _FILE = re.compile(r"^```\w+\n(?:#|//) (?P<name>[\w-]+\.\w+)\n.*?^```$", re.M | 
 _TOOLS = {name: name.replace("-", "_") for name in ("dtensor-launch", "dtensor-opt", "dtensor-run")}
 # gloo says on each device that it is connected, in pieces: those of two devices can mix.
 _NOISE = re.compile(r"^.*\bpeer ranks\b.*\n", re.M)
-_PIECES = re.compile(r"^\[\d+\] (?:\[Gloo\] Rank |\d+| is connected to )+\n", re.M)
+_PIECES = re.compile(r"^\[\d+\] (?:\[Gloo\] Rank |\d+| is connected to )*\n", re.M)
 # XLA's own numbers, which differ between its releases.
 _OF_XLA = re.compile(r"(memory of a device: ).*")
 

@@ -76,6 +76,7 @@ def test_what_gloo_says_is_left_out_also_where_its_lines_mix() -> None:
     printed = """[1] of the program: 7
 [0] [Gloo] Rank 0 is connected to [Gloo] Rank 7 peer ranks. Expected number of connected
 [0] 7
+[0]\x20
 [0] of the program: 8
 """
     assert by_client(printed) == "[0] of the program: 8\n[1] of the program: 7\n"

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dtensor.runtime.data import prefetch
 from dtensor.runtime.data.dataset import DTensorDataset
 from tests.py import fresh
 from tests.py.runtime.data.sources import MESH, ROWS, CountedStream, labels, values
@@ -188,19 +189,52 @@ def test_a_taken_batch_is_not_kept_alive() -> None:
     go_on.set()
 
 
-def test_the_program_ends_though_a_thread_waits_for_its_user() -> None:
-    program = """
-import time
+@pytest.mark.parametrize("stuck", ["stuck in a read", "waiting for its user"])
+def test_the_interpreter_ends_though_a_thread_runs(stuck: str) -> None:
+    program = f"""
+import threading, time
 from tests.py.runtime.data.sources import MESH, ROWS
+from dtensor.runtime.data import prefetch
 from dtensor.runtime.data.dataset import DTensorDataset
 
-data = DTensorDataset(iter(range(1000)), mesh=MESH, layouts=ROWS, global_batch_size=4, prefetch=3)
+prefetch._SECONDS = 0.5  # whoever is stuck is not waited for longer
+reached = threading.Event()
+
+def source():
+    yield from range(8)
+    reached.set()
+    if {stuck == "stuck in a read"}:
+        threading.Event().wait()
+    yield from range(1000)
+
+data = DTensorDataset(source, mesh=MESH, layouts=ROWS, global_batch_size=4, prefetch=3)
 iterator = iter(data)
 next(iterator), next(iterator)
+reached.wait()
 print("done", flush=True)
 """
     done = run_python(program)
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+def test_a_pass_whose_source_is_stuck_is_closed_and_cannot_be_restored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(prefetch, "_SECONDS", 0.1)
+    go_on = threading.Event()
+
+    def source() -> Iterator[int]:
+        yield from range(4)
+        go_on.wait()
+        yield from range(8)
+
+    iterator = iter(dataset(source, 1))
+    next(iterator)
+    state = iterator.state()
+    with pytest.raises(RuntimeError, match="the thread that reads ahead is still reading"):
+        iterator.restore(state)
+    iterator.close()
+    go_on.set()
 
 
 def test_in_a_forked_process_the_thread_is_missed() -> None:

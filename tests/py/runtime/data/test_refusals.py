@@ -106,8 +106,8 @@ def test_datasets(source: Any, kind: type[Exception], match: str) -> None:
         ([b"a"] * 4, TypeError, "element 0 has element type [|]S1"),
         ([object()] * 4, TypeError, "element 0 has element type object"),
         ([2**70] * 4, TypeError, "element 0 has element type object"),
-        ([2**40] * 4, OverflowError, "integer 1099511627776 of the dataset does not fit int32, wh"),
-        ([1, 2, 3, -(2**31) - 1], OverflowError, "integer -2147483649 of the dataset does not fit"),
+        ([2**40] * 4, OverflowError, "dataset: integer 1099511627776 does not fit int32, which"),
+        ([1, 2, 3, -(2**31) - 1], OverflowError, "dataset: integer -2147483649 does not fit"),
         ([()] * 4, ValueError, r"element 0 of the dataset is \(\), which holds no array"),
         ([1, 2, None, 4], ValueError, "element 2 of the dataset is None, so which elements make a"),
         ([None] * 4, ValueError, "element 0 of the dataset is None"),
@@ -211,3 +211,10 @@ def test_numbers_that_do_not_fit_are_found_in_arrays_too() -> None:
             list(dataset(source))
     with jax.enable_x64(True):
         assert len(list(dataset(np.array([1, 2, 3, 2**33])))) == 1
+
+
+def test_an_array_of_another_element_type_than_it_says_is_an_error() -> None:
+    source = CountedArray(np.arange(4))
+    source.dtype = np.dtype(np.int16)
+    with pytest.raises(TypeError, match=r"Cannot cast array data from .*int32.* to .*int16"):
+        list(dataset(source))
