@@ -9,6 +9,7 @@ from types import MethodType
 from typing import Any, TypedDict, Unpack, overload
 
 import jax
+import numpy as np
 from jax.sharding import get_abstract_mesh
 from jax.tree_util import default_registry
 
@@ -61,9 +62,11 @@ from dtensor.runtime.shardings import (
     context_mesh,
     is_layout_leaf,
 )
+from dtensor.runtime.tracing import becomes_program
 from dtensor.runtime.variables.scope import current_scope
 
 _flatten = default_registry.flatten
+_NUMPY = np.ndarray | np.generic
 _compiled: weakref.WeakSet[JitFunction] = weakref.WeakSet()
 
 
@@ -175,6 +178,7 @@ def jit(
         raise LayoutError(
             f"in_layouts is of type {type(in_layouts).__name__}; give a tuple with one entry per "
             "argument, a dict by their names, or one layout for all of them"
+            + ("; a mesh goes into mesh=" if isinstance(in_layouts, AnyMesh) else "")
         )
     if returns not in ("dtensor", "jax"):
         raise ValueError(f"returns is {returns!r}; it must be 'dtensor' or 'jax'")
@@ -268,6 +272,8 @@ class JitFunction:
             args, kwargs, statics = self._static.split(args, kwargs)
         leaves, tree = _flatten((args, kwargs), is_dtensor)
         types = types_of(leaves, lambda: self._leaf_names(args, kwargs, statics))
+        if known_as is None and becomes_program() and not any(map(is_dtensor, leaves)):
+            return self._inline(args, kwargs, statics)  # a part of it, as jax.jit's would be
         key = (tree, types, statics, settings)
         call = self._programs.get(key)
         if call is None:
@@ -378,6 +384,7 @@ class JitFunction:
         """The function's own body, where jax is tracing a function around it."""
         tree: Any
         leaves, tree = jax.tree_util.tree_flatten((args, kwargs), is_leaf=is_variable)
+        leaves = [jax.numpy.asarray(x) if isinstance(x, _NUMPY) else x for x in leaves]
         given = layouts_of_call(self._in_layouts, self._parameters, args, kwargs)
         args, kwargs = self._constrained(leaves, tree, given, "in_layouts")
         every, named = self._static.merge(args, kwargs, statics)

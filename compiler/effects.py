@@ -33,6 +33,12 @@ def refuse_effects(jaxpr: Any, effects: Any, equations: Sequence[Any]) -> None:
         CompileError: there is such an effect.
     """
     names = {effect: _name(effect) for effect in effects}
+    check = next((e for e in equations if e.primitive.name == "check"), None)
+    if check is not None:
+        raise CompileError(
+            f"{line_of(check)}checkify.check has nobody to tell; write dtensor.jit(checkify."
+            "checkify(f)), whose first result is the error, or checkify.checkify(dtensor.jit(f))"
+        )
     unknown = [e for e, name in names.items() if "Ordered" in name and name not in (_DEBUG, _IO)]
     if unknown:
         raise CompileError(

@@ -6,11 +6,12 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dtensor.compiler.held import grouped, memory_lines
 from dtensor.compiler.summary import (
     common,
-    group_lines,
     groups_of,
     plan_lines,
+    short_table,
     table,
     without_numbers,
 )
@@ -44,31 +45,24 @@ def explain(
         results: the same of the results.
         result: what the passes did.
         what: name of an argument or result, its last key (`w1`; of equal layers one is told), a
-            part of the name that no other has, or `collective 3`; None explains everything.
-        top: instead of everything, this many groups of collectives, those with the most bytes.
+            part of the name that no other has, `collective 3`, or `memory` if no array is called
+            so; None explains everything.
+        top: instead of everything, this many groups of collectives, those with the most bytes, each
+            on a line.
 
     Raises:
         CompileError: nothing has this name, or several things do.
     """
     if what is None and top is not None:
         return "\n".join(_largest(result, top))
-    entries: dict[str, list[str]] = {}
-    for kind, infos in ((ARGUMENT, args), (RESULT, results)):
-        for slot, info in enumerate(infos):
-            entries[_unique(entries, info.name or f"{kind} {slot}")] = _array(
-                kind, slot, info, result.ledger
-            )
-    for number, collective in enumerate(result.collectives):
-        entries[f"collective {number}"] = collective_lines(number, collective, result.ledger)
+    entries = _entries(args, results, result)
     if what is None:
-        lines = [line for entry in entries.values() for line in entry]
-        lost = _notes(result.ledger, "over_memory", "not_parallel")
-        rest = _notes(result.ledger, "fallback", "refusal", "warning", "moved argument")
-        plan = [line.strip() for line in plan_lines(result.ledger)]
-        return "\n".join([*lost, *plan, *lines, *rest])
+        return "\n".join(_everything(entries, result))
     alike = [what] if what in entries else [name for name in entries if _last_key(name) == what]
     if alike:
         return "\n".join(_told(alike, entries) + _moves_of(alike, result))
+    if what == "memory" and result.memory is not None:
+        return "\n".join(memory_lines(result.memory, args))
     matches = [name for name in entries if what in name]
     if len(matches) == 1:
         return "\n".join(entries[matches[0]])
@@ -81,23 +75,69 @@ def explain(
     raise CompileError(f"'{what}' is part of several names: {_some(matches)}; give one whole")
 
 
+def _entries(
+    args: Sequence[ArrayInfo], results: Sequence[ArrayInfo], result: DriverResult
+) -> dict[str, list[str]]:
+    """What is said of each argument, result and collective, by name."""
+    entries: dict[str, list[str]] = {}
+    for kind, infos in ((ARGUMENT, args), (RESULT, results)):
+        for slot, info in enumerate(infos):
+            entries[_unique(entries, info.name or f"{kind} {slot}")] = _array(
+                kind, slot, info, result.ledger
+            )
+    for number, collective in enumerate(result.collectives):
+        entries[f"collective {number}"] = collective_lines(number, collective, result.ledger)
+    return entries
+
+
+def _everything(entries: dict[str, list[str]], result: DriverResult) -> list[str]:
+    lines = [line for entry in entries.values() for line in entry]
+    lost = _notes(result.ledger, "over_memory", "not_parallel")
+    rest = _notes(result.ledger, "fallback", "refusal", "warning", "moved argument")
+    plan = [line.strip() for line in plan_lines(result.ledger)]
+    return [*lost, *plan, *lines, *rest]
+
+
 def _last_key(name: str) -> str:
     """`w1` of `params['layers'][0]['w1']` and of `params.w1`."""
     return re.split(r"[\[.]", name.rstrip("]"))[-1].strip("'\"")
 
 
 def _told(names: Sequence[str], entries: dict[str, list[str]]) -> list[str]:
-    """One of each layer's arrays of a name, and how many others there are."""
-    groups: dict[str, list[str]] = {}
-    for name in names:
-        groups.setdefault(without_numbers(name), []).append(name)
+    """One of each layer's arrays of a name, and how many others there are.
+
+    Arrays of other trees that have the same layout for the same reasons are told with it.
+    """
+    if len(names) == 1:
+        return entries[names[0]]
+    groups = grouped(names, without_numbers)
+    alike = grouped(groups, lambda group: _reasons(entries[group[0]]))
     lines = []
-    for group in groups.values():
-        told = {without_numbers("\n".join(entries[name])) for name in group}
-        lines += entries[group[0]]
-        if len(group) > 1:
+    for kin in alike:
+        every = [name for group in kin for name in group]
+        lines += _chains_in_one_line(entries[every[0]])
+        if len(every) > 1:
+            told = {_reasons(entries[name]) for name in every}
             same = "alike" if len(told) == 1 else "not all laid out for the same reasons"
-            lines.append(f"  and {len(group) - 1} more, {common(group)}, {same}")
+            lines.append(f"  and {len(every) - 1} more, {', '.join(map(common, kin))}, {same}")
+    return lines
+
+
+def _reasons(entry: Sequence[str]) -> str:
+    """What is said of an array, but for its name and for numbers."""
+    kind, _, said = entry[0].partition(" ")
+    return without_numbers("\n".join([kind, said.rpartition(": ")[2], *entry[1:]]))
+
+
+def _chains_in_one_line(entry: Sequence[str]) -> list[str]:
+    """The reasons of an array, those of one axis in one line."""
+    lines: list[str] = []
+    for line in entry:
+        axis, found, step = line.partition('": ')
+        if found and lines and lines[-1].startswith(axis + found):
+            lines[-1] += f", {step}"
+        else:
+            lines.append(line)
     return lines
 
 
@@ -105,18 +145,18 @@ def _moves_of(names: Sequence[str], result: DriverResult) -> list[str]:
     """The collectives that move the arrays of these names."""
     named = re.compile(rf"(?<![\w.\]])(?:{'|'.join(map(re.escape, names))})(?![\w\[])")
     moves = [c for c in result.collectives if named.search(c.reason)]
-    return [] if not moves else ["moved by", *table(moves, _MAX_MOVES, result.collectives)]
+    if not moves:
+        return []
+    if len(names) == 1:
+        return ["moved by", *table(moves, _MAX_MOVES, result.collectives)]
+    return ["moved by", *short_table(moves, _MAX_MOVES - 1, result.collectives)]
 
 
 def _largest(result: DriverResult, top: int) -> list[str]:
     groups = groups_of(result.collectives)
     lines = [f"{len(result.collectives)} collectives in {len(groups)} groups, most bytes first"]
     lines += plan_lines(result.ledger)
-    for group in groups[:top]:
-        lines += group_lines(group)
-        choices = collective_lines(group.first, group.members[0], result.ledger)[3:]
-        lines += [f"{' ' * 20}{line}" for line in choices]
-    return lines
+    return lines + short_table(result.collectives, top)
 
 
 def _unique(taken: dict[str, list[str]], name: str) -> str:

@@ -7,7 +7,7 @@ and what it asks for is done.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -47,6 +47,28 @@ def explicit_sharding(layout: Layout | None) -> NamedSharding | None:
             return None
         entries.append(tuple(a.name for a in dim.axes if kinds[a.name] == AxisType.Explicit))
     return NamedSharding(mesh, PartitionSpec(*entries))
+
+
+def on_context_mesh() -> Callable[[jax.Array], jax.Array]:
+    """What gives arrays the axis types of the mesh of `jax.set_mesh` around this call.
+
+    The shards stay where they are. Arrays on other axes are left as they are.
+    """
+    context = get_abstract_mesh()
+
+    def typed(array: jax.Array) -> jax.Array:
+        sharding = array.sharding
+        if not isinstance(sharding, NamedSharding) or sharding.mesh.shape != context.shape:
+            return array
+        mesh = jax.sharding.Mesh(
+            sharding.mesh.devices, context.axis_names, axis_types=context.axis_types
+        )
+        shards = [shard.data for shard in array.addressable_shards]
+        return jax.make_array_from_single_device_arrays(
+            array.shape, NamedSharding(mesh, sharding.spec), shards
+        )
+
+    return typed
 
 
 def explicit_shardings(

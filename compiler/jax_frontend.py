@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,9 +22,12 @@ from dtensor.compiler.tokens import keep_tokens_inside
 from dtensor.dialect.errors import CompileError, DTensorError, LayoutError
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.functions import main_function
+from dtensor.runtime.array import DTensor
 from dtensor.runtime.keys import KeyKind, key_kind
 from dtensor.runtime.placement import platform_of
 from dtensor.runtime.splicing import python_callbacks
+
+_NO_ATTRIBUTE = re.compile(r"\w*Tracer has no attribute (\w+)")
 
 
 @dataclass(frozen=True)
@@ -111,8 +115,8 @@ def trace(
         target: the machine to lower for; None is that of the mesh's devices.
 
     Raises:
-        CompileError: the function has effects that a program over a mesh cannot have, or does
-            something that the target cannot.
+        CompileError: the function has effects that a program over a mesh cannot have, a
+            `checkify.check` outside of `checkify`, or does something that the target cannot.
         LayoutError: a constraint in the function is on another mesh.
     """
     jitted = jax.jit(
@@ -199,6 +203,14 @@ def _infos(names: Sequence[str], tree: Any) -> list[TracedArray]:
 def _trace(jitted: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: Mesh | None) -> Any:
     try:
         return jitted.trace(*args, **kwargs)
+    except AttributeError as error:
+        found = _NO_ATTRIBUTE.fullmatch(str(error))
+        if found is None or not hasattr(DTensor, found[1]):
+            raise
+        raise AttributeError(
+            f"an array in a traced function has no .{found[1]}: it is jax's, and its layout is "
+            "decided only after tracing; ask the DTensor outside of the function"
+        ) from None
     except (RuntimeError, ValueError) as error:
         # A bare PartitionSpec needs a mesh around it; other functions must not find one, since a
         # mesh of their own may differ in the types of its axes.

@@ -10,6 +10,7 @@ from typing import Any
 from dtensor.compiler.budget import Budget
 from dtensor.compiler.define_op import DefinedOp, known_ops
 from dtensor.dialect.errors import CompileError, MeshError
+from dtensor.dialect.mesh import Mesh
 from dtensor.passes.cost.machine import Machine
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.planning.plan import EFFORTS
@@ -121,8 +122,12 @@ def check_arguments(fn: Any, mesh: Any, options: Any) -> None:
         )
     if not (mesh is None or isinstance(mesh, AnyMesh)):
         raise MeshError(
-            f"mesh= takes a Mesh, not a value of type {type(mesh).__module__}."
-            f"{type(mesh).__name__}; make one with dtensor.create_mesh"
+            f"mesh= takes a Mesh, not a value of type {type(mesh).__name__}; "
+            + (
+                "give the one that it lies on, its .mesh"
+                if isinstance(getattr(mesh, "mesh", None), Mesh)
+                else "make one with dtensor.create_mesh"
+            )
         )
     if not (options is None or isinstance(options, CompileOptions)):
         raise CompileError(

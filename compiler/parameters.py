@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 from dtensor.dialect.diagnostics import did_you_mean
@@ -26,10 +27,11 @@ def completed(
         what: what they are for, "static" or "donate", for errors.
 
     Raises:
+        TypeError: a position is no integer, or a name no string.
         ValueError: the function has no such argument.
     """
-    nums = [argnums] if isinstance(argnums, int) else list(argnums)
-    names = [argnames] if isinstance(argnames, str) else list(argnames)
+    nums = _each(argnums, Integral, f"{what}_argnums", "positions, as 0 or (0, 2)")
+    names = _each(argnames, str, f"{what}_argnames", 'names, as "w" or ("w", "x")')
     if not (nums or names):
         return (), ()
     parameters = inspect.signature(fn).parameters
@@ -42,16 +44,28 @@ def completed(
                 f"{did_you_mean(name, list(parameters))}"
             )
     variadic = any(p.kind == p.VAR_POSITIONAL for p in parameters.values())
-    nums = [n + len(positional) if n < 0 else n for n in nums]
     for n in nums:
-        if not (0 <= n < len(positional) or (variadic and n >= 0)):
+        if not (-len(positional) <= n < len(positional) or (variadic and n >= 0)):
             raise ValueError(
                 f"{what}_argnums: the function has no argument {n}; it takes {len(positional)} by "
                 "position, counted from 0"
             )
+    nums = [n + len(positional) if n < 0 else n for n in nums]
     names += [positional[n] for n in nums if n < len(positional)]
     nums += [positional.index(name) for name in names if name in positional]
     return tuple(sorted(set(nums))), tuple(dict.fromkeys(names))
+
+
+def _each(given: Any, kind: type, keyword: str, form: str) -> list[Any]:
+    """One value, or several, as a list."""
+    values = [given] if isinstance(given, kind) else given
+    if not isinstance(values, Iterable) or isinstance(values, str):
+        raise TypeError(f"{keyword} is {given!r}; give {form}")
+    found = list(values)
+    for value in found:
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise TypeError(f"{keyword} has {value!r}; give {form}")
+    return found
 
 
 def positional_names(fn: Callable[..., Any]) -> list[str]:

@@ -72,8 +72,9 @@ class Planned(ABC):
 
         Args:
             what: name of an argument or result, such as `params['w']`, or its last key alone, `w`;
-                or a collective, as `collective 3`; None explains all of them.
-            top: instead of all, this many groups of equal collectives, those with the most bytes.
+                or a collective, as `collective 3`; or `memory`; None explains all of them.
+            top: instead of all, this many groups of equal collectives, those with the most bytes,
+                each on a line.
 
         Raises:
             CompileError: nothing has this name, or several things do.

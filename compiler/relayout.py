@@ -46,6 +46,8 @@ def relayout(tensor: Any, layout: AnyLayout, name: str | None = None) -> Any:
         LayoutError: the layout has another rank, is cut into blocks, or is partial.
         TypeError: not a numeric array.
     """
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"relayout: name= is a name for profiles, got {type(name).__name__}")
     tensor = value_of(tensor)
     given = layout
     if isinstance(tensor, DTensor) and isinstance(layout, Layout):  # soon, as calls cost little

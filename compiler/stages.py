@@ -25,6 +25,7 @@ from dtensor.compiler.calls import (
     types_of,
     types_of_dtensors,
 )
+from dtensor.compiler.explicit import has_explicit_axes, on_context_mesh
 from dtensor.compiler.jax_frontend import TracedArray
 from dtensor.compiler.options import CompileOptions
 from dtensor.compiler.planned import Planned, infos
@@ -460,5 +461,9 @@ def _finishing(source: Source, types: Sequence[ArrayType]) -> Callable[[Sequence
     It does not keep the variables of the program alive, as what it belongs to does.
     """
     unflatten: Callable[[Sequence[Any]], Any] = source.out_tree.unflatten
-    make = results_of(types, source.returns == "jax")
+    as_jax = source.returns == "jax"
+    make = results_of(types, as_jax)
+    if as_jax and has_explicit_axes():  # jax refuses arrays of a mesh of other types beside these
+        typed = on_context_mesh()
+        return lambda arrays: unflatten(list(map(typed, make(arrays))))
     return lambda arrays: unflatten(make(arrays))

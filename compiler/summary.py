@@ -6,7 +6,7 @@ Collectives and records that differ only in numbers, such as those of equal laye
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -124,8 +124,18 @@ def table(
         top: the largest number of groups.
         every: all of the program, which they are numbered among; None where these are all.
     """
-    groups = groups_of(collectives, every)
-    lines = [line for group in groups[:top] for line in group_lines(group)]
+    return _table(groups_of(collectives, every), top, group_lines)
+
+
+def short_table(
+    collectives: Sequence[Collective], top: int, every: Sequence[Collective] | None = None
+) -> list[str]:
+    """The same with a line for each group."""
+    return _table(groups_of(collectives, every), top, lambda group: [_group_line(group)])
+
+
+def _table(groups: Sequence[Group], top: int, text: Callable[[Group], list[str]]) -> list[str]:
+    lines = [line for group in groups[:top] for line in text(group)]
     rest = groups[top:]
     if rest:
         count = sum(len(group.members) for group in rest)
@@ -147,6 +157,17 @@ def group_lines(group: Group) -> list[str]:
         f"{', '.join(c.mesh_axes)} of {c.dtype} {shape}{where}",
         f"{' ' * 22}collective {group.first}: {group.reason or 'no record of why'}",
     ]
+
+
+def _group_line(group: Group) -> str:
+    """The same in one line, without the type: `explain("collective 3")` has that, and more."""
+    c = group.members[0]
+    where = f" at {c.location}" if c.location else ""
+    return (
+        f"  {quantity(group.bytes, 'B'):>9}  {seconds_text(group.seconds):>7}  "
+        f"{count_text(group)}{c.kind} over {', '.join(c.mesh_axes)}{where}, "
+        f"collective {group.first}: {group.reason or 'no record of why'}"
+    )
 
 
 def plan_lines(ledger: Ledger) -> list[str]:

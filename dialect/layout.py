@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, Self
 
 from dtensor.dialect.axes import AxisRef
@@ -107,8 +108,8 @@ class Layout(LayoutMembers):
         """
         if not isinstance(mesh, Mesh):
             raise LayoutError(no_mesh(mesh))
-        if rank < 0:
-            raise LayoutError(f"an array cannot have rank {rank}")
+        if not isinstance(rank, Integral) or rank < 0:
+            raise LayoutError(f"an array cannot have rank {rank!r}; give its number of dimensions")
         return cls.of((WHOLE,) * rank, mesh)
 
     @classmethod
@@ -118,6 +119,8 @@ class Layout(LayoutMembers):
         Raises:
             LayoutError: `axis` is not a dimension, or the mesh has no such axis.
         """
+        if not rank:
+            raise LayoutError("an array of rank 0 has no dimension to split; lay it out replicated")
         if not -rank <= axis < rank:
             raise LayoutError(
                 f"dimension {axis} does not exist in an array of rank {rank}; the last is "

@@ -135,6 +135,10 @@ def partial_of(
                 if isinstance(digit, int):
                     raise LayoutError(f"partial over {digit!r}: give an axis, not a block count")
                 pairs.append((digit, kind))
+    elif isinstance(partial, str) or not isinstance(partial, Iterable):
+        raise LayoutError(
+            f"partial is {partial!r}; give what a reduction is over, as {{'sum': 'x'}}"
+        )
     else:
         pairs = list(partial)
     for _, kind in pairs:

@@ -374,6 +374,8 @@ def axis_pairs(axes: Any) -> tuple[Any, ...]:
     Raises:
         MeshError: not a list, nor a mapping.
     """
+    if hasattr(axes, "axis_names"):
+        raise MeshError("a mesh is given as the axes of one; use it as it is, or give its axes")
     if isinstance(axes, str) or not isinstance(axes, Iterable):
         raise MeshError(
             f'mesh axes {axes!r} are not a list of (name, size) pairs, such as [("x", 2), ("y", 4)]'
@@ -385,6 +387,8 @@ def _checked_axis(pair: object) -> tuple[str, int]:
     if not (isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2):
         raise MeshError(f"mesh axis {pair!r} is not a (name, size) pair, such as ('x', 2)")
     name, size = pair
+    if isinstance(size, str) and not isinstance(name, str):
+        raise MeshError(f"mesh axis {pair!r} has its size first; write ({size!r}, {name!r})")
     if not isinstance(name, str) or not AXIS_NAME.match(name):
         raise MeshError(
             f"mesh axis name {name!r} is not an identifier; use letters, digits and _: batch_0"

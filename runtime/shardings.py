@@ -84,6 +84,7 @@ def as_layout(layout: Any, rank: int, mesh: Mesh | None = None, what: str = "") 
             )
         return _layout_of_spec(layout, rank, mesh, where)
     if isinstance(layout, NamedSharding):
+        _check_memory(layout, where)
         if mesh is None and isinstance(layout.mesh, AbstractMesh):
             mesh = as_mesh(layout.mesh)
         if len(layout.spec) > rank or _unreduced(layout.spec):
@@ -102,6 +103,17 @@ def as_layout(layout: Any, rank: int, mesh: Mesh | None = None, what: str = "") 
         f"expected a Layout, got {type(layout).__name__}; make one with "
         "dtensor.Layout(sharding_specs, mesh)"
     )
+
+
+def _check_memory(sharding: NamedSharding, where: str) -> None:
+    """Raise LayoutError for a sharding of another memory than the devices' own."""
+    own = NamedSharding(sharding.mesh, sharding.spec).memory_kind
+    if sharding.memory_kind not in (None, own):
+        raise LayoutError(
+            f"{where}{sharding.spec} asks for the memory {sharding.memory_kind!r}, but the shards "
+            f"of a DTensor lie in the memory that devices compute in, {own!r}; leave memory_kind "
+            "out"
+        )
 
 
 def is_layout_leaf(value: Any) -> bool:

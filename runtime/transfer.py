@@ -71,9 +71,11 @@ def pack(tensors: Sequence[Any], layout: AnyLayout) -> DTensor:
             f"{dtypes[odd]}"
         )
     if parts[0].ndim != layout.rank:
+        is_array = isinstance(tensors, jax.Array | np.ndarray)
         raise LayoutError(
             f"layout {layout.short()} has {layout.rank} dimensions but the shards have rank "
             f"{parts[0].ndim}"
+            + ("; to split one array, use dtensor.copy_to_mesh" if is_array else "")
         )
     sharding = named_sharding(layout)
     shape = _shape_of_parts([part.shape for part in parts], devices, layout)
@@ -136,6 +138,8 @@ def unpack(tensor: DTensor) -> list[jax.Array]:
     Raises:
         TypeError: not a DTensor.
     """
+    if isinstance(tensor, jax.core.Tracer):
+        raise TypeError("unpack is for concrete arrays; in a traced function there are no shards")
     if not isinstance(tensor, DTensor):
         raise TypeError(
             f"unpack needs a DTensor, got {type(tensor).__name__}; place it with "
@@ -145,10 +149,19 @@ def unpack(tensor: DTensor) -> list[jax.Array]:
 
 
 def fetch_layout(tensor: Any) -> Layout | None:
-    """The layout of a DTensor or of a jax.Array on a mesh; None for anything else."""
+    """The layout of a DTensor or of a jax.Array on a mesh; None for anything else.
+
+    Raises:
+        TypeError: a traced array, whose layout is decided only after tracing.
+    """
     if isinstance(tensor, DTensor):
         return tensor.layout
-    if isinstance(tensor, jax.Array) and not isinstance(tensor, jax.core.Tracer):
+    if isinstance(tensor, jax.core.Tracer):
+        raise TypeError(
+            "fetch_layout got a traced array, whose layout is decided only after tracing; fetch it "
+            "outside of the traced function"
+        )
+    if isinstance(tensor, jax.Array):
         try:
             return from_jax(tensor).layout
         except (LayoutError, TypeError):
@@ -221,6 +234,13 @@ def host_array(value: Any) -> np.ndarray[Any, Any]:
             f"{type(value).__name__} is not an array: {_first_sentence(error)}; give "
             "rows of one length"
         ) from None
+    if isinstance(value, Layout):
+        raise TypeError("got a Layout where an array is expected; the array comes first")
+    if isinstance(value, dict):
+        raise TypeError(
+            "a dict is not an array; for a tree of arrays, jax.tree.map the function over the "
+            "arrays and their layouts"
+        )
     if array.dtype.kind in "OSUMm":
         raise TypeError(
             f"{type(value).__name__} of element type {array.dtype} is not numeric; give "

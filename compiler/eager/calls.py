@@ -216,6 +216,8 @@ def explained(error: Exception, name: str) -> Exception:
             "size= where it takes one, or read the array first: relayout it replicated, then "
             ".numpy()"
         )
+    if isinstance(error, NameError) and "unbound axis name" in str(error):
+        return TypeError(f"{name}: axis is the number of a dimension, not the name of a mesh axis")
     if type(error) in _BUILTIN_ERRORS:
         text = " ".join(str(error).split())
         return type(error)(text if text.startswith(name) else f"{name}: {text}")

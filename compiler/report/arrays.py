@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dtensor.compiler.held import grouped
 from dtensor.compiler.program import ArrayInfo
-from dtensor.compiler.report.facts import Facts, grouped
+from dtensor.compiler.report.facts import Facts
 from dtensor.compiler.report.markup import Html, join, tag
 from dtensor.compiler.summary import common, without_numbers
 from dtensor.dialect.mesh import Mesh

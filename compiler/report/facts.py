@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
-from dtensor.compiler.summary import Group, common, groups_of, warning_texts, without_numbers
+from dtensor.compiler.held import Held, held
+from dtensor.compiler.summary import Group, groups_of, warning_texts
 
 if TYPE_CHECKING:
     from dtensor.compiler.planned import Planned
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from dtensor.dialect.mesh import Mesh
     from dtensor.passes.ledger import Ledger
     from dtensor.passes.reports.cost import Collective
-
-T = TypeVar("T")
 
 _XLA = (
     ("arguments, by XLA", "argument_size_in_bytes"),
@@ -31,25 +29,6 @@ class Total:
     name: str
     unit: str
     value: float
-
-
-@dataclass(frozen=True)
-class Held:
-    """Tensors alive at the peak that differ in numbers only.
-
-    Attributes:
-        name: what they are.
-        count: how many there are.
-        bytes: of one device, all of them together.
-        location: the user's line; empty for arguments, or where it is not known.
-        file: its file; likewise.
-    """
-
-    name: str
-    count: int
-    bytes: float
-    location: str
-    file: str
 
 
 @dataclass(frozen=True)
@@ -98,7 +77,7 @@ def facts_of(planned: Planned) -> Facts:
         result.ledger,
         args,
         results,
-        () if memory is None else _held(memory.tensors, args),
+        () if memory is None else held(memory.tensors, args),
         None if memory is None else memory.peak_bytes,
     )
 
@@ -123,33 +102,3 @@ def _totals(planned: Planned) -> list[Total]:
         if size is not None:
             totals.append(Total(name, "B", size))
     return totals
-
-
-def _held(tensors: Sequence[Any], args: Sequence[ArrayInfo]) -> tuple[Held, ...]:
-    def name(tensor: Any) -> str:
-        if tensor.argument is None or tensor.argument >= len(args):
-            return str(tensor.name).removesuffix(f" at {tensor.location}")
-        info = args[tensor.argument]
-        local = "x".join(map(str, info.local_shape)) or "scalar"
-        return f"argument {info.name or tensor.argument}: {info.dtype} {local}"
-
-    groups = grouped(tensors, lambda t: (without_numbers(name(t)), t.bytes, t.location, t.file))
-    held = [
-        Held(
-            common([name(tensor) for tensor in group]),
-            len(group),
-            sum(tensor.bytes for tensor in group),
-            group[0].location,
-            group[0].file,
-        )
-        for group in groups
-    ]
-    return tuple(sorted(held, key=lambda one: -one.bytes))
-
-
-def grouped(values: Iterable[T], key: Callable[[T], Any]) -> list[list[T]]:
-    """Values of equal keys together, in the order in which they come."""
-    groups: dict[Any, list[T]] = {}
-    for value in values:
-        groups.setdefault(key(value), []).append(value)
-    return list(groups.values())

@@ -51,7 +51,7 @@ class Link:
 
 
 # Bytes decide, and the number of collectives decides between equal bytes: the start-up time is set
-# at what 500 bytes take, below the microseconds of a real network, and memory is 50 times as fast
+# at what 500 bytes take, below the microseconds of a real network, and memory is 40 times as fast
 # as the network, so that a plan found for a small test program is the plan of the large one.
 DEFAULT_LINK = Link(alpha=5e-9, bytes_per_second=1e11)
 
@@ -70,7 +70,7 @@ class CostModel:
     link: Link = DEFAULT_LINK
     axis_links: tuple[tuple[str, Link], ...] = ()
     peak_flops: float = 2e14
-    hbm_bytes_per_second: float = 5e12
+    hbm_bytes_per_second: float = 4e12
 
     def axis_link(self, axis: str) -> Link:
         """The network along the mesh axis `axis`."""

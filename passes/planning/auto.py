@@ -110,6 +110,11 @@ class _Maker(Maker):
     ) -> tuple[Strategy, ...]:
         return found
 
+    def _divided(
+        self, node: Node, rule: OpRule, found: tuple[Strategy, ...], now: Strategy
+    ) -> tuple[Strategy, ...]:
+        return found  # no layout by hand may have what these do not
+
     def of(self, node: Node, now: Strategy) -> Options:
         """The strategies of a node, those of an argument with what its bytes cost."""
         options = super().of(node, now)

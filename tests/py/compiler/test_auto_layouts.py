@@ -157,7 +157,7 @@ def test_a_compilation_with_them_is_planned_for_about_that(model: str, mesh: str
     # Of itself a compilation divides no large operation less than its first choice did.
     any_plan = pipeline_text("dtensor-spmd").replace(PROPAGATE, f"{PROPAGATE}{{min-flops=1e12}}")
     least = planned_seconds(model, (params, moments), MESHES[mesh], any_plan)
-    assert least == pytest.approx(auto.cost, rel=1e-9)
+    assert least <= auto.cost * (1 + 1e-9)
     assert planned_seconds(model, (params, moments), MESHES[mesh]) >= least
 
 

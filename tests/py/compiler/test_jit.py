@@ -364,3 +364,11 @@ def test_what_jit_makes_says_what_it_is() -> None:
     lowered = function.lower({"w": copy_to_mesh(W, COLUMNS)}, copy_to_mesh(X, ROWS))
     assert repr(lowered) == "Lowered(layer on mesh(x=2, y=4))"
     assert repr(lowered.compile()) == "Compiled(layer on mesh(x=2, y=4))"
+
+
+def test_numpy_arrays_in_a_traced_function_are_arrays_of_jax() -> None:
+    inner = jit(lambda a, b: a + b.at[0].set(1.0), in_layouts=Layout(["x", UNSHARDED], MESH))
+    a, b = np.ones((8, 4), np.float32), np.full((8, 4), 2.0, np.float32)
+    want = a + np.concatenate([np.ones((1, 4)), b[1:]])
+    np.testing.assert_array_equal(jax.jit(lambda a: inner(a, b))(a), want)
+    np.testing.assert_array_equal(jax.jit(lambda: inner(a, b))(), want)

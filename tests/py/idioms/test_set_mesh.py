@@ -202,3 +202,21 @@ def test_arrays_without_elements_in_a_context(mesh: jax.sharding.Mesh) -> None:
     assert none.shape == (0, 12)
     assert [shard.data.shape for shard in none.to_jax().addressable_shards] == [(0, 12)] * 8
     same(some, X)
+
+
+@pytest.mark.parametrize("other", [AxisType.Auto, AxisType.Explicit])
+def test_arrays_of_jax_come_out_with_the_types_of_the_context(other: AxisType) -> None:
+    kinds = (AxisType.Explicit, other)
+    with jax.set_mesh(jax.make_mesh((2, 4), ("x", "y"), axis_types=kinds)):
+        program = jit(layer, in_layouts=(P("x"), P(None, "y")), returns="jax")
+        for args in ((X, W), (jax.device_put(X, P("x")), W)):
+            found = program(*args)
+            assert found.sharding.mesh.axis_types == kinds
+            assert found.sharding.spec == P("x", "y")
+            assert jax.typeof(found).sharding.mesh.axis_types == kinds
+            beside = jnp.sin(found) + jax.device_put(np.ones(16, np.float32), P())
+            np.testing.assert_allclose(beside, np.sin(np.tanh(X @ W)) + 1, rtol=1e-5)
+        keys = jit(lambda k: jax.random.split(k, 8), returns="jax")(jax.random.key(0))
+        assert (
+            jax.random.key_data(keys) == jax.random.key_data(jax.random.split(jax.random.key(0), 8))
+        ).all()
