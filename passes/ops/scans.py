@@ -55,11 +55,12 @@ def scan_bytes(placed: Placed, dim: int) -> tuple[Traffic, ...]:
     """One row of every operand in each step."""
     from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
 
-    count = len(placed.results)
-    layout = placed.operands[0]
-    local = layout.local_shape(placed.op.operand_shapes[0])
-    row = math.prod(n for d, n in enumerate(local) if d != dim)
-    row_bytes = row * sum(map(element_bytes, placed.op.operand_elements[:count]))
+    count, layout = len(placed.results), placed.operands[0]
+    row_bytes = 0.0
+    for k in range(count):
+        local = placed.operands[k].local_shape(placed.op.operand_shapes[k])
+        row = math.prod(n for d, n in enumerate(local) if d != dim)
+        row_bytes += row * element_bytes(placed.op.operand_elements[k])
     steps = (layout.dims[dim].split - 1).bit_length()
     return (Traffic(layout.dims[dim].axes, steps * row_bytes, steps * count),)
 
