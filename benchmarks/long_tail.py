@@ -77,6 +77,19 @@ def recurrence(a: jax.Array, b: jax.Array) -> jax.Array:
     return lax.associative_scan(join, (a, b))[1]
 
 
+def affine(left: Any, right: Any) -> Any:
+    """Maps of vectors, x -> A x + b, one after the other."""
+    return right[0] @ left[0], jnp.einsum("tij,tj->ti", right[0], left[1]) + right[1]
+
+
+def online_softmax(left: Any, right: Any) -> Any:
+    """Maxima, sums of exponentials, and sums of values weighted by them."""
+    most = jnp.maximum(left[0], right[0])
+    one, other = (jnp.exp(side[0] - most) for side in (left, right))
+    values = left[2] * one[:, None] + right[2] * other[:, None]
+    return most, left[1] * one + right[1] * other, values
+
+
 def heat(step: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], jax.Array]:
     """Fifty explicit steps of the heat equation."""
     return lambda u: lax.fori_loop(0, 50, lambda _, v: v + 0.1 * step(v), u)
@@ -176,6 +189,22 @@ ROWS_OF_TABLE: dict[str, Row] = {
     ),
     "linear_recurrence": row(
         5 * SLICE, "S log2 p, and S (log2 p - 1) of products", recurrence, LONG, LONG, out=ROWS
+    ),
+    "scan_of_matrices": row(
+        3 * 3 * 4 + 2 * 9 * 4,
+        "S log2 p, and S (log2 p - 1) of products",
+        lambda a, b: lax.associative_scan(affine, (a / 4, b))[1],
+        (array(4096, 3, 3), P("x")),
+        (array(4096, 3), ROWS),
+        out=ROWS,
+    ),
+    "online_softmax": row(
+        3 * (1 + 16) * 4,
+        "S log2 p, of maxima and of values",
+        lambda m, v: lax.associative_scan(online_softmax, (m, jnp.ones_like(m), v))[2],
+        VECTOR,
+        LONG,
+        out=ROWS,
     ),
     "diff": row(SLICE, "S", lambda x: jnp.diff(x, axis=0, prepend=0), LONG, out=ROWS),
     "shift": row(

@@ -32,7 +32,6 @@ from dtensor.passes.pipeline import Pipeline
 from dtensor.passes.planning.auto import Argument, AutoPlan, plan_arguments
 from dtensor.passes.planning.plan import EFFORTS
 from dtensor.passes.propagation.pins import read_pins
-from dtensor.passes.propagation.propagate import PropagatePass
 from dtensor.runtime.shardings import AUTO, AnyMesh
 
 Carry = Mapping[int, int] | None
@@ -231,7 +230,6 @@ def plan_source(
             state.cost_model(),
             {a: r for a, r in ties.items() if source.out_layouts[r] is None},
             max_bytes,
-            PropagatePass.min_flops,
             EFFORTS[options.effort],
         )
     if plan is None:

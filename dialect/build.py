@@ -374,10 +374,20 @@ def scan(
     operands: Sequence[Value],
     dim: int,
     is_reverse: bool = False,
+    rows: Sequence[ir.Type] | None = None,
     loc: ir.Location | None = None,
     ip: ir.InsertionPoint | None = None,
 ) -> ir.Operation:
-    """A scan whose region has its arguments, and nothing that combines them yet."""
+    """A scan whose region has its arguments, and nothing that combines them yet.
+
+    Args:
+        operands: what is scanned.
+        dim: the dimension.
+        is_reverse: whether it begins with the last.
+        rows: per operand the type of what the region combines; None for scalars.
+        loc: where it comes from.
+        ip: where it goes.
+    """
     attributes = {names.DIM: index_attr(dim), names.REVERSE: index_attr(int(is_reverse))}
     op = ir.Operation.create(
         names.SCAN,
@@ -390,7 +400,8 @@ def scan(
     )
     elements = [ir.ShapedType(value.type).element_type for value in operands] * 2
     scalars = [ir.RankedTensorType.get([], each, loc=loc) for each in elements]
-    op.regions[0].blocks.append(*scalars, arg_locs=[op.location] * len(scalars))
+    types = scalars if rows is None else [*rows, *rows]
+    op.regions[0].blocks.append(*types, arg_locs=[op.location] * len(types))
     return op
 
 

@@ -329,19 +329,28 @@ def qr(facts: Facts) -> Iterator[str]:
 
 
 def scan(facts: Facts) -> Iterator[str]:
-    """Operands of one shape, results like them; a region of two scalars of each."""
+    """Operands as long along the dimension, results like them; a region of two of each."""
     yield from _needs_dim(facts, names.DIM)
     if facts.number(names.REVERSE) not in (0, 1):
         yield f"reverse is {facts.number(names.REVERSE)}; give 1 to begin with the last, or 0"
-    if len({tensor.shape for tensor in facts.operands}) != 1:
+    dim, shapes = facts.number(names.DIM), {tensor.shape for tensor in facts.operands}
+    region = facts.op.regions[0]
+    given = (
+        [ir.ShapedType(value.type) for value in region.blocks[0].arguments] if region.blocks else []
+    )
+    is_of_scalars = not any(type_.rank for type_ in given)
+    if len(shapes if is_of_scalars else {shape[dim : dim + 1] for shape in shapes}) != 1:
         found = ", ".join(map(str, facts.operands))
-        yield f"operands are {found}; give operands of one shape"
+        yield f"operands are {found}; give operands of one shape" + (
+            "" if is_of_scalars else f" along dimension {dim}"
+        )
     if facts.results != facts.operands:
         yield "results differ from operands; give each operand a result of its type"
-    region = facts.op.regions[0]
-    found_types = [str(value.type) for value in region.blocks[0].arguments] if region.blocks else []
-    if found_types != [f"tensor<{tensor.element}>" for tensor in facts.operands] * 2:
-        yield f"the region takes {found_types}; give it a scalar of each operand, twice"
+    wanted = [(0 if is_of_scalars else len(t.shape), str(t.element)) for t in facts.operands] * 2
+    if [(type_.rank, str(type_.element_type)) for type_ in given] != wanted:
+        found_types = [str(type_) for type_ in given]
+        what = "a scalar" if is_of_scalars else "rows"
+        yield f"the region takes {found_types}; give it {what} of each operand, twice"
 
 
 def axis_index(facts: Facts) -> Iterator[str]:

@@ -312,8 +312,10 @@ class QrOp(DTensorOp):
 class ScanOp(DTensorOp):
     """What elements combine to, up to each one along `dim`; from the last one on if `reverse` is 1.
 
-    All operands have one shape. The region combines their scalars at one place with those at a
-    later one, of an earlier one if `reverse` is 1; how they are put in brackets must not matter.
+    The region combines what they are at one place with what they are at a later one, or an earlier
+    one if `reverse` is 1; how they are put in brackets must not matter. If it takes scalars, all
+    operands have one shape, and it combines their elements. If it takes tensors of the ranks of the
+    operands, of any number of rows along `dim`, it combines each row by itself.
     """
 
     _ODS_REGIONS = (1, True)

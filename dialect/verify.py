@@ -151,6 +151,11 @@ class _Verifier:
             tuple((each, attributes[each]) for each in attributes),
             tuple(value.type for value in op.operands),
             tuple(value.type for value in op.results),
+            tuple(
+                tuple(value.type for value in block.arguments)
+                for region in op.regions
+                for block in list(region.blocks)[:1]
+            ),
             len(op.regions),
         )
         problems = self._problems.get(key)

@@ -24,13 +24,15 @@ def check_layout(tensor: Any, layout: Layout) -> None:
 
     Args:
         tensor: a DTensor, or a jax.Array on a mesh.
-        layout: the layout it should have, on the same mesh.
+        layout: the layout it should have, on the same mesh. Priorities say when the compiler
+            spreads a layout, and no array has them: they are not compared.
 
     Raises:
         LayoutError: it has another one, or none.
     """
     found = fetch_layout(tensor)
-    if found != layout:
+    is_open = any(dim.is_open for dim in layout.dims)
+    if found != (layout if is_open else layout.closed()):
         raise LayoutError(
             f"Layout of tensor: {found}, did not match expected layout: {layout}; bring it there "
             "with dtensor.relayout(tensor, layout)"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
@@ -13,8 +14,14 @@ from dtensor.passes.forms.places import mark_places
 from dtensor.passes.forms.ranks import replaced_sort
 from dtensor.passes.forms.scans import replaced_scans
 from dtensor.passes.forms.searches import replaced_search
+from dtensor.passes.forms.starts import WINDOWS, replaced_start
 from dtensor.passes.functions import main_function
 from dtensor.passes.program import WHILE, walk
+
+_WRITTEN_ANEW: Final[dict[str, Callable[[ir.Operation], list[ir.Operation]]]] = {
+    **dict.fromkeys(OLDER, replaced_older),
+    WINDOWS: replaced_start,
+}
 
 
 @dataclass(frozen=True)
@@ -26,6 +33,7 @@ class FindFormsPass(Pass):
     for many queries becomes a `dtensor.search`, in which each shard of the table looks by itself.
     A sort of which a few places are read becomes `dtensor.ranked`, for which the shards only count.
     The slices, pads and sums that `jax.lax.associative_scan` is become one `dtensor.scan`.
+    A value that windows start from, and that changes their sum, is added to the sum instead.
     The two calls of a library that a QR of a tall matrix is become one `dtensor.qr`.
     What StableHLO says in other operations too, `einsum`, `torch_index_select` and the batch_norm
     operations, is said in those.
@@ -36,8 +44,8 @@ class FindFormsPass(Pass):
     def run(self, module: ir.Module, state: PassState) -> None:
         """Rewrite `@main` in place."""
         main = main_function(module)
-        for op in [op for op, name, _ in walk(main) if name in OLDER]:
-            for made in replaced_older(op):
+        for op, name in [(op, name) for op, name, _ in walk(main) if name in _WRITTEN_ANEW]:
+            for made in _WRITTEN_ANEW[name](op):
                 state.ledger.add_op(made)
                 state.forget_ir()
         for made_scan in replaced_scans([(op, name) for op, name, _ in walk(main)]):

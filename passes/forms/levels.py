@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dtensor.dialect.mlir import ir, maker_of
-from dtensor.passes.forms.scalars import attributes_of, is_scalar_work
+from dtensor.passes.forms.scalars import is_constant, is_said_alike, is_scalar_work
+from dtensor.passes.forms.single_rows import is_dot_of_one, without_ones
 from dtensor.passes.ops.attributes import (
     constant_numbers,
     integer,
@@ -21,6 +22,7 @@ from dtensor.passes.ops.attributes import (
     splat_number,
     splat_of,
 )
+from dtensor.passes.ops.rows import is_row_work
 
 Value = ir.Value[Any]
 WEAVES = ("stablehlo.add", "stablehlo.or")
@@ -43,6 +45,7 @@ class Scan:
         elements: the elements of each level and operand.
         scans: the scans of each level and operand.
         rests: their elements at even places but for the first.
+        is_by_element: whether what combines pairs computes each element by itself.
     """
 
     root: ir.Operation
@@ -54,6 +57,7 @@ class Scan:
     elements: dict[tuple[int, int], Value] = field(default_factory=dict)
     scans: dict[tuple[int, int], Value] = field(default_factory=dict)
     rests: dict[tuple[int, int], Value] = field(default_factory=dict)
+    is_by_element: bool = True
 
     @staticmethod
     def of(root: ir.Operation) -> Scan | None:
@@ -69,6 +73,32 @@ class Scan:
         return self.dim == other.dim and all(
             value in self.inputs and self.pairs[self.inputs.index(value)] == other.pairs[k]
             for k, value in enumerate(other.inputs)
+        )
+
+    def with_operands_of(self, other: Scan) -> Scan | None:
+        """Both scans in one, if they have operands in common that both combine alike."""
+        shared = [value for value in other.inputs if value in self.inputs]
+        if self.dim != other.dim or not shared:
+            return None
+        places = {value: k for k, value in enumerate(self.inputs)}
+        for k, value in enumerate(other.inputs):
+            at = places.setdefault(value, len(places))
+            if self.pairs.get(at, other.pairs[k]) != other.pairs[k]:
+                return None
+        shapes = [shape_of(value) for value in places]
+        is_by_element = self.is_by_element and other.is_by_element
+        return Scan(
+            self.root,
+            self.dim,
+            list(places),
+            self.ops | other.ops,
+            {
+                leaf: (side, places[scan.inputs[k]])
+                for scan in (self, other)
+                for leaf, (side, k) in scan.leaves.items()
+            },
+            {places[v]: scan.pairs[k] for scan in (self, other) for k, v in enumerate(scan.inputs)},
+            is_by_element=is_by_element and all(shape == shapes[0] for shape in shapes),
         )
 
     def _is_one(self) -> bool:
@@ -136,6 +166,9 @@ class Scan:
         """Whether the odd elements of a scan are combined with those behind them."""
         size, below = self._size(level), self._size(level + 1)
         count = (size - 1) // 2
+        if not count:
+            self._add_empty(self.rests[level, k])
+            return True
 
         def is_behind(side: int, j: int, leaf: Value) -> bool:
             if side:
@@ -144,7 +177,15 @@ class Scan:
             source = leaf if below == count else self._source(leaf, 0, count, below)
             return source is not None and self._binds(self.scans, (level + 1, j), source)
 
-        return self._is_alike(k, self.rests[level, k], is_behind)
+        return self._is_alike(k, self.rests[level, k], count, is_behind)
+
+    def _add_empty(self, value: Value) -> None:
+        """Add what a value of no elements is computed of, which has none either."""
+        op = maker_of(value)
+        if op is not None and op not in self.ops and 0 in shape_of(value):
+            self.ops.add(op)
+            for operand in op.operands:
+                self._add_empty(operand)
 
     def _is_level(self, level: int, k: int) -> bool:
         """Whether elements are what the pairs of the level before combine to."""
@@ -160,27 +201,35 @@ class Scan:
             source = self._source(leaf, side, size // 2, size, 2)
             return source is not None and self._binds(self.elements, (level - 1, j), source)
 
-        return self._is_alike(k, value, is_pair)
+        return self._is_alike(k, value, size // 2, is_pair)
 
     def _is_input(self, k: int, value: Value) -> bool:
         if k == len(self.inputs):
             self.inputs.append(value)
-        return self.inputs[k] == value and shape_of(value) == shape_of(self.root.results[0])
+        self.is_by_element &= shape_of(value) == shape_of(self.root.results[0])
+        return self.inputs[k] == value
 
     def _reads(self, value: Value) -> bool:
-        """Whether a value is computed, element by element, of the pairs of the operands."""
+        """Whether a value is computed of the pairs of the operands and of constants."""
         if value in self.leaves or self._is_leaf(value):
             return True
         if splat_of(value) is not None:
             return True
         op = maker_of(value)
-        if op is None or op.block != self.root.block or not is_scalar_work(op):
+        if op is None or op.block != self.root.block:
+            return False
+        if is_constant(op):
+            self.is_by_element = False
+            return True
+        is_by_element = is_scalar_work(op)
+        if not is_by_element and not is_row_work(op):
             return False
         if op in self.ops:
             return True
         self.ops.add(op)
-        shape = shape_of(value)
-        return all(shape_of(v) == shape and self._reads(v) for v in op.operands)
+        shapes = [shape_of(v) for v in (value, *op.operands)]
+        self.is_by_element &= is_by_element and all(shape == shapes[0] for shape in shapes)
+        return all(self._reads(v) for v in op.operands)
 
     def _is_leaf(self, value: Value) -> bool:
         """Whether a value is one side of the pairs of an operand."""
@@ -195,35 +244,49 @@ class Scan:
                 return True
         return False
 
-    def _is_alike(self, k: int, value: Value, fits: Callable[[int, int, Value], bool]) -> bool:
-        """Whether a value is computed as the pairs of an operand are, of leaves that fit."""
-        return k in self.pairs and self._follows(self.pairs[k], value, fits, {})
+    def _is_alike(
+        self, k: int, value: Value, rows: int, fits: Callable[[int, int, Value], bool]
+    ) -> bool:
+        """Whether `rows` rows are computed as the pairs of an operand are, of leaves that fit."""
+        return k in self.pairs and self._follows(self.pairs[k], value, rows, fits, {})
 
     def _follows(
         self,
         pattern: Value,
         value: Value,
+        rows: int,
         fits: Callable[[int, int, Value], bool],
         known: dict[Value, Value],
     ) -> bool:
+        bare, ones = without_ones(value) if rows == 1 else (value, [])
         if pattern in known:
-            return bool(known[pattern] == value)
-        known[pattern] = value
+            return bool(known[pattern] == bare)
+        known[pattern] = bare
         if pattern in self.leaves:
-            return fits(*self.leaves[pattern], value)
+            self.ops.update(ones)
+            stages = [value, *[one.operands[0] for one in ones]]
+            return any(fits(*self.leaves[pattern], stage) for stage in stages)
         number = splat_of(pattern)
         if number is not None:
             return splat_of(value) == number
         wanted, op = maker_of(pattern), maker_of(value)
         assert wanted is not None, "what is computed of the leaves"
+        if op in ones and op.name != wanted.name:
+            self.ops.update(ones)
+            op = maker_of(bare)
         if op is None or op.block != self.root.block or op.name != wanted.name:
             return False
         types = [ir.RankedTensorType(each.type).element_type for each in (pattern, value)]
-        if types[0] != types[1] or attributes_of(op) != attributes_of(wanted):
+        if types[0] != types[1] or not (
+            is_said_alike(wanted, op, self._size(0) // 2, rows)
+            or (rows == 1 and is_dot_of_one(wanted, op))
+        ):
             return False
+        if is_constant(op):
+            return True
         self.ops.add(op)
         pairs = zip(wanted.operands, op.operands, strict=True)
-        return all(self._follows(one, other, fits, known) for one, other in pairs)
+        return all(self._follows(one, other, rows, fits, known) for one, other in pairs)
 
     def _source(
         self, value: Value, start: int, count: int, size: int, stride: int = 1

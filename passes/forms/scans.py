@@ -10,9 +10,8 @@ from dtensor.dialect.mlir import ir, maker_of
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.forms.levels import WEAVES, Scan
 from dtensor.passes.forms.scalars import Scalars
-from dtensor.passes.ops.attributes import (
-    integers,
-)
+from dtensor.passes.ops.attributes import integers
+from dtensor.passes.ops.rows import Ties
 
 Value = ir.Value[Any]
 
@@ -34,28 +33,51 @@ def replaced_scans(ops: Sequence[tuple[ir.Operation, str]]) -> list[ir.Operation
     # A scan of more operands gives what one of fewer does, where both begin with the same.
     found.sort(key=lambda scan: -len(scan.inputs))
     groups: list[list[Scan]] = []
+    numbers = {op: i for i, (op, _) in enumerate(ops)}
     for scan in found:
         for group in groups:
             if group[0].gives(scan):
                 group.append(scan)
                 break
+            both = group[0].with_operands_of(scan)
+            if both is not None and _begins_after_operands([both, *group, scan], numbers):
+                group[0] = both
+                group.append(scan)
+                break
         else:
             groups.append([scan])
-    numbers = {op: i for i, (op, _) in enumerate(ops)}
     made: list[ir.Operation] = []
-    for group in groups:
-        if not _is_read_outside(group):
-            made += _replaced(group, numbers)
+    # One may read what another gives: that is still there while the later ones are replaced.
+    groups.sort(key=lambda group: -min(numbers[scan.root] for scan in group))
+    for group in _read_by_themselves(groups):
+        made += _replaced(group, numbers)
     return made
 
 
-def _is_read_outside(group: Sequence[Scan]) -> bool:
+def _read_by_themselves(groups: Sequence[list[Scan]]) -> list[list[Scan]]:
+    """Those of which nobody but these reads what lies between their operands and results."""
+    left = list(groups)
+    while True:
+        inside = {op for group in left for scan in group for op in scan.ops}
+        kept = [group for group in left if not _is_read_outside(group, inside)]
+        if len(kept) == len(left):
+            return left
+        left = kept
+
+
+def _begins_after_operands(group: Sequence[Scan], numbers: dict[ir.Operation, int]) -> bool:
+    """Whether all operands of the first scan are there where the first of some is written."""
+    first = min(numbers[scan.root] for scan in group)
+    makers = [maker_of(value) for value in group[0].inputs]
+    return all(maker is None or numbers.get(maker, -1) < first for maker in makers)
+
+
+def _is_read_outside(group: Sequence[Scan], inside: set[ir.Operation]) -> bool:
     """Whether anybody else reads what lies between the operands and the results."""
-    inside = {op for scan in group for op in scan.ops}
     roots = {scan.root for scan in group}
     return any(
         use.owner.operation not in inside
-        for op in inside - roots
+        for op in {op for scan in group for op in scan.ops} - roots
         for result in op.results
         for use in result.uses
     )
@@ -70,15 +92,13 @@ def _replaced(group: Sequence[Scan], numbers: dict[ir.Operation, int]) -> list[i
         [value for value in given if value is not None] if is_reverse else scan.inputs,
         scan.dim,
         is_reverse,
+        None if scan.is_by_element else [scan.pairs[k].type for k in range(len(scan.inputs))],
         loc=scan.root.location,
         ip=ir.InsertionPoint(first),
     )
-    block, count = op.regions[0].blocks[0], len(scan.inputs)
-    scalars = Scalars(Trail(ir.InsertionPoint(block), op.location))
-    for leaf, (side, k) in scan.leaves.items():
-        scalars.known[leaf] = block.arguments[side * count + k]
-    results = [scalars.of(scan.pairs[k]) for k in range(count)]
-    scalars.make.create("stablehlo.return", results, [])
+    if not _is_combined(op, scan):
+        op.erase()
+        return []
     made = [op]
     for each in group:
         value = op.results[scan.inputs.index(each.inputs[0])]
@@ -98,6 +118,35 @@ def _replaced(group: Sequence[Scan], numbers: dict[ir.Operation, int]) -> list[i
         if not any(True for result in old.results for _ in result.uses):
             old.erase()
     return made
+
+
+def _is_combined(op: ir.Operation, scan: Scan) -> bool:
+    """Write what combines elements, or rows; whether each row is combined by itself."""
+    block, count = op.regions[0].blocks[0], len(scan.inputs)
+    trail = Trail(ir.InsertionPoint(block), op.location)
+    known = {leaf: block.arguments[side * count + k] for leaf, (side, k) in scan.leaves.items()}
+    if scan.is_by_element:
+        scalars = Scalars(trail, known)
+        trail.create("stablehlo.return", [scalars.of(scan.pairs[k]) for k in range(count)], [])
+        return True
+    results = [_copied(scan.pairs[k], known, block) for k in range(count)]
+    trail.create("stablehlo.return", results, [])
+    ties = Ties(block)
+    groups = {ties.group(argument, scan.dim) for argument in block.arguments}
+    return len(groups) == 1 and None not in groups
+
+
+def _copied(value: Value, known: dict[Value, Value], block: ir.Block) -> Value:
+    """A value computed in a block of what is known there."""
+    if value not in known:
+        maker = maker_of(value)
+        assert maker is not None, "computed of leaves and constants"
+        operands = [_copied(operand, known, block) for operand in maker.operands]
+        copy = maker.clone(ip=ir.InsertionPoint(block)).operation
+        for k, operand in enumerate(operands):
+            copy.operands[k] = operand
+        known[value] = copy.results[0]
+    return known[value]
 
 
 def _is_turn(op: ir.Operation, dim: int) -> bool:

@@ -16,9 +16,10 @@ from dtensor.dialect.names import DIM, REVERSE
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import chained
-from dtensor.passes.ops.attributes import integer
+from dtensor.passes.ops.attributes import integer, shape_of
 from dtensor.passes.ops.comparators import on_tensors
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed
+from dtensor.passes.ops.rows import Ties, combines_scalars, rows_flops
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
 from dtensor.passes.ops.scans import scan_bytes, totals_before
 
@@ -27,20 +28,35 @@ Values = list[Value]
 
 
 def scan_rule(op: OpInfo) -> OpRule:
-    """`ij,ij->ij,ij`; of a split `i`, which is scanned, the shards send totals."""
+    """`ij,ij->ij,ij`; of a split `i`, which is scanned, the shards send totals.
+
+    Where rows are combined, not elements, `j` is a dimension that the body treats by itself.
+    """
     builder, dim = RuleBuilder(op), integer(op.attribute(DIM))
-    for d, size in enumerate(op.operand_shapes[0]):
-        factor = builder.factor(size, kind=FactorKind.SCAN if d == dim else None)
-        for k in range(len(op.operand_shapes)):
-            builder.operand(k, d, factor)
-            builder.result(k, d, factor)
+    body = op.operation.regions[0].blocks[0]
+    ties = None if combines_scalars(body) else Ties(body)
+    factors: dict[object, int] = {}
+    for k, shape in enumerate(op.operand_shapes):
+        for d, size in enumerate(shape):
+            group = d if ties is None or d == dim else ties.group(body.arguments[k], d)
+            if group is None:
+                builder.whole(k, d, "is combined as a whole")
+                continue
+            if group not in factors:
+                factors[group] = builder.factor(size, kind=FactorKind.SCAN if d == dim else None)
+            builder.operand(k, d, factors[group])
+            builder.result(k, d, factors[group])
     return builder.build()
 
 
 def scan_flops(op: OpInfo) -> float:
     """Each element is combined twice."""
-    body = op.operation.regions[0].blocks[0]
-    return 2.0 * math.prod(op.operand_shapes[0]) * (len(body.operations) - 1)
+    body, dim = op.operation.regions[0].blocks[0], integer(op.attribute(DIM))
+    if combines_scalars(body):
+        return 2.0 * math.prod(op.operand_shapes[0]) * (len(body.operations) - 1)
+    written, given = shape_of(body.arguments[0]), op.operand_shapes[0]
+    share = math.prod(given) / max(1, math.prod(written)) if written[dim] else 0.0
+    return 2.0 * share * rows_flops(body)
 
 
 def _is_split(placed: Placed) -> bool:
@@ -65,6 +81,8 @@ class _Tree:
         self.dim = integer(op.operation.attributes[DIM])
         self.is_reverse = bool(integer(op.operation.attributes[REVERSE]))
         self.axes = op.operand_layouts[0].dims[self.dim].axes
+        self.body = op.operation.regions[0].blocks[0]
+        self.ties = None if combines_scalars(self.body) else Ties(self.body)
         self.before: Values | None = None
         self.has_any: Value | None = None
 
@@ -137,8 +155,9 @@ class _Tree:
         return [self.ctx.cut(value, self.dim, start, count, stride) for value in values]
 
     def _combined(self, earlier: Sequence[Value], later: Sequence[Value]) -> Values:
-        body = self.op.operation.regions[0].blocks[0]
-        return on_tensors(self.ctx, body, [*earlier, *later])
+        if self.ties is not None:
+            return self.ties.applied(self.ctx, [*earlier, *later])
+        return on_tensors(self.ctx, self.body, [*earlier, *later])
 
 
 def scan_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:

@@ -16,6 +16,7 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops.attributes import identity_of, splat_number
 from dtensor.passes.ops.opdef import Placed, Traffic
+from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.reductions import combiners, is_choice
 from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import Window
@@ -54,11 +55,12 @@ def scan_bytes(placed: Placed, dim: int) -> tuple[Traffic, ...]:
     """One row of every operand in each step."""
     from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
 
-    count = len(placed.results)
-    layout = placed.operands[0]
-    local = layout.local_shape(placed.op.operand_shapes[0])
-    row = math.prod(n for d, n in enumerate(local) if d != dim)
-    row_bytes = row * sum(map(element_bytes, placed.op.operand_elements[:count]))
+    count, layout = len(placed.results), placed.operands[0]
+    row_bytes = 0.0
+    for k in range(count):
+        local = placed.operands[k].local_shape(placed.op.operand_shapes[k])
+        row = math.prod(n for d, n in enumerate(local) if d != dim)
+        row_bytes += row * element_bytes(placed.op.operand_elements[k])
     steps = (layout.dims[dim].split - 1).bit_length()
     return (Traffic(layout.dims[dim].axes, steps * row_bytes, steps * count),)
 
@@ -171,20 +173,22 @@ def _scanned(
 
 
 def starts_from_identity(operation: ir.Operation, elements: tuple[str, ...]) -> bool:
-    """Whether the init values change nothing, however often they are met."""
+    """Whether meeting the init values again, however often, changes nothing."""
     region, count = operation.regions[0], len(elements)
     kinds = combiners(region, elements)
     if kinds is None and is_choice(region, count):
         return True
-    for k in range(count):
-        maker = _constant(operation.operands[count + k])
-        if maker is None:
-            return False
-        if kinds is not None and kinds[k] not in identity_of(maker, elements[k]):
-            return False
-        if kinds is None and splat_number(operation.operands[count + k]) != -math.inf:
-            return False
-    return True
+    inits = operation.operands[count:]
+    if kinds is None:  # log(exp(a) + exp(b))
+        return all(splat_number(init) == -math.inf for init in inits)
+    rows = zip(inits, kinds, elements, strict=True)
+    return all(kind.idempotent or is_identity(init, kind, name) for init, kind, name in rows)
+
+
+def is_identity(init: Value, kind: Reduction, element: str) -> bool:
+    """Whether a scalar is a constant that a reduction does not notice."""
+    maker = _constant(init)
+    return maker is not None and kind in identity_of(maker, element)
 
 
 def _constant(value: Value) -> ir.Operation | None:

@@ -42,6 +42,7 @@ from dtensor.passes.ops.scans import (
     starts_from_identity,
 )
 
+STARTS = "is padded, and its windows start from a value that may be met once only"
 OVERLAP = "has windows that overlap, are padded or leave gaps, so a shard would need the next one"
 
 
@@ -78,13 +79,19 @@ def reduce_window_rule(op: OpInfo) -> OpRule:
     """`ij,->ij`; a dimension is split if its windows tile it, with a halo, or if it is scanned.
 
     The body is applied to elements and to the init value alike, so parts of its own reduction pass
-    if both are parts.
+    if both are parts. Shards put init values where one device reads nothing, and so may not where
+    those cannot be met again (`dtensor-find-forms` sets apart the values that sums start from).
     """
     count = len(op.result_shapes)
     sizes = integers(op.attribute("window_dimensions"))
     builder = RuleBuilder(op)
     windows = windows_of(op, sizes, "base_dilations", "window_dilations")
+    may_pad = starts_from_identity(op.operation, op.result_elements)
     for d, (window, size) in enumerate(zip(windows, op.operand_shapes[0], strict=True)):
+        if not may_pad and _reads_padding(window, size, op.result_shapes[0][d]):
+            for k in range(count):
+                builder.whole(k, d, STARTS)
+            continue
         if _is_scan(op, windows, d):
             factor = builder.factor(size, kind=FactorKind.SCAN)
         else:
@@ -98,6 +105,17 @@ def reduce_window_rule(op: OpInfo) -> OpRule:
     if reduction is not None and op.operand_elements[:count] == op.result_elements:
         builder.passes_each([reduction], [True] * (2 * count))
     return builder.build()
+
+
+def _reads_padding(window: Window, size: int, results: int) -> bool:
+    return window.low > 0 or reads_end(window, size, results)
+
+
+def said_of_start(operation: ir.Operation) -> tuple[object, ...]:
+    """Whether windows may meet their init values again, which operands say."""
+    count = len(operation.results)
+    types = [ir.RankedTensorType(value.type) for value in operation.operands[:count]]
+    return (starts_from_identity(operation, tuple([str(t.element_type) for t in types])),)
 
 
 def _is_scan(op: OpInfo, windows: Sequence[Window], dim: int) -> bool:
@@ -191,16 +209,19 @@ def reduce_window_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Ti
     sizes = integers(op.attribute("window_dimensions"))
     windows = windows_of(op, sizes, "base_dilations", "window_dilations")
     count = len(op.result_shapes)
+    may_pad = starts_from_identity(operation, op.result_elements)
     ties: list[padding.Tie] = []
     for d, window in enumerate(windows):
         if is_one_to_one(window):
             continue
         if _is_scan(op, windows, d):
-            if not starts_from_identity(operation, op.operand_elements[:count]):
+            if not may_pad:
                 continue
             is_read, window = window.low == 0, Window(1, 1, 0, 0, 1, 1)
         else:
             is_read = reads_end(window, op.operand_shapes[0][d], op.result_shapes[0][d])
+        if is_read and not may_pad:
+            continue
         fill = padding.Fill.INIT if is_read else padding.Fill.ANY
         ties.append(window_tie(count, WindowDim(d, (~0, d), d, window), fill))
     return ties
@@ -243,6 +264,7 @@ REDUCE_WINDOW = OpDef(
         ),
     ),
     flops=reduce_window_flops,
+    known=said_of_start,
     accuracy=summed(_terms, rounds_each=True),
     padding=padding.Padding(window_fill, lengthen_windows, reduce_window_ties),
 )

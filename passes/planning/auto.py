@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -67,7 +68,6 @@ def plan_arguments(
     cost: CostModel,
     ties: Mapping[int, int],
     max_bytes: float | None,
-    min_flops: float,
     limits: Limits,
 ) -> AutoPlan | None:
     """Choose the layouts of the arguments that nothing pins, together with all others.
@@ -79,13 +79,12 @@ def plan_arguments(
         cost: the machine.
         ties: argument numbers to the numbers of the results that become them.
         max_bytes: of the arguments on one device; None is no limit.
-        min_flops: a large matmul of more flops per device is divided wherever it can be.
         limits: how long to search.
 
     Returns:
         None if no layouts were found that fit.
     """
-    search = _Search(graph, pins, mesh, cost, min_flops, limits)
+    search = _Search(graph, pins, mesh, cost, limits)
     search.tie(ties)
     search.solve(0.0)
     price = 0.0
@@ -109,11 +108,6 @@ class _Maker(Maker):
         self, node: Node, found: tuple[Strategy, ...], now: Strategy
     ) -> tuple[Strategy, ...]:
         return found
-
-    def _divided(
-        self, node: Node, rule: OpRule, found: tuple[Strategy, ...], now: Strategy
-    ) -> tuple[Strategy, ...]:
-        return found  # no layout by hand may have what these do not
 
     def of(self, node: Node, now: Strategy) -> Options:
         """The strategies of a node, those of an argument with what its bytes cost."""
@@ -139,13 +133,11 @@ class _Search:
         pins: Pins,
         mesh: Mesh,
         cost: CostModel,
-        min_flops: float,
         limits: Limits,
     ) -> None:
         self.graph, self.pins, self.cost, self.limits = graph, pins, cost, limits
         self.specs = Specs(atoms_of(pins, mesh, {}), mesh)
         self.free = free_values(graph)
-        self.min_flops = min_flops
         self.prices = Prices(self.specs, cost)
         self.chosen: list[int] = []  # per node of the problem, the number of its strategy
 
@@ -163,8 +155,9 @@ class _Search:
             returned.operands.clear()
             returned.kind = _TIED
         may_move = [True] * len(self.specs.sizes)
+        # Any op may be left whole: no layout by hand is to have a strategy that is missing here.
         self.maker = _Maker(
-            self.graph, self.specs, self.pins, self.free, may_move, self.min_flops, self.cost
+            self.graph, self.specs, self.pins, self.free, may_move, math.inf, self.cost
         )
 
     def _problem(self, price: float) -> Problem:

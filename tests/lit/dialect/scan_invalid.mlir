@@ -26,5 +26,15 @@ func.func @main(%a: tensor<4x3xi32>, %b: tensor<3x4xi32>) {
   ^bb0(%p: tensor<i32>):
     stablehlo.return %p : tensor<i32>
   }) {dim = 0 : i64, reverse = 0 : i64} : (tensor<4x3xi32>) -> tensor<4x3xi32>
+  // expected-error @below {{operands are tensor<4x3xi32>, tensor<3x4xi32>; give operands of one shape along dimension 0}}
+  %5:2 = "dtensor.scan"(%a, %b) ({
+  ^bb0(%p: tensor<1x3xi32>, %i: tensor<1x4xi32>, %q: tensor<1x3xi32>, %j: tensor<1x4xi32>):
+    stablehlo.return %q, %j : tensor<1x3xi32>, tensor<1x4xi32>
+  }) {dim = 0 : i64, reverse = 0 : i64} : (tensor<4x3xi32>, tensor<3x4xi32>) -> (tensor<4x3xi32>, tensor<3x4xi32>)
+  // expected-error @below {{the region takes ['tensor<1x3xi32>', 'tensor<i32>']; give it rows of each operand, twice}}
+  %6 = "dtensor.scan"(%a) ({
+  ^bb0(%p: tensor<1x3xi32>, %q: tensor<i32>):
+    stablehlo.return %p : tensor<1x3xi32>
+  }) {dim = 0 : i64, reverse = 0 : i64} : (tensor<4x3xi32>) -> tensor<4x3xi32>
   return
 }

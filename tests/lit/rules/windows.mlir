@@ -4,9 +4,21 @@
 // not, by an algorithm that fetches what they read of the neighbours. Sums of all elements before one
 // are a scan.
 
-func.func @cumulative_sum(%a: tensor<4x6xf32>, %zero: tensor<f32>) -> tensor<4x6xf32> {
+func.func @cumulative_sum(%a: tensor<4x6xf32>) -> tensor<4x6xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
   // CHECK: remark: stablehlo.reduce_window: [a, b scan], [] -> [a, b scan]; passes sum, sum -> sum{{$}}
   %0 = "stablehlo.reduce_window"(%a, %zero) <{window_dimensions = array<i64: 1, 6>, padding = dense<[[0, 0], [5, 0]]> : tensor<2x2xi64>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.add %x, %y : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<4x6xf32>, tensor<f32>) -> tensor<4x6xf32>
+  return %0 : tensor<4x6xf32>
+}
+
+// A shard would meet the start more often than one device does.
+func.func @cumulative_sum_from(%a: tensor<4x6xf32>, %start: tensor<f32>) -> tensor<4x6xf32> {
+  // CHECK: remark: stablehlo.reduce_window: [a, *], [] -> [a, *]; passes sum, sum -> sum; dimension 1 of operand 0 is padded, and its windows start from a value that may be met once only
+  %0 = "stablehlo.reduce_window"(%a, %start) <{window_dimensions = array<i64: 1, 6>, padding = dense<[[0, 0], [5, 0]]> : tensor<2x2xi64>}> ({
   ^bb0(%x: tensor<f32>, %y: tensor<f32>):
     %1 = stablehlo.add %x, %y : tensor<f32>
     stablehlo.return %1 : tensor<f32>

@@ -154,10 +154,11 @@ def test_a_compilation_with_them_is_planned_for_about_that(model: str, mesh: str
     auto = found(model, mesh)
     params, moments, x, y = auto.in_layouts
     assert (x, y) == (rows(MESHES[mesh]),) * 2
-    # Of itself a compilation divides no large operation less than its first choice did.
+    # Of itself a compilation divides no large operation less than its first choice did, and its
+    # search is another one, that comes up to 1 % near where it proves nothing.
     any_plan = pipeline_text("dtensor-spmd").replace(PROPAGATE, f"{PROPAGATE}{{min-flops=1e12}}")
     least = planned_seconds(model, (params, moments), MESHES[mesh], any_plan)
-    assert least <= auto.cost * (1 + 1e-9)
+    assert least <= auto.cost * 1.01
     assert planned_seconds(model, (params, moments), MESHES[mesh]) >= least
 
 

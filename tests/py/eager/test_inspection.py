@@ -33,6 +33,13 @@ def test_check_layout() -> None:
         check_layout(VALUES, expected)
 
 
+def test_no_array_has_priorities() -> None:
+    asked = layout(MESH_3X2, "x@1", "y@2")
+    check_layout(placed(VALUES, MESH_3X2, "x", "y"), asked)
+    text = message(lambda: check_layout(placed(VALUES, MESH_3X2, "y", "x"), asked), LayoutError)
+    assert str(asked) in text
+
+
 def test_device_name() -> None:
     assert device_name() == "/job:localhost/replica:0/task:0/device:CUSTOM:0"
 

@@ -1,0 +1,64 @@
+"""Window reductions from a value that changes the result, apart from that value.
+
+XLA meets the init value of `reduce_window` once in each window, however much padding the window
+reads, where the specification says that padding is made of init values. Shards read init values
+where one device reads nothing, so the value is combined with the result, once, and windows are
+reduced from what changes nothing. A scan stays as it is: XLA computes long ones in two steps, each
+from the init value, and a split dimension is gathered for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dtensor.dialect.mlir import ir
+from dtensor.passes.builder import Builder
+from dtensor.passes.ops.attributes import integers, shape_of
+from dtensor.passes.ops.reductions import combiners
+from dtensor.passes.ops.rule import OpInfo
+from dtensor.passes.ops.scans import is_identity, scans
+from dtensor.passes.ops.windows import windows_of
+
+Value = ir.Value[Any]
+WINDOWS = "stablehlo.reduce_window"
+
+
+def replaced_start(op: ir.Operation) -> list[ir.Operation]:
+    """What stands for windows and the values that they start from, apart; nothing of most.
+
+    Where one is replaced, the operation is erased.
+    """
+    count = len(op.results)
+    elements = tuple([str(ir.RankedTensorType(v.type).element_type) for v in op.operands[:count]])
+    kinds = combiners(op.regions[0], elements) or ()
+    late = [
+        k
+        for k, kind in enumerate(kinds)
+        if not kind.idempotent and not is_identity(op.operands[count + k], kind, elements[k])
+    ]
+    if not late or _scans(op):
+        return []
+    made: list[ir.Operation] = []
+    make = Builder(op, made)
+    inits = {k: make.identity(kinds[k], op.operands[count + k].type) for k in late}
+    windows = op.clone(ip=ir.InsertionPoint(op)).operation
+    made.append(windows)
+    values: list[Value] = list(windows.results)
+    for k in late:
+        windows.operands[count + k] = inits[k]
+        whole = make.broadcast(op.operands[count + k], shape_of(values[k]))
+        values[k] = make.value(kinds[k].op, [values[k], whole], values[k].type)
+    for result, value in zip(op.results, values, strict=True):
+        result.replace_all_uses_with(value)
+    op.erase()
+    return made
+
+
+def _scans(op: ir.Operation) -> bool:
+    """Whether windows hold all elements up to one, or all from one on."""
+    info = OpInfo.of(op)
+    if info is None:
+        return False
+    sizes = integers(op.attributes["window_dimensions"])
+    windows = windows_of(info, sizes, "base_dilations", "window_dilations")
+    return any(map(scans, windows, info.operand_shapes[0]))
