@@ -19,7 +19,8 @@ LINE = create_mesh([("x", 8)])
 
 def waves(*shape: int) -> np.ndarray[Any, Any]:
     x = np.random.default_rng(0).normal(size=(2, *shape))
-    return (x[0] + 1j * x[1]).astype(np.complex64)
+    found: np.ndarray[Any, Any] = (x[0] + 1j * x[1]).astype(np.complex64)
+    return found
 
 
 FORMS: dict[str, Callable[[Any], Any]] = {
