@@ -20,6 +20,7 @@ from dtensor.passes.program import walk
 
 Value = ir.Value[Any]
 FFT = "stablehlo.fft"
+_FEW = 4  # of so many elements one of padding is little
 _COMPLEX = {"FFT": "FFT", "RFFT": "FFT", "IFFT": "IFFT", "IRFFT": "IFFT"}
 
 
@@ -28,7 +29,8 @@ class SplitTransformsPass(Pass):
     """Writes a Fourier transform of several dimensions as transforms of one dimension each.
 
     Only where fewer arrays are transformed than there are devices: more of them are divided among
-    the devices as they stand.
+    the devices as they stand. Where no dimension divides to which the axes of another could go,
+    the last one is longer by a few zeros meanwhile.
     """
 
     name: ClassVar[str] = "dtensor-split-transforms"
@@ -43,7 +45,7 @@ class SplitTransformsPass(Pass):
             batch = ir.RankedTensorType(op.operands[0].type).shape[: -len(lengths)]
             if len(lengths) < 2 or math.prod(batch) >= devices or 0 in lengths:
                 continue
-            split = _Split(op)
+            split = _Split(op, devices)
             op.results[0].replace_all_uses_with(split.transformed(lengths))
             op.erase()
             for made in split.made:
@@ -54,10 +56,11 @@ class SplitTransformsPass(Pass):
 class _Split(Builder):
     """Makes the transforms that stand for one."""
 
-    def __init__(self, op: ir.Operation) -> None:
+    def __init__(self, op: ir.Operation, devices: int) -> None:
         self.made: list[ir.Operation] = []
         super().__init__(op, self.made)
         self.op = op
+        self.devices = devices
         self.kind = _kind(op)
 
     def transformed(self, lengths: Sequence[int]) -> Value:
@@ -77,12 +80,26 @@ class _Split(Builder):
 
     def along(self, value: Value, dim: int) -> Value:
         """A complex transform of another dimension than the last."""
-        shape = list(ir.RankedTensorType(value.type).shape)
+        shape = self.shape_of(value)
         order = list(range(len(shape)))
         order[dim], order[-1] = order[-1], order[dim]
-        value = self.transpose(value, order)
+        value = self.transpose(self._divisible(value, dim), order)
         value = self.last(value, _COMPLEX[self.kind], shape[dim], None)
-        return self.transpose(value, order)
+        return self.cut(self.transpose(value, order), len(shape) - 1, 0, shape[-1])
+
+    def _divisible(self, value: Value, dim: int) -> Value:
+        """With zeros behind the last dimension, if else no dimension but `dim` divides.
+
+        The axes of `dim` go there while it is transformed.
+        """
+        shape = self.shape_of(value)
+        others = [size for d, size in enumerate(shape) if d != dim]
+        missing = -shape[-1] % self.devices
+        if any(size % self.devices == 0 for size in others) or missing * _FEW > shape[-1]:
+            return value
+        zero = self.zeros(self.tensor_type((), self.element_of(value)))
+        none = [0] * len(shape)
+        return self.pad(value, zero, none, [*none[:-1], missing])
 
     def last(self, value: Value, kind: str, length: int, shape: list[int] | None) -> Value:
         """A transform of the last dimension."""

@@ -1,0 +1,71 @@
+"""Fourier transforms of planes that do not divide: the split moves, nothing is gathered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dtensor.dialect.layout import UNSHARDED, Layout
+from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.client import create_mesh
+from tests.py.uneven.on_meshes import FIVE, GRID, check, gathered
+
+LINE = create_mesh([("x", 8)])
+
+
+def waves(*shape: int) -> np.ndarray[Any, Any]:
+    x = np.random.default_rng(0).normal(size=(2, *shape))
+    found: np.ndarray[Any, Any] = (x[0] + 1j * x[1]).astype(np.complex64)
+    return found
+
+
+FORMS: dict[str, Callable[[Any], Any]] = {
+    "plane": jnp.fft.fft2,
+    "back": jnp.fft.ifft2,
+    "real": lambda x: jnp.fft.irfft2(jnp.fft.rfft2(x.real), x.shape),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("mesh", "axes", "shape"),
+    [
+        (LINE, "x", (100, 100)),
+        (LINE, "x", (96, 101)),
+        (LINE, "x", (97, 130)),
+        (GRID, "y", (66, 130)),
+        (GRID, ("y", "x"), (100, 90)),
+        (FIVE, "x", (41, 83)),
+        (FIVE, "x", (43, 41)),
+    ],
+)
+def test_planes_that_do_not_divide(
+    form: str, mesh: Mesh, axes: Any, shape: tuple[int, int]
+) -> None:
+    rows = Layout([axes, UNSHARDED], mesh)
+    x = waves(*shape)
+    compiled = check(
+        FORMS[form], x, mesh=mesh, in_layouts=(rows,), out_layouts=rows, absolute=1e-4 * x.size**0.5
+    )
+    assert not gathered(compiled)
+    assert {each.kind for each in compiled.collectives} == {"all_to_all"}
+
+
+def test_cubes_that_do_not_divide() -> None:
+    planes = Layout(["x", UNSHARDED, UNSHARDED], LINE)
+    x = waves(18, 30, 26)
+    compiled = check(
+        jnp.fft.fftn, x, mesh=LINE, in_layouts=(planes,), out_layouts=planes, absolute=1e-2
+    )
+    assert not gathered(compiled)
+
+
+def test_zeros_behind_the_end_do_not_spread_nan() -> None:
+    rows = Layout(["x", UNSHARDED], LINE)
+    x = waves(64, 66)
+    x[3, 5] = np.nan
+    check(lambda x: jnp.fft.fft2(x).real, x, mesh=LINE, in_layouts=(rows,))
