@@ -9,6 +9,7 @@ from typing import Any
 
 import equinox as eqx
 import flax.linen as nn
+import flax.serialization
 import grain
 import haiku as hk
 import jax
@@ -175,6 +176,27 @@ def test_equinox_filter_jit_stands_inside() -> None:
     model = eqx.nn.MLP(12, 3, 16, 1, key=jax.random.key(0))
     forward = eqx.filter_jit(lambda model, x: jax.vmap(model)(x))
     check(lambda jit: jit(x=DATA)(lambda x: forward(model, x))(X))
+
+
+def test_a_model_of_equinox_with_dtensors_is_put_together() -> None:
+    model = eqx.nn.MLP(12, 3, 16, 1, key=jax.random.key(0))
+    params, static = eqx.partition(model, eqx.is_array)
+    updated = dtensor.jit(lambda p: jax.tree.map(lambda w: w + 1, p), mesh=MESH)(params)
+    both = eqx.combine(updated, static, is_leaf=dtensor.is_dtensor)
+    assert dtensor.is_dtensor(both.layers[0].weight)
+    forward = dtensor.jit(lambda model, x: jax.vmap(eqx.combine(model, static))(x), mesh=MESH)
+    want = jax.vmap(jax.tree.map(lambda w: w + 1 if eqx.is_array(w) else w, model))(X)
+    np.testing.assert_allclose(forward(updated, X).to_jax(), want, rtol=1e-5)
+
+
+def test_flax_writes_what_device_get_gives() -> None:
+    layout = dtensor.Layout(["data", "model"], MESH)
+    params = {"w": dtensor.copy_to_mesh(X, layout)}
+    written = flax.serialization.to_bytes(jax.device_get(params))
+    read = flax.serialization.msgpack_restore(written)
+    found = dtensor.jit(lambda p: p, in_layouts=layout)(read)
+    assert found["w"].layout == layout
+    np.testing.assert_array_equal(found["w"].to_jax(), X)
 
 
 def test_haiku_with_state_and_rng() -> None:
