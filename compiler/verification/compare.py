@@ -25,6 +25,7 @@ def difference(
     terms: Scale | None,
     where: Sequence[str],
     least: float = 0.0,
+    noise: float = 0.0,
 ) -> Difference | None:
     """The worst element of a value that differs by more than its bound; None if none does.
 
@@ -37,12 +38,13 @@ def difference(
         terms: the scale of what was added up, where the result may be much smaller.
         where: the iterations of the loops around it.
         least: the least bound, relative to the scale; values that must be equal have none.
+        noise: the least bound, of values that must be equal too.
     """
     accuracy = operation.accuracy
     apart = epsilons(accuracy, np.dtype(value.dtype), parts)
     apart = max(apart, least) if apart else apart
     scale = _scale(accuracy, expected)
-    worst = _worst(value, shards, expected, apart * scale)
+    worst = _worst(value, shards, expected, np.maximum(apart * scale, noise))
     if worst is not None and terms is not None and apart:
         parts_scale = part_magnitudes(value, shards)
         scale = np.maximum(scale, np.maximum(terms(), parts_scale))
@@ -124,7 +126,7 @@ def _excess(found: Array, want: Array, bound: Array) -> Array:
     """By how much each element is beyond its bound; 0 where it is not, infinity for one NaN."""
     if found.dtype.kind in "biu":
         apart = np.abs(found.astype(np.float64) - want.astype(np.float64))
-        return np.where(found == want, 0.0, np.maximum(apart, 1.0))
+        return np.where((found == want) | (apart <= bound), 0.0, np.maximum(apart, 1.0))
     with np.errstate(all="ignore"):
         apart = np.abs(found - want)
         same = (found == want) | (np.isnan(found) & np.isnan(want))
