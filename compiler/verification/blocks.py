@@ -326,14 +326,17 @@ class Reader:
             keeps = facts.accuracy.is_sum and not facts.skipped
             if op.name == CONSTANT and not self._has_dimensions(numbers[0]):
                 continue
-            for number, value in zip(numbers, op.results, strict=True):
-                if self._values[number] is None:
-                    return None  # what reads it cannot be cut off
+            known = [self._values[number] is not None for number in numbers]
+            if not all(known) and (len(op.regions) or op.name == "stablehlo.custom_call"):
+                return None  # what reads it cannot be cut off, nor may it run once more
+            for number, value, is_known in zip(numbers, op.results, known, strict=True):
+                if not is_known:
+                    continue
                 self._cut(block, value)
                 given.append(number)
                 if keeps:
                     pairs.append((number, value))
-            if not keeps:
+            if not keeps and all(known):
                 gone.append(op)
         return self._program(block, given, pairs, self._alone, gone) if pairs else None
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import dtensor
+from tests.py.fuzz.programs import Argument
 
 MESH = dtensor.create_mesh([("x", 3), ("y", 2)], devices=list(range(6)))
 LINE = dtensor.create_mesh([("x", 8)])
@@ -196,4 +197,18 @@ def test_the_bound_of_what_is_made_of_parts_counts_the_roundings_of_their_sum() 
 
     a = jnp.asarray(numbers(4, 6), jnp.bfloat16)
     report = dtensor.verify(program, a, in_layouts=dtensor.Layout([None, "y"], MESH))
+    assert report.ok, str(report)
+
+
+def test_the_terms_of_a_sum_count_beside_values_that_jax_cannot_hold() -> None:
+    # The counters of random bits have 64 bits, which jax has not unless it is told to.
+    def program(a: Any, b: Any) -> Any:
+        return jnp.matmul(b, a.mT, precision="highest"), jax.random.categorical(
+            jax.random.key(1), b, axis=0
+        )
+
+    values = [Argument(name, (24, 11), "float32", None).value(941504) for name in ("a0", "v0")]
+    report = dtensor.verify(
+        program, *values, in_layouts=(dtensor.Layout(["x", None], LINE), None), mesh=LINE
+    )
     assert report.ok, str(report)
