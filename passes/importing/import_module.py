@@ -33,7 +33,6 @@ from dtensor.passes.importing.meshes import merge_meshes
 from dtensor.passes.importing.shardy import import_shardy, read_shardy_meshes
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.locations import tag
-from dtensor.passes.ops.columnsort import count_from_front
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import CALLS, COMPOSITE, holds_program, walk
 
@@ -63,8 +62,9 @@ class ImportPass(Pass):
         _erase_unnamed_functions(module, function)
         for kept in functions(module):
             for op, op_name, _ in walk(kept, combiners=True):
-                if op_name == "stablehlo.sort":
-                    count_from_front(op)
+                settle = opdef(op_name).settle
+                if settle is not None:
+                    settle(op)
         for side in SIDES:
             layouts = boundary_layouts(function, side, state.meshes)
             check_boundary_layouts(function, side, layouts)

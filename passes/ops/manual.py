@@ -1,10 +1,21 @@
-"""The border of `dtensor.manual`: between a value and the shards of it that the region works on."""
+"""What speaks of single devices: StableHLO's collectives, the border of `dtensor.manual`, the host.
+
+It is refused in a program for one device, and stands inside manual regions (`jax.shard_map`) alone.
+Collectives there send over the axes that are manual. Over those that are left to the planner, each
+shard does by itself what the whole would: a dimension that pieces are put together in, or cut from,
+is split within each.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from dtensor.passes.ops.rule import DimMap, Factor, OpRule
+from dtensor.passes.ops.attributes import integer
+from dtensor.passes.ops.opdef import UNKNOWN, OpDef, unknown_flops
+from dtensor.passes.ops.reduction import Reduction, reductions_of
+from dtensor.passes.ops.reductions import combiner
+from dtensor.passes.ops.rule import DimMap, Factor, OpInfo, OpRule, RuleBuilder
 
 
 def border_rule(whole: Sequence[int], shard: Sequence[int], goes_in: bool) -> OpRule:
@@ -24,3 +35,48 @@ def border_rule(whole: Sequence[int], shard: Sequence[int], goes_in: bool) -> Op
     )
     operands, results = ((outside,), (inside,)) if goes_in else ((inside,), (outside,))
     return OpRule(tuple([Factor(size) for size in shard]), operands, results)
+
+
+def collective_rule(op: OpInfo) -> OpRule:
+    """Each result has its operand's dimensions, some longer or shorter by whole pieces.
+
+    Parts of any reduction pass where elements only move, and parts of a sum where they are summed.
+    """
+    pieces = _pieces(op)
+    builder = RuleBuilder(op)
+    for k, (before, after) in enumerate(zip(op.operand_shapes, op.result_shapes, strict=True)):
+        for d, (size, made) in enumerate(zip(before, after, strict=True)):
+            piece = min(size, made) // pieces.get(d, 1)
+            if not piece:
+                builder.whole(k, d, "has no elements")
+                continue
+            factor = builder.factor(piece)
+            builder.operand(k, d, factor, outer=size // piece)
+            builder.result(k, d, factor, outer=made // piece)
+    builder.passes_each(_passing(op), [True] * len(op.operand_shapes))
+    return builder.build()
+
+
+def _pieces(op: OpInfo) -> dict[int, int]:
+    """By dimension, of how many pieces it is on both sides."""
+    if not op.has("split_dimension"):
+        return {}
+    split, concat = (integer(op.attribute(f"{key}_dimension")) for key in ("split", "concat"))
+    return {split: integer(op.attribute("split_count"))} if split == concat else {}
+
+
+def _passing(op: OpInfo) -> tuple[Reduction, ...]:
+    if not len(op.operation.regions):
+        return tuple(reductions_of(op.result_elements[0]))
+    own = combiner(op.operation.regions[0], op.operand_elements[:1])
+    return () if own is None else (own,)
+
+
+_REFUSED = "speaks of single devices; a program for dtensor is written for one device"
+COLLECTIVE = OpDef(collective_rule, flops=unknown_flops, refused=_REFUSED)
+OWN_NUMBER = replace(UNKNOWN, refused=_REFUSED, varies=True)
+HOST = replace(
+    UNKNOWN,
+    refused="talks to the host or to other programs and cannot be expanded",
+    varies=True,
+)

@@ -125,6 +125,8 @@ class OpDef:
             is computed by itself.
         varies: whether another device, or another run, may get other results from equal operands.
         refused: why a program must not say it; empty if it may.
+        settle: at import brings what an op says to the one form that all that read it take; None
+            where there is but one.
         accuracy: how far two right ways to compute it may lie apart, unless it only moves.
         known: what the rule reads besides types and StableHLO's attributes, such as what
             `ops.known` says of operands; ops share a rule only where it is equal.
@@ -142,6 +144,7 @@ class OpDef:
     resizes: bool = False
     varies: bool = False
     refused: str = ""
+    settle: Callable[[ir.Operation], None] | None = None
     accuracy: Callable[[OpInfo], Accuracy] = rounded
     padding: Padding | None = None
     known: Callable[[ir.Operation], tuple[object, ...]] = nothing_known

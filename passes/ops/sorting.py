@@ -18,6 +18,7 @@ from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import series
 from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.columnsort import (
+    count_from_front,
     exchange_bytes,
     exchanges,
     expand_exchange,
@@ -346,6 +347,7 @@ SORT = OpDef(
         Algorithm("local", expand_rows, _sorts_whole),
     ),
     flops=sort_flops,
+    settle=count_from_front,
     known=said_of_sort,
     padding=padding.Padding(refit=lengthen_sort, ties=sort_ties),
 )
