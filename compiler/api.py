@@ -53,7 +53,7 @@ from dtensor.compiler.variables.tracing import Call, trace_call, watched
 from dtensor.compiler.variables.use import NO_VARIABLES, Use, is_variable
 from dtensor.dialect.errors import CompileError, LayoutError
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.array import ArrayType
+from dtensor.runtime.array import ArrayType, DTensor
 from dtensor.runtime.shardings import (
     AUTO,
     AnyMesh,
@@ -62,7 +62,7 @@ from dtensor.runtime.shardings import (
     context_mesh,
     is_layout_leaf,
 )
-from dtensor.runtime.tracing import becomes_program
+from dtensor.runtime.tracing import EAGER, becomes_program, trace_state
 from dtensor.runtime.variables.scope import current_scope
 
 _flatten = default_registry.flatten
@@ -257,7 +257,7 @@ class JitFunction:
                 last, call = self._last
                 if key != last:
                     call = self._known.get(key)
-                if call is not None:
+                if call is not None and trace_state() == EAGER:
                     if active_budgets():
                         self._keep_to_budgets(call)
                     return call(leaves)
@@ -272,8 +272,8 @@ class JitFunction:
             args, kwargs, statics = self._static.split(args, kwargs)
         leaves, tree = _flatten((args, kwargs), is_dtensor)
         types = types_of(leaves, lambda: self._leaf_names(args, kwargs, statics))
-        if known_as is None and becomes_program() and not any(map(is_dtensor, leaves)):
-            return self._inline(args, kwargs, statics)  # a part of it, as jax.jit's would be
+        if becomes_program():  # of which this is a part, as a call of jax.jit's would be
+            return self._inline(args, kwargs, statics)
         key = (tree, types, statics, settings)
         call = self._programs.get(key)
         if call is None:
@@ -383,8 +383,8 @@ class JitFunction:
     def _inline(self, args: Any, kwargs: Any, statics: Any) -> Any:
         """The function's own body, where jax is tracing a function around it."""
         tree: Any
-        leaves, tree = jax.tree_util.tree_flatten((args, kwargs), is_leaf=is_variable)
-        leaves = [jax.numpy.asarray(x) if isinstance(x, _NUMPY) else x for x in leaves]
+        leaves, tree = jax.tree_util.tree_flatten((args, kwargs), is_leaf=_is_leaf)
+        leaves = list(map(_as_jax, leaves))
         given = layouts_of_call(self._in_layouts, self._parameters, args, kwargs)
         args, kwargs = self._constrained(leaves, tree, given, "in_layouts")
         every, named = self._static.merge(args, kwargs, statics)
@@ -470,6 +470,17 @@ class JitFunction:
             )
         )
         return Traced(with_auto(source, automatic) if automatic else source, traced.jaxpr)
+
+
+def _is_leaf(value: Any) -> bool:
+    return is_dtensor(value) or is_variable(value)
+
+
+def _as_jax(leaf: Any) -> Any:
+    """An argument as operations of jax take it."""
+    if isinstance(leaf, DTensor):
+        return leaf.to_jax()
+    return jax.numpy.asarray(leaf) if isinstance(leaf, _NUMPY) else leaf
 
 
 def _context() -> Any:

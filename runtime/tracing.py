@@ -16,12 +16,13 @@ TRACED = ArrayType()
 """The type of a leaf that jax is tracing: the call stands inside another traced function."""
 
 with jax.core.eval_context():
-    _EAGER = trace_state()
+    EAGER = trace_state()
+    """The state in which no transformation of jax's is tracing."""
 
 
 def is_eager() -> bool:
     """Whether no transformation of jax's is tracing: operations run as they are called."""
-    return bool(trace_state() == _EAGER)
+    return bool(trace_state() == EAGER)
 
 
 def becomes_program() -> bool:
@@ -32,4 +33,4 @@ def becomes_program() -> bool:
     return not is_eager() and bool(_under_jit())
 
 
-__all__ = ["TRACED", "becomes_program", "is_eager", "trace_state"]
+__all__ = ["EAGER", "TRACED", "becomes_program", "is_eager", "trace_state"]
