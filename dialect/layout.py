@@ -19,6 +19,7 @@ from dtensor.dialect.layout_entries import (
     check_axes_used_once,
     check_names_used_once,
     dims_of,
+    joined_parts,
     no_mesh,
     partial_of,
 )
@@ -93,7 +94,7 @@ class Layout(LayoutMembers):
     ) -> Self:
         """A layout from parts known to be right: inside the compiler, where speed counts."""
         layout = object.__new__(cls)
-        layout._set(tuple(dims), tuple(sorted(partial)), mesh)
+        layout._set(tuple(dims), joined_parts(partial), mesh)
         return layout
 
     def __hash__(self) -> int:

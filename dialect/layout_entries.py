@@ -144,7 +144,19 @@ def partial_of(
     for _, kind in pairs:
         if kind not in REDUCTIONS:
             raise LayoutError(f"unknown reduction '{kind}'; known are {', '.join(REDUCTIONS)}")
-    return tuple(sorted(pair for pair in pairs if pair[0].size > 1))
+    return joined_parts([pair for pair in pairs if pair[0].size > 1])
+
+
+def joined_parts(pairs: Iterable[tuple[AxisRef, str]]) -> tuple[tuple[AxisRef, str], ...]:
+    """The same axes in order; adjacent parts of one axis with one reduction join."""
+    joined: list[tuple[AxisRef, str]] = []
+    for axis, kind in sorted(pairs):
+        last, same = joined[-1] if joined else (None, "")
+        if last and (last.name, same) == (axis.name, kind) and last.pre * last.size == axis.pre:
+            joined[-1] = AxisRef(last.name, last.pre, last.size * axis.size), kind
+        else:
+            joined.append((axis, kind))
+    return tuple(joined)
 
 
 def check_names_used_once(specs: Sequence[Any], mesh: Mesh) -> None:

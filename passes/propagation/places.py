@@ -85,17 +85,4 @@ class LayoutTable:
                 digits += [major // end, atom]
                 end = major * atom.size
             dims.append(Dim(canonical_digits(digits, self.mesh)))
-        return Layout.of(dims, self.mesh, _joined(partial))
-
-
-def _joined(partial: list[tuple[AxisRef, str]]) -> list[tuple[AxisRef, str]]:
-    """Neighbouring parts of one axis, partial alike, as one."""
-    joined: list[tuple[AxisRef, str]] = []
-    for atom, kind in sorted(partial):
-        if joined:
-            last, last_kind = joined[-1]
-            if last_kind == kind and last.name == atom.name and last.pre * last.size == atom.pre:
-                joined[-1] = (AxisRef(last.name, last.pre, last.size * atom.size), kind)
-                continue
-        joined.append((atom, kind))
-    return joined
+        return Layout.of(dims, self.mesh, partial)

@@ -73,7 +73,9 @@ def matchings(problem: Problem, state: State) -> Iterator[Matched]:
         ]
         moving = tuple([a for a in sorted(sides[0]) if len(set(places[a])) > 1])
         if sides[0] == sides[1] and moving:
-            found = _matched(problem, state, dim, moving)
+            arrived = [_digit(problem, state[a]) for a in sides[0].difference(moving)]
+            staying = (*problem.fixed_digits(dim), *sorted(arrived))
+            found = _matched(problem, state, dim, moving, staying)
             if found is not None:
                 yield found
 
@@ -82,17 +84,20 @@ def _stands(problem: Problem, place: int, dim: int) -> bool:
     return place >= 0 and problem.digit_dims[place] == dim
 
 
-def _matched(problem: Problem, state: State, dim: int, moving: tuple[int, ...]) -> Matched | None:
+def _matched(
+    problem: Problem, state: State, dim: int, moving: tuple[int, ...], staying: Digits
+) -> Matched | None:
+    """How the atoms that move do so; None where digits that stay lie in their blocks."""
     before, after = ([_digit(problem, at[a]) for a in moving] for at in (state, problem.goal))
     base = math.gcd(*[outer for outer, _ in (*before, *after)])
-    if any(base % (outer * size) for outer, size in problem.fixed_digits(dim)):
+    if any(base % (outer * size) for outer, size in staying):
         return None  # something inside the blocks that move stays
     digits = [tuple([(outer // base, size) for outer, size in side]) for side in (before, after)]
     ends = [outer * size for side in digits for outer, size in side]
     count, devices = math.lcm(*ends), problem.split(moving)
     if count > _MOST_PIECES or count // devices > devices:
         return None
-    rows = base // math.prod(size for _, size in problem.fixed_digits(dim))
+    rows = base // math.prod(size for _, size in staying)
     return Matched(dim, rows, moving, moving, matching(digits[0], digits[1], count))
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from dtensor.dialect.axes import AxisRef
-from dtensor.dialect.dim import digit_size
+from dtensor.dialect.dim import WHOLE, digit_size
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import OPEN, UNSHARDED, Layout
 from dtensor.dialect.layout_text import layout_mesh_name
@@ -25,6 +25,14 @@ MESH = Mesh({"x": 2, "y": 4})
 def test_the_written_form_reads_back(layout: Layout) -> None:
     assert Layout.parse(layout.asm(), layout.mesh) == layout
     assert layout_mesh_name(layout.asm()) == layout.mesh.symbol
+
+
+def test_parts_of_an_axis_over_which_a_value_is_partial_are_one() -> None:
+    parts = ((AxisRef("y", 2, 2), "sum"), (AxisRef("x", 1, 2), "sum"), (AxisRef("y", 1, 2), "sum"))
+    for layout in (Layout([None], MESH, parts), Layout.of([WHOLE], MESH, parts)):
+        assert layout == Layout([None], MESH, {"sum": ("x", "y")})
+    mixed = Layout([None], MESH, ((AxisRef("y", 1, 2), "sum"), (AxisRef("y", 2, 2), "max")))
+    assert len(mixed.partial) == 2
 
 
 @given(layouts())
