@@ -43,6 +43,7 @@ from dtensor.compiler.define_op import registered_number
 from dtensor.compiler.equations import check_placements
 from dtensor.compiler.explicit import explicit_shardings
 from dtensor.compiler.jax_frontend import argument_names
+from dtensor.compiler.keywords import check_forms, refuse_unknown
 from dtensor.compiler.options import CompileOptions, check_arguments, with_known_ops
 from dtensor.compiler.parameters import completed, layouts_of_call, positional_names
 from dtensor.compiler.stages import Compiled, Lowered, Returns, Source, Traced
@@ -51,7 +52,7 @@ from dtensor.compiler.targets.target import Target, take_target
 from dtensor.compiler.variables.calls import Bound, VariableCall
 from dtensor.compiler.variables.tracing import Call, trace_call, watched
 from dtensor.compiler.variables.use import NO_VARIABLES, Use, is_variable
-from dtensor.dialect.errors import CompileError, LayoutError
+from dtensor.dialect.errors import CompileError
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType, DTensor
 from dtensor.runtime.shardings import (
@@ -60,7 +61,6 @@ from dtensor.runtime.shardings import (
     as_mesh,
     context_jax_mesh,
     context_mesh,
-    is_layout_leaf,
 )
 from dtensor.runtime.tracing import EAGER, becomes_program, trace_state
 from dtensor.runtime.variables.scope import current_scope
@@ -81,10 +81,10 @@ class _How(TypedDict, total=False):
 
     in_layouts: Any
     out_layouts: Any
-    donate_argnums: int | Sequence[int]
-    donate_argnames: str | Sequence[str]
-    static_argnums: int | Sequence[int]
-    static_argnames: str | Sequence[str]
+    donate_argnums: int | Sequence[int] | None
+    donate_argnames: str | Sequence[str] | None
+    static_argnums: int | Sequence[int] | None
+    static_argnames: str | Sequence[str] | None
     keep_unused: bool
     compiler_options: Mapping[str, Any] | None
     mesh: AnyMesh | None
@@ -102,18 +102,19 @@ def jit(**how: Unpack[_How]) -> Callable[[Callable[..., Any]], JitFunction]: ...
 
 def jit(
     fn: Callable[..., Any] | None = None,
-    *,
+    *others: Any,
     in_layouts: Any = None,
     out_layouts: Any = None,
-    donate_argnums: int | Sequence[int] = (),
-    donate_argnames: str | Sequence[str] = (),
-    static_argnums: int | Sequence[int] = (),
-    static_argnames: str | Sequence[str] = (),
+    donate_argnums: int | Sequence[int] | None = (),
+    donate_argnames: str | Sequence[str] | None = (),
+    static_argnums: int | Sequence[int] | None = (),
+    static_argnames: str | Sequence[str] | None = (),
     keep_unused: bool = False,
     compiler_options: Mapping[str, Any] | None = None,
     mesh: AnyMesh | None = None,
     options: CompileOptions | None = None,
     returns: Returns = "dtensor",
+    **unknown: Any,
 ) -> JitFunction | Callable[[Callable[..., Any]], JitFunction]:
     """Compile `fn`, written for one device, for the devices of a mesh.
 
@@ -121,6 +122,7 @@ def jit(
         fn: a function of arrays that JAX can trace; its arguments and results are pytrees. It may
             take and close over DVariables, and assign to them; see docs/variables.md. Without it a
             decorator is returned: `@dtensor.jit(mesh=mesh)`.
+        others: nothing; all that follows is given by keyword.
         in_layouts: layouts of the arguments: a tuple with a tree per parameter that is not static,
             or a dict by their names, or one layout for all. A layout may stand for a subtree,
             and may be a Layout, a NamedSharding, or a PartitionSpec over the mesh. None, also for a
@@ -140,6 +142,7 @@ def jit(
         options: how to compile.
         returns: "dtensor" for results that are DTensors, whatever the arguments are; "jax" for
             jax.Arrays with NamedShardings.
+        unknown: nothing; a keyword of jax.jit that is not here is an error that says what to write.
 
     Returns:
         A function that takes DTensors, sharded jax.Arrays or host arrays and returns DTensors.
@@ -149,12 +152,13 @@ def jit(
         CompileError: `options` are no CompileOptions.
         LayoutError: `in_layouts` has no such form, or layouts are on several meshes.
         MeshError: `mesh` is no mesh.
-        TypeError: `fn` cannot be called.
+        TypeError: `fn` cannot be called, or something else is given than stands here.
         ValueError: the function lacks an argument that is named here, or `returns` is neither.
 
     Example:
         `step = dtensor.jit(train_step, in_layouts=(params_layouts, batch_layout))`
     """
+    refuse_unknown(others, unknown, list(_How.__annotations__))
     if fn is None:
         return functools.partial(
             jit,
@@ -170,18 +174,11 @@ def jit(
             options=options,
             returns=returns,
         )
-    check_arguments(fn, mesh, options)
+    check_arguments(fn, mesh, options, compiler_options)
     static = StaticArgs.of(fn, static_argnums, static_argnames)
     if isinstance(in_layouts, list):
         in_layouts = tuple(in_layouts)
-    if not (is_layout_leaf(in_layouts) or isinstance(in_layouts, tuple | dict)):
-        raise LayoutError(
-            f"in_layouts is of type {type(in_layouts).__name__}; give a tuple with one entry per "
-            "argument, a dict by their names, or one layout for all of them"
-            + ("; a mesh goes into mesh=" if isinstance(in_layouts, AnyMesh) else "")
-        )
-    if returns not in ("dtensor", "jax"):
-        raise ValueError(f"returns is {returns!r}; it must be 'dtensor' or 'jax'")
+    check_forms(in_layouts, returns)
     known = meshes_in((in_layouts, out_layouts))
     return JitFunction(
         fn,

@@ -125,8 +125,8 @@ class StaticArgs:
     def of(
         cls,
         fn: Callable[..., Any],
-        argnums: int | Sequence[int],
-        argnames: str | Sequence[str],
+        argnums: int | Sequence[int] | None,
+        argnames: str | Sequence[str] | None,
     ) -> StaticArgs:
         """Positions and names, each completed from the other by the signature of `fn`.
 

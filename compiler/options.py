@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -108,13 +108,13 @@ def with_known_ops(options: CompileOptions, module: bytes | str) -> CompileOptio
     return options if len(known) == len(options.ops) else replace(options, ops=known)
 
 
-def check_arguments(fn: Any, mesh: Any, options: Any) -> None:
+def check_arguments(fn: Any, mesh: Any, options: Any, compiler_options: Any = None) -> None:
     """Check what a compilation is asked for with.
 
     Raises:
         CompileError: `options` are no CompileOptions.
         MeshError: `mesh` is neither a Mesh nor one of jax's.
-        TypeError: `fn` cannot be called.
+        TypeError: `fn` cannot be called, or the options of XLA are no dict.
     """
     if not callable(fn):
         raise TypeError(
@@ -133,4 +133,8 @@ def check_arguments(fn: Any, mesh: Any, options: Any) -> None:
         raise CompileError(
             f"options= takes dtensor.CompileOptions(...), not a value of type "
             f"{type(options).__name__}"
+        )
+    if not (compiler_options is None or isinstance(compiler_options, Mapping)):
+        raise TypeError(
+            f"compiler_options is {compiler_options!r}; give a dict of XLA's options by name"
         )

@@ -14,16 +14,16 @@ from dtensor.runtime.shardings import is_layout_leaf
 
 def completed(
     fn: Callable[..., Any],
-    argnums: int | Sequence[int],
-    argnames: str | Sequence[str],
+    argnums: int | Sequence[int] | None,
+    argnames: str | Sequence[str] | None,
     what: str,
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Positions and names of arguments, each completed from the other by the signature of `fn`.
 
     Args:
         fn: the function.
-        argnums: positions; negative ones count from the end of the signature.
-        argnames: names.
+        argnums: positions; negative ones count from the end of the signature. None is none.
+        argnames: names, likewise.
         what: what they are for, "static" or "donate", for errors.
 
     Raises:
@@ -57,7 +57,9 @@ def completed(
 
 
 def _each(given: Any, kind: type, keyword: str, form: str) -> list[Any]:
-    """One value, or several, as a list."""
+    """One value, several or none, as a list."""
+    if given is None:
+        return []
     values = [given] if isinstance(given, kind) else given
     if not isinstance(values, Iterable) or isinstance(values, str):
         raise TypeError(f"{keyword} is {given!r}; give {form}")

@@ -8,11 +8,13 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax._src.core import pytype_aval_mappings
 from jax.interpreters import xla
 
 from dtensor.dialect.errors import LayoutError, MeshError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.buffers import Buffers
 from dtensor.runtime.donation import note_alias
 from dtensor.runtime.keys import KeyKind, data_of, is_key, key_kind
 from dtensor.runtime.operators import Operators
@@ -91,7 +93,7 @@ def _padded_shape(layout: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape if layout.problem(shape, uneven=True) else layout.padded_shape(shape)
 
 
-class DTensor(Operators):
+class DTensor(Operators, Buffers):
     """An array laid out over a mesh: a `jax.Array` plus its `Layout`.
 
     Made by `copy_to_mesh`, `pack`, `from_jax` and compiled functions. It is a leaf-like node of
@@ -481,6 +483,11 @@ def _refuse_as_operand(tensor: DTensor) -> Any:
     )
 
 
+def _jax_type(tensor: DTensor) -> Any:
+    sharding = None if tensor._type.is_padded else tensor.sharding
+    return jax.typeof(jax.ShapeDtypeStruct(tensor.shape, tensor.dtype, sharding=sharding))
+
+
 def _lies_nowhere(array: jax.Array) -> bool:
     """Whether jax may move an array as it needs it, since nobody said where it shall lie."""
     return not array.committed and len(array.sharding.device_set) == 1
@@ -489,3 +496,4 @@ def _lies_nowhere(array: jax.Array) -> bool:
 jax.tree_util.register_pytree_node(DTensor, _flatten, _unflatten)
 # What jax.lax asks of each operand first: without an answer, it says only that it cannot take it.
 xla.canonicalize_dtype_handlers[DTensor] = _refuse_as_operand
+pytype_aval_mappings[DTensor] = _jax_type  # for jax.typeof

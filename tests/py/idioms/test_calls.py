@@ -191,3 +191,12 @@ def test_shardings_and_caches_have_the_names_that_jax_has_for_them() -> None:
     program.clear_cache()
     program(X)
     assert traced == [X.shape] * 2
+
+
+def test_none_names_no_argument_as_in_jax() -> None:
+    none: Any = {
+        f"{what}_{kind}": None for what in ("static", "donate") for kind in ("argnums", "argnames")
+    }
+    x = copy_to_mesh(X, ROWS)
+    np.testing.assert_array_equal(jit(lambda a, n: a * n, **none)(x, 2).to_jax(), X * 2)
+    assert not x.is_deleted()
