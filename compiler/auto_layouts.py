@@ -19,15 +19,16 @@ from dtensor.compiler.stages import Source
 from dtensor.compiler.summary import common, quantity, without_numbers
 from dtensor.compiler.targets.target import machine_of
 from dtensor.dialect.context import make_context, parse_module
+from dtensor.dialect.diagnostics import error
 from dtensor.dialect.errors import CompileError, MemoryLimitError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import ARG_ATTRS, RES_ATTRS
+from dtensor.dialect.names import ARG_ATTRS, PROPAGATION_BARRIER, RES_ATTRS
 from dtensor.passes.base import PassState
 from dtensor.passes.cost.machine import Machine
 from dtensor.passes.functions import main_function, set_boundary_layouts
-from dtensor.passes.graph import read_graph
+from dtensor.passes.graph import Graph, read_graph
 from dtensor.passes.pipeline import Pipeline
 from dtensor.passes.planning.auto import Argument, AutoPlan, plan_arguments
 from dtensor.passes.planning.plan import EFFORTS
@@ -113,8 +114,8 @@ def auto_layouts(
         options: of the compilation that is planned; its machine and its effort count.
 
     Raises:
-        CompileError: the function cannot be traced, uses variables, or `carry` names what is not
-            there or differs from its argument.
+        CompileError: the function cannot be traced, uses variables, has a propagation barrier, or
+            `carry` names what is not there or differs from its argument.
         LayoutError: a layout in `fixed` does not fit its argument.
         MemoryLimitError: no layouts were found that hold so few bytes.
 
@@ -169,7 +170,7 @@ def with_auto(source: Source, free: Sequence[bool]) -> Source:
     """The program with layouts for the arguments that were left to AUTO, and results tied to them.
 
     Raises:
-        CompileError: it uses variables.
+        CompileError: it uses variables, or has a propagation barrier; the message has its line.
     """
     ties = {a: r for a, r in ties_of(source, None).items() if free[a]}
     plan = plan_source(source, free, ties, None)
@@ -195,7 +196,7 @@ def plan_source(
         max_bytes: of all arguments on one device; None is no limit.
 
     Raises:
-        CompileError: it uses variables.
+        CompileError: it uses variables, or has a propagation barrier; the message has its line.
         MemoryLimitError: nothing was found that fits.
     """
     if source.variables is not None or source.mesh is None:
@@ -223,6 +224,7 @@ def plan_source(
         )
         Pipeline.parse(_TO_THE_GRAPH).run(module, state)
         graph = read_graph(main_function(module))
+        _refuse_barriers(graph, source.name)
         plan = plan_arguments(
             graph,
             read_pins(graph, state.meshes),
@@ -238,6 +240,18 @@ def plan_source(
             f"arguments of {source.name}; use more devices, or raise max_bytes_per_device"
         )
     return plan
+
+
+def _refuse_barriers(graph: Graph, name: str) -> None:
+    """Raise LocatedError for a barrier, whose sides are not to learn from each other."""
+    for node in graph.nodes:
+        if node.name == PROPAGATION_BARRIER and node.operation is not None:
+            error(
+                node.operation,
+                f"{name} has a propagation barrier here, and layouts that are found for the whole "
+                "program would pass it; give the arguments layouts of their own in place of AUTO, "
+                "or take the barrier out",
+            )
 
 
 def ties_of(source: Source, carry: Carry) -> dict[int, int]:

@@ -7,7 +7,7 @@ and what it asks for is done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -18,12 +18,8 @@ from dtensor.compiler.border import argument_layouts
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType
+from dtensor.runtime.axis_types import has_explicit_axes
 from dtensor.runtime.placement import jax_mesh
-
-
-def has_explicit_axes() -> bool:
-    """Whether jax types values with shardings around this call."""
-    return AxisType.Explicit in get_abstract_mesh().axis_types
 
 
 def explicit_sharding(layout: Layout | None) -> NamedSharding | None:
@@ -47,28 +43,6 @@ def explicit_sharding(layout: Layout | None) -> NamedSharding | None:
             return None
         entries.append(tuple(a.name for a in dim.axes if kinds[a.name] == AxisType.Explicit))
     return NamedSharding(mesh, PartitionSpec(*entries))
-
-
-def on_context_mesh() -> Callable[[jax.Array], jax.Array]:
-    """What gives arrays the axis types of the mesh of `jax.set_mesh` around this call.
-
-    The shards stay where they are. Arrays on other axes are left as they are.
-    """
-    context = get_abstract_mesh()
-
-    def typed(array: jax.Array) -> jax.Array:
-        sharding = array.sharding
-        if not isinstance(sharding, NamedSharding) or sharding.mesh.shape != context.shape:
-            return array
-        mesh = jax.sharding.Mesh(
-            sharding.mesh.devices, context.axis_names, axis_types=context.axis_types
-        )
-        shards = [shard.data for shard in array.addressable_shards]
-        return jax.make_array_from_single_device_arrays(
-            array.shape, NamedSharding(mesh, sharding.spec), shards
-        )
-
-    return typed
 
 
 def explicit_shardings(

@@ -25,7 +25,6 @@ from dtensor.compiler.calls import (
     types_of,
     types_of_dtensors,
 )
-from dtensor.compiler.explicit import has_explicit_axes, on_context_mesh
 from dtensor.compiler.jax_frontend import TracedArray
 from dtensor.compiler.options import CompileOptions
 from dtensor.compiler.planned import Planned, infos
@@ -43,6 +42,7 @@ from dtensor.dialect.errors import CompileError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType
+from dtensor.runtime.axis_types import explicit_mesh, typed_on
 from dtensor.runtime.client import no_devices
 from dtensor.runtime.donation import refuse_deleted
 from dtensor.runtime.executable import Executable
@@ -228,7 +228,6 @@ class Compiled(Planned):
         )
         own = self.program.results[: source.out_tree.num_leaves]
         self._result_types = [info.type for info in own]
-        self._finish = _finishing(source, self._result_types)
         self._calls: dict[tuple[Any, ...], Callable[[Sequence[Any]], Any]] = {}
 
     def __repr__(self) -> str:
@@ -310,7 +309,7 @@ class Compiled(Planned):
             converter(info, type_, self._result.ledger, bool(self._source.options.strict))
             for info, type_ in zip(infos, types, strict=True)
         ]
-        finish = self._finish
+        finish = _finishing(self._source, self._result_types, types)
         if all(type_.layout is not None for type_ in types) and not any(converters):
             start = self.executable.run_tensors_here
             return lambda leaves: finish(start(leaves))
@@ -352,7 +351,8 @@ class Compiled(Planned):
             converter(info, types[leaf], self._result.ledger, strict) or array_of
             for info, leaf in zip(infos, leaves, strict=True)
         ]
-        return bound_call(use, len(types), self.executable.run_here, converters, self._finish)
+        finish = _finishing(self._source, self._result_types, types)
+        return bound_call(use, len(types), self.executable.run_here, converters, finish)
 
     def export(self) -> jax.export.Exported:
         """The program as `jax.export` has it: takes jax.Arrays, on as many devices as the mesh.
@@ -455,15 +455,19 @@ def _program(source: Source, result: driver.DriverResult) -> CompiledProgram:
     )
 
 
-def _finishing(source: Source, types: Sequence[ArrayType]) -> Callable[[Sequence[jax.Array]], Any]:
+def _finishing(
+    source: Source, types: Sequence[ArrayType], given: Sequence[ArrayType]
+) -> Callable[[Sequence[jax.Array]], Any]:
     """What makes the results of a call, in their structure, of the arrays of a program.
 
+    jax.Arrays have the axis types of the mesh that is set, or else of the arrays that were given.
     It does not keep the variables of the program alive, as what it belongs to does.
     """
     unflatten: Callable[[Sequence[Any]], Any] = source.out_tree.unflatten
     as_jax = source.returns == "jax"
     make = results_of(types, as_jax)
-    if as_jax and has_explicit_axes():  # jax refuses arrays of a mesh of other types beside these
-        typed = on_context_mesh()
+    explicit = explicit_mesh([type_.sharding for type_ in given]) if as_jax else None
+    if explicit is not None:  # jax refuses arrays of a mesh of other types beside these
+        typed = typed_on(explicit)
         return lambda arrays: unflatten(list(map(typed, make(arrays))))
     return lambda arrays: unflatten(make(arrays))

@@ -10,10 +10,12 @@ import jax
 import numpy as np
 from jax._src.core import pytype_aval_mappings
 from jax.interpreters import xla
+from jax.sharding import get_abstract_mesh
 
 from dtensor.dialect.errors import LayoutError, MeshError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.axis_types import has_explicit_axes, in_context, sharding_on
 from dtensor.runtime.buffers import Buffers
 from dtensor.runtime.donation import note_alias
 from dtensor.runtime.keys import KeyKind, data_of, is_key, key_kind
@@ -133,7 +135,8 @@ class DTensor(Operators, Buffers):
     @property
     def sharding(self) -> jax.sharding.Sharding:
         """The layout as jax's sharding."""
-        return self._array.sharding
+        sharding = self._array.sharding
+        return sharding_on(sharding, get_abstract_mesh()) if has_explicit_axes() else sharding
 
     @property
     def mesh(self) -> Mesh:
@@ -168,9 +171,8 @@ class DTensor(Operators, Buffers):
         jax has no arrays that their sharding does not divide. Of such a layout this is a copy of
         the true size, the dimensions that are not divided whole on every device.
         """
-        if self._type.is_padded:
-            return cut(self._array, self.shape, self.layout)
-        return self._array
+        is_padded = self._type.is_padded
+        return in_context(cut(self._array, self.shape, self.layout) if is_padded else self._array)
 
     def unpack(self) -> list[jax.Array]:
         """The shards this process holds, one per device, in the order of `mesh.local_devices()`.
@@ -420,9 +422,7 @@ def keys_like(old: Any, data: DTensor) -> DTensor:
 
 def true_array(array: jax.Array, type: ArrayType) -> jax.Array:
     """What `to_jax` gives of a DTensor of this array and type; a traced array as it is."""
-    if isinstance(array, jax.core.Tracer) or not type.is_padded:
-        return array
-    return dtensor_of(array, type).to_jax()
+    return array if isinstance(array, jax.core.Tracer) else dtensor_of(array, type).to_jax()
 
 
 def _unpickled(

@@ -9,11 +9,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.core import Primitive
+from jax.interpreters import mlir as jax_mlir
+from jaxlib.mlir.dialects import sdy
 
 import dtensor
 from dtensor import AUTO, UNSHARDED, Layout
 from dtensor.compiler.layout_rules import shortest_rules
 from dtensor.compiler.options import CompileOptions
+from dtensor.dialect.mlir import ir
 from dtensor.passes.pipelines import pipeline_text
 from dtensor.runtime.client import create_mesh
 
@@ -290,3 +294,29 @@ def test_variables_have_layouts_of_their_own() -> None:
     variable = dtensor.DVariable(dtensor.copy_to_mesh(array(32), Layout(["data"], MESHES["8"])))
     with pytest.raises(dtensor.CompileError, match="uses variables, whose layouts are their own"):
         dtensor.jit(lambda x: x + variable, in_layouts=AUTO, mesh=MESHES["8"]).lower(array(32))
+
+
+def test_a_propagation_barrier_is_not_passed() -> None:
+    barrier = Primitive("barrier")  # jax writes none itself; a primitive's lowering can
+    barrier.def_abstract_eval(lambda x: x)
+
+    def lower(ctx: Any, x: Any) -> Any:
+        none = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 0)
+        return [sdy.PropagationBarrierOp(x, none).result]
+
+    jax_mlir.register_lowering(barrier, lower)
+
+    def apart(x: Any, w: Any) -> Any:
+        return barrier.bind(x * 2) @ w
+
+    mesh, x, w = MESHES["2x4"], array(64, 32), array(32, 128)
+    expected = (
+        r"test_auto_layouts\.py:\d+:\d+: apart has a propagation barrier here, and layouts "
+        ".* would pass it; give the arguments layouts of their own in place of AUTO, or take the"
+    )
+    with pytest.raises(dtensor.CompileError, match=expected):
+        dtensor.jit(apart, in_layouts=(rows(mesh), AUTO))(x, w)
+    with pytest.raises(dtensor.CompileError, match=expected):
+        dtensor.auto_layouts(apart, x, w, mesh=mesh)
+    given = dtensor.jit(apart, in_layouts=(rows(mesh), None))
+    np.testing.assert_allclose(given(x, w).to_jax(), x * 2 @ w, rtol=1e-5)

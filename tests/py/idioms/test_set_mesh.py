@@ -220,3 +220,63 @@ def test_arrays_of_jax_come_out_with_the_types_of_the_context(other: AxisType) -
         assert (
             jax.random.key_data(keys) == jax.random.key_data(jax.random.split(jax.random.key(0), 8))
         ).all()
+
+
+KINDS = [(AxisType.Explicit,) * 2, (AxisType.Explicit, AxisType.Auto)]
+
+
+@pytest.fixture(params=KINDS, ids=["explicit", "explicit and auto"])
+def typed(request: pytest.FixtureRequest) -> jax.sharding.Mesh:
+    return jax.make_mesh((2, 4), ("x", "y"), axis_types=request.param)
+
+
+def test_arrays_of_dtensors_have_the_types_of_the_context(typed: jax.sharding.Mesh) -> None:
+    rows = Layout(["x", None], MESH)
+    x = dtensor.copy_to_mesh(X, rows)
+    plain = x.sharding
+    with jax.set_mesh(typed):
+        beside = jax.device_put(X, P("x"))
+        assert x.to_jax().sharding == x.sharding == NamedSharding(typed, P("x", None))
+        assert jax.typeof(x) == jax.typeof(x.to_jax())
+        np.testing.assert_array_equal(x.to_jax() + beside, 2 * X)
+        np.testing.assert_array_equal(jax.jit(jnp.add)(x, beside), 2 * X)
+        np.testing.assert_array_equal(dtensor.from_jax(beside).to_jax() + beside, 2 * X)
+        uneven = dtensor.copy_to_mesh(X[:7], rows).to_jax()
+        np.testing.assert_array_equal(uneven + jnp.ones_like(uneven), X[:7] + 1)
+        tree = {"w": x}
+        doubled = jax.tree.map(jnp.add, tree, tree)["w"]
+        assert doubled.layout == rows
+        same(doubled, 2 * X)
+        assert (doubled + x).layout == rows
+        gradient = jax.grad(lambda w: jit(lambda w: (w**2).sum())(w))(x)
+        assert gradient.layout == rows
+        same(gradient, 2 * X)
+        moved = dtensor.relayout(beside, Layout([None, "y"], MESH))
+        np.testing.assert_array_equal(moved + jax.device_put(X, P(None, "y")), 2 * X)
+        keys = dtensor.copy_to_mesh(jax.random.split(jax.random.key(0), 8), Layout(["x"], MESH))
+        assert keys.to_jax().sharding == NamedSharding(typed, P("x"))
+    assert x.sharding == x.to_jax().sharding == plain
+    same(x, X)
+
+
+def test_a_variable_is_not_updated_under_an_array_of_the_context(typed: jax.sharding.Mesh) -> None:
+    total = dtensor.DVariable(dtensor.copy_to_mesh(X, Layout(["x", None], MESH)))
+    with jax.set_mesh(typed):
+        before = total.value().to_jax()
+        total.assign_add(1.0)
+        np.testing.assert_array_equal(before, X)
+        np.testing.assert_array_equal(total.value().to_jax(), X + 1)
+
+
+def test_jax_arrays_out_have_the_types_of_those_in(typed: jax.sharding.Mesh) -> None:
+    a = jax.device_put(X, NamedSharding(typed, P("x")))
+    program = jit(lambda x, w: {"y": x * w}, returns="jax")
+    for run in (program, program.lower(a, 2.0).compile()):
+        y = run(a, 2.0)["y"]
+        assert y.sharding == NamedSharding(typed, P("x", None))
+        np.testing.assert_array_equal(y + a, 3 * X)
+    auto = jax.device_put(X, NamedSharding(jax_mesh(AxisType.Auto), P("x")))
+    assert program(auto, 2.0)["y"].sharding == NamedSharding(jax_mesh(AxisType.Auto), P("x", None))
+    assert program(a, 2.0)["y"].sharding == NamedSharding(typed, P("x", None))
+    found = jit(lambda x: x * 2, in_layouts=P("x"), mesh=typed, returns="jax")(X)
+    np.testing.assert_array_equal(found, 2 * X)
