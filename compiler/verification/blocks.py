@@ -10,7 +10,7 @@ for the scale of what they add.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -27,7 +27,7 @@ from dtensor.compiler.verification.extract import (
     extracted,
     hold_results,
     inside,
-    on_one_device,
+    undivided,
 )
 from dtensor.compiler.verification.numbering import Numbering
 from dtensor.dialect.callbacks import is_callback
@@ -39,16 +39,20 @@ from dtensor.dialect.names import MANUAL
 from dtensor.passes.base import PassState
 from dtensor.passes.locations import location_text
 from dtensor.passes.ops.accuracy import Accuracy
+from dtensor.passes.ops.opdef import BY_RUN
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.pipeline import Pipeline
 from dtensor.passes.pipelines import pipeline_text
-from dtensor.passes.program import CONTROL
+from dtensor.passes.program import CONTROL, free_axes
 from dtensor.runtime.placement import platform_of
 
 EXPAND = "dtensor-expand"
 _IMPORT = "dtensor-import"
+ALONE = Mesh([("alone", 1)])
+"""The mesh of programs of one device."""
 _LAST = "the last"
 ON_SHARDS = "what shard_map computes on shards has no meaning on one device"
+"""Such an operation is compared by what stands in it."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +71,13 @@ class Program:
 
     Attributes:
         bytecode: the module.
+        mesh: the mesh that it runs on.
         arguments: the values that it takes.
         results: the values that it gives.
     """
 
     bytecode: bytes
+    mesh: Mesh
     arguments: tuple[Value, ...]
     results: tuple[Value, ...]
 
@@ -87,7 +93,7 @@ class Operation:
         results: numbers of what it gives.
         accuracy: what differences are measured by.
         skipped: why its results are not compared; empty if they are.
-        control: `while` or a branch's name; empty for others.
+        control: its name if operations of the program stand in it; empty for others.
         blocks: the blocks of its regions, if it is one.
         factorises: whether LAPACK computes it, which leaves anything of what is not finite.
     """
@@ -110,11 +116,12 @@ class Block:
     Attributes:
         own: how many arguments of the tapped program are the block's; the others are values that
             it reads from outside.
-        operations: its operations, in program order.
+        operations: its operations, in program order; none of what shard_map leaves no axis for.
         tapped: on all devices.
-        steps: on one device.
-        magnitudes: on one device, of magnitudes; None where nothing is added up.
+        steps: on one device; in shard_map on all, each of which has its shard whole.
+        magnitudes: likewise, of magnitudes; None where nothing is added up.
         yields: numbers of what it passes on.
+        free: the axes that the shard_map around it leaves to the planner, if it is in one.
     """
 
     own: int
@@ -123,6 +130,13 @@ class Block:
     steps: Program
     magnitudes: Program | None
     yields: tuple[int, ...]
+    free: tuple[str, ...] | None
+
+    def reasons(self) -> set[str]:
+        """Why operations are not compared by themselves, of blocks in it too."""
+        blocks = [b for op in self.operations for b in op.blocks if isinstance(b, Block)]
+        own = {op.skipped for op in self.operations} - {""}
+        return own.union(*[block.reasons() for block in blocks])
 
 
 @dataclass(frozen=True)
@@ -166,7 +180,6 @@ class Reader:
         self._found = found
         self._filename = source.filename
         self._mesh = found.mesh
-        self._alone = Mesh([("alone", 1)])
         self._options = options
         self._platform = platform_of(found.mesh)
         passes = Pipeline.parse(options.pipeline or pipeline_text("dtensor-spmd")).steps
@@ -184,13 +197,23 @@ class Reader:
         assert isinstance(found, Block), found
         return found
 
-    def original(self) -> bytes:
-        """`main` on one device, as it was before it was planned."""
+    def original(
+        self, arguments: Sequence[Value], results: Sequence[Value], on_shards: bool
+    ) -> Program:
+        """`main` as it was before it was planned, every value whole.
+
+        Args:
+            arguments: what it takes.
+            results: what it gives.
+            on_shards: whether there is a shard_map in it, which needs all devices.
+        """
+        mesh = self._mesh if on_shards else ALONE
         with make_context():
             module = parse_module(self._found.imported, self._filename)
             with ir.Location.unknown():
-                on_one_device(module, self._alone)
-            return self._expanded(module, self._alone)
+                undivided(module, mesh)
+            bytecode = self._expanded(module, mesh)
+        return Program(bytecode, mesh, _undivided(arguments, mesh), _undivided(results, mesh))
 
     def values(self, numbers: Sequence[int]) -> list[Value]:
         """The values of these numbers."""
@@ -204,7 +227,7 @@ class Reader:
         for number, (type_, layout) in enumerate(zip(types, self._numbering.layouts, strict=True)):
             yield None if layout is None else _value(number, type_, layout)
 
-    def _expanded(self, module: ir.Module, mesh: Mesh) -> bytes:
+    def _expanded(self, module: ir.Module, mesh: Mesh, holds: bool = False) -> bytes:
         options = self._options
         with ir.Location.unknown():
             state = PassState(
@@ -215,7 +238,7 @@ class Reader:
                 bodies=bodies_of(options.ops, self._platform),
             )
             self._expansion.run(module, state)
-            if mesh is self._mesh:
+            if holds:
                 hold_results(module)
         return module_bytecode(module)
 
@@ -234,11 +257,12 @@ class Reader:
             self._steps(self._extracted(number), operations),
             self._magnitudes(self._extracted(number), operations),
             block.yields,
+            block.free,
         )
 
     def _extracted(self, number: int) -> Extracted:
         with ir.Location.unknown():
-            return extracted(self._module(), number)
+            return extracted(self._module(), number, self._mesh)
 
     def _operation(
         self,
@@ -247,7 +271,7 @@ class Reader:
         results: tuple[int, ...],
         regions: tuple[int, ...],
     ) -> Operation:
-        is_control = op.name in CONTROL
+        is_control = op.name in (*CONTROL, MANUAL)
         return Operation(
             _title(op),
             location_text(op.location),
@@ -268,9 +292,9 @@ class Reader:
         self, op: ir.Operation, operands: Sequence[int], results: Sequence[int]
     ) -> str:
         works_on_shards = False
-        for inner in inside(op):
+        for inner in [op] if op.name == MANUAL and free_axes(op) else inside(op):
             works_on_shards |= inner.name == MANUAL
-            if opdef(inner.name).varies:
+            if opdef(inner.name).varies == BY_RUN:
                 return f"{inner.name} gives other values each time"
             if _calls_python(inner):
                 return "it calls a Python function, which is called once"
@@ -288,13 +312,21 @@ class Reader:
     # The programs.
 
     def _tapped(self, block: Extracted) -> Program:
-        pairs = [
-            (number, value)
+        rows: list[tuple[Sequence[int], Sequence[ir.Value[Any]]]] = [
+            (numbers, op.results)
             for numbers, op in zip(block.results, block.operations, strict=True)
-            for number, value in zip(numbers, op.results, strict=True)
-            if self._values[number] is not None
         ]
-        return self._program(block, block.arguments, pairs, None)
+        if block.free == ():
+            rows = [(block.yields, block.passed)]
+        pairs: dict[int, ir.Value[Any]] = {}
+        for numbers, values in rows:
+            pairs.update(zip(numbers, values, strict=True))
+        known = [
+            (number, value)
+            for number, value in pairs.items()
+            if self._values[number] is not None and number not in block.arguments
+        ]
+        return self._program(block, block.arguments, known, holds=True)
 
     def _steps(self, block: Extracted, operations: Sequence[Operation]) -> Program:
         """Each operation of its own, on what the tapped program found.
@@ -318,7 +350,7 @@ class Reader:
                 if number not in uncut:
                     self._cut(block, value)
                     given.append(number)
-        return self._program(block, given, pairs, self._alone, gone)
+        return self._program(block, given, pairs, gone)
 
     def _magnitudes(self, block: Extracted, operations: Sequence[Operation]) -> Program | None:
         given, pairs, gone = list(block.arguments), [], []
@@ -338,7 +370,7 @@ class Reader:
                     pairs.append((number, value))
             if not keeps and all(known):
                 gone.append(op)
-        return self._program(block, given, pairs, self._alone, gone) if pairs else None
+        return self._program(block, given, pairs, gone) if pairs else None
 
     def _has_dimensions(self, number: int) -> bool:
         value = self._values[number]
@@ -353,26 +385,33 @@ class Reader:
         block: Extracted,
         given: Sequence[int],
         pairs: Sequence[tuple[int, ir.Value[Any]]],
-        alone: Mesh | None,
         gone: Sequence[ir.Operation] = (),
+        holds: bool = False,
     ) -> Program:
-        """The block with these results, for all devices or for one."""
+        """The block with these results: as it is planned, to be looked at, or undivided."""
+        mesh = self._mesh if holds or block.free is not None else ALONE
         arguments = tuple([self._known(number) for number in given])
         results = tuple([self._known(number) for number, _ in pairs])
+        if not holds:
+            arguments, results = _undivided(arguments, mesh), _undivided(results, mesh)
         with ir.Location.unknown():
-            block.finish([value for _, value in pairs])
+            block.finish([value for _, value in pairs], [v.layout for v in results])
             for op in reversed(gone):
                 op.erase()
-            if alone is None:
+            if holds:
                 block.lay_out([v.layout for v in arguments], [v.layout for v in results])
             else:
-                on_one_device(block.module, alone)
-        return Program(self._expanded(block.module, alone or self._mesh), arguments, results)
+                undivided(block.module, mesh)
+        return Program(self._expanded(block.module, mesh, holds), mesh, arguments, results)
 
     def _known(self, number: int) -> Value:
         value = self._values[number]
         assert value is not None
         return value
+
+
+def _undivided(values: Sequence[Value], mesh: Mesh) -> tuple[Value, ...]:
+    return tuple([replace(v, layout=Layout.replicated(mesh, len(v.shape))) for v in values])
 
 
 def _value(number: int, type_: ir.Type, layout: Layout) -> Value | None:

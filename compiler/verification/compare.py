@@ -135,9 +135,10 @@ def _excess(found: Array, want: Array, bound: Array) -> Array:
     return np.asarray(np.where(same, 0.0, excess))
 
 
-def narrowed(values: Mapping[int, Array]) -> dict[int, Array]:
+def narrowed(values: Mapping[int, Sequence[Array]]) -> dict[int, Sequence[Array]]:
     """The magnitudes of values, in their own types."""
-    return {
-        number: value if value.dtype.kind in "biu" else np.abs(value).astype(value.dtype)
-        for number, value in values.items()
-    }
+    return {number: [_narrowed(value) for value in parts] for number, parts in values.items()}
+
+
+def _narrowed(value: Array) -> Array:
+    return value if value.dtype.kind in "biu" else np.abs(value).astype(value.dtype)

@@ -8,24 +8,28 @@ from typing import Any
 
 from dtensor.compiler.verification.numbering import Numbering
 from dtensor.dialect import build
-from dtensor.dialect.attributes import layouts_array_attr
+from dtensor.dialect.attributes import layouts_array_attr, layouts_of_array, read_meshes
 from dtensor.dialect.layout import Layout
+from dtensor.dialect.manual import manual_part
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir, maker_of, terminator
 from dtensor.dialect.names import (
     ALGORITHM,
     ARG_ATTRS,
     FUNC,
+    IN_LAYOUTS,
     MAIN,
+    MANUAL,
     MESH_OP,
     OPERANDS,
+    OUT_LAYOUTS,
     RELAYOUT,
     RES_ATTRS,
     RESULTS,
     SYM_NAME,
 )
 from dtensor.passes.functions import main_function, set_boundary_layouts
-from dtensor.passes.program import BARRIER, CONTROL, RETURNS, walk
+from dtensor.passes.program import BARRIER, CONTROL, RETURNS, free_axes, walk
 
 Value = ir.Value[Any]
 CONSTANT = "stablehlo.constant"
@@ -46,6 +50,9 @@ class Extracted:
         results: the numbers of the results of each operation.
         regions: of each operation, which blocks of the program its regions are.
         yields: numbers of what the block passes on.
+        passed: what the block passes on.
+        mesh: the mesh of the program.
+        free: the axes that the shard_map around the block leaves to the planner, if it is in one.
     """
 
     module: ir.Module
@@ -58,14 +65,49 @@ class Extracted:
     results: tuple[tuple[int, ...], ...]
     regions: tuple[tuple[int, ...], ...]
     yields: tuple[int, ...]
+    passed: tuple[Value, ...]
+    mesh: Mesh
+    free: tuple[str, ...] | None
 
-    def finish(self, results: Sequence[Value]) -> None:
-        """Return these values."""
+    def finish(self, results: Sequence[Value], layouts: Sequence[Layout]) -> None:
+        """Return these values; where the block is of a shard_map, all stands in one again.
+
+        Args:
+            results: values of the block.
+            layouts: their layouts.
+        """
+        if self.free is not None:
+            results = self._enclosed(self.free, results, layouts)
         point = ir.InsertionPoint(self.block)
         ir.Operation.create("func.return", [], list(results), ip=point)
         types = [argument.type for argument in self.block.arguments]
         function = ir.FunctionType.get(types, [value.type for value in results])
         self.function.attributes["function_type"] = ir.TypeAttr.get(function)
+
+    def _enclosed(
+        self, free: Sequence[str], results: Sequence[Value], layouts: Sequence[Layout]
+    ) -> Sequence[Value]:
+        """Put all in a region whose border changes nothing: devices differ over other axes."""
+        given = list(self.block.arguments)
+        body = [view.operation for view in self.block.operations]
+        region = build.manual(
+            given,
+            [Layout.replicated(self.mesh, _rank(value.type)) for value in given],
+            [value.type for value in results],
+            [Layout.replicated(self.mesh, len(layout.dims)) for layout in layouts],
+            free,
+            ip=ir.InsertionPoint(self.block),
+        )
+        region.attributes[RESULTS] = layouts_array_attr(tuple(layouts))
+        inside = region.regions[0].blocks[0]
+        for value, argument in zip(given, inside.arguments, strict=True):
+            value.replace_all_uses_except(argument, region)
+        end = ir.Operation.create(
+            "stablehlo.return", [], list(results), ip=ir.InsertionPoint(inside)
+        )
+        for op in body:
+            op.move_before(end)
+        return list(region.results)
 
     def lay_out(self, arguments: Sequence[Layout | None], results: Sequence[Layout | None]) -> None:
         """Write the layouts of the finished function's arguments and results."""
@@ -73,15 +115,15 @@ class Extracted:
         set_boundary_layouts(self.function, RES_ATTRS, results)
 
 
-def extracted(module: ir.Module, number: int) -> Extracted:
+def extracted(module: ir.Module, number: int, mesh: Mesh) -> Extracted:
     """Make block `number` of the program its `main`; the rest of it is gone afterwards."""
     numbering = Numbering(module)
     numbers = numbering.numbers
     block = numbering.blocks[number]
     outside = _read_from_outside(block)
     constants = [value for value in outside if _is_constant(value)]
-    passed = _passed_on(block)
-    given = [value for value in outside if value in passed or not _is_constant(value)]
+    inner = _passed_on(block)
+    given = [value for value in outside if value in inner or not _is_constant(value)]
     values = [*block.arguments, *given]
     main = main_function(module)
     function = ir.Operation.create(
@@ -102,18 +144,20 @@ def extracted(module: ir.Module, number: int) -> Extracted:
         assert maker is not None
         made = maker.clone(ip=ir.InsertionPoint(copy)).operation
         known[value] = made.results[0]
+    free = numbering.free(number)
     originals, operations = [], []
-    yields: tuple[int, ...] = ()
+    passed: list[Value] = []
     for view in list(block.operations):
         op = view.operation
         if op.name in RETURNS:
-            yields = tuple([numbers[value] for value in op.operands])
+            passed = list(op.operands)
             continue
         clone = op.clone(ip=ir.InsertionPoint(copy)).operation
         _rewire(clone, known)
         known.update(zip(op.results, clone.results, strict=True))
-        originals.append(op)
-        operations.append(clone)
+        if free != ():  # no operation of another region has numbers
+            originals.append(op)
+            operations.append(clone)
     found = Extracted(
         module,
         function,
@@ -124,7 +168,10 @@ def extracted(module: ir.Module, number: int) -> Extracted:
         tuple([tuple([numbers[value] for value in op.operands]) for op in originals]),
         tuple([tuple([numbers[value] for value in op.results]) for op in originals]),
         tuple([numbering.regions.get(op, ()) for op in originals]),
-        yields,
+        tuple([numbers[value] for value in passed]),
+        tuple([known.get(value, value) for value in passed]),
+        mesh,
+        free,
     )
     main.erase()
     function.attributes[SYM_NAME] = ir.StringAttr.get(MAIN)
@@ -192,12 +239,14 @@ def hold_results(module: ir.Module) -> None:
         value.replace_all_uses_except(held.results[0], held)
 
 
-def on_one_device(module: ir.Module, mesh: Mesh) -> None:
-    """Give every value the layout of an array on the one device of `mesh`; relayouts go.
+def undivided(module: ir.Module, mesh: Mesh) -> None:
+    """Each device of `mesh` holds every value whole; relayouts go.
+
+    Around a `dtensor.manual` the shards that it asks for are cut and put together.
 
     Args:
         module: a program with layouts, not expanded.
-        mesh: a mesh of one device.
+        mesh: the mesh, of one device where the program has no `dtensor.manual`.
     """
     for view in list(module.body.operations):
         if view.operation.name == MESH_OP:
@@ -214,9 +263,29 @@ def on_one_device(module: ir.Module, mesh: Mesh) -> None:
                 del op.attributes[attribute]
         if name not in RETURNS and len(op.results):
             op.attributes[RESULTS] = layouts_array_attr(_whole(op.results, mesh))
+        if name == MANUAL:
+            _cut_around(op, read_meshes(module))
     block = main.regions[0].blocks[0]
     set_boundary_layouts(main, ARG_ATTRS, _whole(block.arguments, mesh))
     set_boundary_layouts(main, RES_ATTRS, _whole(terminator(block).operands, mesh))
+
+
+def _cut_around(op: ir.Operation, meshes: dict[str, Mesh]) -> None:
+    """Relayouts to what a region asks for, and from what it gives."""
+    free = free_axes(op)
+    sides = [layouts_of_array(op.attributes[side], meshes) for side in (IN_LAYOUTS, OUT_LAYOUTS)]
+    given, made = [[x and manual_part(x, free) for x in side] for side in sides]
+    for k, layout in enumerate(given):
+        if layout and layout.axes:
+            op.operands[k] = build.relayout(op.operands[k], layout, ip=ir.InsertionPoint(op))
+    op.attributes[RESULTS] = layouts_array_attr(tuple(made))
+    for result, layout in zip(op.results, made, strict=True):
+        if layout and layout.axes:
+            whole = Layout.replicated(layout.mesh, len(layout.dims))
+            after = build.relayout(result, whole, ip=ir.InsertionPoint.after(op))
+            maker = maker_of(after)
+            assert maker is not None
+            result.replace_all_uses_except(after, maker)
 
 
 def _whole(values: Sequence[Value], mesh: Mesh) -> tuple[Layout, ...]:

@@ -23,9 +23,11 @@ from dtensor.compiler.verification.blocks import (
 )
 from dtensor.compiler.verification.check import Checker
 from dtensor.compiler.verification.compare import difference
+from dtensor.compiler.verification.near import NEAR, TRIES, apart, moved
+from dtensor.compiler.verification.parts import Parts
 from dtensor.compiler.verification.report import Difference
 from dtensor.compiler.verification.run import Runner
-from dtensor.compiler.verification.shards import Array, Shards, cut, poisoned, wide
+from dtensor.compiler.verification.shards import Array, Shards, cut, poisoned
 from dtensor.passes.ops.accuracy import Accuracy
 from dtensor.runtime.keys import data_of
 from dtensor.runtime.padding import even_layout
@@ -34,11 +36,6 @@ from dtensor.runtime.placement import named_sharding
 _BEFORE = "every operation of the plan is right: a pass before it changes the program"
 _AFTER = "every operation is right where values are looked at: a pass after dtensor-expand is not"
 
-
-_REGION = "every other operation is right: a shard_map, or a pass before it, is not"
-
-_TRIES = 3  # arguments next to those given
-_FARTHEST = 2.0**-7  # by which each may differ, relative to it
 
 Reference = Callable[[], Sequence[Any]]
 
@@ -55,8 +52,7 @@ def compare_results(
     """Compare what every operation's being right does not say: the passes around the plan.
 
     Passes before the plan may have changed the program, and those after it may act otherwise where
-    every value inside is looked at. What works on shards has not been compared at all. The bound is
-    that of all operations one after another.
+    every value inside is looked at. The bound is that of all operations one after another.
 
     Args:
         lowered: the program.
@@ -65,11 +61,12 @@ def compare_results(
         main: the block of its `main`.
         arguments: of the program.
         tapped: its results where every value is looked at.
-        reference: its results as jax computes them, for programs that one device cannot run; None
-            where jax does not know the program.
+        reference: its results as jax computes them, for programs that have a shard_map; None where
+            jax does not know the program.
     """
-    reasons = {operation.skipped for operation in main.operations} - {""}
-    if reasons - {ON_SHARDS} or (reasons and reference is None):
+    reasons = main.reasons()
+    on_shards = ON_SHARDS in reasons
+    if reasons - {ON_SHARDS}:
         checker.not_compared["the results as a whole, for the same reason"] = None
         return
     names = [info.name for info in lowered._source.results]
@@ -84,30 +81,26 @@ def compare_results(
             zip(reader.values(main.yields), lowered._source.results, strict=True)
         )
     ]
-    near: _Near | None = None
-    if reasons:
-        assert reference is not None
+    whole = reader.original(given, infos, on_shards)
+    numbers = [value.number for value in given]
+    near = _Near(checker.runner, whole, dict(zip(numbers, arguments, strict=True)))
+    if on_shards and reference is not None:
         expected = dict(zip([info.number for info in infos], _arrays(reference()), strict=True))
     else:
-        whole = Program(reader.original(), tuple(given), tuple(infos))
-        numbers = [value.number for value in given]
-        given_values = dict(zip(numbers, arguments, strict=True))
-        expected = checker.runner.on_one(whole, given_values, as_written=False)
-        near = _Near(checker.runner, whole, given_values)
+        expected = near.results()
     found = _run(lowered, arguments)
-    before = _REGION if reasons else _BEFORE
     for k, info in enumerate(infos):
         title = Operation(names[k], "", (), (), _of_all(main, np.dtype(info.dtype)))
         inside = tuple(map(slice, info.shape))
         shards = cut(found[k][inside], info.layout)
-        wrong = difference(title, info, shards, expected[info.number], 1, None, (before,))
-        if wrong is not None and not (near and near.explains(wrong, title, info, shards, expected)):
+        wrong = difference(title, info, shards, expected[info.number], 1, None, (_BEFORE,))
+        if wrong is not None and not near.explains(wrong, title, info, shards, expected):
             after = difference(title, info, shards, tapped[k][inside], 1, None, (_AFTER,))
             checker.differences.append(after or wrong)
 
 
 class _Near:
-    """The results on one device of arguments next to those given.
+    """The results, where nothing is divided, of arguments and of others next to them.
 
     Where terms cancel, or bits become integers, results differ by more than their own roundings. A
     program whose roundings are like other arguments gives what it gives of those.
@@ -127,7 +120,7 @@ class _Near:
     ) -> bool:
         """Whether arguments apart by the roundings of all operations give such a difference too.
 
-        It may be four times as large, of four times as many elements, as that of one of them.
+        It may be `NEAR` times as large, of so many times more elements, as that of one of them.
         """
         want, most, share = expected[info.number], 0.0, 0.0
         for found in self._results(title.accuracy.roundings):
@@ -135,37 +128,24 @@ class _Near:
             differs = difference(title, info, cut(result, info.layout), want, 1, None, ())
             if differs is not None:
                 share = max(share, differs.elements[0] / differs.elements[1])
-                most = max(most, _apart(result, want))
-        if wrong.elements[0] > 4 * share * wrong.elements[1]:
+                most = max(most, apart(result, want))
+        if wrong.elements[0] > NEAR * share * wrong.elements[1]:
             return False
-        return difference(title, info, shards, want, 1, None, (), noise=4 * most) is None
+        return difference(title, info, shards, want, 1, None, (), noise=NEAR * most) is None
+
+    def results(self, given: dict[int, Array] | None = None) -> dict[int, Array]:
+        """The results of the arguments, or of others."""
+        values = {n: [array] for n, array in (given or self._given).items()}
+        parts = Parts(self._runner.mesh)
+        found = self._runner.undivided(self._program, values, parts, as_written=False)
+        return {number: value[0] for number, value in found.items()}
 
     def _results(self, roundings: float) -> list[dict[int, Array]]:
         if roundings not in self._found:
             self._found[roundings] = [
-                self._runner.on_one(self._program, self._moved(roundings, seed), as_written=False)
-                for seed in range(_TRIES)
+                self.results(moved(self._given, roundings, seed)) for seed in range(TRIES)
             ]
         return self._found[roundings]
-
-    def _moved(self, roundings: float, seed: int) -> dict[int, Array]:
-        """The arguments, each float by as many roundings, up or down."""
-        rng = np.random.default_rng(seed)
-        moved = dict(self._given)
-        for number, array in self._given.items():
-            step = min(roundings * epsilon(array.dtype), _FARTHEST)
-            if step:
-                sides = rng.choice([1 - step, 1 + step], array.shape)
-                moved[number] = (wide(array) * sides).astype(array.dtype)
-        return moved
-
-
-def _apart(result: Array, want: Array) -> float:
-    """The largest difference of two elements that are finite."""
-    sides = [wide(v) if v.dtype.kind not in "biu" else v.astype(float) for v in (result, want)]
-    with np.errstate(all="ignore"):
-        apart = np.abs(sides[0] - sides[1])
-    return float(np.max(apart, where=np.isfinite(apart), initial=0.0))
 
 
 def as_jax_runs(traced: Traced, leaves: Sequence[Any]) -> Reference:

@@ -10,9 +10,9 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from dtensor.compiler.program import ArrayInfo, CompiledProgram
-from dtensor.compiler.verification.blocks import Program, Value
-from dtensor.compiler.verification.shards import Array, Shards, cut
-from dtensor.dialect.layout import Layout
+from dtensor.compiler.verification.blocks import ALONE, Program, Value
+from dtensor.compiler.verification.parts import Parted, Parts
+from dtensor.compiler.verification.shards import Shards
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.empty import filled, without_empty
 from dtensor.runtime.executable import local_program, prepare_lapack
@@ -44,24 +44,37 @@ class Runner:
         callbacks: Sequence[Callable[..., Any]] = (),
         keepalives: Sequence[object] = (),
     ) -> None:
-        self._mesh = mesh
+        self.mesh = mesh
         self._jax_mesh = jax_mesh(mesh)
-        self._alone = Mesh([("alone", 1)])
         self._callbacks = tuple(callbacks)
         self._keepalives = tuple(keepalives)
-        self._loaded: dict[tuple[int, bool], Callable[..., Any]] = {}
+        self._loaded: dict[int, Callable[..., Any]] = {}
 
-    def on_all(self, program: Program, values: Mapping[int, Array]) -> Found:
-        """The shards of each result, by number, from the whole arguments."""
-        run = self._load(program, alone=False, as_written=True)
-        sharding = self._sharding()
+    def on_all(
+        self,
+        program: Program,
+        values: Mapping[int, Parted],
+        parts: Parts,
+        as_written: bool = True,
+    ) -> Found:
+        """The shards of each result, by number.
+
+        Args:
+            program: a program of all devices.
+            values: its arguments by number, each by the parts of the mesh.
+            parts: the parts.
+            as_written: whether each value is rounded where the program says so; otherwise where
+                XLA does when nobody looks.
+        """
+        run = self._load(program, as_written)
+        sharding = NamedSharding(self._jax_mesh, PartitionSpec(self._jax_mesh.axis_names))
         arguments = [
-            jax.device_put(cut(values[v.number], v.layout), sharding)
+            jax.device_put(parts.cut(v, values[v.number]), sharding)
             for v in program.arguments
             if 0 not in v.shape
         ]
         results = iter(run(*arguments))
-        devices = self._mesh.size
+        devices = self.mesh.size
         return {
             v.number: np.zeros((devices, *v.layout.local_shape(v.shape)), np.dtype(v.dtype))
             if 0 in v.shape
@@ -69,60 +82,66 @@ class Runner:
             for v in program.results
         }
 
-    def on_one(
-        self, program: Program, values: Mapping[int, Array], as_written: bool = True
-    ) -> dict[int, Array]:
-        """The results, by number, of a program of one device.
+    def undivided(
+        self,
+        program: Program,
+        values: Mapping[int, Parted],
+        parts: Parts,
+        as_written: bool = True,
+    ) -> dict[int, Parted]:
+        """The results, by number, of a program in which a device has all of what its part has.
 
         Args:
-            program: the program.
-            values: its arguments, by number.
-            as_written: whether each value is rounded where the program says so; otherwise where
-                XLA does when nobody looks.
+            program: a program of one device; or of all, of which those of a part do the same.
+            values: as for `on_all`.
+            parts: likewise.
+            as_written: likewise.
         """
-        run = self._load(program, alone=True, as_written=as_written)
+        if program.mesh is not ALONE:
+            shards = self.on_all(program, values, parts, as_written)
+            firsts = [devices[0] for devices in parts.devices]
+            return {n: [of_all[first] for first in firsts] for n, of_all in shards.items()}
+        run = self._load(program, as_written)
         device = self._jax_mesh.devices.flat[0]
         arguments = [
-            jax.device_put(values[v.number], device) for v in program.arguments if 0 not in v.shape
+            jax.device_put(values[v.number][0], device)
+            for v in program.arguments
+            if 0 not in v.shape
         ]
         results = iter(run(*arguments))
         return {
-            v.number: np.zeros(v.shape, np.dtype(v.dtype))
+            v.number: [np.zeros(v.shape, np.dtype(v.dtype))]
             if 0 in v.shape
-            else np.asarray(next(results))
+            else [np.asarray(next(results))]
             for v in program.results
         }
 
-    def _sharding(self) -> NamedSharding:
-        return NamedSharding(self._jax_mesh, PartitionSpec(self._jax_mesh.axis_names))
+    def _load(self, program: Program, as_written: bool) -> Callable[..., Any]:
+        if id(program) not in self._loaded:
+            self._loaded[id(program)] = self._loader(program, as_written)
+        return self._loaded[id(program)]
 
-    def _load(self, program: Program, alone: bool, as_written: bool) -> Callable[..., Any]:
-        key = (id(program), alone)
-        if key not in self._loaded:
-            self._loaded[key] = self._loader(program, alone, as_written)
-        return self._loaded[key]
-
-    def _loader(self, program: Program, alone: bool, as_written: bool) -> Callable[..., Any]:
+    def _loader(self, program: Program, as_written: bool) -> Callable[..., Any]:
         if b"lapack_" in program.bytecode:
             prepare_lapack()
         compiled = CompiledProgram(
             program.bytecode,
-            self._alone if alone else self._mesh,
-            tuple([self._info(value, alone) for value in program.arguments]),
-            tuple([self._info(value, alone) for value in program.results]),
+            program.mesh,
+            tuple([_info(value) for value in program.arguments]),
+            tuple([_info(value) for value in program.results]),
             host_callbacks=self._callbacks,
             keepalives=self._keepalives,
         )
         body = without_empty(compiled, local_program(compiled, "verified"))
         if not filled(compiled.results):
             return lambda *arguments: ()
-        if alone:
+        if program.mesh is ALONE:
             return _jitted(body, as_written)
 
         def stacked(*shards: Any) -> tuple[Any, ...]:
             return tuple([result[None] for result in body(*[shard[0] for shard in shards])])
 
-        if self._mesh.size == 1:
+        if self.mesh.size == 1:
             return _jitted(stacked, as_written)
         spec = PartitionSpec(self._jax_mesh.axis_names)
         mapped = jax.shard_map(
@@ -130,11 +149,9 @@ class Runner:
         )
         return _jitted(mapped, as_written)
 
-    def _info(self, value: Value, alone: bool) -> ArrayInfo:
-        layout = value.layout
-        if alone:
-            layout = Layout.replicated(self._alone, len(value.shape))
-        return ArrayInfo(value.shape, value.dtype, layout)
+
+def _info(value: Value) -> ArrayInfo:
+    return ArrayInfo(value.shape, value.dtype, value.layout)
 
 
 def _jitted(body: Callable[..., Any], as_written: bool) -> Callable[..., Any]:

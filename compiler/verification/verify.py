@@ -103,12 +103,12 @@ def _verified(
     main = reader.read()
     checker = Checker(Runner(found.mesh, source.host_callbacks, source.keepalives))
     given = {
-        argument.number: poisoned(value, argument.shape)
+        argument.number: [poisoned(value, argument.shape)]
         for argument, value in zip(main.tapped.arguments, values, strict=True)
     }
     results = checker.block(main, given, ())
     if not checker.differences:
-        yielded = [results[n] for n in main.yields]
+        yielded = [results[n][0] for n in main.yields]
         compare_results(lowered, reader, checker, main, values, yielded, reference)
     return Verification(
         source.name,

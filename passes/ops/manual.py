@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dtensor.dialect.mlir import ir
+from dtensor.passes.ops.accuracy import Accuracy, rounded, summed
 from dtensor.passes.ops.attributes import integer
-from dtensor.passes.ops.opdef import UNKNOWN, OpDef, unknown_flops
+from dtensor.passes.ops.opdef import BY_DEVICE, BY_RUN, UNKNOWN, OpDef, unknown_flops
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.reductions import combiner
 from dtensor.passes.ops.rule import DimMap, Factor, OpInfo, OpRule, RuleBuilder
@@ -72,11 +74,25 @@ def _passing(op: OpInfo) -> tuple[Reduction, ...]:
     return () if own is None else (own,)
 
 
+def _accuracy(op: OpInfo) -> Accuracy:
+    """Exact where elements only move; where they are added, as exact as a sum."""
+    if not len(op.operation.regions):
+        return Accuracy(0.0)
+    return _summed(op) if Reduction.SUM in _passing(op) else rounded(op)
+
+
+def _devices(op: OpInfo) -> int:
+    """How many devices add up."""
+    groups = ir.DenseIntElementsAttr(op.attribute("replica_groups"))
+    return int(ir.RankedTensorType(groups.type).shape[1])
+
+
+_summed = summed(_devices, rounds_each=True)
 _REFUSED = "speaks of single devices; a program for dtensor is written for one device"
-COLLECTIVE = OpDef(collective_rule, flops=unknown_flops, refused=_REFUSED)
-OWN_NUMBER = replace(UNKNOWN, refused=_REFUSED, varies=True)
+COLLECTIVE = OpDef(collective_rule, flops=unknown_flops, refused=_REFUSED, accuracy=_accuracy)
+OWN_NUMBER = replace(UNKNOWN, refused=_REFUSED, varies=BY_DEVICE)
 HOST = replace(
     UNKNOWN,
     refused="talks to the host or to other programs and cannot be expanded",
-    varies=True,
+    varies=BY_RUN,
 )

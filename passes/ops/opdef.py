@@ -101,6 +101,9 @@ def local(expand: Expander) -> Algorithm:
     return Algorithm("local", expand)
 
 
+BY_DEVICE, BY_RUN = "device", "run"
+
+
 @dataclass(frozen=True)
 class OpDef:
     """One operation.
@@ -123,7 +126,7 @@ class OpDef:
         moves_only: whether each element of its results is an element of an operand: no flops.
         resizes: whether it may be computed in another size where that is asked for: every element
             is computed by itself.
-        varies: whether another device, or another run, may get other results from equal operands.
+        varies: `BY_DEVICE` or `BY_RUN` if another one may get other results from equal operands.
         refused: why a program must not say it; empty if it may.
         settle: at import brings what an op says to the one form that all that read it take; None
             where there is but one.
@@ -142,7 +145,7 @@ class OpDef:
     must_divide: bool = False
     moves_only: bool = False
     resizes: bool = False
-    varies: bool = False
+    varies: str = ""
     refused: str = ""
     settle: Callable[[ir.Operation], None] | None = None
     accuracy: Callable[[OpInfo], Accuracy] = rounded

@@ -10,7 +10,7 @@ from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import LocalOp
-from dtensor.passes.ops.opdef import OpDef, local
+from dtensor.passes.ops.opdef import BY_RUN, OpDef, local
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
 
@@ -68,4 +68,4 @@ def expand_rng(op: LocalOp) -> None:
 RNG_BIT_GENERATOR = OpDef(
     rng_bit_generator_rule, (local(expand_rng_bit_generator),), flops=rng_bit_generator_flops
 )
-RNG = OpDef(rng_rule, (local(expand_rng),), varies=True)
+RNG = OpDef(rng_rule, (local(expand_rng),), varies=BY_RUN)

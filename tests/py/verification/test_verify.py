@@ -13,15 +13,14 @@ import pytest
 from jax import lax
 
 import dtensor
-from dtensor.compiler.verification.extract import inside
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import PassState
 from dtensor.passes.collectives.optimize import OptimizeCollectivesPass
 from dtensor.passes.cuts.fuse import FuseCutsPass
-from dtensor.passes.functions import main_function
 from dtensor.passes.ops import table
 from dtensor.passes.ops.opdef import LOCAL
 from dtensor.passes.uneven.values import Writer
+from tests.py.verification.faults import turned
 
 MESH = dtensor.create_mesh([("x", 2), ("y", 4)])
 
@@ -108,21 +107,6 @@ def test_what_is_wrong_in_a_loop_is_found_in_its_iteration(
     assert first.where[0].startswith("iteration 0 of the loop at test_verify.py:")
 
 
-def _turned(module: ir.Module, name: str = "stablehlo.add") -> None:
-    """Make every addition, or what is named instead, a subtraction."""
-    for op in list(inside(main_function(module))):
-        if op.name == name:
-            operands = list(op.operands)
-            types = [operands[0].type]
-            attributes = dict(op.attributes.items())
-            with op.location:
-                new = ir.Operation.create(
-                    "stablehlo.subtract", types, operands, attributes, ip=ir.InsertionPoint(op)
-                )
-            op.results[0].replace_all_uses_with(new.results[0])
-            op.erase()
-
-
 @pytest.mark.parametrize(
     ("faulty", "said"),
     [(FuseCutsPass, "a pass before it"), (OptimizeCollectivesPass, "a pass after dtensor-expand")],
@@ -135,7 +119,7 @@ def test_a_pass_that_changes_the_program_is_told_by_the_results(
     def wrong(self: Any, module: ir.Module, state: PassState) -> None:
         run(self, module, state)
         if len(state.result_names) == 1:  # the program itself, and not what looks inside
-            _turned(module)
+            turned(module)
 
     monkeypatch.setattr(faulty, "run", wrong)
     report = dtensor.verify(lambda a: a * 2 + 1, *numbers((8, 3)), in_layouts=laid(("y", None)))
@@ -260,26 +244,6 @@ def test_nothing_at_all_and_keys_pass() -> None:
     assert report.ok, str(report)
 
 
-AUTOMATIC = jax.make_mesh((2, 4), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
-OVER_Y = jax.sharding.PartitionSpec("y")
-
-
-def on_shards(body: Any) -> Any:
-    return jax.shard_map(body, mesh=AUTOMATIC, in_specs=OVER_Y, out_specs=OVER_Y)
-
-
-def test_the_results_of_a_shard_map_are_those_of_jax() -> None:
-    def fn(a: Any) -> Any:
-        mapped = on_shards(lambda v: v - lax.psum(v.sum(), "y"))
-        return jnp.tanh(mapped(a)).sum(), mapped(a * 2)
-
-    report = dtensor.verify(fn, *numbers((8,)), in_layouts=laid(("y",)))
-    assert report.ok, str(report)
-    assert any("shard_map" in text for text in report.not_compared)
-    assert not any("results as a whole" in text for text in report.not_compared)
-    assert report.values >= 2
-
-
 def test_what_jit_made_is_verified_with_its_own_layouts() -> None:
     def scaled(a: Any, n: int, *, b: Any) -> Any:
         return jnp.sort(a, axis=0) * n + b
@@ -290,40 +254,6 @@ def test_what_jit_made_is_verified_with_its_own_layouts() -> None:
     assert report.ok, report
     assert report.mesh == MESH
     assert dtensor.verify(scaled, a, 3, b=b, in_layouts={"b": laid(("x", None))[0]}).ok
-
-
-@pytest.mark.parametrize("looped", [False, True], ids=["alone", "in a loop"])
-def test_a_shard_map_that_is_wrong_is_told_by_the_results(
-    monkeypatch: pytest.MonkeyPatch, looped: bool
-) -> None:
-    run = FuseCutsPass.run
-
-    def wrong(self: Any, module: ir.Module, state: PassState) -> None:
-        run(self, module, state)
-        _turned(module, "stablehlo.multiply")
-
-    def fn(a: Any) -> Any:
-        mapped = on_shards(lambda v: v * 2 + lax.psum(v, "y"))
-        return lax.scan(lambda c, _: (mapped(c), None), a, None, 3)[0] if looped else mapped(a)
-
-    monkeypatch.setattr(FuseCutsPass, "run", wrong)
-    report = dtensor.verify(fn, *numbers((8,)), in_layouts=laid(("y",)))
-    assert [d.operation for d in report.differences] == ["result"]
-    assert "a shard_map, or a pass before it, is not" in str(report)
-
-
-def test_what_stands_beside_a_shard_map_in_a_loop_is_compared(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(table.OPS, "stablehlo.reverse", table.OPS["stablehlo.negate"])
-
-    def fn(a: Any) -> Any:
-        mapped = on_shards(lambda v: v + lax.psum(v, "y"))
-        return lax.fori_loop(0, 5, lambda _, c: mapped(jnp.flip(c, 0)), a)
-
-    report = dtensor.verify(fn, *numbers((8,)), in_layouts=laid(("y",)))
-    assert [d.operation for d in report.differences] == ["reverse"]
-    assert report.differences[0].where[0].startswith("iteration 0 of the loop")
 
 
 # What it refuses.
