@@ -14,6 +14,7 @@ from dtensor.dialect.errors import CompileError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
+from dtensor.passes.program import Visit, walk
 
 if TYPE_CHECKING:
     from dtensor.passes.cost.machine import Machine
@@ -86,6 +87,7 @@ class PassState:
     arg_layouts: Sequence[Layout | None] = ()
     result_layouts: Sequence[Layout | None] = ()
     cost_report: CostReport | None = None
+    _operations: list[Visit] | None = field(default=None, repr=False)
 
     def cost_model(self) -> CostModel:
         """What plans cost: as given, or on the machine, or by default."""
@@ -97,10 +99,17 @@ class PassState:
             self.cost = self.machine.cost_model(self.mesh)
         return self.cost
 
+    def operations(self, function: ir.Operation) -> list[Visit]:
+        """What `walk` gives of the main function, read once for passes that leave it as it is."""
+        if self._operations is None:
+            self._operations = list(walk(function))
+        return self._operations
+
     def forget_ir(self) -> None:
-        """Drop what holds handles into the IR: a C++ pass may have erased what they point to."""
+        """Drop what holds handles into the IR, which changes, or loses what they point to."""
         self.graph = None
         self.strategy = None
+        self._operations = None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from dtensor.dialect.diagnostics import error
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import IN_LAYOUTS, MANUAL, OUT_LAYOUTS, RELAYOUT
 from dtensor.passes.ops.manual import border_rule
+from dtensor.passes.ops.opdef import nothing_known
 from dtensor.passes.ops.rule import OpInfo, OpRule
 from dtensor.passes.ops.table import opdef, rule_of
 from dtensor.passes.program import (
@@ -46,6 +47,7 @@ MANUAL_GIVE = "manual give"  # what the region returns -> one result of a dtenso
 
 UNKNOWN_TRIPS = 10.0
 _OURS = "dtensor."  # attributes that say nothing of what an operation computes
+_PREFIX = len(_OURS)
 
 
 @dataclass(slots=True)
@@ -154,29 +156,30 @@ class OpReader:
         op: ir.Operation,
         name: str,
         operands: Sequence[TypeInfo],
-        results: Sequence[ir.Value[Any]],
+        results: Sequence[TypeInfo],
+        has_regions: bool,
     ) -> OpRule | None:
-        """The rule of an operation on operands of these types."""
+        """The rule of an operation on values of these types."""
+        definition = opdef(name)
         key = (
             name,
-            tuple([id(info) for info in operands]),
-            tuple([r.type for r in results]),
+            tuple(map(id, operands)),
+            tuple(map(id, results)),
             _attribute_key(op),
-            _region_key(op) if len(op.regions) else (),
-            opdef(name).known(op),
+            _region_key(op) if has_regions else (),
+            () if definition.known is nothing_known else definition.known(op),
         )
         rules = self._rules
         if key in rules:
             return rules[key]
-        given = [self.type_info(r.type, op) for r in results]
-        info = self.info(op, name, operands, given)
-        rules[key] = rule = rule_of(info)
+        rules[key] = rule = rule_of(self.info(op, name, operands, results))
         return rule
 
     def rule_alone(self, op: ir.Operation, name: str) -> OpRule | None:
         """The rule of an operation by itself, whatever made its operands."""
         operands = [self.type_info(value.type, op) for value in op.operands]
-        return self.rule(op, name, operands, list(op.results))
+        results = [self.type_info(value.type, op) for value in op.results]
+        return self.rule(op, name, operands, results, len(op.regions) > 0)
 
     def info(
         self, op: ir.Operation, name: str, operands: Sequence[TypeInfo], results: Sequence[TypeInfo]
@@ -206,13 +209,21 @@ class _Reader(OpReader):
         self.free: tuple[str, ...] | None = None  # in the region that is being read
         self._borders: dict[object, OpRule] = {}
 
-    def add_value(self, value: ir.Value[Any], node: int, slot: int, weight: float) -> int:
+    def add_value(
+        self,
+        value: ir.Value[Any],
+        node: int,
+        slot: int,
+        weight: float,
+        info: TypeInfo | None = None,
+    ) -> int:
         graph = self.graph
-        where = graph.nodes[node].operation
+        if info is None:
+            info = self.type_info(value.type, graph.nodes[node].operation)
         index = len(graph.values)
         graph.number[value] = index
         graph.values.append(value)
-        graph.types.append(self.type_info(value.type, where))
+        graph.types.append(info)
         graph.weights.append(weight)
         graph.producer.append(node)
         graph.producer_slot.append(slot)
@@ -287,14 +298,16 @@ class _Reader(OpReader):
 
     def read_op(self, op: ir.Operation, name: str, operands: list[int], weight: float) -> None:
         results = list(op.results)
+        infos = [self.type_info(value.type, op) for value in results]
         kind, rule = (CONSTRAINT, None) if name == RELAYOUT else (OP, None)
         if kind is OP:
-            rule = self.rule(op, name, [self.graph.types[v] for v in operands], results)
-            if len(op.regions):
+            types, has_regions = self.graph.types, len(op.regions) > 0
+            rule = self.rule(op, name, [types[v] for v in operands], infos, has_regions)
+            if has_regions:
                 self.check_captured(op)
         node = self.add_node(kind, name, op, operands, weight, rule)
-        for slot, value in enumerate(results):
-            node.results.append(self.add_value(value, node.index, slot, weight))
+        for slot, (value, info) in enumerate(zip(results, infos, strict=True)):
+            node.results.append(self.add_value(value, node.index, slot, weight, info))
 
     def read_barrier(self, op: ir.Operation, operands: list[int], weight: float) -> None:
         for slot, (value, tie) in enumerate(zip(operands, ties(op), strict=True)):
@@ -398,13 +411,11 @@ class _Reader(OpReader):
 
 def _attribute_key(op: ir.Operation) -> tuple[object, ...]:
     """What an op's attributes say as a key; by their text where jaxlib cannot read one."""
-    attributes = op.attributes
-    if not len(attributes):
-        return ()
     try:
-        return tuple([item for item in attributes.items() if not item[0].startswith(_OURS)])
+        items = op.attributes.items()
     except TypeError:  # dense complex elements
         return (str(op),)
+    return tuple([item for item in items if item[0][:_PREFIX] != _OURS])
 
 
 def _region_key(op: ir.Operation) -> tuple[object, ...]:

@@ -23,6 +23,7 @@ CONTROL: Final = frozenset((WHILE, *BRANCHES))
 RETURNS: Final = frozenset(("stablehlo.return", "func.return"))
 CALLS: Final = frozenset(("func.call", "call"))
 COMPOSITE: Final = "stablehlo.composite"
+CUSTOM_CALL: Final = "stablehlo.custom_call"
 
 Site = tuple[ir.Operation, int]  # an operand: the operation that reads, and which of its operands
 
@@ -44,7 +45,10 @@ class Scope:
     trips: int | None
 
 
-def walk(owner: ir.Operation, combiners: bool = False) -> Iterator[tuple[ir.Operation, str, Scope]]:
+Visit = tuple[ir.Operation, str, Scope]  # an operation, its name, and where it stands
+
+
+def walk(owner: ir.Operation, combiners: bool = False) -> Iterator[Visit]:
     """The operations in the regions of `owner`, their names and scopes, in program order.
 
     A loop or a branch comes before what stands in it. The operation just given may be erased or
@@ -72,7 +76,10 @@ def walk(owner: ir.Operation, combiners: bool = False) -> Iterator[tuple[ir.Oper
         for view in views:
             op = view.operation
             name = op.name
-            enters = holds_program(op, name) or (combiners and len(op.regions) > 0)
+            if combiners:
+                enters = len(op.regions) > 0
+            else:
+                enters = name in CONTROL or (name == MANUAL and holds_program(op, name))
             yield op, name, scope
             if enters:
                 enter(op, scope, _trips_inside(op, name, scope.trips))

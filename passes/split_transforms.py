@@ -16,7 +16,6 @@ from dtensor.passes.base import Pass, PassState
 from dtensor.passes.builder import Builder
 from dtensor.passes.functions import main_function
 from dtensor.passes.ops.attributes import integers
-from dtensor.passes.program import walk
 
 Value = ir.Value[Any]
 FFT = "stablehlo.fft"
@@ -38,7 +37,7 @@ class SplitTransformsPass(Pass):
     def run(self, module: ir.Module, state: PassState) -> None:
         """Rewrite `@main` in place."""
         devices = state.mesh.size if state.mesh is not None else 1
-        for op, name, _ in list(walk(main_function(module))):
+        for op, name, _ in state.operations(main_function(module)):
             if name != FFT:
                 continue
             lengths = integers(op.attributes["fft_length"])

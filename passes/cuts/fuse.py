@@ -23,9 +23,7 @@ from dtensor.passes.cuts.uses import GATHER, SCATTER, USES, replaced_use, slice_
 from dtensor.passes.functions import main_function
 from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.program import Scope, walk
-
-Visit = tuple[ir.Operation, str, Scope]
+from dtensor.passes.program import Visit
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class FuseCutsPass(Pass):
 
     def run(self, module: ir.Module, state: PassState) -> None:
         """Rewrite `@main` in place."""
-        ops = list(walk(main_function(module)))
+        ops = state.operations(main_function(module))
         ops = _prepared(module, ops, state)
         if not any(name in CUTS for _, name, _ in ops):
             return
@@ -81,8 +79,8 @@ def _prepared(module: ir.Module, ops: list[Visit], state: PassState) -> list[Vis
             op.erase()
         for op in made:
             state.ledger.add_op(op)
-        ops = list(walk(main_function(module)))
         state.forget_ir()
+        ops = state.operations(main_function(module))
     pools = [op for op, name, _ in ops if name == SELECT_AND_SCATTER and fuse_padding(op, state)]
     cuts = [(op, name) for op, name, _ in ops if name in CUTS]
     splitter = StrideSplitter(state)
@@ -91,7 +89,7 @@ def _prepared(module: ir.Module, ops: list[Visit], state: PassState) -> list[Vis
         return ops
     _erase_unused([op for op, name, _ in ops if name in CUTS or name == SELECT_AND_SCATTER])
     state.forget_ir()
-    return list(walk(main_function(module)))
+    return state.operations(main_function(module))
 
 
 def _erase_unused(ops: Sequence[ir.Operation]) -> list[bool]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -16,7 +16,7 @@ from dtensor.passes.forms.scans import replaced_scans
 from dtensor.passes.forms.searches import replaced_search
 from dtensor.passes.forms.starts import WINDOWS, replaced_start
 from dtensor.passes.functions import main_function
-from dtensor.passes.program import WHILE, walk
+from dtensor.passes.program import CUSTOM_CALL, WHILE
 
 _WRITTEN_ANEW: Final[dict[str, Callable[[ir.Operation], list[ir.Operation]]]] = {
     **dict.fromkeys(OLDER, replaced_older),
@@ -44,26 +44,28 @@ class FindFormsPass(Pass):
     def run(self, module: ir.Module, state: PassState) -> None:
         """Rewrite `@main` in place."""
         main = main_function(module)
-        for op, name in [(op, name) for op, name, _ in walk(main) if name in _WRITTEN_ANEW]:
-            for made in _WRITTEN_ANEW[name](op):
-                state.ledger.add_op(made)
+
+        def add(made: Sequence[ir.Operation]) -> None:
+            for op in made:
+                state.ledger.add_op(op)
+            if made:
                 state.forget_ir()
-        for made_scan in replaced_scans([(op, name) for op, name, _ in walk(main)]):
-            state.ledger.add_op(made_scan)
-            state.forget_ir()
-        ops = [(op, name) for op, name, _ in walk(main)]
+
+        anew = [(op, name) for op, name, _ in state.operations(main) if name in _WRITTEN_ANEW]
+        for op, name in anew:
+            add(_WRITTEN_ANEW[name](op))
+        if anew:
+            state.forget_ir()  # what stands for one may have been there before
+        add(replaced_scans([(op, name) for op, name, _ in state.operations(main)]))
+        ops = [(op, name) for op, name, _ in state.operations(main)]
         for op in [op for op, name in ops if name == "stablehlo.sort"]:
             mark_places(op)
-            for made in replaced_sort(op):
-                state.ledger.add_op(made)
-                state.forget_ir()
-        for op in [op for op, name in ops if name == "stablehlo.custom_call"]:
-            made_qr = replaced_qr(op)
-            if made_qr is not None:
-                state.ledger.add_op(made_qr)
-                state.forget_ir()
+            add(replaced_sort(op))
+        for op in [op for op, name in ops if name == CUSTOM_CALL]:
+            add(_as_list(replaced_qr(op)))
         for loop in [op for op, name in reversed(ops) if name == WHILE]:
-            search = replaced_search(loop)
-            if search is not None:
-                state.ledger.add_op(search)
-                state.forget_ir()
+            add(_as_list(replaced_search(loop)))
+
+
+def _as_list(made: ir.Operation | None) -> list[ir.Operation]:
+    return [] if made is None else [made]

@@ -30,6 +30,8 @@ def replaced_scans(ops: Sequence[tuple[ir.Operation, str]]) -> list[ir.Operation
             if scan is not None:
                 found.append(scan)
                 seen |= scan.ops
+    if not found:
+        return []
     # A scan of more operands gives what one of fewer does, where both begin with the same.
     found.sort(key=lambda scan: -len(scan.inputs))
     groups: list[list[Scan]] = []

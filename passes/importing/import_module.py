@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -34,7 +35,7 @@ from dtensor.passes.importing.shardy import import_shardy, read_shardy_meshes
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.locations import tag
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.program import CALLS, COMPOSITE, holds_program, walk
+from dtensor.passes.program import CALLS, COMPOSITE, CUSTOM_CALL, holds_program, walk
 
 
 @dataclass(frozen=True)
@@ -53,24 +54,33 @@ class ImportPass(Pass):
         function = main_function(module)
         mesh = _one_mesh(module, state)
         found = functions(module)
-        _check_calls(function)
+        visits = [list(walk(each, combiners=True)) for each in found]
+        present = {name for each in visits for _, name, _ in each}
+        _check_calls(function, present)
         merge_meshes(module, found, state.meshes, mesh)
         state.meshes = {mesh.symbol: mesh}
-        import_shardy(module, found, mesh, state.ledger)
+        import_shardy(module, found, visits, mesh, state.ledger)
         import_definitions(function, state.definitions, state.bodies)
-        _import_composites(function, mesh)
+        if COMPOSITE in present:
+            _import_composites(function, mesh)
         _erase_unnamed_functions(module, function)
-        for kept in functions(module):
-            for op, op_name, _ in walk(kept, combiners=True):
-                settle = opdef(op_name).settle
-                if settle is not None:
-                    settle(op)
+        if any(opdef(name).settle is not None for name in present):
+            _settle(functions(module))
         for side in SIDES:
             layouts = boundary_layouts(function, side, state.meshes)
             check_boundary_layouts(function, side, layouts)
         _number_ops(function, state.ledger)
         state.graph = None
         state.plan_checker = None
+
+
+def _settle(found: Sequence[ir.Operation]) -> None:
+    """Let operations say themselves what their kind leaves open."""
+    for function in found:
+        for op, name, _ in walk(function, combiners=True):
+            settle = opdef(name).settle
+            if settle is not None:
+                settle(op)
 
 
 def _one_mesh(module: ir.Module, state: PassState) -> Mesh:
@@ -110,12 +120,13 @@ def _one_mesh(module: ir.Module, state: PassState) -> Mesh:
     return mesh
 
 
-def _check_calls(function: ir.Operation) -> None:
+def _check_calls(function: ir.Operation, present: set[str]) -> None:
     """Refuse calls that were not inlined, and collectives that the user wrote."""
-    for op, name, _ in walk(function):
+    doubtful = {n for n in present if n in CALLS or n == CUSTOM_CALL or opdef(n).refused}
+    for op, name, _ in walk(function) if doubtful else ():
         if name in CALLS:
             error(op, f"call of {op.attributes['callee']} is not inlined; run `inline` before")
-        if name == "stablehlo.custom_call":
+        if name == CUSTOM_CALL:
             _check_custom_call(op)
         if opdef(name).refused:
             error(op, f"{name} {opdef(name).refused}")

@@ -23,9 +23,9 @@ from dtensor.passes.functions import (
     tensor_shape,
 )
 from dtensor.passes.importing.constraints import constrain, replace_by_relayout, tie
-from dtensor.passes.importing.manual import import_manual_regions
+from dtensor.passes.importing.manual import MANUAL_COMPUTATION, import_manual_regions
 from dtensor.passes.ledger import Ledger
-from dtensor.passes.program import walk
+from dtensor.passes.program import Visit, walk
 
 _MESH = re.compile(r"#sdy\.mesh<\[(.*?)\](?:, device_ids=\[([\d, ]*)\])?>", re.DOTALL)
 _SHARDING = re.compile(
@@ -118,19 +118,32 @@ def sharding_layout(text: str, meshes: dict[str, Mesh], target: Mesh, rank: int)
 
 
 def import_shardy(
-    module: ir.Module, functions: list[ir.Operation], mesh: Mesh, ledger: Ledger
+    module: ir.Module,
+    functions: Sequence[ir.Operation],
+    visits: Sequence[Sequence[Visit]],
+    mesh: Mesh,
+    ledger: Ledger,
 ) -> None:
     """Turn every Shardy annotation of the module into dtensor's; erase the meshes.
 
     A sharding on an operation is a constraint of its results. Values of one sharding group have one
     layout from the last member on. What an annotation says that has no counterpart is a warning.
+
+    Args:
+        module: the module.
+        functions: its functions.
+        visits: of each function, its operations, those in bodies of reduce and the like too.
+        mesh: the module's mesh.
+        ledger: for warnings.
     """
     reader = _Reader(read_shardy_meshes(module), mesh, ledger)
-    for function in functions:
+    for function, ops in zip(functions, visits, strict=True):
         for side in SIDES:
             reader.read_boundary(function, side)
-        import_manual_regions(function, mesh, reader.per_value)
-        for op, name, _ in walk(function, combiners=True):
+        if any(name == MANUAL_COMPUTATION for _, name, _ in ops):
+            import_manual_regions(function, mesh, reader.per_value)
+            ops = list(walk(function, combiners=True))
+        for op, name, _ in ops:
             reader.read_op(op, name)
         reader.tie_groups()
     for view in list(module.body.operations):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.attributes import integers
-from dtensor.passes.ops.halo import WindowDim, fetch, halo_bytes, reaches, split_windows
+from dtensor.passes.ops.halo import WindowDim, fetch, halo_bytes, reaches
 from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
 from dtensor.passes.ops.rule import FactorKind, OpInfo, RuleBuilder, Window
 
@@ -51,11 +51,11 @@ def slide_factor(builder: RuleBuilder, dim: int, window: Window) -> None:
 def _sliding(placed: Placed, slides: Slides) -> list[WindowDim]:
     """The dimensions along which windows walk, and which are split."""
     found = []
-    for d in range(placed.operands[0].rank):
-        window = slides(placed.op, d)
+    for d, dim in enumerate(placed.operands[0].dims):
+        window = slides(placed.op, d) if dim.split > 1 else None
         if window is not None:
             found.append(WindowDim(d, (~0, d), d, window))
-    return split_windows(placed, found)
+    return found
 
 
 def slides_none(slides: Slides) -> Callable[[Placed], bool]:

@@ -19,7 +19,7 @@ from dtensor.dialect.names import RELAYOUT
 from dtensor.passes.ops.attributes import constant_numbers
 from dtensor.passes.ops.elements import element_kind, holds_floats, reaches_integers
 
-_INTEGERS = ("bool", "signed", "unsigned")
+CONSTANT = "stablehlo.constant"
 _DEPTH = 8  # operations that are followed back
 
 # Of these the numbers are those of the operands from this one on, signs aside.
@@ -52,13 +52,12 @@ _BOUNDED = frozenset(
 
 def never_infinite(value: ir.Value[Any]) -> bool:
     """Whether it is known that no element is infinite; of integers it always is."""
-    finite = _Fact(lambda numbers: not np.isinf(numbers).any(), _BOUNDED, _INTEGERS)
-    return _is_known(finite, value, _DEPTH)
+    return _is_known(_FINITE, value, _DEPTH)
 
 
 def never_zero(value: ir.Value[Any]) -> bool:
     """Whether it is known that no element is zero."""
-    return _is_known(_Fact(lambda numbers: bool((numbers != 0).all())), value, _DEPTH)
+    return _is_known(_NOT_ZERO, value, _DEPTH)
 
 
 @dataclass(frozen=True)
@@ -68,41 +67,46 @@ class _Fact:
     Attributes:
         holds: whether it holds of the numbers in a constant.
         makers: operations on floats whose results it holds of, whatever they read.
-        kinds: kinds of elements of which it always holds.
+        of_integers: whether it always holds of integers.
     """
 
     holds: Callable[[NDArray[np.inexact]], bool]
     makers: frozenset[str] = frozenset()
-    kinds: tuple[str, ...] = ()
+    of_integers: bool = False
+
+
+_FINITE = _Fact(lambda numbers: not np.isinf(numbers).any(), _BOUNDED, of_integers=True)
+_NOT_ZERO = _Fact(lambda numbers: bool((numbers != 0).all()))
 
 
 def _is_known(fact: _Fact, value: ir.Value[Any], depth: int) -> bool:
     """Whether a fact is known of all numbers in a value; `depth` operations are followed back."""
-    element = _element(value)
-    kind = element_kind(element)[0]
-    if kind in fact.kinds:
+    if fact.of_integers and _holds_integers(value):
         return True
-    maker = maker_of(value)
-    if maker is None or depth == 0:
+    maker = maker_of(value) if depth else None
+    name = "" if maker is None else maker.name
+    if maker is None or not (name in _MOVES or name in fact.makers or name == CONSTANT):
         return False
-    name = maker.name
-    if name == "stablehlo.constant":
+    if name == CONSTANT:
         numbers = constant_numbers(maker)
         return numbers is not None and fact.holds(numbers)
     if name in fact.makers:
-        return kind == "float"
-    if name == "stablehlo.convert" and not _keeps(maker, element):
+        return element_kind(_element(value))[0] == "float"
+    if name == "stablehlo.convert" and not _keeps(maker, _element(value)):
         return False
-    first = _MOVES.get(name)
-    return first is not None and all(
-        [_is_known(fact, operand, depth - 1) for operand in list(maker.operands)[first:]]
-    )
+    read = list(maker.operands)[_MOVES[name] :]
+    return all([_is_known(fact, operand, depth - 1) for operand in read])
 
 
 def _keeps(convert: ir.Operation, after: str) -> bool:
     """Whether a conversion makes no infinity and no zero."""
     before = _element(convert.operands[0])
     return holds_floats(before, after) or reaches_integers(after, before)
+
+
+def _holds_integers(value: ir.Value[Any]) -> bool:
+    type_ = value.type
+    return isinstance(type_, ir.ShapedType) and isinstance(type_.element_type, ir.IntegerType)
 
 
 def _element(value: ir.Value[Any]) -> str:

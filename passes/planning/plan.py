@@ -26,6 +26,7 @@ from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.pins import Pins
 from dtensor.passes.sharding.specs import Specs
 
+Sides = tuple[tuple[Layout, ...], tuple[Layout, ...]]  # of operands, of results
 _MOVING = (FactorKind.ORDER, FactorKind.TRANSFORM)  # such algorithms send all that they read
 _GAIN = 1e-3  # of the plan's cost; another round must have gained more to be followed by a third
 
@@ -65,6 +66,7 @@ class Plan:
     Attributes:
         specs: what the numbers of specs stand for.
         strategies: per node of the graph, its strategy.
+        classes: per node of the graph, the number of its class: nodes of one are laid out alike.
         seconds: planned seconds per execution, work and communication.
         communication: the part of them that relayouts take.
         start: seconds of the first choice, made one axis at a time.
@@ -74,20 +76,26 @@ class Plan:
 
     specs: Specs
     strategies: list[Strategy]
+    classes: list[int]
     seconds: float
     communication: float
     start: float
     bound: float | None
+    _layouts: dict[int, Sides] = field(default_factory=dict, repr=False, compare=False)
 
-    def layouts(self, graph: Graph, node: Node) -> tuple[tuple[Layout, ...], tuple[Layout, ...]]:
-        """The layouts of a node's operands and results."""
-        strategy, types, rank = self.strategies[node.index], graph.types, self.specs.rank
-        ins = zip(node.operands, strategy.ins, strict=True)
-        outs = zip(node.results, strategy.outs, strict=True)
-        return (
-            tuple([rank(len(types[v].shape)).layout(spec) for v, spec in ins]),
-            tuple([rank(len(types[v].shape)).layout(spec) for v, spec in outs]),
-        )
+    def layouts(self, graph: Graph, node: Node) -> Sides:
+        """The layouts of a node's operands and results; of equal nodes the same tuples."""
+        number = self.classes[node.index]
+        found = self._layouts.get(number) if node.kind != ARGUMENT else None  # of any rank
+        if found is None:
+            strategy, types, rank = self.strategies[node.index], graph.types, self.specs.rank
+            ins = zip(node.operands, strategy.ins, strict=True)
+            outs = zip(node.results, strategy.outs, strict=True)
+            found = self._layouts[number] = (
+                tuple([rank(len(types[v].shape)).layout(spec) for v, spec in ins]),
+                tuple([rank(len(types[v].shape)).layout(spec) for v, spec in outs]),
+            )
+        return found
 
 
 def make_plan(
@@ -131,7 +139,8 @@ def make_plan(
     work = sum(map(problem.work_seconds, range(len(problem.now))))
     seconds = problem.total()
     bound = None if bound is None else min(bound, seconds)  # above it by rounding alone
-    return Plan(specs, strategies, seconds, seconds - work, before, bound)
+    communication = seconds - work
+    return Plan(specs, strategies, problem.node_of, seconds, communication, before, bound)
 
 
 def _solve_within(problem: Problem, limits: Limits, min_flops: float) -> float | None:

@@ -30,7 +30,7 @@ from dtensor.passes.graph import (
     Node,
 )
 from dtensor.passes.ops.opdef import Placed, Traffic, algorithm_of
-from dtensor.passes.ops.rule import OpRule
+from dtensor.passes.ops.rule import OpInfo, OpRule
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.planning.all_places import all_places, words
 from dtensor.passes.planning.blocks import Blocks, block_counts
@@ -118,6 +118,7 @@ class Maker:
         self._blocks, self._factor_blocks = block_counts(graph, min(specs.sizes, default=1))
         self._kinds = partial_kinds(graph)
         self._memo: dict[object, tuple[Strategy, ...]] = {}
+        self._computed: dict[tuple[int, Strategy], Strategy | None] = {}
         self._used = [self._is_used(axis) for axis in range(len(specs.sizes))]
 
     def _is_used(self, axis: int) -> bool:
@@ -323,12 +324,18 @@ class Maker:
         """The strategy with what its algorithm communicates; None if none computes it."""
         if rule.op is None or not _has_algorithms(rule):
             return strategy
+        key = id(rule), strategy
+        if key not in self._computed:
+            self._computed[key] = self._with_algorithm(rule, rule.op, strategy)
+        return self._computed[key]
+
+    def _with_algorithm(self, rule: OpRule, op: OpInfo, strategy: Strategy) -> Strategy | None:
         placed = Placed(
-            rule.op,
-            self._layouts(rule.op.operand_shapes, strategy.ins),
-            self._layouts(rule.op.result_shapes, strategy.outs),
+            op,
+            self._layouts(op.operand_shapes, strategy.ins),
+            self._layouts(op.result_shapes, strategy.outs),
         )
-        found = algorithm_of(opdef(rule.op.name), placed, self._price)
+        found = algorithm_of(opdef(op.name), placed, self._price)
         if found is None:
             return None
         return strategy._replace(comm=sum(map(self._price, found.comm_bytes(placed)), 0.0))

@@ -39,6 +39,9 @@ from dtensor.passes.ops.opdef import Placed, Traffic, algorithm_of
 from dtensor.passes.ops.rule import OpInfo
 from dtensor.passes.ops.table import opdef
 
+Sides = tuple[tuple[Layout, ...], tuple[Layout, ...]]  # of operands, of results
+Attributes = Sequence[tuple[str, ir.Attribute]]
+
 
 @dataclass
 class Strategy:
@@ -62,25 +65,41 @@ def write_strategy(graph: Graph, strategy: Strategy, cost: CostModel) -> list[No
     refused: list[Node] = []
     by_op: dict[int, list[Node]] = {}
     names = _Names()
+    said: dict[tuple[int, ...], tuple[Attributes, Sides]] = {}
     for node in graph.nodes:
         if node.kind in (OP, CONSTRAINT):
             assert node.operation is not None
-            attributes = node.operation.attributes
-            if node.kind == OP:
-                algorithm = _algorithm(graph, node, strategy, cost)
+            sides = strategy.operands[node.index], strategy.results[node.index]
+            key = id(node.rule), id(sides[0]), id(sides[1])  # a plan has one tuple for equal ops
+            known = said.get(key) if node.rule is not None else None
+            if known is not None:
+                says = known[0]
+            else:
+                algorithm = "" if node.kind != OP else _algorithm(graph, node, strategy, cost)
                 if algorithm is None:
                     refused.append(node)
                     algorithm = _read_whole(strategy, node)
-                attributes[ALGORITHM] = names[algorithm]
-            reads, gives = strategy.operands[node.index], strategy.results[node.index]
-            attributes[OPERANDS] = _array(graph, node.operands, reads)
-            attributes[RESULTS] = _array(graph, node.results, gives)
+                says = _says(graph, node, strategy, names[algorithm] if algorithm else None)
+                if sides[0] is strategy.operands[node.index]:
+                    said[key] = says, sides  # which keeps the tuples, and so their ids
+            attributes = node.operation.attributes
+            for name, attribute in says:
+                attributes[name] = attribute
         elif node.kind in (CARRY, JOIN, THROUGH, MANUAL_READ, MANUAL_GIVE):
             by_op.setdefault(id(node.operation), []).append(node)
     for nodes in by_op.values():
         _write_together(graph, nodes, strategy)
     write_function_layouts(graph, strategy)
     return refused
+
+
+def _says(
+    graph: Graph, node: Node, strategy: Strategy, algorithm: ir.Attribute | None
+) -> Attributes:
+    """The attributes of an operation, or of a constraint, which has no algorithm."""
+    named = [] if algorithm is None else [(ALGORITHM, algorithm)]
+    sides = (OPERANDS, node.operands, strategy.operands), (RESULTS, node.results, strategy.results)
+    return [*named, *((name, _array(graph, vs, ls[node.index])) for name, vs, ls in sides)]
 
 
 def _array(graph: Graph, values: Sequence[int], layouts: Sequence[Layout]) -> ir.Attribute:

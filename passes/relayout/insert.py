@@ -64,8 +64,7 @@ class InsertRelayoutsPass(Pass):
             if OPERANDS in node.operation.attributes:
                 del node.operation.attributes[OPERANDS]
         inserter.erase_dropped()
-        state.graph = None
-        state.strategy = None
+        state.forget_ir()
 
 
 _ASKS = (RESULT, CONSTRAINT, MANUAL_READ)  # what the user gave a layout
