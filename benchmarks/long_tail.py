@@ -149,6 +149,12 @@ def poisson(f: jax.Array) -> jax.Array:
     return jnp.fft.ifft2(jnp.fft.fft2(f) / square).real
 
 
+def low_pass(x: jax.Array) -> jax.Array:
+    """Real numbers without their high frequencies."""
+    waves = jnp.fft.rfft(x)
+    return jnp.fft.irfft(waves * (jnp.arange(waves.size) < 1000), x.size)
+
+
 def cross_entropy(h: jax.Array, w: jax.Array, labels: jax.Array) -> jax.Array:
     logits = h @ w
     picked = jnp.take_along_axis(logits, labels[:, None], 1)[:, 0]
@@ -312,6 +318,15 @@ ROWS_OF_TABLE: dict[str, Row] = {
     ),
     "fft": row(
         3 * R * 4096, "3 r L, four-step", jnp.fft.fft, (array(4096, dtype=np.complex64), X), out=X
+    ),
+    "fft_odd_shards": row(
+        3 * R * 4104, "3 r L, four-step", jnp.fft.fft, (array(4104, dtype=np.complex64), X), out=X
+    ),
+    "fft_real": row(
+        3 * R * 8192 * 4, "3 r L, four-step", lambda x: jnp.abs(jnp.fft.rfft(x)), (array(65536), X)
+    ),
+    "filter_real": row(
+        6 * R * 8192 * 4, "6 r L, four-step there and back", low_pass, (array(65536), X), out=X
     ),
     "fft2": row(
         2 * R * 512 * 512,

@@ -370,6 +370,19 @@ def qr(
     return _create(names.QR, [matrix], [given, square], attributes, loc, ip)
 
 
+def fft(
+    rows: Value,
+    result: ir.Type,
+    fft_type: ir.Attribute,
+    fft_length: ir.Attribute,
+    loc: ir.Location | None = None,
+    ip: ir.InsertionPoint | None = None,
+) -> ir.Operation:
+    """The Fourier transforms of rows that may be longer than they are in truth."""
+    attributes = {names.FFT_TYPE: fft_type, names.FFT_LENGTH: fft_length}
+    return _create(names.FFT, [rows], [result], attributes, loc, ip)
+
+
 def scan(
     operands: Sequence[Value],
     dim: int,

@@ -328,6 +328,25 @@ def qr(facts: Facts) -> Iterator[str]:
             yield f"result is {found}, but the QR of {given} has {wanted}; change the result type"
 
 
+def fft(facts: Facts) -> Iterator[str]:
+    """One length; rows of as many elements as it reads, results of as many as it gives."""
+    lengths, kind = facts.attributes[names.FFT_LENGTH], facts.attributes[names.FFT_TYPE]
+    if len(lengths) != 1 or lengths[0] < 1:
+        yield f"fft_length is {lengths}; give the length of the one dimension that is transformed"
+        return
+    (length,), (given, result) = lengths, (facts.operands[0], facts.results[0])
+    half = length // 2 + 1
+    reads, gives = half if kind == "IRFFT" else length, half if kind == "RFFT" else length
+    for what, found, count in (("operand", given, reads), ("result", result, gives)):
+        if not found.shape or found.shape[-1] < count:
+            yield (
+                f"{what} is {found}, but that of {kind} of length {length} has {count} elements "
+                "in its last dimension; give it as many, or more"
+            )
+    if given.shape[:-1] != result.shape[:-1]:
+        yield f"result is {result}, but rows of {given} are transformed; give it as many rows"
+
+
 def scan(facts: Facts) -> Iterator[str]:
     """Operands as long along the dimension, results like them; a region of two of each."""
     yield from _needs_dim(facts, names.DIM)

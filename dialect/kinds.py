@@ -16,6 +16,7 @@ Meshes = dict[str, Mesh]
 FORWARD: Final = "forward"
 BACKWARD: Final = "backward"
 DIRECTIONS: Final = ("none", FORWARD, BACKWARD)
+_FFT_TYPES: Final = ("FFT", "IFFT", "RFFT", "IRFFT")
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,13 @@ def _call(attribute: ir.Attribute, _: Meshes) -> ir.DictAttr:
     return attribute
 
 
+def _fft_type(attribute: ir.Attribute, _: Meshes) -> str:
+    found = str(attribute).removeprefix("#stablehlo<fft_type ").removesuffix(">")
+    if found not in _FFT_TYPES:
+        raise ValueError(f"found {attribute}")
+    return found
+
+
 def _layouts(attribute: ir.Attribute, meshes: Meshes) -> list[Layout | None]:
     return list(layouts_of_array(attribute, meshes))
 
@@ -89,6 +97,7 @@ LAYOUTS: Final = Kind('layouts such as [#dtensor.layout<@mesh, [{"x"}]>]', _layo
 AXES: Final = Kind('axes such as #dtensor.axes<@mesh, ["x"]>', mesh_and_axes)
 NAMES: Final = Kind('names such as ["x", "y"]', _names)
 CALL: Final = Kind("the attributes of a call, with a call_target_name", _call)
+FFT_TYPE: Final = Kind("a type such as #stablehlo<fft_type FFT>", _fft_type)
 INDEX: Final = Kind("an integer such as 0 : i64", _integer)
 INDICES: Final = Kind("integers such as array<i64: 0, 1>", _integers)
 REDUCTION: Final = Kind(f"one of {', '.join(REDUCTIONS)}", _reduction)

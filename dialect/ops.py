@@ -15,6 +15,7 @@ from dtensor.dialect.kinds import (
     AXES,
     CALL,
     DIRECTION,
+    FFT_TYPE,
     INDEX,
     INDICES,
     LAYOUT,
@@ -309,6 +310,19 @@ class QrOp(DTensorOp):
 
 
 @register_operation(DTensorDialect)
+class FftOp(DTensorOp):
+    """The Fourier transforms of rows that are longer than `fft_length` says, or give longer ones.
+
+    The attributes are those of `stablehlo.fft`, of one dimension. What stands behind the end of a
+    row is not read; behind the end of a transform anything may stand.
+    """
+
+    OPERATION_NAME = names.FFT
+    ATTRIBUTES: ClassVar = {names.FFT_TYPE: FFT_TYPE, names.FFT_LENGTH: INDICES}
+    CHECK = staticmethod(checks.fft)
+
+
+@register_operation(DTensorDialect)
 class ScanOp(DTensorOp):
     """What elements combine to, up to each one along `dim`; from the last one on if `reverse` is 1.
 
@@ -357,6 +371,7 @@ OPS: Final[dict[str, type[DTensorOp]]] = {
         SearchOp,
         RankedOp,
         QrOp,
+        FftOp,
         ScanOp,
         AxisIndexOp,
     )
@@ -372,6 +387,7 @@ LOCAL_OPS: Final = frozenset(OPS) - {
     names.SEARCH,
     names.RANKED,
     names.QR,
+    names.FFT,
     names.SCAN,
 }
 """Operations that only stand in per-device modules."""

@@ -16,11 +16,11 @@ from dtensor.passes.base import Pass, PassState
 from dtensor.passes.builder import Builder
 from dtensor.passes.functions import main_function
 from dtensor.passes.ops.attributes import integers
+from dtensor.passes.ops.four_steps import FFT, LENGTH, kind_of, transform_attributes
+from dtensor.passes.ops.transform_rows import Kind, half
 
 Value = ir.Value[Any]
-FFT = "stablehlo.fft"
 _FEW = 4  # of so many elements one of padding is little
-_COMPLEX = {"FFT": "FFT", "RFFT": "FFT", "IFFT": "IFFT", "IRFFT": "IFFT"}
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class SplitTransformsPass(Pass):
         for op, name, _ in state.operations(main_function(module)):
             if name != FFT:
                 continue
-            lengths = integers(op.attributes["fft_length"])
+            lengths = integers(op.attributes[LENGTH])
             batch = ir.RankedTensorType(op.operands[0].type).shape[: -len(lengths)]
             if len(lengths) < 2 or math.prod(batch) >= devices or 0 in lengths:
                 continue
@@ -60,7 +60,7 @@ class _Split(Builder):
         super().__init__(op, self.made)
         self.op = op
         self.devices = devices
-        self.kind = _kind(op)
+        self.kind = kind_of(op)
 
     def transformed(self, lengths: Sequence[int]) -> Value:
         """The last dimension first; of inverse transforms last, so that one undoes the other."""
@@ -68,7 +68,7 @@ class _Split(Builder):
         rank = len(ir.RankedTensorType(value.type).shape)
         dims = list(range(rank - len(lengths), rank - 1))
         result = ir.RankedTensorType(self.op.results[0].type)
-        if self.kind in ("IFFT", "IRFFT"):
+        if self.kind in (Kind.IFFT, Kind.IRFFT):
             for d in dims:
                 value = self.along(value, d)
             return self.last(value, self.kind, lengths[-1], list(result.shape))
@@ -83,7 +83,7 @@ class _Split(Builder):
         order = list(range(len(shape)))
         order[dim], order[-1] = order[-1], order[dim]
         value = self.transpose(self._divisible(value, dim), order)
-        value = self.last(value, _COMPLEX[self.kind], shape[dim], None)
+        value = self.last(value, self.kind.between_complex, shape[dim], None)
         return self.cut(self.transpose(value, order), len(shape) - 1, 0, shape[-1])
 
     def _divisible(self, value: Value, dim: int) -> Value:
@@ -100,21 +100,14 @@ class _Split(Builder):
         none = [0] * len(shape)
         return self.pad(value, zero, none, [*none[:-1], missing])
 
-    def last(self, value: Value, kind: str, length: int, shape: list[int] | None) -> Value:
+    def last(self, value: Value, kind: Kind, length: int, shape: list[int] | None) -> Value:
         """A transform of the last dimension."""
         element = self.element_of(self.op.results[0])
         if shape is None:
             shape = list(self.shape_of(value))
-            shape[-1] = length // 2 + 1 if kind == "RFFT" else shape[-1]
-            if self.kind == "IRFFT":
+            shape[-1] = half(length) if kind is Kind.RFFT else shape[-1]
+            if self.kind is Kind.IRFFT:
                 element = self.element_of(value)
-        attributes = {
-            "fft_type": ir.Attribute.parse(f"#stablehlo<fft_type {kind}>"),
-            "fft_length": ir.DenseI64ArrayAttr.get([length]),
-        }
-        return self.value(FFT, [value], self.tensor_type(shape, element), attributes)
-
-
-def _kind(op: ir.Operation) -> str:
-    """FFT, IFFT, RFFT or IRFFT."""
-    return str(op.attributes["fft_type"]).removesuffix(">").rpartition(" ")[2]
+        return self.value(
+            FFT, [value], self.tensor_type(shape, element), transform_attributes(kind, length)
+        )

@@ -121,11 +121,15 @@ def _put(arguments: Any, shardings: Any) -> Any:
     return jax.block_until_ready(jax.tree.map(jax.device_put, arguments, shardings))
 
 
+def _wide(array: Any) -> Any:
+    return complex if np.iscomplexobj(array) else float
+
+
 def _difference(result: Any, expected: Any) -> float:
     """The largest difference of any element, over the largest element of its array."""
     pairs = zip(jax.tree.leaves(result), jax.tree.leaves(expected), strict=True)
     return max(
-        float(np.abs(np.asarray(a, float) - np.asarray(b, float)).max())
+        float(np.abs(np.asarray(a, _wide(b)) - np.asarray(b, _wide(b))).max())
         / max(float(np.abs(b).max()), 1e-30)
         for a, b in pairs
     )

@@ -149,6 +149,8 @@ class Padding:
         refit: writes anew what the operation says of sizes.
         ties: dimensions that no factor walks along, or not at equal indices, and that can yet grow
             together; None if there are none.
+        alike: pairs of dimensions in no proportion that are yet split alike, if one of them is;
+            None if there are none.
         regroups: whether dimensions are regrouped, so that a longer major dimension makes another
             one longer in proportion.
     """
@@ -156,6 +158,7 @@ class Padding:
     holds: Callable[[OpRule, int], Fill | None] = passing
     refit: Callable[[Grown], None] = as_it_stands
     ties: Callable[[OpRule, ir.Operation], Sequence[Tie]] | None = None
+    alike: Callable[[OpRule, ir.Operation], Sequence[Tie]] | None = None
     regroups: bool = False
 
 

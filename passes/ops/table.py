@@ -63,6 +63,7 @@ OPS: dict[str, OpDef] = {
     "chlo.top_k": sorting.TOP_K,
     "chlo.zeta": elementwise.COSTLY,
     "dtensor.alike": elementwise.ALIKE,
+    "dtensor.fft": fourier.PADDED_FFT,
     "dtensor.propagation_barrier": elementwise.ALIKE,
     "dtensor.qr": tall_qr.TALL_QR,
     "dtensor.ranked": ranks.RANKED,

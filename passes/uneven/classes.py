@@ -119,6 +119,16 @@ class Classes:
         self._classes[self._places.root(tied[0])] = one
         return True
 
+    def split_alike(self, pair: Sequence[Place]) -> bool:
+        """Ask of one of two dimensions what is asked of the other; False if nothing changes."""
+        numbers = [self._places.number(place) for place in pair]
+        for given, wanted in (numbers, numbers[::-1]):
+            word, other = self._of(given).word, self._of(wanted)
+            if word is not None and not other.asked and self._places.sizes[wanted] >= word.split:
+                other.asked.append(Asked(wanted, word, None))
+                return True
+        return False
+
     def _merged(
         self, numbers: Sequence[int], scales: Sequence[int]
     ) -> tuple[LengthClass, dict[int, Fraction]] | None:

@@ -48,13 +48,13 @@ def lengths_of(graph: Graph, pins: Pins) -> Lengths | None:
     """How long dimensions become so that all layouts divide them; None if all do already."""
     is_uneven = any(_uneven_dims(graph, pins, graph.nodes[index]) for index in pins.layouts)
     splits = {dim.split for layout in pins.layouts.values() for dim in layout.dims} - {1}
-    ties = list(_ties(graph, splits, is_uneven)) if splits else []
-    if not is_uneven and not _reach_split(graph, pins, ties):
+    ties, alike = _ties(graph, splits, is_uneven) if splits else ([], [])
+    if not is_uneven and not _reach_split(graph, pins, [*ties, *alike]):
         return None
     lengths = Lengths([info.shape for info in graph.types])
     places = _joined(graph, lengths)
     classes = Classes(graph, pins, places)
-    _tie(classes, ties, lengths)
+    _tie(classes, ties, alike, lengths)
     growing = classes.growing()
     if not growing:
         return None
@@ -214,24 +214,37 @@ def _place(node: Node, slot: int, dim: int) -> Place:
     return node.operands[slot] if slot >= 0 else node.results[~slot], dim
 
 
-def _ties(graph: Graph, splits: set[int], is_uneven: bool) -> Iterator[tuple[Node, Tie]]:
-    """What operations tie besides; only what does not divide, if all that is given does."""
+def _ties(
+    graph: Graph, splits: set[int], is_uneven: bool
+) -> tuple[list[tuple[Node, Tie]], list[tuple[Node, Tie]]]:
+    """What operations tie besides, and what they split alike.
+
+    Only what does not divide, if all that is given does.
+    """
+    ties, alike = list[tuple[Node, Tie]](), list[tuple[Node, Tie]]()
     for node in graph.nodes:
         padding = opdef(node.name).padding if node.kind == OP else None
-        if padding is None or padding.ties is None or node.rule is None:
+        if padding is None or node.rule is None:
             continue
         assert node.operation is not None
-        for tie in padding.ties(node.rule, node.operation):
-            sizes = [graph.types[value].shape[d] for value, d in _tied(node, tie)]
-            if is_uneven or any(size % split for size in sizes for split in splits):
-                yield node, tie
+        for find, found in ((padding.ties, ties), (padding.alike, alike)):
+            for tie in find(node.rule, node.operation) if find is not None else ():
+                sizes = [graph.types[value].shape[d] for value, d in _tied(node, tie)]
+                if is_uneven or any(size % split for size in sizes for split in splits):
+                    found.append((node, tie))
+    return ties, alike
 
 
 def _tied(node: Node, tie: Tie) -> list[Place]:
     return [_place(node, along.slot, along.dim) for along in tie]
 
 
-def _tie(classes: Classes, ties: list[tuple[Node, Tie]], lengths: Lengths) -> None:
+def _tie(
+    classes: Classes,
+    ties: list[tuple[Node, Tie]],
+    alike: list[tuple[Node, Tie]],
+    lengths: Lengths,
+) -> None:
     """Tie what belongs to a class that a layout splits; each tie may make others so."""
     while True:
         left = []
@@ -241,6 +254,7 @@ def _tie(classes: Classes, ties: list[tuple[Node, Tie]], lengths: Lengths) -> No
                     lengths.fills[node.index, along.slot, along.dim] = along.fill
             else:
                 left.append((node, tie))
-        if len(left) == len(ties):
+        spread = [classes.split_alike(_tied(node, pair)) for node, pair in alike]
+        if len(left) == len(ties) and not any(spread):
             return
         ties = left

@@ -15,6 +15,7 @@ from dtensor.passes.ops.padding import Shape
 from dtensor.passes.ops.reduction import Reduction
 
 Value = ir.Value[Any]
+_POISONED = ("float", "complex")
 Masks = dict[int, "Value | Reduction"]
 
 
@@ -42,7 +43,7 @@ class Forms:
             return
         own = self.graph.values[value]
         own.set_type(ir.RankedTensorType.get(shape, ir.RankedTensorType(own.type).element_type))
-        if self.poison and element_kind(self.graph.types[value].element)[0] == "float":
+        if self.poison and element_kind(self.graph.types[value].element)[0] in _POISONED:
             writer = self._behind(value)
             for d in self._longer(value, shape):
                 own = writer.masked(own, d, self.true[value][d], writer.nan(own))
@@ -157,6 +158,9 @@ class Writer(Trail):
         """NaN, or of elements that have none, a large number."""
         element = self.element_of(like)
         kind = element_kind(element)[0]
+        if kind == "complex":
+            part = self.constant(float("nan"), self.tensor_type((), element[8:-1]))
+            return self.value("stablehlo.complex", [part, part], self.tensor_type((), element))
         if kind != "float":
             return self.neutral(Reduction.MIN if kind == "signed" else Reduction.SUM, like)
         return self.constant(float("nan"), self.tensor_type((), element))

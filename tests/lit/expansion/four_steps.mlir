@@ -15,7 +15,7 @@ func.func @main(%a: tensor<3x12xcomplex<f32>> {dtensor.layout = #dtensor.layout<
   // CHECK: %[[ALL:.*]] = stablehlo.broadcast_in_dim %[[TURNS]], dims = [1, 2]
   // CHECK: stablehlo.multiply %[[OVER]], %[[ALL]]
   // CHECK: "dtensor.all_to_all"
-  // CHECK: stablehlo.fft %{{.*}}, type = FFT, length = [6] : (tensor<3x6xcomplex<f32>>)
+  // CHECK: stablehlo.fft %{{.*}}, type = FFT, length = [6] : (tensor<3x1x6xcomplex<f32>>)
   // CHECK: "dtensor.all_to_all"
   // CHECK-NOT: "dtensor.
   %0 = stablehlo.fft %a, type = FFT, length = [12] {dtensor.results = [#dtensor.layout<@mesh, [{}, {"x"}]>]} : (tensor<3x12xcomplex<f32>>) -> tensor<3x12xcomplex<f32>>

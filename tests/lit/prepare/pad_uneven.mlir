@@ -94,14 +94,39 @@ func.func @loop(%a: tensor<6xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"
 
 // -----
 
-// What does not know of padding reads the true size.
+// What does not know of padding reads the true size, as the transform of a prime length.
+
+// CHECK-LABEL: func.func @prime
+func.func @prime(%a: tensor<7xcomplex<f32>> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}]>}) -> (tensor<7xcomplex<f32>> {dtensor.layout = #dtensor.layout<@mesh, [{}]>}) {
+  // CHECK: %[[TRUE:.*]] = stablehlo.slice %arg0 [0:7]
+  // CHECK: stablehlo.fft %[[TRUE]]
+  %0 = stablehlo.fft %a, type = FFT, length = [7] : (tensor<7xcomplex<f32>>) -> tensor<7xcomplex<f32>>
+  return %0 : tensor<7xcomplex<f32>>
+}
+
+// -----
+
+// Another transform is told how long its rows are.
 
 // CHECK-LABEL: func.func @transformed
 func.func @transformed(%a: tensor<6xcomplex<f32>> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}]>}) -> (tensor<6xcomplex<f32>> {dtensor.layout = #dtensor.layout<@mesh, [{}]>}) {
-  // CHECK: %[[TRUE:.*]] = stablehlo.slice %arg0 [0:6]
-  // CHECK: stablehlo.fft %[[TRUE]]
+  // CHECK: %[[LONG:.*]] = "dtensor.fft"(%arg0) {fft_length = array<i64: 6>, fft_type = #stablehlo<fft_type FFT>} : (tensor<8xcomplex<f32>>) -> tensor<8xcomplex<f32>>
+  // CHECK: stablehlo.slice %[[LONG]] [0:6]
   %0 = stablehlo.fft %a, type = FFT, length = [6] : (tensor<6xcomplex<f32>>) -> tensor<6xcomplex<f32>>
   return %0 : tensor<6xcomplex<f32>>
+}
+
+// -----
+
+// The half of a transform of real numbers that is kept is split as they are, though not given so.
+
+// CHECK-LABEL: func.func @halved
+func.func @halved(%a: tensor<16xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}]>}) -> tensor<9xf32> {
+  // CHECK: %[[HALF:.*]] = "dtensor.fft"(%arg0) {{.*}}fft_length = array<i64: 16>, fft_type = #stablehlo<fft_type RFFT>} : (tensor<16xf32>) -> tensor<12xcomplex<f32>>
+  // CHECK: stablehlo.real %[[HALF]] : (tensor<12xcomplex<f32>>) -> tensor<12xf32>
+  %0 = stablehlo.fft %a, type = RFFT, length = [16] : (tensor<16xf32>) -> tensor<9xcomplex<f32>>
+  %1 = stablehlo.real %0 : (tensor<9xcomplex<f32>>) -> tensor<9xf32>
+  return %1 : tensor<9xf32>
 }
 
 // -----

@@ -19,10 +19,12 @@ func.func @matrices(%a: tensor<2x3x3xf32>, %b: tensor<2x3x4xf32>) -> tensor<2x3x
   %0 = stablehlo.cholesky %a, lower = true : tensor<2x3x3xf32>
   // CHECK: remark: stablehlo.triangular_solve: [a, *, *], [a, *, b] -> [a, *, b];
   %1 = "stablehlo.triangular_solve"(%0, %b) <{left_side = true, lower = true, unit_diagonal = false, transpose_a = #stablehlo<transpose NO_TRANSPOSE>}> : (tensor<2x3x3xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
-  // CHECK: remark: stablehlo.fft: [a, b, *] -> [a, b, *]; passes sum -> sum; dimension 2 of operand 0 is transformed
-  // CHECK: remark: stablehlo.fft: [a, b, c transform] -> [a, b, c transform]; passes sum -> sum{{$}}
+  // CHECK: remark: stablehlo.fft: [a, b, c transform] -> [a, b, c:(1)3 transform]; passes sum -> sum{{$}}
+  // CHECK: remark: stablehlo.fft: [a, b, *] -> [a, b, *]; passes sum -> sum; dimension 2 of operand 0 is transformed, of a prime length
+  // CHECK: remark: dtensor.fft: [a, b, c transform] -> [a, b, c transform]; passes sum -> sum{{$}}
   %2 = stablehlo.fft %1, type = RFFT, length = [4] : (tensor<2x3x4xf32>) -> tensor<2x3x3xcomplex<f32>>
   %3 = stablehlo.fft %2, type = IFFT, length = [3] : (tensor<2x3x3xcomplex<f32>>) -> tensor<2x3x3xcomplex<f32>>
+  %4 = "dtensor.fft"(%1) {fft_type = #stablehlo<fft_type RFFT>, fft_length = array<i64: 4>} : (tensor<2x3x4xf32>) -> tensor<2x3x4xcomplex<f32>>
   return %1 : tensor<2x3x4xf32>
 }
 

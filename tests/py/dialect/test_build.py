@@ -92,6 +92,13 @@ def _qr(x: Any) -> Any:
     return build.qr(x, call, call).results[0]
 
 
+def _fft(x: Any) -> Any:
+    kind = ir.Attribute.parse("#stablehlo<fft_type RFFT>")
+    type_ = ir.RankedTensorType(x.type)
+    result = ir.RankedTensorType.get(type_.shape, ir.ComplexType.get(type_.element_type))
+    return build.fft(x, result, kind, ir.DenseI64ArrayAttr.get([type_.shape[-1] - 1])).results[0]
+
+
 def test_each_builder_gives_the_type_that_the_verifier_wants(module: ir.Module) -> None:
     block = _block(module)
     x: Any = block.arguments[0]
@@ -113,6 +120,7 @@ def test_each_builder_gives_the_type_that_the_verifier_wants(module: ir.Module) 
             "dtensor.search": _search(x),
             "dtensor.ranked": _ranked(x),
             "dtensor.qr": _qr(x),
+            "dtensor.fft": _fft(x),
             "dtensor.scan": _scan(x),
             "dtensor.axis_index": build.axis_index(MESH, [Y, X]),
         }
@@ -134,6 +142,7 @@ def test_each_builder_gives_the_type_that_the_verifier_wants(module: ir.Module) 
         "dtensor.splice": "tensor<8x4xf32>",
         "dtensor.search": "tensor<8x3xi32>",
         "dtensor.ranked": "tensor<2x3xf32>",
+        "dtensor.fft": "tensor<8x3xcomplex<f32>>",
         "dtensor.qr": "tensor<8x3xf32>",
         "dtensor.scan": "tensor<8x3xf32>",
         "dtensor.axis_index": "tensor<i32>",
