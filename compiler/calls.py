@@ -33,13 +33,33 @@ for None, tuples, lists and dicts; `are_same` tells whether the leaves are those
 """
 
 
-def types_of_dtensors(leaves: Sequence[Any]) -> tuple[ArrayType, ...] | None:
-    """The types of leaves of `quick_flatten`; None where one is no DTensor."""
-    types = []
+_NUMBERS = frozenset((bool, int, float, complex))
+_met: set[type] = set()  # types of jax.Arrays that are no symbols
+
+
+def quick_types(leaves: Sequence[Any]) -> tuple[Any, ...] | None:
+    """What tells calls apart that need other programs, or other ways to bring arguments to one.
+
+    Args:
+        leaves: the leaves of a call, of `quick_flatten`.
+
+    Returns:
+        Something for each leaf, quick to compare with that of the call before: equal ones stand for
+        equal `types_of`. None where a leaf is of a kind that is looked at by itself.
+    """
+    types: list[Any] = []
     for leaf in leaves:  # cheaper than a comprehension, which is a call
-        if type(leaf) is not DTensor:
+        kind = type(leaf)
+        if kind is DTensor:
+            types.append(leaf._type)
+        elif kind in _met:
+            types.append((leaf.aval, leaf.sharding if leaf.committed else None))
+        elif kind in _NUMBERS:
+            types.append(kind)
+        elif kind is np.ndarray:
+            types.append((leaf.shape, leaf.dtype))
+        else:
             return None
-        types.append(leaf._type)
     return tuple(types)
 
 
@@ -59,6 +79,7 @@ def type_of(leaf: Any) -> ArrayType:
     if isinstance(leaf, jax.core.Tracer):
         return TRACED
     if isinstance(leaf, jax.Array):
+        _met.add(type(leaf))
         sharding = leaf.sharding if leaf.committed else None
         weak = getattr(leaf, "weak_type", False)  # random keys have none
         return array_type(leaf.shape, leaf.dtype, None, sharding, weak)
