@@ -236,8 +236,8 @@ class JitFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program for these arguments, compiling it the first time."""
-        # Kept short: this is what a call costs beyond jax's own dispatch. Most are known again by what
-        # is cheapest to find out, and are like the one before: comparing shows it sooner than
+        # Kept short: this is what a call costs beyond jax's own dispatch. Most are known again by
+        # what is cheapest to find out, and are like the one before: comparing shows it sooner than
         # hashing.
         settings = (  # what a program depends on beside its function and its arguments
             jax.enable_x64.value,
