@@ -268,7 +268,7 @@ class JitFunction:
         if self._split:
             args, kwargs, statics = self._static.split(args, kwargs)
         leaves, tree = _flatten((args, kwargs), is_dtensor)
-        types = types_of(leaves, lambda: self._leaf_names(args, kwargs, statics))
+        types = types_of(leaves, lambda: self._leaf_names(args, kwargs, statics), of_values=True)
         if becomes_program():  # of which this is a part, as a call of jax.jit's would be
             return self._inline(args, kwargs, statics)
         key = (tree, types, statics, settings)

@@ -102,12 +102,15 @@ class UnfitArgumentError(TypeError):
     """An argument that no program can take; the message leaves out which."""
 
 
-def types_of(leaves: Iterable[Any], names: Callable[[], Sequence[str]]) -> tuple[ArrayType, ...]:
+def types_of(
+    leaves: Iterable[Any], names: Callable[[], Sequence[str]], of_values: bool = False
+) -> tuple[ArrayType, ...]:
     """`type_of` each leaf.
 
     Args:
         leaves: the arguments of a call.
         names: what they are called; asked where one of them is refused.
+        of_values: whether each must have values, since a program is called with it.
 
     Raises:
         TypeError: one of them is no array; the message names it.
@@ -115,6 +118,10 @@ def types_of(leaves: Iterable[Any], names: Callable[[], Sequence[str]]) -> tuple
     types: list[ArrayType] = []
     try:
         for leaf in leaves:
+            if of_values and type(leaf) is jax.ShapeDtypeStruct:
+                raise UnfitArgumentError(
+                    "is a ShapeDtypeStruct, which has no values; give it to lower"
+                )
             types.append(leaf._type if type(leaf) is DTensor else type_of(leaf))
     except UnfitArgumentError as wrong:
         raise TypeError(f"argument {names()[len(types)]} {wrong}") from None

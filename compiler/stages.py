@@ -267,7 +267,8 @@ class Compiled(Planned):
         leaves, tree = default_registry.flatten((args, kwargs), is_dtensor)
         if tree != self._source.in_tree:
             raise self._other_structure(args, kwargs)
-        types = types_of(leaves, lambda: [f"number {i}" for i in range(len(leaves))])
+        names = [info.name for info in self._source.args]
+        types = types_of(leaves, lambda: names, of_values=True)
         call = self._calls.get((is_under_mesh, *types))
         if call is None:
             call = self._calls[(is_under_mesh, *types)] = self.caller(types)
