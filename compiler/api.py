@@ -474,8 +474,8 @@ def _is_leaf(value: Any) -> bool:
 
 
 def _as_jax(leaf: Any) -> Any:
-    """An argument as operations of jax take it."""
-    if isinstance(leaf, DTensor):
+    """An argument as operations of jax take it; a variable stays one."""
+    if type(leaf) is DTensor:
         return leaf.to_jax()
     return jax.numpy.asarray(leaf) if isinstance(leaf, _NUMPY) else leaf
 
