@@ -32,11 +32,11 @@ from dtensor.compiler.calls import (
     is_dtensor,
     meshes_in,
     quick_flatten,
+    quick_types,
     spread,
     struct_of,
     type_of,
     types_of,
-    types_of_dtensors,
 )
 from dtensor.compiler.constraint import constrain_as
 from dtensor.compiler.define_op import registered_number
@@ -236,9 +236,9 @@ class JitFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program for these arguments, compiling it the first time."""
-        # Kept short: this is what a call costs beyond jax's own dispatch. A call with DTensors only
-        # is known again by what is cheapest to find out; most are like the one before, which
-        # comparing shows sooner than hashing.
+        # Kept short: this is what a call costs beyond jax's own dispatch. Most are known again by
+        # what is cheapest to find out, and are like the one before: comparing shows it sooner than
+        # hashing.
         settings = (  # what a program depends on beside its function and its arguments
             jax.enable_x64.value,
             jax.default_matmul_precision.value,
@@ -248,7 +248,7 @@ class JitFunction:
         key: Any = None
         if not self._split:
             leaves, tree = quick_flatten([args, kwargs] if kwargs else args)
-            types = types_of_dtensors(leaves)
+            types = quick_types(leaves)
             if types is not None:
                 key = (tree, types, settings)
                 last, call = self._last
@@ -263,12 +263,12 @@ class JitFunction:
     def _call(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], known_as: Any, settings: Any
     ) -> Any:
-        """Run the program for any arguments; DTensors alone are `known_as` this from now on."""
+        """Run the program for any arguments, which are `known_as` this from now on."""
         statics: Any = None
         if self._split:
             args, kwargs, statics = self._static.split(args, kwargs)
         leaves, tree = _flatten((args, kwargs), is_dtensor)
-        types = types_of(leaves, lambda: self._leaf_names(args, kwargs, statics))
+        types = types_of(leaves, lambda: self._leaf_names(args, kwargs, statics), of_values=True)
         if becomes_program():  # of which this is a part, as a call of jax.jit's would be
             return self._inline(args, kwargs, statics)
         key = (tree, types, statics, settings)
@@ -474,8 +474,8 @@ def _is_leaf(value: Any) -> bool:
 
 
 def _as_jax(leaf: Any) -> Any:
-    """An argument as operations of jax take it."""
-    if isinstance(leaf, DTensor):
+    """An argument as operations of jax take it; a variable stays one."""
+    if type(leaf) is DTensor:
         return leaf.to_jax()
     return jax.numpy.asarray(leaf) if isinstance(leaf, _NUMPY) else leaf
 

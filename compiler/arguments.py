@@ -30,7 +30,9 @@ def array_of(leaf: Any) -> Any:
     return leaf._array if isinstance(leaf, DTensor) else leaf
 
 
-def converter(info: ArrayInfo, type_: ArrayType, ledger: Ledger, strict: bool) -> Converter | None:
+def converter(
+    info: ArrayInfo, type_: ArrayType, ledger: Ledger, strict: bool, is_kept: bool = False
+) -> Converter | None:
     """How to bring an argument to where the program takes it; None if it is there.
 
     Args:
@@ -38,6 +40,8 @@ def converter(info: ArrayInfo, type_: ArrayType, ledger: Ledger, strict: bool) -
         type_: what it is called with.
         ledger: gets a record of an array that must be moved.
         strict: whether that is an error.
+        is_kept: whether the program leaves it to its caller, so that jax may bring it there in the
+            call of the program, which is sooner done.
 
     Raises:
         TypeError: the shape or the element type differs.
@@ -58,9 +62,16 @@ def converter(info: ArrayInfo, type_: ArrayType, ledger: Ledger, strict: bool) -
         return None
     if layout is None:
         layout = layout_of(type_.sharding, len(info.shape), info.layout.mesh)
+        sharding = named_sharding(info.layout)
+        is_as_taken = not (type_.weak_type or wanted.is_padded)
+        if is_as_taken and type_.sharding == sharding:
+            return None
         # On the host, from where it has to go anyway; or in place, but written another way.
+        if type_.sharding is None and is_kept and sharding.is_fully_addressable:
+            padding = info.layout if wanted.is_padded else None
+            return partial(_of_type, info.name, type_, padding)
         if type_.sharding is None or layout == info.layout:
-            return partial(_put, type_.dtype, info.layout)
+            return partial(_put, info.name, type_.dtype, info.layout)
     _record_move(info, layout, str(type_.sharding), ledger, strict)
     if layout is not None and layout.mesh == info.layout.mesh:
         return lambda leaf: array_of(relayout(_dtensor_of(leaf), info.layout))
@@ -101,18 +112,48 @@ def _record_move(
     )
 
 
-def _put(dtype: np.dtype[Any], layout: Layout, leaf: Any) -> Any:
+def is_brought(converter: Converter | None) -> bool:
+    """Whether jax brings the argument to where the program takes it, in the call of the program."""
+    return isinstance(converter, partial) and converter.func is _of_type
+
+
+def _of_type(name: str, type_: ArrayType, padding: Layout | None, leaf: Any) -> Any:
+    """An argument that lies nowhere, of the element type and the shape that a program takes."""
+    if not isinstance(leaf, jax.Array):
+        leaf = _copied(name, type_.dtype, leaf)
+    elif type_.weak_type:
+        leaf = leaf.astype(type_.dtype)
+    return leaf if padding is None else padded(leaf, padding)
+
+
+def _put(name: str, dtype: np.dtype[Any], layout: Layout, leaf: Any) -> Any:
     # Written exactly as the program was compiled for: jax would compile it again for a sharding
     # that is written another way, or for a type that gives way to others.
     sharding = named_sharding(layout)
     if not isinstance(leaf, jax.Array):
-        # A copy: jax may read the caller's memory while the program runs, and takes it for the
-        # buffer itself on CPU, whatever `may_alias` says; the caller may write to it by then.
-        return jax.device_put(padded(np.array(leaf, dtype), layout), sharding)
+        return jax.device_put(padded(_copied(name, dtype, leaf), layout), sharding)
     if leaf.weak_type:
         leaf = leaf.astype(dtype)
     leaf = padded(leaf, layout)
     return leaf if leaf.sharding == sharding else jax.device_put(leaf, sharding)
+
+
+def _copied(name: str, dtype: np.dtype[Any], leaf: Any) -> np.ndarray[Any, Any]:
+    """A host array or number as an array of its own.
+
+    jax may read the caller's memory while the program runs, and takes it for the buffer itself on
+    CPU, whatever `may_alias` says; the caller may write to it by then.
+
+    Raises:
+        OverflowError: an integer that the element type does not have.
+    """
+    try:
+        return np.array(leaf, dtype)
+    except OverflowError:
+        raise OverflowError(
+            f"argument {name} is {leaf}, which {dtype} does not have; pass an array of another "
+            "element type, such as np.float32, or enable jax_enable_x64"
+        ) from None
 
 
 def _dtensor_of(leaf: Any) -> DTensor:

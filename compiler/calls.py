@@ -33,13 +33,33 @@ for None, tuples, lists and dicts; `are_same` tells whether the leaves are those
 """
 
 
-def types_of_dtensors(leaves: Sequence[Any]) -> tuple[ArrayType, ...] | None:
-    """The types of leaves of `quick_flatten`; None where one is no DTensor."""
-    types = []
+_NUMBERS = frozenset((bool, int, float, complex))
+_met: set[type] = set()  # types of jax.Arrays that are no symbols
+
+
+def quick_types(leaves: Sequence[Any]) -> tuple[Any, ...] | None:
+    """What tells calls apart that need other programs, or other ways to bring arguments to one.
+
+    Args:
+        leaves: the leaves of a call, of `quick_flatten`.
+
+    Returns:
+        Something for each leaf, quick to compare with that of the call before: equal ones stand for
+        equal `types_of`. None where a leaf is of a kind that is looked at by itself.
+    """
+    types: list[Any] = []
     for leaf in leaves:  # cheaper than a comprehension, which is a call
-        if type(leaf) is not DTensor:
+        kind = type(leaf)
+        if kind is DTensor:
+            types.append(leaf._type)
+        elif kind in _met:
+            types.append((leaf.aval, leaf.sharding if leaf.committed else None))
+        elif kind in _NUMBERS:
+            types.append(kind)
+        elif kind is np.ndarray:
+            types.append((leaf.shape, leaf.dtype))
+        else:
             return None
-        types.append(leaf._type)
     return tuple(types)
 
 
@@ -59,6 +79,7 @@ def type_of(leaf: Any) -> ArrayType:
     if isinstance(leaf, jax.core.Tracer):
         return TRACED
     if isinstance(leaf, jax.Array):
+        _met.add(type(leaf))
         sharding = leaf.sharding if leaf.committed else None
         weak = getattr(leaf, "weak_type", False)  # random keys have none
         return array_type(leaf.shape, leaf.dtype, None, sharding, weak)
@@ -81,12 +102,15 @@ class UnfitArgumentError(TypeError):
     """An argument that no program can take; the message leaves out which."""
 
 
-def types_of(leaves: Iterable[Any], names: Callable[[], Sequence[str]]) -> tuple[ArrayType, ...]:
+def types_of(
+    leaves: Iterable[Any], names: Callable[[], Sequence[str]], of_values: bool = False
+) -> tuple[ArrayType, ...]:
     """`type_of` each leaf.
 
     Args:
         leaves: the arguments of a call.
         names: what they are called; asked where one of them is refused.
+        of_values: whether each must have values, since a program is called with it.
 
     Raises:
         TypeError: one of them is no array; the message names it.
@@ -94,6 +118,10 @@ def types_of(leaves: Iterable[Any], names: Callable[[], Sequence[str]]) -> tuple
     types: list[ArrayType] = []
     try:
         for leaf in leaves:
+            if of_values and type(leaf) is jax.ShapeDtypeStruct:
+                raise UnfitArgumentError(
+                    "is a ShapeDtypeStruct, which has no values; give it to lower"
+                )
             types.append(leaf._type if type(leaf) is DTensor else type_of(leaf))
     except UnfitArgumentError as wrong:
         raise TypeError(f"argument {names()[len(types)]} {wrong}") from None

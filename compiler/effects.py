@@ -11,6 +11,7 @@ from dtensor.dialect.errors import CompileError
 # Of callbacks, by jax's names, which are not public.
 _DEBUG, _IO = "OrderedDebugEffect", "OrderedIOEffect"
 _CALLBACKS = ("io_callback", "pure_callback")
+_PMAP_AXIS = "_internal_pmap_axis_name"  # of the mesh of the shard_map that jax.pmap is
 
 
 def equations_of(jaxpr: Any) -> Iterator[Any]:
@@ -45,6 +46,12 @@ def refuse_effects(jaxpr: Any, effects: Any, equations: Sequence[Any]) -> None:
             f"the function has effects {unknown} that a program over a mesh cannot have"
         )
     regions = [equation for equation in equations if equation.primitive.name == "shard_map"]
+    pmap = next((e for e in regions if _PMAP_AXIS in e.params["mesh"].axis_names), None)
+    if pmap is not None:
+        raise CompileError(
+            f"{line_of(pmap)}jax.pmap takes devices of its own, and a program runs on those of its "
+            "mesh; write jax.vmap, whose dimension is split like any other"
+        )
     if _DEBUG in names.values() and regions:
         calls = [e for e in equations if e.primitive.name.startswith("debug")]
         at = next((line_of(e) for e in calls if _DEBUG in map(_name, e.effects)), "")

@@ -5,6 +5,7 @@ Those must lie over the devices of the program.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -18,14 +19,33 @@ from dtensor.runtime.placement import jax_mesh
 # The line, as `file:line: ` or nothing, and the ids of the devices that a sharding there names.
 Placement = tuple[str, tuple[int, ...]]
 
+_OF_DTENSORS = "dtensor.runtime.array.DTensor"  # in what jax says of an operand that it cannot take
+
 
 def line_of(equation: Any) -> str:
     """The line that an equation of a jaxpr comes from: `file:line: `, "" where jax keeps none."""
-    traceback = equation.source_info.traceback
-    for frame in () if traceback is None else traceback.frames:
+    stack = equation.source_info.traceback
+    for frame in () if stack is None else stack.frames:
         if not Place(frame.file_name, frame.line_num, 0).is_library:
             return f"{frame.file_name}:{frame.line_num}: "
     return ""
+
+
+def refuse_outside(error: TypeError) -> None:
+    """Say what to do about a DTensor that jax found among its operands, in the user's function.
+
+    Raises:
+        TypeError: the error is about a DTensor; the message has the user's line.
+    """
+    if _OF_DTENSORS not in str(error):
+        return
+    frames = reversed(list(traceback.walk_tb(error.__traceback__)))
+    places = (Place(frame.f_code.co_filename, line, 0) for frame, line in frames)
+    at = next((f"{p.file}:{p.line}: " for p in places if not p.is_library), "")
+    raise TypeError(
+        f"{at}{str(error).rstrip('.')}; a DTensor from outside is used in a function that jax is "
+        "tracing: pass it as an argument of that function"
+    ) from None
 
 
 def placements(equations: Iterable[Any]) -> tuple[Placement, ...]:

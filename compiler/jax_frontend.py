@@ -15,7 +15,7 @@ from jax.tree_util import PyTreeDef
 
 from dtensor.compiler.constraint import relayout_p
 from dtensor.compiler.effects import equations_of, refuse_effects
-from dtensor.compiler.equations import Placement, line_of, placements
+from dtensor.compiler.equations import Placement, line_of, placements, refuse_outside
 from dtensor.compiler.targets.lowering import lower_for
 from dtensor.compiler.targets.target import Target
 from dtensor.compiler.tokens import keep_tokens_inside
@@ -125,7 +125,11 @@ def trace(
         static_argnames=tuple(static_argnames),
         keep_unused=True,
     )
-    traced = _trace(jitted, args, kwargs, mesh)
+    try:
+        traced = _trace(jitted, args, kwargs, mesh)
+    except TypeError as error:
+        refuse_outside(error)
+        raise
     equations = list(equations_of(traced.jaxpr.jaxpr))
     refuse_effects(traced.jaxpr.jaxpr, traced.jaxpr.effects, equations)
     constraints = [equation for equation in equations if _is_constraint(equation)]

@@ -14,16 +14,16 @@ from jax.sharding import get_abstract_mesh
 from jax.tree_util import PyTreeDef, default_registry
 
 from dtensor.compiler import driver
-from dtensor.compiler.arguments import array_of, converter
+from dtensor.compiler.arguments import array_of, converter, is_brought
 from dtensor.compiler.budget import active_budgets
 from dtensor.compiler.calls import (
     TRACED,
     are_same,
     is_dtensor,
     quick_flatten,
+    quick_types,
     tree_difference,
     types_of,
-    types_of_dtensors,
 )
 from dtensor.compiler.jax_frontend import TracedArray
 from dtensor.compiler.options import CompileOptions
@@ -260,14 +260,15 @@ class Compiled(Planned):
             budget.check(self._source.name, self._result.collectives)
         quick, quick_tree = quick_flatten((args, kwargs))
         is_under_mesh = bool(get_abstract_mesh().axis_names)
-        known_as = (quick_tree, types_of_dtensors(quick), is_under_mesh)
+        known_as = (quick_tree, quick_types(quick), is_under_mesh, jax.enable_x64.value)
         call = self._calls.get(known_as)
         if call is not None:
             return call(quick)
         leaves, tree = default_registry.flatten((args, kwargs), is_dtensor)
         if tree != self._source.in_tree:
             raise self._other_structure(args, kwargs)
-        types = types_of(leaves, lambda: [f"number {i}" for i in range(len(leaves))])
+        names = [info.name for info in self._source.args]
+        types = types_of(leaves, lambda: names, of_values=True)
         call = self._calls.get((is_under_mesh, *types))
         if call is None:
             call = self._calls[(is_under_mesh, *types)] = self.caller(types)
@@ -305,16 +306,19 @@ class Compiled(Planned):
             raise TypeError("a compiled program cannot be traced; trace the dtensor.jit function")
         if len(types) != len(infos):
             raise TypeError(f"the program takes {len(infos)} arrays, not {len(types)}")
+        ledger, strict = self._result.ledger, bool(self._source.options.strict)
+        donated = self.program.donated
         converters = [
-            converter(info, type_, self._result.ledger, bool(self._source.options.strict))
-            for info, type_ in zip(infos, types, strict=True)
+            converter(info, type_, ledger, strict, number not in donated)
+            for number, (info, type_) in enumerate(zip(infos, types, strict=True))
         ]
         finish = _finishing(self._source, self._result_types, types)
         if all(type_.layout is not None for type_ in types) and not any(converters):
             start = self.executable.run_tensors_here
             return lambda leaves: finish(start(leaves))
 
-        run = self.executable.run_here
+        brings = any(is_brought(c) for c in converters)
+        run = self.executable.run_compiled if brings else self.executable.run_here
         convert = [c or array_of for c in converters]
         names = [info.name for info in infos]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from dtensor.dialect.device_spec import DeviceSpec
 from dtensor.dialect.errors import MeshError
@@ -48,6 +48,19 @@ class MeshMembers:
         def short(self) -> str: ...
 
         def devices(self) -> MeshDevices: ...
+
+    def __getattr__(self, name: str) -> Any:
+        # Only names that a mesh lacks come here; jax asks its own meshes for some.
+        hint = ""
+        if name.startswith("_internal"):
+            hint = "; jax has meshes of its own: jax.make_mesh makes one, and dtensor takes it"
+        raise AttributeError(f"'Mesh' object has no attribute '{name}'{hint}", name=name, obj=self)
+
+    def __enter__(self) -> NoReturn:
+        raise TypeError("a Mesh is not entered; write `with dtensor.default_mesh(mesh):`")
+
+    def __exit__(self, *error: object) -> None:
+        """Do nothing: no mesh is entered."""
 
     @property
     def dim_names(self) -> list[str]:

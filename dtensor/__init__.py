@@ -257,7 +257,11 @@ def __getattr__(name: str) -> object:
     if name in _SUBMODULES:
         return importlib.import_module(f"dtensor.{name}")
     if name not in _HOME_OF:
-        raise AttributeError(f"module 'dtensor' has no attribute '{name}'")
+        from dtensor.dialect.diagnostics import did_you_mean
+
+        hint = did_you_mean(name, __all__)
+        hint = hint if "did you mean" in hint else ""
+        raise AttributeError(f"module 'dtensor' has no attribute '{name}'{hint}")
     home = _HOME_OF[name]
     value = getattr(importlib.import_module(home), name)
     if home.startswith(("dtensor.runtime.", "dtensor.compiler.")):

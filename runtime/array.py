@@ -107,7 +107,7 @@ class DTensor(Operators, Buffers):
     _array: jax.Array
     _type: ArrayType
 
-    def __init__(self) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Refuse: `new_dtensor` makes one, and whoever calls it gives it an array and a type.
 
         Setting both here would take a third of the time of a result.

@@ -16,6 +16,19 @@ if TYPE_CHECKING:
     from dtensor.runtime.array import ArrayType
 
 
+_WHOLE = "dtensor.relayout(x, Layout.replicated(x.mesh, x.ndim))"
+_OF_TORCH = {
+    "cpu": f"x.numpy(), of a sharded one {_WHOLE}.numpy()",
+    "device_mesh": "x.mesh",
+    "dim": "x.ndim",
+    "full_tensor": _WHOLE,
+    "placements": "x.layout",
+    "redistribute": "dtensor.relayout(x, layout)",
+    "to_local": "x.unpack()",
+}
+"""What PyTorch's DTensor has, and what to write here."""
+
+
 @dataclass(frozen=True, eq=False)
 class Shard:
     """The part of an array that one device holds; jax's `Shard`, of true elements only.
@@ -127,8 +140,11 @@ class Buffers:
 
     def __getattr__(self, name: str) -> Any:
         # Only names that a DTensor lacks come here.
-        known = not name.startswith("_") and hasattr(type(self._array), name)
-        hint = f", but a jax.Array has: write x.to_jax().{name}" if known else ""
+        hint = ""
+        if name in _OF_TORCH:
+            hint = f"; write {_OF_TORCH[name]}"
+        elif not name.startswith("_") and hasattr(type(self._array), name):
+            hint = f", but a jax.Array has: write x.to_jax().{name}"
         raise AttributeError(
             f"'{type(self).__name__}' object has no attribute '{name}'{hint}", name=name, obj=self
         )

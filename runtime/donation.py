@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
 Run = Callable[..., Sequence[jax.Array]]
 _aliased: dict[int, weakref.ref[jax.Array]] = {}
@@ -36,7 +37,7 @@ def guarded(run: Run, names: Sequence[str], donated: Sequence[int]) -> Run:
             _refuse_twice(arrays, names, donated)
         try:
             for array in arrays:
-                if array.is_deleted():
+                if type(array) is not np.ndarray and array.is_deleted():
                     refuse_deleted(arrays, names)
         except (AttributeError, jax.errors.ConcretizationTypeError):  # from the host, or traced
             refuse_deleted(arrays, names)

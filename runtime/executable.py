@@ -199,9 +199,15 @@ class Executable:
 
         jax would compile the program anew for each mesh that is set.
         """
-        if get_abstract_mesh().axis_names:
-            return guarded(self._start_compiled, *self._guards)
-        return self.run
+        return self.run_compiled if get_abstract_mesh().axis_names else self.run
+
+    @property
+    def run_compiled(self) -> Run:
+        """`run` under any mesh, and on arrays that lie nowhere yet: jax brings those along.
+
+        For such arrays, which its types tell apart, jax would compile the program anew in `run`.
+        """
+        return guarded(self._start_compiled, *self._guards)
 
     @property
     def run_tensors_here(self) -> Callable[[Sequence[DTensor]], Sequence[jax.Array]]:

@@ -6,10 +6,14 @@ from types import FrameType
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
 
-from dtensor import DTensor, Layout, copy_to_mesh, create_mesh, jit
+from dtensor import DTensor, Layout, copy_to_mesh, create_mesh, is_dtensor, jit
+from dtensor.runtime.placement import jax_mesh
 
 MESH = create_mesh([("x", 2), ("y", 3)])
 ROWS, COLUMNS = Layout(["x", None], MESH), Layout([None, "y"], MESH)
@@ -134,3 +138,87 @@ def test_a_deleted_array_of_a_known_call_is_named() -> None:
     b.to_jax().delete()
     with pytest.raises(RuntimeError, match=r"argument tree\['b'\] is deleted"):
         step({"a": a, "b": b})
+
+
+def test_arrays_and_numbers_of_all_kinds_alternate() -> None:
+    mesh = jax_mesh(MESH)
+    small = jnp.asarray(VALUES)
+    kinds: list[Any] = [
+        array(),
+        array(COLUMNS),
+        VALUES,
+        VALUES.astype(np.int32),
+        VALUES[:2],
+        small[:2],
+        VALUES.astype(np.int64),
+        small,
+        small.astype(jnp.bfloat16),
+        jax.device_put(VALUES, NamedSharding(mesh, P("x"))),
+        jax.device_put(VALUES, NamedSharding(mesh, P(None, "y"))),
+        jax.device_put(VALUES, jax.devices()[1]),
+        jnp.full((4, 6), 2),
+        *(3, 3.0, True, 3j, np.float32(3), jnp.float32(3)),
+    ]
+    step = jit(lambda a, k: (a * k, k + 1), mesh=MESH)
+    plain = jax.jit(lambda a, k: (a * k, k + 1))
+    compiled = [step.lower(x, k).compile() for x, k in zip(kinds, reversed(kinds), strict=True)]
+    for _ in range(3):
+        for x, k, again in zip(kinds, reversed(kinds), compiled, strict=True):
+            expected = plain(
+                *[np.asarray(v.to_jax()) if is_dtensor(v) else on_host(v) for v in (x, k)]
+            )
+            for run in (step, again):
+                for made, wanted in zip(run(x, k), expected, strict=True):
+                    assert (made.dtype, made.shape) == (wanted.dtype, wanted.shape)
+                    np.testing.assert_array_equal(np.asarray(made.to_jax()), np.asarray(wanted))
+
+
+def on_host(value: Any) -> Any:
+    """The value where no device holds it; a number stays one."""
+    return np.asarray(value) if isinstance(value, jax.Array | np.ndarray) else value
+
+
+@pytest.mark.parametrize("kind", ["NumPy", "jax", "number"])
+def test_what_lies_nowhere_compiles_no_other_program(kind: str) -> None:
+    compiled: list[str] = []
+
+    def listen(event: str, duration_secs: float, **rest: str | int) -> None:
+        if event.endswith("backend_compile_duration"):
+            compiled.append(event)
+
+    value: Any = {"NumPy": VALUES, "jax": jnp.asarray(VALUES), "number": 2.0}[kind]
+    uneven: Any = value if kind == "number" else value[:3]
+    step = jit(lambda a, k: a * k, in_layouts=ROWS if kind != "number" else None, mesh=MESH)
+    for x, k in ((array(), value), (copy_to_mesh(VALUES[:3], ROWS), uneven)):
+        step.lower(x, k).compile()  # what jax itself needs, to cut and to pad
+        values(step(x, k))
+        step.clear_cache()
+        jax.monitoring.register_event_duration_secs_listener(listen)
+        try:
+            for _ in range(2):
+                expected = np.asarray(x.to_jax()) * np.asarray(k)
+                np.testing.assert_array_equal(values(step(x, k)), expected)
+        finally:
+            jax.monitoring.unregister_event_duration_listener(listen)
+        assert len(compiled) == 1
+        compiled.clear()
+
+
+def test_a_number_that_the_element_type_lacks_is_refused_in_known_calls_too() -> None:
+    step = jit(lambda a, n: a * n)
+    x = array()
+    np.testing.assert_array_equal(values(step(x, 2)), VALUES * 2)
+    with pytest.raises(OverflowError, match=r"argument n is 1099511627776, .* int32"):
+        step(x, 2**40)
+
+
+def test_a_caller_may_write_to_an_array_behind_a_known_call() -> None:
+    step = jit(lambda a: a @ a @ a, in_layouts=Layout([None, None], create_mesh([("x", 1)])))
+    size = 300
+    for _ in range(20):
+        memory = np.ones(size * size + 16, np.float32)
+        start = -memory.ctypes.data // 4 % 16  # where jax would take the memory itself for a buffer
+        given = memory[start : start + size * size].reshape(size, size)
+        result = step(given)
+        given[:] = 0
+        assert (values(result) == size * size).all()
