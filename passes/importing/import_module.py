@@ -33,6 +33,7 @@ from dtensor.passes.importing.meshes import merge_meshes
 from dtensor.passes.importing.shardy import import_shardy, read_shardy_meshes
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.locations import tag
+from dtensor.passes.ops.opdef import UNKNOWN
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import CALLS, COMPOSITE, holds_program, walk
 
@@ -110,6 +111,9 @@ def _one_mesh(module: ir.Module, state: PassState) -> Mesh:
     return mesh
 
 
+_COMPILED = ("stablehlo", "chlo", "func", "sdy", "dtensor")  # dialects
+
+
 def _check_calls(function: ir.Operation) -> None:
     """Refuse calls that were not inlined, and collectives that the user wrote."""
     for op, name, _ in walk(function):
@@ -119,6 +123,8 @@ def _check_calls(function: ir.Operation) -> None:
             _check_custom_call(op)
         if opdef(name).refused:
             error(op, f"{name} {opdef(name).refused}")
+        if opdef(name) is UNKNOWN and len(op.operands) and name.split(".")[0] not in _COMPILED:
+            error(op, f"XLA does not compile {name}; write it in StableHLO")
 
 
 def _check_custom_call(op: ir.Operation) -> None:

@@ -55,12 +55,20 @@ TYPO = """func.func @main(%a: tensor<8xf32> {dtensor.loyout = #dtensor.layout<@m
 """
 
 
+ADDED = """func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = arith.addf %a, %a : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+"""
+
+
 @pytest.mark.parametrize(
     ("source", "said"),
     [
         (MESH + TYPO, "m.mlir:2:17: argument 0: unknown attribute 'dtensor.loyout'"),
         (MESH + "\0" + TYPO, "byte 79 is neither UTF-8 text nor MLIR bytecode"),
         (MESH[:30], "expected"),
+        (MESH + ADDED, "m.mlir:3:8: XLA does not compile arith.addf; write it in StableHLO"),
         ("", "the module has no function; name the entry function @main"),
     ],
 )
