@@ -24,6 +24,7 @@ from dtensor.dialect.errors import CompileError, LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
+from dtensor.dialect.verify import verify_module
 from dtensor.passes.functions import main_function
 from dtensor.runtime.shardings import (
     AnyLayout,
@@ -150,7 +151,9 @@ def _signature(
     module: str | bytes, filename: str
 ) -> tuple[tuple[TracedArray, ...], tuple[TracedArray, ...]]:
     with make_context():
-        main = main_function(parse_module(module, filename))
+        parsed = parse_module(module, filename)
+        verify_module(parsed)
+        main = main_function(parsed)
         signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
         arguments = [_array(t, f"args[{i}]", filename) for i, t in enumerate(signature.inputs)]
         results = [_array(t, f"result[{i}]", filename) for i, t in enumerate(signature.results)]

@@ -62,14 +62,18 @@ def _at_start(item: Diagnostic, filename: str) -> Diagnostic:
 
 
 def _decoded(source: bytes, filename: str) -> str:
+    bad = source.find(b"\0")  # where MLIR would stop reading
     try:
-        return source.decode("utf-8")
-    except UnicodeDecodeError as bad:
-        raise LocatedError(
-            Place(filename, 1, 1),
-            f"byte {bad.start} is neither UTF-8 text nor MLIR bytecode; "
-            "give a .mlir file, or bytecode as --emit-bytecode writes it",
-        ) from None
+        text = source.decode("utf-8")
+    except UnicodeDecodeError as wrong:
+        bad = wrong.start
+    if bad < 0:
+        return text
+    raise LocatedError(
+        Place(filename, 1, 1),
+        f"byte {bad} is neither UTF-8 text nor MLIR bytecode; "
+        "give a .mlir file, or bytecode as --emit-bytecode writes it",
+    )
 
 
 def _properties_to_attributes(module: ir.Module) -> None:

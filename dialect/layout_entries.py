@@ -112,7 +112,7 @@ def _digit(entry: Any, mesh: Mesh) -> AxisRef | int:
 
 
 def _unknown_axis(name: str, mesh: Mesh) -> str:
-    have = ", ".join(f'"{axis}"' for axis in mesh.axis_names)
+    have = ", ".join(f'"{axis}"' for axis in mesh.axis_names) or "none"
     return f'layout names axis "{name}" that mesh @{mesh.symbol} does not have; it has {have}'
 
 

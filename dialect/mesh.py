@@ -24,6 +24,7 @@ XLA_SPMD = (
 ABSTRACT = "ABSTRACT"  # the device type of meshes without devices
 RESERVED = ("unsharded", "match", "any", "scalar")
 _AXIS_TEXT = re.compile(r'\s*"([^"]*)"\s*=\s*(-?\d+)\s*')
+MOST_DEVICES = 2**24
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,8 @@ class Mesh(MeshMembers):
         if repeated:
             raise MeshError(f"mesh axis '{repeated[0]}' is given twice; axis names must differ")
         size = math.prod(n for _, n in checked)
+        if size > MOST_DEVICES:
+            raise MeshError(f"mesh of {size:,} devices; at most {MOST_DEVICES:,} are laid out")
         ids = None if device_ids is None else tuple(map(_checked_id, device_ids))
         if ids is not None and len(ids) != size:
             raise MeshError(
@@ -114,7 +117,7 @@ class Mesh(MeshMembers):
         if not isinstance(name, str) or (name and not AXIS_NAME.match(name)):
             hint = "" if isinstance(name, str) else "; devices go into devices="
             raise MeshError(f"mesh name {name!r} is not an identifier{hint}")
-        if ids == tuple(range(size)):
+        if ids is not None and ids == tuple(range(size)):
             ids = None
         object.__setattr__(self, "axes", checked)
         object.__setattr__(self, "device_ids", ids)

@@ -55,7 +55,7 @@ def run(argv: Sequence[str]) -> int:
         return _run(_parser().parse_args(argv))
     except SystemExit as done:  # argparse after --help
         return int(done.code or 0)
-    except (DTensorError, OSError, ValueError) as wrong:
+    except (DTensorError, OSError, ValueError, RuntimeError) as wrong:  # XLA's are the last
         if "--debug" in argv:
             traceback.print_exception(wrong)
         print(f"{_NAME}: error: {wrong}", file=sys.stderr)

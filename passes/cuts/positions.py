@@ -141,9 +141,13 @@ def _of_scatter(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     order.insert(dim, place)
     value = builder.transpose(update, order)
     start, total = 0, into
+    nothing = builder.identity("sum", builder.tensor_type((), element))
     for run in runs:
         part = builder.cut(value, dim, start, run.count * run.times)
-        total = builder.binary("add", total, _put_back(builder, part, dim, sizes[dim], run))
+        # XLA takes 0 + -0 for -0: what is added to zeros brings the same zeros.
+        fill = _filled_with(into) if total is into and _is_zero(into, element) else None
+        added = _put_back(builder, part, dim, sizes[dim], run, fill or nothing)
+        total = builder.binary("add", total, added)
         start += run.count * run.times
     return total
 
@@ -156,10 +160,20 @@ def _is_zero(value: Value, element: str) -> bool:
     return op is not None and is_constant and Reduction.SUM in identity_of(op, element)
 
 
-def _put_back(builder: Builder, value: Value, dim: int, size: int, run: Run) -> Value:
-    """Rows at the positions of a run, the identity of sums elsewhere: `_taken` transposed."""
+def _filled_with(value: Value) -> Value | None:
+    """The scalar that fills a value, if it is written so."""
+    op = maker_of(value)
+    if op is None or op.name != "stablehlo.broadcast_in_dim" or shape_of(op.operands[0]):
+        return None
+    scalar: Value = op.operands[0]
+    return scalar
+
+
+def _put_back(
+    builder: Builder, value: Value, dim: int, size: int, run: Run, nothing: Value
+) -> Value:
+    """Rows at the positions of a run, `nothing` elsewhere: `_taken` transposed."""
     shape = list(builder.shape_of(value))
-    nothing = builder.identity("sum", builder.tensor_type((), builder.element_of(value)))
     if run.times > 1:
         value = builder.reshape(value, [*shape[:dim], run.count, run.times, *shape[dim + 1 :]])
         value = builder.reduced(value, dim + 1, Reduction.SUM)

@@ -34,6 +34,7 @@ from dtensor.passes.importing.meshes import merge_meshes
 from dtensor.passes.importing.shardy import import_shardy, read_shardy_meshes
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.locations import tag
+from dtensor.passes.ops.opdef import UNKNOWN
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import CALLS, COMPOSITE, CUSTOM_CALL, holds_program, walk
 
@@ -120,9 +121,17 @@ def _one_mesh(module: ir.Module, state: PassState) -> Mesh:
     return mesh
 
 
+_COMPILED = ("stablehlo", "chlo", "func", "sdy", "dtensor")  # dialects
+
+
+def _is_foreign(name: str) -> bool:
+    return opdef(name) is UNKNOWN and name.split(".")[0] not in _COMPILED
+
+
 def _check_calls(function: ir.Operation, present: set[str]) -> None:
     """Refuse calls that were not inlined, and collectives that the user wrote."""
-    doubtful = {n for n in present if n in CALLS or n == CUSTOM_CALL or opdef(n).refused}
+    of_note = (*CALLS, CUSTOM_CALL)
+    doubtful = {n for n in present if n in of_note or opdef(n).refused or _is_foreign(n)}
     for op, name, _ in walk(function) if doubtful else ():
         if name in CALLS:
             error(op, f"call of {op.attributes['callee']} is not inlined; run `inline` before")
@@ -130,6 +139,8 @@ def _check_calls(function: ir.Operation, present: set[str]) -> None:
             _check_custom_call(op)
         if opdef(name).refused:
             error(op, f"{name} {opdef(name).refused}")
+        if _is_foreign(name) and len(op.operands):
+            error(op, f"XLA does not compile {name}; write it in StableHLO")
 
 
 def _check_custom_call(op: ir.Operation) -> None:

@@ -329,14 +329,17 @@ def select_and_scatter_flops(op: OpInfo) -> float:
 
 
 def window_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
-    """Windows beyond the end scatter zeros.
+    """Windows beyond the end scatter what changes nothing, zeros where the scatter body adds.
 
     Where a window that does not begin there reads elements beyond the end, these are padding that
     may be selected, if the operation has such padding: the least number, as of max-pooling.
     """
     op = info_of(rule, operation)
     least = _is_least(op)
+    scattered = combiner(operation.regions[1], op.result_elements)
     ties: list[padding.Tie] = []
+    if scattered is None:
+        return ties
     for d, window in enumerate(_windows(op)):
         is_read = reads_end(window, op.operand_shapes[0][d], op.operand_shapes[1][d])
         if is_one_to_one(window) or (is_read and not least):
@@ -345,7 +348,7 @@ def window_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
         ties.append(
             (
                 padding.Along(0, d, window.stride, selected),
-                padding.Along(1, d, 1, Reduction.SUM),
+                padding.Along(1, d, 1, scattered),
                 padding.Along(~0, d, window.stride),
             )
         )

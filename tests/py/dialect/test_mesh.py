@@ -58,6 +58,7 @@ def test_device_ids_in_order_are_the_same_as_none() -> None:
         ('mesh<["x"=2, "x"=2]>', "mesh axis 'x' is given twice; axis names must differ"),
         ('mesh<["x"=2], device_ids=[0]>', "mesh of 2 devices was given 1 device ids; give one"),
         ('mesh<["x"=2], device_ids=[1, 1]>', "mesh names a device twice: [1, 1]"),
+        ('mesh<["x"=100000000000]>', "mesh of 100,000,000,000 devices; at most 16,777,216"),
         ('mesh<["unsharded"=2]>', "mesh axis name 'unsharded' is reserved; choose another"),
     ],
 )

@@ -212,3 +212,11 @@ def test_the_terms_of_a_sum_count_beside_values_that_jax_cannot_hold() -> None:
         program, *values, in_layouts=(dtensor.Layout(["x", None], LINE), None), mesh=LINE
     )
     assert report.ok, str(report)
+
+
+def test_rows_that_nothing_is_added_to_keep_the_sign_of_their_zeros() -> None:
+    def bits(a: Any) -> Any:
+        return jax.lax.bitcast_convert_type(jax.ops.segment_sum(a, jnp.arange(3), 4), jnp.int32)
+
+    got = dtensor.jit(bits, in_layouts=(dtensor.Layout([None, None], MESH),))(numbers(3, 9))
+    np.testing.assert_array_equal(got.to_jax(), jax.jit(bits)(numbers(3, 9)))

@@ -45,3 +45,36 @@ def test_what_cannot_be_run_is_one_line(words: list[object], said: str) -> None:
     assert done.returncode == 1
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+MESH = '"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()\n'
+TYPO = """func.func @main(%a: tensor<8xf32> {dtensor.loyout = #dtensor.layout<@mesh, [{"x"}]>})
+    -> tensor<8xf32> {
+  return %a : tensor<8xf32>
+}
+"""
+
+
+ADDED = """func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = arith.addf %a, %a : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (MESH + TYPO, "m.mlir:2:17: argument 0: unknown attribute 'dtensor.loyout'"),
+        (MESH + "\0" + TYPO, "byte 79 is neither UTF-8 text nor MLIR bytecode"),
+        (MESH[:30], "expected"),
+        (MESH + ADDED, "m.mlir:3:8: XLA does not compile arith.addf; write it in StableHLO"),
+        ("", "the module has no function; name the entry function @main"),
+    ],
+)
+def test_what_a_module_says_wrong_is_one_line(tmp_path: Path, source: str, said: str) -> None:
+    (tmp_path / "m.mlir").write_text(source, encoding="utf-8")
+    done = run(tmp_path / "m.mlir")
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1

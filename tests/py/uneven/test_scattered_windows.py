@@ -1,0 +1,40 @@
+"""Windows that scatter by other means than sums, of sizes that meshes do not divide."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dtensor
+
+MESH = dtensor.create_mesh([("x", 2), ("y", 4)])
+ALONE = dtensor.create_mesh([("z", 1)], devices=[0])
+
+TEXT = """
+func.func @main(%a: tensor<9x13xf32>, %s: tensor<5x5xf32>) -> tensor<9x13xf32> {
+  %init = stablehlo.constant dense<-1.5> : tensor<f32>
+  %0 = "stablehlo.select_and_scatter"(%a, %s, %init) <{window_dimensions = array<i64: 3, 4>,
+      window_strides = array<i64: 2, 3>, padding = dense<[[0, 2], [3, 0]]> : tensor<2x2xi64>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.compare LT, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }, {
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.SCATTER %x, %y : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<9x13xf32>, tensor<5x5xf32>, tensor<f32>) -> tensor<9x13xf32>
+  return %0 : tensor<9x13xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("scatter", ["add", "subtract", "maximum", "minimum", "multiply"])
+def test_windows_beyond_the_end_scatter_nothing(scatter: str) -> None:
+    rng = np.random.default_rng(0)
+    a, s = (rng.normal(size=shape).astype(np.float32) for shape in ((9, 13), (5, 5)))
+    text = TEXT.replace("SCATTER", scatter)
+    (expected,) = dtensor.compile_mlir(text, mesh=ALONE)(a, s)
+    for specs in [(None, "x"), ("x", "y"), (None, ("x", "y")), ("y", None)]:
+        layouts = [None, dtensor.Layout(list(specs), MESH)]
+        (found,) = dtensor.compile_mlir(text, mesh=MESH, in_layouts=layouts)(a, s)
+        np.testing.assert_allclose(found.to_jax(), expected.to_jax(), rtol=1e-6)
