@@ -298,6 +298,6 @@ def _forbid_idleness(problem: Problem, decided: Decided, min_flops: float) -> No
 def reaches(problem: Problem) -> bool:
     """Whether the axis is used anywhere."""
     return any(
-        len(ls) > 1 or (f is not None and max(f.ins + f.outs, default=WHOLE) > WHOLE)
+        len(ls) > 1 or (f is not None and max(f.places, default=WHOLE) > WHOLE)
         for ls, f in zip(problem.labels, problem.fixed, strict=True)
     )

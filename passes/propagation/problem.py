@@ -84,10 +84,11 @@ class Problem:
         before = self.place(value)
         if before == WHOLE:
             return 0.0
-        wanted = {current[node].ins[k] for node, k in self.graph.uses[value]}
-        wanted.discard(before)
-        if not wanted:
+        uses = self.graph.uses[value]
+        if all([current[node].ins[k] == before for node, k in uses]):
             return 0.0
+        wanted = {current[node].ins[k] for node, k in uses}
+        wanted.discard(before)
         if WHOLE in wanted:  # what is whole can be sliced, or kept as one part, for nothing
             return self.change_seconds(value, before, WHOLE)
         return sum(self.change_seconds(value, before, after) for after in wanted)

@@ -75,10 +75,14 @@ class _Sweep:
     def decide(self, index: int) -> None:
         """Let a node take the label that matches the most bytes; its other values follow."""
         node = self.graph.nodes[index]
+        values = node.operands + node.results
+        have = [self.places.get(value, WHOLE) for value in values]
         winner, most = None, 0.0
         for label in self.problem.labels[index]:
-            matched = self._matched(node.operands, label.ins)
-            matched += self._matched(node.results, label.outs)
+            matched = 0.0  # bytes of the values that have these places already
+            for value, here, place in zip(values, have, label.places, strict=True):
+                if here == place != WHOLE:
+                    matched += self.sizes[value]
             if matched > most:
                 winner, most = label, matched
         if winner is None:
@@ -88,11 +92,3 @@ class _Sweep:
             for value, place in zip(values, places, strict=True):
                 if place > WHOLE:
                     self.touch(value, place)
-
-    def _matched(self, values: list[int], places: tuple[int, ...]) -> float:
-        """Bytes of the values that have these places already."""
-        matched = 0.0
-        for value, place in zip(values, places, strict=True):
-            if place > WHOLE and self.places.get(value) == place:
-                matched += self.sizes[value]
-        return matched
