@@ -25,25 +25,6 @@ def sweep(problem: Problem, groups: list[list[Point]]) -> list[Label]:
     return [problem.labels[i][0] if label is None else label for i, label in enumerate(run.decided)]
 
 
-def extend(problem: Problem, points: list[Point]) -> list[Label]:
-    """The current assignment, in which nodes that leave the axis idle follow these points."""
-    run = _Sweep(problem)
-    graph = problem.graph
-    for node, label in zip(graph.nodes, problem.current, strict=True):
-        if label.is_idle:
-            continue
-        run.decided[node.index] = label
-        for value, place in zip(node.results, label.outs, strict=True):
-            if place > WHOLE:
-                run.places[value] = place
-    for value, place in points:
-        run.touch(value, place)
-    for index in run.waiting.sweeps():
-        run.decide(index)
-    pairs = zip(run.decided, problem.current, strict=True)
-    return [label if decided is None else decided for decided, label in pairs]
-
-
 class _Sweep:
     def __init__(self, problem: Problem) -> None:
         graph = problem.graph
