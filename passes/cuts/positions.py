@@ -11,10 +11,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from dtensor.dialect.mlir import ir, maker_of, stablehlo
+from dtensor.dialect.mlir import ir, stablehlo
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.pieces import Value
-from dtensor.passes.ops.attributes import identity_of, integers, shape_of
+from dtensor.passes.ops.attributes import integers, is_identity, shape_of
 from dtensor.passes.ops.numbers import Numbers, known_integers
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.reductions import combiner
@@ -133,7 +133,7 @@ def _of_scatter(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     is_inside = 0 <= rows.min() and rows.max() < sizes[dim]  # what is not is dropped
     if not is_inside or len(runs) > _MOST_RUNS or not all(run.step for run in runs):
         return None
-    if 2 * len(rows) < sizes[dim] and not _is_zero(into, element):
+    if 2 * len(rows) < sizes[dim] and not is_identity(into, Reduction.SUM, element):
         return None
     builder = Builder(op, made)
     (place,) = set(range(len(counts))) - set(windows)
@@ -146,14 +146,6 @@ def _of_scatter(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
         total = builder.binary("add", total, _put_back(builder, part, dim, sizes[dim], run))
         start += run.count * run.times
     return total
-
-
-def _is_zero(value: Value, element: str) -> bool:
-    op = maker_of(value)
-    if op is not None and op.name == "stablehlo.broadcast_in_dim":
-        op = maker_of(op.operands[0])
-    is_constant = op is not None and op.name == "stablehlo.constant"
-    return op is not None and is_constant and Reduction.SUM in identity_of(op, element)
 
 
 def _put_back(builder: Builder, value: Value, dim: int, size: int, run: Run) -> Value:
