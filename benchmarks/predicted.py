@@ -7,9 +7,9 @@ is read too where packages are installed. Wire bytes per device and call: `plann
 planner says its plan sends, `program` the collectives of the program of one device, and `HLO`
 those that XLA left in the optimised program. Plans are made for a network on which a collective
 costs its bytes. Where program and HLO differ by more than one per cent, the kinds of collectives
-that do stand at the end, with the bytes of both. A loop of unknown length counts as one turn. The
-planner counts more than the program sends where several convolutions of one value need its halo,
-which is fetched once, and where a relayout that was asked for is put off until less is to be moved.
+that do stand at the end, with the bytes of both. A loop of unknown length counts as one turn, which
+the planner takes for ten. It counts more than the program sends where a relayout that was asked for
+is put off until less is to be moved.
 """
 
 from __future__ import annotations

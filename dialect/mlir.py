@@ -81,6 +81,12 @@ def maker_of(value: ir.Value[Any]) -> ir.Operation | None:
     return None if isinstance(owner, ir.Block) else owner.operation
 
 
+def made_by(name: str, value: ir.Value[Any]) -> ir.Operation | None:
+    """The operation that makes a value, if it has this name."""
+    maker = maker_of(value)
+    return maker if maker is not None and maker.name == name else None
+
+
 def terminator(block: ir.Block) -> ir.Operation:
     """The operation that ends a block."""
     return block.operations[len(block.operations) - 1].operation
@@ -93,6 +99,7 @@ __all__ = [
     "extend_context",
     "func",
     "ir",
+    "made_by",
     "maker_of",
     "passmanager",
     "register_dialect",

@@ -14,7 +14,6 @@ from dtensor.dialect.errors import CompileError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.passes.program import Visit, walk
 
 if TYPE_CHECKING:
     from dtensor.passes.cost.machine import Machine
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from dtensor.passes.ledger import Ledger
     from dtensor.passes.ops.bodies import BodyMaker
     from dtensor.passes.ops.definition import Definition
+    from dtensor.passes.program import Visit
     from dtensor.passes.propagation.strategy import Strategy
     from dtensor.passes.reports.cost import CostReport
 
@@ -102,6 +102,8 @@ class PassState:
     def operations(self, function: ir.Operation) -> list[Visit]:
         """What `walk` gives of the main function, read once for passes that leave it as it is."""
         if self._operations is None:
+            from dtensor.passes.program import walk
+
             self._operations = list(walk(function))
         return self._operations
 

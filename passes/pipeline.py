@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Final, TextIO
 
 from dtensor.dialect.attributes import read_meshes
@@ -90,10 +91,7 @@ class Pipeline:
             PipelineError: malformed, an unknown pass or option, or a pass inside an anchor that it
                 does not run on; the position says where.
         """
-        entries = parse_pipeline(text)
-        if len(entries) == 1 and entries[0].name in (cxx.MODULE, cxx.ANY):
-            entries = entries[0].inner or ()
-        return cls(tuple(_steps(text, entries)))
+        return cls(_parsed(text))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -178,6 +176,14 @@ def _read_meshes_into(state: PassState, module: ir.Module) -> None:
 
 
 # From text to steps.
+
+
+@lru_cache(maxsize=32)  # small programs are planned in little more than this takes
+def _parsed(text: str) -> tuple[Step, ...]:
+    entries = parse_pipeline(text)
+    if len(entries) == 1 and entries[0].name in (cxx.MODULE, cxx.ANY):
+        entries = entries[0].inner or ()
+    return tuple(_steps(text, entries))
 
 
 def _steps(text: str, entries: Sequence[Entry], anchor: str = cxx.MODULE) -> Iterator[Step]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtensor.dialect.mlir import ir, maker_of, terminator
+from dtensor.dialect.mlir import ir, made_by, maker_of, terminator
 
 
 def trip_count(loop: ir.Operation) -> int | None:
@@ -15,8 +15,8 @@ def trip_count(loop: ir.Operation) -> int | None:
     a constant.
     """
     condition, body = loop.regions[0].blocks[0], loop.regions[1].blocks[0]
-    compare = maker_of(terminator(condition).operands[0])
-    if compare is None or compare.name != "stablehlo.compare":
+    compare = made_by("stablehlo.compare", terminator(condition).operands[0])
+    if compare is None:
         return None
     direction = str(compare.attributes["comparison_direction"])
     slot = _argument_number(compare.operands[0], condition)
@@ -31,8 +31,8 @@ def trip_count(loop: ir.Operation) -> int | None:
 
 
 def _step(body: ir.Block, slot: int, loop: ir.Operation) -> int | None:
-    add = maker_of(terminator(body).operands[slot])
-    if add is None or add.name != "stablehlo.add":
+    add = made_by("stablehlo.add", terminator(body).operands[slot])
+    if add is None:
         return None
     for one, other in ((0, 1), (1, 0)):
         if _argument_number(add.operands[one], body) == slot:

@@ -12,7 +12,7 @@ from dtensor.dialect.attributes import layouts_array_attr, layouts_of_array, rea
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import manual_part
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir, maker_of, terminator
+from dtensor.dialect.mlir import ir, made_by, maker_of, terminator
 from dtensor.dialect.names import (
     ALGORITHM,
     ARG_ATTRS,
@@ -208,8 +208,7 @@ def _passed_on(block: ir.Block) -> set[Value]:
 
 
 def _is_constant(value: Value) -> bool:
-    maker = maker_of(value)
-    return maker is not None and maker.name == CONSTANT
+    return made_by(CONSTANT, value) is not None
 
 
 def _rewire(clone: ir.Operation, known: dict[Value, Value]) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dtensor.dialect.mlir import ir, maker_of
+from dtensor.dialect.mlir import ir, made_by
 from dtensor.dialect.names import FILL
 from dtensor.passes.base import PassState
-from dtensor.passes.ops.attributes import integers, shape_of
+from dtensor.passes.ops.attributes import CONSTANT, integers, shape_of
 
 SELECT_AND_SCATTER = "stablehlo.select_and_scatter"
 Value = ir.Value[Any]
@@ -20,13 +20,13 @@ Value = ir.Value[Any]
 
 def fuse_padding(op: ir.Operation, state: PassState) -> bool:
     """Give a select_and_scatter the padding of its operand; whether it was rewritten."""
-    pad = maker_of(op.operands[0])
-    if pad is None or pad.name != "stablehlo.pad" or _is_padded(op):
+    pad = made_by("stablehlo.pad", op.operands[0])
+    if pad is None or _is_padded(op):
         return False
     low, high = (integers(pad.attributes[f"edge_padding_{end}"]) for end in ("low", "high"))
-    fill = maker_of(pad.operands[1])
+    fill = made_by(CONSTANT, pad.operands[1])
     is_plain = min([0, *low, *high]) == 0 == max([0, *integers(pad.attributes["interior_padding"])])
-    if fill is None or fill.name != "stablehlo.constant" or not is_plain:
+    if fill is None or not is_plain:
         return False
     given: Value = pad.operands[0]
     slices = [use.owner for use in op.results[0].uses]

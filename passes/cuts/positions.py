@@ -14,7 +14,7 @@ import numpy as np
 from dtensor.dialect.mlir import ir, maker_of, stablehlo
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.pieces import Value
-from dtensor.passes.ops.attributes import identity_of, integers, shape_of
+from dtensor.passes.ops.attributes import integers, is_identity, shape_of
 from dtensor.passes.ops.numbers import Numbers, known_integers
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.reductions import combiner
@@ -133,7 +133,7 @@ def _of_scatter(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     is_inside = 0 <= rows.min() and rows.max() < sizes[dim]  # what is not is dropped
     if not is_inside or len(runs) > _MOST_RUNS or not all(run.step for run in runs):
         return None
-    if 2 * len(rows) < sizes[dim] and not _is_zero(into, element):
+    if 2 * len(rows) < sizes[dim] and not is_identity(into, Reduction.SUM, element):
         return None
     builder = Builder(op, made)
     (place,) = set(range(len(counts))) - set(windows)
@@ -145,19 +145,11 @@ def _of_scatter(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     for run in runs:
         part = builder.cut(value, dim, start, run.count * run.times)
         # XLA takes 0 + -0 for -0: what is added to zeros brings the same zeros.
-        fill = _filled_with(into) if total is into and _is_zero(into, element) else None
+        fill = _filled_with(into) if total is into and is_identity(into, Reduction.SUM, element) else None
         added = _put_back(builder, part, dim, sizes[dim], run, fill or nothing)
         total = builder.binary("add", total, added)
         start += run.count * run.times
     return total
-
-
-def _is_zero(value: Value, element: str) -> bool:
-    op = maker_of(value)
-    if op is not None and op.name == "stablehlo.broadcast_in_dim":
-        op = maker_of(op.operands[0])
-    is_constant = op is not None and op.name == "stablehlo.constant"
-    return op is not None and is_constant and Reduction.SUM in identity_of(op, element)
 
 
 def _filled_with(value: Value) -> Value | None:

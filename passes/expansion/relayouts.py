@@ -10,7 +10,7 @@ from dtensor.dialect.mlir import ir, maker_of
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.graph import element_bytes
-from dtensor.passes.ops.attributes import constant_attribute, identity_of
+from dtensor.passes.ops.attributes import CONSTANT, constant_attribute, identity_of
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.relayout.realise import apply_steps
@@ -46,7 +46,7 @@ def _splat_of(value: ir.Value[Any]) -> tuple[ir.Operation, ir.Attribute] | None:
     maker = maker_of(value)
     while maker is not None and len(maker.operands) == 1 and opdef(maker.name).moves_only:
         maker = maker_of(maker.operands[0])
-    if maker is None or maker.name != "stablehlo.constant":
+    if maker is None or maker.name != CONSTANT:
         return None
     attribute = constant_attribute(maker)
     if attribute is None or not attribute.is_splat:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dtensor.dialect import build
-from dtensor.dialect.mlir import ir, maker_of
+from dtensor.dialect.mlir import ir, made_by, maker_of
 from dtensor.passes.ops.attributes import integer, integers, splat_number
 from dtensor.passes.ops.custom_calls import SHARDING_RULE, TARGET
 
@@ -87,8 +87,8 @@ def _is_triangle(op: ir.Operation) -> bool:
     """Whether an op puts zeros below the diagonal of its third operand."""
     if op.name != "stablehlo.select" or splat_number(op.operands[1]) != 0:
         return False
-    compare = maker_of(op.operands[0])
-    if compare is None or compare.name != "stablehlo.compare":
+    compare = made_by("stablehlo.compare", op.operands[0])
+    if compare is None:
         return False
     direction = str(compare.attributes["comparison_direction"])
     row, column = map(_index, compare.operands)

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dtensor.dialect.mlir import ir, maker_of
+from dtensor.dialect.mlir import ir, made_by, maker_of
 from dtensor.passes.forms.scalars import is_constant, is_said_alike, is_scalar_work
 from dtensor.passes.forms.single_rows import is_dot_of_one, without_ones
 from dtensor.passes.ops.attributes import (
+    CONSTANT,
     constant_numbers,
     integer,
     integers,
@@ -300,8 +301,8 @@ class Scan:
             size: how many the source has.
             stride: one of how many is taken.
         """
-        op = maker_of(value)
-        if op is None or op.name != "stablehlo.slice" or op.block != self.root.block:
+        op = made_by("stablehlo.slice", value)
+        if op is None or op.block != self.root.block:
             return None
         source: Value = op.operands[0]
         d = self.dim
@@ -319,10 +320,10 @@ class Scan:
 
 def _woven_dim(op: ir.Operation) -> int | None:
     """Along which dimension an op puts an element of one value after each of another."""
-    pads = [maker_of(operand) for operand in op.operands] if op.name in WEAVES else []
+    pads = [made_by("stablehlo.pad", value) for value in op.operands] if op.name in WEAVES else []
     rows = []
     for pad in pads:
-        if pad is None or pad.name != "stablehlo.pad" or not _is_zero(pad.operands[1]):
+        if pad is None or not _is_zero(pad.operands[1]):
             return None
         rows.append([integers(pad.attributes[name]) for name in _PADDING])
     if len(rows) != 2 or sum(rows[0][1]) != 1:
@@ -334,8 +335,8 @@ def _woven_dim(op: ir.Operation) -> int | None:
 
 
 def _is_zero(value: Value) -> bool:
-    maker = maker_of(value)
-    if maker is None or maker.name != "stablehlo.constant":
+    maker = made_by(CONSTANT, value)
+    if maker is None:
         return False
     numbers = constant_numbers(maker)
     return splat_number(value) == 0 if numbers is None else bool((numbers == 0).all())

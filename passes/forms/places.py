@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dtensor.dialect.attributes import index_attr
-from dtensor.dialect.mlir import ir, maker_of
+from dtensor.dialect.mlir import ir, made_by
 from dtensor.dialect.names import PLACES
 from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.columnsort import sorted_dimension
@@ -27,8 +27,8 @@ def mark_places(sort: ir.Operation) -> None:
 
 def _counts(value: ir.Value[Any], dim: int, size: int, element: str) -> bool:
     """Whether each element is its index along a dimension."""
-    maker = maker_of(value)
-    if maker is None or maker.name != "stablehlo.iota":
+    maker = made_by("stablehlo.iota", value)
+    if maker is None:
         return False
     kind, bits = element_kind(element)
     is_counted = kind in ("signed", "unsigned") and size <= 1 << (bits - (kind == "signed"))

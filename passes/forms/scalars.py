@@ -7,7 +7,7 @@ from typing import Any
 
 from dtensor.dialect.mlir import ir, maker_of
 from dtensor.passes.builder import Trail, integers_attr
-from dtensor.passes.ops.attributes import integers, shape_of, splat_of
+from dtensor.passes.ops.attributes import CONSTANT, integers, shape_of, splat_of
 from dtensor.passes.ops.elementwise import convert_rule, elementwise_rule
 from dtensor.passes.ops.table import opdef
 
@@ -22,7 +22,7 @@ def is_scalar_work(op: ir.Operation) -> bool:
 
 def is_constant(op: ir.Operation) -> bool:
     """Whether an op is a constant."""
-    return op.name == "stablehlo.constant"
+    return op.name == CONSTANT
 
 
 def is_said_alike(one: ir.Operation, other: ir.Operation, rows: int, wanted: int) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dtensor.dialect import build
-from dtensor.dialect.mlir import ir, maker_of, stablehlo, terminator
+from dtensor.dialect.mlir import ir, made_by, maker_of, stablehlo, terminator
 from dtensor.passes.builder import Trail
 from dtensor.passes.forms.scalars import Scalars, is_scalar_work
 from dtensor.passes.ops.attributes import integers, shape_of, splat_of
@@ -33,8 +33,8 @@ def replaced_search(loop: ir.Operation) -> ir.Operation | None:
 
 def _made_by(value: Value, name: str) -> list[Value]:
     """The operands of what makes a value, if it is an op of that name; nothing otherwise."""
-    maker = maker_of(value)
-    return list(maker.operands) if maker is not None and maker.name == f"stablehlo.{name}" else []
+    maker = made_by(f"stablehlo.{name}", value)
+    return [] if maker is None else list(maker.operands)
 
 
 def _is_all(value: Value, number: int) -> bool:

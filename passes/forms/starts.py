@@ -13,10 +13,10 @@ from typing import Any
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.builder import Builder
-from dtensor.passes.ops.attributes import integers, shape_of
+from dtensor.passes.ops.attributes import integers, is_identity, shape_of
 from dtensor.passes.ops.reductions import combiners
 from dtensor.passes.ops.rule import OpInfo
-from dtensor.passes.ops.scans import is_identity, scans
+from dtensor.passes.ops.scans import scans
 from dtensor.passes.ops.windows import windows_of
 
 Value = ir.Value[Any]

@@ -17,7 +17,7 @@ from dtensor.passes.functions import boundary_layouts, drop_boundary_layouts
 from dtensor.passes.lowering.collectives import LOWERINGS
 from dtensor.passes.lowering.control_flow import check_control_flow
 from dtensor.passes.lowering.emitter import Emitter
-from dtensor.passes.program import walk
+from dtensor.passes.program import CUSTOM_CALL, walk
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,8 @@ class LowerPass(Pass):
     def run(self, module: ir.Module, state: PassState) -> None:
         meshes = state.meshes or read_meshes(module)
         found = functions(module)
-        listed = [
-            (f, [op for op, name, _ in walk(f, combiners=True) if name.startswith("dtensor.")])
-            for f in found
-        ]
+        listed = [(function, _own_operations(function)) for function in found]
         check_control_flow(found, (op for _, ops in listed for op in ops), meshes)
-        for function in found:
-            _drop_definitions(function)
         emitter = Emitter(self.variadic)
         for function, ops in listed:
             if ops:
@@ -68,13 +63,20 @@ class LowerPass(Pass):
         state.forget_ir()
 
 
-def _drop_definitions(function: ir.Operation) -> None:
-    for op, name, _ in walk(function):
-        if name == "stablehlo.custom_call" and names.DEFINED in op.attributes:
-            del op.attributes[names.DEFINED]
+def _own_operations(function: ir.Operation) -> list[ir.Operation]:
+    """The dtensor operations of a function; the others lose what the dialect says of them."""
+    found = []
+    for op, name, _ in walk(function, combiners=True):
+        if name.startswith("dtensor."):
+            found.append(op)
+            continue
+        attributes = op.attributes
+        if name == CUSTOM_CALL and names.DEFINED in attributes:
+            del attributes[names.DEFINED]
         for left in (names.FILL, names.SIZE):
-            if left in op.attributes:
+            if left in attributes:
                 error(op, f"'{name}' with '{left}'; run dtensor-expand before dtensor-lower")
+    return found
 
 
 def _lower(op: ir.Operation, emitter: Emitter, meshes: dict[str, Mesh]) -> None:

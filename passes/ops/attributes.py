@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from dtensor.dialect.mlir import ir, maker_of
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 
+CONSTANT = "stablehlo.constant"
 _SPREADS = ("stablehlo.broadcast_in_dim", "stablehlo.reshape")
 
 
@@ -18,14 +19,18 @@ def shape_of(value: ir.Value[Any]) -> list[int]:
     return list(ir.RankedTensorType(value.type).shape)
 
 
-def splat_of(value: ir.Value[Any]) -> ir.Attribute | None:
-    """The number that a value repeats, if a constant says it."""
+def constant_of(value: ir.Value[Any]) -> ir.Operation | None:
+    """The constant that a value is, in another shape perhaps; None if it is none."""
     maker = maker_of(value)
     while maker is not None and maker.name in _SPREADS:
         maker = maker_of(maker.operands[0])
-    if maker is None or maker.name != "stablehlo.constant":
-        return None
-    constant = constant_attribute(maker)
+    return maker if maker is not None and maker.name == CONSTANT else None
+
+
+def splat_of(value: ir.Value[Any]) -> ir.Attribute | None:
+    """The number that a value repeats, if a constant says it."""
+    maker = constant_of(value)
+    constant = None if maker is None else constant_attribute(maker)
     return None if constant is None or not constant.is_splat else constant.get_splat_value()
 
 
@@ -93,6 +98,12 @@ def identity_of(operation: ir.Operation, element: str) -> tuple[Reduction, ...]:
     if scalar is None:
         return ()
     return tuple(kind for kind in reductions_of(element) if kind.identity(element) == scalar)
+
+
+def is_identity(value: ir.Value[Any], kind: Reduction, element: str) -> bool:
+    """Whether a value is a constant that is the identity of a reduction everywhere."""
+    maker = constant_of(value)
+    return maker is not None and kind in identity_of(maker, element)
 
 
 def _splat_scalar(operation: ir.Operation, element: str) -> float | int | None:

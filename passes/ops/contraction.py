@@ -373,7 +373,7 @@ CONVOLUTION = OpDef(
             "halo",
             expand_convolution_with_halo,
             lambda placed: reaches(placed, _overlapping(placed.op)),
-            lambda placed: tuple(halo_bytes(placed, _overlapping(placed.op))),
+            lambda placed: tuple(halo_bytes(placed, _overlapping(placed.op), fills=False)),
         ),
         Algorithm(
             "local",

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, made_by
 from dtensor.passes.expansion.context import LocalOp, Shape
 from dtensor.passes.ops import padding
-from dtensor.passes.ops.attributes import constant_attribute
+from dtensor.passes.ops.attributes import CONSTANT, constant_attribute
 from dtensor.passes.ops.indexing import clamped, take
 from dtensor.passes.ops.opdef import LOCAL, Algorithm, OpDef, Placed, local
 from dtensor.passes.ops.reduction import Reduction, reductions_of
@@ -96,10 +96,8 @@ def expand_dynamic_slice(op: LocalOp) -> None:
 
 def _is_within(start: ir.Value[Any], last: int) -> bool:
     """Whether a start is a constant from 0 to `last`."""
-    maker = start.owner
-    if isinstance(maker, ir.Block) or maker.operation.name != "stablehlo.constant":
-        return False
-    value = constant_attribute(maker.operation)
+    maker = made_by(CONSTANT, start)
+    value = None if maker is None else constant_attribute(maker)
     return value is not None and 0 <= ir.IntegerAttr(value.get_splat_value()).value <= last
 
 

@@ -125,19 +125,34 @@ def _reach(placed: Placed, dim: WindowDim) -> Reach | None:
     return reach(*_sizes(placed, dim), dim.window, split)
 
 
-def halo_bytes(placed: Placed, dims: Sequence[WindowDim], operands: int = 1) -> Iterator[Traffic]:
-    """What each shard is sent of each split dimension of the first `operands` operands."""
+def halo_bytes(
+    placed: Placed, dims: Sequence[WindowDim], operands: int = 1, fills: bool = True
+) -> Iterator[Traffic]:
+    """What each shard is sent of each split dimension of the first `operands` operands.
+
+    Args:
+        placed: the op.
+        dims: the dimensions, those that are not split too.
+        operands: how many.
+        fills: whether anything but zero may stand in the padding; what is fetched of a further
+            dimension, is fetched of what was filled then.
+    """
     from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
 
     layout = placed.operands[0]
     local = list(layout.local_shape(placed.op.operand_shapes[0]))
     size = sum(map(element_bytes, placed.op.operand_elements[:operands]))
+    is_shared = operands == 1
     for dim in split_windows(placed, dims):
         found = _reach(placed, dim)
         assert found is not None, "priced where it does not apply"
         row = math.prod(n for d, n in enumerate(local) if d != dim.operand) * size
         wire = row * (found.low + found.high)
-        yield Traffic(layout.dims[dim.operand].axes, wire, (found.low > 0) + (found.high > 0))
+        word = layout.dims[dim.operand]
+        what = (dim.operand, found.low, found.high) if is_shared else ()
+        yield Traffic(word.axes, wire, (found.low > 0) + (found.high > 0), what)
+        is_shared &= found.length == local[dim.operand] + found.low + found.high
+        is_shared &= not (fills and _is_padded(found, _sizes(placed, dim)[0], word.split))
         local[dim.operand] = found.length
 
 

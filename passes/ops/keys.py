@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dtensor.dialect.mlir import ir, maker_of, terminator
+from dtensor.dialect.mlir import ir, made_by, maker_of, terminator
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops.attributes import splat_number
 from dtensor.passes.ops.elements import element_kind
@@ -20,8 +20,8 @@ def orders(body: ir.Block) -> str | None:
     Integers are compared as they are. Of floats zeros are equal, and so are NaNs, which stand
     behind all numbers that are ordered upwards.
     """
-    compare = maker_of(terminator(body).operands[0])
-    if compare is None or compare.name != "stablehlo.compare" or len(body.arguments) != 2:
+    compare = made_by("stablehlo.compare", terminator(body).operands[0])
+    if compare is None or len(body.arguments) != 2:
         return None
     direction = str(compare.attributes["comparison_direction"])
     element = str(ir.RankedTensorType(body.arguments[0].type).element_type)
@@ -43,13 +43,13 @@ def orders(body: ir.Block) -> str | None:
 def _canonical(value: Value) -> Value | None:
     """x, if the value is x with one zero and one NaN."""
     for number in (math.nan, 0.0):
-        choice = maker_of(value)
-        if choice is None or choice.name != "stablehlo.select":
+        choice = made_by("stablehlo.select", value)
+        if choice is None:
             return None
         test, fixed, value = choice.operands
-        compare = maker_of(test)
+        compare = made_by("stablehlo.compare", test)
         is_nan = math.isnan(number)
-        if compare is None or compare.name != "stablehlo.compare" or not _is_number(fixed, number):
+        if compare is None or not _is_number(fixed, number):
             return None
         if ("NE" if is_nan else "EQ") not in str(compare.attributes["comparison_direction"]):
             return None

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from dtensor.dialect.mlir import ir, maker_of
 from dtensor.dialect.names import RELAYOUT
-from dtensor.passes.ops.attributes import constant_numbers
+from dtensor.passes.ops.attributes import CONSTANT, constant_numbers
 from dtensor.passes.ops.elements import element_kind, holds_floats, reaches_integers
 
-CONSTANT = "stablehlo.constant"
 _DEPTH = 8  # operations that are followed back
 
 # Of these the numbers are those of the operands from this one on, signs aside.

@@ -23,11 +23,14 @@ class Traffic(NamedTuple):
         axes: the mesh axes, the first major.
         wire_bytes: bytes that each device sends, on a ring.
         collectives: how many collectives send them.
+        what: tells apart what ops send of operand 0: of two ops that read one value in one layout,
+            and send the same at first, the second need not. Empty where each op sends for itself.
     """
 
     axes: tuple[AxisRef, ...]
     wire_bytes: float
     collectives: int
+    what: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,13 @@ from typing import Any
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import WHOLE, Dim, canonical_digits
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import ir, maker_of
+from dtensor.dialect.mlir import ir
 from dtensor.passes.builder import Builder
 from dtensor.passes.cost.model import all_gather_bytes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import summed
-from dtensor.passes.ops.attributes import identity_of, integers
+from dtensor.passes.ops.attributes import integers, is_identity
 from dtensor.passes.ops.extremes import extreme, extreme_bytes, joined_extremes
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
 from dtensor.passes.ops.reduction import Reduction, reductions_of
@@ -148,7 +148,11 @@ def expand_reduce(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
     kinds = combiners(op.operation.regions[0], elements)
     if kinds is None:
         return None
-    late = [k for k, kind in enumerate(kinds) if not _is_identity(op, count + k, kind)]
+    late = [
+        k
+        for k, kind in enumerate(kinds)
+        if not is_identity(op.operands[count + k], kind, elements[k])
+    ]
     if not late:
         return None
     copy = op.ctx.clone(op.operation)
@@ -260,13 +264,6 @@ def _reduced(
         copy.results[k].set_type(type_)
     copy.attributes["dimensions"] = dims
     return list(copy.results)
-
-
-def _is_identity(op: LocalOp, index: int, kind: Reduction) -> bool:
-    maker = maker_of(op.operands[index])
-    if maker is None or maker.name != "stablehlo.constant":
-        return False
-    return kind in identity_of(maker, op.ctx.element_of(op.operands[index]))
 
 
 def reduce_fill(rule: OpRule, factor: int) -> padding.Fill | None:

@@ -14,9 +14,8 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
-from dtensor.passes.ops.attributes import identity_of, splat_number
+from dtensor.passes.ops.attributes import is_identity, splat_number
 from dtensor.passes.ops.opdef import Placed, Traffic
-from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.reductions import combiners, is_choice
 from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import Window
@@ -183,22 +182,6 @@ def starts_from_identity(operation: ir.Operation, elements: tuple[str, ...]) -> 
         return all(splat_number(init) == -math.inf for init in inits)
     rows = zip(inits, kinds, elements, strict=True)
     return all(kind.idempotent or is_identity(init, kind, name) for init, kind, name in rows)
-
-
-def is_identity(init: Value, kind: Reduction, element: str) -> bool:
-    """Whether a scalar is a constant that a reduction does not notice."""
-    maker = _constant(init)
-    return maker is not None and kind in identity_of(maker, element)
-
-
-def _constant(value: Value) -> ir.Operation | None:
-    """The constant that a scalar is; jax broadcasts it to a scalar at times."""
-    while not isinstance(value.owner, ir.Block):
-        maker: ir.Operation = value.owner.operation
-        if maker.name != "stablehlo.broadcast_in_dim":
-            return maker if maker.name == "stablehlo.constant" else None
-        value = maker.operands[0]
-    return None
 
 
 def _gathered(op: LocalOp) -> list[Value]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dtensor.passes.planning.exchanges import saved
 from dtensor.passes.planning.problem import Problem, Value
 from dtensor.passes.planning.steps import Seconds
 
@@ -47,9 +48,15 @@ class _Search:
         """For every strategy of a node, the seconds of what it touches, all else equal."""
         problem = self.problem
         options = problem.options(node)
+        mine = options.strategies
         found = problem.work[node] * options.share + problem.runs[node] * options.comm
         for number in problem.around[node]:
             found = found + self._value_changes(node, problem.values[number])
+        for pair in problem.pairs:
+            if pair.one == node:
+                found = found - saved(problem, pair, mine, [problem.now[pair.other]])[:, 0]
+            elif pair.other == node:
+                found = found - saved(problem, pair, [problem.now[pair.one]], mine)[0]
         return found
 
     def _value_changes(self, node: int, value: Value) -> Seconds | float:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dtensor.passes.planning.exchanges import saved
 from dtensor.passes.planning.prices import Numbers
 from dtensor.passes.planning.problem import Problem, Value
 
@@ -109,7 +110,17 @@ def make_model(problem: Problem, most_states: int = COARSE) -> Model:
             _add_move(model, problem, value)
     for held in copies:
         _add_uses(model, problem, held)
+    add_pairs(model, problem)
     return model
+
+
+def add_pairs(model: Model, problem: Problem) -> None:
+    """Take off what nodes save that exchange the same with neighbours."""
+    for pair in problem.pairs:
+        seconds = saved(problem, pair, *[problem.options(node).strategies for node in pair])
+        if seconds.any():
+            one, other = [model.variable_of[node] for node in pair]
+            model.add(one, other, -1e6 * seconds)
 
 
 def _search(problem: Problem) -> None:

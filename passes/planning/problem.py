@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.graph import CARRY, Graph
 from dtensor.passes.planning.classes import classes_of
+from dtensor.passes.planning.exchanges import Pair, pairs_of, saved
 from dtensor.passes.planning.prices import Prices
 from dtensor.passes.planning.strategies import Maker, Options, Strategy
 from dtensor.passes.planning.work import work_seconds
@@ -47,6 +48,7 @@ class Problem:
         around: per node, the values it makes or reads.
         work: per node, seconds of its work if one device did all of it.
         runs: per node, how often the nodes that look alike run in all.
+        pairs: nodes that may exchange the same with neighbours.
         example: per node of the problem, a node of the graph.
         node_of: per node of the graph, its node of the problem.
     """
@@ -81,6 +83,7 @@ class Problem:
         self.values: list[Value] = []
         self.around: list[list[int]] = [[] for _ in range(count)]
         self._read_values(free)
+        self.pairs = list(pairs_of(self))
         self._options: list[Options | None] = [None] * count
 
     def _read_values(self, free: list[bool]) -> None:
@@ -135,10 +138,15 @@ class Problem:
         """The same, and what its algorithm communicates."""
         return self.work_seconds(node) + self.runs[node] * self.now[node].comm
 
+    def pair_seconds(self, pair: Pair) -> float:
+        """Seconds that two nodes save under the present plan, as they exchange the same."""
+        return float(saved(self, pair, [self.now[pair.one]], [self.now[pair.other]])[0, 0])
+
     def total(self) -> float:
         """Seconds of the present plan."""
         moved = sum(map(self.value_seconds, range(len(self.values))))
-        return moved + sum(map(self.node_seconds, range(len(self.now))))
+        spent = moved + sum(map(self.node_seconds, range(len(self.now))))
+        return spent - sum(map(self.pair_seconds, self.pairs))
 
 
 def _is_invariant_carry(graph: Graph, index: int) -> bool:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dtensor.passes.planning.model import BIG, Costs, Model
+from dtensor.passes.planning.model import BIG, Costs, Model, add_pairs
 from dtensor.passes.planning.prices import Numbers
 from dtensor.passes.planning.problem import Problem, Value
 
@@ -48,6 +48,7 @@ def relaxed_model(problem: Problem) -> Model:
         model.variable_of.append(model.variable(cost, options.index[now]))
     for value in problem.values:
         _add_value(model, problem, value)
+    add_pairs(model, problem)
     return model
 
 
@@ -60,7 +61,8 @@ def fixed_cost(problem: Problem) -> float:
         for number, value in enumerate(problem.values)
         if alone[value.producer] and all([alone[n] for n, _ in value.uses])
     ]
-    return 1e6 * (sum(nodes) + sum(values))
+    pairs = [problem.pair_seconds(p) for p in problem.pairs if alone[p.one] and alone[p.other]]
+    return 1e6 * (sum(nodes) + sum(values) - sum(pairs))
 
 
 def _moves(problem: Problem, value: Value, specs: Numbers) -> Costs:

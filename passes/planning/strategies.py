@@ -8,7 +8,7 @@ into blocks, a sub-axis may also stand behind those blocks (`block_counts`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import product
+from itertools import product, takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -59,6 +59,21 @@ class Strategy(NamedTuple):
     outs: tuple[int, ...]
     split: int
     comm: float = 0.0
+
+
+Exchange = tuple[tuple[int, ...], float]  # `Traffic.what`, and its seconds
+
+
+class Computed(NamedTuple):
+    """What the algorithm of an op sends in one strategy.
+
+    Attributes:
+        comm: its seconds, per execution.
+        exchanges: those with which it begins that other ops may share.
+    """
+
+    comm: float
+    exchanges: tuple[Exchange, ...]
 
 
 class Options:
@@ -118,7 +133,7 @@ class Maker:
         self._blocks, self._factor_blocks = block_counts(graph, min(specs.sizes, default=1))
         self._kinds = partial_kinds(graph)
         self._memo: dict[object, tuple[Strategy, ...]] = {}
-        self._computed: dict[tuple[int, Strategy], Strategy | None] = {}
+        self._computed: dict[tuple[int, Strategy], Computed | None] = {}
         self._used = [self._is_used(axis) for axis in range(len(specs.sizes))]
 
     def _is_used(self, axis: int) -> bool:
@@ -324,12 +339,23 @@ class Maker:
         """The strategy with what its algorithm communicates; None if none computes it."""
         if rule.op is None or not _has_algorithms(rule):
             return strategy
+        found = self._compute(rule, rule.op, strategy)
+        return None if found is None else strategy._replace(comm=found.comm)
+
+    def exchanges(self, rule: OpRule | None, strategy: Strategy) -> tuple[Exchange, ...]:
+        """What an op sends at first of operand 0, which another that sends the same need not."""
+        if not strategy.comm or rule is None or rule.op is None:
+            return ()
+        found = self._compute(rule, rule.op, strategy)
+        return () if found is None else found.exchanges
+
+    def _compute(self, rule: OpRule, op: OpInfo, strategy: Strategy) -> Computed | None:
         key = id(rule), strategy
         if key not in self._computed:
-            self._computed[key] = self._with_algorithm(rule, rule.op, strategy)
+            self._computed[key] = self._by_algorithm(op, strategy)
         return self._computed[key]
 
-    def _with_algorithm(self, rule: OpRule, op: OpInfo, strategy: Strategy) -> Strategy | None:
+    def _by_algorithm(self, op: OpInfo, strategy: Strategy) -> Computed | None:
         placed = Placed(
             op,
             self._layouts(op.operand_shapes, strategy.ins),
@@ -338,7 +364,10 @@ class Maker:
         found = algorithm_of(opdef(op.name), placed, self._price)
         if found is None:
             return None
-        return strategy._replace(comm=sum(map(self._price, found.comm_bytes(placed)), 0.0))
+        traffic = found.comm_bytes(placed)
+        exchanges = [(each.what, self._price(each)) for each in traffic]
+        shared = takewhile(lambda exchange: exchange[0], exchanges)
+        return Computed(sum([seconds for _, seconds in exchanges], 0.0), tuple(shared))
 
     def _price(self, traffic: Traffic) -> float:
         return self.cost.seconds_of(traffic.wire_bytes, traffic.collectives, traffic.axes)

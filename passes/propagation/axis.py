@@ -136,11 +136,9 @@ def make_problem(
         if is_free or (fixed[node.index] is None and not node.may_use(atom.name)):
             fixed[node.index] = labels[node.index][0]
     costs = cost_arrays(graph, sizes, cost, atom, decided.value_split, decided.node_split)
-    start = cost.axis_link(atom.name).alpha
     problem = Problem(
         graph,
         atom,
-        start,
         table,
         labels,
         fixed,
@@ -180,9 +178,6 @@ def respect_taken_digits(problem: Problem, decided: Decided, pins: Pins) -> None
                 compatible(label, taken, n) and label.major % ends.get(label.factor, 1) == 0
             ):
                 replacement = behind(problem, node, label, taken)
-                if replacement is not None:
-                    source = problem.reached_from.get((node.index, label), -1)
-                    problem.reached_from.setdefault((node.index, replacement), source)
             if replacement is not None and replacement not in kept:
                 kept.append(replacement)
         problem.labels[node.index] = kept
@@ -204,9 +199,6 @@ def keep_blocks_inside(problem: Problem, decided: Decided, later: Sequence[int] 
             moved = _ahead_of_blocks(problem, node, label, decided.digits[node.index], later)
             if moved is not None and moved not in kept:
                 kept.append(moved)
-            if moved is not None and moved is not label:
-                source = problem.reached_from.get((node.index, label), -1)
-                problem.reached_from.setdefault((node.index, moved), source)
         problem.labels[node.index] = kept
 
 
@@ -298,6 +290,6 @@ def _forbid_idleness(problem: Problem, decided: Decided, min_flops: float) -> No
 def reaches(problem: Problem) -> bool:
     """Whether the axis is used anywhere."""
     return any(
-        len(ls) > 1 or (f is not None and max(f.ins + f.outs, default=WHOLE) > WHOLE)
+        len(ls) > 1 or (f is not None and max(f.places, default=WHOLE) > WHOLE)
         for ls, f in zip(problem.labels, problem.fixed, strict=True)
     )

@@ -36,13 +36,11 @@ class Choice:
         winner: the cheapest.
         others: the other candidates.
         classes: the classes of seeds.
-        detours: the nodes at which the axis moves to another dimension; see `detours.py`.
     """
 
     winner: Outcome
     others: tuple[Outcome, ...]
     classes: tuple[SeedClass, ...]
-    detours: tuple[int, ...] = ()
 
     @property
     def runner_up(self) -> Outcome | None:

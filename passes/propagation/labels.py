@@ -34,6 +34,7 @@ class Label:
         major: the digit `(major, n)` of the factor.
         divides: whether the node's work is divided by the axis.
         comm: seconds that the op's algorithm communicates inside, per execution.
+        places: of operands and results together.
         is_idle: whether the axis does nothing here.
     """
 
@@ -44,11 +45,12 @@ class Label:
     divides: bool = False
     comm: float = 0.0
 
+    places: tuple[int, ...] = field(init=False)
     is_idle: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        places = self.ins + self.outs
-        self.is_idle = all(place == WHOLE for place in places)
+        self.places = self.ins + self.outs
+        self.is_idle = all(place == WHOLE for place in self.places)
 
 
 def fit(dims: tuple[DimMap | None, ...], factor: int, major: int, n: int) -> int | None:

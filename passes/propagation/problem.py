@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.passes.cost.model import CostModel
-from dtensor.passes.graph import OP, Graph, Node
+from dtensor.passes.graph import OP, Graph
 from dtensor.passes.propagation.labels import Label, LabelTable
 from dtensor.passes.propagation.places import MAX_RANK, WHOLE
 
@@ -18,11 +18,9 @@ class Problem:
     Attributes:
         graph: values and nodes.
         atom: the axis.
-        alpha: the seconds that a collective over the axis takes however little it moves.
         labels: per node the labels it may take, the idle one first unless it was ruled out.
         fixed: per node the label it must take, or None.
         current: per node the label taken now.
-        reached_from: `(node, label) -> value` through which the label was reached, for the ledger.
         free: per value whether its producer can give it any place at no cost.
         value_alpha: per value the seconds that one collective takes however little it moves,
             times how often its producer runs.
@@ -36,7 +34,6 @@ class Problem:
 
     graph: Graph
     atom: AxisRef
-    alpha: float
     table: LabelTable
     labels: list[list[Label]]
     fixed: list[Label | None]
@@ -45,7 +42,6 @@ class Problem:
     value_alpha: list[float]
     value_whole: list[float]
     node_seconds: list[float]
-    reached_from: dict[tuple[int, Label], int] = field(default_factory=dict)
     open_dims: dict[int, frozenset[int]] = field(default_factory=dict)
     asleep: set[int] = field(default_factory=set)
     refused: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -84,10 +80,11 @@ class Problem:
         before = self.place(value)
         if before == WHOLE:
             return 0.0
-        wanted = {current[node].ins[k] for node, k in self.graph.uses[value]}
-        wanted.discard(before)
-        if not wanted:
+        uses = self.graph.uses[value]
+        if all([current[node].ins[k] == before for node, k in uses]):
             return 0.0
+        wanted = {current[node].ins[k] for node, k in uses}
+        wanted.discard(before)
         if WHOLE in wanted:  # what is whole can be sliced, or kept as one part, for nothing
             return self.change_seconds(value, before, WHOLE)
         return sum(self.change_seconds(value, before, after) for after in wanted)
@@ -103,10 +100,6 @@ class Problem:
         """Seconds of the whole program, as far as this axis goes."""
         work = sum(map(self.local_seconds, range(len(self.graph.nodes))))
         return work + sum(map(self.value_seconds, range(len(self.graph.values))))
-
-    def movable(self, node: Node) -> bool:
-        """Whether the node has a choice."""
-        return self.fixed[node.index] is None and len(self.labels[node.index]) > 1
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,7 @@ def seed_classes(problem: Problem) -> list[SeedClass]:
     for node, pinned in zip(graph.nodes, problem.fixed, strict=True):
         if pinned is None or pinned.is_idle or node.index in problem.asleep:
             continue
-        places = pinned.ins + pinned.outs
-        for value, place in zip(node.operands + node.results, places, strict=True):
+        for value, place in zip(node.operands + node.results, pinned.places, strict=True):
             if place > WHOLE:
                 points = groups.setdefault(_find(parent, (value, place)), [])
                 if (value, place) not in points:
@@ -62,19 +61,19 @@ def _joined(problem: Problem) -> dict[Point, Point]:
     """Union-find over the splits that some label makes go together."""
     parent: dict[Point, Point] = {}
     for node, labels in zip(problem.graph.nodes, problem.labels, strict=True):
+        values = node.operands + node.results
         for label in labels:
             if label.factor < 0 and not label.divides:
                 continue
-            first: Point | None = None
-            for values, places in ((node.operands, label.ins), (node.results, label.outs)):
-                for value, place in zip(values, places, strict=True):
-                    if place <= WHOLE:
-                        continue
-                    root = _find(parent, (value, place))
-                    if first is None:
-                        first = root
-                    elif root != first:
-                        parent[root] = first
+            points = zip(values, label.places, strict=True)
+            split = [point for point in points if point[1] > WHOLE]
+            if len(split) < 2:
+                continue
+            first = _find(parent, split[0])
+            for point in split[1:]:
+                root = _find(parent, point)
+                if root != first:
+                    parent[root] = first
     return parent
 
 
@@ -90,7 +89,7 @@ def _find_rivals(
         here = set()
         values = node.operands + node.results
         for label in labels:
-            for value, place in zip(values, label.ins + label.outs, strict=True):
+            for value, place in zip(values, label.places, strict=True):
                 if place > WHOLE:
                     here.add(number.get(_find(parent, (value, place)), -1))
                     break

@@ -56,12 +56,12 @@ class Spreader:
             value, place = queue[self.head]
             self.head += 1
             if fixed[producer[value]] is None:
-                self.visit(producer[value], ~slots[value], place, value)
+                self.visit(producer[value], ~slots[value], place)
             for index, slot in uses[value]:
                 if fixed[index] is None:
-                    self.visit(index, slot, place, value)
+                    self.visit(index, slot, place)
 
-    def visit(self, index: int, slot: int, place: int, source: int) -> None:
+    def visit(self, index: int, slot: int, place: int) -> None:
         """Give a node every label in which this operand or result has this place."""
         have = self.problem.labels[index]
         found = self.labels(index, slot, place)
@@ -70,7 +70,6 @@ class Spreader:
         for label in found:
             if label not in have:
                 have.append(label)
-                self.problem.reached_from[index, label] = source
                 node = self.problem.graph.nodes[index]
                 self.reach(node.operands, label.ins)
                 self.reach(node.results, label.outs)

@@ -25,25 +25,6 @@ def sweep(problem: Problem, groups: list[list[Point]]) -> list[Label]:
     return [problem.labels[i][0] if label is None else label for i, label in enumerate(run.decided)]
 
 
-def extend(problem: Problem, points: list[Point]) -> list[Label]:
-    """The current assignment, in which nodes that leave the axis idle follow these points."""
-    run = _Sweep(problem)
-    graph = problem.graph
-    for node, label in zip(graph.nodes, problem.current, strict=True):
-        if label.is_idle:
-            continue
-        run.decided[node.index] = label
-        for value, place in zip(node.results, label.outs, strict=True):
-            if place > WHOLE:
-                run.places[value] = place
-    for value, place in points:
-        run.touch(value, place)
-    for index in run.waiting.sweeps():
-        run.decide(index)
-    pairs = zip(run.decided, problem.current, strict=True)
-    return [label if decided is None else decided for decided, label in pairs]
-
-
 class _Sweep:
     def __init__(self, problem: Problem) -> None:
         graph = problem.graph
@@ -75,10 +56,14 @@ class _Sweep:
     def decide(self, index: int) -> None:
         """Let a node take the label that matches the most bytes; its other values follow."""
         node = self.graph.nodes[index]
+        values = node.operands + node.results
+        have = [self.places.get(value, WHOLE) for value in values]
         winner, most = None, 0.0
         for label in self.problem.labels[index]:
-            matched = self._matched(node.operands, label.ins)
-            matched += self._matched(node.results, label.outs)
+            matched = 0.0  # bytes of the values that have these places already
+            for value, here, place in zip(values, have, label.places, strict=True):
+                if here == place != WHOLE:
+                    matched += self.sizes[value]
             if matched > most:
                 winner, most = label, matched
         if winner is None:
@@ -88,11 +73,3 @@ class _Sweep:
             for value, place in zip(values, places, strict=True):
                 if place > WHOLE:
                     self.touch(value, place)
-
-    def _matched(self, values: list[int], places: tuple[int, ...]) -> float:
-        """Bytes of the values that have these places already."""
-        matched = 0.0
-        for value, place in zip(values, places, strict=True):
-            if place > WHOLE and self.places.get(value) == place:
-                matched += self.sizes[value]
-        return matched

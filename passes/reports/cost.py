@@ -29,7 +29,7 @@ from dtensor.passes.functions import main_function
 from dtensor.passes.graph import OpReader, TypeInfo
 from dtensor.passes.ledger import FIRST_RECORD, Ledger, Record
 from dtensor.passes.locations import all_ids, function_text, location_text
-from dtensor.passes.ops.opdef import unknown_flops
+from dtensor.passes.ops.opdef import one_per_element, unknown_flops
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import CONTROL, walk
 
@@ -173,6 +173,8 @@ class _Reader:
         definition = opdef(name)
         if definition.moves_only or definition.flops is unknown_flops:
             return 0.0
+        if definition.flops is one_per_element and len(op.results):  # most ops: nothing else counts
+            return float(math.prod(self._type(op.results[0]).shape))
         return definition.flops(self._ops.info_alone(op, name))
 
     def _add(
