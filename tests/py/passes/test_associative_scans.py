@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+from dtensor.compiler.api import jit
 from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.dialect.mesh import Mesh
 from tests.py.passes.on_mesh import BOTH, GRID, LINE, kinds, run, sent
@@ -116,6 +117,40 @@ def test_what_reads_the_pairs_keeps_them() -> None:
     a, b = signs((32, 4)), signs((32, 4))
     loss = jax.grad(lambda a, b: jnp.sum(recurrence(a, b)[1] ** 2), (0, 1))
     run(loss, LINE, [ROWS, ROWS], a, b, out=ROWS)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "axes", "rows", "most"),
+    [(LINE, "x", 256, 600), (GRID, ("y", "x"), 128, 500), (FIVE, "x", 160, 1500)],
+)
+def test_a_gradient_sends_a_few_rows_at_each_level(
+    mesh: Mesh, axes: Any, rows: int, most: float
+) -> None:
+    """The gradient crops with pads, and takes every second row of what they leave."""
+    a = RANDOM.uniform(0.2, 0.9, (rows, 4)).astype(np.float32)
+    b = RANDOM.normal(size=(rows, 4)).astype(np.float32)
+    loss = jax.grad(lambda a, b: jnp.sum(recurrence(a, b)[1] ** 2), (0, 1))
+    layout = Layout([axes, UNSHARDED], mesh)
+    compiled = check(
+        loss,
+        a,
+        b,
+        mesh=mesh,
+        in_layouts=(layout, layout),
+        out_layouts=(layout, layout),
+        error=1e-5,
+        absolute=1e-4,
+    )
+    assert sum(c.bytes * (c.trip_count or 0) for c in compiled.collectives) < most
+
+
+def test_a_gradient_of_a_thousand_rows_is_planned() -> None:
+    """Planning it met an operation with more than 64 others that have one strategy left."""
+    a, b = signs((1024, 4)), signs((1024, 4))
+    loss = jax.grad(lambda a, b: jnp.sum(recurrence(a, b)[1] ** 2), (0, 1))
+    layout = Layout(ROWS, LINE)
+    lowered = jit(loss, in_layouts=(layout, layout), out_layouts=(layout, layout)).lower(a, b)
+    assert lowered.compile().collectives
 
 
 def test_what_only_looks_like_a_scan_stays() -> None:
