@@ -174,10 +174,43 @@ def test_a_scan_of_a_length_that_does_not_divide(rows: int) -> None:
         recurrence, a, b, mesh=LINE, in_layouts=(layout, layout), out_layouts=(layout, layout)
     )
     assert not gathered(compiled)
-    check(
-        lambda a, b: recurrence(a, b, reverse=True),
+
+
+@pytest.mark.parametrize(("mesh", "axes"), [(LINE, "x"), (FIVE, "x"), (GRID, ("y", "x"))])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "complex64"])
+@pytest.mark.parametrize("rows", [13, 100, 1001])
+def test_a_scan_from_the_last_row_of_a_length_that_does_not_divide(
+    mesh: Mesh, axes: Any, dtype: str, rows: int
+) -> None:
+    """What is padded goes to where it is scanned last: a few rows, and the totals.
+
+    The padding of results holds NaN here; both are read for that, and moved.
+    """
+    a, b = (signs((rows, 4), jnp.dtype(dtype)) for _ in range(2))
+    layout = Layout([axes, UNSHARDED], mesh)
+
+    def backward(a: Any, b: Any) -> Any:
+        return recurrence(a, b, reverse=True)[1]
+
+    compiled = check(backward, a, b, mesh=mesh, in_layouts=(layout, layout), out_layouts=layout)
+    assert not gathered(compiled)
+    devices = mesh.size
+    padding = -rows % devices
+    steps = (devices - 1).bit_length()
+    sends = sum(c.bytes * (c.trip_count or 0) for c in compiled.collectives)
+    assert sends <= (4 * padding + 2 * steps) * 4 * a.itemsize
+
+
+def test_a_scan_of_matrices_from_the_last_one_of_thirteen() -> None:
+    a = signs((13, 2, 2))
+    layout = Layout(["x", UNSHARDED, UNSHARDED], FIVE)
+    compiled = check(
+        lambda a: lax.associative_scan(
+            lambda p, q: jnp.einsum("tij,tjk->tik", q, p), a, reverse=True
+        ),
         a,
-        b,
-        mesh=LINE,
-        in_layouts=(layout, layout),
+        mesh=FIVE,
+        in_layouts=(layout,),
+        out_layouts=layout,
     )
+    assert not gathered(compiled)
