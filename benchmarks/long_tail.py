@@ -196,6 +196,14 @@ ROWS_OF_TABLE: dict[str, Row] = {
     "linear_recurrence": row(
         5 * SLICE, "S log2 p, and S (log2 p - 1) of products", recurrence, LONG, LONG, out=ROWS
     ),
+    "linear_recurrence_gradient": row(
+        11 * SLICE,
+        "two recurrences, and a shift by one",
+        jax.grad(lambda a, b: jnp.mean(recurrence(jax.nn.sigmoid(a), b) ** 2), (0, 1)),
+        LONG,
+        LONG,
+        out=(ROWS, ROWS),
+    ),
     "scan_of_matrices": row(
         3 * 3 * 4 + 2 * 9 * 4,
         "S log2 p, and S (log2 p - 1) of products",

@@ -314,7 +314,7 @@ class FftOp(DTensorOp):
     """The Fourier transforms of rows that are longer than `fft_length` says, or give longer ones.
 
     The attributes are those of `stablehlo.fft`, of one dimension. What stands behind the end of a
-    row is not read; behind the end of a transform anything may stand.
+    row is not read; behind the end of a transform stand zeros.
     """
 
     OPERATION_NAME = names.FFT

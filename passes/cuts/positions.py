@@ -145,7 +145,11 @@ def _of_scatter(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     for run in runs:
         part = builder.cut(value, dim, start, run.count * run.times)
         # XLA takes 0 + -0 for -0: what is added to zeros brings the same zeros.
-        fill = _filled_with(into) if total is into and is_identity(into, Reduction.SUM, element) else None
+        fill = (
+            _filled_with(into)
+            if total is into and is_identity(into, Reduction.SUM, element)
+            else None
+        )
         added = _put_back(builder, part, dim, sizes[dim], run, fill or nothing)
         total = builder.binary("add", total, added)
         start += run.count * run.times

@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, maker_of
 from dtensor.passes.base import PassState
 from dtensor.passes.cuts.pieces import PAD, SLICE
 from dtensor.passes.ops.attributes import integers, shape_of
 
 Value = ir.Value[Any]
+_PADDING = ("edge_padding_low", "edge_padding_high", "interior_padding")
 
 
 class StrideSplitter:
@@ -30,9 +31,11 @@ class StrideSplitter:
 
     def split(self, op: ir.Operation, name: str) -> bool:
         """Rewrite an operation; whether that was done, and it can be erased."""
-        made = []
+        made: list[ir.Operation] = []
         if name == SLICE:
-            made = _split_slice(op) or self._of_blocks(op)
+            made = _of_cropped(op)
+            last = made[-1] if made else op
+            made += _split_slice(last) or self._of_blocks(last)
         elif name == PAD:
             made = _split_pad(op)
         for each in made:
@@ -65,6 +68,21 @@ class StrideSplitter:
                 }
                 return [_like(op, [before.results[0]], kept, rows)]
         return []
+
+
+def _of_cropped(op: ir.Operation) -> list[ir.Operation]:
+    """A slice with a stride of what a pad crops, as gradients write it: one slice of the whole."""
+    strides, pad = integers(op.attributes["strides"]), maker_of(op.operands[0])
+    if pad is None or pad.name != PAD or max([0, *strides]) < 2:
+        return []
+    lows, highs, gaps = (integers(pad.attributes[name]) for name in _PADDING)
+    if max([0, *lows, *highs, *gaps]) > 0:
+        return []
+    rows = {"strides": strides}
+    for name in ("start_indices", "limit_indices"):
+        given = integers(op.attributes[name])
+        rows[name] = [at - low for at, low in zip(given, lows, strict=True)]
+    return [_like(op, [pad.operands[0]], shape_of(op.results[0]), rows)]
 
 
 def _strided_dim(op: ir.Operation) -> int | None:
@@ -103,8 +121,7 @@ def _split_slice(op: ir.Operation) -> list[ir.Operation]:
 
 
 def _split_pad(op: ir.Operation) -> list[ir.Operation]:
-    names = ("edge_padding_low", "edge_padding_high", "interior_padding")
-    lows, highs, gaps = (integers(op.attributes[name]) for name in names)
+    lows, highs, gaps = (integers(op.attributes[name]) for name in _PADDING)
     sizes, padded = shape_of(op.operands[0]), shape_of(op.results[0])
     whole, before, behind = list(sizes), [0] * len(sizes), [0] * len(sizes)
     for d, (size, gap) in enumerate(zip(sizes, gaps, strict=True)):
@@ -117,9 +134,9 @@ def _split_pad(op: ir.Operation) -> list[ir.Operation]:
             highs[d] = gap - lows[d]
     if whole == sizes:
         return []
-    ends = dict(zip(names, (before, behind, [0] * len(sizes)), strict=True))
+    ends = dict(zip(_PADDING, (before, behind, [0] * len(sizes)), strict=True))
     first = _like(op, list(op.operands), whole, ends)
-    spread = dict(zip(names, (lows, highs, gaps), strict=True))
+    spread = dict(zip(_PADDING, (lows, highs, gaps), strict=True))
     return [first, _like(op, [first.results[0], op.operands[1]], padded, spread)]
 
 

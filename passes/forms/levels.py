@@ -11,23 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dtensor.dialect.mlir import ir, made_by, maker_of
+from dtensor.dialect.mlir import ir, maker_of
 from dtensor.passes.forms.scalars import is_constant, is_said_alike, is_scalar_work
 from dtensor.passes.forms.single_rows import is_dot_of_one, without_ones
-from dtensor.passes.ops.attributes import (
-    CONSTANT,
-    constant_numbers,
-    integer,
-    integers,
-    shape_of,
-    splat_number,
-    splat_of,
-)
+from dtensor.passes.forms.weaves import sliced_rows, woven_dim
+from dtensor.passes.ops.attributes import integer, shape_of, splat_of
 from dtensor.passes.ops.rows import is_row_work
 
 Value = ir.Value[Any]
-WEAVES = ("stablehlo.add", "stablehlo.or")
-_PADDING = ("edge_padding_low", "interior_padding")
 _LEAST = 4  # elements; of fewer there is nothing to recognise
 
 
@@ -63,7 +54,7 @@ class Scan:
     @staticmethod
     def of(root: ir.Operation) -> Scan | None:
         """The scan that an operation gives, of one or more operands; None if it is none."""
-        dim = _woven_dim(root)
+        dim = woven_dim(root)
         if dim is None or shape_of(root.results[0])[dim] < _LEAST:
             return None
         scan = Scan(root, dim)
@@ -139,7 +130,7 @@ class Scan:
         if size == 1:
             return self._binds(self.elements, (level, k), value)
         op = maker_of(value)
-        if op is None or op.block != self.root.block or _woven_dim(op) != self.dim:
+        if op is None or op.block != self.root.block or woven_dim(op) != self.dim:
             return False
         even, odd = (maker_of(operand) for operand in op.operands)
         assert even is not None, "a pad"
@@ -292,51 +283,11 @@ class Scan:
     def _source(
         self, value: Value, start: int, count: int, size: int, stride: int = 1
     ) -> Value | None:
-        """What a value has some elements of, along the dimension and all of the others.
-
-        Args:
-            value: a slice.
-            start: the first element.
-            count: how many there are.
-            size: how many the source has.
-            stride: one of how many is taken.
-        """
-        op = made_by("stablehlo.slice", value)
+        """What `sliced_rows` says of a slice of this scan, which it is then part of."""
+        op = maker_of(value)
         if op is None or op.block != self.root.block:
             return None
-        source: Value = op.operands[0]
-        d = self.dim
-        before, after = shape_of(source), shape_of(value)
-        wanted = [*before[:d], count, *before[d + 1 :]]
-        if before[d] != size or after != wanted:
-            return None
-        if count and integers(op.attributes["start_indices"])[d] != start:
-            return None
-        if count > 1 and integers(op.attributes["strides"])[d] != stride:
-            return None
-        self.ops.add(op)
+        source = sliced_rows(op, self.dim, start, count, size, stride)
+        if source is not None:
+            self.ops.add(op)
         return source
-
-
-def _woven_dim(op: ir.Operation) -> int | None:
-    """Along which dimension an op puts an element of one value after each of another."""
-    pads = [made_by("stablehlo.pad", value) for value in op.operands] if op.name in WEAVES else []
-    rows = []
-    for pad in pads:
-        if pad is None or not _is_zero(pad.operands[1]):
-            return None
-        rows.append([integers(pad.attributes[name]) for name in _PADDING])
-    if len(rows) != 2 or sum(rows[0][1]) != 1:
-        return None
-    dim = rows[0][1].index(1)
-    one = [int(d == dim) for d in range(len(rows[0][1]))]
-    none = [0] * len(one)
-    return dim if rows == [[none, one], [one, one]] else None
-
-
-def _is_zero(value: Value) -> bool:
-    maker = made_by(CONSTANT, value)
-    if maker is None:
-        return False
-    numbers = constant_numbers(maker)
-    return splat_number(value) == 0 if numbers is None else bool((numbers == 0).all())

@@ -8,8 +8,9 @@ from typing import Any
 from dtensor.dialect import build
 from dtensor.dialect.mlir import ir, maker_of
 from dtensor.passes.builder import Builder, Trail
-from dtensor.passes.forms.levels import WEAVES, Scan
+from dtensor.passes.forms.levels import Scan
 from dtensor.passes.forms.scalars import Scalars
+from dtensor.passes.forms.weaves import WEAVES
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.rows import Ties
 

@@ -18,6 +18,7 @@ from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import chained
 from dtensor.passes.ops.attributes import integer, shape_of
 from dtensor.passes.ops.comparators import on_tensors
+from dtensor.passes.ops.longer_cuts import lengthen_backward
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed
 from dtensor.passes.ops.rows import Ties, combines_scalars, rows_flops
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
@@ -161,12 +162,17 @@ class _Tree:
 
 
 def scan_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
-    """What follows the end is read by nothing before it."""
+    """What follows the end is read by nothing before it, if it is scanned last."""
     assert rule.op is not None
-    if integer(operation.attributes[REVERSE]):
-        return []
     dim, count = integer(operation.attributes[DIM]), len(rule.op.operand_shapes)
     return [tuple(padding.Along(slot, dim) for k in range(count) for slot in (k, ~k))]
+
+
+def lengthen_scan(op: padding.Grown) -> None:
+    """Of a scan from the last element on, what follows the end is moved to where it is last."""
+    dim = integer(op.operation.attributes[DIM])
+    if integer(op.operation.attributes[REVERSE]) and op.grows(0, dim):
+        lengthen_backward(op, dim)
 
 
 SCAN = OpDef(
@@ -182,5 +188,5 @@ SCAN = OpDef(
     ),
     flops=scan_flops,
     accuracy=chained,
-    padding=padding.Padding(ties=scan_ties),
+    padding=padding.Padding(refit=lengthen_scan, ties=scan_ties),
 )

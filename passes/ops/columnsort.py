@@ -18,11 +18,12 @@ from dtensor.dialect.names import PLACES, SIZE
 from dtensor.passes.builder import integers_attr
 from dtensor.passes.cost.model import all_to_all_bytes, permute_bytes
 from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import integer, shape_of
 from dtensor.passes.ops.comparators import compare_by
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.exchanges import dealt, exchanged
-from dtensor.passes.ops.opdef import Placed, Traffic
+from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
 from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import OpInfo
 
@@ -114,10 +115,21 @@ def _tie(sort: ir.Operation, elements: Sequence[str], has_more: bool) -> int:
 
 
 def expand_exchange(op: LocalOp) -> Sequence[Value]:
-    """Each step works on all operands, and on the places of their elements."""
+    """Each step works on all operands, and on the places of their elements.
+
+    Behind the end of rows that are padded stand zeros, as where rows are whole.
+    """
     values = _Columns(op).sorted()
-    count = len(op.result_layouts)
-    return [op.ctx.convert(values[k], op.result_element(k)) for k in range(count)]
+    count, given = len(op.result_layouts), op.operation.attributes
+    found = [op.ctx.convert(values[k], op.result_element(k)) for k in range(count)]
+    if SIZE not in given:
+        return found
+    ctx, layout, dim = op.ctx, op.result_layouts[0], sorted_dimension(placed_of(op).op)
+    size = op.result_shapes[0][dim]
+    place = ctx.global_index(layout, dim, size, index_element(size))
+    inside = ctx.compare("LT", place, ctx.constant_like(integer(given[SIZE]), place))
+    inside = ctx.broadcast(inside, ctx.shape_of(found[0]), [dim])
+    return [ctx.select(inside, value, ctx.zeros(value.type)) for value in found]
 
 
 class _Columns:

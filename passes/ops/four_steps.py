@@ -111,7 +111,8 @@ class _FourSteps:
         value = self.reshaped(value, p * steps.local_columns, steps.local_kept)
         value = self.turned(self.cut(value, 0, 0, steps.columns))
         second = Kind.IRFFT if kind is Kind.IRFFT else inverse
-        return self.in_order(self.along_last(value, second, steps.width, steps.width))
+        value = self.in_order(self.along_last(value, second, steps.width, steps.width))
+        return self.without_padding(value)
 
     def columns(self) -> Value:
         """Columns of the matrix, `[height, local columns]`.
@@ -216,6 +217,17 @@ class _FourSteps:
             self.type_of(value, rows.shard),
             {"slice_sizes": integers_attr(sizes)},
         )
+
+    def without_padding(self, value: Value) -> Value:
+        """The shard of the result with zeros behind the true end."""
+        true, size = self.steps.kind.sizes(self.length)[1], self.op.result_shapes[0][-1]
+        if true == size:
+            return value
+        ctx, layout = self.ctx, self.op.result_layouts[0]
+        place = ctx.global_index(layout, self.rank, size, self.index)
+        inside = ctx.compare("LT", place, ctx.constant_like(true, place))
+        inside = ctx.broadcast(inside, ctx.shape_of(value), [self.rank])
+        return ctx.select(inside, value, ctx.zeros(value.type))
 
     def turns(self) -> Value:
         """What each number is multiplied with, `exp(-2 pi i b c / N)`, `[local columns, kept]`."""

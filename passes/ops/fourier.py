@@ -119,7 +119,7 @@ def lengthen_fft(op: padding.Grown) -> None:
         ip=ir.InsertionPoint(before),
     )
     op.made.append(made)
-    op.instead = made.results[0]
+    op.instead[0] = made.results[0]
 
 
 def _fft(*algorithms: Algorithm) -> OpDef:

@@ -111,7 +111,7 @@ def lengthen_concatenate(op: Grown) -> None:
         return
     rows = [(k, 0, op.operands_before(k)[dim]) for k in range(len(values))]
     point = ir.InsertionPoint(op.operation)
-    op.instead = _spliced(op, values, dim, rows, op.results[0][dim], point)
+    op.instead[0] = _spliced(op, values, dim, rows, op.results[0][dim], point)
 
 
 def reverse_ties(rule: OpRule, operation: ir.Operation) -> list[Tie]:
@@ -132,6 +132,20 @@ def lengthen_reverse(op: Grown) -> None:
             moved[d] = [(0, size - true, true)]
     op.set_integers("dimensions", dims)
     _move(op, moved)
+
+
+def lengthen_backward(op: Grown, dim: int) -> None:
+    """What is beyond the end stands ahead of all elements meanwhile, where nothing reads it."""
+    operation, true, size = op.operation, op.operands_before(0)[dim], op.operands[0][dim]
+    point = ir.InsertionPoint(operation)
+    for k, value in enumerate(operation.operands):
+        rows = [(0, true, size - true), (0, 0, true)]
+        operation.operands[k] = _spliced(op, [value], dim, rows, size, point)
+    point = ir.InsertionPoint.after(operation)
+    for k, result in enumerate(operation.results):
+        if any(True for _ in result.uses):
+            rows = [(0, size - true, true), (0, 0, size - true)]
+            op.instead[k] = _spliced(op, [result], dim, rows, size, point)
 
 
 def splice_ties(rule: OpRule, operation: ir.Operation) -> list[Tie]:
@@ -170,7 +184,7 @@ def _move(op: Grown, moved: dict[int, list[Row]], fill: Value | None = None) -> 
     for d, rows in moved.items():
         operands = [value] if fill is None else [value, fill]
         point = ir.InsertionPoint.after(_maker(value))
-        value = op.instead = _spliced(op, operands, d, rows, op.results[0][d], point)
+        value = op.instead[0] = _spliced(op, operands, d, rows, op.results[0][d], point)
 
 
 def _spliced(

@@ -58,7 +58,7 @@ class Grown:
         operands: what its operands have become, in elements.
         results: what its results have become, in elements.
         made: operations created for it.
-        instead: the value that stands for its result from now on, if another does.
+        instead: by number, the values that stand for its results from now on, where others do.
     """
 
     operation: ir.Operation
@@ -66,7 +66,7 @@ class Grown:
     operands: tuple[Shape, ...]
     results: tuple[Shape, ...]
     made: list[ir.Operation] = field(default_factory=list)
-    instead: Value | None = None
+    instead: dict[int, Value] = field(default_factory=dict)
 
     def set_integers(self, name: str, numbers: Sequence[int]) -> None:
         """Write `array<i64: ...>`."""

@@ -243,10 +243,13 @@ class Elimination:
     def _eliminate(self, x: int) -> None:
         near = self._near(x)
         self._resized(near)
+        near = [y for y in near if len(self.alive[y]) > 1]  # an array has 64 dimensions at most
         order = [x, *near]
         total: Costs = self.unary[x].reshape((-1, *[1] * len(near)))
         for scope in list(self.scopes[x]):
             table = self._take(scope)
+            table = table.squeeze(tuple([k for k, y in enumerate(scope) if y not in order]))
+            scope = tuple([y for y in scope if y in order])
             shape = [table.shape[scope.index(y)] if y in scope else 1 for y in order]
             axes = [scope.index(y) for y in order if y in scope]
             total = total + np.transpose(table, axes).reshape(shape)

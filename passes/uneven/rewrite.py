@@ -64,7 +64,7 @@ class Rewriter:
         for node in self.graph.nodes:
             self._read(node)
         for op in self._replaced:
-            if not any(True for _ in op.results[0].uses):
+            if not any(True for result in op.results for _ in result.uses):
                 op.erase()
         self._write_signature()
 
@@ -177,8 +177,9 @@ class Rewriter:
         padding.refit(grown)
         for made in grown.made:
             self.ledger.add_op(made)
-        if grown.instead is not None:
-            self.forms.replace(node.results[0], grown.instead, grown.made)
+        for k, value in grown.instead.items():
+            self.forms.replace(node.results[k], value, grown.made)
+        if grown.instead:
             self._replaced.append(op)
 
     def _note_cut(self, node: Node) -> None:

@@ -21,7 +21,8 @@ func.func @main(%a: tensor<12xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}]
   // CHECK: "dtensor.all_to_all"
   // CHECK: stablehlo.fft {{.*}} length = [5]
   // CHECK: "dtensor.all_to_all"
-  // CHECK: stablehlo.dynamic_slice {{.*}}sizes = [3]
+  // CHECK: %[[SHARD:.*]] = stablehlo.dynamic_slice {{.*}}sizes = [3]
+  // CHECK: stablehlo.select %{{.*}}, %[[SHARD]], %{{.*}} : tensor<3xi1>
   %1 = "dtensor.fft"(%b) {fft_length = array<i64: 10>, fft_type = #stablehlo<fft_type FFT>, dtensor.results = [#dtensor.layout<@mesh, [{"x"}]>]} : (tensor<12xcomplex<f32>>) -> tensor<12xcomplex<f32>>
   return %0, %1 : tensor<8xcomplex<f32>>, tensor<12xcomplex<f32>>
 }

@@ -255,6 +255,23 @@ func.func @scanned(%a: tensor<7xf32> {dtensor.layout = #dtensor.layout<@mesh, [{
 
 // -----
 
+// For a scan from the last element on it goes ahead of all, and back behind them.
+
+// CHECK-LABEL: func.func @backward
+func.func @backward(%a: tensor<7xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}]>}) -> tensor<7xf32> {
+  // CHECK: %[[AHEAD:.*]] = "dtensor.splice"(%arg0) {counts = array<i64: 1, 7>, dim = 0 : i64, sources = array<i64: 0, 0>, starts = array<i64: 7, 0>}
+  // CHECK: %[[SCAN:.*]] = "dtensor.scan"(%[[AHEAD]])
+  // CHECK: "dtensor.splice"(%[[SCAN]]) {counts = array<i64: 7, 1>, dim = 0 : i64, sources = array<i64: 0, 0>, starts = array<i64: 1, 0>}
+  %0 = "dtensor.scan"(%a) ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %m = stablehlo.add %x, %y : tensor<f32>
+    stablehlo.return %m : tensor<f32>
+  }) {dim = 0 : i64, reverse = 1 : i64} : (tensor<7xf32>) -> tensor<7xf32>
+  return %0 : tensor<7xf32>
+}
+
+// -----
+
 // A row whose largest elements are taken says where it ends.
 
 // CHECK-LABEL: func.func @largest

@@ -28,3 +28,22 @@ func.func @main(%x: tensor<4x6xf32>, %y: tensor<3x6xf32>, %zero: tensor<f32>) ->
   %0 = stablehlo.pad %y, %zero, low = [3, 0], high = [0, 0], interior = [1, 0] : (tensor<3x6xf32>, tensor<f32>) -> tensor<8x6xf32>
   return %0 : tensor<8x6xf32>
 }
+
+// -----
+
+// A pad that crops, as a gradient has it, goes into the slice: every second row, of the whole.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<8x6xf32>, %zero: tensor<f32>) -> (tensor<4x6xf32>, tensor<4x6xf32>, tensor<3x6xf32>) {
+  // CHECK: stablehlo.slice %arg0 [1:8:2, 0:6] : (tensor<8x6xf32>) -> tensor<4x6xf32>
+  %0 = stablehlo.pad %x, %zero, low = [-1, 0], high = [0, 0], interior = [0, 0] : (tensor<8x6xf32>, tensor<f32>) -> tensor<7x6xf32>
+  %1 = stablehlo.slice %0 [0:7:2, 0:6] : (tensor<7x6xf32>) -> tensor<4x6xf32>
+  // CHECK: stablehlo.slice %arg0 [0:7:2, 0:6] : (tensor<8x6xf32>) -> tensor<4x6xf32>
+  %2 = stablehlo.pad %x, %zero, low = [0, 0], high = [-1, 0], interior = [0, 0] : (tensor<8x6xf32>, tensor<f32>) -> tensor<7x6xf32>
+  %3 = stablehlo.slice %2 [0:7:2, 0:6] : (tensor<7x6xf32>) -> tensor<4x6xf32>
+  // One that also pads stays.
+  // CHECK: %[[PADDED:.*]] = stablehlo.pad %arg0
+  // CHECK: stablehlo.slice %[[PADDED]] [0:5:2, 0:6]
+  %4 = stablehlo.pad %x, %zero, low = [1, 0], high = [-4, 0], interior = [0, 0] : (tensor<8x6xf32>, tensor<f32>) -> tensor<5x6xf32>
+  %5 = stablehlo.slice %4 [0:5:2, 0:6] : (tensor<5x6xf32>) -> tensor<3x6xf32>
+  return %1, %3, %5 : tensor<4x6xf32>, tensor<4x6xf32>, tensor<3x6xf32>
+}

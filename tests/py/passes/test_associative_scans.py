@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+from dtensor.compiler.api import jit
 from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.dialect.mesh import Mesh
 from tests.py.passes.on_mesh import BOTH, GRID, LINE, kinds, run, sent
@@ -118,6 +119,40 @@ def test_what_reads_the_pairs_keeps_them() -> None:
     run(loss, LINE, [ROWS, ROWS], a, b, out=ROWS)
 
 
+@pytest.mark.parametrize(
+    ("mesh", "axes", "rows", "most"),
+    [(LINE, "x", 256, 600), (GRID, ("y", "x"), 128, 500), (FIVE, "x", 160, 1500)],
+)
+def test_a_gradient_sends_a_few_rows_at_each_level(
+    mesh: Mesh, axes: Any, rows: int, most: float
+) -> None:
+    """The gradient crops with pads, and takes every second row of what they leave."""
+    a = RANDOM.uniform(0.2, 0.9, (rows, 4)).astype(np.float32)
+    b = RANDOM.normal(size=(rows, 4)).astype(np.float32)
+    loss = jax.grad(lambda a, b: jnp.sum(recurrence(a, b)[1] ** 2), (0, 1))
+    layout = Layout([axes, UNSHARDED], mesh)
+    compiled = check(
+        loss,
+        a,
+        b,
+        mesh=mesh,
+        in_layouts=(layout, layout),
+        out_layouts=(layout, layout),
+        error=1e-5,
+        absolute=1e-4,
+    )
+    assert sum(c.bytes * (c.trip_count or 0) for c in compiled.collectives) < most
+
+
+def test_a_gradient_of_a_thousand_rows_is_planned() -> None:
+    """Planning it met an operation with more than 64 others that have one strategy left."""
+    a, b = signs((1024, 4)), signs((1024, 4))
+    loss = jax.grad(lambda a, b: jnp.sum(recurrence(a, b)[1] ** 2), (0, 1))
+    layout = Layout(ROWS, LINE)
+    lowered = jit(loss, in_layouts=(layout, layout), out_layouts=(layout, layout)).lower(a, b)
+    assert lowered.compile().collectives
+
+
 def test_what_only_looks_like_a_scan_stays() -> None:
     """Pairs of another operation on the second level."""
 
@@ -139,10 +174,43 @@ def test_a_scan_of_a_length_that_does_not_divide(rows: int) -> None:
         recurrence, a, b, mesh=LINE, in_layouts=(layout, layout), out_layouts=(layout, layout)
     )
     assert not gathered(compiled)
-    check(
-        lambda a, b: recurrence(a, b, reverse=True),
+
+
+@pytest.mark.parametrize(("mesh", "axes"), [(LINE, "x"), (FIVE, "x"), (GRID, ("y", "x"))])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "complex64"])
+@pytest.mark.parametrize("rows", [13, 100, 1001])
+def test_a_scan_from_the_last_row_of_a_length_that_does_not_divide(
+    mesh: Mesh, axes: Any, dtype: str, rows: int
+) -> None:
+    """What is padded goes to where it is scanned last: a few rows, and the totals.
+
+    The padding of results holds NaN here; both are read for that, and moved.
+    """
+    a, b = (signs((rows, 4), jnp.dtype(dtype)) for _ in range(2))
+    layout = Layout([axes, UNSHARDED], mesh)
+
+    def backward(a: Any, b: Any) -> Any:
+        return recurrence(a, b, reverse=True)[1]
+
+    compiled = check(backward, a, b, mesh=mesh, in_layouts=(layout, layout), out_layouts=layout)
+    assert not gathered(compiled)
+    devices = mesh.size
+    padding = -rows % devices
+    steps = (devices - 1).bit_length()
+    sends = sum(c.bytes * (c.trip_count or 0) for c in compiled.collectives)
+    assert sends <= (4 * padding + 2 * steps) * 4 * a.itemsize
+
+
+def test_a_scan_of_matrices_from_the_last_one_of_thirteen() -> None:
+    a = signs((13, 2, 2))
+    layout = Layout(["x", UNSHARDED, UNSHARDED], FIVE)
+    compiled = check(
+        lambda a: lax.associative_scan(
+            lambda p, q: jnp.einsum("tij,tjk->tik", q, p), a, reverse=True
+        ),
         a,
-        b,
-        mesh=LINE,
-        in_layouts=(layout, layout),
+        mesh=FIVE,
+        in_layouts=(layout,),
+        out_layouts=layout,
     )
+    assert not gathered(compiled)

@@ -283,6 +283,19 @@ def test_uneven_dimensions_are_padded_with_nan_and_agree() -> None:
     assert checked.operations > 10
 
 
+def test_what_stands_behind_padded_rows_agrees() -> None:
+    """Rows that are sorted, and transformed, shard by shard and whole."""
+    split = laid([("x", "y")])
+
+    def half(x: Any) -> Any:
+        return jnp.fft.rfft(x)
+
+    (x,) = numbers((4100,))
+    for function, row in ((jnp.sort, x), (half, x), (jnp.fft.fft, x[:999].astype(np.complex64))):
+        report = dtensor.verify(function, row, in_layouts=split)
+        assert report.ok, str(report)
+
+
 def test_padding_that_is_not_masked_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Writer, "masked", lambda self, value, dim, true, fill: value)
     a, b = numbers((13, 6), (6, 5))

@@ -35,6 +35,19 @@ def test_without_narrowed_variables_the_states_are_the_best() -> None:
         assert solution.bound == pytest.approx(least(model), abs=1e-5), seed
 
 
+def test_one_variable_has_many_neighbours_with_one_state_left() -> None:
+    """More of them than an array has dimensions."""
+    model = Model()
+    hubs = [model.variable(np.array([1.0, 0.0]), 1) for _ in range(3)]
+    for k in range(70):
+        leaf = model.variable(np.array([1.0]), 0)
+        for hub in hubs:
+            model.add(hub, leaf, np.array([[0.0], [k % 2]]))
+    solution = Elimination(model, Effort()).run()
+    assert solution.states == [0] * 73
+    assert solution.bound == pytest.approx(73.0)
+
+
 def test_narrowed_variables_never_make_it_worse() -> None:
     some = False
     for seed, model in small_models(200):

@@ -1,0 +1,62 @@
+"""Rows that are taken apart by slices, and put together in turns by pads and a sum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dtensor.dialect.mlir import ir, maker_of
+from dtensor.passes.ops.attributes import constant_numbers, integers, shape_of, splat_number
+
+Value = ir.Value[Any]
+WEAVES = ("stablehlo.add", "stablehlo.or")
+_PADDING = ("edge_padding_low", "interior_padding")
+
+
+def woven_dim(op: ir.Operation) -> int | None:
+    """Along which dimension an op puts an element of one value after each of another."""
+    pads = [maker_of(operand) for operand in op.operands] if op.name in WEAVES else []
+    rows = []
+    for pad in pads:
+        if pad is None or pad.name != "stablehlo.pad" or not _is_zero(pad.operands[1]):
+            return None
+        rows.append([integers(pad.attributes[name]) for name in _PADDING])
+    if len(rows) != 2 or sum(rows[0][1]) != 1:
+        return None
+    dim = rows[0][1].index(1)
+    one = [int(d == dim) for d in range(len(rows[0][1]))]
+    none = [0] * len(one)
+    return dim if rows == [[none, one], [one, one]] else None
+
+
+def sliced_rows(
+    op: ir.Operation, dim: int, start: int, count: int, size: int, stride: int = 1
+) -> Value | None:
+    """What an operation takes some rows of, whole ones; None if it is no such slice.
+
+    Args:
+        op: the operation.
+        dim: the dimension along which it slices.
+        start: the first row.
+        count: how many rows there are.
+        size: how many the source has.
+        stride: one of how many is taken.
+    """
+    if op.name != "stablehlo.slice":
+        return None
+    source: Value = op.operands[0]
+    before, after = shape_of(source), shape_of(op.results[0])
+    if before[dim] != size or after != [*before[:dim], count, *before[dim + 1 :]]:
+        return None
+    if count and integers(op.attributes["start_indices"])[dim] != start:
+        return None
+    if count > 1 and integers(op.attributes["strides"])[dim] != stride:
+        return None
+    return source
+
+
+def _is_zero(value: Value) -> bool:
+    maker = maker_of(value)
+    if maker is None or maker.name != "stablehlo.constant":
+        return False
+    numbers = constant_numbers(maker)
+    return splat_number(value) == 0 if numbers is None else bool((numbers == 0).all())
