@@ -11,11 +11,12 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.graph import ARGUMENT, RESULT, Graph, Node
 from dtensor.passes.planning.descend import descend, single_changes
+from dtensor.passes.planning.options import Options, Strategy
 from dtensor.passes.planning.plan import Limits, solve
 from dtensor.passes.planning.polish import polish
 from dtensor.passes.planning.prices import Prices
 from dtensor.passes.planning.problem import Problem
-from dtensor.passes.planning.strategies import Maker, Options, Strategy
+from dtensor.passes.planning.strategies import Maker
 from dtensor.passes.propagation.axis import free_values
 from dtensor.passes.propagation.pins import Pins, atoms_of
 from dtensor.passes.sharding.specs import Specs

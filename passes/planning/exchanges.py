@@ -15,8 +15,8 @@ import numpy as np
 
 from dtensor.passes.graph import Node
 from dtensor.passes.ops.rule import FactorKind, Window
+from dtensor.passes.planning.options import Exchange, Strategy
 from dtensor.passes.planning.steps import Seconds
-from dtensor.passes.planning.strategies import Exchange, Strategy
 
 if TYPE_CHECKING:
     from dtensor.passes.planning.problem import Problem

@@ -17,10 +17,11 @@ from dtensor.passes.planning.descend import descend
 from dtensor.passes.planning.eliminate import Effort, Elimination
 from dtensor.passes.planning.messages import proven
 from dtensor.passes.planning.model import FINE, Model, make_model
+from dtensor.passes.planning.options import Strategy
 from dtensor.passes.planning.polish import bound_seconds, polish
 from dtensor.passes.planning.prices import Prices
 from dtensor.passes.planning.problem import Problem
-from dtensor.passes.planning.strategies import Maker, Strategy
+from dtensor.passes.planning.strategies import Maker
 from dtensor.passes.planning.windows import improve
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.pins import Pins

@@ -12,8 +12,9 @@ from dtensor.passes.cost.model import CostModel
 from dtensor.passes.graph import CARRY, Graph
 from dtensor.passes.planning.classes import classes_of
 from dtensor.passes.planning.exchanges import Pair, pairs_of, saved
+from dtensor.passes.planning.options import Options, Strategy
 from dtensor.passes.planning.prices import Prices
-from dtensor.passes.planning.strategies import Maker, Options, Strategy
+from dtensor.passes.planning.strategies import Maker
 from dtensor.passes.planning.work import work_seconds
 from dtensor.passes.propagation.pins import Pins
 

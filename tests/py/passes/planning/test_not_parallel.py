@@ -13,7 +13,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.passes.graph import OP
 from dtensor.passes.ledger import Record
 from dtensor.passes.planning.not_parallel import lost_parallelism
-from dtensor.passes.planning.strategies import Strategy
+from dtensor.passes.planning.options import Strategy
 from dtensor.runtime.client import create_mesh
 from tests.py.passes.run_passes import after, function
 

@@ -8,9 +8,9 @@ import pytest
 
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.planning import plan as planning
+from dtensor.passes.planning.options import Options
 from dtensor.passes.planning.plan import Limits
 from dtensor.passes.planning.problem import Problem
-from dtensor.passes.planning.strategies import Options
 from tests.py.passes.planning.small_graphs import small_program
 from tests.py.passes.run_passes import after
 
