@@ -35,9 +35,7 @@ class Checker:
     """
 
     rules: dict[int, tuple[str, OpRule | None]] = field(default_factory=dict)
-    _right: dict[tuple[int, ...], tuple[OpRule | None, Layouts, Layouts]] = field(
-        default_factory=dict
-    )
+    _right: dict[tuple[int, Layouts, Layouts], OpRule | None] = field(default_factory=dict)
     _known: dict[Layout, Layout] = field(default_factory=dict)
     _stands: dict[Layout, Stands] = field(default_factory=dict)
 
@@ -47,14 +45,7 @@ class Checker:
 
     def is_right(self, rule: OpRule | None, operands: Layouts, results: Layouts) -> bool:
         """Whether these layouts were found right before."""
-        key = _ids(rule, operands, results)
-        if key in self._right:
-            return True
-        known = tuple(map(self.known, operands)), tuple(map(self.known, results))
-        if _ids(rule, *known) not in self._right:
-            return False
-        self._right[key] = rule, operands, results  # kept alive: their ids stay their own
-        return True
+        return (id(rule), operands, results) in self._right
 
     def check(
         self,
@@ -70,18 +61,13 @@ class Checker:
         if found is not None:
             error(op, f"'{name}' {found}; {REMEDY}")
         operands, results = (tuple(map(self.known, side)) for side in (operands, results))
-        self._right[_ids(rule, operands, results)] = rule, operands, results
+        self._right[id(rule), operands, results] = rule  # kept alive: its id stays its own
 
     def _stands_for(self, layout: Layout) -> Stands:
         found = self._stands.get(layout)
         if found is None:
             found = self._stands[layout] = stands_of(layout)
         return found
-
-
-def _ids(rule: OpRule | None, operands: Layouts, results: Layouts) -> tuple[int, ...]:
-    """A rule and layouts as a key that takes no time to hash."""
-    return (id(rule), *map(id, operands), 0, *map(id, results))
 
 
 def problem(rule: OpRule | None, operands: Layouts, results: Layouts) -> str | None:
