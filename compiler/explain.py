@@ -184,14 +184,14 @@ def _array(kind: str, slot: int, info: ArrayInfo, ledger: Ledger) -> list[str]:
     for trail in ledger.trails:
         if node in trail.labels:
             used = True
-            lines += _chain(node, trail, facts)
+            lines += _chain(node, trail, ledger, facts)
     if not used:
         given = "given so; " if node in facts.given else ""
         lines.append(f"  whole on every device: {given}{_why_whole(node, ledger)}")
     return lines
 
 
-def _chain(node: int, trail: Trail, facts: NodeFacts) -> list[str]:
+def _chain(node: int, trail: Trail, ledger: Ledger, facts: NodeFacts) -> list[str]:
     """From a node back to what the user fixed, along the values through which it was reached."""
     lines = []
     seen = {node}
@@ -199,6 +199,8 @@ def _chain(node: int, trail: Trail, facts: NodeFacts) -> list[str]:
         value = trail.parents[node]
         if value < 0:
             given = "given" if facts.kinds[node] in (ARGUMENT, RESULT, CONSTRAINT) else "chosen"
+            if facts.kinds[node] == RESULT and facts.slots[node] in ledger.padded_results:
+                given = "split as what it is made of, which is padded,"
             lines.append(f"  axis {trail.axis}: {given} at {_node_name(node, facts)}")
             return lines
         near = [facts.producer[value]]

@@ -48,9 +48,15 @@ from dtensor.runtime.donation import refuse_deleted
 from dtensor.runtime.executable import Executable
 from dtensor.runtime.placement import named_sharding, platform_of
 from dtensor.runtime.results import results_of
+from dtensor.runtime.tracing import becomes_program
 
 Returns = Literal["dtensor", "jax"]
 """What the results of a call are."""
+
+_TRACED = (
+    "a compiled program cannot be traced, nor be a part of what jax traces: call, or trace, the "
+    "function that dtensor.jit gives"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,6 +262,8 @@ class Compiled(Planned):
         """
         if self._source.target is not None:
             raise not_callable(self._source.name, self._source.target)
+        if becomes_program():
+            raise TypeError(_TRACED)
         for budget in active_budgets():
             budget.check(self._source.name, self._result.collectives)
         quick, quick_tree = quick_flatten((args, kwargs))
@@ -303,7 +311,7 @@ class Compiled(Planned):
             return functools.partial(_call_again, use, bound)
         infos = self.program.args
         if TRACED in types:
-            raise TypeError("a compiled program cannot be traced; trace the dtensor.jit function")
+            raise TypeError(_TRACED)
         if len(types) != len(infos):
             raise TypeError(f"the program takes {len(infos)} arrays, not {len(types)}")
         ledger, strict = self._result.ledger, bool(self._source.options.strict)
@@ -347,7 +355,7 @@ class Compiled(Planned):
         use = self._source.variables
         assert use is not None
         if TRACED in types:
-            raise TypeError("a compiled program cannot be traced; trace the dtensor.jit function")
+            raise TypeError(_TRACED)
         leaves = use.plain_leaves(len(types))
         infos = self.program.args[len(use.names) :]
         strict = bool(self._source.options.strict)

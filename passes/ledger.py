@@ -83,6 +83,7 @@ class Ledger:
     op_locations: list[ir.Location | str] = field(default_factory=list)
     trails: list[Trail] = field(default_factory=list)
     facts: NodeFacts | None = None
+    padded_results: set[int] = field(default_factory=set)  # split as they are padded, not as given
     _once: dict[tuple[object, ...], Record] = field(default_factory=dict)
 
     def add(

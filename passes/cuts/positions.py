@@ -133,7 +133,8 @@ def _of_scatter(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     is_inside = 0 <= rows.min() and rows.max() < sizes[dim]  # what is not is dropped
     if not is_inside or len(runs) > _MOST_RUNS or not all(run.step for run in runs):
         return None
-    if 2 * len(rows) < sizes[dim] and not is_identity(into, Reduction.SUM, element):
+    into_nothing = is_identity(into, Reduction.SUM, element)
+    if 2 * len(rows) < sizes[dim] and not into_nothing:
         return None
     builder = Builder(op, made)
     (place,) = set(range(len(counts))) - set(windows)
@@ -142,16 +143,12 @@ def _of_scatter(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     value = builder.transpose(update, order)
     start, total = 0, into
     nothing = builder.identity("sum", builder.tensor_type((), element))
+    # XLA takes 0 + -0 for -0: what is first added to zeros brings the same zeros.
+    beside = (_filled_with(into) if into_nothing else None) or nothing
     for run in runs:
         part = builder.cut(value, dim, start, run.count * run.times)
-        # XLA takes 0 + -0 for -0: what is added to zeros brings the same zeros.
-        fill = (
-            _filled_with(into)
-            if total is into and is_identity(into, Reduction.SUM, element)
-            else None
-        )
-        added = _put_back(builder, part, dim, sizes[dim], run, fill or nothing)
-        total = builder.binary("add", total, added)
+        added = _put_back(builder, part, dim, sizes[dim], run, beside)
+        total, beside = builder.binary("add", total, added), nothing
         start += run.count * run.times
     return total
 

@@ -77,6 +77,8 @@ class Rewriter:
             layout = self._result_layout(node)
             found.append(layout)
             if layout is not None:
+                if layout != self.pins.layouts.get(node.index):
+                    self.ledger.padded_results.add(node.slot)
                 self.pins.layouts[node.index] = layout
         set_boundary_layouts(self.function, RES_ATTRS, found)
 

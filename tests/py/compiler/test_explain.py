@@ -83,6 +83,15 @@ def test_a_whole_result_says_why() -> None:
     assert 'axis "x" stops at slice at test_explain.py:' in text
 
 
+def test_a_result_of_uneven_size_was_given_by_nobody(compiled: Compiled) -> None:
+    assert compiled.explain("result['order']").split("\n") == [
+        "result result['order']: float32 257, [{\"x\"}]",
+        '  axis "x": split as what it is made of, which is padded, at result 0',
+    ]
+    given = jit(layer, in_layouts=LAYOUTS, out_layouts={"rows": None, "order": Layout(["x"], MESH)})
+    assert "given at result 0" in given.lower(PARAMS, X).compile().explain("result['order']")
+
+
 def test_a_whole_argument_says_why(compiled: Compiled) -> None:
     text = compiled.explain("params['b']")
     assert text.startswith("argument params['b']: float32 64, [{}]\n  whole on every device: ")

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import checkify
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from dtensor.compiler.api import jit
@@ -234,6 +235,10 @@ def test_a_compiled_program_checks_what_it_is_called_with() -> None:
         compiled(X, b=X[:4])
     with pytest.raises(TypeError, match="cannot be traced"):
         jax.jit(lambda a: compiled(a, b=a))(X)
+    x = copy_to_mesh(X, ROWS)
+    compiled(x, b=x)  # known by now
+    with pytest.raises(TypeError, match="call, or trace, the function"):
+        checkify.checkify(compiled)(x, b=x)  # it would check nothing
 
 
 def test_relayout_of_arrays() -> None:

@@ -44,6 +44,18 @@ def rounding(function: Callable[..., Any], x: Any) -> float:
     return 16 * float(np.finfo(x.dtype).eps) * largest
 
 
+def checked(function: Callable[..., Any], x: Any, split: Layout, results: Layout | None) -> Any:
+    """Compiled for an argument that is split, and run beside one device."""
+    return check(
+        function,
+        x,
+        mesh=split.mesh,
+        in_layouts=(split,),
+        out_layouts=results,
+        absolute=rounding(function, x),
+    )
+
+
 @pytest.mark.parametrize(("mesh", "axes"), MESHES)
 @pytest.mark.parametrize("length", [1000, 999, 1536, 4104])
 def test_a_row_of_any_length(mesh: Mesh, axes: Any, length: int) -> None:
@@ -51,14 +63,7 @@ def test_a_row_of_any_length(mesh: Mesh, axes: Any, length: int) -> None:
     for function, rows in transforms(length).values():
         x = rows[:1]  # more might be divided among the devices
         for results in (None, split):
-            compiled = check(
-                function,
-                x,
-                mesh=mesh,
-                in_layouts=(split,),
-                out_layouts=results,
-                absolute=rounding(function, x),
-            )
+            compiled = checked(function, x, split, results)
             assert not gathered(compiled)
             assert {each.kind for each in compiled.collectives} == {"all_to_all"}
 
@@ -105,14 +110,7 @@ def test_what_stands_between_transforms_of_real_rows_is_split_too() -> None:
 
     split = Layout(["x"], LINE)
     x = numbers(1 << 13, dtype=np.float32)
-    compiled = check(
-        smoothed,
-        x,
-        mesh=LINE,
-        in_layouts=(split,),
-        out_layouts=split,
-        absolute=rounding(smoothed, x),
-    )
+    compiled = checked(smoothed, x, split, split)
     assert not gathered(compiled)
     assert sent(compiled) <= 1.25 * 2 * 3 * 7 / 8 * x.nbytes / 8
 
@@ -124,14 +122,7 @@ def test_gradients_of_transforms_of_real_rows() -> None:
     split = Layout(["x"], LINE)
     x = numbers(1 << 15, dtype=np.float32)
     gradient = jax.grad(loss)
-    compiled = check(
-        gradient,
-        x,
-        mesh=LINE,
-        in_layouts=(split,),
-        out_layouts=split,
-        absolute=rounding(gradient, x),
-    )
+    compiled = checked(gradient, x, split, split)
     assert not gathered(compiled)
 
 
