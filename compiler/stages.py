@@ -48,7 +48,7 @@ from dtensor.runtime.donation import refuse_deleted
 from dtensor.runtime.executable import Executable
 from dtensor.runtime.placement import named_sharding, platform_of
 from dtensor.runtime.results import results_of
-from dtensor.runtime.tracing import becomes_program
+from dtensor.runtime.tracing import EAGER, becomes_program, trace_state
 
 Returns = Literal["dtensor", "jax"]
 """What the results of a call are."""
@@ -262,16 +262,16 @@ class Compiled(Planned):
         """
         if self._source.target is not None:
             raise not_callable(self._source.name, self._source.target)
-        if becomes_program():
-            raise TypeError(_TRACED)
         for budget in active_budgets():
             budget.check(self._source.name, self._result.collectives)
         quick, quick_tree = quick_flatten((args, kwargs))
         is_under_mesh = bool(get_abstract_mesh().axis_names)
         known_as = (quick_tree, quick_types(quick), is_under_mesh, jax.enable_x64.value)
         call = self._calls.get(known_as)
-        if call is not None:
+        if call is not None and trace_state() == EAGER:
             return call(quick)
+        if becomes_program():
+            raise TypeError(_TRACED)
         leaves, tree = default_registry.flatten((args, kwargs), is_dtensor)
         if tree != self._source.in_tree:
             raise self._other_structure(args, kwargs)
