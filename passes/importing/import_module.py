@@ -31,7 +31,12 @@ from dtensor.passes.functions import (
 from dtensor.passes.importing.constraints import replace_by_relayout
 from dtensor.passes.importing.definitions import import_definitions
 from dtensor.passes.importing.meshes import merge_meshes
-from dtensor.passes.importing.shardy import import_shardy, read_shardy_meshes
+from dtensor.passes.importing.shardy import (
+    import_shardy,
+    inline_meshes,
+    named_meshes,
+    read_shardy_meshes,
+)
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.locations import tag
 from dtensor.passes.ops.opdef import UNKNOWN
@@ -53,7 +58,7 @@ class ImportPass(Pass):
     def run(self, module: ir.Module, state: PassState) -> None:
         """Rewrite the annotations in place."""
         function = main_function(module)
-        mesh = _one_mesh(module, state)
+        mesh = _one_mesh(module, function, state)
         found = functions(module)
         visits = [list(walk(each, combiners=True)) for each in found]
         present = {name for each in visits for _, name, _ in each}
@@ -84,26 +89,33 @@ def _settle(found: Sequence[ir.Operation]) -> None:
                 settle(op)
 
 
-def _one_mesh(module: ir.Module, state: PassState) -> Mesh:
+def _one_mesh(module: ir.Module, function: ir.Operation, state: PassState) -> Mesh:
     """The module's mesh; equal ones are merged, the first name stays.
 
-    The mesh of a call may give devices to one that has none of its own, and only to such a one.
+    Where meshes differ, those count that the program names. The mesh of a call may give devices to
+    one that has none of its own, and only to such a one.
     """
     meshes = read_meshes(module)
-    shardy = [other for other in read_shardy_meshes(module).values() if other.axes]
-    every = [*meshes.values(), *shardy]
+    shardy = list(read_shardy_meshes(module).values())
+    every = [*meshes.values(), *[other for other in shardy if other.axes]]
+    none = "no mesh: give the module a dtensor.mesh, or"
+    if len({(other.axes, other.ids()) for other in every}) > 1:
+        none = "the program names none of the module's meshes:"
+        _erase_unnamed_functions(module, function)  # they may be of another mesh
+        named = named_meshes(function)
+        every = [other for other in every if other.symbol in named]
+        shardy = [other for other in shardy if other.symbol in named]
     if state.mesh is not None:
         mesh = state.mesh
-    elif every:
-        mesh = every[0]
     else:
-        error(
-            module.operation,
-            "no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4 (in Python mesh=)",
-        )
+        every = every or inline_meshes(function) or shardy
+        if not every:
+            error(module.operation, f"{none} pass --mesh x=2,y=4 (in Python mesh=)")
+        mesh = every[0]
     for other in every:
         is_settled = state.mesh is None or other.device_ids is not None
-        if other.axes != mesh.axes or (is_settled and other.ids() != mesh.ids()):
+        is_other = other.axes != mesh.axes or (is_settled and other.ids() != mesh.ids())
+        if other.axes and is_other:
             error(
                 module.operation,
                 f"meshes differ: @{other.symbol} is {other.short()}, @{mesh.symbol} is "

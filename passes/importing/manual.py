@@ -53,7 +53,7 @@ def import_manual_regions(
         region = _rewrite(op, read, free)
         import_manual_regions(region, mesh, read, free)
         if is_shut:
-            _dissolve(region)
+            dissolve(region)
 
 
 def _clear(op: ir.Operation, name: str, mesh: Mesh, free: Axes) -> None:
@@ -135,8 +135,8 @@ def _rewrite(op: ir.Operation, read: Read, free: Axes) -> ir.Operation:
     return new
 
 
-def _dissolve(region: ir.Operation) -> None:
-    """Put the body of a region in its place."""
+def dissolve(region: ir.Operation) -> None:
+    """Put the body of an operation, which runs once on its operands, in its place."""
     block = region.regions[0].blocks[0]
     for argument, value in zip(block.arguments, region.operands, strict=True):
         argument.replace_all_uses_with(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from dtensor.dialect import build
 from dtensor.dialect.attributes import layout_attr
@@ -23,7 +23,7 @@ from dtensor.passes.functions import (
     tensor_shape,
 )
 from dtensor.passes.importing.constraints import constrain, replace_by_relayout, tie
-from dtensor.passes.importing.manual import MANUAL_COMPUTATION, import_manual_regions
+from dtensor.passes.importing.manual import MANUAL_COMPUTATION, dissolve, import_manual_regions
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.program import Visit, walk
 
@@ -31,6 +31,8 @@ _MESH = re.compile(r"#sdy\.mesh<\[(.*?)\](?:, device_ids=\[([\d, ]*)\])?>", re.D
 _SHARDING = re.compile(
     r"#sdy\.sharding<(?:@([\w.\-]+|\"[^\"]*\")|(mesh<.*?>)), (\[.*?\])(.*)>\Z", re.DOTALL
 )
+_INLINE = re.compile(r"sharding<(mesh<\[[^\]]*\](?:, device_ids=\[[^\]]*\])?>)")
+_NAMED_COMPUTATION = "sdy.named_computation"
 _SHARDING_ATTR = "sdy.sharding"
 # Operations whose result is their operand in another layout, and the attribute that names it.
 # Shardy's collectives speak of global tensors, as its shardings do.
@@ -67,6 +69,21 @@ def read_shardy_meshes(module: ir.Module) -> dict[str, Mesh]:
             name = ir.StringAttr(op.attributes["sym_name"]).value
             found[name] = _mesh(str(op.attributes["mesh"]), "" if name == "mesh" else name)
     return found
+
+
+def named_meshes(function: ir.Operation) -> set[str]:
+    """The symbols of the meshes that a function's layouts and shardings name."""
+    found = re.findall(r'<@(?:([\w.\-]+)|"([^"]*)")', _text(function))
+    return {plain or quoted for plain, quoted in found}
+
+
+def inline_meshes(function: ir.Operation) -> list[Mesh]:
+    """The meshes that a function's shardings hold themselves, and name by no symbol."""
+    return [_mesh(f"#sdy.{text}", "") for text in _INLINE.findall(_text(function))]
+
+
+def _text(function: ir.Operation) -> str:
+    return str(function.get_asm(large_elements_limit=4, skip_regions=False))
 
 
 def _mesh(text: str, name: str) -> Mesh:
@@ -140,6 +157,11 @@ def import_shardy(
     for function, ops in zip(functions, visits, strict=True):
         for side in SIDES:
             reader.read_boundary(function, side)
+        named = [op for op, name, _ in ops if name == _NAMED_COMPUTATION]
+        for op in named:
+            _dissolve_named(op)
+        if named:
+            ops = list(walk(function, combiners=True))
         if any(name == MANUAL_COMPUTATION for _, name, _ in ops):
             import_manual_regions(function, mesh, reader.per_value)
             ops = list(walk(function, combiners=True))
@@ -149,6 +171,31 @@ def import_shardy(
     for view in list(module.body.operations):
         if view.operation.name == "sdy.mesh":
             view.operation.erase()
+
+
+def _dissolve_named(op: ir.Operation) -> None:
+    """Put a named computation's body in its place, with its shardings as constraints."""
+
+    def constrained(value: ir.Value[Any], sharding: str, at: ir.InsertionPoint) -> ir.Operation:
+        return ir.Operation.create(
+            "sdy.sharding_constraint",
+            results=[value.type],
+            operands=[value],
+            attributes={"sharding": ir.Attribute.parse(sharding)},
+            loc=op.location,
+            ip=at,
+        )
+
+    for k, sharding in enumerate(_shardings(op, "in_shardings")):
+        op.operands[k] = constrained(op.operands[k], sharding, ir.InsertionPoint(op)).results[0]
+    for result, sharding in zip(op.results, _shardings(op, "out_shardings"), strict=False):
+        new = constrained(result, sharding, ir.InsertionPoint.after(op))
+        result.replace_all_uses_except(new.results[0], new)
+    dissolve(op)
+
+
+def _shardings(op: ir.Operation, name: str) -> list[str]:
+    return list(_per_value(str(op.attributes[name]))) if name in op.attributes else []
 
 
 class _Reader:

@@ -13,7 +13,8 @@ module {
 module {
   "dtensor.mesh"() {sym_name = "first", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
   "dtensor.mesh"() {sym_name = "second", mesh = #dtensor.mesh<["x"=4]>} : () -> ()
-  func.func @differing_meshes(%a: tensor<4xf32>) -> tensor<4xf32> {
+  func.func @differing_meshes(%a: tensor<4xf32> {dtensor.layout = #dtensor.layout<@first, [{"x"}]>})
+      -> (tensor<4xf32> {dtensor.layout = #dtensor.layout<@second, [{"x"}]>}) {
     return %a : tensor<4xf32>
   }
 }
@@ -25,7 +26,8 @@ module {
 module {
   "dtensor.mesh"() {sym_name = "a", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
   "dtensor.mesh"() {sym_name = "b", mesh = #dtensor.mesh<["y"=4, "x"=2]>} : () -> ()
-  func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+  func.func @main(%a: tensor<4xf32> {dtensor.layout = #dtensor.layout<@a, [{"x"}]>})
+      -> (tensor<4xf32> {dtensor.layout = #dtensor.layout<@b, [{"x"}]>}) {
     return %a : tensor<4xf32>
   }
 }
@@ -166,7 +168,8 @@ module {
 module {
   "dtensor.mesh"() {sym_name = "a", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
   "dtensor.mesh"() {sym_name = "b", mesh = #dtensor.mesh<["x"=2], device_ids = [2, 3]>} : () -> ()
-  func.func @other_devices(%a: tensor<4xf32>) -> tensor<4xf32> {
+  func.func @other_devices(%a: tensor<4xf32> {dtensor.layout = #dtensor.layout<@a, [{"x"}]>})
+      -> (tensor<4xf32> {dtensor.layout = #dtensor.layout<@b, [{"x"}]>}) {
     return %a : tensor<4xf32>
   }
 }
@@ -184,5 +187,16 @@ module {
       stablehlo.return %c : tensor<f32>
     }) : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
     return %0 : tensor<f32>
+  }
+}
+
+// -----
+
+// expected-error @+1 {{the program names none of the module's meshes: pass --mesh x=2,y=4 (in Python mesh=)}}
+module @several_meshes_and_none_named {
+  sdy.mesh @first = <["x"=2]>
+  sdy.mesh @second = <["x"=4]>
+  func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+    return %a : tensor<4xf32>
   }
 }

@@ -118,3 +118,78 @@ module @barrier {
     return %2 : tensor<8xf32>
   }
 }
+
+// -----
+
+// A module may declare meshes that its program does not name.
+
+// CHECK-LABEL: module @meshes_of_others
+module @meshes_of_others {
+  // CHECK-NOT: first
+  // CHECK: "dtensor.mesh"() {mesh = #dtensor.mesh<["x"=2, "y"=4]>, sym_name = "second"}
+  sdy.mesh @first = <["x"=8]>
+  sdy.mesh @second = <["x"=2, "y"=4]>
+  sdy.mesh @third = <["y"=8]>
+  // CHECK: func.func @main(%arg0: tensor<8x16xf32> {dtensor.layout = #dtensor.layout<@second, [{"y"}, {}]>})
+  func.func @main(%a: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@second, [{"y"}, {}]>}) -> tensor<8x16xf32> {
+    // CHECK-NOT: @unused
+    return %a : tensor<8x16xf32>
+  }
+  func.func private @unused(%a: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@third, [{"y"}, {}]>}) -> tensor<8x16xf32> {
+    return %a : tensor<8x16xf32>
+  }
+}
+
+// -----
+
+// A sharding may hold its mesh.
+
+// CHECK-LABEL: module @mesh_in_a_sharding
+module @mesh_in_a_sharding {
+  // CHECK: "dtensor.mesh"() {mesh = #dtensor.mesh<["x"=4]>, sym_name = "mesh"}
+  // CHECK: func.func @main(%arg0: tensor<8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}]>})
+  func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<mesh<["x"=4]>, [{"x"}]>}) -> tensor<8xf32> {
+    return %a : tensor<8xf32>
+  }
+}
+
+// -----
+
+// A program of one device.
+
+// CHECK-LABEL: module @maximal
+module @maximal {
+  sdy.mesh @one = <[], device_ids=[0]>
+  // CHECK: func.func @main(%arg0: tensor<8xf32> {dtensor.layout = #dtensor.layout<@one, [{}]>})
+  func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@one, []>}) -> tensor<8xf32> {
+    return %a : tensor<8xf32>
+  }
+}
+
+// -----
+
+// A named computation is its body; its shardings are constraints at its border.
+
+// CHECK-LABEL: module @named_computations
+module @named_computations {
+  sdy.mesh @mesh = <["x"=4, "y"=2]>
+  func.func @main(%a: tensor<8x16xf32>) -> (tensor<8x16xf32>, tensor<8x16xf32>) {
+    // CHECK: %[[A:.*]] = "dtensor.relayout"(%arg0) {layout = #dtensor.layout<@mesh, [{"x"}, {}]>}
+    // CHECK: %[[B:.*]] = "dtensor.relayout"(%arg0) {layout = #dtensor.layout<@mesh, [{?}, {"y", ?}]>}
+    // CHECK: %[[MUL:.*]] = stablehlo.multiply %[[A]], %[[B]]
+    // CHECK: %[[INNER:.*]] = "dtensor.relayout"(%[[MUL]]) {layout = #dtensor.layout<@mesh, [{?}, {"y"}]>}
+    // CHECK: %[[SIN:.*]] = stablehlo.sine %[[INNER]]
+    // CHECK-DAG: %[[FIRST:.*]] = "dtensor.relayout"(%[[INNER]]) {layout = #dtensor.layout<@mesh, [{}, {"y"}]>}
+    // CHECK-DAG: %[[SECOND:.*]] = "dtensor.relayout"(%[[SIN]]) {layout = #dtensor.layout<@mesh, [{"x"}, {}]>}
+    // CHECK: return %[[FIRST]], %[[SECOND]]
+    %0:2 = sdy.named_computation<"outer">(%a, %a) in_shardings=[<@mesh, [{"x"}, {}]>, <@mesh, [{?}, {"y", ?}]>] out_shardings=[<@mesh, [{}, {"y"}]>, <@mesh, [{"x"}, {}]>] (%b: tensor<8x16xf32>, %c: tensor<8x16xf32>) {
+      %1 = stablehlo.multiply %b, %c {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{?}, {"y"}]>]>} : tensor<8x16xf32>
+      %2 = sdy.named_computation<"inner">(%1) (%d: tensor<8x16xf32>) {
+        %3 = stablehlo.sine %d : tensor<8x16xf32>
+        sdy.return %3 : tensor<8x16xf32>
+      } : (tensor<8x16xf32>) -> tensor<8x16xf32>
+      sdy.return %1, %2 : tensor<8x16xf32>, tensor<8x16xf32>
+    } : (tensor<8x16xf32>, tensor<8x16xf32>) -> (tensor<8x16xf32>, tensor<8x16xf32>)
+    return %0#0, %0#1 : tensor<8x16xf32>, tensor<8x16xf32>
+  }
+}

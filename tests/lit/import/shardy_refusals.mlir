@@ -4,7 +4,8 @@
 module @differing_meshes {
   sdy.mesh @mesh = <["x"=2, "y"=4]>
   sdy.mesh @mesh_0 = <["x"=4, "y"=2]>
-  func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<8xf32> {
+  func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>})
+      -> (tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh_0, [{"x"}]>}) {
     return %a : tensor<8xf32>
   }
 }
