@@ -30,13 +30,10 @@ from dtensor.passes.functions import (
 )
 from dtensor.passes.importing.constraints import replace_by_relayout
 from dtensor.passes.importing.definitions import import_definitions
+from dtensor.passes.importing.gspmd import GSPMD_ATTR, is_gspmd_constraint
 from dtensor.passes.importing.meshes import merge_meshes
-from dtensor.passes.importing.shardy import (
-    import_shardy,
-    inline_meshes,
-    named_meshes,
-    read_shardy_meshes,
-)
+from dtensor.passes.importing.shardy import import_annotations
+from dtensor.passes.importing.shardy_text import inline_meshes, named_meshes, read_shardy_meshes
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.locations import tag
 from dtensor.passes.ops.opdef import UNKNOWN
@@ -49,8 +46,8 @@ class ImportPass(Pass):
     """Brings a module into the one form that the other passes read.
 
     One mesh; layouts on arguments, results and constraints as `#dtensor.layout`, whether they were
-    written so, by Shardy (`sdy.*`) or by `dtensor.relayout` in a JAX program; an id on every op.
-    Calls have to be inlined before.
+    written so, by Shardy (`sdy.*`), by GSPMD (`mhlo.sharding`) or by `dtensor.relayout` in a JAX
+    program; an id on every op. Calls have to be inlined before.
     """
 
     name: ClassVar[str] = "dtensor-import"
@@ -65,7 +62,7 @@ class ImportPass(Pass):
         _check_calls(function, present)
         merge_meshes(module, found, state.meshes, mesh)
         state.meshes = {mesh.symbol: mesh}
-        import_shardy(module, found, visits, mesh, state.ledger)
+        import_annotations(module, found, visits, mesh)
         import_definitions(function, state.definitions, state.bodies)
         if COMPOSITE in present:
             _import_composites(function, mesh)
@@ -157,12 +154,14 @@ def _check_calls(function: ir.Operation, present: set[str]) -> None:
 
 def _check_custom_call(op: ir.Operation) -> None:
     target = ir.StringAttr(op.attributes["call_target_name"]).value
-    if target in ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"):
+    if target in ("SPMDFullToShardShape", "SPMDShardToFullShape"):
         error(
             op,
-            f"custom call @{target} is GSPMD's annotation; lower with Shardy "
-            "(jax_use_shardy_partitioner=True, the default), or use dtensor.relayout",
+            f"custom call @{target} is how GSPMD writes jax.shard_map; lower with Shardy "
+            "(jax_use_shardy_partitioner=True, the default)",
         )
+    if is_gspmd_constraint(op) and GSPMD_ATTR not in op.attributes:
+        error(op, f"custom call @{target} has no {GSPMD_ATTR} that says how; remove it")
 
 
 def _import_composites(function: ir.Operation, mesh: Mesh) -> None:

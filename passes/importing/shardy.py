@@ -1,9 +1,9 @@
-"""Shardy's annotations (`sdy.*`) as dtensor's."""
+"""Shardy's annotations (`sdy.*`), and GSPMD's, as dtensor's."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from dtensor.dialect import build
@@ -23,15 +23,12 @@ from dtensor.passes.functions import (
     tensor_shape,
 )
 from dtensor.passes.importing.constraints import constrain, replace_by_relayout, tie
+from dtensor.passes.importing.gspmd import GSPMD_ATTR, gspmd_layout, is_gspmd_constraint
 from dtensor.passes.importing.manual import MANUAL_COMPUTATION, dissolve, import_manual_regions
-from dtensor.passes.ledger import Ledger
+from dtensor.passes.importing.shardy_text import per_value, read_shardy_meshes, sharding_layout
 from dtensor.passes.program import Visit, walk
 
-_MESH = re.compile(r"#sdy\.mesh<\[(.*?)\](?:, device_ids=\[([\d, ]*)\])?>", re.DOTALL)
-_SHARDING = re.compile(
-    r"#sdy\.sharding<(?:@([\w.\-]+|\"[^\"]*\")|(mesh<.*?>)), (\[.*?\])(.*)>\Z", re.DOTALL
-)
-_INLINE = re.compile(r"sharding<(mesh<\[[^\]]*\](?:, device_ids=\[[^\]]*\])?>)")
+_CARRIED = "mhlo.frontend_attributes"
 _NAMED_COMPUTATION = "sdy.named_computation"
 _SHARDING_ATTR = "sdy.sharding"
 # Operations whose result is their operand in another layout, and the attribute that names it.
@@ -60,88 +57,13 @@ _EDGES: Final = {
 }
 
 
-def read_shardy_meshes(module: ir.Module) -> dict[str, Mesh]:
-    """The module's `sdy.mesh` operations, by symbol."""
-    found: dict[str, Mesh] = {}
-    for view in module.body.operations:
-        op = view.operation
-        if op.name == "sdy.mesh":
-            name = ir.StringAttr(op.attributes["sym_name"]).value
-            found[name] = _mesh(str(op.attributes["mesh"]), "" if name == "mesh" else name)
-    return found
-
-
-def named_meshes(function: ir.Operation) -> set[str]:
-    """The symbols of the meshes that a function's layouts and shardings name."""
-    found = re.findall(r'<@(?:([\w.\-]+)|"([^"]*)")', _text(function))
-    return {plain or quoted for plain, quoted in found}
-
-
-def inline_meshes(function: ir.Operation) -> list[Mesh]:
-    """The meshes that a function's shardings hold themselves, and name by no symbol."""
-    return [_mesh(f"#sdy.{text}", "") for text in _INLINE.findall(_text(function))]
-
-
-def _text(function: ir.Operation) -> str:
-    return str(function.get_asm(large_elements_limit=4, skip_regions=False))
-
-
-def _mesh(text: str, name: str) -> Mesh:
-    match = _MESH.match(text)
-    if match is None:  # of one device, or empty: it says of a value that it is whole
-        return Mesh([], name=name)
-    axes = [(axis, int(size)) for axis, size in re.findall(r'"([^"]+)"=(\d+)', match.group(1))]
-    ids = [int(i) for i in match.group(2).split(",")] if axes and match.group(2) else None
-    return Mesh(axes, ids, name=name)
-
-
-def sharding_layout(text: str, meshes: dict[str, Mesh], target: Mesh, rank: int) -> Layout:
-    """The layout that an `#sdy.sharding<...>` writes.
-
-    Args:
-        text: the attribute's written form.
-        meshes: Shardy's meshes by symbol.
-        target: the mesh of the module, with the same axes as the mesh of the sharding, unless that
-            has none, as jax writes where it says of random keys that a key is whole.
-        rank: number of dimensions of the value.
-
-    Raises:
-        LayoutError: another mesh, or a form that has no counterpart.
-    """
-    match = _SHARDING.match(text)
-    if match is None:
-        raise LayoutError(f"sharding {text} is not of the form #sdy.sharding<@mesh, [...]>")
-    name, inline, dims, rest = match.groups()
-    name = (name or "").strip('"')
-    if inline is None and name not in meshes:
-        raise LayoutError(f"sharding names mesh @{name}, which the module does not define")
-    mesh = meshes[name] if inline is None else _mesh(f"#sdy.{inline}", "")
-    what = f"mesh @{name}" if inline is None else "the mesh"
-    if not mesh.axes and dims == "[]":  # of one device: what it says of a value is that it is whole
-        return Layout.replicated(target, rank)
-    if mesh.axes and mesh.axes != target.axes:
-        raise LayoutError(
-            f"sharding is on {what} {mesh!r}, the module is compiled for {target!r}; use one mesh"
-        )
-    replicated = re.search(r"replicated=\{([^}]*)\}", rest)
-    if replicated and replicated.group(1).strip():
-        kept_out = "".join(f"!{axis.strip()}" for axis in replicated.group(1).split(","))
-        dims = dims.replace("?", f"?{kept_out}")
-    partial = ""
-    unreduced = re.search(r"unreduced=\{([^}]*)\}", rest)
-    if unreduced and unreduced.group(1).strip():
-        partial = f", partial = {{sum: ({unreduced.group(1)})}}"
-    return Layout.parse(f"#dtensor.layout<@{target.symbol}, {dims}{partial}>", target)
-
-
-def import_shardy(
+def import_annotations(
     module: ir.Module,
     functions: Sequence[ir.Operation],
     visits: Sequence[Sequence[Visit]],
     mesh: Mesh,
-    ledger: Ledger,
 ) -> None:
-    """Turn every Shardy annotation of the module into dtensor's; erase the meshes.
+    """Turn every annotation of Shardy or GSPMD into dtensor's; erase the meshes.
 
     A sharding on an operation is a constraint of its results. Values of one sharding group have one
     layout from the last member on. What an annotation says that has no counterpart is a warning.
@@ -151,9 +73,9 @@ def import_shardy(
         functions: its functions.
         visits: of each function, its operations, those in bodies of reduce and the like too.
         mesh: the module's mesh.
-        ledger: for warnings.
     """
-    reader = _Reader(read_shardy_meshes(module), mesh, ledger)
+    _refuse_carried(module)
+    reader = _Reader(read_shardy_meshes(module), mesh)
     for function, ops in zip(functions, visits, strict=True):
         for side in SIDES:
             reader.read_boundary(function, side)
@@ -171,6 +93,17 @@ def import_shardy(
     for view in list(module.body.operations):
         if view.operation.name == "sdy.mesh":
             view.operation.erase()
+
+
+def _refuse_carried(module: ir.Module) -> None:
+    if _CARRIED in module.operation.attributes:
+        carried = str(module.operation.attributes[_CARRIED])
+        if "xla.sdy." in carried:
+            error(
+                module.operation,
+                "the module holds Shardy's annotations as XLA carries them (xla.sdy.*); give the "
+                "module that XLA was given, with sdy.sharding",
+            )
 
 
 def _dissolve_named(op: ir.Operation) -> None:
@@ -195,16 +128,15 @@ def _dissolve_named(op: ir.Operation) -> None:
 
 
 def _shardings(op: ir.Operation, name: str) -> list[str]:
-    return list(_per_value(str(op.attributes[name]))) if name in op.attributes else []
+    return list(per_value(str(op.attributes[name]))) if name in op.attributes else []
 
 
 class _Reader:
     """Rewrites the annotations of one module."""
 
-    def __init__(self, meshes: dict[str, Mesh], mesh: Mesh, ledger: Ledger) -> None:
+    def __init__(self, meshes: dict[str, Mesh], mesh: Mesh) -> None:
         self.meshes = meshes
         self.mesh = mesh
-        self.ledger = ledger
         self.groups: dict[int, list[ir.Operation]] = {}
 
     def read_boundary(self, function: ir.Operation, side: str) -> None:
@@ -215,9 +147,14 @@ class _Reader:
         types = boundary_types(function, side)
         for entry, type_ in zip(attributes, types, strict=True):
             sharding = entry.pop(_SHARDING_ATTR, None)
-            if sharding is not None and LAYOUT not in entry:
-                rank = len(tensor_shape(type_) or ())
+            gspmd = entry.pop(GSPMD_ATTR, None)
+            if LAYOUT in entry:
+                continue
+            rank = len(tensor_shape(type_) or ())
+            if sharding is not None:
                 entry[LAYOUT] = layout_attr(self.layout(function, str(sharding), rank))
+            elif gspmd is not None:
+                entry[LAYOUT] = layout_attr(self.gspmd(function, ir.StringAttr(gspmd).value, rank))
         set_entries(function, side, attributes)
 
     def layout(self, op: ir.Operation, text: str, rank: int) -> Layout:
@@ -227,22 +164,45 @@ class _Reader:
         except LayoutError as wrong:
             error(op, str(wrong))
 
+    def gspmd(self, op: ir.Operation, sharding: str, rank: int) -> Layout:
+        """The layout of one of GSPMD's shardings."""
+        config = op.attributes["backend_config"] if "backend_config" in op.attributes else ""
+        try:
+            return gspmd_layout(sharding, self.mesh, rank, str(config))
+        except LayoutError as wrong:
+            error(op, str(wrong))
+
     def per_value(self, op: ir.Operation, name: str, ranks: Sequence[int]) -> list[Layout]:
         """The layouts that an attribute writes, one per value."""
-        texts = list(_per_value(str(op.attributes[name])))
+        texts = list(per_value(str(op.attributes[name])))
         return [self.layout(op, text, rank) for text, rank in zip(texts, ranks, strict=True)]
 
     def read_op(self, op: ir.Operation, name: str) -> None:
         """Rewrite one operation."""
         if name.startswith("sdy."):
             self._read_own(op, name)
+        elif GSPMD_ATTR in op.attributes:
+            self._read_gspmd(op)
         elif _SHARDING_ATTR in op.attributes:
             text = str(op.attributes[_SHARDING_ATTR])
             del op.attributes[_SHARDING_ATTR]
-            for value, sharding in zip(op.results, _per_value(text), strict=False):
+            for value, sharding in zip(op.results, per_value(text), strict=False):
                 shape = tensor_shape(value.type)
                 if shape is not None:
                     constrain(op, value, self.layout(op, sharding, len(shape)))
+
+    def _read_gspmd(self, op: ir.Operation) -> None:
+        """A custom call that constrains its operand, or another operation its results."""
+        text = ir.StringAttr(op.attributes[GSPMD_ATTR]).value
+        del op.attributes[GSPMD_ATTR]
+        shapes = [tensor_shape(result.type) for result in op.results]
+        if is_gspmd_constraint(op):
+            replace_by_relayout(op, self.gspmd(op, text, len(shapes[0] or ())))
+            return
+        each = [text] if len(shapes) == 1 else re.findall(r"\{[^{}]*\}", text)
+        for value, shape, sharding in zip(op.results, shapes, each, strict=False):
+            if shape is not None:
+                constrain(op, value, self.gspmd(op, sharding, len(shape)))
 
     def _read_own(self, op: ir.Operation, name: str) -> None:
         """An operation of Shardy's dialect."""
@@ -312,20 +272,3 @@ class _Reader:
             for member in members:
                 member.erase()
         self.groups.clear()
-
-
-def _per_value(text: str) -> Iterator[str]:
-    """The shardings of an operation's results: of `#sdy.sharding_per_value<[<...>, <...>]>`."""
-    if not text.startswith("#sdy.sharding_per_value<"):
-        yield text
-        return
-    inner = text[text.index("[") + 1 : text.rindex("]")]
-    depth = start = 0
-    for at, character in enumerate(inner):
-        if character == "<":
-            start = at if depth == 0 else start
-            depth += 1
-        elif character == ">":
-            depth -= 1
-            if depth == 0:
-                yield f"#sdy.sharding{inner[start : at + 1]}"

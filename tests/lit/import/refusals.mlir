@@ -60,17 +60,55 @@ func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
 // -----
 
 "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
-func.func @annotated_for_gspmd(%a: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @+1 {{custom call @Sharding is GSPMD's annotation; lower with Shardy (jax_use_shardy_partitioner=True, the default), or use dtensor.relayout}}
-  %0 = stablehlo.custom_call @Sharding(%a) {mhlo.sharding = "{devices=[2]<=[2]}"} : (tensor<4xf32>) -> tensor<4xf32>
+func.func @constraint_that_says_nothing(%a: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{custom call @Sharding has no mhlo.sharding that says how; remove it}}
+  %0 = stablehlo.custom_call @Sharding(%a) : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
 
 // -----
 
 "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+func.func @gspmd_manual(%a: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{GSPMD's sharding {manual} is none of {replicated}, {maximal device=0} and {devices=[...]<=[...]}; lower with Shardy, or give layouts}}
+  %0 = stablehlo.sine %a {mhlo.sharding = "{manual}"} : tensor<4xf32>
+  %1 = stablehlo.sine %0 : tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+func.func @gspmd_of_more_devices(%a: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{GSPMD's sharding {devices=[4]<=[4]} is for 4 devices and rank 1, where the mesh has 2 and the array rank 1; give the mesh it was made for}}
+  %0 = stablehlo.custom_call @Sharding(%a) {mhlo.sharding = "{devices=[4]<=[4]}"} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=4]>} : () -> ()
+func.func @gspmd_in_another_order(%a: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{GSPMD's sharding {devices=[4]0,2,3,1} counts devices in an order that no layout of mesh(x=4) has; give the mesh it was made for}}
+  %0 = stablehlo.custom_call @Sharding(%a) {mhlo.sharding = "{devices=[4]0,2,3,1}"} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+// expected-error @+1 {{the module holds Shardy's annotations as XLA carries them (xla.sdy.*); give the module that XLA was given, with sdy.sharding}}
+module @carried_by_xla attributes {mhlo.frontend_attributes = {xla.sdy.meshes = "{mesh = #sdy.mesh<[\22x\22=4]>}"}} {
+  "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=4]>} : () -> ()
+  func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+    return %a : tensor<4xf32>
+  }
+}
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
 func.func @shard_map_of_gspmd(%a: tensor<4xf32>) -> tensor<2xf32> {
-  // expected-error @+1 {{custom call @SPMDFullToShardShape is GSPMD's annotation}}
+  // expected-error @+1 {{custom call @SPMDFullToShardShape is how GSPMD writes jax.shard_map; lower with Shardy (jax_use_shardy_partitioner=True, the default)}}
   %0 = stablehlo.custom_call @SPMDFullToShardShape(%a) : (tensor<4xf32>) -> tensor<2xf32>
   return %0 : tensor<2xf32>
 }
