@@ -142,6 +142,11 @@ def decode(
     return jnp.einsum("bhs,bshd->bhd", jax.nn.softmax(scores), values), keys, values
 
 
+def append(cache: jax.Array, rows: jax.Array, at: jax.Array) -> jax.Array:
+    """Rows that may fall across two shards."""
+    return lax.dynamic_update_slice_in_dim(cache, rows, at, 0)
+
+
 def poisson(f: jax.Array) -> jax.Array:
     """Solves the Poisson equation on a torus."""
     k = jnp.fft.fftfreq(f.shape[0]) ** 2
@@ -171,6 +176,7 @@ EDGES = (128 + 128) * 4.0  # of a tile of it, to neighbours on both sides: 2 of 
 IMAGES = (array(4, 64, 32, 8), P(None, "x"))
 EDGE = 4 * 32 * 8 * 4.0  # one row of them
 CACHE = (array(2, 1024, 4, 16), P(None, "x"))
+CHUNK, PLACES = (array(2, 8, 4, 16), WHOLE), (array(2, dtype=np.int32), WHOLE)
 TOKEN = (array(2, 1, 4, 16), WHOLE)
 SCALAR = (array(dtype=np.int32), WHOLE)
 R = 7 / 8
@@ -413,6 +419,24 @@ ROWS_OF_TABLE: dict[str, Row] = {
         (array(1, 16), WHOLE),
         SCALAR,
         out=ROWS,
+    ),
+    "append_rows": row(
+        0,
+        "nothing",
+        append,
+        LONG,
+        (array(8, 16), WHOLE),
+        SCALAR,
+        out=ROWS,
+    ),
+    "append_rows_each": row(0, "nothing", jax.vmap(append), CACHE, CHUNK, PLACES, out=CACHE[1]),
+    "read_rows_each": row(
+        2 * R * 2 * 8 * 4 * 16 * 4,
+        "one all_reduce of the rows",
+        jax.vmap(lambda cache, at: lax.dynamic_slice_in_dim(cache, at, 8, 0)),
+        CACHE,
+        PLACES,
+        out=WHOLE,
     ),
     "decode": row(
         2 * R * 2 * 4 * (16 + 1 + 1) * 4,

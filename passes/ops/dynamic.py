@@ -130,8 +130,8 @@ def expand_slice_by_owner(op: LocalOp) -> Sequence[Value]:
 def expand_update_by_owner(op: LocalOp) -> Sequence[Value]:
     """Each shard updates the elements that it owns, and leaves the others.
 
-    One element along a dimension is read, chosen and written back; of more, each element of the
-    shard is chosen.
+    As many elements of the shard as are updated, around those that it owns, are read, chosen and
+    written back; all of them if the shard has no more.
     """
     ctx, layout = op.ctx, op.operand_layouts[0]
     operand, update = op.operands[:2]
@@ -142,8 +142,7 @@ def expand_update_by_owner(op: LocalOp) -> Sequence[Value]:
         if window[d] == 1:
             continue
         first = _first(op, op.operands[d + 2], shape[d] - window[d], starts[d])
-        index = ctx.global_index(layout, d, shape[d], ctx.element_of(first))
-        index = ctx.binary("subtract", index, ctx.broadcast(first, ctx.shape_of(index)))
+        index = _updated(op, d, first, starts)
         low = ctx.compare("GE", index, ctx.constant_like(0, index))
         high = ctx.compare("LT", index, ctx.constant_like(window[d], index))
         masks.append((ctx.binary("and", low, high), [d]))
@@ -154,6 +153,30 @@ def expand_update_by_owner(op: LocalOp) -> Sequence[Value]:
         update = ctx.select(ctx.broadcast(mask, sizes, dims), update, old)
     name = "stablehlo.dynamic_update_slice"
     return [ctx.value(name, [operand, update, *starts], operand.type)]
+
+
+def _updated(op: LocalOp, dim: int, first: Value, starts: list[Value]) -> Value:
+    """Which element of the update each element of the shard takes; one out of range takes none.
+
+    Args:
+        op: the update.
+        dim: the dimension.
+        first: where the update begins.
+        starts: where the shard is cut; set for `dim`, if fewer elements than it has are updated.
+    """
+    ctx, layout = op.ctx, op.operand_layouts[0]
+    size, count = op.operand_shapes[0][dim], op.operand_shapes[1][dim]
+    local, element = size // layout.dims[dim].split, ctx.element_of(first)
+    if not layout.dims[dim].is_contiguous or count >= local:
+        index = ctx.global_index(layout, dim, size, element)
+        return ctx.binary("subtract", index, ctx.broadcast(first, ctx.shape_of(index)))
+    offset = ctx.shard_offset(layout, dim, size)
+    assert offset is not None, "a dimension with owners is split"
+    ahead = ctx.binary("subtract", first, ctx.convert(offset, element))
+    starts[dim] = clamped(ctx, ahead, local - count + 1)
+    behind = ctx.binary("subtract", starts[dim], ahead)
+    index = ctx.iota((count,), 0, element)
+    return ctx.binary("add", index, ctx.broadcast(behind, (count,)))
 
 
 def _starts(
@@ -176,6 +199,7 @@ def _starts(
             start = ctx.constant_like(0, start)
         starts.append(start)
     wide = any(ctx.element_of(start) in ("i64", "ui32", "ui64") for start in starts)
+    wide = wide or max(shape) >= 2**31
     return [ctx.convert(start, "i64" if wide else "i32") for start in starts], masks
 
 

@@ -9,30 +9,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, stablehlo
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.indexing import (
+    ANY_INDEX,
     IndexedDims,
     clamped,
     gather_dims,
     index_columns,
-    index_vectors,
     say_whole,
 )
 from dtensor.passes.ops.opdef import OpDef, local
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
-
-ANY_INDEX = (1 << 63) - 1  # of a dimension of any size
+from dtensor.passes.ops.spread_windows import Spread, spread_windows
 
 
 def gather_rule(op: OpInfo) -> OpRule:
     """`vi,j->ji` reduce `v`: an embedding lookup; `v` is the vocabulary, `j` are the indices.
 
     A shard that does not own the element adds zero (false), so the result is a sum (an "or").
-    Where the operand is in parts, every part is looked up by itself.
+    Of a window that lies across two shards each gives its elements. Where the operand is in parts,
+    every part is looked up by itself.
     """
     operand, indices = op.operand_shapes
     dims = gather_dims(op.operation, operand, len(indices))
@@ -52,12 +52,12 @@ def gather_rule(op: OpInfo) -> OpRule:
         factor = builder.factor(operand[d])
         builder.operand(0, d, factor)
         builder.result(0, r, factor)
-    for d, _ in dims.picked:
+    for d in (*(d for d, _ in dims.picked), *(d for d, _, _ in dims.cut)):
         if owner is None:
             builder.whole(0, d, f"shards of {op.result_elements[0]} cannot be added")
         else:
             builder.operand(0, d, builder.factor(operand[d], owner))
-    say_whole(builder, dims, 1, len(indices))
+    say_whole(builder, dims, 1, len(indices), [~0])
     builder.passes_each(kinds, [True, False])
     return builder.build()
 
@@ -70,34 +70,58 @@ def expand_gather(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
     for d, _ in dims.full:
         sizes[d] //= layout.dims[d].split
     op.set_integers("slice_sizes", sizes)
-    owned = [(d, c) for d, c in dims.picked if layout.dims[d].split > 1]
-    return _gather_owned(op, dims, owned) if owned else None
+    picked = [(d, c) for d, c in dims.picked if layout.dims[d].split > 1]
+    cut = [entry for entry in dims.cut if layout.dims[entry[0]].split > 1]
+    return _gather_owned(op, dims, picked, cut) if picked or cut else None
 
 
 def _gather_owned(
-    op: LocalOp, dims: IndexedDims, owned: Sequence[tuple[int, int]]
+    op: LocalOp,
+    dims: IndexedDims,
+    picked: Sequence[tuple[int, int]],
+    cut: Sequence[tuple[int, int, int]],
 ) -> Sequence[ir.Value[Any]]:
-    ctx, layout = op.ctx, op.operand_layouts[0]
-    indices = op.operands[1]
-    element = ctx.element_of(indices)
-    columns = index_columns(ctx, indices, dims.vector_dim)
+    ctx, layout, shape = op.ctx, op.operand_layouts[0], op.operand_shapes[0]
+    owned = [*picked, *((d, component) for d, component, _ in cut)]
+    sizes = integers(op.operation.attributes["slice_sizes"])
+    columns = index_columns(ctx, op.operands[1], dims.vector_dim)
+    for d, component in owned:
+        columns[component] = clamped(ctx, columns[component], shape[d] - sizes[d] + 1)
+    windows = [(component, r, sizes[d]) for d, component, r in cut]
+    spread = spread_windows(ctx, columns, dims, windows, len(op.operand_shapes[1]))
     mine: ir.Value[Any] | None = None
     for d, component in owned:
-        size = op.operand_shapes[0][d]
-        index = clamped(ctx, columns[component], size)
-        local, is_here = ctx.localise_index(index, layout, d, size)
-        columns[component] = ctx.convert(local, element)
+        index = spread.columns[component]
+        local, is_here = ctx.localise_index(index, layout, d, shape[d])
+        spread.columns[component] = ctx.convert(local, ctx.element_of(index))
         mine = is_here if mine is None else ctx.binary("and", mine, is_here)
     assert mine is not None
     result = ctx.tensor_type(op.local_result_shape(), op.result_element())
-    vectors = index_vectors(ctx, columns, dims.vector_dim, len(op.operand_shapes[1]))
+    vectors = spread.vectors(ctx)
     local_gather = ctx.clone(op.operation)
     local_gather.operands[1] = vectors
+    _say_element_by_element(local_gather, spread, [d for d, _, _ in cut])
     local_gather.attributes["indices_are_sorted"] = ir.BoolAttr.get(False)
     local_gather.results[0].set_type(result)
-    index_places = sorted([*(r for _, _, r in dims.batching), *(r for _, r in dims.spread)])
-    mask = ctx.broadcast(mine, op.local_result_shape(), index_places)
+    mask = ctx.broadcast(mine, op.local_result_shape(), spread.places)
     return [ctx.select(mask, local_gather.results[0], ctx.identity("sum", result))]
+
+
+def _say_element_by_element(gather: ir.Operation, spread: Spread, cut: Sequence[int]) -> None:
+    """Write the numbers of a gather whose indices are spread, windows along `cut` by elements."""
+    numbers = stablehlo.GatherDimensionNumbers(gather.attributes["dimension_numbers"])
+    sizes = integers(gather.attributes["slice_sizes"])
+    for d in cut:
+        sizes[d] = 1
+    gather.attributes["slice_sizes"] = ir.DenseI64ArrayAttr.get(sizes)
+    gather.attributes["dimension_numbers"] = stablehlo.GatherDimensionNumbers.get(
+        [r for r in numbers.offset_dims if r not in spread.places],
+        sorted([*numbers.collapsed_slice_dims, *cut]),
+        numbers.operand_batching_dims,
+        spread.batching(numbers.start_indices_batching_dims),
+        numbers.start_index_map,
+        len(spread.dims),
+    )
 
 
 def lengthen_gather(op: padding.Grown) -> None:
@@ -108,7 +132,8 @@ def lengthen_gather(op: padding.Grown) -> None:
     sizes = integers(op.operation.attributes["slice_sizes"])
     for d, _ in dims.full:
         sizes[d] = op.operands[0][d]
-    picked = {component: d for d, component in dims.picked if op.grows(0, d)}
+    indexed = [*dims.picked, *((d, component) for d, component, _ in dims.cut)]
+    picked = {component: d for d, component in indexed if op.grows(0, d)}
     if any(op.grows(1, i) for i, _ in dims.spread):
         op.deny("indices_are_sorted")
     op.set_integers("slice_sizes", sizes)
@@ -116,7 +141,8 @@ def lengthen_gather(op: padding.Grown) -> None:
         return
     is_vector = dims.vector_dim < len(indices)
     count = indices[dims.vector_dim] if is_vector else 1
-    last = [operand[picked[c]] - 1 if c in picked else ANY_INDEX for c in range(count)]
+    ends = {component: operand[d] - sizes[d] for component, d in picked.items()}
+    last = [ends.get(component, ANY_INDEX) for component in range(count)]
     op.keep_within(1, last, dims.vector_dim if is_vector else None)
 
 

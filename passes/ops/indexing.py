@@ -14,7 +14,11 @@ from dtensor.passes.ops.rule import RuleBuilder
 
 Pairs = tuple[tuple[int, int], ...]
 
-_PARTLY = "is read or written in windows of some elements, which may lie across two shards"
+ANY_INDEX = (1 << 63) - 1  # of a dimension of any size
+
+_PARTLY = "is read or written in windows of some elements, from its first one on"
+
+_WINDOW = "is a window of some elements, which may lie across two shards"
 
 _VECTOR = "holds the components of one index"
 
@@ -31,7 +35,9 @@ class IndexedDims:
         full: `(operand, slices)` dimensions that every window holds whole.
         picked: `(operand dimension, component of the index vector)` of the dimensions of which
             every window holds the one element that the index names.
-        partly: operand dimensions of which windows hold some elements, but not one by index.
+        cut: `(operand dimension, component, slices dimension)` of the dimensions of which windows
+            hold some elements, from the one on that the index names.
+        partly: operand dimensions of which windows hold some elements that no index names.
         vector_dim: the dimension of the indices that holds index vectors; their rank if each
             index is a vector by itself.
     """
@@ -40,6 +46,7 @@ class IndexedDims:
     spread: Pairs
     full: Pairs
     picked: Pairs
+    cut: tuple[tuple[int, int, int], ...]
     partly: tuple[int, ...]
     vector_dim: int
 
@@ -109,7 +116,7 @@ def _indexed_dims(
     taken = set(slice_dims.values())
     place = dict(zip(index_dims, (d for d in range(slices) if d not in taken), strict=True))
     walked = {d for d, _ in batching}
-    full, picked, partly = [], [], []
+    full, picked, cut, partly = [], [], [], []
     for d, size in enumerate(operand):
         if d in walked:
             continue
@@ -117,6 +124,8 @@ def _indexed_dims(
             full.append((d, slice_dims[d]))
         elif window[d] == 1 and size > 1 and d in components:
             picked.append((d, components.index(d)))
+        elif window[d] > 1 and d in components:
+            cut.append((d, components.index(d), slice_dims[d]))
         elif size > 1:
             partly.append(d)
     together = {i for _, i in batching}
@@ -125,12 +134,15 @@ def _indexed_dims(
         tuple((i, place[i]) for i in index_dims if i not in together),
         tuple(full),
         tuple(picked),
+        tuple(cut),
         tuple(partly),
         vector_dim,
     )
 
 
-def say_whole(builder: RuleBuilder, dims: IndexedDims, indices: int, rank: int) -> None:
+def say_whole(
+    builder: RuleBuilder, dims: IndexedDims, indices: int, rank: int, slices: Sequence[int]
+) -> None:
     """Say why dimensions are whole: of the operands before `indices`, and of that one, the vectors.
 
     Args:
@@ -138,7 +150,11 @@ def say_whole(builder: RuleBuilder, dims: IndexedDims, indices: int, rank: int) 
         dims: the dimensions.
         indices: which operand the indices are; those before it are indexed.
         rank: of the indices.
+        slices: the operands, or `~result`, that the slices are.
     """
+    for _, _, u in dims.cut:
+        for k in slices:
+            builder.whole(k, u, _WINDOW)
     for d in dims.partly:
         for k in range(indices):
             builder.whole(k, d, _PARTLY)

@@ -100,6 +100,22 @@ class Grown:
             last: the largest index, or one per element along `dim`.
             dim: the dimension that holds the components of an index; None if each is by itself.
         """
+        builder, value, bounds = self._bounds(k, last, dim)
+        self.operation.operands[k] = builder.binary("minimum", value, bounds)
+
+    def drop_beyond(self, k: int, last: Sequence[int], dim: int | None = None) -> None:
+        """Make indices in operand `k` that exceed `last` negative; arguments as `keep_within`."""
+        builder, value = Builder(self.operation, self.made), self.operation.operands[k]
+        wide = builder.element_of(value) in ("i64", "ui32", "ui64")
+        self.operation.operands[k] = builder.convert(value, "i64" if wide else "i32")
+        builder, value, bounds = self._bounds(k, last, dim)
+        is_beyond = builder.compare("GT", value, bounds)
+        self.operation.operands[k] = builder.select(
+            is_beyond, builder.constant_like(-1, value), value
+        )
+
+    def _bounds(self, k: int, last: Sequence[int], dim: int | None) -> tuple[Builder, Value, Value]:
+        """The indices in operand `k`, and `last` for each of them."""
         value = self.operation.operands[k]
         type_ = ir.RankedTensorType(value.type)
         kind, bits = element_kind(str(type_.element_type))
@@ -111,8 +127,7 @@ class Grown:
         )
         builder = Builder(self.operation, self.made)
         bound = builder.dense(dense, dense.type)
-        bounds = builder.broadcast(bound, type_.shape, [] if dim is None else [dim])
-        self.operation.operands[k] = builder.binary("minimum", value, bounds)
+        return builder, value, builder.broadcast(bound, type_.shape, [] if dim is None else [dim])
 
 
 def passing(rule: OpRule, factor: int) -> Fill | None:

@@ -11,15 +11,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, stablehlo
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
+from dtensor.passes.expansion.indices import in_range
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import all_of, summed
 from dtensor.passes.ops.indexing import (
+    ANY_INDEX,
     IndexedDims,
     clamped,
     index_columns,
-    index_vectors,
     say_whole,
     scatter_dims,
 )
@@ -27,6 +28,7 @@ from dtensor.passes.ops.opdef import OpDef, local
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.reductions import combiner
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.spread_windows import Spread, spread_windows
 
 _OVERWRITTEN = "has updates that overwrite; which one is the last, only all of them tell"
 
@@ -36,10 +38,11 @@ _UNKNOWN_BODY = "has updates that are joined by a body that is not one known com
 def scatter_rule(op: OpInfo) -> OpRule:
     """`vi,j,ji->vi` reduce `j`: the gradient of a lookup.
 
-    If `v` is split, each shard takes the updates of the elements it owns and drops the others. If
-    `j` is split, each shard takes its own updates, one of them the old elements too, and the
-    shards are combined as the body does it. A body that overwrites needs all updates in one place:
-    of two updates to one element, the shards could not tell which is the last.
+    If `v` is split, each shard takes the updates of the elements it owns and drops the others; of a
+    window across two shards each takes its elements. If `j` is split, each shard takes its own
+    updates, one of them the old elements too, and the shards are combined as the body does it. A
+    body that overwrites needs all updates in one place: of two updates to one element, the shards
+    could not tell which is the last.
     """
     count = len(op.result_shapes)
     operand, indices, updates = (op.operand_shapes[k] for k in (0, count, count + 1))
@@ -65,9 +68,9 @@ def scatter_rule(op: OpInfo) -> OpRule:
         factor = _shared(builder, inputs, d)
         for k in slices:
             builder.operand(k, u, factor)
-    for d, _ in dims.picked:
+    for d in (*(d for d, _ in dims.picked), *(d for d, _, _ in dims.cut)):
         _shared(builder, inputs, d)
-    say_whole(builder, dims, count, len(indices))
+    say_whole(builder, dims, count, len(indices), slices)
     _scatter_passes(builder, reduction, dims)
     return builder.build()
 
@@ -132,54 +135,74 @@ def expand_scatter(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
     """
     count = len(op.result_layouts)
     layout, indices = op.operand_layouts[0], op.operands[count]
-    dims = scatter_dims(
-        op.operation,
-        op.operand_shapes[0],
-        len(op.operand_shapes[count]),
-        op.operand_shapes[count + 1],
-    )
-    owned = [(d, c) for d, c in dims.picked if layout.dims[d].split > 1]
-    if not owned:
+    shape, updates = op.operand_shapes[0], op.operand_shapes[count + 1]
+    dims = scatter_dims(op.operation, shape, len(op.operand_shapes[count]), updates)
+    picked = [(d, c) for d, c in dims.picked if layout.dims[d].split > 1]
+    cut = [entry for entry in dims.cut if layout.dims[entry[0]].split > 1]
+    if not picked and not cut:
         return None
     ctx = op.ctx
     columns = index_columns(ctx, indices, dims.vector_dim)
-    if math.prod(ctx.shape_of(columns[0])) == 1:
-        return _scatter_at_one_index(op, dims, owned, columns)
-    for d, component in owned:
-        columns[component] = _own_or_outside(
-            ctx, columns[component], layout, d, op.operand_shapes[0][d]
+    windows = [(component, u, updates[u]) for _, component, u in cut]
+    for d, component, u in cut:
+        columns[component] = _inside_or_before(ctx, columns[component], shape[d], updates[u])
+    spread = spread_windows(ctx, columns, dims, windows, len(op.operand_shapes[count]))
+    if math.prod(ctx.shape_of(spread.columns[0])) == 1:
+        return _scatter_at_one_index(op, picked, spread)
+    for d, component in (*picked, *((d, component) for d, component, _ in cut)):
+        spread.columns[component] = _own_or_outside(
+            ctx, spread.columns[component], layout, d, shape[d]
         )
-    wide = "i64" if any(ctx.element_of(columns[c]) == "i64" for _, c in owned) else "i32"
-    columns = [ctx.convert(column, wide) for column in columns]
-    rank = len(op.operand_shapes[count])
-    op.operation.operands[count] = index_vectors(ctx, columns, dims.vector_dim, rank)
-    if not all(layout.dims[d].is_contiguous for d, _ in owned):
+    op.operation.operands[count] = spread.vectors(ctx)
+    _say_element_by_element(op.operation, spread, [d for d, _, _ in cut])
+    if cut or not all(layout.dims[d].is_contiguous for d, _ in picked):
         op.operation.attributes["indices_are_sorted"] = ir.BoolAttr.get(False)
         op.operation.attributes["unique_indices"] = ir.BoolAttr.get(False)
     return None
 
 
+def _say_element_by_element(scatter: ir.Operation, spread: Spread, cut: Sequence[int]) -> None:
+    """Write the numbers of a scatter whose indices are spread, windows along `cut` by elements."""
+    given = scatter.attributes["scatter_dimension_numbers"]
+    numbers = stablehlo.ScatterDimensionNumbers(given)
+    scatter.attributes["scatter_dimension_numbers"] = stablehlo.ScatterDimensionNumbers.get(
+        [u for u in numbers.update_window_dims if u not in spread.places],
+        sorted([*numbers.inserted_window_dims, *cut]),
+        numbers.input_batching_dims,
+        spread.batching(numbers.scatter_indices_batching_dims),
+        numbers.scattered_dims_to_operand_dims,
+        len(spread.dims),
+    )
+
+
+def _inside_or_before(
+    ctx: ExpansionContext, start: ir.Value[Any], size: int, window: int
+) -> ir.Value[Any]:
+    """Where windows begin; one that does not lie wholly inside lies before all elements."""
+    wide = ctx.element_of(start) in ("i64", "ui32", "ui64")
+    start = ctx.convert(start, "i64" if wide else "i32")
+    is_inside = in_range(ctx, start, size - window + 1)
+    return ctx.select(is_inside, start, ctx.constant_like(-window, start))
+
+
 def _scatter_at_one_index(
-    op: LocalOp,
-    dims: IndexedDims,
-    owned: Sequence[tuple[int, int]],
-    columns: list[ir.Value[Any]],
+    op: LocalOp, owned: Sequence[tuple[int, int]], spread: Spread
 ) -> Sequence[ir.Value[Any]]:
     """Scatter in range on every shard; keep the result only where the element is."""
     ctx, layout, count = op.ctx, op.operand_layouts[0], len(op.result_layouts)
-    element = ctx.element_of(columns[0])
     mine: ir.Value[Any] | None = None
     for d, component in owned:
-        size = op.operand_shapes[0][d]
-        local, is_here = ctx.localise_index(columns[component], layout, d, size)
+        size, index = op.operand_shapes[0][d], spread.columns[component]
+        local, is_here = ctx.localise_index(index, layout, d, size)
         last = size // layout.dims[d].split
-        columns[component] = ctx.convert(clamped(ctx, local, last), element)
+        spread.columns[component] = ctx.convert(clamped(ctx, local, last), ctx.element_of(index))
         mine = is_here if mine is None else ctx.binary("and", mine, is_here)
     assert mine is not None
     mine = ctx.reshape(mine, ())
-    vectors = index_vectors(ctx, columns, dims.vector_dim, len(op.operand_shapes[count]))
+    vectors = spread.vectors(ctx)
     copy = ctx.clone(op.operation)
     copy.operands[count] = vectors
+    _say_element_by_element(copy, spread, [])
     for k, result in enumerate(copy.results):
         result.set_type(op.operands[k].type)
     return [ctx.select(mine, result, op.operands[k]) for k, result in enumerate(copy.results)]
@@ -200,8 +223,20 @@ def _own_or_outside(
 
 
 def lengthen_scatter(op: padding.Grown) -> None:
-    """Indices beyond the true end write what nobody reads; those of no update may be any."""
+    """Indices beyond the true end write what nobody reads; those of no update may be any.
+
+    A window across the true end writes nothing: it is moved before all elements.
+    """
+    assert op.rule.op is not None
     count = len(op.results)
+    operand, indices, updates = (op.rule.op.operand_shapes[k] for k in (0, count, count + 1))
+    dims = scatter_dims(op.operation, operand, len(indices), updates)
+    is_vector = dims.vector_dim < len(indices)
+    components = range(indices[dims.vector_dim] if is_vector else 1)
+    ends = {c: operand[d] - updates[u] for d, c, u in dims.cut if op.grows(0, d)}
+    if ends:
+        last = [ends.get(component, ANY_INDEX) for component in components]
+        op.drop_beyond(count, last, dims.vector_dim if is_vector else None)
     if op.operands[count] != op.operands_before(count):
         op.deny("indices_are_sorted", "unique_indices")
 

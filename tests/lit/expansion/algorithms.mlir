@@ -39,6 +39,24 @@ func.func @main(%a: tensor<8x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"
 
 // -----
 
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+
+// Two rows, which may lie across two shards: each writes back two of its own, some of them as before.
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<16x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}, %u: tensor<2x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {}]>}, %i: tensor<i32> {dtensor.layout = #dtensor.layout<@mesh, []>})
+    -> (tensor<16x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) {
+  // CHECK: %[[LAST:.*]] = stablehlo.constant dense<6> : tensor<i32>
+  // CHECK: %[[S:.*]] = stablehlo.clamp %{{.*}}, %{{.*}}, %[[LAST]]
+  // CHECK: %[[ROWS:.*]] = "stablehlo.gather"(%arg1, %{{[0-9]+}})
+  // CHECK: %[[OLD:.*]] = stablehlo.dynamic_slice %arg0, %[[S]], %[[T:.*]], sizes = [2, 3] : (tensor<8x3xf32>, tensor<i32>, tensor<i32>) -> tensor<2x3xf32>
+  // CHECK: %[[NEW:.*]] = stablehlo.select %{{.*}}, %[[ROWS]], %[[OLD]]
+  // CHECK: stablehlo.dynamic_update_slice %arg0, %[[NEW]], %[[S]], %[[T]] : (tensor<8x3xf32>, tensor<2x3xf32>, tensor<i32>, tensor<i32>) -> tensor<8x3xf32>
+  %0 = "stablehlo.dynamic_update_slice"(%a, %u, %i, %i) {dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]} : (tensor<16x3xf32>, tensor<2x3xf32>, tensor<i32>, tensor<i32>) -> tensor<16x3xf32>
+  return %0 : tensor<16x3xf32>
+}
+
+// -----
+
 "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=4]>} : () -> ()
 
 // A roll by 3 of shards of 2: two rows go round, from two places. What comes in is chosen by index.

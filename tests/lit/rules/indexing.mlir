@@ -30,8 +30,8 @@ func.func @take_along_axis(%logits: tensor<2x12xf32>, %labels: tensor<2x1xi32>) 
 }
 
 func.func @windows(%a: tensor<12x4xf32>, %at: tensor<5x1xi32>) -> tensor<5x3x4xf32> {
-  // CHECK: remark: stablehlo.gather: [*, b], [a, *] -> [a, *, b];
-  // CHECK-SAME: dimension 0 of operand 0 is read or written in windows of some elements, which may lie across two shards
+  // CHECK: remark: stablehlo.gather: [c, b], [a, *] -> [a, *, b] reduce {c: sum};
+  // CHECK-SAME: dimension 1 of result 0 is a window of some elements, which may lie across two shards
   %0 = "stablehlo.gather"(%a, %at) <{
     dimension_numbers = #stablehlo.gather<offset_dims = [1, 2], start_index_map = [0], index_vector_dim = 1>,
     slice_sizes = array<i64: 3, 4>}> : (tensor<12x4xf32>, tensor<5x1xi32>) -> tensor<5x3x4xf32>

@@ -137,17 +137,45 @@ def test_a_kept_window_of_one_element_has_owners_too() -> None:
     assert reduced(report) == {12: "sum"}
 
 
-def test_windows_of_several_elements_stay_whole() -> None:
+@pytest.mark.parametrize("element", ["i32", "ui8", "i64"])
+def test_windows_of_several_elements_have_the_owners_of_their_elements(element: str) -> None:
     report = gather(
         "12x4xf32",
-        "8x1xi32",
+        f"8x1x{element}",
         "8x3x4xf32",
         "offset_dims = [1, 2], start_index_map = [0], index_vector_dim = 1",
         "3, 4",
+        odd((8, 1), element),
+    )
+    assert letters(report) == "abc"
+    assert reduced(report) == {12: "sum"}
+    assert (~0, 1) in report.rule.why_whole
+
+
+def test_windows_of_which_no_index_tells_the_first_element_stay_whole() -> None:
+    report = gather(
+        "12x4xf32",
+        "8x1xi32",
+        "8x3xf32",
+        "offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], "
+        "index_vector_dim = 1",
+        "1, 3",
         odd((8, 1)),
     )
-    assert letters(report) == "ab"
-    assert (0, 0) in report.rule.why_whole
+    assert (0, 1) in report.rule.why_whole
+
+
+def test_windows_of_two_dimensions_between_batching_dimensions() -> None:
+    report = gather(
+        "4x12x6x2xf32",
+        "2x5x4xi32",
+        "2x5x3x4x2xf32",
+        "offset_dims = [0, 2, 4], collapsed_slice_dims = [], operand_batching_dims = [0], "
+        "start_indices_batching_dims = [2], start_index_map = [1, 2], index_vector_dim = 0",
+        "1, 2, 3, 2",
+        odd((2, 5, 4)),
+    )
+    assert reduced(report) == {12: "sum", 6: "sum"}
 
 
 def test_a_window_of_one_element_that_is_not_indexed_stays_whole() -> None:

@@ -154,12 +154,15 @@ def test_scattered_points_and_batching_dimensions() -> None:
     assert letters(report) == "abcd"
 
 
-def test_windows_of_several_elements_keep_the_scattered_dimension_whole() -> None:
+@pytest.mark.parametrize("element", ["i32", "ui8", "i64"])
+def test_windows_of_several_elements_are_written_by_the_owners_of_these(element: str) -> None:
     numbers = (
         "update_window_dims = [1, 2], scatter_dims_to_operand_dims = [0], index_vector_dim = 1"
     )
-    report = scatter("12x4xf32", "8x1xi32", "8x3x4xf32", numbers, odd((8, 1)))
-    assert sorted(f.size for f in report.rule.factors) == [4, 8]
+    values = odd((8, 1), element)
+    report = scatter("12x4xf32", f"8x1x{element}", "8x3x4xf32", numbers, values, max_pairs=20)
+    assert sorted(f.size for f in report.rule.factors) == [4, 8, 12]
+    assert (2, 1) in report.rule.why_whole
     report = scatter("12x4xf32", "8x1xi32", "8x1x4xf32", numbers, odd((8, 1)))
     assert sorted(f.size for f in report.rule.factors) == [4, 8, 12]
 
