@@ -17,9 +17,9 @@ from dtensor.compiler.trees import Difference, Leaf, first_difference
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.array import TRACED as TRACED
 from dtensor.runtime.array import ArrayType, DTensor, array_type
 from dtensor.runtime.shardings import as_layout, is_layout_leaf, mesh_in
-from dtensor.runtime.tracing import TRACED as TRACED
 
 is_dtensor: Callable[[Any], bool] = DTensor.__instancecheck__
 """Whether a value is a DTensor; as `is_leaf`, it makes leaves of them. A builtin, hence fast."""

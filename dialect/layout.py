@@ -395,6 +395,10 @@ class Layout(LayoutMembers):
             return repr(self)
         return f"Layout.from_string({self.to_string()})"
 
+    def __format__(self, spec: str) -> str:
+        """The readable line: it stands in other libraries' messages."""
+        return format(repr(self), spec)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Layout.of, (self.dims, self.mesh, self.partial)
 

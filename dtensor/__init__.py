@@ -111,6 +111,7 @@ if TYPE_CHECKING:
     from dtensor.runtime.inspection import check_layout as check_layout
     from dtensor.runtime.inspection import device_name as device_name
     from dtensor.runtime.inspection import is_dtensor as is_dtensor
+    from dtensor.runtime.placement import named_sharding as named_sharding
     from dtensor.runtime.shardings import AUTO as AUTO
     from dtensor.runtime.transfer import fetch_layout as fetch_layout
     from dtensor.runtime.transfer import pack as pack
@@ -237,6 +238,7 @@ _HOMES = {
         "device_name",
         "is_dtensor",
     ),
+    "dtensor.runtime.placement": ("named_sharding",),
     "dtensor.runtime.shardings": ("AUTO",),
     "dtensor.runtime.transfer": (
         "fetch_layout",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -15,17 +15,16 @@ from jax.sharding import get_abstract_mesh
 from dtensor.dialect.errors import LayoutError, MeshError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
+from dtensor.runtime import texts
 from dtensor.runtime.axis_types import has_explicit_axes, in_context, sharding_on
 from dtensor.runtime.buffers import Buffers
 from dtensor.runtime.donation import note_alias
 from dtensor.runtime.keys import KeyKind, data_of, is_key, key_kind
-from dtensor.runtime.operators import Operators
+from dtensor.runtime.operators import Operators, asked_by_operator
 from dtensor.runtime.padding import Ranges, cut, of_data, padded, true_part, true_ranges
-from dtensor.runtime.placement import jax_mesh, layout_of, local_devices, named_sharding
+from dtensor.runtime.placement import layout_of, local_devices, named_sharding
 from dtensor.runtime.shardings import AnyMesh, as_mesh
-
-_WHOLE_VALUES = 1000  # elements of a replicated array that repr writes out in full
-_SHARDS_SHOWN = 8
+from dtensor.runtime.tracing import becomes_program
 
 
 class ArrayType:
@@ -64,6 +63,9 @@ class ArrayType:
         layout = "" if self.layout is None else f" {self.layout.short()}"
         return f"{self.dtype}[{','.join(map(str, self.shape))}]{layout}"
 
+
+TRACED = ArrayType()
+"""The type of a leaf that jax is tracing: the call stands inside another traced function."""
 
 _types: dict[tuple[Any, ...], ArrayType] = {}
 
@@ -174,6 +176,14 @@ class DTensor(Operators, Buffers):
         is_padded = self._type.is_padded
         return in_context(cut(self._array, self.shape, self.layout) if is_padded else self._array)
 
+    @property
+    def __jax_array__(self) -> Callable[[], jax.Array]:
+        # What functions of jax.numpy take. A function being traced takes arguments only, and of
+        # `array * x` the result shall be a DTensor: in both this is as if it were not there.
+        if becomes_program() or asked_by_operator():
+            raise AttributeError("'DTensor' object has no attribute '__jax_array__' here")
+        return self.to_jax
+
     def unpack(self) -> list[jax.Array]:
         """The shards this process holds, one per device, in the order of `mesh.local_devices()`.
 
@@ -240,15 +250,8 @@ class DTensor(Operators, Buffers):
                 f"gather it with dtensor.relayout(x, {whole}), or read its shards with x.unpack()"
             )
         if not local_devices(self.mesh):
-            raise MeshError(f"cannot read an array here: {self._elsewhere()}")
+            raise MeshError(f"cannot read an array here: {texts.elsewhere(self.mesh)}")
         return np.asarray(self._array.addressable_data(0))
-
-    def _elsewhere(self) -> str:
-        clients = sorted({device.process_index for device in jax_mesh(self.mesh).devices.flat})
-        return (
-            f"this is client {jax.process_index()}, which has no device in {self.mesh.short()}; "
-            f"its clients are {', '.join(map(str, clients))}"
-        )
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
@@ -279,52 +282,17 @@ class DTensor(Operators, Buffers):
 
     def __str__(self) -> str:
         """TensorFlow's form: the values, or those of each local device, and the whole layout."""
-        if self._array.is_deleted():
-            values = "deleted: its buffers were donated to a program"
-        elif not local_devices(self.mesh):
-            values = "{}"
-        elif self.layout.is_fully_replicated():
-            values = _summary(_host(self._array.addressable_data(0)))
-        else:
-            names = [name.rpartition("device:")[2] for name in self.mesh.local_devices()]
-            shards = zip(names, self.unpack(), strict=True)
-            texts = [f'"{name}": {_summary(_host(shard))}' for name, shard in shards]
-            values = "{" + ", ".join(texts) + "}"
-        return (
-            f'DTensor({values}, layout="{self.layout.to_string()}", shape={self.shape}, '
-            f"dtype={self.dtype})"
-        )
+        return texts.in_full(self)
 
     def __repr__(self) -> str:
         head = f"DTensor(shape={self.shape}, dtype={self.dtype}, layout={self.layout.short()}, "
-        return f"{head}mesh={self.mesh.short()})\n{self._values()}"
+        return f"{head}mesh={self.mesh.short()})\n{texts.values(self)}"
 
     def _repr_html_(self) -> str:
         """Which devices hold which part, as a picture, and the values folded, in notebooks."""
         from dtensor.dialect.pictures.html import array_html
 
-        return array_html(self.shape, str(self.dtype), self.layout, self._values())
-
-    def _values(self) -> str:
-        if self._array.is_deleted():
-            return "deleted: its buffers were donated to a program"
-        if not local_devices(self.mesh):
-            return self._elsewhere()
-        if self.layout.is_fully_replicated():
-            values = _host(self._array.addressable_data(0))
-            return np.array2string(values, threshold=_WHOLE_VALUES)
-        seen: dict[str, str] = {}
-        for shard, data in self._shards():
-            ranges = self._ranges(shard.index)
-            index = "[" + ", ".join(f"{start}:{stop}" for start, stop in ranges) + "]"
-            if index in seen:
-                continue
-            if len(seen) == _SHARDS_SHOWN:
-                seen["..."] = ""
-                break
-            text = np.array2string(_host(data), threshold=8, edgeitems=2, max_line_width=1_000_000)
-            seen[index] = " ".join(text.split())
-        return "\n".join(f"{index} {values}".rstrip() for index, values in seen.items())
+        return array_html(self.shape, str(self.dtype), self.layout, texts.values(self))
 
 
 new_dtensor = DTensor.__new__
@@ -336,24 +304,6 @@ def dtensor_of(array: jax.Array, type: ArrayType) -> DTensor:
     tensor._array = array
     tensor._type = type
     return tensor
-
-
-def _host(array: jax.Array) -> np.ndarray[Any, Any]:
-    """The values of an array that is here; of random keys, their data."""
-    return np.asarray(data_of(array))
-
-
-def _summary(values: np.ndarray[Any, Any]) -> str:
-    """The first and last three elements along each dimension, floats in nine digits."""
-    if values.dtype.kind == "V":  # bfloat16 and other types that numpy cannot write
-        values = values.astype(np.float32)
-    return np.array2string(
-        values,
-        threshold=0,
-        edgeitems=3,
-        max_line_width=1_000_000,
-        formatter={"float_kind": lambda value: f"{value:.9g}"},
-    )
 
 
 def from_jax(array: jax.Array, mesh: AnyMesh | None = None) -> DTensor:
@@ -475,12 +425,13 @@ def _unflatten(of: Kind, children: tuple[Any]) -> Any:
     return child if layout is None else with_layout(child, layout)
 
 
-def _refuse_as_operand(tensor: DTensor) -> Any:
-    raise LayoutError(
-        f"an operation of jax got a DTensor of layout {tensor.layout.short()}, and takes arrays of "
-        "jax only; give it x.to_jax(), use an operator, numpy or dtensor.numpy, or call it in a "
-        "function under dtensor.jit"
-    )
+def _as_operand(tensor: DTensor) -> jax.Array:
+    if becomes_program():
+        raise LayoutError(  # jax would put another sentence in place of a TypeError's
+            f"a function that jax traces closes over a DTensor of layout {tensor.layout.short()}, "
+            "which would be a constant of the program; pass it as an argument"
+        )
+    return tensor.to_jax()
 
 
 def _jax_type(tensor: DTensor) -> Any:
@@ -494,6 +445,5 @@ def _lies_nowhere(array: jax.Array) -> bool:
 
 
 jax.tree_util.register_pytree_node(DTensor, _flatten, _unflatten)
-# What jax.lax asks of each operand first: without an answer, it says only that it cannot take it.
-xla.canonicalize_dtype_handlers[DTensor] = _refuse_as_operand
+xla.canonicalize_dtype_handlers[DTensor] = _as_operand  # for jax.lax
 pytype_aval_mappings[DTensor] = _jax_type  # for jax.typeof

@@ -34,8 +34,8 @@ def check_layout(tensor: Any, layout: Layout) -> None:
     is_open = any(dim.is_open for dim in layout.dims)
     if found != (layout if is_open else layout.closed()):
         raise LayoutError(
-            f"Layout of tensor: {found}, did not match expected layout: {layout}; bring it there "
-            "with dtensor.relayout(tensor, layout)"
+            f"Layout of tensor: {found!s}, did not match expected layout: {layout!s}; bring it "
+            "there with dtensor.relayout(tensor, layout)"
         )
 
 

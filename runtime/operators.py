@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
+
+from jax._src.array import ArrayImpl
 
 from dtensor.runtime.eager import Slot
 from dtensor.runtime.methods import Methods
@@ -13,6 +17,21 @@ if TYPE_CHECKING:
 
 # Each operator has its line, so that type checkers see what there is; a call costs microseconds, so
 # nothing stands between it and the engine. `x += y` is `x = x + y`.
+
+
+_OF_JAX = {
+    method.__code__
+    for name, method in vars(ArrayImpl).items()
+    if name.startswith("__") and name.endswith("__") and isinstance(method, FunctionType)
+}
+
+
+def asked_by_operator() -> bool:
+    """Whether an operator of a jax.Array asks its other operand for `__jax_array__`.
+
+    Where there is none, Python asks the other operand's own operator next.
+    """
+    return sys._getframe(2).f_code in _OF_JAX
 
 
 def _binary(name: str) -> Callable[[Any, Any], DTensor]:

@@ -118,14 +118,25 @@ def _part_name(axis: str, index: int, mesh: Mesh) -> str:
     return name
 
 
-@cache
 def named_sharding(layout: Layout) -> NamedSharding:
-    """The sharding that places an array as `layout` says.
+    """The sharding that places an array as `layout` says, for jax's own functions.
+
+    Such as `jax.device_put(array, named_sharding(layout))`. jax refuses it for an array with a
+    dimension that it does not divide.
 
     Raises:
         LayoutError: an array cannot have this layout (partial, or cut into blocks).
         MeshError: jax does not have one of the mesh's devices.
+        TypeError: `layout` is no Layout.
     """
+    if not isinstance(layout, Layout):
+        found = type(layout).__name__
+        raise TypeError(f"named_sharding takes a Layout, not a value of type {found}")
+    return _named_sharding(layout)
+
+
+@cache
+def _named_sharding(layout: Layout) -> NamedSharding:
     problem = layout.border_problem()
     if problem is not None:
         raise LayoutError(f"no array can have the layout {layout.short()}: {problem}")
@@ -219,6 +230,6 @@ def local_devices(mesh: Mesh) -> tuple[jax.Device, ...]:
 
 def forget_devices() -> None:
     """Look at jax's devices anew: it was started again."""
-    for cached in (jax_mesh, _refined, named_sharding, local_devices):
+    for cached in (jax_mesh, _refined, _named_sharding, local_devices):
         cached.cache_clear()
     _AXES_OF_REFINED.clear()

@@ -10,11 +10,6 @@ from jax.extend.core import (  # type: ignore[attr-defined]
     unsafe_am_i_under_a_jit_DO_NOT_USE as _under_jit,
 )
 
-from dtensor.runtime.array import ArrayType
-
-TRACED = ArrayType()
-"""The type of a leaf that jax is tracing: the call stands inside another traced function."""
-
 with jax.core.eval_context():
     EAGER = trace_state()
     """The state in which no transformation of jax's is tracing."""
@@ -33,4 +28,4 @@ def becomes_program() -> bool:
     return not is_eager() and bool(_under_jit())
 
 
-__all__ = ["EAGER", "TRACED", "becomes_program", "is_eager", "trace_state"]
+__all__ = ["EAGER", "becomes_program", "is_eager", "trace_state"]

@@ -11,7 +11,9 @@ import numpy as np
 
 from dtensor.dialect.errors import CompileError, LayoutError
 from dtensor.dialect.layout import Layout
+from dtensor.runtime import texts
 from dtensor.runtime.array import (
+    TRACED,
     ArrayType,
     DTensor,
     Kind,
@@ -21,7 +23,7 @@ from dtensor.runtime.array import (
 )
 from dtensor.runtime.array import _unflatten as _tensor_unflatten
 from dtensor.runtime.donation import note_alias
-from dtensor.runtime.tracing import TRACED, becomes_program, is_eager
+from dtensor.runtime.tracing import becomes_program, is_eager
 from dtensor.runtime.variables.facts import VariableFacts, variable_type
 from dtensor.runtime.variables.operators import ReadFirst, value_of
 from dtensor.runtime.variables.scope import current_scope
@@ -271,10 +273,10 @@ class DVariable(ReadFirst, VariableFacts, DTensor):
             f"DVariable(name={self.name!r}, shape={self.shape}, dtype={self.dtype}, "
             f"layout={self.layout.short()}, mesh={self.mesh.short()})"
         )
-        return f"{head}\n{self._text(DTensor._values)}"
+        return f"{head}\n{self._text(texts.values)}"
 
     def __str__(self) -> str:
-        return f"<DVariable {self.name!r}: {self._text(DTensor.__str__)}>"
+        return f"<DVariable {self.name!r}: {self._text(texts.in_full)}>"
 
     def _text(self, write: Any) -> str:
         if self._held is None or isinstance(self._held, jax.core.Tracer):

@@ -27,7 +27,7 @@ def test_check_layout() -> None:
     check_layout(x.to_jax(), layout(MESH_3X2, "x", "y"))
     expected = layout(MESH_3X2, "y", "x")
     text = message(lambda: check_layout(x, expected), LayoutError)
-    assert text.startswith(f"Layout of tensor: {x.layout}, did not match expected layout: ")
+    assert text.startswith(f"Layout of tensor: {x.layout!s}, did not match expected layout: ")
     assert str(expected) in text
     with pytest.raises(ValueError, match="Layout of tensor: None, did not match"):
         check_layout(VALUES, expected)

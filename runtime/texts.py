@@ -1,0 +1,84 @@
+"""What a DTensor looks like in print."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.keys import data_of
+from dtensor.runtime.placement import jax_mesh, local_devices
+
+if TYPE_CHECKING:
+    from dtensor.runtime.array import DTensor
+
+_WHOLE_VALUES = 1000  # elements of a replicated array that are written out in full
+_SHARDS_SHOWN = 8
+
+
+def in_full(x: DTensor) -> str:
+    """TensorFlow's form: the values, or those of each local device, and the whole layout."""
+    if x._array.is_deleted():
+        values = "deleted: its buffers were donated to a program"
+    elif not local_devices(x.mesh):
+        values = "{}"
+    elif x.layout.is_fully_replicated():
+        values = _summary(_host(x._array.addressable_data(0)))
+    else:
+        names = [name.rpartition("device:")[2] for name in x.mesh.local_devices()]
+        shards = zip(names, x.unpack(), strict=True)
+        texts = [f'"{name}": {_summary(_host(shard))}' for name, shard in shards]
+        values = "{" + ", ".join(texts) + "}"
+    return f'DTensor({values}, layout="{x.layout.to_string()}", shape={x.shape}, dtype={x.dtype})'
+
+
+def values(x: DTensor) -> str:
+    """The values, of a sharded array those of each shard that is here after its indices."""
+    if x._array.is_deleted():
+        return "deleted: its buffers were donated to a program"
+    if not local_devices(x.mesh):
+        return elsewhere(x.mesh)
+    if x.layout.is_fully_replicated():
+        values = _host(x._array.addressable_data(0))
+        return np.array2string(values, threshold=_WHOLE_VALUES)
+    seen: dict[str, str] = {}
+    for shard, data in x._shards():
+        ranges = x._ranges(shard.index)
+        index = "[" + ", ".join(f"{start}:{stop}" for start, stop in ranges) + "]"
+        if index in seen:
+            continue
+        if len(seen) == _SHARDS_SHOWN:
+            seen["..."] = ""
+            break
+        text = np.array2string(_host(data), threshold=8, edgeitems=2, max_line_width=1_000_000)
+        seen[index] = " ".join(text.split())
+    return "\n".join(f"{index} {values}".rstrip() for index, values in seen.items())
+
+
+def elsewhere(mesh: Mesh) -> str:
+    """Why this client has no value of an array on a mesh."""
+    clients = sorted({device.process_index for device in jax_mesh(mesh).devices.flat})
+    return (
+        f"this is client {jax.process_index()}, which has no device in {mesh.short()}; "
+        f"its clients are {', '.join(map(str, clients))}"
+    )
+
+
+def _host(array: jax.Array) -> np.ndarray[Any, Any]:
+    """The values of an array that is here; of random keys, their data."""
+    return np.asarray(data_of(array))
+
+
+def _summary(values: np.ndarray[Any, Any]) -> str:
+    """The first and last three elements along each dimension, floats in nine digits."""
+    if values.dtype.kind == "V":  # bfloat16 and other types that numpy cannot write
+        values = values.astype(np.float32)
+    return np.array2string(
+        values,
+        threshold=0,
+        edgeitems=3,
+        max_line_width=1_000_000,
+        formatter={"float_kind": lambda value: f"{value:.9g}"},
+    )
