@@ -8,6 +8,7 @@ from dataclasses import replace
 from dtensor.dialect.diagnostics import Diagnostic, LocatedError, Place, from_mlir, name_source
 from dtensor.dialect.mlir import extend_context, ir
 from dtensor.dialect.modules import read_module
+from dtensor.dialect.resources import inline_resources
 
 BYTECODE_MAGIC = b"ML\xefR"
 _PROPERTIES = re.compile(r'"dtensor\.[^"]*"\s*\([^)]*\)\s*<\{')
@@ -35,7 +36,8 @@ def parse_module(source: str | bytes, filename: str = "<string>", first_line: in
         first_line: line of `filename` on which `source` starts.
 
     Raises:
-        LocatedError: MLIR cannot read it; places are lines of `filename`.
+        LocatedError: MLIR cannot read it, or data of constants are not there; places are lines of
+            `filename`.
     """
     context = ir.Context.current
     name_source(context, filename)
@@ -43,7 +45,7 @@ def parse_module(source: str | bytes, filename: str = "<string>", first_line: in
     if isinstance(source, bytes) and not is_bytecode:
         source = _decoded(source, filename)
     if isinstance(source, str):
-        source = "\n" * (first_line - 1) + source
+        source = inline_resources("\n" * (first_line - 1) + source, filename)
     try:
         module = read_module(source)
     except ir.MLIRError as failure:
