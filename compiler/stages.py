@@ -31,6 +31,7 @@ from dtensor.compiler.planned import Planned, infos
 from dtensor.compiler.program import CompiledProgram
 from dtensor.compiler.progress import phases
 from dtensor.compiler.shipping import check_can_be_pickled, exported
+from dtensor.compiler.targets.compilers import refused_here
 from dtensor.compiler.targets.executable import TargetExecutable, not_callable
 from dtensor.compiler.targets.report import target_report
 from dtensor.compiler.targets.target import Target, machine_of
@@ -211,7 +212,11 @@ class Lowered(Planned):
         compiled = Compiled(self._source, self._result)
         what = f"compiling {self._source.name} with XLA"
         with phases(what) if self._source.target is None else nullcontext():  # which says more
-            compiled.executable.compiled  # noqa: B018 - compiles now, and not at the first call
+            try:
+                compiled.executable.compiled  # noqa: B018 - now, and not at the first call
+            except jax.errors.JaxRuntimeError as error:
+                source, program = self._source, compiled.program.bytecode
+                raise refused_here(error, source.name, program, source.filename) from None
         return compiled
 
 

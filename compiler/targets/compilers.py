@@ -13,9 +13,14 @@ from collections.abc import Iterator, Mapping
 from importlib import metadata
 
 from dtensor.compiler.targets.target import Target
+from dtensor.dialect.context import make_context, parse_module
+from dtensor.dialect.diagnostics import LocatedError, Place, place_of
 from dtensor.dialect.errors import CompileError, DTensorError, NotFoundError
+from dtensor.dialect.mlir import ir
+from dtensor.passes.program import CUSTOM_CALL
 
 _STATUS = re.compile(r"^[A-Z_]+: ")
+_UNKNOWN_CALL = re.compile(r"(?:custom call to|FFI handler registered for) (\S+) ")
 
 
 @contextlib.contextmanager
@@ -47,6 +52,34 @@ def first_line(error: BaseException) -> str:
     """The first line of an error, without its status code."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return _STATUS.sub("", lines[0].strip())
+
+
+def refused_here(error: RuntimeError, name: str, program: bytes, filename: str) -> CompileError:
+    """What to raise where XLA refuses the program `name` on this machine.
+
+    Args:
+        error: XLA's.
+        name: what the program is called.
+        program: the module that XLA was given, as bytecode.
+        filename: what messages call the source of it.
+    """
+    unknown = _UNKNOWN_CALL.search(str(error))
+    if unknown is None:
+        return CompileError(f"{name}: XLA cannot compile it: {error}")
+    found: list[Place | None] = []
+
+    def collect(op: ir.Operation) -> ir.WalkResult:
+        if op.name == CUSTOM_CALL and op.attributes["call_target_name"].value == unknown[1]:
+            found.append(place_of(op.operation))
+        return ir.WalkResult.ADVANCE
+
+    with make_context():
+        parse_module(program, filename).operation.walk(collect)
+    return LocatedError(
+        found[0] if found else None,
+        f"nothing that runs custom call @{unknown[1]} is registered on this machine; register it "
+        "with jax.ffi.register_ffi_target, or compile for the machine that has it",
+    )
 
 
 def explained(error: RuntimeError, name: str, target: Target, devices: int) -> DTensorError:
