@@ -69,8 +69,9 @@ def refused_here(error: RuntimeError, name: str, program: bytes, filename: str) 
     found: list[Place | None] = []
 
     def collect(op: ir.Operation) -> ir.WalkResult:
-        if op.name == CUSTOM_CALL and op.attributes["call_target_name"].value == unknown[1]:
-            found.append(place_of(op.operation))
+        if op.name == CUSTOM_CALL:
+            called = ir.StringAttr(op.attributes["call_target_name"]).value
+            found.extend([place_of(op.operation)] if called == unknown[1] else [])
         return ir.WalkResult.ADVANCE
 
     with make_context():
