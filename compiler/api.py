@@ -62,7 +62,7 @@ from dtensor.runtime.shardings import (
     context_jax_mesh,
     context_mesh,
 )
-from dtensor.runtime.tracing import EAGER, becomes_program, trace_state
+from dtensor.runtime.tracing import becomes_program, is_eager
 from dtensor.runtime.variables.scope import current_scope
 
 _flatten = default_registry.flatten
@@ -254,7 +254,7 @@ class JitFunction:
                 last, call = self._last
                 if key != last:
                     call = self._known.get(key)
-                if call is not None and trace_state() == EAGER:
+                if call is not None and is_eager():
                     if active_budgets():
                         self._keep_to_budgets(call)
                     return call(leaves)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import jax
+from jax._src.core import eval_trace, trace_ctx
 from jax.extend.core import (
     get_opaque_trace_state as trace_state,
 )
@@ -10,14 +10,10 @@ from jax.extend.core import (  # type: ignore[attr-defined]
     unsafe_am_i_under_a_jit_DO_NOT_USE as _under_jit,
 )
 
-with jax.core.eval_context():
-    EAGER = trace_state()
-    """The state in which no transformation of jax's is tracing."""
-
 
 def is_eager() -> bool:
     """Whether no transformation of jax's is tracing: operations run as they are called."""
-    return bool(trace_state() == EAGER)
+    return trace_ctx.trace is eval_trace  # a quarter of the time of comparing opaque states
 
 
 def becomes_program() -> bool:
@@ -28,4 +24,4 @@ def becomes_program() -> bool:
     return not is_eager() and bool(_under_jit())
 
 
-__all__ = ["EAGER", "becomes_program", "is_eager", "trace_state"]
+__all__ = ["becomes_program", "is_eager", "trace_state"]
