@@ -49,7 +49,7 @@ from dtensor.runtime.donation import refuse_deleted
 from dtensor.runtime.executable import Executable
 from dtensor.runtime.placement import named_sharding, platform_of
 from dtensor.runtime.results import results_of
-from dtensor.runtime.tracing import EAGER, becomes_program, trace_state
+from dtensor.runtime.tracing import becomes_program, is_eager
 
 Returns = Literal["dtensor", "jax"]
 """What the results of a call are."""
@@ -273,7 +273,7 @@ class Compiled(Planned):
         is_under_mesh = bool(get_abstract_mesh().axis_names)
         known_as = (quick_tree, quick_types(quick), is_under_mesh, jax.enable_x64.value)
         call = self._calls.get(known_as)
-        if call is not None and trace_state() == EAGER:
+        if call is not None and is_eager():
             return call(quick)
         if becomes_program():
             raise TypeError(_TRACED)
