@@ -251,6 +251,14 @@ ROWS_OF_TABLE: dict[str, Row] = {
     "concatenate": row(
         2 * LOCAL, "2 L", lambda a, b: jnp.concatenate([a, b]), LONG, LONG, out=ROWS
     ),
+    "concatenate_unlike": row(
+        LOCAL,
+        "what the busiest shard has to send or to get, of 3072 and 1024 rows",
+        lambda a, b: jnp.concatenate([a, b]),
+        (array(3072, 16), ROWS),
+        (array(1024, 16), ROWS),
+        out=ROWS,
+    ),
     "pooling": row(EDGE, "one row", pool, IMAGES, out=P(None, "x")),
     "pooling_gradient": row(
         2 * EDGE, "two rows", jax.grad(lambda x: jnp.sum(pool(x) ** 2)), IMAGES, out=P(None, "x")

@@ -58,6 +58,8 @@ class Checker:
         """Raise a located error if the rule does not derive these layouts."""
         stands = [self._stands_for(layout) for layout in (*operands, *results)]
         found = _problem(rule, operands, results, stands)
+        if found is not None and rule is not None and rule.other is not None:
+            found = _problem(rule.other, operands, results, stands) and found
         if found is not None:
             error(op, f"'{name}' {found}; {REMEDY}")
         operands, results = (tuple(map(self.known, side)) for side in (operands, results))
@@ -72,7 +74,11 @@ class Checker:
 
 def problem(rule: OpRule | None, operands: Layouts, results: Layouts) -> str | None:
     """What is wrong with the layouts of an operation, in words; None if its rule derives them."""
-    return _problem(rule, operands, results, list(map(stands_of, (*operands, *results))))
+    stands = list(map(stands_of, (*operands, *results)))
+    found = _problem(rule, operands, results, stands)
+    if found is None or rule is None or rule.other is None:
+        return found
+    return _problem(rule.other, operands, results, stands) and found
 
 
 def _problem(

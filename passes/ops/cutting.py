@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dtensor.dialect.mlir import ir
@@ -28,6 +28,13 @@ from dtensor.passes.ops.cut_windows import (
     slides_some,
 )
 from dtensor.passes.ops.indexing import clamped, take
+from dtensor.passes.ops.joins import (
+    exchange_bytes,
+    exchange_rule,
+    exchanges,
+    expand_exchange,
+    joins_locally,
+)
 from dtensor.passes.ops.longer_cuts import (
     concatenate_ties,
     lengthen_concatenate,
@@ -159,7 +166,10 @@ def pad_rule(op: OpInfo) -> OpRule:
 
 
 def concatenate_rule(op: OpInfo) -> OpRule:
-    """`ij,ij->ij`; the joined dimension is split block by block, if the sizes have a divisor."""
+    """`ij,ij->ij`; the joined dimension is split block by block, if the sizes have a divisor.
+
+    Or all of it alike, which shards exchange for what they lack.
+    """
     joined = integer(op.attribute("dimension"))
     result = op.result_shapes[0]
     builder = RuleBuilder(op)
@@ -176,7 +186,7 @@ def concatenate_rule(op: OpInfo) -> OpRule:
                 builder.operand(k, d, factor, outer=_count(part, block))
         builder.result(0, d, factor, outer=_count(size, block))
     pass_all(builder, len(op.operand_shapes))
-    return builder.build()
+    return replace(builder.build(), other=exchange_rule(op))
 
 
 def reverse_rule(op: OpInfo) -> OpRule:
@@ -358,6 +368,10 @@ PAD = OpDef(
 )
 CONCATENATE = OpDef(
     concatenate_rule,
+    (
+        Algorithm("exchange", expand_exchange, exchanges, exchange_bytes),
+        Algorithm("local", applies=joins_locally),
+    ),
     fuses=True,
     moves_only=True,
     padding=padding.Padding(refit=lengthen_concatenate, ties=concatenate_ties),

@@ -124,6 +124,7 @@ class OpRule:
         is_free: whether the op reads nothing and may be computed wherever it is needed; its
             OpDef says so.
         op: the op that it is the rule of; rules are shared by equal ops.
+        other: another way to read the op, which some algorithm of it takes; None if there is none.
     """
 
     factors: tuple[Factor, ...]
@@ -134,6 +135,7 @@ class OpRule:
     flops: float = 0.0
     is_free: bool = False
     op: OpInfo | None = field(default=None, compare=False, repr=False)
+    other: OpRule | None = None
 
     @cached_property
     def dims_of_factor(self) -> tuple[tuple[tuple[int, int], ...], ...]:
@@ -157,7 +159,8 @@ class OpRule:
         reduced = [
             f"{_letter(i)}: {f.reduction}" for i, f in enumerate(self.factors) if f.reduction
         ]
-        return text + (f" reduce {{{', '.join(reduced)}}}" if reduced else "")
+        text += f" reduce {{{', '.join(reduced)}}}" if reduced else ""
+        return text if self.other is None else f"{text} or {self.other}"
 
 
 def _letter(factor: int) -> str:

@@ -182,6 +182,9 @@ class Maker:
         found = self._memo.get(key)
         if found is None:
             found = self._of_structure(rule, blocks, passes, self._used_at(node))
+            if rule.other is not None:
+                others = self._build(rule.other, (), passes, self._used_at(node))
+                found = tuple(dict.fromkeys((*found, *others)))
             self._memo[key] = found
         return found
 

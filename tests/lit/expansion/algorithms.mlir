@@ -141,3 +141,26 @@ func.func @main(%a: tensor<3x32xf32> {dtensor.layout = #dtensor.layout<@mesh, [{
   %0 = stablehlo.slice %a [0:3, 3:31] {dtensor.results = [#dtensor.layout<@mesh, [{}, {"x"}]>]} : (tensor<3x32xf32>) -> tensor<3x28xf32>
   return %0 : tensor<3x28xf32>
 }
+
+// -----
+
+// Parts of 3 and 1 rows per shard become 4: in each round every shard gets a row of one other, and
+// what stays on its shard moves inside it.
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<6x5xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}, %b: tensor<2x5xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>})
+    -> (tensor<8x5xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) {
+  // CHECK: %[[BOTH:.*]] = stablehlo.concatenate %arg0, %arg1, dim = 0 : (tensor<3x5xf32>, tensor<1x5xf32>) -> tensor<4x5xf32>
+  // CHECK: %[[GIVEN:.*]] = stablehlo.dynamic_slice %[[BOTH]], %{{.*}}, sizes = [1, 5]
+  // CHECK: %[[GOT:.*]] = "dtensor.shard_permute"(%[[GIVEN]]) {axes = #dtensor.axes<@mesh, ["x"]>, sources = array<i64: 1, 0>} : (tensor<1x5xf32>) -> tensor<1x5xf32>
+  // CHECK: %[[SOME:.*]] = stablehlo.dynamic_update_slice %[[BOTH]], %[[GOT]],
+  // CHECK: %[[MOVED:.*]] = stablehlo.dynamic_slice %[[BOTH]], {{.*}}, sizes = [2, 5]
+  // CHECK: %[[OLD:.*]] = stablehlo.dynamic_slice %[[SOME]], {{.*}}, sizes = [2, 5]
+  // CHECK: %[[KEPT:.*]] = stablehlo.select %{{.*}}, %[[MOVED]], %[[OLD]] : tensor<i1>, tensor<2x5xf32>
+  // CHECK: %[[ALL:.*]] = stablehlo.dynamic_update_slice %[[SOME]], %[[KEPT]],
+  // CHECK: return %[[ALL]]
+  %0 = stablehlo.concatenate %a, %b, dim = 0 {dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]} : (tensor<6x5xf32>, tensor<2x5xf32>) -> tensor<8x5xf32>
+  return %0 : tensor<8x5xf32>
+}

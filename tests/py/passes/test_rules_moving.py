@@ -132,7 +132,13 @@ def test_pad(
 @pytest.mark.parametrize(
     ("shapes", "dim", "after", "rule"),
     [
-        (["4x6", "4x6", "4x12"], 1, "4x24", "[a, b], [a, b], [a, 2 b] -> [a, 4 b]"),
+        (
+            ["4x6", "4x6", "4x12"],
+            1,
+            "4x24",
+            "[a, b], [a, b], [a, 2 b] -> [a, 4 b] or "
+            "[a, b:(1)6 window], [a, b:(1)6 window], [a, b:(1)12 window] -> [a, b window]",
+        ),
         (["4x6", "3x6"], 0, "7x6", "[*, a], [*, a] -> [*, a]"),
         (["0x6", "4x6"], 0, "4x6", "[*, b], [a, b] -> [a, b]"),
         (["4x6"], 0, "4x6", "[a, b] -> [a, b]"),

@@ -1,0 +1,142 @@
+"""Joins of parts that are split as the result is, on a mesh against one device."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dtensor.dialect.layout import UNSHARDED
+from dtensor.dialect.mesh import Mesh
+from dtensor.passes.ops.rounds import elements_sent, rounds_of
+from dtensor.runtime.client import create_mesh
+from tests.py.passes.on_mesh import GRID, LINE, kinds, run, sent
+
+FIVE, UNLIKE = create_mesh([("x", 5)]), create_mesh([("x", 3), ("y", 2)])
+MESHES: list[tuple[Mesh, Any]] = [
+    (LINE, "x"),
+    (GRID, ("x", "y")),
+    (GRID, ("y", "x")),
+    (GRID, "y"),
+    (UNLIKE, ("x", "y")),
+    (FIVE, "x"),
+]
+SIZES = [(3, 1), (1, 3), (5, 3), (1, 2, 1), (7, 1), (2, 2, 1, 1)]  # per shard
+
+
+def part(rows: int, start: int, dtype: Any) -> np.ndarray[Any, Any]:
+    return (np.arange(start, start + rows * 6).reshape(rows, 6) % 120).astype(dtype)
+
+
+def parts(sizes: tuple[int, ...], dtype: Any = np.float32) -> list[Any]:
+    return [part(rows, 6 * sum(sizes[:k]), dtype) for k, rows in enumerate(sizes)]
+
+
+def join(*values: Any) -> Any:
+    return jnp.concatenate(values)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, jnp.bfloat16, np.int8, np.bool_, np.complex64])
+@pytest.mark.parametrize(("mesh", "axes"), MESHES)
+def test_unlike_parts(mesh: Mesh, axes: Any, dtype: Any) -> None:
+    layout = [axes, UNSHARDED]
+    for sizes in SIZES:
+        split = mesh.size if isinstance(axes, tuple) else mesh.dim_size(axes)
+        given = parts(tuple([size * split for size in sizes]), dtype)
+        compiled = run(join, mesh, [layout] * len(given), *given, out=layout)
+        assert kinds(compiled) == {"shard_permute"}
+
+
+@pytest.mark.parametrize("sizes", [(17, 7), (41, 3, 5), (8, 1), (1, 1)])
+@pytest.mark.parametrize(("mesh", "axes"), MESHES)
+def test_parts_that_do_not_divide(mesh: Mesh, axes: Any, sizes: tuple[int, ...]) -> None:
+    layout = [axes, UNSHARDED]
+    run(join, mesh, [layout] * len(sizes), *parts(sizes), out=layout)
+
+
+def test_along_another_dimension_beside_one_that_is_split() -> None:
+    def function(a: Any, b: Any) -> Any:
+        return jnp.concatenate([a, b], 1)
+
+    a, b = part(48, 0, np.float32).reshape(6, 24, 2), part(16, 300, np.float32).reshape(6, 8, 2)
+    layout = ["x", "y", UNSHARDED]
+    compiled = run(function, GRID, [layout, layout], a, b, out=layout)
+    assert kinds(compiled) == {"shard_permute"}
+    # Shards of 6 and 2 elements: of the third of the result, elements 16 to 23, 6 must come.
+    assert sent(compiled) == 6 * (3 * 2 * 4)
+
+
+def test_each_element_is_sent_once_at_most() -> None:
+    for sizes, most in (((24, 8), 4), ((8, 24), 4), ((56, 8), 7), ((120, 8), 7), ((40, 24), 8)):
+        given = parts(sizes)
+        layout = ["x", UNSHARDED]
+        compiled = run(join, LINE, [layout] * 2, *given, out=layout)
+        assert sent(compiled) == most * 6 * 4
+
+
+def test_a_join_of_blocks_is_local_where_blocks_are_wanted() -> None:
+    """Weights side by side, as one matrix: each device's product is cut where its weights end."""
+
+    def function(x: Any, q: Any, k: Any) -> Any:
+        both = x @ jnp.concatenate([q, k], 1)
+        return both[:, :48], both[:, 48:]
+
+    x, q, k = part(4, 0, np.float32), part(48, 0, np.float32).T, part(48, 9, np.float32).T
+    columns = [UNSHARDED, "x"]
+    compiled = run(function, LINE, [None, columns, columns], x, q, k)
+    assert sent(compiled) == 0
+
+
+def test_the_gradient_of_a_join() -> None:
+    def loss(*values: Any) -> Any:
+        joined = jnp.concatenate(values)
+        return jnp.sum(joined * jnp.cumsum(joined, 0)) / 8
+
+    given = parts((24, 8))
+    layout = ["x", UNSHARDED]
+    run(jax.grad(loss, (0, 1)), LINE, [layout] * 2, *given, error=1e-5)
+
+
+def _joined(sizes: tuple[int, ...], shards: int) -> list[int]:
+    """What the rounds make of parts whose elements are their places in the result."""
+    ends = [sum(sizes[:k]) for k in range(len(sizes))]
+    held = [
+        [
+            start + shard * size // shards + i
+            for start, size in zip(ends, sizes, strict=True)
+            for i in range(size // shards)
+        ]
+        for shard in range(shards)
+    ]
+    found = [list(elements) for elements in held]
+    for each in rounds_of(sizes, shards):
+        for target, source in enumerate(each.sources):
+            if source >= 0:
+                start, place = each.starts[source], each.places[target]
+                found[target][place : place + each.count] = held[source][start:][: each.count]
+    return [element for elements in found for element in elements]
+
+
+def _least(sizes: tuple[int, ...], shards: int) -> int:
+    """The most that one shard must send or receive."""
+    moved, place = [[0] * shards, [0] * shards], 0
+    for size in sizes:
+        for i in range(size):
+            ends = i * shards // size, place * shards // sum(sizes)
+            place += 1
+            for side in (0, 1):
+                moved[side][ends[side]] += ends[0] != ends[1]
+    return max(map(max, moved))
+
+
+def test_rounds_bring_each_element_to_its_place_and_are_as_long_as_the_busiest_shard() -> None:
+    numbers = random.Random(0)
+    for _ in range(300):
+        shards = numbers.choice([2, 3, 4, 5, 6, 8, 16])
+        sizes = tuple([shards * numbers.randint(1, 9) for _ in range(numbers.randint(2, 5))])
+        assert _joined(sizes, shards) == list(range(sum(sizes)))
+        assert elements_sent(rounds_of(sizes, shards))[0] == _least(sizes, shards)
