@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
@@ -23,7 +24,10 @@ from dtensor.passes.sharding.specs import Specs
 
 _TIED = "tied"  # a result that is the next call's argument: its node is the argument's
 _DOUBLINGS = 40  # of the price of a byte, until the arguments fit
-_BISECTIONS = 6  # between the price at which they fit and the one before
+_CROSSINGS = 20  # prices at which the plan that fits meets the one that does not
+_ABOVE = 1.02  # times the price at which both cost the same, the plan that fits is the cheaper
+_LEAST = 1e-9  # seconds; a program that only hands its arguments on costs none
+_GAIN = 1e-6  # of a plan's cost; less is rounding
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,18 @@ class _Maker(Maker):
         )
 
 
+class _Point(NamedTuple):
+    """A plan: its seconds without what memory costs, what a device holds, and its strategies."""
+
+    seconds: float
+    bytes: float
+    chosen: list[int]
+
+    def at(self, price: float) -> float:
+        """Its seconds at a price of a byte."""
+        return self.seconds + price * self.bytes
+
+
 class _Search:
     """A problem whose prices of memory change."""
 
@@ -202,29 +218,55 @@ class _Search:
         self.now = list(problem.now)
 
     def fit(self, max_bytes: float) -> float | None:
-        """Raise the price of a byte until the arguments fit, and no further; None if they never do.
+        """Price a byte so that the cheapest plan found fits; None if no price makes one fit.
 
-        The first price at which they fit is found by doubling, the least one by bisection.
+        A plan's seconds are a line over the price of a byte. Where the line of the plan that fits
+        meets that of the plan that does not, both cost the same: another plan is cheaper there, and
+        takes the place of one of them, or none is, and no price gives a better one (LARAC, Juettner
+        et al. 2001).
         """
-        low = high = self._problem(0.0).total() / self.bytes() * 1e-3
+        if self._least_bytes() > max_bytes:
+            return None
+        over = self._point(0.0)
+        price = max(over.seconds, _LEAST) / over.bytes / 4
         for _ in range(_DOUBLINGS):
-            self.solve(high)
-            if self.bytes() <= max_bytes:
+            self.solve(price)
+            under = self._point(price)
+            if under.bytes <= max_bytes:
                 break
-            low, high = high, high * 2
+            over, price = under, price * 2
         else:
             return None
-        best = list(self.chosen)
-        for _ in range(_BISECTIONS):
-            middle = (low + high) / 2
-            self.solve(middle)
-            if self.bytes() <= max_bytes:
-                best, high = list(self.chosen), middle
+        for _ in range(_CROSSINGS):
+            saved = max(under.seconds - over.seconds, 0.0)  # 0 if more was found for less
+            price = saved / (over.bytes - under.bytes)
+            self.solve(price)
+            found = self._point(price)
+            if found.at(price) >= under.at(price) * (1 - _GAIN):
+                break
+            if found.bytes <= max_bytes:
+                under = found
             else:
-                low = middle
-        self.chosen = best
-        self._keep(self._problem(high))
-        return high
+                over = found
+        price *= _ABOVE
+        self.chosen = under.chosen
+        self._keep(self._problem(price))
+        return price
+
+    def _least_bytes(self) -> float:
+        """What one device holds of all arguments where each is split as far as it can be."""
+        problem, least = self._problem(0.0), 0.0
+        for node in self._arguments():
+            info = self.graph.types[node.results[0]]
+            splits = self.specs.rank(len(info.shape)).splits
+            given = problem.options(problem.node_of[node.index]).distinct(~0)
+            least += info.bytes / max([splits[spec] for spec in given])
+        return least
+
+    def _point(self, price: float) -> _Point:
+        """The plan found last, at a price."""
+        held = self.bytes()
+        return _Point(self._problem(price).total() - price * held, held, list(self.chosen))
 
     def bytes(self) -> float:
         """What one device holds of all arguments."""
@@ -241,13 +283,15 @@ class _Search:
 
     def result(self, price: float, max_bytes: float | None) -> AutoPlan:
         """The layouts, what they cost, and what none costs less than."""
+        before, kept = self._point(price), list(self.now)
         problem = self._problem(price)
         bound = polish(problem, 1, self.limits.sweeps)
-        kept = list(self.now), list(self.chosen)
         self._keep(problem)
-        if max_bytes is not None and self.bytes() > max_bytes:  # cheaper, but does not fit
-            self.now, self.chosen = kept
-            problem = self._problem(price)
+        if max_bytes is not None:
+            after = self._point(price)
+            if after.bytes > max_bytes or after.seconds > before.seconds:
+                self.now, self.chosen = kept, before.chosen  # within the limit, and less as such
+                problem = self._problem(price)
         held = self.bytes()
         if max_bytes is not None:  # Lagrange: what fits costs at least the priced bound without
             bound -= price * max_bytes  # what the bytes that are allowed cost

@@ -197,6 +197,13 @@ def test_a_cap_that_nothing_fits_is_an_error() -> None:
         found("mlp", "8", 100.0)
 
 
+def test_arguments_that_cost_nothing_are_split_to_fit() -> None:
+    x, mesh = array(64, 32), MESHES["8"]
+    auto = dtensor.auto_layouts(lambda x: x, x, mesh=mesh, max_bytes_per_device=x.nbytes / 4)
+    assert auto.bytes_per_device == x.nbytes / 8
+    assert auto.cost == 0.0
+
+
 @pytest.mark.parametrize("model", BOTH)
 def test_values_are_those_of_one_device(model: str) -> None:
     args = arguments(model)
