@@ -373,6 +373,13 @@ ROWS_OF_TABLE: dict[str, Row] = {
         (array(4096, 32), ROWS),
         out=ROWS,
     ),
+    "qr_of_a_batch": row(
+        3 * (R * 8 * 16 * 33 * 4 + 2 * R * 32 * 4),
+        "triangles of all shards and signs, TSQR of 3 matrices",
+        lambda x: jnp.linalg.qr(x)[0],
+        (array(3, 1024, 32), P(None, "x")),
+        out=P(None, "x"),
+    ),
     "triangular_solve": row(
         0,
         "nothing",

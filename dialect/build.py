@@ -363,9 +363,10 @@ def qr(
     loc: ir.Location | None = None,
     ip: ir.InsertionPoint | None = None,
 ) -> ir.Operation:
-    """Q and R of a tall matrix, by calls of these attributes."""
+    """Q and R of tall matrices, `[..., rows, columns]`, by calls of these attributes."""
     given = ir.RankedTensorType(matrix.type)
-    square = ir.RankedTensorType.get([given.shape[1]] * 2, given.element_type, loc=loc)
+    *batch, _, columns = given.shape
+    square = ir.RankedTensorType.get([*batch, columns, columns], given.element_type, loc=loc)
     attributes: dict[str, ir.Attribute] = {names.FACTOR: factor, names.PRODUCT: product}
     return _create(names.QR, [matrix], [given, square], attributes, loc, ip)
 

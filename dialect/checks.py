@@ -316,13 +316,13 @@ def ranked(facts: Facts) -> Iterator[str]:
 
 
 def qr(facts: Facts) -> Iterator[str]:
-    """A matrix of more rows than columns, one like it, and one as wide and as high as that."""
+    """Matrices of more rows than columns, some like them, and some as wide and as high as that."""
     given = facts.operands[0]
-    if len(given.shape) != 2 or given.shape[0] < given.shape[1]:
+    if len(given.shape) < 2 or given.shape[-2] < given.shape[-1]:
         yield f"operand is {given}; give a matrix of at least as many rows as columns"
         return
-    columns = given.shape[1]
-    for found, shape in zip(facts.results, (given.shape, (columns, columns)), strict=True):
+    square = (*given.shape[:-2], given.shape[-1], given.shape[-1])
+    for found, shape in zip(facts.results, (given.shape, square), strict=True):
         wanted = Tensor(shape, given.element)
         if found != wanted:
             yield f"result is {found}, but the QR of {given} has {wanted}; change the result type"

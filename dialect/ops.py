@@ -299,6 +299,8 @@ class RankedOp(DTensorOp):
 class QrOp(DTensorOp):
     """Q and R of a tall matrix: columns of length one, and an upper triangle.
 
+    Dimensions ahead of the last two are a batch of matrices.
+
     `factor` and `product` have the attributes of the library's calls: the one that gives reflectors
     and R in one matrix, and the one that multiplies the reflectors.
     """

@@ -1,12 +1,14 @@
-"""Factorisations that JAX writes as calls of a library: the QR of a tall matrix."""
+"""Factorisations that JAX writes as calls of a library: the QR of tall matrices."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dtensor.dialect import build
 from dtensor.dialect.mlir import ir, made_by, maker_of
-from dtensor.passes.ops.attributes import integer, integers, splat_number
+from dtensor.passes.forms.weaves import is_zero
+from dtensor.passes.ops.attributes import integer, integers, shape_of, splat_number
 from dtensor.passes.ops.custom_calls import SHARDING_RULE, TARGET
 
 Value = ir.Value[Any]
@@ -15,27 +17,29 @@ Value = ir.Value[Any]
 _CALLS = {
     "lapack_sgeqrf_ffi": "lapack_sorgqr_ffi",
     "lapack_dgeqrf_ffi": "lapack_dorgqr_ffi",
+    "lapack_cgeqrf_ffi": "lapack_cungqr_ffi",
+    "lapack_zgeqrf_ffi": "lapack_zungqr_ffi",
     "cusolver_geqrf_ffi": "cusolver_orgqr_ffi",
     "hipsolver_geqrf_ffi": "hipsolver_orgqr_ffi",
     "Qr": "ProductOfElementaryHouseholderReflectors",
 }
-_REALS = ("f32", "f64")
+_ELEMENTS = ("f32", "f64", "complex<f32>", "complex<f64>")
 
 
 def replaced_qr(factor: ir.Operation) -> ir.Operation | None:
     """A `dtensor.qr` in the place of the calls and of the mask of R; None if more is read."""
     wanted = _CALLS.get(_target(factor))
     type_ = ir.RankedTensorType(factor.operands[0].type) if wanted is not None else None
-    if type_ is None or type_.rank != 2 or str(type_.element_type) not in _REALS:
+    if type_ is None or type_.rank < 2 or str(type_.element_type) not in _ELEMENTS:
         return None
-    rows, columns = type_.shape
+    *batch, rows, columns = type_.shape
     if rows <= columns or not columns:
         return None
     products, triangles = [], []
     for user in _users(factor.results[0]):
         if _target(user) == wanted and list(user.operands) == list(factor.results):
             products.append(user)
-        elif _is_top(user, columns):
+        elif _is_top(user, [*batch, columns, columns]):
             triangles += _users(user.results[0])
         else:
             return None
@@ -74,25 +78,31 @@ def _call(op: ir.Operation) -> ir.DictAttr:
     return ir.DictAttr.get(kept)
 
 
-def _is_top(op: ir.Operation, columns: int) -> bool:
-    """Whether an op takes the upper square of a matrix."""
+def _is_top(op: ir.Operation, shape: Sequence[int]) -> bool:
+    """Whether an op takes the upper square of each matrix."""
     return op.name == "stablehlo.slice" and (
-        integers(op.attributes["start_indices"]) == [0, 0]
-        and integers(op.attributes["limit_indices"]) == [columns, columns]
-        and integers(op.attributes["strides"]) == [1, 1]
+        integers(op.attributes["start_indices"]) == [0] * len(shape)
+        and integers(op.attributes["limit_indices"]) == list(shape)
+        and integers(op.attributes["strides"]) == [1] * len(shape)
     )
 
 
 def _is_triangle(op: ir.Operation) -> bool:
-    """Whether an op puts zeros below the diagonal of its third operand."""
-    if op.name != "stablehlo.select" or splat_number(op.operands[1]) != 0:
+    """Whether an op puts zeros below the diagonals of its third operand."""
+    if op.name != "stablehlo.select" or not is_zero(op.operands[1]):
         return False
-    compare = made_by("stablehlo.compare", op.operands[0])
+    mask, rank = op.operands[0], len(shape_of(op.results[0]))
+    spread = made_by("stablehlo.broadcast_in_dim", mask)
+    if spread is not None:
+        if integers(spread.attributes["broadcast_dimensions"]) != [rank - 2, rank - 1]:
+            return False
+        mask, rank = spread.operands[0], 2
+    compare = made_by("stablehlo.compare", mask)
     if compare is None:
         return False
     direction = str(compare.attributes["comparison_direction"])
     row, column = map(_index, compare.operands)
-    return "GE" in direction and row == (0, -1) and column == (1, 0)
+    return "GE" in direction and row == (rank - 2, -1) and column == (rank - 1, 0)
 
 
 def _index(value: Value) -> tuple[int, int] | None:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from dtensor.dialect.mlir import ir, maker_of
-from dtensor.passes.ops.attributes import constant_numbers, integers, shape_of, splat_number
+from dtensor.passes.ops.attributes import (
+    constant_numbers,
+    constant_of,
+    integers,
+    shape_of,
+    splat_number,
+)
 
 Value = ir.Value[Any]
 WEAVES = ("stablehlo.add", "stablehlo.or")
@@ -17,7 +23,7 @@ def woven_dim(op: ir.Operation) -> int | None:
     pads = [maker_of(operand) for operand in op.operands] if op.name in WEAVES else []
     rows = []
     for pad in pads:
-        if pad is None or pad.name != "stablehlo.pad" or not _is_zero(pad.operands[1]):
+        if pad is None or pad.name != "stablehlo.pad" or not is_zero(pad.operands[1]):
             return None
         rows.append([integers(pad.attributes[name]) for name in _PADDING])
     if len(rows) != 2 or sum(rows[0][1]) != 1:
@@ -54,9 +60,10 @@ def sliced_rows(
     return source
 
 
-def _is_zero(value: Value) -> bool:
-    maker = maker_of(value)
-    if maker is None or maker.name != "stablehlo.constant":
+def is_zero(value: Value) -> bool:
+    """Whether a value is a constant of zeros, complex ones too."""
+    maker = constant_of(value)
+    if maker is None:
         return False
     numbers = constant_numbers(maker)
     return splat_number(value) == 0 if numbers is None else bool((numbers == 0).all())

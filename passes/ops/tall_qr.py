@@ -7,6 +7,7 @@ which column after column is eliminated: each is reflected to the side where its
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,40 +28,46 @@ Value = ir.Value[Any]
 
 
 def qr_rule(op: OpInfo) -> OpRule:
-    """`ij->ij,jj`; of split rows the triangles are gathered, and columns are whole."""
-    builder = RuleBuilder(op)
-    rows = builder.factor(op.operand_shapes[0][0], kind=FactorKind.TRANSFORM)
-    builder.operand(0, 0, rows)
-    builder.result(0, 0, rows)
-    builder.whole(0, 1, "is made orthogonal column by column")
+    """`bij->bij,bjj`; of split rows the triangles are gathered, and columns are whole."""
+    builder, (*batch, rows, _) = RuleBuilder(op), op.operand_shapes[0]
+    for d, size in enumerate((*batch, rows)):
+        is_row = d == len(batch)
+        factor = builder.factor(size, kind=FactorKind.TRANSFORM if is_row else None)
+        builder.operand(0, d, factor)
+        for k in range(1 if is_row else 2):
+            builder.result(k, d, factor)
+    builder.whole(0, len(batch) + 1, "is made orthogonal column by column")
     return builder.build()
 
 
 def qr_flops(op: OpInfo) -> float:
     """2 m n^2 for the reflectors of m rows and n columns, and as much for their product."""
-    rows, columns = op.operand_shapes[0]
-    return 4.0 * rows * columns**2
+    *batch, rows, columns = op.operand_shapes[0]
+    return 4.0 * math.prod(batch) * rows * columns**2
 
 
 def _is_tall(placed: Placed) -> bool:
     """Whether rows are split, into shards that are matrices of no fewer rows than columns."""
-    word = placed.operands[0].dims[0]
-    rows, columns = placed.op.operand_shapes[0]
+    word = placed.operands[0].dims[-2]
+    rows, columns = placed.op.operand_shapes[0][-2:]
     return word.split > 1 and word.is_contiguous and rows // word.split >= columns
 
 
 def _is_whole(placed: Placed) -> bool:
-    return placed.operands[0].dims[0].split == 1
+    return placed.operands[0].dims[-2].split == 1
 
 
 def triangle_bytes(placed: Placed) -> tuple[Traffic, ...]:
     """The triangle of each shard on every device, and a sign for each column."""
     from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
 
-    op, word = placed.op, placed.operands[0].dims[0]
-    columns, size = op.operand_shapes[0][1], element_bytes(op.operand_elements[0])
+    op, word = placed.op, placed.operands[0].dims[-2]
+    *batch, _, columns = placed.operands[0].local_shape(op.operand_shapes[0])
+    size = math.prod(batch) * element_bytes(op.operand_elements[0])
     triangle = (columns + 1) // 2 * (columns + 1) * size
     wire = all_gather_bytes(triangle * word.split, word.split)
+    if op.operand_elements[0].startswith("complex"):
+        size //= 2  # signs are real
     return (Traffic(word.axes, wire + all_reduce_bytes(columns * size, word.split), 2),)
 
 
@@ -72,37 +79,47 @@ def expand_whole(op: LocalOp) -> Sequence[Value]:
 def expand_triangles(op: LocalOp) -> Sequence[Value]:
     """Q and R of the shard, then of all triangles; the two Q multiplied."""
     ctx, layout = op.ctx, op.operand_layouts[0]
-    word, columns = layout.dims[0], op.operand_shapes[0][1]
-    p = word.split
+    *batch, word, _ = layout.dims
+    *batch_sizes, _, columns = op.operand_shapes[0]
+    p, many = word.split, len(batch)
     own, triangle = _factorised(op, op.operands[0])
     packed = _packed(op, triangle)
-    height, width = ctx.shape_of(packed)
-    split = Layout.of((word, WHOLE, WHOLE), layout.mesh)
-    whole = Layout.of((WHOLE, WHOLE, WHOLE), layout.mesh)
-    packed = ctx.reshape(packed, (1, height, width))
-    packed = ctx.relayout(packed, split, whole, (p, height, width))
-    stacked = ctx.reshape(_unpacked(op, packed, columns), (p * columns, columns))
+    *local, height, width = ctx.shape_of(packed)
+    split, whole = (
+        Layout.of((first, *batch, WHOLE, WHOLE), layout.mesh) for first in (word, WHOLE)
+    )
+    packed = ctx.reshape(packed, (1, *local, height, width))
+    packed = ctx.relayout(packed, split, whole, (p, *batch_sizes, height, width))
+    stacked = _unpacked(op, packed, columns)
+    if many:
+        order = [*range(1, many + 1), 0, many + 1, many + 2]
+        stacked = ctx.transpose(stacked, order)
+    stacked = ctx.reshape(stacked, (*local, p * columns, columns))
     above, triangle = _factorised(op, stacked)
-    complete = Layout.replicated(layout.mesh, 2)
-    above = ctx.relayout(above, complete, layout, (p * columns, columns))
+    complete = Layout.of((*batch, WHOLE, WHOLE), layout.mesh)
+    above = ctx.relayout(above, complete, layout, (*batch_sizes, p * columns, columns))
     q = _product(op, own, above)
-    signs = _signs(op, ctx.slice(q, [0, 0], [columns, columns]))
-    q = ctx.binary("multiply", q, ctx.broadcast(signs, ctx.shape_of(q), [1]))
-    return [q, ctx.binary("multiply", triangle, ctx.broadcast(signs, (columns, columns), [0]))]
+    square = (*local, columns, columns)
+    signs = _signs(op, ctx.slice(q, [0] * len(square), square), triangle)
+    signs = ctx.convert(signs, ctx.element_of(q))
+    ahead = list(range(many))
+    q = ctx.binary("multiply", q, ctx.broadcast(signs, ctx.shape_of(q), [*ahead, many + 1]))
+    signs = ctx.broadcast(signs, square, [*ahead, many])
+    return [q, ctx.binary("multiply", triangle, signs)]
 
 
 def _factorised(op: LocalOp, matrix: Value) -> list[Value]:
-    """Q and R of a matrix that the device has."""
+    """Q and R of matrices that the device has."""
     ctx = op.ctx
-    (_, columns), element = ctx.read_type(matrix.type)
+    (*batch, _, columns), element = ctx.read_type(matrix.type)
     calls = [ir.DictAttr(op.operation.attributes[name]) for name in (FACTOR, PRODUCT)]
     entries = [[call[i] for i in range(len(call))] for call in calls]
     factor, product = ({entry.name: entry.attr for entry in call} for call in entries)
-    scales = ctx.tensor_type((columns,), element)
+    scales = ctx.tensor_type((*batch, columns), element)
     made = ctx.create("stablehlo.custom_call", [matrix], [matrix.type, scales], factor)
     q = ctx.value("stablehlo.custom_call", list(made.results), matrix.type, product)
-    square = (columns, columns)
-    top = ctx.slice(made.results[0], [0, 0], square)
+    square = (*batch, columns, columns)
+    top = ctx.slice(made.results[0], [0] * len(square), square)
     return [q, ctx.select(_upper(ctx, square), top, ctx.zeros(top.type))]
 
 
@@ -113,31 +130,41 @@ def _upper(make: Builder, shape: Sequence[int]) -> Value:
 
 
 def _packed(op: LocalOp, triangle: Value) -> Value:
-    """An upper triangle in half the space: its lower rows turned round, ahead of its upper ones."""
+    """Upper triangles in half the space: the lower rows turned round, ahead of the upper ones."""
     ctx = op.ctx
-    (size, _), height = ctx.shape_of(triangle), (ctx.shape_of(triangle)[0] + 1) // 2
+    *batch, _, size = ctx.shape_of(triangle)
+    height, rank, none = (size + 1) // 2, len(batch) + 2, [0] * len(batch)
     zero = ctx.zeros(ctx.tensor_type((), ctx.element_of(triangle)))
-    turned = ctx.reversed(ctx.reversed(triangle, 0), 1)
-    upper, lower = (ctx.slice(each, [0, 0], [height, size]) for each in (triangle, turned))
-    upper, lower = ctx.pad(upper, zero, [0, 1], [0, 0]), ctx.pad(lower, zero, [0, 0], [0, 1])
-    shape = (height, size + 1)
-    is_upper = ctx.compare("GT", ctx.iota(shape, 1, "i32"), ctx.iota(shape, 0, "i32"))
-    return ctx.select(is_upper, upper, lower)
+    turned = ctx.reversed(ctx.reversed(triangle, rank - 2), rank - 1)
+    upper, lower = (
+        ctx.slice(each, [0] * rank, [*batch, height, size]) for each in (triangle, turned)
+    )
+    upper = ctx.pad(upper, zero, [*none, 0, 1], [0] * rank)
+    lower = ctx.pad(lower, zero, [0] * rank, [*none, 0, 1])
+    shape = (*batch, height, size + 1)
+    row, column = (ctx.iota(shape, d, "i32") for d in (rank - 2, rank - 1))
+    return ctx.select(ctx.compare("GT", column, row), upper, lower)
 
 
 def _unpacked(op: LocalOp, packed: Value, size: int) -> Value:
-    """The upper triangles of many that are packed, `[p, size, size]`."""
+    """The upper triangles of many that are packed, `[..., size, size]`."""
     ctx = op.ctx
-    p, height, _ = ctx.shape_of(packed)
-    upper = ctx.slice(packed, [0, 0, 1], [p, height, size + 1])
-    lower = ctx.slice(packed, [0, 0, 0], [p, size - height, size])
-    lower = ctx.reversed(ctx.reversed(lower, 1), 2)
-    both = ctx.joined([upper, lower], 1) if size > height else upper
-    return ctx.select(_upper(ctx, (p, size, size)), both, ctx.zeros(both.type))
+    *many, height, _ = ctx.shape_of(packed)
+    rank, none = len(many) + 2, [0] * len(many)
+    upper = ctx.slice(packed, [*none, 0, 1], [*many, height, size + 1])
+    lower = ctx.slice(packed, [*none, 0, 0], [*many, size - height, size])
+    lower = ctx.reversed(ctx.reversed(lower, rank - 2), rank - 1)
+    both = ctx.joined([upper, lower], rank - 2) if size > height else upper
+    return ctx.select(_upper(ctx, (*many, size, size)), both, ctx.zeros(both.type))
 
 
 def _product(op: LocalOp, left: Value, right: Value) -> Value:
-    numbers = "#stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]>"
+    many = len(op.ctx.shape_of(left)) - 2
+    batch = ", ".join(map(str, range(many)))
+    sides = (("lhs", many + 1), ("rhs", many))
+    batching = [f"{side}_batching_dimensions = [{batch}]" for side, _ in sides] if many else []
+    contracting = [f"{side}_contracting_dimensions = [{dim}]" for side, dim in sides]
+    numbers = f"#stablehlo.dot<{', '.join([*batching, *contracting])}>"
     highest = ir.Attribute.parse("#stablehlo<precision HIGHEST>")
     attributes = {
         "dot_dimension_numbers": ir.Attribute.parse(numbers),
@@ -146,15 +173,36 @@ def _product(op: LocalOp, left: Value, right: Value) -> Value:
     return op.ctx.value("stablehlo.dot_general", [left, right], left.type, attributes)
 
 
-def _signs(op: LocalOp, top: Value) -> Value:
-    """What reflectors would multiply the columns of Q with, 1 or -1, of the first rows of Q.
+def _signs(op: LocalOp, top: Value, triangle: Value) -> Value:
+    """What reflectors would multiply the columns of Q with, 1 or -1, of its first rows and of R.
 
     The rows of the first shard tell. Where a column of Q is that of the identity, no reflection
-    is made, and none is where there is nothing but zeros.
+    is made, and none is where there is nothing but zeros. R has real numbers on its diagonal, and
+    of complex numbers the real part says to which side a column is reflected. Where that is zero,
+    so is the element that it comes from, and reflectors make that negative: R tells.
     """
     ctx = op.ctx
-    size, element = ctx.shape_of(top)[0], ctx.element_of(top)
-    row = ctx.tensor_type((size,), element)
+    (*batch, size, _), element = ctx.read_type(top.type)
+    real = element.removeprefix("complex<").removesuffix(">")
+    row, square, ahead = (*batch, size), (*batch, size, size), list(range(len(batch)))
+    row_type, real_row = ctx.tensor_type(row, element), ctx.tensor_type(row, real)
+    pivot_type = ctx.tensor_type(batch, real)
+
+    def real_part(make: Builder, value: Value, type_: ir.Type) -> Value:
+        return value if real == element else make.value("stablehlo.real", [value], type_)
+
+    def side(make: Builder, value: Value, otherwise: int | Value) -> Value:
+        """-1 for negative numbers, 1 for positive ones."""
+        one, zero = make.constant_like(1, value), make.constant_like(0, value)
+        minus = make.constant_like(-1, value)
+        last = make.constant_like(otherwise, value) if isinstance(otherwise, int) else otherwise
+        rest = make.select(make.compare("GT", value, zero), one, last)
+        return make.select(make.compare("LT", value, zero), minus, rest)
+
+    on_diagonal = ctx.compare("EQ", *(ctx.iota(square, len(batch) + k, "i32") for k in (0, 1)))
+    diagonal = ctx.select(on_diagonal, triangle, ctx.zeros(triangle.type))
+    diagonal = ctx.reduced(diagonal, len(batch) + 1, "sum")
+    sides = side(ctx, real_part(ctx, diagonal, real_row), 1)
 
     def step(make: Builder, carried: Sequence[Value]) -> list[Value]:
         number, left, signs = carried
@@ -162,41 +210,44 @@ def _signs(op: LocalOp, top: Value) -> Value:
         across, down = (
             make.value(
                 "stablehlo.dynamic_slice",
-                [left, *starts],
-                make.tensor_type(shape, element),
-                {"slice_sizes": integers_attr(shape)},
+                [left, *[zero] * len(batch), *starts],
+                make.tensor_type((*batch, *shape), element),
+                {"slice_sizes": integers_attr((*batch, *shape))},
             )
             for starts, shape in (((number, zero), (1, size)), ((zero, number), (size, 1)))
         )
-        across, down = make.reshape(across, (size,)), make.reshape(down, (size,))
-        is_here = make.compare("EQ", make.iota((size,), 0, "i32"), make.broadcast(number, (size,)))
-        pivot = make.reduced(make.select(is_here, across, make.zeros(row)), 0, "sum")
-        one = make.constant(1, pivot.type)
-        minus = make.constant(-1, pivot.type)
-        same = make.select(make.compare("LT", pivot, make.constant(0, pivot.type)), minus, one)
-        size_of = make.value("stablehlo.abs", [pivot], pivot.type)
-        is_kept = make.compare("GE", size_of, one)
+        across, down = make.reshape(across, row), make.reshape(down, row)
+        place = make.iota(row, len(batch), "i32")
+        is_here = make.compare("EQ", place, make.broadcast(number, row))
+        here = make.select(is_here, across, make.zeros(row_type))
+        pivot = make.reduced(here, len(batch), "sum")
+        part = real_part(make, pivot, pivot_type)
+        mine = make.select(is_here, sides, make.zeros(real_row))
+        same = side(make, part, make.reduced(mine, len(batch), "sum"))
+        size_of = make.value("stablehlo.abs", [part], part.type)
+        is_kept = make.compare("GE", size_of, make.constant_like(1, part))
         turned = make.value("stablehlo.negate", [same], same.type)
         sign = make.select(is_kept, same, turned)
-        share = make.binary(
-            "divide", down, make.broadcast(make.binary("add", pivot, same), (size,))
-        )
-        square = (size, size)
+        ends = make.binary("add", pivot, make.convert(same, element))
+        share = make.binary("divide", down, make.broadcast(ends, row, ahead))
         outer = make.binary(
-            "multiply", make.broadcast(share, square, [0]), make.broadcast(across, square, [1])
+            "multiply",
+            make.broadcast(share, square, [*ahead, len(batch)]),
+            make.broadcast(across, square, [*ahead, len(batch) + 1]),
         )
-        left = make.select(is_kept, left, make.binary("subtract", left, outer))
-        signs = make.select(is_here, make.broadcast(sign, (size,)), signs)
+        keeps = make.broadcast(is_kept, square, ahead) if batch else is_kept
+        left = make.select(keeps, left, make.binary("subtract", left, outer))
+        signs = make.select(is_here, make.broadcast(sign, row, ahead), signs)
         return [make.binary("add", number, make.constant(1, number.type)), left, signs]
 
     start = ctx.constant(0, ctx.tensor_type((), "i32"))
-    signs = counted_loop(ctx, size, [start, top, ctx.zeros(row)], step)[2]
-    axes = op.operand_layouts[0].dims[0].axes
+    signs = counted_loop(ctx, size, [start, top, ctx.zeros(real_row)], step)[2]
+    axes = op.operand_layouts[0].dims[-2].axes
     shard = ctx.axis_index(axes)
     is_first = ctx.compare("EQ", shard, ctx.constant_like(0, shard))
-    signs = ctx.select(is_first, signs, ctx.zeros(row))
+    signs = ctx.select(is_first, signs, ctx.zeros(real_row))
     attributes = {AXES: ctx.axes(axes), REDUCTION: ir.StringAttr.get("sum")}
-    return ctx.value(ALL_REDUCE, [signs], row, attributes)
+    return ctx.value(ALL_REDUCE, [signs], real_row, attributes)
 
 
 TALL_QR = OpDef(

@@ -198,6 +198,29 @@ func.func @main(%a: tensor<6x2xf32>, %b: tensor<6x2xf32>) -> (tensor<6x2xf32>, t
 
 // -----
 
+// Those of a batch, of complex numbers.
+
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<3x6x2xcomplex<f32>>) -> (tensor<3x6x2xcomplex<f32>>, tensor<3x2x2xcomplex<f32>>) {
+  %zero = stablehlo.constant dense<(0.0, 0.0)> : tensor<complex<f32>>
+  %zeros = stablehlo.broadcast_in_dim %zero, dims = [] : (tensor<complex<f32>>) -> tensor<3x2x2xcomplex<f32>>
+  %minus = stablehlo.constant dense<-1> : tensor<2x2xi32>
+  %row = stablehlo.iota dim = 0 : tensor<2x2xi32>
+  %column = stablehlo.iota dim = 1 : tensor<2x2xi32>
+  %before = stablehlo.add %row, %minus : tensor<2x2xi32>
+  %below = stablehlo.compare GE, %before, %column : (tensor<2x2xi32>, tensor<2x2xi32>) -> tensor<2x2xi1>
+  %mask = stablehlo.broadcast_in_dim %below, dims = [1, 2] : (tensor<2x2xi1>) -> tensor<3x2x2xi1>
+  // CHECK: %[[QR:.*]]:2 = "dtensor.qr"(%arg0) {{.*}} : (tensor<3x6x2xcomplex<f32>>) -> (tensor<3x6x2xcomplex<f32>>, tensor<3x2x2xcomplex<f32>>)
+  // CHECK: return %[[QR]]#0, %[[QR]]#1
+  %0:2 = stablehlo.custom_call @lapack_cgeqrf_ffi(%a) : (tensor<3x6x2xcomplex<f32>>) -> (tensor<3x6x2xcomplex<f32>>, tensor<3x2xcomplex<f32>>)
+  %1 = stablehlo.custom_call @lapack_cungqr_ffi(%0#0, %0#1) : (tensor<3x6x2xcomplex<f32>>, tensor<3x2xcomplex<f32>>) -> tensor<3x6x2xcomplex<f32>>
+  %2 = stablehlo.slice %0#0 [0:3, 0:2, 0:2] : (tensor<3x6x2xcomplex<f32>>) -> tensor<3x2x2xcomplex<f32>>
+  %3 = stablehlo.select %mask, %zeros, %2 : tensor<3x2x2xi1>, tensor<3x2x2xcomplex<f32>>
+  return %1, %3 : tensor<3x6x2xcomplex<f32>>, tensor<3x2x2xcomplex<f32>>
+}
+
+// -----
+
 // What is computed of a sort element by element and added up does not ask for its order.
 
 // CHECK-LABEL: func.func @main

@@ -114,3 +114,85 @@ def test_least_squares_and_the_gradient_of_a_qr() -> None:
     a, b = matrix(96, 4), matrix(96, 1, 1)[:, 0]
     run(solve, LINE, [["x", UNSHARDED], ["x"]], a, b, absolute=1e-5)
     run(jax.grad(loss), LINE, [["x", UNSHARDED]], a, absolute=1e-4)
+
+
+def complex_matrices(*shape: int, seed: int = 0) -> Array:
+    parts = np.random.default_rng(seed).normal(size=(2, *shape))
+    return np.asarray(parts[0] + 1j * parts[1], np.complex64)
+
+
+def both_of_each(a: Any) -> Any:
+    """As `both`, of a batch, of complex numbers too."""
+    q, r = jnp.linalg.qr(a)
+    return q, r, q @ r, q.conj().swapaxes(-1, -2) @ q
+
+
+@pytest.mark.parametrize("batch", [(1,), (3,), (4,), (2, 2)])
+@pytest.mark.parametrize("is_complex", [False, True])
+@pytest.mark.parametrize(
+    ("mesh", "first", "rows"),
+    [(LINE, None, "x"), (GRID, "x", "y"), (GRID, "y", "x"), (THREE, "x", "y"), (THREE, "y", "x")],
+)
+def test_a_batch_of_matrices(
+    mesh: Mesh, first: Any, rows: str, batch: tuple[int, ...], is_complex: bool
+) -> None:
+    numbers = complex_matrices(*batch, 96, 5)
+    a = numbers if is_complex else numbers.real.copy()
+    ahead = [first or UNSHARDED, *[UNSHARDED] * (len(batch) - 1)]
+    compiled = run(both_of_each, mesh, [[*ahead, rows, UNSHARDED]], a, absolute=2e-5)
+    assert sent(compiled) < a.nbytes
+
+
+@pytest.mark.parametrize("columns", [1, 2, 5, 8])
+@pytest.mark.parametrize(("mesh", "axes"), [(LINE, "x"), (GRID, ("y", "x")), (THREE, ("x", "y"))])
+def test_complex_columns_have_the_phases_of_one_device(mesh: Mesh, axes: Any, columns: int) -> None:
+    for seed in range(3):
+        a = complex_matrices(96, columns, seed=seed)
+        compiled = run(both_of_each, mesh, [[axes, UNSHARDED]], a, absolute=2e-5)
+    assert sent(compiled) < a.nbytes
+
+
+def test_a_batch_sends_the_triangles_and_signs_of_each_matrix() -> None:
+    specs = [UNSHARDED, "x", UNSHARDED]
+    for numbers, item in ((complex_matrices(3, 512, 6), 8), (complex_matrices(3, 512, 6).real, 4)):
+        compiled = run(lambda a: jnp.linalg.qr(a)[0], LINE, [specs], numbers, absolute=1e-5)
+        assert sent(compiled) == 3 * (7 * (3 * 7 * item) + 2 * 7 / 8 * 6 * 4)
+
+
+def test_batches_of_matrices_of_which_little_is_reflected() -> None:
+    a = np.zeros((4, 64, 5), np.complex64)
+    a[1, :5] = np.diag([1, -2, 3, -4, 5])
+    a[2, :5] = np.triu(complex_matrices(5, 5))
+    a[3] = complex_matrices(64, 5)
+    run(both_of_each, LINE, [[UNSHARDED, "x", UNSHARDED]], a, absolute=1e-5)
+    run(both_of_each, LINE, [[UNSHARDED, "x", UNSHARDED]], a.real.copy(), absolute=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["first_row", "other_shards", "imaginary", "permutation"])
+def test_a_pivot_of_zero_is_reflected_as_on_one_device(kind: str) -> None:
+    """The sign of such a pivot's Q is that of a rounding, or of nothing."""
+    a = complex_matrices(64, 5)
+    if kind == "first_row":
+        a[0] = 0
+    elif kind == "other_shards":
+        a[6:] = a[0] = 0
+    elif kind == "imaginary":
+        a = (1j * a.real).astype(np.complex64)
+    else:
+        a[5:] = 0
+        a[:5] = 1j * np.eye(5)[[1, 0, 2, 4, 3]]
+    for given in (a, a.imag.copy()):
+        run(both_of_each, LINE, [["x", UNSHARDED]], given, absolute=1e-5)
+
+
+def test_complex_double_precision_and_the_gradient_of_a_batch() -> None:
+    with jax.enable_x64(True):
+        a = complex_matrices(2, 96, 4).astype(np.complex128)
+        run(both_of_each, LINE, [[UNSHARDED, "x", UNSHARDED]], a, absolute=1e-13)
+
+    def loss(a: Any) -> Any:
+        q, r = jnp.linalg.qr(a)
+        return jnp.sum(q * jnp.arange(4.0)) + jnp.sum(r**2)
+
+    b = complex_matrices(2, 96, 4).real.copy()
+    run(jax.grad(loss), LINE, [[UNSHARDED, "x", UNSHARDED]], b, absolute=1e-4)
