@@ -177,9 +177,12 @@ class StaticArgs:
             try:
                 hash(value)
             except TypeError:
+                remedy = "programs are kept by it: give a tuple, a frozen dataclass or the like"
+                if hasattr(value, "dtype"):
+                    remedy = "an array is passed as an argument that is not static"
                 raise ValueError(
                     f"static argument {where!r} of type {type(value).__name__} is not hashable; "
-                    "programs are kept by it: give a tuple, a frozen dataclass or the like"
+                    f"{remedy}"
                 ) from None
         dynamic = tuple(arg for n, arg in enumerate(args) if n not in self.argnums)
         named = {name: arg for name, arg in kwargs.items() if name not in self.argnames}

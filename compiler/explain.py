@@ -53,6 +53,8 @@ def explain(
     Raises:
         CompileError: nothing has this name, or several things do.
     """
+    if top is not None and (not isinstance(top, int) or top < 1):
+        raise CompileError(f"top is {top!r}; give the number of groups to show, at least 1")
     if what is None and top is not None:
         return "\n".join(_largest(result, top))
     entries = _entries(args, results, result)

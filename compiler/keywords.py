@@ -50,6 +50,9 @@ def check_forms(in_layouts: Any, returns: Any) -> None:
         LayoutError: `in_layouts` is no tuple, no dict and no layout.
         ValueError: `returns` is neither "dtensor" nor "jax".
     """
+    for key in in_layouts if isinstance(in_layouts, dict) else ():
+        if not isinstance(key, str):
+            raise LayoutError(f"in_layouts has the key {key!r}; its keys are names of arguments")
     if not (is_layout_leaf(in_layouts) or isinstance(in_layouts, tuple | dict)):
         raise LayoutError(
             f"in_layouts is of type {type(in_layouts).__name__}; give a tuple with one entry per "

@@ -137,6 +137,8 @@ def _read(source: str | bytes | os.PathLike[str]) -> tuple[str | bytes, str]:
             "compile_mlir takes MLIR as text or bytecode, or the path of a file, not a value of "
             f"type {type(source).__name__}"
         )
+    if not os.fspath(source):
+        raise CompileError("compile_mlir got an empty text; give MLIR, or the path of a file")
     path = Path(source)
     try:
         return path.read_bytes(), str(path)

@@ -220,8 +220,8 @@ def formatted(item: Diagnostic, source: SourceText) -> str:
     return "\n".join([text, *(formatted(note, source) for note in item.notes)])
 
 
-def did_you_mean(found: str, known: Sequence[str]) -> str:
-    """`; did you mean 'x'?`, or a list of what is known when nothing is close."""
+def did_you_mean(found: str, known: Sequence[str], listed: bool = True) -> str:
+    """`; did you mean 'x'?`, or if nothing is close and it is `listed`, what is known."""
     from difflib import get_close_matches
 
     # Compared without their common prefix, or every dtensor.a would be close to every dtensor.b.
@@ -231,7 +231,7 @@ def did_you_mean(found: str, known: Sequence[str]) -> str:
     close = get_close_matches(_stem(found), list(stems), n=1, cutoff=0.6)
     if close:
         return f"; did you mean '{stems[close[0]]}'?"
-    return f"; known are {', '.join(known)}" if known else ""
+    return f"; known are {', '.join(known)}" if known and listed else ""
 
 
 def _stem(name: str) -> str:

@@ -245,7 +245,10 @@ class Layout(LayoutMembers):
         Raises:
             LayoutError: the rank differs or a dimension does not divide.
         """
-        problem = self.problem(shape, uneven)
+        try:
+            problem = self.problem(shape, uneven)
+        except TypeError:
+            raise LayoutError(f"{shape!r} is no shape; give a tuple of sizes in elements") from None
         if problem is not None:
             raise LayoutError(
                 f"{what} of shape {list(shape)} cannot have the layout {self.short()}: {problem}"

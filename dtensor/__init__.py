@@ -261,8 +261,7 @@ def __getattr__(name: str) -> object:
     if name not in _HOME_OF:
         from dtensor.dialect.diagnostics import did_you_mean
 
-        hint = did_you_mean(name, __all__)
-        hint = hint if "did you mean" in hint else ""
+        hint = did_you_mean(name, __all__, listed=False)
         raise AttributeError(f"module 'dtensor' has no attribute '{name}'{hint}")
     home = _HOME_OF[name]
     value = getattr(importlib.import_module(home), name)

@@ -18,7 +18,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.runtime import texts
 from dtensor.runtime.axis_types import has_explicit_axes, in_context, sharding_on
 from dtensor.runtime.buffers import Buffers
-from dtensor.runtime.donation import note_alias
+from dtensor.runtime.donation import note_alias, refuse_deleted
 from dtensor.runtime.keys import KeyKind, data_of, is_key, key_kind
 from dtensor.runtime.operators import Operators, asked_by_operator
 from dtensor.runtime.padding import Ranges, cut, of_data, padded, true_part, true_ranges
@@ -191,6 +191,7 @@ class DTensor(Operators, Buffers):
             Arrays of `local_shape`, each on its own device; nothing is copied. Where the layout
             does not divide a dimension, the last shards have fewer elements, or none.
         """
+        refuse_deleted((self._array,), ("x",))
         note_alias(self._array)
         devices = local_devices(self.mesh)
         parts = [(shard.device, data) for shard, data in self._shards()]
@@ -222,6 +223,7 @@ class DTensor(Operators, Buffers):
                 f"a DTensor on {self.mesh.short()} cannot be pickled: other clients have a part of "
                 "it; save it with dtensor.name_based_save"
             )
+        refuse_deleted((self._array,), ("x",))
         kind = key_kind(self.dtype)
         return _unpickled, (np.asarray(data_of(self.to_jax())), self.layout, kind)
 

@@ -30,6 +30,9 @@ def check_layout(tensor: Any, layout: Layout) -> None:
     Raises:
         LayoutError: it has another one, or none.
     """
+    if not isinstance(layout, Layout):
+        wrong = type(layout).__name__
+        raise TypeError(f"check_layout compares with a Layout, not a value of type {wrong}")
     found = fetch_layout(tensor)
     is_open = any(dim.is_open for dim in layout.dims)
     if found != (layout if is_open else layout.closed()):

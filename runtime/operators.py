@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jax._src.array import ArrayImpl
 
+from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.runtime.eager import Slot
 from dtensor.runtime.methods import Methods
 
@@ -153,6 +154,9 @@ class At:
     def __getitem__(self, index: Any) -> Part:
         return Part(self._x, index)
 
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise TypeError("a DTensor cannot be changed in place; use x = x.at[index].set(value)")
+
 
 class Part:
     """`x.at[index]`: a part of an array that a method gives new values to."""
@@ -165,6 +169,12 @@ class Part:
 
     def __repr__(self) -> str:
         return f"x.at[{self._index!r}] of {self._x._type}"
+
+    def __getattr__(self, name: str) -> Any:
+        methods = [word for word in vars(Part) if not word.startswith("_")]
+        raise AttributeError(
+            f"x.at[index] has no method '{name}'{did_you_mean(name, methods)}", name=name, obj=self
+        )
 
     def get(self) -> DTensor:
         """The elements there, as `x[index]`."""

@@ -47,6 +47,11 @@ def pack(tensors: Sequence[Any], layout: AnyLayout) -> DTensor:
             f"pack needs a list of shards, got {type(tensors).__name__}; to split one array, use "
             "dtensor.copy_to_mesh"
         )
+    if isinstance(tensors, DTensor | dict):
+        raise TypeError(
+            f"pack needs a list of shards, got a {type(tensors).__name__}; a DTensor goes to "
+            "another layout by dtensor.relayout"
+        )
     parts = list(tensors)
     if any(isinstance(part, jax.core.Tracer) for part in parts) or not is_eager():
         raise RuntimeError("pack must be called outside of traced functions")
@@ -188,6 +193,7 @@ def place(array: Any, layout: Layout) -> DTensor:
         array = array.to_jax()
     if isinstance(array, jax.Array) and (kind := key_kind(array.dtype)) is not None:
         layout = layout.for_rank(array.ndim)
+        layout.verify(array.shape, "an array of keys", uneven=True)
         data = place(jax.random.key_data(array), kind.data_layout(layout))
         return dtensor_of(kind.keys(data._array), array_type(array.shape, array.dtype, layout))
     source = array if isinstance(array, jax.Array) else host_array(array)
@@ -228,7 +234,11 @@ def host_array(value: Any) -> np.ndarray[Any, Any]:
     try:
         array = np.asarray(value)
     except LayoutError:  # of a sharded DTensor
-        raise
+        raise TypeError(
+            f"a {type(value).__name__} of sharded DTensors is not an array; for a tree of arrays, "
+            "jax.tree.map the function over the arrays and their layouts, and to join them, "
+            "dtensor.numpy.stack"
+        ) from None
     except ValueError as error:
         raise ValueError(
             f"{type(value).__name__} is not an array: {_first_sentence(error)}; give "

@@ -90,8 +90,8 @@ def lower(
             arrays.
     """
 
-    def program(*arrays: Any) -> Any:
-        result = operation(*arrays)
+    def program(*operands: Any) -> Any:
+        result = operation(*operands)
         if any_result:
             _check_arrays(result)
         else:

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from dtensor.compiler.eager import creation
 from dtensor.compiler.eager.array_api import NamespaceInfo
 from dtensor.compiler.eager.calls import call
+from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import DTensor
@@ -127,7 +128,8 @@ class Namespace(ModuleType):
                 f"{full} would make arrays that lie on no mesh; use {_ABSENT[name]}"
             )
         if name.startswith("_") or not hasattr(self._source, name):
-            raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'")
+            hint = "" if name.startswith("_") else did_you_mean(name, dir(self), listed=False)
+            raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'{hint}")
         value = _wrapped(getattr(self._source, name), name, full)
         setattr(self, name, value)
         return value

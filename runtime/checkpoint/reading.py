@@ -121,8 +121,7 @@ def _check_names(info: CheckpointInfo, names: Mapping[str, Target], values: Sequ
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         listed = ", ".join(f"'{name}'" for name in list(have)[:8]) or f"no {kind}s"
         rest = f" and {len(have) - 8} more" if len(have) > 8 else ""
-        hint = did_you_mean(missing[0], list(have))
-        hint = hint if "did you mean" in hint else ""
+        hint = did_you_mean(missing[0], list(have), listed=False)
         if missing[0] in info or missing[0] in info.plain:
             hint = f", but one of the other kind: {'an array' if kind == 'value' else 'a value'}"
         raise CheckpointError(
