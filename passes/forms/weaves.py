@@ -5,10 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from dtensor.dialect.mlir import ir, maker_of
-from dtensor.passes.ops.attributes import constant_numbers, integers, shape_of, splat_number
+from dtensor.passes.ops.attributes import (
+    CONSTANT,
+    constant_numbers,
+    integers,
+    shape_of,
+    splat_number,
+)
+from dtensor.passes.ops.reduction import Reduction
 
 Value = ir.Value[Any]
-WEAVES = ("stablehlo.add", "stablehlo.or")
+WEAVES = (Reduction.SUM.op, Reduction.OR.op)
 _PADDING = ("edge_padding_low", "interior_padding")
 
 
@@ -56,7 +63,7 @@ def sliced_rows(
 
 def _is_zero(value: Value) -> bool:
     maker = maker_of(value)
-    if maker is None or maker.name != "stablehlo.constant":
+    if maker is None or maker.name != CONSTANT:
         return False
     numbers = constant_numbers(maker)
     return splat_number(value) == 0 if numbers is None else bool((numbers == 0).all())

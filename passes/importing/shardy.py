@@ -25,6 +25,7 @@ from dtensor.passes.functions import (
 from dtensor.passes.importing.constraints import constrain, replace_by_relayout, tie
 from dtensor.passes.importing.manual import MANUAL_COMPUTATION, import_manual_regions
 from dtensor.passes.ledger import Ledger
+from dtensor.passes.ops.attributes import CONSTANT
 from dtensor.passes.program import Visit, walk
 
 _MESH = re.compile(r"#sdy\.mesh<\[(.*?)\](?:, device_ids=\[([\d, ]*)\])?>", re.DOTALL)
@@ -237,7 +238,7 @@ class _Reader:
 
     def _read_constant(self, op: ir.Operation) -> None:
         new = ir.Operation.create(
-            "stablehlo.constant",
+            CONSTANT,
             results=[op.results[0].type],
             attributes={
                 n: op.attributes[n] for n in ("value", _SHARDING_ATTR) if n in op.attributes
@@ -247,7 +248,7 @@ class _Reader:
         )
         op.results[0].replace_all_uses_with(new.results[0])
         op.erase()
-        self.read_op(new, "stablehlo.constant")
+        self.read_op(new, CONSTANT)
 
     def tie_groups(self) -> None:
         """One `dtensor.alike` per sharding group, behind its last member."""
