@@ -92,6 +92,7 @@ def layout_attr(layout: Layout) -> ir.Attribute:
     found = tables.layout_attrs.get(layout)
     if found is None:
         found = tables.layout_attrs[layout] = _opaque(layout.asm(), tables)
+        tables.layouts.setdefault(found, layout)  # what is written here is not parsed
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dtensor.dialect.mlir import ir, made_by, maker_of, terminator
+from dtensor.passes.ops.attributes import CONSTANT
 
 
 def trip_count(loop: ir.Operation) -> int | None:
@@ -57,7 +58,7 @@ def _integer(value: ir.Value[Any], loop: ir.Operation, block: ir.Block | None) -
         if slot is None or not _is_invariant(loop, slot):
             return None
         return _integer(loop.operands[slot], loop, None)
-    if producer.name != "stablehlo.constant":
+    if producer.name != CONSTANT:
         return None
     attribute = producer.attributes["value"]
     if not isinstance(attribute, ir.DenseIntElementsAttr) or len(attribute) != 1:

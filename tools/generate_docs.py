@@ -131,6 +131,7 @@ and which inside `func.func(...)`, `dtensor-opt --list-passes` says; it differs 
 def _operations() -> Iterator[str]:
     from dtensor.passes.ops.elementwise import PASSES as PARTS
     from dtensor.passes.ops.elementwise import SWAPS
+    from dtensor.passes.ops.opdef import no_rule
     from dtensor.passes.ops.table import OPS as TABLE
 
     yield "# Operations"
@@ -155,7 +156,7 @@ an algorithm: a window, a scan, an order, a transform. Dimensions without a fact
     groups = sorted(by_definition.values())
     refused = {op: definition.refused for op, definition in TABLE.items() if definition.refused}
     for ops in groups:
-        if ops[0] in refused:
+        if ops[0] in refused or (TABLE[ops[0]].anew and TABLE[ops[0]].rule is no_rule):
             continue
         function = TABLE[ops[0]].rule
         where = f"{function.__module__.rsplit('.', 1)[1]}.{function.__name__}"
@@ -212,6 +213,7 @@ _FREEDOMS = {
     "must_divide": "if large, never left undivided over an axis that could divide it",
     "moves_only": "moves elements and computes nothing",
     "resizes": "computed in the size of what it is used with: see dtensor-fuse-cuts",
+    "anew": "written as others that propagation knows better: see dtensor-find-forms",
     "varies": "gives other results on another device, or each time",
     "padding": "longer along dimensions that are not divided: what stands there is not seen",
 }

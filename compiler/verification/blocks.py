@@ -22,7 +22,6 @@ from dtensor.compiler.mlir_frontend import dtype_names
 from dtensor.compiler.stages import Lowered, Source
 from dtensor.compiler.verification.accuracy import accuracy_of, epsilon
 from dtensor.compiler.verification.extract import (
-    CONSTANT,
     Extracted,
     extracted,
     hold_results,
@@ -39,6 +38,7 @@ from dtensor.dialect.names import MANUAL
 from dtensor.passes.base import PassState
 from dtensor.passes.locations import location_text
 from dtensor.passes.ops.accuracy import Accuracy
+from dtensor.passes.ops.attributes import CONSTANT
 from dtensor.passes.ops.opdef import BY_RUN
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.pipeline import Pipeline

@@ -29,10 +29,10 @@ from dtensor.dialect.names import (
     SYM_NAME,
 )
 from dtensor.passes.functions import main_function, set_boundary_layouts
+from dtensor.passes.ops.attributes import CONSTANT
 from dtensor.passes.program import BARRIER, CONTROL, RETURNS, free_axes, walk
 
 Value = ir.Value[Any]
-CONSTANT = "stablehlo.constant"
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,10 +24,10 @@ from dtensor.passes.cuts.pieces import (
     piece_range,
     without,
 )
-from dtensor.passes.ops.attributes import constant_attribute, integer, integers, shape_of
+from dtensor.passes.ops.attributes import CONSTANT, constant_attribute, integer, integers, shape_of
 from dtensor.passes.ops.table import opdef
 
-BROADCAST, CONSTANT = "stablehlo.broadcast_in_dim", "stablehlo.constant"
+BROADCAST = "stablehlo.broadcast_in_dim"
 _DEEPEST = 100  # operations one behind the other
 
 Fuse = Callable[[ir.Operation, int], Value]

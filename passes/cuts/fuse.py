@@ -17,9 +17,9 @@ from dtensor.passes.base import Pass, PassState
 from dtensor.passes.cuts.align import Aligner, Wanted
 from dtensor.passes.cuts.pieces import CUTS, Piece, Pieces, Source, Value, operation_of
 from dtensor.passes.cuts.pools import SELECT_AND_SCATTER, fuse_padding
-from dtensor.passes.cuts.positions import written_as_cuts
+from dtensor.passes.cuts.positions import GATHER, SCATTER, written_as_cuts
 from dtensor.passes.cuts.strides import StrideSplitter
-from dtensor.passes.cuts.uses import GATHER, SCATTER, USES, replaced_use, slice_of
+from dtensor.passes.cuts.uses import USES, replaced_use, slice_of
 from dtensor.passes.functions import main_function
 from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.ops.table import opdef

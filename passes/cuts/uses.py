@@ -12,13 +12,14 @@ from dtensor.dialect.mlir import ir, maker_of, stablehlo, terminator
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.align import Aligner, Wanted
 from dtensor.passes.cuts.pieces import Source, Value, operation_of
+from dtensor.passes.cuts.positions import GATHER, SCATTER
 from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.reductions import combiner
 from dtensor.passes.ops.table import opdef
 
-SCATTER, REDUCE, GATHER = "stablehlo.scatter", "stablehlo.reduce", "stablehlo.gather"
+REDUCE = "stablehlo.reduce"
 USES = frozenset((SCATTER, REDUCE, GATHER))
 _NEAREST = 20  # values that are looked at for a slice among them
 

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.forms.factors import replaced_qr
-from dtensor.passes.forms.older import OLDER, replaced_older
 from dtensor.passes.forms.places import mark_places
 from dtensor.passes.forms.ranks import replaced_sort
 from dtensor.passes.forms.scans import replaced_scans
 from dtensor.passes.forms.searches import replaced_search
-from dtensor.passes.forms.starts import WINDOWS, replaced_start
 from dtensor.passes.functions import main_function
+from dtensor.passes.ops.opdef import Anew
+from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import CUSTOM_CALL, WHILE
-
-_WRITTEN_ANEW: Final[dict[str, Callable[[ir.Operation], list[ir.Operation]]]] = {
-    **dict.fromkeys(OLDER, replaced_older),
-    WINDOWS: replaced_start,
-}
 
 
 @dataclass(frozen=True)
@@ -51,9 +46,10 @@ class FindFormsPass(Pass):
             if made:
                 state.forget_ir()
 
-        anew = [(op, name) for op, name, _ in state.operations(main) if name in _WRITTEN_ANEW]
-        for op, name in anew:
-            add(_WRITTEN_ANEW[name](op))
+        named = [(op, opdef(name).anew) for op, name, _ in state.operations(main)]
+        anew = [(op, write) for op, write in named if write is not None]
+        for op, write in anew:
+            add(_replaced(op, write))
         if anew:
             state.forget_ir()  # what stands for one may have been there before
         add(replaced_scans([(op, name) for op, name, _ in state.operations(main)]))
@@ -65,6 +61,17 @@ class FindFormsPass(Pass):
             add(_as_list(replaced_qr(op)))
         for loop in [op for op, name in reversed(ops) if name == WHILE]:
             add(_as_list(replaced_search(loop)))
+
+
+def _replaced(op: ir.Operation, anew: Anew) -> list[ir.Operation]:
+    """What stands for an operation, which is erased; nothing where it stays."""
+    made: list[ir.Operation] = []
+    values = anew(op, made)
+    if values:
+        for result, value in zip(op.results, values, strict=True):
+            result.replace_all_uses_with(value)
+        op.erase()
+    return made
 
 
 def _as_list(made: ir.Operation | None) -> list[ir.Operation]:

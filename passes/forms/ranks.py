@@ -55,10 +55,12 @@ class _Read:
     Attributes:
         op: the operation.
         count: how many places it reads.
+        places: the first of them, if that is written, or the value that says them all.
     """
 
     op: ir.Operation
     count: int
+    places: int | Value
 
 
 def _read(op: ir.Operation, dim: int, shape: list[int]) -> _Read | None:
@@ -67,10 +69,11 @@ def _read(op: ir.Operation, dim: int, shape: list[int]) -> _Read | None:
         cut = shape_of(op.results[0])
         others = [d for d in range(len(shape)) if d != dim and cut[d] != shape[d]]
         is_near = integers(op.attributes["strides"])[dim] == 1
-        return None if others or not is_near or not cut[dim] else _Read(op, cut[dim])
+        first = integers(op.attributes["start_indices"])[dim]
+        return None if others or not is_near or not cut[dim] else _Read(op, cut[dim], first)
     if op.name == "stablehlo.dynamic_slice":
         taken = [1 if d == dim else size for d, size in enumerate(shape)]
-        return _Read(op, 1) if shape_of(op.results[0]) == taken else None
+        return _Read(op, 1, op.operands[1 + dim]) if shape_of(op.results[0]) == taken else None
     if op.name != "stablehlo.gather":
         return None
     numbers = stablehlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
@@ -82,7 +85,7 @@ def _read(op: ir.Operation, dim: int, shape: list[int]) -> _Read | None:
     is_one = sizes == wanted and list(numbers.start_index_map) == [dim]
     if not is_vector or not is_last or not is_one or numbers.operand_batching_dims:
         return None
-    return _Read(op, indices[0])
+    return _Read(op, indices[0], op.operands[1])
 
 
 def _forgets_order(op: ir.Operation, dim: int, shape: list[int]) -> bool:
@@ -122,9 +125,9 @@ def _stands_before(values: Any, op: ir.Operation, numbers: dict[ir.Operation, in
 def _replaced(sort: ir.Operation, dim: int, reads: list[_Read]) -> list[ir.Operation]:
     made: list[ir.Operation] = []
     make = Builder(reads[0].op, made)
-    known = [_known(read, dim, shape_of(sort.results[0])[dim]) for read in reads]
+    known = [_known(read, shape_of(sort.results[0])[dim]) for read in reads]
     if None in known:
-        places = _joined(make, [_column(make, read, dim) for read in reads])
+        places = _joined(make, [_column(make, read) for read in reads])
         ends = [0, *accumulate(read.count for read in reads)]
         indices = [list(range(*each)) for each in pairwise(ends)]
     else:
@@ -143,22 +146,18 @@ def _replaced(sort: ir.Operation, dim: int, reads: list[_Read]) -> list[ir.Opera
     return made
 
 
-def _known(read: _Read, dim: int, size: int) -> list[int] | None:
+def _known(read: _Read, size: int) -> list[int] | None:
     """The places that a use reads, if they can be computed now."""
-    if read.op.name == "stablehlo.slice":
-        first = integers(read.op.attributes["start_indices"])[dim]
-        return list(range(first, first + read.count))
-    number = 1 + dim if read.op.name == "stablehlo.dynamic_slice" else 1
-    return known_places(read.op.operands[number], size)
+    if isinstance(read.places, int):
+        return list(range(read.places, read.places + read.count))
+    return known_places(read.places, size)
 
 
-def _column(make: Builder, read: _Read, dim: int) -> Value:
+def _column(make: Builder, read: _Read) -> Value:
     """The places that a use reads, a tensor of one dimension."""
-    if read.op.name == "stablehlo.slice":
-        first = integers(read.op.attributes["start_indices"])[dim]
-        return numbered(make, range(first, first + read.count), "i32")
-    number = 1 + dim if read.op.name == "stablehlo.dynamic_slice" else 1
-    return make.reshape(read.op.operands[number], (read.count,))
+    if isinstance(read.places, int):
+        return numbered(make, range(read.places, read.places + read.count), "i32")
+    return make.reshape(read.places, (read.count,))
 
 
 def _joined(make: Builder, columns: list[Value]) -> Value:

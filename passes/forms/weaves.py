@@ -12,9 +12,10 @@ from dtensor.passes.ops.attributes import (
     shape_of,
     splat_number,
 )
+from dtensor.passes.ops.reduction import Reduction
 
 Value = ir.Value[Any]
-WEAVES = ("stablehlo.add", "stablehlo.or")
+WEAVES = (Reduction.SUM.op, Reduction.OR.op)
 _PADDING = ("edge_padding_low", "interior_padding")
 
 

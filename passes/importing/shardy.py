@@ -26,6 +26,7 @@ from dtensor.passes.importing.constraints import constrain, replace_by_relayout,
 from dtensor.passes.importing.gspmd import GSPMD_ATTR, gspmd_layout, is_gspmd_constraint
 from dtensor.passes.importing.manual import MANUAL_COMPUTATION, dissolve, import_manual_regions
 from dtensor.passes.importing.shardy_text import per_value, read_shardy_meshes, sharding_layout
+from dtensor.passes.ops.attributes import CONSTANT
 from dtensor.passes.program import Visit, walk
 
 _CARRIED = "mhlo.frontend_attributes"
@@ -244,7 +245,7 @@ class _Reader:
 
     def _read_constant(self, op: ir.Operation) -> None:
         new = ir.Operation.create(
-            "stablehlo.constant",
+            CONSTANT,
             results=[op.results[0].type],
             attributes={
                 n: op.attributes[n] for n in ("value", _SHARDING_ATTR) if n in op.attributes
@@ -254,7 +255,7 @@ class _Reader:
         )
         op.results[0].replace_all_uses_with(new.results[0])
         op.erase()
-        self.read_op(new, "stablehlo.constant")
+        self.read_op(new, CONSTANT)
 
     def tie_groups(self) -> None:
         """One `dtensor.alike` per sharding group, behind its last member."""

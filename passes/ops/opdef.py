@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
@@ -14,6 +14,8 @@ from dtensor.passes.expansion.context import Expander, LocalOp
 from dtensor.passes.ops.accuracy import Accuracy, rounded
 from dtensor.passes.ops.padding import Padding
 from dtensor.passes.ops.rule import OpInfo, OpRule
+
+Anew = Callable[[ir.Operation, list[ir.Operation]], Sequence[ir.Value[Any]]]
 
 
 class Traffic(NamedTuple):
@@ -133,6 +135,8 @@ class OpDef:
         refused: why a program must not say it; empty if it may.
         settle: at import brings what an op says to the one form that all that read it take; None
             where there is but one.
+        anew: writes the op as others that propagation knows better, puts these into a list, and
+            returns what stands for each result; nothing where the op stays. None if it always does.
         accuracy: how far two right ways to compute it may lie apart, unless it only moves.
         known: what the rule reads besides types and StableHLO's attributes, such as what
             `ops.known` says of operands; ops share a rule only where it is equal.
@@ -151,6 +155,7 @@ class OpDef:
     varies: str = ""
     refused: str = ""
     settle: Callable[[ir.Operation], None] | None = None
+    anew: Anew | None = None
     accuracy: Callable[[OpInfo], Accuracy] = rounded
     padding: Padding | None = None
     known: Callable[[ir.Operation], tuple[object, ...]] = nothing_known

@@ -12,12 +12,12 @@ from typing import Any
 
 from dtensor.dialect.mlir import ir, terminator
 from dtensor.passes.expansion.context import ExpansionContext
-from dtensor.passes.ops.attributes import integers, shape_of, splat_of
+from dtensor.passes.ops.attributes import CONSTANT, integers, shape_of, splat_of
 from dtensor.passes.ops.opdef import OpDef
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule
 
 Value = ir.Value[Any]
-_CONSTANT, _SLICE = "stablehlo.constant", "stablehlo.slice"
+_SLICE = "stablehlo.slice"
 _LIMITS = "limit_indices"
 # What these say of dimensions that pass through is that they are whole, or nothing.
 _RESIZED = frozenset((_SLICE, "stablehlo.reduce"))
@@ -76,7 +76,7 @@ class Ties:
         return None if root in self._ends else root
 
     def _read(self, op: ir.Operation) -> None:
-        if op.name == _CONSTANT and splat_of(op.results[0]) is not None:
+        if op.name == CONSTANT and splat_of(op.results[0]) is not None:
             return
         info = OpInfo.of(op)
         rule = _definition(op).rule(info) if info is not None and is_row_work(op) else None
@@ -120,7 +120,7 @@ class Ties:
                 size if group is None else sizes.get(group, size)
                 for group, size in zip(groups, shape, strict=True)
             ]
-            number = splat_of(result) if op.name == _CONSTANT else None
+            number = splat_of(result) if op.name == CONSTANT else None
             type_ = ctx.tensor_type(longer, element)
             if number is not None:
                 known[result] = ctx.dense(ir.DenseElementsAttr.get_splat(type_, number), type_)

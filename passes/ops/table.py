@@ -15,7 +15,9 @@ from dtensor.passes.ops import (
     gather,
     linalg,
     manual,
+    normalisation,
     nullary,
+    older,
     random,
     ranks,
     reductions,
@@ -32,7 +34,8 @@ from dtensor.passes.ops.opdef import UNKNOWN, OpDef
 from dtensor.passes.ops.rule import OpInfo, OpRule
 
 # What stands here has a rule, which may still say None about some ops of its name, as about most
-# custom calls. Loops, branches, calls and barriers are followed by the graph.
+# custom calls, or is written anew as ops that have one. Loops, branches, calls and barriers are
+# followed by the graph.
 OPS: dict[str, OpDef] = {
     "chlo._asin_acos_kernel": elementwise.COSTLY,
     "chlo.acos": elementwise.COSTLY,
@@ -77,6 +80,9 @@ OPS: dict[str, OpDef] = {
     "stablehlo.all_to_all": manual.COLLECTIVE,
     "stablehlo.and": elementwise.ELEMENTWISE,
     "stablehlo.atan2": elementwise.COSTLY,
+    "stablehlo.batch_norm_grad": normalisation.GRADIENT,
+    "stablehlo.batch_norm_inference": normalisation.INFERENCE,
+    "stablehlo.batch_norm_training": normalisation.TRAINING,
     "stablehlo.bitcast_convert": elementwise.BITCAST_CONVERT,
     "stablehlo.broadcast_in_dim": shape.BROADCAST_IN_DIM,
     "stablehlo.cbrt": elementwise.COSTLY,
@@ -99,6 +105,7 @@ OPS: dict[str, OpDef] = {
     "stablehlo.dot_general": contraction.DOT_GENERAL,
     "stablehlo.dynamic_slice": dynamic.DYNAMIC_SLICE,
     "stablehlo.dynamic_update_slice": dynamic.DYNAMIC_UPDATE_SLICE,
+    "stablehlo.einsum": older.EINSUM,
     "stablehlo.exponential": elementwise.COSTLY,
     "stablehlo.exponential_minus_one": elementwise.COSTLY,
     "stablehlo.fft": fourier.FFT,
@@ -154,8 +161,10 @@ OPS: dict[str, OpDef] = {
     "stablehlo.subtract": elementwise.ELEMENTWISE,
     "stablehlo.tan": elementwise.COSTLY,
     "stablehlo.tanh": elementwise.COSTLY,
+    "stablehlo.torch_index_select": older.TORCH_INDEX_SELECT,
     "stablehlo.transpose": shape.TRANSPOSE,
     "stablehlo.triangular_solve": linalg.TRIANGULAR_SOLVE,
+    "stablehlo.unary_einsum": older.EINSUM,
     "stablehlo.xor": elementwise.ELEMENTWISE,
 }
 

@@ -41,6 +41,7 @@ from dtensor.passes.ops.scans import (
     scans,
     starts_from_identity,
 )
+from dtensor.passes.ops.starts import started_apart
 
 STARTS = "is padded, and its windows start from a value that may be met once only"
 OVERLAP = "has windows that overlap, are padded or leave gaps, so a shard would need the next one"
@@ -249,6 +250,17 @@ def lengthen_windows(op: padding.Grown) -> None:
     set_padding(op, windows, rows)
 
 
+def _anew(op: ir.Operation, made: list[ir.Operation]) -> list[ir.Value[Any]]:
+    """Its starts apart, unless windows hold all elements up to one, or all from one on."""
+    info = OpInfo.of(op)
+    if info is not None:
+        sizes = integers(op.attributes["window_dimensions"])
+        windows = windows_of(info, sizes, "base_dilations", "window_dilations")
+        if any(map(scans, windows, info.operand_shapes[0])):
+            return []
+    return started_apart(op, made)
+
+
 REDUCE_WINDOW = OpDef(
     reduce_window_rule,
     (
@@ -265,6 +277,7 @@ REDUCE_WINDOW = OpDef(
     ),
     flops=reduce_window_flops,
     known=said_of_start,
+    anew=_anew,
     accuracy=summed(_terms, rounds_each=True),
     padding=padding.Padding(window_fill, lengthen_windows, reduce_window_ties),
 )

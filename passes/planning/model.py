@@ -182,7 +182,7 @@ class Copies(NamedTuple):
 
 def _copies(model: Model, problem: Problem, value: Value, most_states: int) -> Copies:
     given = problem.options(value.producer).column(~value.slot)
-    first, shared = _states(problem, value, given, most_states)
+    first, shared = _states(problem, value, most_states)
     unary = _moves(problem, value, first, shared)
     now_first, now_shared = _now(problem, value)
     found = np.flatnonzero((first == now_first) & (shared == (*now_shared, now_first)[0]))
@@ -210,9 +210,7 @@ def _now(problem: Problem, value: Value) -> tuple[int, tuple[int, ...]]:
     return given, tuple(sorted(wanted))
 
 
-def _states(
-    problem: Problem, value: Value, given: Numbers, most_states: int
-) -> tuple[Numbers, Numbers]:
+def _states(problem: Problem, value: Value, most_states: int) -> tuple[Numbers, Numbers]:
     """Produced specs, each alone and with one shared copy: a coarser spec, or what several want.
 
     Returns:

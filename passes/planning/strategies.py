@@ -336,7 +336,7 @@ class Maker:
             if is_border:
                 places = [p for p in places if is_contiguous(p, self.specs.sizes)]
             if given is not None:
-                places = [p for p in places if _extends(p, given, specs.layout(specs.of(p)))]
+                places = [p for p in places if _extends(given, specs.layout(specs.of(p)))]
             ids = [specs.of(p) for p in places]
             ids.sort(key=specs.shared.__getitem__)
             made = [Strategy((i,) * sides[0], (i,) * sides[1], 1) for i in ids]
@@ -364,7 +364,7 @@ class Maker:
             for places in all_places(shape, self.specs.sizes, blocks, 0):
                 layout = specs.layout(specs.of(places))
                 added = zip(places, may_move, strict=True)
-                if _extends(places, given, layout) and all(
+                if _extends(given, layout) and all(
                     [may or place == place_of(given, axis) for place, (axis, may) in added]
                 ):
                     inside = self.specs.of_layout(inner_layout(layout, node.free or ()))
@@ -422,7 +422,7 @@ def _keeps_to(used: Sequence[bool], places: Places) -> bool:
     return all([may or place == WHOLE for may, place in pairs])
 
 
-def _extends(places: Places, given: Layout, layout: Layout) -> bool:
+def _extends(given: Layout, layout: Layout) -> bool:
     """Whether a layout keeps what is written and adds axes behind it, on open dimensions alone."""
     if layout.partial != given.partial:
         return False

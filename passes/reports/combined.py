@@ -28,7 +28,6 @@ class Combiner:
         self._kernels: list[Kernel] = []
         self._needs: list[int] = []  # per group the groups before it, as bits
         self._after: dict[Value, int] = {}  # the groups that a value depends on, as bits
-        self._mine = 0  # those of the operation at hand
         self._group = -1
 
     def _before(self, reads: Sequence[Value]) -> int:

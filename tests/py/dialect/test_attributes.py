@@ -35,6 +35,7 @@ def test_a_layout_comes_back(layout: Layout) -> None:
         assert str(attribute) == layout.asm()
         written = ir.Attribute.parse(layout.asm())
         assert written == attribute
+        attributes.forget_context()  # or the one that was written would be remembered
         assert attributes.layout_of(written, {layout.mesh.symbol: layout.mesh}) == layout
 
 
@@ -76,9 +77,17 @@ def test_axes_are_parsed_once(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert parsed == ["axes"]
 
 
+def test_a_layout_that_was_written_here_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = Layout(["x"], MESH)
+    attribute = attributes.layout_attr(layout)
+    monkeypatch.delattr(attributes, "parse_layout")
+    assert attributes.layout_of(attribute, MESHES) is layout
+
+
 def test_a_list_of_layouts_comes_back_with_gaps() -> None:
     listed = (Layout(["x"], MESH), None, Layout([], MESH))
     attribute = attributes.layouts_array_attr(listed)
+    attributes.forget_context()
     assert attributes.layouts_of_array(attribute, MESHES) == listed
 
 

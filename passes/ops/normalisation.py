@@ -6,25 +6,18 @@ Each takes all of a batch at once; written so, shards of a batch send a few numb
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops.attributes import integer, shape_of
+from dtensor.passes.ops.opdef import UNKNOWN, OpDef
 from dtensor.passes.ops.reduction import Reduction
 
 Value = ir.Value[Any]
-INFERENCE = "stablehlo.batch_norm_inference"
-TRAINING = "stablehlo.batch_norm_training"
-GRADIENT = "stablehlo.batch_norm_grad"
 _WIDER = {"bf16": "f32", "f16": "f32"}
-
-
-def normalised(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
-    """The values of the results of a batch_norm operation."""
-    norm = _Norm(op, made)
-    found = {INFERENCE: norm.inference, TRAINING: norm.training, GRADIENT: norm.gradient}[op.name]()
-    return [norm.make.convert(value, norm.element) for value in found]
 
 
 class _Norm:
@@ -93,3 +86,18 @@ class _Norm:
             if d != self.feature:
                 value = self.make.reduced(value, d, Reduction.SUM)
         return value
+
+
+def _normalised(values: Callable[[_Norm], list[Value]]) -> OpDef:
+    """An operation whose results are these values, in its own element type."""
+
+    def anew(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
+        norm = _Norm(op, made)
+        return [norm.make.convert(value, norm.element) for value in values(norm)]
+
+    return replace(UNKNOWN, anew=anew)
+
+
+INFERENCE = _normalised(_Norm.inference)
+TRAINING = _normalised(_Norm.training)
+GRADIENT = _normalised(_Norm.gradient)

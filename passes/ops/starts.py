@@ -13,21 +13,14 @@ from typing import Any
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.builder import Builder
-from dtensor.passes.ops.attributes import integers, is_identity, shape_of
+from dtensor.passes.ops.attributes import is_identity, shape_of
 from dtensor.passes.ops.reductions import combiners
-from dtensor.passes.ops.rule import OpInfo
-from dtensor.passes.ops.scans import scans
-from dtensor.passes.ops.windows import windows_of
 
 Value = ir.Value[Any]
-WINDOWS = "stablehlo.reduce_window"
 
 
-def replaced_start(op: ir.Operation) -> list[ir.Operation]:
-    """What stands for windows and the values that they start from, apart; nothing of most.
-
-    Where one is replaced, the operation is erased.
-    """
+def started_apart(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
+    """Windows and the values that they start from, apart; nothing of most."""
     count = len(op.results)
     elements = tuple([str(ir.RankedTensorType(v.type).element_type) for v in op.operands[:count]])
     kinds = combiners(op.regions[0], elements) or ()
@@ -36,9 +29,8 @@ def replaced_start(op: ir.Operation) -> list[ir.Operation]:
         for k, kind in enumerate(kinds)
         if not kind.idempotent and not is_identity(op.operands[count + k], kind, elements[k])
     ]
-    if not late or _scans(op):
+    if not late:
         return []
-    made: list[ir.Operation] = []
     make = Builder(op, made)
     inits = {k: make.identity(kinds[k], op.operands[count + k].type) for k in late}
     windows = op.clone(ip=ir.InsertionPoint(op)).operation
@@ -48,17 +40,4 @@ def replaced_start(op: ir.Operation) -> list[ir.Operation]:
         windows.operands[count + k] = inits[k]
         whole = make.broadcast(op.operands[count + k], shape_of(values[k]))
         values[k] = make.value(kinds[k].op, [values[k], whole], values[k].type)
-    for result, value in zip(op.results, values, strict=True):
-        result.replace_all_uses_with(value)
-    op.erase()
-    return made
-
-
-def _scans(op: ir.Operation) -> bool:
-    """Whether windows hold all elements up to one, or all from one on."""
-    info = OpInfo.of(op)
-    if info is None:
-        return False
-    sizes = integers(op.attributes["window_dimensions"])
-    windows = windows_of(info, sizes, "base_dilations", "window_dilations")
-    return any(map(scans, windows, info.operand_shapes[0]))
+    return values

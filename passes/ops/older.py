@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.builder import Builder, integers_attr
-from dtensor.passes.forms.normalisation import GRADIENT, INFERENCE, TRAINING, normalised
 from dtensor.passes.ops.attributes import integer, shape_of
+from dtensor.passes.ops.opdef import UNKNOWN
 from dtensor.passes.ops.reduction import Reduction
 
 Value = ir.Value[Any]
-_EINSUMS = ("stablehlo.einsum", "stablehlo.unary_einsum")
-_SELECT = "stablehlo.torch_index_select"
-OLDER = frozenset((*_EINSUMS, _SELECT, INFERENCE, TRAINING, GRADIENT))
 
 
-def replaced_older(op: ir.Operation) -> list[ir.Operation]:
-    """What stands for an older operation, which is erased; nothing where it stays."""
-    made: list[ir.Operation] = []
-    if op.name == _SELECT:
-        values = [_selected(op, made)]
-    elif op.name in _EINSUMS:
-        values = _contracted(op, made)
-    else:
-        values = normalised(op, made)
-    if not values:
-        return []
-    for result, value in zip(op.results, values, strict=True):
-        result.replace_all_uses_with(value)
-    op.erase()
-    return made
-
-
-def _selected(op: ir.Operation, made: list[ir.Operation]) -> Value:
+def _selected(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
     """`result[b, o, i, r] = operand[b, o, index[b, i], r]`, each letter any number of indices."""
     operand, index = op.operands
     shape, places = shape_of(operand), shape_of(index)
@@ -56,7 +37,7 @@ def _selected(op: ir.Operation, made: list[ir.Operation]) -> Value:
     }
     make = Builder(op, made)
     indices = make.reshape(index, (*places, 1))
-    return make.value("stablehlo.gather", [operand, indices], op.results[0].type, attributes)
+    return [make.value("stablehlo.gather", [operand, indices], op.results[0].type, attributes)]
 
 
 def _contracted(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
@@ -114,3 +95,7 @@ def _product(
     numbers = ir.Attribute.parse(f"#stablehlo.dot<{', '.join(rows)}>")
     attributes = {"dot_dimension_numbers": numbers}
     return make.value("stablehlo.dot_general", values, type_, attributes), found
+
+
+EINSUM = replace(UNKNOWN, anew=_contracted)
+TORCH_INDEX_SELECT = replace(UNKNOWN, anew=_selected)
