@@ -6,9 +6,12 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from dtensor import UNSHARDED, Layout, copy_to_mesh, create_mesh, is_dtensor, named_sharding
@@ -78,3 +81,17 @@ def test_jax_takes_the_sharding_of_a_layout() -> None:
     assert jnp.zeros((8, 4), device=sharding).sharding == sharding
     with pytest.raises(ValueError, match=r"invalid value: Layout\(\['x', UNSHARDED\], Mesh\(x=2, "):
         jax.device_put(VALUES, rows)
+
+
+def test_layers_of_libraries_are_called_by_themselves() -> None:
+    x: Any = copy_to_mesh(VALUES, LAYOUTS[0])
+    dense = nn.Dense(3)
+    weights = dense.init(jax.random.key(0), x)
+    found, expected = dense.apply(weights, x), dense.apply(weights, VALUES)
+    np.testing.assert_allclose(jnp.asarray(found), jnp.asarray(expected), rtol=1e-6)  # sums of four
+    linear = eqx.nn.Linear(4, 2, key=jax.random.key(0))
+    np.testing.assert_allclose(
+        jax.vmap(linear)(x), jax.vmap(linear)(jnp.asarray(VALUES)), rtol=1e-6
+    )
+    loss = jnp.asarray(optax.softmax_cross_entropy(x, x))
+    np.testing.assert_allclose(loss, optax.softmax_cross_entropy(VALUES, VALUES), rtol=1e-6)
