@@ -29,10 +29,15 @@ from dtensor.passes.ops.cut_windows import (
 )
 from dtensor.passes.ops.indexing import clamped, take
 from dtensor.passes.ops.joins import (
-    exchange_bytes,
-    exchange_rule,
-    exchanges,
-    expand_exchange,
+    cut_bytes,
+    cut_dim,
+    cut_exchange_rule,
+    cuts_in_rounds,
+    expand_cut,
+    expand_join,
+    join_bytes,
+    join_exchange_rule,
+    joins_in_rounds,
     joins_locally,
 )
 from dtensor.passes.ops.longer_cuts import (
@@ -113,9 +118,10 @@ def takes_few(size: int, kept: int, blocks: Blocks | None) -> bool:
 def slice_rule(op: OpInfo) -> OpRule:
     """`ij->ij`; a dimension that is cut is split block by block, if start and size allow.
 
-    One of which most is left is split with a halo. Of one of which few elements are taken `ij->ij`
-    reduce `j`: a shard gives those it owns, and zero (false) for the others, so the result is a sum
-    (an "or").
+    Or all of it alike, which shards exchange for what they lack, where it is the only one. One of
+    which most is left is split with a halo. Of one of which few elements are taken `ij->ij` reduce
+    `j`: a shard gives those it owns, and zero (false) for the others, so the result is a sum (an
+    "or").
     """
     starts, strides = integers(op.attribute("start_indices")), integers(op.attribute("strides"))
     kinds = reductions_of(op.result_elements[0])
@@ -137,7 +143,11 @@ def slice_rule(op: OpInfo) -> OpRule:
             builder.operand(0, d, factor, outer=_count(size, blocks.block))
             builder.result(0, d, factor, outer=_count(kept * blocks.stride, blocks.block))
     pass_all(builder)
-    return builder.build()
+    rule, dim = builder.build(), cut_dim(op)
+    is_window = any(factor.kind is FactorKind.WINDOW for factor in rule.factors)
+    if dim is None or is_window or any(factor.reduction for factor in rule.factors):
+        return rule
+    return replace(rule, other=cut_exchange_rule(op, dim))
 
 
 def pad_rule(op: OpInfo) -> OpRule:
@@ -186,7 +196,7 @@ def concatenate_rule(op: OpInfo) -> OpRule:
                 builder.operand(k, d, factor, outer=_count(part, block))
         builder.result(0, d, factor, outer=_count(size, block))
     pass_all(builder, len(op.operand_shapes))
-    return replace(builder.build(), other=exchange_rule(op))
+    return replace(builder.build(), other=join_exchange_rule(op))
 
 
 def reverse_rule(op: OpInfo) -> OpRule:
@@ -276,6 +286,15 @@ def _owned(placed: Placed) -> list[int]:
     return found
 
 
+def _exchanges(placed: Placed) -> bool:
+    """Whether shards fetch what they lack from anywhere, and not in halos or from owners."""
+    return not _owned(placed) and slides_none(slide_of_slice)(placed) and cuts_in_rounds(placed)
+
+
+def _cuts_locally(placed: Placed) -> bool:
+    return slides_none(slide_of_slice)(placed) and not _exchanges(placed)
+
+
 def _is_owned(placed: Placed) -> bool:
     """Whether some are, and none with a halo."""
     return bool(_owned(placed)) and slides_none(slide_of_slice)(placed)
@@ -350,7 +369,8 @@ SLICE = OpDef(
     (
         Algorithm("by_owner", expand_slice_by_owner, _is_owned),
         Algorithm("halo", expand_slice, slides_some(slide_of_slice), slide_bytes(slide_of_slice)),
-        Algorithm("local", expand_slice, slides_none(slide_of_slice)),
+        Algorithm("exchange", expand_cut, _exchanges, cut_bytes),
+        Algorithm("local", expand_slice, _cuts_locally),
     ),
     fuses=True,
     moves_only=True,
@@ -369,7 +389,7 @@ PAD = OpDef(
 CONCATENATE = OpDef(
     concatenate_rule,
     (
-        Algorithm("exchange", expand_exchange, exchanges, exchange_bytes),
+        Algorithm("exchange", expand_join, joins_in_rounds, join_bytes),
         Algorithm("local", applies=joins_locally),
     ),
     fuses=True,

@@ -1,7 +1,7 @@
-"""Concatenation along a dimension that is split in the parts and in the result alike.
+"""Concatenations and slices along a dimension that is split alike before and after.
 
-The shards join what they have of the parts, and send one another the pieces that belong elsewhere:
-of each element one copy, in rounds.
+The shards join or cut what they have, and send one another the pieces that belong elsewhere: of
+each element one copy, in rounds.
 """
 
 from __future__ import annotations
@@ -12,18 +12,24 @@ from typing import Any
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
-from dtensor.passes.ops.attributes import integer
+from dtensor.passes.ops.attributes import integer, integers
 from dtensor.passes.ops.loops import looked_up
-from dtensor.passes.ops.opdef import Placed, Traffic
+from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
 from dtensor.passes.ops.ring import permuted
-from dtensor.passes.ops.rounds import MOST_SHARDS, Round, elements_sent, rounds_of
+from dtensor.passes.ops.rounds import (
+    MOST_SHARDS,
+    Round,
+    elements_sent,
+    rounds_of_cut,
+    rounds_of_join,
+)
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
 from dtensor.passes.ops.shape import pass_all
 
 Value = ir.Value[Any]
 
 
-def exchange_rule(op: OpInfo) -> OpRule | None:
+def join_exchange_rule(op: OpInfo) -> OpRule | None:
     """`ij,ij->ij`, the joined dimension split at equal places of each part; None if one is empty.
 
     What a shard has of the parts is not what it must have of the result: it takes an algorithm.
@@ -44,54 +50,121 @@ def exchange_rule(op: OpInfo) -> OpRule | None:
     return builder.build()
 
 
-def exchanges(placed: Placed) -> bool:
+def cut_exchange_rule(op: OpInfo, dim: int) -> OpRule | None:
+    """`ij->ij` of a slice along one dimension; None where no number of shards divides it."""
+    sizes = op.operand_shapes[0][dim], op.result_shapes[0][dim]
+    if math.gcd(*sizes) == 1:
+        return None
+    builder = RuleBuilder(op)
+    for d, size in enumerate(op.operand_shapes[0]):
+        factor = builder.factor(size, kind=FactorKind.WINDOW if d == dim else None)
+        builder.operand(0, d, factor)
+        builder.result(0, d, factor)
+    pass_all(builder)
+    return builder.build()
+
+
+def cut_dim(op: OpInfo) -> int | None:
+    """The one dimension that a slice cuts, of which it keeps one stretch; None of any other."""
+    dims = [d for d, size in enumerate(op.operand_shapes[0]) if op.result_shapes[0][d] != size]
+    is_stretch = len(dims) == 1 and integers(op.attribute("strides"))[dims[0]] == 1
+    return dims[0] if is_stretch and op.result_shapes[0][dims[0]] else None
+
+
+def joins_in_rounds(placed: Placed) -> bool:
     """Whether the joined dimension is split alike in all parts, which are not empty, and result."""
-    dim = integer(placed.op.attribute("dimension"))
+    return len(placed.operands) > 1 and _is_alike(placed, _joined_dim(placed.op))
+
+
+def joins_locally(placed: Placed) -> bool:
+    """Whether what a shard has of the parts is what it must have of the result."""
+    return not joins_in_rounds(placed)
+
+
+def cuts_in_rounds(placed: Placed) -> bool:
+    """Whether the one dimension that is cut is split alike before and after."""
+    dim = cut_dim(placed.op)
+    return dim is not None and _is_alike(placed, dim)
+
+
+def _is_alike(placed: Placed, dim: int) -> bool:
     word = placed.results[0].dims[dim]
-    sizes = [shape[dim] for shape in placed.op.operand_shapes]
+    sizes = [shape[dim] for shape in (*placed.op.operand_shapes, *placed.op.result_shapes)]
     return (
         1 < word.split <= MOST_SHARDS
-        and len(sizes) > 1
         and word.is_contiguous
         and all(layout.dims[dim] == word for layout in placed.operands)
         and all(size and size % word.split == 0 for size in sizes)
     )
 
 
-def joins_locally(placed: Placed) -> bool:
-    """Whether what a shard has of the parts is what it must have of the result."""
-    return not exchanges(placed)
-
-
-def exchange_bytes(placed: Placed) -> tuple[Traffic, ...]:
+def join_bytes(placed: Placed) -> tuple[Traffic, ...]:
     """As much as the shard that has most to send or to receive."""
+    dim = _joined_dim(placed.op)
+    return _traffic(placed, dim, _join_rounds(placed, dim))
+
+
+def cut_bytes(placed: Placed) -> tuple[Traffic, ...]:
+    """As `join_bytes`."""
+    dim = cut_dim(placed.op)
+    assert dim is not None, "priced where it does not apply"
+    return _traffic(placed, dim, _cut_rounds(placed, dim))
+
+
+def _traffic(placed: Placed, dim: int, rounds: Sequence[Round]) -> tuple[Traffic, ...]:
     from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
 
-    op, dim = placed.op, integer(placed.op.attribute("dimension"))
-    word = placed.results[0].dims[dim]
-    local = placed.results[0].local_shape(op.result_shapes[0])
+    local = placed.results[0].local_shape(placed.op.result_shapes[0])
     row = math.prod(n for d, n in enumerate(local) if d != dim)
-    elements, count = elements_sent(_rounds(op.operand_shapes, dim, word.split))
-    item = element_bytes(op.result_elements[0])
-    return (Traffic(word.axes, float(elements * row * item), count),)
+    elements, count = elements_sent(rounds)
+    size = float(elements * row * element_bytes(placed.op.result_elements[0]))
+    return (Traffic(placed.results[0].dims[dim].axes, size, count),)
 
 
-def expand_exchange(op: LocalOp) -> Sequence[Value]:
+def expand_join(op: LocalOp) -> Sequence[Value]:
     """The local parts joined; then each round overwrites what it brings."""
-    ctx, dim = op.ctx, integer(op.operation.attributes["dimension"])
-    word = op.result_layouts[0].dims[dim]
-    joined = result = ctx.joined(op.operands, dim)
-    shard = ctx.axis_index(word.axes)
-    for each in _rounds(op.operand_shapes, dim, word.split):
-        value = _stretch(ctx, joined, dim, _places(ctx, shard, each.starts), each.count)
+    placed = placed_of(op)
+    dim = _joined_dim(placed.op)
+    joined = op.ctx.joined(op.operands, dim)
+    return [_exchanged(op, joined, joined, dim, _join_rounds(placed, dim))]
+
+
+def expand_cut(op: LocalOp) -> Sequence[Value]:
+    """The first elements of the shard; then each round overwrites what it brings."""
+    placed, value = placed_of(op), op.operands[0]
+    dim = cut_dim(placed.op)
+    assert dim is not None, "expanded where it does not apply"
+    result = op.ctx.cut(value, dim, 0, op.local_result_shape()[dim])
+    return [_exchanged(op, value, result, dim, _cut_rounds(placed, dim))]
+
+
+def _exchanged(
+    op: LocalOp, value: Value, result: Value, dim: int, rounds: Sequence[Round]
+) -> Value:
+    """`result`, with what the rounds bring of what the shards have in `value`."""
+    ctx, axes = op.ctx, op.result_layouts[0].dims[dim].axes
+    shard = ctx.axis_index(axes)
+    for each in rounds:
+        piece = _stretch(ctx, value, dim, _places(ctx, shard, each.starts), each.count)
         if each.is_sent:
-            value = permuted(ctx, value, word.axes, each.sources)
-        result = _with(ctx, result, value, dim, shard, each)
-    return [result]
+            piece = permuted(ctx, piece, axes, each.sources)
+        result = _with(ctx, result, piece, dim, shard, each)
+    return result
 
 
-def _rounds(shapes: Sequence[Sequence[int]], dim: int, shards: int) -> tuple[Round, ...]:
-    return rounds_of(tuple([shape[dim] for shape in shapes]), shards)
+def _joined_dim(op: OpInfo) -> int:
+    return integer(op.attribute("dimension"))
+
+
+def _join_rounds(placed: Placed, dim: int) -> tuple[Round, ...]:
+    sizes = tuple([shape[dim] for shape in placed.op.operand_shapes])
+    return rounds_of_join(sizes, placed.results[0].dims[dim].split)
+
+
+def _cut_rounds(placed: Placed, dim: int) -> tuple[Round, ...]:
+    first = integers(placed.op.attribute("start_indices"))[dim]
+    size, kept = placed.op.operand_shapes[0][dim], placed.op.result_shapes[0][dim]
+    return rounds_of_cut(size, first, kept, placed.results[0].dims[dim].split)
 
 
 def _with(

@@ -1,4 +1,4 @@
-"""Rounds of permutes in which the parts of a join come to the shards of the result.
+"""Rounds of permutes in which the parts of a join, or what a cut keeps, come to their shards.
 
 Each shard of each part is a stretch of the result, and falls into pieces on few shards of it. What
 the shards send one another is a matrix of elements, no row or column of which is longer than some
@@ -56,7 +56,7 @@ class Round:
 
 
 @lru_cache(maxsize=1024)
-def rounds_of(sizes: tuple[int, ...], shards: int) -> tuple[Round, ...]:
+def rounds_of_join(sizes: tuple[int, ...], shards: int) -> tuple[Round, ...]:
     """How parts, split into `shards`, become their join, split likewise.
 
     What is where it belongs is in no round. Places in a shard are those of the join of its parts.
@@ -65,7 +65,35 @@ def rounds_of(sizes: tuple[int, ...], shards: int) -> tuple[Round, ...]:
         sizes: elements of each part, a multiple of `shards`.
         shards: how many hold each part and the result.
     """
-    pieces = _pieces(sizes, shards)
+    return _rounds(_pieces(sizes, shards), shards)
+
+
+@lru_cache(maxsize=1024)
+def rounds_of_cut(size: int, first: int, kept: int, shards: int) -> tuple[Round, ...]:
+    """How elements of a dimension, split into `shards`, become a dimension that is split likewise.
+
+    What is in its place in its shard is in no round.
+
+    Args:
+        size: elements of the dimension, a multiple of `shards`.
+        first: the first element that is kept.
+        kept: how many are, a multiple of `shards`.
+        shards: how many hold the dimension and what is kept of it.
+    """
+    given, local = size // shards, kept // shards
+    pieces: dict[Pair, list[_Piece]] = {}
+    for target in range(shards):
+        at = first + target * local
+        while at < first + (target + 1) * local:
+            source = at // given
+            end = min(first + (target + 1) * local, (source + 1) * given)
+            piece = _Piece(at - source * given, at - first - target * local, end - at)
+            pieces.setdefault((source, target), []).append(piece)
+            at = end
+    return _rounds(pieces, shards)
+
+
+def _rounds(pieces: Mapping[Pair, list[_Piece]], shards: int) -> tuple[Round, ...]:
     moved = {pair: found for pair, found in pieces.items() if pair[0] != pair[1]}
     kept = [pieces.get((shard, shard), []) for shard in range(shards)]
     kept = [[piece for piece in found if piece.start != piece.place] for found in kept]

@@ -164,3 +164,20 @@ func.func @main(%a: tensor<6x5xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"
   %0 = stablehlo.concatenate %a, %b, dim = 0 {dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]} : (tensor<6x5xf32>, tensor<2x5xf32>) -> tensor<8x5xf32>
   return %0 : tensor<8x5xf32>
 }
+
+// -----
+
+// The upper half of the first shard is the second shard's, which has nothing that the first lacks.
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<8x5xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) -> (tensor<4x5xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) {
+  // CHECK: %[[LOWER:.*]] = stablehlo.slice %arg0 [0:2, 0:5] : (tensor<4x5xf32>) -> tensor<2x5xf32>
+  // CHECK: %[[GIVEN:.*]] = stablehlo.dynamic_slice %arg0, {{.*}}, sizes = [2, 5]
+  // CHECK: %[[GOT:.*]] = "dtensor.shard_permute"(%[[GIVEN]]) {axes = #dtensor.axes<@mesh, ["x"]>, sources = array<i64: -1, 0>} : (tensor<2x5xf32>) -> tensor<2x5xf32>
+  // CHECK: stablehlo.select %{{.*}}, %[[GOT]], %{{.*}} : tensor<i1>, tensor<2x5xf32>
+  // CHECK: stablehlo.dynamic_update_slice %[[LOWER]],
+  %0 = stablehlo.slice %a [0:4, 0:5] {dtensor.algorithm = "exchange", dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]} : (tensor<8x5xf32>) -> tensor<4x5xf32>
+  return %0 : tensor<4x5xf32>
+}

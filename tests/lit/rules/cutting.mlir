@@ -3,9 +3,9 @@
 // Where whole blocks are kept together, each block can be split: `3 b` is three blocks of b.
 
 func.func @qkv(%a: tensor<2x18xf32>, %zero: tensor<f32>) -> tensor<2x18xf32> {
-  // CHECK: remark: stablehlo.slice: [a, 3 b] -> [a, b]; passes sum -> sum |
+  // CHECK: remark: stablehlo.slice: [a, 3 b] -> [a, b] or [a, b window] -> [a, b:(1)6 window]; passes sum -> sum |
   %q = stablehlo.slice %a [0:2, 0:6] : (tensor<2x18xf32>) -> tensor<2x6xf32>
-  // CHECK: remark: stablehlo.slice: [a, 3 b] -> [a, 2 b];
+  // CHECK: remark: stablehlo.slice: [a, 3 b] -> [a, 2 b] or [a, b window] -> [a, b:(1)12 window];
   %kv = stablehlo.slice %a [0:2, 6:18] : (tensor<2x18xf32>) -> tensor<2x12xf32>
   // CHECK: remark: stablehlo.concatenate: [a, b], [a, 2 b] -> [a, 3 b] or [a, b:(1)6 window], [a, b:(1)12 window] -> [a, b window]; passes sum, sum -> sum |
   %0 = stablehlo.concatenate %q, %kv, dim = 1 : (tensor<2x6xf32>, tensor<2x12xf32>) -> tensor<2x18xf32>

@@ -1,4 +1,4 @@
-"""Joins of parts that are split as the result is, on a mesh against one device."""
+"""Joins and slices of what is split as the result is, on a mesh against one device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from dtensor.dialect.layout import UNSHARDED
 from dtensor.dialect.mesh import Mesh
-from dtensor.passes.ops.rounds import elements_sent, rounds_of
+from dtensor.passes.ops.rounds import elements_sent, rounds_of_cut, rounds_of_join
 from dtensor.runtime.client import create_mesh
 from tests.py.passes.on_mesh import GRID, LINE, kinds, run, sent
 
@@ -91,6 +91,38 @@ def test_a_join_of_blocks_is_local_where_blocks_are_wanted() -> None:
     assert sent(compiled) == 0
 
 
+CUTS = [(6, 0, 3), (6, 3, 6), (4, 1, 4), (8, 1, 6), (5, 3, 5)]  # elements, first and end, per shard
+
+
+@pytest.mark.parametrize("dtype", [np.float32, jnp.bfloat16, np.int8, np.bool_, np.complex64])
+@pytest.mark.parametrize(("mesh", "axes"), MESHES)
+def test_slices_from_anywhere(mesh: Mesh, axes: Any, dtype: Any) -> None:
+    layout = [axes, UNSHARDED]
+    split = mesh.size if isinstance(axes, tuple) else mesh.dim_size(axes)
+    for size, first, end in CUTS:
+        a = part(size * split, 0, dtype)
+        for more in range(1 + (end < size)):  # from where a shard begins on, and from inside it
+            low, high = first * split + more, end * split + more
+            compiled = run(lambda x, kept=slice(low, high): x[kept], mesh, [layout], a, out=layout)
+            rounds = rounds_of_cut(len(a), low, high - low, split)
+            assert sent(compiled) <= elements_sent(rounds)[0] * 6 * a.itemsize
+
+
+@pytest.mark.parametrize(("mesh", "axes"), MESHES)
+def test_slices_that_do_not_divide(mesh: Mesh, axes: Any) -> None:
+    layout = [axes, UNSHARDED]
+    for size, first, end in ((49, 3, 33), (48, 5, 32), (41, 0, 19)):
+        kept = slice(first, end)
+        run(lambda x, kept=kept: x[kept], mesh, [layout], part(size, 0, np.float32), out=layout)
+
+
+def test_half_of_a_dimension_is_sent_once() -> None:
+    layout = ["x", UNSHARDED]
+    compiled = run(lambda x: x[:32], LINE, [layout], part(64, 0, np.float32), out=layout)
+    assert sent(compiled) == 8 * 6 * 4  # the fourth shard gives all it has
+    assert kinds(compiled) == {"shard_permute"}
+
+
 def test_the_gradient_of_a_join() -> None:
     def loss(*values: Any) -> Any:
         joined = jnp.concatenate(values)
@@ -99,6 +131,31 @@ def test_the_gradient_of_a_join() -> None:
     given = parts((24, 8))
     layout = ["x", UNSHARDED]
     run(jax.grad(loss, (0, 1)), LINE, [layout] * 2, *given, error=1e-5)
+
+
+def test_rounds_of_a_cut_bring_each_element_to_its_place() -> None:
+    numbers = random.Random(1)
+    for _ in range(300):
+        shards = numbers.choice([2, 3, 4, 5, 8, 16])
+        given, local = sorted((numbers.randint(1, 12), numbers.randint(1, 12)), reverse=True)
+        first = numbers.randint(0, (given - local) * shards)
+        held = [list(range(shard * given, (shard + 1) * given)) for shard in range(shards)]
+        found = [elements[:local] for elements in held]
+        moved = [[0] * shards, [0] * shards]
+        for i in range(local * shards):
+            ends = (first + i) // given, i // local
+            for side in (0, 1):
+                moved[side][ends[side]] += ends[0] != ends[1]
+        rounds = rounds_of_cut(given * shards, first, local * shards, shards)
+        for each in rounds:
+            for target, source in enumerate(each.sources):
+                if source >= 0:
+                    start, place = each.starts[source], each.places[target]
+                    piece = held[source][start : start + each.count]
+                    found[target][place : place + each.count] = piece
+        elements = [element for each in found for element in each]
+        assert elements == list(range(first, first + local * shards))
+        assert elements_sent(rounds)[0] == max(map(max, moved))
 
 
 def _joined(sizes: tuple[int, ...], shards: int) -> list[int]:
@@ -113,7 +170,7 @@ def _joined(sizes: tuple[int, ...], shards: int) -> list[int]:
         for shard in range(shards)
     ]
     found = [list(elements) for elements in held]
-    for each in rounds_of(sizes, shards):
+    for each in rounds_of_join(sizes, shards):
         for target, source in enumerate(each.sources):
             if source >= 0:
                 start, place = each.starts[source], each.places[target]
@@ -139,4 +196,4 @@ def test_rounds_bring_each_element_to_its_place_and_are_as_long_as_the_busiest_s
         shards = numbers.choice([2, 3, 4, 5, 6, 8, 16])
         sizes = tuple([shards * numbers.randint(1, 9) for _ in range(numbers.randint(2, 5))])
         assert _joined(sizes, shards) == list(range(sum(sizes)))
-        assert elements_sent(rounds_of(sizes, shards))[0] == _least(sizes, shards)
+        assert elements_sent(rounds_of_join(sizes, shards))[0] == _least(sizes, shards)
