@@ -6,7 +6,7 @@ from typing import Any
 
 from dtensor.dialect import build
 from dtensor.dialect.mlir import ir, made_by, maker_of
-from dtensor.passes.ops.attributes import integer, integers, splat_number
+from dtensor.passes.ops.attributes import integer, slice_numbers, splat_number
 from dtensor.passes.ops.custom_calls import SHARDING_RULE, TARGET
 
 Value = ir.Value[Any]
@@ -76,11 +76,8 @@ def _call(op: ir.Operation) -> ir.DictAttr:
 
 def _is_top(op: ir.Operation, columns: int) -> bool:
     """Whether an op takes the upper square of a matrix."""
-    return op.name == "stablehlo.slice" and (
-        integers(op.attributes["start_indices"]) == [0, 0]
-        and integers(op.attributes["limit_indices"]) == [columns, columns]
-        and integers(op.attributes["strides"]) == [1, 1]
-    )
+    upper = [0, 0], [columns, columns], [1, 1]
+    return op.name == "stablehlo.slice" and slice_numbers(op) == upper
 
 
 def _is_triangle(op: ir.Operation) -> bool:
