@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from dtensor.dialect.mlir import ir, maker_of
-from dtensor.passes.ops.attributes import integer, integers, shape_of
+from dtensor.passes.ops.attributes import (
+    PAD_NUMBERS,
+    SLICE_NUMBERS,
+    integer,
+    integers,
+    pad_numbers,
+    shape_of,
+    slice_numbers,
+)
 
 Value = ir.Value[Any]
 SLICE, PAD, CONCATENATE = "stablehlo.slice", "stablehlo.pad", "stablehlo.concatenate"
@@ -85,17 +93,14 @@ class Pieces:
         return None
 
     def _of_slice(self, op: ir.Operation, dim: int) -> list[Piece] | None:
-        start, limit, stride = (
-            integers(op.attributes[name])[dim]
-            for name in ("start_indices", "limit_indices", "strides")
-        )
+        start, limit, stride = [numbers[dim] for numbers in slice_numbers(op)]
         if stride != 1:
             return None
         kept = piece_range(self.of(op.operands[0], dim), start, limit)
         return self._cut_elsewhere(op, dim, kept)
 
     def _of_pad(self, op: ir.Operation, dim: int) -> list[Piece] | None:
-        low, high, interior = _padding(op, dim)
+        low, high, interior = [numbers[dim] for numbers in pad_numbers(op)]
         if interior:
             return None
         inner, fill = self.of(op.operands[0], dim), op.operands[1]
@@ -124,22 +129,13 @@ def operation_of(value: Value) -> ir.Operation:
     return made
 
 
-def _padding(op: ir.Operation, dim: int) -> tuple[int, int, int]:
-    low, high, interior = (
-        integers(op.attributes[name])[dim]
-        for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
-    )
-    return low, high, interior
-
-
 def _cut_dims(op: ir.Operation) -> Iterator[int]:
     if op.name == CONCATENATE:
         yield integer(op.attributes["dimension"])
         return
     padding: list[tuple[int, ...]] = []
     if op.name == PAD:
-        names = ("edge_padding_low", "edge_padding_high", "interior_padding")
-        padding = list(zip(*(integers(op.attributes[name]) for name in names), strict=True))
+        padding = list(zip(*pad_numbers(op), strict=True))
     before, after = shape_of(op.operands[0]), shape_of(op.results[0])
     for d, (size, kept) in enumerate(zip(before, after, strict=True)):
         if size != kept or (padding and any(padding[d])):
@@ -177,9 +173,9 @@ def without(op: ir.Operation, value: Value, dim: int, before: ir.Operation) -> i
     old, shape = shape_of(op.results[0]), shape_of(value)
     old[dim] = shape[dim]
     changes = (
-        {"start_indices": 0, "limit_indices": shape[dim], "strides": 1}
+        dict(zip(SLICE_NUMBERS, (0, shape[dim], 1), strict=True))
         if op.name == SLICE
-        else {"edge_padding_low": 0, "edge_padding_high": 0, "interior_padding": 0}
+        else dict.fromkeys(PAD_NUMBERS, 0)
     )
     attributes: dict[str, ir.Attribute] = {}
     for name, number in changes.items():

@@ -12,7 +12,8 @@ from typing import Any
 from dtensor.dialect.mlir import ir, made_by
 from dtensor.dialect.names import FILL
 from dtensor.passes.base import PassState
-from dtensor.passes.ops.attributes import CONSTANT, integers, shape_of
+from dtensor.passes.cuts.pieces import PAD, SLICE
+from dtensor.passes.ops.attributes import CONSTANT, pad_numbers, shape_of, slice_numbers
 
 SELECT_AND_SCATTER = "stablehlo.select_and_scatter"
 Value = ir.Value[Any]
@@ -20,12 +21,12 @@ Value = ir.Value[Any]
 
 def fuse_padding(op: ir.Operation, state: PassState) -> bool:
     """Give a select_and_scatter the padding of its operand; whether it was rewritten."""
-    pad = made_by("stablehlo.pad", op.operands[0])
+    pad = made_by(PAD, op.operands[0])
     if pad is None or _is_padded(op):
         return False
-    low, high = (integers(pad.attributes[f"edge_padding_{end}"]) for end in ("low", "high"))
+    low, high, gaps = pad_numbers(pad)
     fill = made_by(CONSTANT, pad.operands[1])
-    is_plain = min([0, *low, *high]) == 0 == max([0, *integers(pad.attributes["interior_padding"])])
+    is_plain = min([0, *low, *high]) == 0 == max([0, *gaps])
     if fill is None or not is_plain:
         return False
     given: Value = pad.operands[0]
@@ -53,9 +54,8 @@ def _is_padded(op: ir.Operation) -> bool:
 
 def _takes_back(user: ir.Operation, low: Sequence[int], shape: Sequence[int]) -> bool:
     """Whether an operation slices off exactly what was padded."""
-    if user.name != "stablehlo.slice":
+    if user.name != SLICE:
         return False
-    names = ("start_indices", "limit_indices", "strides")
-    starts, limits, strides = (integers(user.attributes[name]) for name in names)
+    starts, limits, strides = slice_numbers(user)
     ends = [start + size for start, size in zip(low, shape, strict=True)]
     return starts == list(low) and limits == ends and set(strides) == {1}

@@ -16,10 +16,16 @@ from typing import Any
 from dtensor.dialect.mlir import ir, maker_of
 from dtensor.passes.base import PassState
 from dtensor.passes.cuts.pieces import PAD, SLICE
-from dtensor.passes.ops.attributes import integers, shape_of
+from dtensor.passes.ops.attributes import (
+    PAD_NUMBERS,
+    SLICE_NUMBERS,
+    integers,
+    pad_numbers,
+    shape_of,
+    slice_numbers,
+)
 
 Value = ir.Value[Any]
-_PADDING = ("edge_padding_low", "edge_padding_high", "interior_padding")
 
 
 class StrideSplitter:
@@ -49,23 +55,18 @@ class StrideSplitter:
 
     def _of_blocks(self, op: ir.Operation) -> list[ir.Operation]:
         """One element along a dimension, of a slice before that has one of each block there."""
-        starts = integers(op.attributes["start_indices"])
+        starts, limits, strides = slice_numbers(op)
         kept = shape_of(op.results[0])
         for before in self._blocks.get((op.operands[0], op.block), ()):
             dim = _strided_dim(before)
             if dim is None or kept[dim] != 1:
                 continue
-            phase = integers(before.attributes["start_indices"])[dim]
-            stride = integers(before.attributes["strides"])[dim]
+            phases, _, steps = slice_numbers(before)
+            phase, stride = phases[dim], steps[dim]
             if starts[dim] % stride == phase:
-                limits = integers(op.attributes["limit_indices"])
                 starts[dim] //= stride
                 limits[dim] = starts[dim] + 1
-                rows = {
-                    "start_indices": starts,
-                    "limit_indices": limits,
-                    "strides": integers(op.attributes["strides"]),
-                }
+                rows = dict(zip(SLICE_NUMBERS, (starts, limits, strides), strict=True))
                 return [_like(op, [before.results[0]], kept, rows)]
         return []
 
@@ -75,7 +76,7 @@ def _of_cropped(op: ir.Operation) -> list[ir.Operation]:
     strides, pad = integers(op.attributes["strides"]), maker_of(op.operands[0])
     if pad is None or pad.name != PAD or max([0, *strides]) < 2:
         return []
-    lows, highs, gaps = (integers(pad.attributes[name]) for name in _PADDING)
+    lows, highs, gaps = pad_numbers(pad)
     if max([0, *lows, *highs, *gaps]) > 0:
         return []
     rows = {"strides": strides}
@@ -96,9 +97,7 @@ def _strided_dim(op: ir.Operation) -> int | None:
 
 
 def _split_slice(op: ir.Operation) -> list[ir.Operation]:
-    starts, limits, strides = (
-        integers(op.attributes[name]) for name in ("start_indices", "limit_indices", "strides")
-    )
+    starts, limits, strides = slice_numbers(op)
     sizes, kept = shape_of(op.operands[0]), shape_of(op.results[0])
     whole = list(kept)
     cut = [(0, size) for size in kept]
@@ -110,18 +109,15 @@ def _split_slice(op: ir.Operation) -> list[ir.Operation]:
             limits[d] = starts[d] + (whole[d] - 1) * stride + 1
     if whole == kept:
         return []
-    blocks = {"start_indices": starts, "limit_indices": limits, "strides": strides}
-    rest = {
-        "start_indices": [start for start, _ in cut],
-        "limit_indices": [limit for _, limit in cut],
-        "strides": [1] * len(cut),
-    }
+    blocks = dict(zip(SLICE_NUMBERS, (starts, limits, strides), strict=True))
+    ends = [start for start, _ in cut], [limit for _, limit in cut], [1] * len(cut)
+    rest = dict(zip(SLICE_NUMBERS, ends, strict=True))
     first = _like(op, [op.operands[0]], whole, blocks)
     return [first, _like(op, [first.results[0]], kept, rest)]
 
 
 def _split_pad(op: ir.Operation) -> list[ir.Operation]:
-    lows, highs, gaps = (integers(op.attributes[name]) for name in _PADDING)
+    lows, highs, gaps = pad_numbers(op)
     sizes, padded = shape_of(op.operands[0]), shape_of(op.results[0])
     whole, before, behind = list(sizes), [0] * len(sizes), [0] * len(sizes)
     for d, (size, gap) in enumerate(zip(sizes, gaps, strict=True)):
@@ -134,9 +130,9 @@ def _split_pad(op: ir.Operation) -> list[ir.Operation]:
             highs[d] = gap - lows[d]
     if whole == sizes:
         return []
-    ends = dict(zip(_PADDING, (before, behind, [0] * len(sizes)), strict=True))
+    ends = dict(zip(PAD_NUMBERS, (before, behind, [0] * len(sizes)), strict=True))
     first = _like(op, list(op.operands), whole, ends)
-    spread = dict(zip(_PADDING, (lows, highs, gaps), strict=True))
+    spread = dict(zip(PAD_NUMBERS, (lows, highs, gaps), strict=True))
     return [first, _like(op, [first.results[0], op.operands[1]], padded, spread)]
 
 

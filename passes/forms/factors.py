@@ -8,7 +8,7 @@ from typing import Any
 from dtensor.dialect import build
 from dtensor.dialect.mlir import ir, made_by, maker_of
 from dtensor.passes.forms.weaves import is_zero
-from dtensor.passes.ops.attributes import integer, integers, shape_of, splat_number
+from dtensor.passes.ops.attributes import integer, integers, shape_of, slice_numbers, splat_number
 from dtensor.passes.ops.custom_calls import SHARDING_RULE, TARGET
 
 Value = ir.Value[Any]
@@ -80,11 +80,9 @@ def _call(op: ir.Operation) -> ir.DictAttr:
 
 def _is_top(op: ir.Operation, shape: Sequence[int]) -> bool:
     """Whether an op takes the upper square of each matrix."""
-    return op.name == "stablehlo.slice" and (
-        integers(op.attributes["start_indices"]) == [0] * len(shape)
-        and integers(op.attributes["limit_indices"]) == list(shape)
-        and integers(op.attributes["strides"]) == [1] * len(shape)
-    )
+    rank = len(shape)
+    upper = [0] * rank, list(shape), [1] * rank
+    return op.name == "stablehlo.slice" and slice_numbers(op) == upper
 
 
 def _is_triangle(op: ir.Operation) -> bool:

@@ -11,6 +11,8 @@ from dtensor.dialect.mlir import ir, maker_of
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 
 CONSTANT = "stablehlo.constant"
+SLICE_NUMBERS = ("start_indices", "limit_indices", "strides")
+PAD_NUMBERS = ("edge_padding_low", "edge_padding_high", "interior_padding")
 _SPREADS = ("stablehlo.broadcast_in_dim", "stablehlo.reshape")
 
 
@@ -133,6 +135,18 @@ def _is_zero(written: str) -> bool:
 def integers(attribute: ir.Attribute) -> list[int]:
     """The numbers of `array<i64: ...>`."""
     return list(ir.DenseI64ArrayAttr(attribute))
+
+
+def slice_numbers(op: ir.Operation) -> tuple[list[int], list[int], list[int]]:
+    """Where a slice starts, where it ends, and its strides, a number of each per dimension."""
+    starts, limits, strides = [integers(op.attributes[name]) for name in SLICE_NUMBERS]
+    return starts, limits, strides
+
+
+def pad_numbers(op: ir.Operation) -> tuple[list[int], list[int], list[int]]:
+    """What a pad adds before, behind and between elements, a number of each per dimension."""
+    lows, highs, gaps = [integers(op.attributes[name]) for name in PAD_NUMBERS]
+    return lows, highs, gaps
 
 
 def integer(attribute: ir.Attribute) -> int:

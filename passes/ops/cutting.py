@@ -17,7 +17,13 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops import padding
-from dtensor.passes.ops.attributes import integer, integers
+from dtensor.passes.ops.attributes import (
+    SLICE_NUMBERS,
+    integer,
+    integers,
+    pad_numbers,
+    slice_numbers,
+)
 from dtensor.passes.ops.cut_windows import (
     fetch_sliding,
     slide_bytes,
@@ -231,10 +237,7 @@ def expand_slice(op: LocalOp) -> None:
 
 
 def _localise_slice(op: LocalOp, dims: Iterable[int]) -> None:
-    attributes = op.operation.attributes
-    starts = integers(attributes["start_indices"])
-    limits = integers(attributes["limit_indices"])
-    strides = integers(attributes["strides"])
+    starts, limits, strides = slice_numbers(op.operation)
     for d in dims:
         dim = op.operand_layouts[0].dims[d]
         if dim.split == 1:
@@ -253,10 +256,7 @@ def expand_pad(op: LocalOp) -> None:
     """`low`, `high` in elements of the shard, and of what it fetched of its neighbours."""
     if not op.operand_layouts[0].axes:
         return
-    attributes = op.operation.attributes
-    lows = integers(attributes["edge_padding_low"])
-    highs = integers(attributes["edge_padding_high"])
-    interiors = integers(attributes["interior_padding"])
+    lows, highs, interiors = pad_numbers(op.operation)
     slid = fetch_sliding(op, slide_of_pad, fills=True)
     for d, dim in enumerate(op.operand_layouts[0].dims):
         if d in slid:
@@ -304,9 +304,7 @@ def expand_slice_by_owner(op: LocalOp) -> Sequence[Value]:
     """Each shard takes the elements that it owns, and -0 for the others."""
     ctx, layout = op.ctx, op.operand_layouts[0]
     owned = _owned(placed_of(op))
-    attributes = op.operation.attributes
-    names = ("start_indices", "limit_indices", "strides")
-    starts, limits, strides = (integers(attributes[name]) for name in names)
+    starts, limits, strides = slice_numbers(op.operation)
     value = op.operands[0]
     for d in owned:
         size, kept = op.operand_shapes[0][d], op.result_shapes[0][d]
@@ -318,7 +316,7 @@ def expand_slice_by_owner(op: LocalOp) -> Sequence[Value]:
         value = ctx.select(ctx.broadcast(mine, shape, [d]), value, ctx.identity("sum", value.type))
         starts[d], limits[d], strides[d] = 0, kept, 1
     op.operation.operands[0] = value
-    for name, numbers in zip(names, (starts, limits, strides), strict=True):
+    for name, numbers in zip(SLICE_NUMBERS, (starts, limits, strides), strict=True):
         op.set_integers(name, numbers)
     _localise_slice(op, [d for d in range(layout.rank) if d not in owned])
     return [_result(op)]

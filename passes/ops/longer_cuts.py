@@ -13,21 +13,25 @@ from typing import Any
 from dtensor.dialect.build import splice
 from dtensor.dialect.mlir import ir, maker_of
 from dtensor.dialect.names import COUNTS, DIM, SOURCES, STARTS
-from dtensor.passes.ops.attributes import integer, integers
+from dtensor.passes.ops.attributes import (
+    PAD_NUMBERS,
+    SLICE_NUMBERS,
+    integer,
+    integers,
+    pad_numbers,
+    slice_numbers,
+)
 from dtensor.passes.ops.padding import Along, Fill, Grown, Tie
 from dtensor.passes.ops.rule import OpInfo, OpRule
 
 Value = ir.Value[Any]
 Row = tuple[int, int, int]  # an operand, where a stretch begins in it, and how many elements it has
 
-SLICE_NUMBERS = ("start_indices", "limit_indices", "strides")
-PAD_NUMBERS = ("edge_padding_low", "edge_padding_high", "interior_padding")
-
 
 def slice_ties(rule: OpRule, operation: ir.Operation) -> list[Tie]:
     """What is kept is as long as what it is kept of, or a share of it."""
     info = _info(rule)
-    starts, _, strides = (integers(operation.attributes[name]) for name in SLICE_NUMBERS)
+    starts, _, strides = slice_numbers(operation)
     ties: list[Tie] = []
     for d, (size, kept) in enumerate(
         zip(info.operand_shapes[0], info.result_shapes[0], strict=True)
@@ -39,7 +43,7 @@ def slice_ties(rule: OpRule, operation: ir.Operation) -> list[Tie]:
 
 def lengthen_slice(op: Grown) -> None:
     """The first elements are kept at their places; others move there."""
-    starts, limits, strides = (integers(op.operation.attributes[name]) for name in SLICE_NUMBERS)
+    starts, limits, strides = slice_numbers(op.operation)
     moved = {}
     for d, size in enumerate(op.results[0]):
         if size == op.true_result(0)[d] and op.operands[0][d] != size:
@@ -59,7 +63,7 @@ def pad_ties(rule: OpRule, operation: ir.Operation) -> list[Tie]:
     """What is padded is as long as the result, or a share of it."""
     info = _info(rule)
     ties: list[Tie] = []
-    rows = zip(*(integers(operation.attributes[name]) for name in PAD_NUMBERS), strict=True)
+    rows = zip(*pad_numbers(operation), strict=True)
     for d, (low, high, gap) in enumerate(rows):
         size, padded = info.operand_shapes[0][d], info.result_shapes[0][d]
         end = low + size * (gap + 1)  # where the first element beyond the end would stand
@@ -73,7 +77,7 @@ def pad_ties(rule: OpRule, operation: ir.Operation) -> list[Tie]:
 
 def lengthen_pad(op: Grown) -> None:
     """The padding stands in the place of what is beyond the end, and moves with the elements."""
-    lows, highs, gaps = (integers(op.operation.attributes[name]) for name in PAD_NUMBERS)
+    lows, highs, gaps = pad_numbers(op.operation)
     moved = {}
     for d, padded in enumerate(op.results[0]):
         size = op.operands[0][d]
