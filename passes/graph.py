@@ -16,7 +16,7 @@ from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import IN_LAYOUTS, MANUAL, OUT_LAYOUTS, RELAYOUT
 from dtensor.passes.ops.manual import border_rule
 from dtensor.passes.ops.opdef import nothing_known
-from dtensor.passes.ops.rule import OpInfo, OpRule
+from dtensor.passes.ops.rule import OpInfo, OpRule, element_bytes
 from dtensor.passes.ops.table import opdef, rule_of
 from dtensor.passes.program import (
     BARRIER,
@@ -111,16 +111,6 @@ class Graph:
     def bytes(self, value: int) -> float:
         """Global size of a value in bytes."""
         return self.types[value].bytes
-
-
-def element_bytes(element: str) -> float:
-    """Size of one element in bytes: `f32` 4, `i1` 1, `complex<f64>` 16, `i4` 0.5."""
-    if element.startswith("complex<"):
-        return 2 * element_bytes(element[8:-1])
-    if element == "i1" or element.startswith("f8"):
-        return 1.0
-    digits = "".join(c for c in element.lstrip("ubisf") if c.isdigit())
-    return int(digits) / 8 if digits else 4.0
 
 
 class OpReader:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dtensor.dialect import names
 from dtensor.dialect.mlir import ir
 from dtensor.passes.collectives.reader import Collective, Collectives
-from dtensor.passes.graph import element_bytes
+from dtensor.passes.ops.rule import element_bytes
 from dtensor.passes.program import Scope
 
 _Group = list[Collective]

@@ -9,9 +9,9 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir, maker_of
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.expansion.context import ExpansionContext
-from dtensor.passes.graph import element_bytes
 from dtensor.passes.ops.attributes import CONSTANT, constant_attribute, identity_of
 from dtensor.passes.ops.reduction import Reduction
+from dtensor.passes.ops.rule import element_bytes
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.relayout.realise import apply_steps
 from dtensor.passes.relayout.search import plan

@@ -25,7 +25,7 @@ from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.exchanges import dealt, exchanged
 from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
 from dtensor.passes.ops.ring import permuted
-from dtensor.passes.ops.rule import OpInfo
+from dtensor.passes.ops.rule import OpInfo, element_bytes
 
 Value = ir.Value[Any]
 _DIMENSION = "dimension"
@@ -69,8 +69,6 @@ def exchange_bytes(placed: Placed) -> tuple[Traffic, ...]:
 
     Where shards were made longer, each gets the last few elements of the one before.
     """
-    from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
-
     op, dim = placed.op, sorted_dimension(placed.op)
     word = placed.operands[0].dims[dim]
     size, p = op.operand_shapes[0][dim], word.split

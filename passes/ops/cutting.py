@@ -59,7 +59,7 @@ from dtensor.passes.ops.longer_cuts import (
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.ring import permuted
-from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
 from dtensor.passes.ops.shape import pass_all
 
 Value = ir.Value[Any]
@@ -345,8 +345,6 @@ def _mirrors(placed: Placed) -> bool:
 
 def mirror_bytes(placed: Placed) -> tuple[Traffic, ...]:
     """Every shard, once for each split dimension that is reversed."""
-    from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
-
     shard = placed.operands[0].local_shape(placed.op.operand_shapes[0])
     size = math.prod(shard) * element_bytes(placed.op.operand_elements[0])
     dims = placed.operands[0].dims

@@ -18,6 +18,7 @@ from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.keys import bits_of, keys_of, numbers_of
 from dtensor.passes.ops.opdef import Placed, Traffic
+from dtensor.passes.ops.rule import element_bytes
 
 Value = ir.Value[Any]
 _INTEGERS = ("signed", "unsigned")
@@ -64,8 +65,6 @@ def _written(value: Value, numbers: dict[Value, Any]) -> Any:
 
 def extreme_bytes(placed: Placed, axes: Sequence[AxisRef]) -> tuple[Traffic, ...]:
     """A key and a place for each row; and the value where it is read."""
-    from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
-
     op = placed.op
     devices = math.prod(axis.size for axis in axes)
     rows = math.prod(placed.results[0].local_shape(op.result_shapes[0]))

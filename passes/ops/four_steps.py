@@ -21,6 +21,7 @@ from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.exchanges import exchanged
 from dtensor.passes.ops.indexing import take
 from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
+from dtensor.passes.ops.rule import element_bytes
 from dtensor.passes.ops.transform_rows import Kind, Rows, Steps, best_steps, half
 
 Value = ir.Value[Any]
@@ -54,8 +55,6 @@ def steps_of(placed: Placed) -> Steps | None:
 
 def step_bytes(placed: Placed) -> tuple[Traffic, ...]:
     """All elements, three times; a little more where shards are no whole rows."""
-    from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
-
     op, word = placed.op, placed.operands[0].dims[-1]
     steps = steps_of(placed)
     assert steps is not None, "priced where it does not apply"

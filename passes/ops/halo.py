@@ -21,7 +21,7 @@ from dtensor.dialect.names import AXES, DIM, HALO_EXCHANGE, HIGH, LOW
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.opdef import Placed, Traffic
-from dtensor.passes.ops.rule import Window
+from dtensor.passes.ops.rule import Window, element_bytes
 
 Value = ir.Value[Any]
 
@@ -137,8 +137,6 @@ def halo_bytes(
         fills: whether anything but zero may stand in the padding; what is fetched of a further
             dimension, is fetched of what was filled then.
     """
-    from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
-
     layout = placed.operands[0]
     local = list(layout.local_shape(placed.op.operand_shapes[0]))
     size = sum(map(element_bytes, placed.op.operand_elements[:operands]))

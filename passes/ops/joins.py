@@ -23,7 +23,7 @@ from dtensor.passes.ops.rounds import (
     rounds_of_cut,
     rounds_of_join,
 )
-from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
 from dtensor.passes.ops.shape import pass_all
 
 Value = ir.Value[Any]
@@ -112,8 +112,6 @@ def cut_bytes(placed: Placed) -> tuple[Traffic, ...]:
 
 
 def _traffic(placed: Placed, dim: int, rounds: Sequence[Round]) -> tuple[Traffic, ...]:
-    from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
-
     local = placed.results[0].local_shape(placed.op.result_shapes[0])
     row = math.prod(n for d, n in enumerate(local) if d != dim)
     elements, count = elements_sent(rounds)

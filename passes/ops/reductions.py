@@ -24,7 +24,7 @@ from dtensor.passes.ops.attributes import integers, is_identity
 from dtensor.passes.ops.extremes import extreme, extreme_bytes, joined_extremes
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
 from dtensor.passes.ops.reduction import Reduction, reductions_of
-from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
 
 
 def combiners(region: ir.Region, elements: tuple[str, ...]) -> tuple[Reduction, ...] | None:
@@ -212,8 +212,6 @@ def expand_extreme(op: LocalOp) -> Sequence[ir.Value[Any]]:
 
 def _choice_bytes(placed: Placed) -> tuple[Traffic, ...]:
     """Every shard's choice, on every device."""
-    from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
-
     axes = _axes_of_choice(placed.op, placed.operands[0])
     devices = math.prod(axis.size for axis in axes)
     chosen = [

@@ -17,6 +17,16 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.ops.reduction import Reduction
 
 
+def element_bytes(element: str) -> float:
+    """Size of one element in bytes: `f32` 4, `i1` 1, `complex<f64>` 16, `i4` 0.5."""
+    if element.startswith("complex<"):
+        return 2 * element_bytes(element[8:-1])
+    if element == "i1" or element.startswith("f8"):
+        return 1.0
+    digits = "".join(c for c in element.lstrip("ubisf") if c.isdigit())
+    return int(digits) / 8 if digits else 4.0
+
+
 class FactorKind(Enum):
     """What splitting a factor asks of an op.
 

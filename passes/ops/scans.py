@@ -18,7 +18,7 @@ from dtensor.passes.ops.attributes import is_identity, splat_number
 from dtensor.passes.ops.opdef import Placed, Traffic
 from dtensor.passes.ops.reductions import combiners, is_choice
 from dtensor.passes.ops.ring import permuted
-from dtensor.passes.ops.rule import Window
+from dtensor.passes.ops.rule import Window, element_bytes
 
 Value = ir.Value[Any]
 
@@ -52,8 +52,6 @@ def _is_log_add_exp(region: ir.Region) -> bool:
 
 def scan_bytes(placed: Placed, dim: int) -> tuple[Traffic, ...]:
     """One row of every operand in each step."""
-    from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
-
     count, layout = len(placed.results), placed.operands[0]
     row_bytes = 0.0
     for k in range(count):

@@ -27,7 +27,7 @@ from dtensor.passes.ops.indexing import take
 from dtensor.passes.ops.loops import counted_loop, looked_up, numbered, picked
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
 from dtensor.passes.ops.reduction import Reduction
-from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder, element_bytes
 
 Value = ir.Value[Any]
 
@@ -117,8 +117,6 @@ def _most_read(start: Start, local: int) -> int:
 
 def owner_bytes(placed: Placed) -> tuple[Traffic, ...]:
     """What the first steps may read, to every device."""
-    from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
-
     op, word = placed.op, placed.operands[0].dims[0]
     local = op.operand_shapes[0][0] // word.split
     start = start_of(integer(op.attribute(COUNT)), local)

@@ -37,7 +37,7 @@ from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_o
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.reductions import combiner
 from dtensor.passes.ops.ring import permuted
-from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder, Window
+from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder, Window, element_bytes
 from dtensor.passes.ops.windows import OVERLAP, window_factor, window_fill, windows_of
 
 Value = ir.Value[Any]
@@ -158,8 +158,6 @@ def _applies(placed: Placed) -> bool:
 
 
 def _bytes(placed: Placed) -> tuple[Traffic, ...]:
-    from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
-
     layout, traffic = placed.operands[0], []
     local = list(layout.local_shape(placed.op.operand_shapes[0]))
     item = element_bytes(placed.op.operand_elements[0]) + element_bytes(

@@ -28,7 +28,7 @@ from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.ring import permuted
-from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
 
 Value = ir.Value[Any]
 
@@ -101,8 +101,6 @@ def _candidates(size: int, split: int, taken: int) -> int:
 
 def candidate_bytes(placed: Placed) -> tuple[Traffic, ...]:
     """The candidates of every shard and their indices, on every device."""
-    from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
-
     op, word = placed.op, placed.operands[0].dims[-1]
     rows = math.prod(placed.results[0].local_shape(op.result_shapes[0])[:-1])
     count = _candidates(op.operand_shapes[0][-1], word.split, op.result_shapes[0][-1])
@@ -153,8 +151,6 @@ def _pairs_up(placed: Placed) -> bool:
 
 def pair_bytes(placed: Placed) -> tuple[Traffic, ...]:
     """The candidates of one shard and their indices, once for each doubling."""
-    from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
-
     op, word = placed.op, placed.operands[0].dims[-1]
     count = math.prod(placed.results[0].local_shape(op.result_shapes[0]))
     steps = word.split.bit_length() - 1

@@ -23,7 +23,7 @@ from dtensor.passes.ops.indexing import clamped
 from dtensor.passes.ops.longer_cuts import lengthen_splice, splice_ties
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
 from dtensor.passes.ops.ring import Part, Range, parts_of, shifted, within_shards
-from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
 from dtensor.passes.ops.shape import pass_all
 
 Value = ir.Value[Any]
@@ -135,8 +135,6 @@ def _parts(group: _Group, stretches: Sequence[Stretch], size: int, shards: int) 
 
 def ring_bytes(placed: Placed) -> tuple[Traffic, ...]:
     """What each shard is sent of the others."""
-    from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
-
     op, dim = placed.op, integer(placed.op.attribute(DIM))
     size, word = op.result_shapes[0][dim], placed.results[0].dims[dim]
     local = placed.results[0].local_shape(op.result_shapes[0])

@@ -22,7 +22,7 @@ from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import factorised
 from dtensor.passes.ops.loops import counted_loop
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
-from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
 
 Value = ir.Value[Any]
 
@@ -59,8 +59,6 @@ def _is_whole(placed: Placed) -> bool:
 
 def triangle_bytes(placed: Placed) -> tuple[Traffic, ...]:
     """The triangle of each shard on every device, and a sign for each column."""
-    from dtensor.passes.graph import element_bytes  # the graph reads the table of operations
-
     op, word = placed.op, placed.operands[0].dims[-2]
     *batch, _, columns = placed.operands[0].local_shape(op.operand_shapes[0])
     size = math.prod(batch) * element_bytes(op.operand_elements[0])

@@ -13,9 +13,9 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import PassState
 from dtensor.passes.functions import boundary_layouts
-from dtensor.passes.graph import element_bytes
 from dtensor.passes.ledger import FIRST_RECORD
 from dtensor.passes.locations import tag, tagged_id
+from dtensor.passes.ops.rule import element_bytes
 from dtensor.passes.program import WHILE, Scope, walk
 from dtensor.passes.relayout.search import plan, steps_seconds
 from dtensor.passes.relayout.steps import wire_bytes

@@ -17,9 +17,9 @@ from dtensor.passes.graph import (
     WHOLE_USE,
     Graph,
     Node,
-    element_bytes,
     read_graph,
 )
+from dtensor.passes.ops.rule import element_bytes
 from dtensor.passes.trip_count import trip_count
 from tests.py.passes.run_passes import counted_loop, function, graph_of, parsed
 
