@@ -18,6 +18,11 @@ from tests.py.passes.on_mesh import GRID, LINE, run, sent
 
 FIVE, UNLIKE = create_mesh([("x", 5)]), create_mesh([("x", 3), ("y", 2)])
 MESHES = [(LINE, [None, "x"]), (GRID, ["x", "y"]), (UNLIKE, ["y", "x"]), (FIVE, [None, "x"])]
+# Every mesh with numbers, every other element type on one mesh.
+EACH_ONCE = [
+    *[(*case, np.float32) for case in MESHES],
+    *[(*MESHES[k], t) for k, t in enumerate([jnp.bfloat16, np.int8, np.bool_, np.complex64])],
+]
 PLACES = np.array([[0, 3], [5, 37], [-2, 12], [38, 100]], np.int32)  # some beyond either end
 
 Mode = lax.GatherScatterMode
@@ -48,8 +53,7 @@ def values(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
     return np.random.default_rng(0).integers(-9, 9, shape).astype(dtype)
 
 
-@pytest.mark.parametrize(("mesh", "specs"), MESHES)
-@pytest.mark.parametrize("dtype", [np.float32, jnp.bfloat16, np.int8, np.bool_, np.complex64])
+@pytest.mark.parametrize(("mesh", "specs", "dtype"), EACH_ONCE)
 def test_windows_across_shards_are_read(mesh: Mesh, specs: list[Any], dtype: Any) -> None:
     given = [[*(s or UNSHARDED for s in specs), UNSHARDED], None]
     for size in (40, 42):
@@ -58,8 +62,7 @@ def test_windows_across_shards_are_read(mesh: Mesh, specs: list[Any], dtype: Any
             run(read(rows, mode), mesh, given, cache, PLACES)
 
 
-@pytest.mark.parametrize(("mesh", "specs"), MESHES)
-@pytest.mark.parametrize("dtype", [np.float32, jnp.bfloat16, np.int8, np.bool_, np.complex64])
+@pytest.mark.parametrize(("mesh", "specs", "dtype"), EACH_ONCE)
 def test_windows_across_shards_are_written(mesh: Mesh, specs: list[Any], dtype: Any) -> None:
     given = [[*(s or UNSHARDED for s in specs), UNSHARDED], None, None]
     for size in (40, 42):

@@ -25,6 +25,11 @@ MESHES: list[tuple[Mesh, Any]] = [
     (UNLIKE, ("x", "y")),
     (FIVE, "x"),
 ]
+# Every mesh with numbers, every other element type on one mesh.
+EACH_ONCE = [
+    *[(*case, np.float32) for case in MESHES],
+    *[(*MESHES[k], t) for k, t in enumerate([jnp.bfloat16, np.int8, np.bool_, np.complex64])],
+]
 SIZES = [(3, 1), (1, 3), (5, 3), (1, 2, 1), (7, 1), (2, 2, 1, 1)]  # per shard
 
 
@@ -40,8 +45,7 @@ def join(*values: Any) -> Any:
     return jnp.concatenate(values)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, jnp.bfloat16, np.int8, np.bool_, np.complex64])
-@pytest.mark.parametrize(("mesh", "axes"), MESHES)
+@pytest.mark.parametrize(("mesh", "axes", "dtype"), EACH_ONCE)
 def test_unlike_parts(mesh: Mesh, axes: Any, dtype: Any) -> None:
     layout = [axes, UNSHARDED]
     for sizes in SIZES:
@@ -94,8 +98,7 @@ def test_a_join_of_blocks_is_local_where_blocks_are_wanted() -> None:
 CUTS = [(6, 0, 3), (6, 3, 6), (4, 1, 4), (8, 1, 6), (5, 3, 5)]  # elements, first and end, per shard
 
 
-@pytest.mark.parametrize("dtype", [np.float32, jnp.bfloat16, np.int8, np.bool_, np.complex64])
-@pytest.mark.parametrize(("mesh", "axes"), MESHES)
+@pytest.mark.parametrize(("mesh", "axes", "dtype"), EACH_ONCE)
 def test_slices_from_anywhere(mesh: Mesh, axes: Any, dtype: Any) -> None:
     layout = [axes, UNSHARDED]
     split = mesh.size if isinstance(axes, tuple) else mesh.dim_size(axes)
