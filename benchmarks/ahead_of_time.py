@@ -30,7 +30,8 @@ from jax.sharding import PartitionSpec as P
 
 import dtensor
 from benchmarks.against_jax.workload import Workload, array
-from benchmarks.long_tail import ROWS_OF_TABLE, WHOLE, cross_entropy
+from benchmarks.long_tail import ROWS_OF_TABLE, WHOLE
+from benchmarks.long_tail_forms import cross_entropy
 from benchmarks.suite import command_line, lowered_program, read_suite
 from dtensor.compiler.targets.hlo import hlo_collectives
 

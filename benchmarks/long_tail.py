@@ -29,6 +29,25 @@ import benchmarks.against_jax.__main__  # noqa: F401 - sets up eight devices
 from benchmarks.against_jax.command import TOLERANCE, exit_status, options, wide_console
 from benchmarks.against_jax.measure import measure
 from benchmarks.against_jax.workload import Workload, array
+from benchmarks.long_tail_forms import (
+    affine,
+    append,
+    conv,
+    cross_entropy,
+    decode,
+    heat,
+    laplace_by_convolution,
+    laplace_by_pad,
+    laplace_by_roll,
+    laplace_inside,
+    low_pass,
+    messages,
+    online_softmax,
+    poisson,
+    pool,
+    recurrence,
+    unet,
+)
 
 LINE, TILES = {"x": 8}, {"x": 4, "y": 2}
 X, ROWS, COLUMNS, WHOLE = P("x"), P("x", None), P(None, "x"), P()
@@ -66,111 +85,6 @@ def row(
 
 LONG = (array(4096, 16), ROWS)
 VECTOR = (array(4096), X)
-
-
-def recurrence(a: jax.Array, b: jax.Array) -> jax.Array:
-    """h[t] = a[t] h[t-1] + b[t]."""
-
-    def join(left: Any, right: Any) -> Any:
-        return left[0] * right[0], left[1] * right[0] + right[1]
-
-    return lax.associative_scan(join, (a, b))[1]
-
-
-def affine(left: Any, right: Any) -> Any:
-    """Maps of vectors, x -> A x + b, one after the other."""
-    return right[0] @ left[0], jnp.einsum("tij,tj->ti", right[0], left[1]) + right[1]
-
-
-def online_softmax(left: Any, right: Any) -> Any:
-    """Maxima, sums of exponentials, and sums of values weighted by them."""
-    most = jnp.maximum(left[0], right[0])
-    one, other = (jnp.exp(side[0] - most) for side in (left, right))
-    values = left[2] * one[:, None] + right[2] * other[:, None]
-    return most, left[1] * one + right[1] * other, values
-
-
-def heat(step: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], jax.Array]:
-    """Fifty explicit steps of the heat equation."""
-    return lambda u: lax.fori_loop(0, 50, lambda _, v: v + 0.1 * step(v), u)
-
-
-def laplace_by_roll(u: jax.Array) -> jax.Array:
-    return sum(jnp.roll(u, s, axis) for s in (1, -1) for axis in (0, 1)) - 4 * u
-
-
-def laplace_by_pad(u: jax.Array) -> jax.Array:
-    v = jnp.pad(u, 1)
-    return v[:-2, 1:-1] + v[2:, 1:-1] + v[1:-1, :-2] + v[1:-1, 2:] - 4 * u
-
-
-def laplace_by_convolution(u: jax.Array) -> jax.Array:
-    kernel = jnp.array([[0.0, 1, 0], [1, -4, 1], [0, 1, 0]], u.dtype)[None, None]
-    return lax.conv(u[None, None], kernel, (1, 1), "SAME")[0, 0]
-
-
-def laplace_inside(u: jax.Array) -> jax.Array:
-    around = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]
-    return jnp.zeros_like(u).at[1:-1, 1:-1].set(around - 4 * u[1:-1, 1:-1])
-
-
-def conv(x: jax.Array, kernel: jax.Array) -> jax.Array:
-    return lax.conv_general_dilated(
-        x, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
-    )
-
-
-def pool(x: jax.Array) -> jax.Array:
-    return lax.reduce_window(x, -jnp.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
-
-
-def unet(x: jax.Array, down: jax.Array, up: jax.Array) -> jax.Array:
-    """Two levels, with a skip connection; the loss."""
-    high = jnp.tanh(conv(x, down))
-    low = jnp.tanh(conv(pool(high), up))
-    return jnp.mean((high + jax.image.resize(low, high.shape, "nearest")) ** 2)
-
-
-def decode(
-    q: jax.Array, keys: jax.Array, values: jax.Array, k: jax.Array, v: jax.Array, at: jax.Array
-) -> Any:
-    """One token: the caches are updated at a position, then attended to."""
-    keys = lax.dynamic_update_slice_in_dim(keys, k, at, 1)
-    values = lax.dynamic_update_slice_in_dim(values, v, at, 1)
-    scores = jnp.einsum("bhd,bshd->bhs", q, keys) / 8
-    scores = jnp.where(jnp.arange(keys.shape[1]) <= at, scores, -1e30)
-    return jnp.einsum("bhs,bshd->bhd", jax.nn.softmax(scores), values), keys, values
-
-
-def append(cache: jax.Array, rows: jax.Array, at: jax.Array) -> jax.Array:
-    """Rows that may fall across two shards."""
-    return lax.dynamic_update_slice_in_dim(cache, rows, at, 0)
-
-
-def poisson(f: jax.Array) -> jax.Array:
-    """Solves the Poisson equation on a torus."""
-    k = jnp.fft.fftfreq(f.shape[0]) ** 2
-    square = (k[:, None] + k[None, :]).at[0, 0].set(1)
-    return jnp.fft.ifft2(jnp.fft.fft2(f) / square).real
-
-
-def low_pass(x: jax.Array) -> jax.Array:
-    """Real numbers without their high frequencies."""
-    waves = jnp.fft.rfft(x)
-    return jnp.fft.irfft(waves * (jnp.arange(waves.size) < 1000), x.size)
-
-
-def cross_entropy(h: jax.Array, w: jax.Array, labels: jax.Array) -> jax.Array:
-    logits = h @ w
-    picked = jnp.take_along_axis(logits, labels[:, None], 1)[:, 0]
-    return jnp.mean(jax.nn.logsumexp(logits, axis=1) - picked)
-
-
-def messages(nodes: jax.Array, senders: jax.Array, receivers: jax.Array) -> jax.Array:
-    """One round of a graph network."""
-    return jax.ops.segment_sum(jnp.tanh(nodes[senders]), receivers, nodes.shape[0])
-
-
 PLANE = (array(512, 256), P("x", "y"))
 EDGES = (128 + 128) * 4.0  # of a tile of it, to neighbours on both sides: 2 of 128, 2 of 128
 IMAGES = (array(4, 64, 32, 8), P(None, "x"))
