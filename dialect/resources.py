@@ -36,6 +36,8 @@ def inline_resources(text: str, filename: str) -> str:
         if name in blobs:
             return f'dense<"0x{blobs[name][_ALIGNMENT:]}">'
         before = text[: use.start()]
+        if "//" in before[before.rfind("\n") + 1 :]:  # a comment
+            return use[0]
         place = Place(filename, before.count("\n") + 1, use.start() - before.rfind("\n"))
         raise LocatedError(
             place,

@@ -25,8 +25,8 @@ GSPMD_ATTR: Final = "mhlo.sharding"
 _OPEN = re.compile(r"unspecified_dims=\[([\d,]+)\]")
 _WHOLE = re.compile(r"\{(?:replicated|maximal device=\d+)\}\Z")
 _TILED = re.compile(
-    r"\{devices=\[([\d,]+)\](?:<=\[([\d,]+)\](?:T\(([\d,]+)\))?|([\d,]+))"
-    r"( last_tile_dim_replicate| last_tile_dims=\{replicated\})?\}\Z"
+    r"\{devices=\[(N)\](?:<=\[(N)\](?:T\((N)\))?|(N))".replace("N", r"\d+(?:,\d+)*")
+    + r"( last_tile_dim_replicate| last_tile_dims=\{replicated\})?\}\Z"
 )
 
 
@@ -53,9 +53,12 @@ def gspmd_layout(text: str, mesh: Mesh, rank: int, config: str = "") -> Layout:
         )
     tiles, sizes, order, listed, last_is_replicated = tiled.groups()
     shape = _numbers(tiles)
-    devices = np.array(_numbers(listed)) if listed else np.arange(math.prod(shape))
-    if order:
-        devices = devices.reshape(_numbers(sizes)).transpose(_numbers(order)).reshape(-1)
+    try:
+        devices = np.array(_numbers(listed)) if listed else np.arange(math.prod(_numbers(sizes)))
+        if order:
+            devices = devices.reshape(_numbers(sizes)).transpose(_numbers(order)).reshape(-1)
+    except ValueError as wrong:
+        raise LayoutError(f"GSPMD's sharding {text} is malformed: {wrong}") from None
     cut = len(shape) - bool(last_is_replicated)
     if sorted(devices) != list(range(mesh.size)) or math.prod(shape) != mesh.size or cut != rank:
         raise LayoutError(
@@ -76,6 +79,26 @@ def gspmd_layout(text: str, mesh: Mesh, rank: int, config: str = "") -> Layout:
             )
         dims.append(Dim(canonical_digits(digits, mesh), is_open=dim in opened))
     return Layout.of(dims, mesh)
+
+
+def shardings_of(text: str, count: int) -> list[str]:
+    """The shardings of `count` results: of a tuple `{{...}, {...}}` each its own, else all one.
+
+    Raises:
+        LayoutError: a tuple of another length.
+    """
+    if not text.startswith("{{"):
+        return [text] * count
+    found, depth, start = [], 0, 0
+    for at, character in enumerate(text):
+        depth += (character == "{") - (character == "}")
+        if character == "{" and depth == 2:
+            start = at
+        elif character == "}" and depth == 1:
+            found.append(text[start : at + 1])
+    if len(found) != count:
+        raise LayoutError(f"GSPMD's sharding {text} is of {len(found)} results, not of {count}")
+    return found
 
 
 def is_gspmd_constraint(op: ir.Operation) -> bool:

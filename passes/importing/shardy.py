@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -23,7 +22,12 @@ from dtensor.passes.functions import (
     tensor_shape,
 )
 from dtensor.passes.importing.constraints import constrain, replace_by_relayout, tie
-from dtensor.passes.importing.gspmd import GSPMD_ATTR, gspmd_layout, is_gspmd_constraint
+from dtensor.passes.importing.gspmd import (
+    GSPMD_ATTR,
+    gspmd_layout,
+    is_gspmd_constraint,
+    shardings_of,
+)
 from dtensor.passes.importing.manual import MANUAL_COMPUTATION, dissolve, import_manual_regions
 from dtensor.passes.importing.shardy_text import per_value, read_shardy_meshes, sharding_layout
 from dtensor.passes.ops.attributes import CONSTANT
@@ -67,7 +71,7 @@ def import_annotations(
     """Turn every annotation of Shardy or GSPMD into dtensor's; erase the meshes.
 
     A sharding on an operation is a constraint of its results. Values of one sharding group have one
-    layout from the last member on. What an annotation says that has no counterpart is a warning.
+    layout from the last member on. What an annotation says that has no counterpart is an error.
 
     Args:
         module: the module.
@@ -182,15 +186,17 @@ class _Reader:
         """Rewrite one operation."""
         if name.startswith("sdy."):
             self._read_own(op, name)
-        elif GSPMD_ATTR in op.attributes:
-            self._read_gspmd(op)
         elif _SHARDING_ATTR in op.attributes:
+            if GSPMD_ATTR in op.attributes:  # says the same
+                del op.attributes[GSPMD_ATTR]
             text = str(op.attributes[_SHARDING_ATTR])
             del op.attributes[_SHARDING_ATTR]
             for value, sharding in zip(op.results, per_value(text), strict=False):
                 shape = tensor_shape(value.type)
                 if shape is not None:
                     constrain(op, value, self.layout(op, sharding, len(shape)))
+        elif GSPMD_ATTR in op.attributes:
+            self._read_gspmd(op)
 
     def _read_gspmd(self, op: ir.Operation) -> None:
         """A custom call that constrains its operand, or another operation its results."""
@@ -200,8 +206,11 @@ class _Reader:
         if is_gspmd_constraint(op):
             replace_by_relayout(op, self.gspmd(op, text, len(shapes[0] or ())))
             return
-        each = [text] if len(shapes) == 1 else re.findall(r"\{[^{}]*\}", text)
-        for value, shape, sharding in zip(op.results, shapes, each, strict=False):
+        try:
+            each = shardings_of(text, len(shapes))
+        except LayoutError as wrong:
+            error(op, str(wrong))
+        for value, shape, sharding in zip(op.results, shapes, each, strict=True):
             if shape is not None:
                 constrain(op, value, self.gspmd(op, sharding, len(shape)))
 

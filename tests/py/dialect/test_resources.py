@@ -65,6 +65,11 @@ def test_data_that_are_not_there() -> None:
         dtensor.compile_mlir(text)
 
 
+def test_a_comment_needs_no_data() -> None:
+    text = "// as in dense_resource<weights>\n" + module("tensor<3xf32>", np.ones(3, np.float32))
+    dtensor.compile_mlir(text)
+
+
 def test_data_of_another_size() -> None:
     text = module("tensor<3xf32>", np.zeros(5, np.float32))
     with pytest.raises(dtensor.CompileError, match=r"<string>:3:27: elements hex data size"):

@@ -12,7 +12,7 @@ from jax.sharding import PartitionSpec as P
 
 import dtensor
 from dtensor import Layout, Mesh
-from dtensor.passes.importing.gspmd import gspmd_layout
+from dtensor.passes.importing.gspmd import gspmd_layout, shardings_of
 
 MESHES = [(8,), (2, 4), (4, 2), (2, 2, 2), (3, 2), (6,), (1, 4, 2)]
 
@@ -122,3 +122,35 @@ def factors(size: int, draw: random.Random) -> list[int]:
         found.append(draw.choice([k for k in range(2, size + 1) if size % k == 0]))
         size //= found[-1]
     return found
+
+
+def test_the_results_of_an_operation() -> None:
+    tiled = "{devices=[2,4]<=[8] last_tile_dims={replicated}}"
+    assert shardings_of(f"{{{tiled}, {{replicated}}}}", 2) == [tiled, "{replicated}"]
+    assert shardings_of("{replicated}", 3) == ["{replicated}"] * 3
+    with pytest.raises(dtensor.LayoutError, match="is of 2 results, not of 3"):
+        shardings_of(f"{{{tiled}, {{replicated}}}}", 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{devices=[8]<=[2,4]T(0,0)}", "malformed: repeated axis"),
+        ("{devices=[8]<=[2,4]T(1)}", "malformed: axes don't match"),
+        ("{devices=[8]<=[4]}", "is for 8 devices"),
+        ("{devices=[8]0,1,2,3,4,5,6,6}", "is for 8 devices"),
+        ("{devices=[8,]<=[8]}", "is none of"),
+        ("{devices=[2,4]<=[8] last_tile_dims={manual}}", "is none of"),
+        ("{manual}", "is none of"),
+        ("", "is none of"),
+    ],
+)
+def test_malformed_shardings(text: str, why: str) -> None:
+    with pytest.raises(dtensor.LayoutError, match=why):
+        gspmd_layout(text, Mesh([("x", 8)]), 1)
+
+
+def test_a_value_without_dimensions() -> None:
+    mesh = Mesh([("x", 8)])
+    text = "{devices=[8]<=[8] last_tile_dim_replicate}"
+    assert gspmd_layout(text, mesh, 0) == Layout.replicated(mesh, 0)
