@@ -79,7 +79,7 @@ def import_annotations(
         visits: of each function, its operations, those in bodies of reduce and the like too.
         mesh: the module's mesh.
     """
-    _refuse_carried(module)
+    _refuse_carried(module.operation, module.operation.attributes)
     reader = _Reader(read_shardy_meshes(module), mesh)
     for function, ops in zip(functions, visits, strict=True):
         for side in SIDES:
@@ -100,15 +100,14 @@ def import_annotations(
             view.operation.erase()
 
 
-def _refuse_carried(module: ir.Module) -> None:
-    if _CARRIED in module.operation.attributes:
-        carried = str(module.operation.attributes[_CARRIED])
-        if "xla.sdy." in carried:
-            error(
-                module.operation,
-                "the module holds Shardy's annotations as XLA carries them (xla.sdy.*); give the "
-                "module that XLA was given, with sdy.sharding",
-            )
+def _refuse_carried(op: ir.Operation, attributes: Any) -> None:
+    """Refuse what XLA hangs on a module, an argument or a result in the place of `sdy.sharding`."""
+    if _CARRIED in attributes and "xla.sdy." in str(attributes[_CARRIED]):
+        error(
+            op,
+            "the module holds Shardy's annotations as XLA carries them (xla.sdy.*); give the "
+            "module that XLA was given, with sdy.sharding",
+        )
 
 
 def _dissolve_named(op: ir.Operation) -> None:
@@ -151,6 +150,7 @@ class _Reader:
         attributes = entries(function, side)
         types = boundary_types(function, side)
         for entry, type_ in zip(attributes, types, strict=True):
+            _refuse_carried(function, entry)
             sharding = entry.pop(_SHARDING_ATTR, None)
             gspmd = entry.pop(GSPMD_ATTR, None)
             if LAYOUT in entry:

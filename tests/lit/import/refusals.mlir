@@ -238,3 +238,13 @@ module @several_meshes_and_none_named {
     return %a : tensor<4xf32>
   }
 }
+
+// -----
+
+module @carried_by_an_argument {
+  "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=4]>} : () -> ()
+  // expected-error @+1 {{the module holds Shardy's annotations as XLA carries them (xla.sdy.*); give the module that XLA was given, with sdy.sharding}}
+  func.func @main(%a: tensor<4xf32> {mhlo.frontend_attributes = {xla.sdy.sharding = "#sdy.sharding<@mesh, [{\22x\22}]>"}}) -> tensor<4xf32> {
+    return %a : tensor<4xf32>
+  }
+}
