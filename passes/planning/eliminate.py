@@ -117,10 +117,11 @@ class Elimination:
 
     def _messages_of_rest(self) -> float:
         """A lower bound of the cost; states that are above the cheapest plan met go."""
-        messages = self.messages(self._of_start() + self.done + _TINY)
+        now = self._of_start()
+        messages = self.messages(now + self.done + _TINY)
         messages.run(self.effort.passes, _GAP, looks=True)
-        if messages.least < messages.upper - _TINY:
-            messages.upper = messages.least + _TINY
+        messages.upper = min(now, messages.least) + _TINY
+        if messages.least < now:
             for x, state in messages.states.items():
                 self.start[x] = int(self.alive[x][state])
         self.restrict(messages)

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from dtensor.passes.planning.model import Costs, Model
 
-_STALL = 2e-5  # of the bound; a pass that raises it by less is idle
+_STALL = 2e-6  # of the bound; a pass that raises it by less is idle
 _PATIENCE = 4  # idle passes in a row, and no more follow
 _DROP = 4  # passes after which states that are too dear are dropped
 _ROUNDING = 1e-6  # of the cost
-_FIRST = 2  # rounds of messages, to see whether a bound will be met
+_FIRST = 4  # rounds of messages, to see whether a bound will be met
 _NEAR = 0.1  # of the cost; if the bound is as near as that after them, others follow
-_MORE = 6  # others
+_MORE = 20  # others
 _MET = 1e-9  # of the cost; a bound as near as that is met
 
 least_of = np.minimum.reduce  # along the first dimension; `min` itself asks first what it is given
@@ -71,9 +71,8 @@ class Messages:
 
         Args:
             passes: how often at most.
-            gap: of the cost; when the bound is as near as that to `upper`, or to what was found,
-                it is near enough.
-            looks: whether to look for a cheap assignment before each pass.
+            gap: of the cost; when the bound is as near as that to `upper`, it is near enough.
+            looks: whether to look for a cheap assignment in each pass, which may lower `upper`.
 
         Returns:
             How often messages were passed.
@@ -81,14 +80,16 @@ class Messages:
         idle = count = 0
         while count < passes and idle < _PATIENCE:
             count += 1
-            if looks:
-                self._look()
             before = self.bound
+            if looks and count % 2:
+                self._look(self._order, self._before, self._after)
             self._sweep(self._order, self._before, self._after)
+            if looks and not count % 2:
+                self._look(self._order[::-1], self._after, self._before)
             self._sweep(self._order[::-1], self._after, self._before)
             idle = idle + 1 if self.bound - before <= _STALL * abs(self.bound) else 0
-            best = min(self.least, self.upper)
-            if best - self.bound <= gap * abs(best):
+            self.upper = min(self.upper, self.least)
+            if self.upper - self.bound <= gap * abs(self.upper):
                 break
             if count % _DROP == 0 and not self._drop():
                 break
@@ -132,14 +133,14 @@ class Messages:
                     theirs[y][x] = np.ascontiguousarray(theirs[y][x][:, keep])
         return True
 
-    def _look(self) -> None:
-        """Choose states in order, each the best for those before and the messages from behind."""
+    def _look(self, order: Sequence[int], behind: Tables, ahead: Tables) -> None:
+        """Choose states in order, each the best for those behind and the messages from ahead."""
         chosen: dict[int, int] = {}
-        for x in self._order:
+        for x in order:
             cost = self._unary[x]
-            for y in self._before[x]:
-                cost = cost + self._after[y][x][chosen[y]]
-            for y in self._after[x]:
+            for y in behind[x]:
+                cost = cost + ahead[y][x][chosen[y]]
+            for y in ahead[x]:
                 cost = cost + self._sent[y, x]
             chosen[x] = int(cost.argmin())
         found = {x: int(self.alive[x][state]) for x, state in chosen.items()}
@@ -159,8 +160,7 @@ def proven(model: Model) -> list[int] | None:
     messages = Messages(dict(enumerate(model.unary)), model.tables, now)
     for rounds, most in ((_FIRST, _NEAR), (_MORE, _MET)):
         messages.run(rounds, _MET, looks=True)
-        least = min(messages.least, now)
-        if least - messages.bound > most * abs(least):
+        if messages.upper - messages.bound > most * abs(messages.upper):
             return None
     if messages.least >= now * (1 - _MET):
         return list(model.start)
