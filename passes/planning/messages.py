@@ -19,9 +19,9 @@ _STALL = 2e-6  # of the bound; a pass that raises it by less is idle
 _PATIENCE = 4  # idle passes in a row, and no more follow
 _DROP = 4  # passes after which states that are too dear are dropped
 _ROUNDING = 1e-6  # of the cost
-_FIRST = 4  # rounds of messages, to see whether a bound will be met
+_FIRST = _DROP  # rounds of messages, to see whether a bound will be met
 _NEAR = 0.1  # of the cost; if the bound is as near as that after them, others follow
-_MORE = 20  # others
+_MORE = 12  # others
 _MET = 1e-9  # of the cost; a bound as near as that is met
 
 least_of = np.minimum.reduce  # along the first dimension; `min` itself asks first what it is given
@@ -34,7 +34,7 @@ class Messages:
 
     Attributes:
         bound: no assignment of states costs less; never more than `upper`.
-        floor: the bound before the last pass.
+        floor: what the present messages proved before the last sweep.
         alive: per variable, the states that are left: the others cost more than `upper`.
         scores: per state that is left, what the cheapest assignment with it costs above the floor,
             at least; near the end, about that.
@@ -49,7 +49,7 @@ class Messages:
         upper: float = np.inf,
     ) -> None:
         self.upper = upper
-        self.bound = self.floor = -np.inf
+        self.bound = self.floor = self._proved = -np.inf
         self.least = np.inf
         self.states: dict[int, int] = dict.fromkeys(unary, 0)
         self.alive: dict[int, NDArray[np.intp]] = {x: np.arange(len(u)) for x, u in unary.items()}
@@ -96,6 +96,11 @@ class Messages:
         self.bound = min(self.bound, self.upper)
         return count
 
+    def begin_anew(self) -> None:
+        """Forget the messages, not the bound: near the end they rise faster among the few left."""
+        self._sent = {way: np.zeros(len(costs)) for way, costs in self._sent.items()}
+        self.floor = self._proved = -np.inf
+
     def _sweep(self, order: Sequence[int], behind: Tables, ahead: Tables) -> None:
         sent, bound = self._sent, 0.0
         for x in order:
@@ -112,7 +117,8 @@ class Messages:
             share = total / chains
             for y, table in ahead[x].items():
                 sent[x, y] = least_of(table + (share - sent[y, x])[:, None])
-        self.floor, self.bound = self.bound, max(self.bound, float(bound))
+        self.floor, self._proved = self._proved, max(self._proved, float(bound))
+        self.bound = max(self.bound, self._proved)
 
     def _drop(self) -> bool:
         """Drop the states with which everything costs more than `upper`; whether any are left."""
@@ -158,10 +164,13 @@ def proven(model: Model) -> list[int] | None:
     """
     now = model.cost(model.start)
     messages = Messages(dict(enumerate(model.unary)), model.tables, now)
-    for rounds, most in ((_FIRST, _NEAR), (_MORE, _MET)):
-        messages.run(rounds, _MET, looks=True)
-        if messages.upper - messages.bound > most * abs(messages.upper):
-            return None
+    messages.run(_FIRST, _MET, looks=True)
+    if messages.upper - messages.bound > _NEAR * abs(messages.upper):
+        return None
+    messages.begin_anew()
+    messages.run(_MORE, _MET, looks=True)
+    if messages.upper - messages.bound > _MET * abs(messages.upper):
+        return None
     if messages.least >= now * (1 - _MET):
         return list(model.start)
     return [messages.states[x] for x in range(len(model.unary))]
