@@ -18,7 +18,8 @@ from dtensor.passes.planning.model import BIG, Costs, Model, add_pairs
 from dtensor.passes.planning.prices import Numbers
 from dtensor.passes.planning.problem import Problem, Value
 
-_MOST_STATES = 1200  # of one value; where its sets of copies are more, they are merged
+_MOST_STATES = 60_000  # of all values with several users; each has its share of them
+_LEAST, _MOST = 1200, 10_000  # share of one value; where its sets of copies are more, it merges them
 _MOST_GROUPS = 40  # groups of copies that may be the dearest, per produced spec
 
 
@@ -46,8 +47,10 @@ def relaxed_model(problem: Problem) -> Model:
             continue
         cost = 1e6 * (problem.work[node] * options.share + problem.runs[node] * options.comm)
         model.variable_of.append(model.variable(cost, options.index[now]))
+    shared = sum([len({n for n, _ in value.uses}) > 1 for value in problem.values])
+    most = min(max(_MOST_STATES // max(shared, 1), _LEAST), _MOST)
     for value in problem.values:
-        _add_value(model, problem, value)
+        _add_value(model, problem, value, most)
     add_pairs(model, problem)
     return model
 
@@ -71,7 +74,7 @@ def _moves(problem: Problem, value: Value, specs: Numbers) -> Costs:
     return np.minimum(seconds * (value.weight * 1e6), BIG)
 
 
-def _add_value(model: Model, problem: Problem, value: Value) -> None:
+def _add_value(model: Model, problem: Problem, value: Value, most_states: int) -> None:
     users = list(dict.fromkeys([n for n, _ in value.uses]))
     producer = model.variable_of[value.producer]
     if producer < 0 and all([model.variable_of[n] < 0 for n in users]):
@@ -87,7 +90,7 @@ def _add_value(model: Model, problem: Problem, value: Value) -> None:
         if costs.any():
             model.add(producer, model.variable_of[users[0]], costs)
         return
-    states = list(_states(problem, value, specs, price, (start, ends)))
+    states = list(_states(problem, value, specs, price, (start, ends), most_states))
     copies = model.variable(np.array([s.cost for s in states]), 0)
     first = np.array([s.given for s in states])
     model.add(producer, copies, np.where(start[:, None] == first[None, :], 0.0, BIG))
@@ -117,12 +120,13 @@ def _states(
     specs: Numbers,
     price: Costs,
     sides: tuple[Numbers, list[Numbers]],
+    most_states: int,
 ) -> Iterator[_State]:
     """The states of the copies of a value; specs by their position in `specs`."""
     produced = np.unique(sides[0]).tolist()
     wanted = np.unique(np.concatenate(sides[1])).tolist()
     most = min(len(wanted), len(sides[1]))
-    if len(produced) * _subsets(len(wanted), most) > _MOST_STATES:
+    if len(produced) * _subsets(len(wanted), most) > most_states:
         yield from _dearest(price, produced, wanted, len(sides[1]))
         return
     scale = value.weight * 1e6
@@ -145,7 +149,7 @@ def _dearest(
     the cheapest three ways do that meet in some copy. A user of `w` pays what that is above `c`
     alone, divided by how many other users there are: together they pay for the dearest of them.
     """
-    groups = max(min(_MOST_GROUPS, _MOST_STATES // len(produced)), 1)
+    groups = max(min(_MOST_GROUPS, _LEAST // len(produced)), 1)
     between = price[np.ix_(wanted, wanted)]
     for spec in produced:
         alone = np.full(len(price), BIG)
