@@ -19,7 +19,7 @@ from dtensor.passes.planning.prices import Numbers
 from dtensor.passes.planning.problem import Problem, Value
 
 _MOST_STATES = 60_000  # of all values with several users; each has its share of them
-_LEAST, _MOST = 1200, 10_000  # share of one value; where its sets of copies are more, it merges them
+_LEAST, _MOST = 1200, 10_000  # of one value; where its sets of copies are more, they are merged
 _MOST_GROUPS = 40  # groups of copies that may be the dearest, per produced spec
 
 
