@@ -19,6 +19,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import TRACED as TRACED
 from dtensor.runtime.array import ArrayType, DTensor, array_type
+from dtensor.runtime.host_arrays import refusal
 from dtensor.runtime.shardings import as_layout, is_layout_leaf, mesh_in
 
 is_dtensor: Callable[[Any], bool] = DTensor.__instancecheck__
@@ -89,11 +90,13 @@ def type_of(leaf: Any) -> ArrayType:
     if isinstance(leaf, bool | int | float | complex):
         dtype = np.dtype(jax.dtypes.result_type(leaf))
         return array_type((), dtype, None, None, not isinstance(leaf, bool))
-    if isinstance(leaf, np.ndarray | np.generic) and leaf.dtype.kind not in "OSUMm":
+    if isinstance(leaf, np.ndarray | np.generic):
+        wrong = refusal(leaf)
+        if wrong is not None:
+            raise UnfitArgumentError(wrong)
         return array_type(leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype))
-    of = f" of {leaf.dtype}" if isinstance(leaf, np.ndarray | np.generic) else ""
     raise UnfitArgumentError(
-        f"of type {type(leaf).__name__}{of} is not an array of numbers; name it in static_argnums "
+        f"of type {type(leaf).__name__} is not an array of numbers; name it in static_argnums "
         "or static_argnames if the program shall be compiled for its value"
     )
 

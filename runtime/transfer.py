@@ -16,6 +16,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import DTensor, array_type, dtensor_of, from_jax, with_layout
 from dtensor.runtime.clients.agreement import clients_of, exchange
 from dtensor.runtime.donation import note_alias
+from dtensor.runtime.host_arrays import refusal
 from dtensor.runtime.keys import key_kind
 from dtensor.runtime.padding import Ranges, Shape, ranges_of, shape_of_parts, true_ranges
 from dtensor.runtime.placement import local_devices, named_sharding
@@ -67,7 +68,7 @@ def pack(tensors: Sequence[Any], layout: AnyLayout) -> DTensor:
             f"this client has no device in {layout.mesh.short()}, so it has no shard of the array "
             "to tell its shape by; call pack on the clients that have"
         )
-    parts = [part if isinstance(part, jax.Array) else np.asarray(part) for part in parts]
+    parts = [part if isinstance(part, jax.Array) else _on_host(part) for part in parts]
     dtypes = [part.dtype for part in parts]
     odd = next((i for i, dtype in enumerate(dtypes) if dtype != dtypes[0]), None)
     if odd is not None:
@@ -251,11 +252,7 @@ def host_array(value: Any) -> np.ndarray[Any, Any]:
             "a dict is not an array; for a tree of arrays, jax.tree.map the function over the "
             "arrays and their layouts"
         )
-    if array.dtype.kind in "OSUMm":
-        raise TypeError(
-            f"{type(value).__name__} of element type {array.dtype} is not numeric; give "
-            "numbers, or an array of them"
-        )
+    _on_host(value)
     if isinstance(value, bool | int | float | complex):
         wanted = jax.dtypes.result_type(value)
     else:
@@ -263,6 +260,15 @@ def host_array(value: Any) -> np.ndarray[Any, Any]:
     if wanted != array.dtype and wanted.kind in "iu" and array.size:
         _check_range(int(array.min()), int(array.max()), array.dtype, wanted)
     return array.astype(wanted, copy=False)
+
+
+def _on_host(value: Any) -> np.ndarray[Any, Any]:
+    """The NumPy array of a value, which devices can hold."""
+    array = np.asarray(value)
+    wrong = refusal(value) or refusal(array)
+    if wrong is not None:
+        raise TypeError(f"{type(value).__name__} {wrong}")
+    return array
 
 
 def _first_sentence(error: BaseException) -> str:

@@ -17,6 +17,7 @@ from dtensor.dialect.errors import LayoutError, MeshError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType, array_type, from_jax
+from dtensor.runtime.host_arrays import refusal
 from dtensor.runtime.keys import is_key
 from dtensor.runtime.placement import layout_of
 from dtensor.runtime.transfer import place
@@ -105,8 +106,8 @@ def place_array(value: Any, mesh: Mesh, where: str) -> _Placed:
         if layout_of(value.sharding, value.ndim, mesh) is not None:
             tensor = from_jax(value, mesh)
             return tensor._type, tensor._array
-    elif value.dtype.kind in "OSUMm":
-        raise TypeError(f"{where} has element type {value.dtype}, which is not numeric")
+    elif (wrong := refusal(value)) is not None:
+        raise TypeError(f"{where} {wrong}")
     if value.ndim and not (
         value.size < SMALL and (is_key(value.dtype) or value.dtype.kind in "iub")
     ):

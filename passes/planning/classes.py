@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dtensor.passes.graph import Graph
+from dtensor.passes.graph import ARGUMENT, Graph, Node
 
 ROUNDS = 2
 
@@ -31,7 +31,7 @@ def classes_of(graph: Graph, start: Sequence[object], fixed: Sequence[bool]) -> 
                 node.weight,
                 node.free,
                 begin,
-                node.rule is None and tuple([graph.types[v].shape for v in node.operands[:1]]),
+                _shape(graph, node),
             )
             for node, begin in zip(graph.nodes, start, strict=True)
         ]
@@ -53,6 +53,13 @@ def classes_of(graph: Graph, start: Sequence[object], fixed: Sequence[bool]) -> 
             keys.append((colour[node.index], *near))
         colour = _number(keys)
     return colour
+
+
+def _shape(graph: Graph, node: Node) -> tuple[int, ...] | None:
+    """Of what a node without a rule lays out; arguments of one start are alike at any rank."""
+    if node.rule is not None or node.kind == ARGUMENT or not (node.operands or node.results):
+        return None
+    return graph.types[node.subject].shape
 
 
 def _number(keys: Sequence[object]) -> list[int]:

@@ -94,6 +94,15 @@ def test_scalars_truth_values_and_dimensions_of_one() -> None:
         np.testing.assert_allclose(mine.to_jax(), theirs, rtol=1e-5)
 
 
+def test_results_of_several_ranks_that_nothing_reads() -> None:
+    def body(a: Any) -> Any:
+        return jnp.sin(a), a[..., None], a
+
+    fn = lambda a: split(body, P("x"), (P("x"), P("x"), P("x")))(a)[0]  # noqa: E731
+    got = dtensor.jit(fn, in_layouts=dtensor.Layout(["x", None], MESH))(A)
+    np.testing.assert_allclose(got.to_jax(), np.sin(A), rtol=1e-6)
+
+
 def test_gradients() -> None:
     def loss(a: Any, b: Any) -> Any:
         return jnp.sum(product(a, b) ** 2)
