@@ -59,7 +59,7 @@ def create_mesh(
         raise MeshError(f"devices is {devices!r}; give a list, with one for each place of the mesh")
     if devices is not None:
         chosen = [as_device(device, kind) for device in devices]
-        kind = _common_type(chosen, device_type)
+        kind = common_type(chosen, device_type)
     have = devices_of_type(kind) if chosen is None else chosen
     if not have:
         raise MeshError(
@@ -103,7 +103,12 @@ def _pairs(mesh_dims: Any, available: int) -> tuple[tuple[str, int], ...]:
     return tuple((pair[0], available // rest) if pair is open_axes[0] else pair for pair in pairs)
 
 
-def _common_type(devices: Sequence[jax.Device], asked: str | None) -> str:
+def common_type(devices: Sequence[jax.Device], asked: str | None) -> str:
+    """The type of devices that are all of one type, and of the one asked for.
+
+    Raises:
+        MeshError: they are not, or there are none.
+    """
     if not devices:
         raise MeshError("devices is empty; give one for each place of the mesh, or leave it out")
     kinds = sorted({type_of_device(device) for device in devices})

@@ -1,11 +1,13 @@
 """Where the engine that runs single operations is plugged in.
 
 Operations are compiled, and the runtime knows no compiler: `dtensor.compiler.eager` installs its
-engine here when it is imported, which `dtensor` sees to.
+engine here when it is imported, and `dtensor.compiler.variables.engine` what variables need of it
+beyond. `dtensor` sees to both.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -30,6 +32,9 @@ class Engine:
         namespace: `(api_version)`, the module of functions of arrays.
         numpy_ufunc: `(ufunc, method, inputs, kwargs)`, a call of a ufunc of NumPy.
         numpy_function: `(function, types, args, kwargs)`, of another function of NumPy.
+        create: `(fn, dtype, layout, who)`, what `fn()` returns for a variable, made in shards.
+        add: `(variable, delta)`, adds to the value of a variable in its own buffer.
+        subtract: the same with the other sign.
         forget: drops all programs and arrays that are kept, whose devices are gone.
     """
 
@@ -43,13 +48,16 @@ class Engine:
     namespace: Callable[[str | None], Any]
     numpy_ufunc: Callable[[Any, str, tuple[Any, ...], dict[str, Any]], Any]
     numpy_function: Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]
+    create: Callable[[Callable[[], Any], Any, Any, str], DTensor]
+    add: Callable[[Any, Any], None]
+    subtract: Callable[[Any, Any], None]
     forget: Callable[[], None]
 
 
 def _missing(*args: Any) -> Any:
     raise RuntimeError(
-        "operations on DTensors need the compiler, which is not loaded: "
-        "import dtensor.compiler.eager"
+        "operations on DTensors and variables need the compiler, which is not loaded: "
+        "import dtensor.compiler.eager, for variables dtensor.compiler.variables.engine"
     )
 
 
@@ -68,6 +76,6 @@ class Slot:
     engine = NONE
 
 
-def install(engine: Engine) -> None:
-    """Let `engine` run the operations of all DTensors."""
-    Slot.engine = engine
+def install(**work: Any) -> None:
+    """Let these functions run the operations of all DTensors, by what `Engine` calls them."""
+    Slot.engine = dataclasses.replace(Slot.engine, **work)

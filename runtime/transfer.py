@@ -18,7 +18,7 @@ from dtensor.runtime.clients.agreement import clients_of, exchange
 from dtensor.runtime.donation import note_alias
 from dtensor.runtime.host_arrays import refusal
 from dtensor.runtime.keys import key_kind
-from dtensor.runtime.padding import Ranges, Shape, ranges_of, shape_of_parts, true_ranges
+from dtensor.runtime.padding import Ranges, Shape, padded, ranges_of, shape_of_parts
 from dtensor.runtime.placement import local_devices, named_sharding
 from dtensor.runtime.shardings import AnyLayout, as_layout
 from dtensor.runtime.tracing import is_eager
@@ -178,8 +178,7 @@ def fetch_layout(tensor: Any) -> Layout | None:
 def place(array: Any, layout: Layout) -> DTensor:
     """Copy an array to the mesh of `layout`, shard by shard.
 
-    No device gets more than its own shard; a source that lies on other devices passes through the
-    host, in pieces no larger than a shard.
+    No device gets more than its own shard.
 
     Args:
         array: a host array, or a jax.Array anywhere.
@@ -190,37 +189,33 @@ def place(array: Any, layout: Layout) -> DTensor:
         LayoutError: the layout does not fit the array.
         TypeError: not a numeric array.
     """
-    if isinstance(array, DTensor):
-        array = array.to_jax()
-    if isinstance(array, jax.Array) and (kind := key_kind(array.dtype)) is not None:
-        layout = layout.for_rank(array.ndim)
-        layout.verify(array.shape, "an array of keys", uneven=True)
-        data = place(jax.random.key_data(array), kind.data_layout(layout))
-        return dtensor_of(kind.keys(data._array), array_type(array.shape, array.dtype, layout))
-    source = array if isinstance(array, jax.Array) else host_array(array)
+    source = array.to_jax() if isinstance(array, DTensor) else array
+    if isinstance(source, jax.Array) and (kind := key_kind(source.dtype)) is not None:
+        layout = layout.for_rank(source.ndim)
+        layout.verify(source.shape, "an array of keys", uneven=True)
+        data = place(jax.random.key_data(source), kind.data_layout(layout))
+        return dtensor_of(kind.keys(data._array), array_type(source.shape, source.dtype, layout))
+    source = source if isinstance(source, jax.Array) else host_array(source)
     layout = layout.for_rank(source.ndim)
     sharding = named_sharding(layout)
     layout.verify(source.shape, "an array", uneven=True)
-    shape = layout.padded_shape(source.shape)
-    is_even = shape == source.shape
-    if is_even and isinstance(source, jax.Array):
-        if source.sharding.is_equivalent_to(sharding, source.ndim):
+    if isinstance(source, jax.Array):
+        is_readable = source.is_fully_addressable or source.is_fully_replicated
+        if not is_readable or source.sharding.is_equivalent_to(sharding, source.ndim):
             return with_layout(source, layout)
-    pieces = _pieces(source)
-    shards: dict[Ranges, np.ndarray[Any, Any]] = {}
+        # By the host: jax.device_put keeps the buffers of a device that has its shard already,
+        # with may_alias=False too (0.10.2), and whoever donates the copy would take the source's.
+        source = np.asarray(source)
+    whole = padded(source, layout)
+    shards: dict[Ranges, np.ndarray[Any, Any]] = {}  # copies: jax may take their memory as its own
 
     def shard(index: Index | None) -> np.ndarray[Any, Any]:
-        ranges = ranges_of(index or (), shape)
+        ranges = ranges_of(index or (), whole.shape)
         if ranges not in shards:
-            there = true_ranges(index or (), shape, source.shape)
-            part = _region(pieces, there)
-            behind = [(0, b - a - n) for (a, b), n in zip(ranges, part.shape, strict=True)]
-            shards[ranges] = part if is_even else np.pad(part, behind)
+            shards[ranges] = np.array(whole[index or ...])
         return shards[ranges]
 
-    result = jax.make_array_from_callback(
-        shape, sharding, shard, dtype=jax.dtypes.canonicalize_dtype(source.dtype)
-    )
+    result = jax.make_array_from_callback(whole.shape, sharding, shard, dtype=source.dtype)
     return dtensor_of(result, array_type(source.shape, result.dtype, layout))
 
 
@@ -287,31 +282,3 @@ def _check_range(low: int, high: int, given: np.dtype[Any], wanted: np.dtype[Any
 def _owned(part: Any) -> Any:
     # On CPU jax may use a numpy array's memory as the buffer itself; the caller may write to it.
     return part if isinstance(part, jax.Array) else np.array(host_array(part))
-
-
-def _pieces(source: jax.Array | np.ndarray[Any, Any]) -> dict[Ranges, np.ndarray[Any, Any]]:
-    """What this process has of an array, on the host, by the ranges of the elements."""
-    if isinstance(source, np.ndarray):
-        return {ranges_of((), source.shape): source}
-    shards = {ranges_of(shard.index, source.shape): shard for shard in source.addressable_shards}
-    return {ranges: np.asarray(shard.data) for ranges, shard in shards.items()}
-
-
-def _region(pieces: dict[Ranges, np.ndarray[Any, Any]], ranges: Ranges) -> np.ndarray[Any, Any]:
-    """A copy of the elements in `ranges`."""
-    dtype = next(iter(pieces.values())).dtype
-    region = np.empty([stop - start for start, stop in ranges], dtype)
-    missing = region.size
-    for have, values in pieces.items():
-        common = [(max(a, c), min(b, d)) for (a, b), (c, d) in zip(have, ranges, strict=True)]
-        if any(start >= stop for start, stop in common):
-            continue
-        into = tuple(slice(s - r[0], e - r[0]) for (s, e), r in zip(common, ranges, strict=True))
-        take = tuple(slice(s - h[0], e - h[0]) for (s, e), h in zip(common, have, strict=True))
-        region[into] = values[take]
-        missing -= region[into].size
-    if missing:
-        raise LayoutError(
-            "part of the array lies on devices of other processes; relayout it on its mesh first"
-        )
-    return region

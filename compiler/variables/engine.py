@@ -10,10 +10,10 @@ import jax.numpy as jnp
 
 import dtensor.compiler.eager  # noqa: F401 - runs the operators of variables
 from dtensor.compiler.api import jit
-from dtensor.compiler.relayout import relayout
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import DTensor
-from dtensor.runtime.variables.values import VariableEngine, initial_tensor, install
+from dtensor.runtime.eager import install
+from dtensor.runtime.variables.values import initial_tensor
 from dtensor.runtime.variables.variable import DVariable, enable_save_as_bf16
 
 
@@ -47,6 +47,6 @@ def _assign_sub(variable: DVariable, delta: Any) -> None:
     variable.assign_sub(delta)
 
 
-install(VariableEngine(relayout, _create, jit(_assign_add), jit(_assign_sub)))
+install(create=_create, add=jit(_assign_add), subtract=jit(_assign_sub))
 
 __all__ = ["DVariable", "enable_save_as_bf16"]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import json
 import math
 import os
 
 import jax
 
-from dtensor.dialect.errors import ClientError, ConfigError, NotFoundError
+from dtensor.dialect.errors import ConfigError, NotFoundError
 from dtensor.runtime import naming
-from dtensor.runtime.clients import agreement as distributed
-from dtensor.runtime.clients import config, coordination, cpu_devices, environment
+from dtensor.runtime.clients import agreement, config, coordination, environment
 from dtensor.runtime.clients.losses import HEARTBEAT_SECONDS, Watch
 from dtensor.runtime.clients.meeting import meeting
 
@@ -35,7 +33,7 @@ def initialize_accelerator_system(
         enable_coordination_service: True where there are several clients: jax's coordination
             service is how they find one another. Means nothing for one client.
         num_logical_cpu_devices: into how many devices to divide the host's CPU. None leaves the
-            number as it is; with accelerators it then becomes theirs, where it can be known.
+            number as it is.
         experimental_reset_context: start jax anew if it already runs. Arrays, meshes and compiled
             programs made before must not be used afterwards; functions of `dtensor.jit` compile
             again.
@@ -55,7 +53,7 @@ def initialize_accelerator_system(
             "call dtensor.shutdown_accelerator_system() first"
         )
     kind = None if device_type is None else config.checked_device_type(device_type)
-    cpu_devices.check_count(num_logical_cpu_devices)
+    config.check_count(num_logical_cpu_devices)
     several = environment.num_clients() > 1
     environment.client_id()
     environment.check_rest()
@@ -69,7 +67,8 @@ def initialize_accelerator_system(
         _forget_jax()
     fresh = not several and not coordination.jax_is_running()
     count = jax.config.jax_num_cpu_devices  # type: ignore[attr-defined]
-    cpu_devices.set_count(kind, num_logical_cpu_devices)
+    if num_logical_cpu_devices is not None and not coordination.jax_is_running():
+        jax.config.update("jax_num_cpu_devices", int(num_logical_cpu_devices))
     if several:
         _connect(environment.seat())
     try:
@@ -80,7 +79,8 @@ def initialize_accelerator_system(
             jax.config.update("jax_num_cpu_devices", count)
         raise
     if several:
-        _agree_on_type(chosen)
+        everyone = range(environment.num_clients())
+        agreement.agree("device type", everyone, {"the device type": chosen}, "give all the same")
     config.choose(chosen)
     return chosen
 
@@ -124,13 +124,16 @@ def _choose(kind: str | None, count: int | None) -> str:
             f"jax has no {chosen} device; it has {_available()}. Install jax for {chosen}, or let "
             "JAX_PLATFORMS name it"
         )
-    if count is not None and count < have and chosen == "CPU":
+    if count is None:
+        return chosen
+    cpus = len(config.local_jax_devices("CPU"))
+    if count > cpus or (chosen == "CPU" and count < cpus):
         raise ConfigError(
-            f"{count} logical CPU devices were asked for, but jax already runs with {have}; call "
+            f"{count} logical CPU devices were asked for, but jax already runs with {cpus}; call "
             "initialize_accelerator_system before anything uses a jax device, or with "
             "experimental_reset_context=True"
         )
-    if count is not None and count < have:
+    if count < have:
         raise ConfigError(
             f"num_logical_cpu_devices is {count}, but there are {have} {chosen} devices, each of "
             f"which needs a CPU device beside it; give at least {have}, or leave it out"
@@ -185,29 +188,12 @@ def _agree_on_settings() -> None:
     own[environment.JOB_NAME] = environment.job_name()
     own[environment.ENABLE_HEARTBEAT] = str(environment.heartbeat_enabled()).lower()
     everyone = range(environment.num_clients())
-    _, texts = distributed.exchange("settings", everyone, json.dumps(own))
-    found = {client: json.loads(text) for client, text in texts.items()}
-    for what in own:
-        values = {client: settings.get(what, "") for client, settings in found.items()}
-        if distributed.odd_ones(values) is not None:
-            raise ClientError(
-                f"the clients differ in {what}: {distributed.by_value(values)}; all clients must "
-                "have the same"
-            )
+    agreement.agree("settings", everyone, own, "all clients must have the same")
 
 
 def _disconnect() -> None:
     if _watches:
         _watches.pop().leave()
-
-
-def _agree_on_type(chosen: str) -> None:
-    _, types = distributed.exchange("device type", range(environment.num_clients()), chosen)
-    if distributed.odd_ones(types) is not None:
-        raise ClientError(
-            f"the clients chose different device types: {distributed.by_value(types)}; give all "
-            "the same device_type"
-        )
 
 
 def _forget_jax() -> None:
@@ -218,7 +204,7 @@ def _forget_jax() -> None:
     backend.clear_backends()
     jax.clear_caches()
     naming.forget_devices()
-    distributed.forget()
+    agreement.forget()
     client.forget_devices()
     placement.forget_devices()
     eager.Slot.engine.forget()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import jax
 
@@ -11,6 +13,8 @@ from dtensor.dialect.errors import ClientError
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.clients import coordination, environment
 from dtensor.runtime.placement import jax_mesh
+
+SAME_CALLS = "all clients must call the same functions in the same order"
 
 _counts: Counter[tuple[str, tuple[int, ...]]] = Counter()
 
@@ -29,8 +33,8 @@ def agree_on_program(fingerprint: str, mesh: Mesh) -> None:
     """
     clients = clients_of(mesh)
     if len(clients) > 1:
-        number, found = exchange("program", clients, fingerprint[:12])
-        compare(found, number)
+        remedy = SAME_CALLS.replace(" in the", " with the same shapes and layouts, in the")
+        agree("program", clients, {"program {}": fingerprint[:12]}, remedy)
 
 
 def clients_of(mesh: Mesh) -> tuple[int, ...]:
@@ -40,13 +44,50 @@ def clients_of(mesh: Mesh) -> tuple[int, ...]:
     return tuple(sorted({device.process_index for device in jax_mesh(mesh).devices.flat}))
 
 
-def exchange(what: str, clients: Sequence[int], value: str) -> tuple[int, dict[int, str]]:
-    """Tell `value` to all `clients`, and hear theirs.
+def agree(
+    what: str, clients: Sequence[int], facts: Mapping[str, str], remedy: str, beside: Any = None
+) -> dict[int, Any]:
+    """Check that all `clients` have the same facts.
 
     Args:
         what: what is agreed on, a word. Each kind is counted by itself.
         clients: which take part, this one among them.
+        facts: what this client has, by what messages call it, with `{}` for the count.
+        remedy: what to do where they differ, for the message.
+        beside: what to tell the others too, a JSON value.
+
+    Returns:
+        What each client told beside.
+
+    Raises:
+        ClientError: the clients differ, or one did not come to this point in time.
+    """
+    number, texts = exchange(what, clients, json.dumps([facts, beside]))
+    found = {client: json.loads(text) for client, text in texts.items()}
+    for fact in facts:
+        same(
+            {client: said[0].get(fact, "") for client, said in found.items()},
+            fact.format(number),
+            remedy,
+        )
+    return {client: said[1] for client, said in found.items()}
+
+
+def exchange(
+    what: str,
+    clients: Sequence[int],
+    value: str,
+    point: str = "",
+    seconds: float | None = None,
+) -> tuple[int, dict[int, str]]:
+    """Tell `value` to all `clients`, and hear theirs.
+
+    Args:
+        what: what is told, a word. Each kind is counted by itself.
+        clients: which take part, this one among them.
         value: what this client has.
+        point: what messages call this point of the program; "" is `what` and its count.
+        seconds: how long to wait for the others; None is `environment.client_timeout`.
 
     Returns:
         How many times these clients have exchanged such a thing before, and the values.
@@ -54,21 +95,6 @@ def exchange(what: str, clients: Sequence[int], value: str) -> tuple[int, dict[i
     Raises:
         ClientError: a client did not come to this point in time, or has ended.
     """
-    prefix = announce(what, clients, value)
-    number = int(prefix.rpartition("/")[2])
-    return number, coordination.collect(
-        prefix,
-        clients,
-        environment.client_timeout(),
-        lambda missing, why: (
-            f"{environment.client_names(missing)} {why.format(f'{what} {number}')}; all clients "
-            "must call the same functions in the same order"
-        ),
-    )
-
-
-def announce(what: str, clients: Sequence[int], value: str) -> str:
-    """Tell `value` to all `clients`; returns under which prefix `collect` finds theirs."""
     group = tuple(clients)
     number = _counts[what, group]
     _counts[what, group] += 1
@@ -78,7 +104,15 @@ def announce(what: str, clients: Sequence[int], value: str) -> str:
     coordination.publish(f"{prefix}/{number}/{here}", value)
     if number > 1:  # all came to the last one, so all have read the one before
         coordination.remove(f"{prefix}/{number - 2}/{here}")
-    return f"{prefix}/{number}"
+    return number, coordination.collect(
+        f"{prefix}/{number}",
+        clients,
+        environment.client_timeout() if seconds is None else seconds,
+        lambda missing, why: (
+            f"{environment.client_names(missing)} {why.format(point or f'{what} {number}')}; "
+            f"{SAME_CALLS}"
+        ),
+    )
 
 
 def forget() -> None:
@@ -86,40 +120,17 @@ def forget() -> None:
     _counts.clear()
 
 
-def compare(fingerprints: Mapping[int, str], number: int) -> None:
-    """Raise ClientError, naming the odd clients, unless all fingerprints are the same."""
-    odd = odd_ones(fingerprints)
-    if odd is None:
-        return
-    who = f"{environment.client_names(odd)} has" if len(odd) == 1 else ""
-    who = who or (f"{environment.client_names(odd)} have" if odd else "the clients have different")
-    raise ClientError(
-        f"{who} {'another program than the others' if odd else 'programs'} as program {number}: "
-        f"{by_value(fingerprints)}; all clients must call the same functions with the same shapes "
-        "and layouts, in the same order"
-    )
-
-
-def odd_ones(values: Mapping[int, str]) -> list[int] | None:
-    """The clients whose value is not the one that more than half of them have.
-
-    Returns:
-        None if all have the same; an empty list if no value has a majority.
-    """
-    common, count = Counter(values.values()).most_common(1)[0]
-    if count == len(values):
-        return None
-    return [n for n, value in values.items() if value != common] if 2 * count > len(values) else []
+def same(values: Mapping[int, str], what: str, remedy: str) -> None:
+    """Raise ClientError, saying who has what, unless all clients have the same value."""
+    if len(set(values.values())) > 1:
+        raise ClientError(f"the clients differ in {what}: {by_value(values)}; {remedy}")
 
 
 def by_value(values: Mapping[int, str]) -> str:
-    """Who has what, for messages: `a on clients 0, 2; b on client 1`."""
+    """Who has what, most common first: `a on clients 0, 2; b on client 1 (host:port)`."""
     clients = defaultdict(list)
     for number in sorted(values):
         clients[values[number]].append(number)
-    return "; ".join(_groups(clients))
-
-
-def _groups(clients: Mapping[str, Sequence[int]]) -> Iterator[str]:
-    for value, numbers in sorted(clients.items(), key=lambda item: (-len(item[1]), item[1])):
-        yield f"{value} on client{'s'[: len(numbers) > 1]} {', '.join(map(str, numbers))}"
+    (common, first), *rest = sorted(clients.items(), key=lambda item: (-len(item[1]), item[1]))
+    said = f"{common} on client{'s'[: len(first) > 1]} {', '.join(map(str, first))}"
+    return "; ".join([said, *(f"{v} on {environment.client_names(who)}" for v, who in rest)])

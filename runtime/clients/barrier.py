@@ -7,10 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from dtensor.dialect.errors import ClientError, ConfigError, MeshError
+from dtensor.dialect.errors import ConfigError, MeshError
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.clients import agreement as distributed
-from dtensor.runtime.clients import coordination, environment
+from dtensor.runtime.clients import agreement, environment
 from dtensor.runtime.placement import jax_mesh
 from dtensor.runtime.tracing import is_eager
 
@@ -43,7 +42,7 @@ def barrier(mesh: Mesh, barrier_name: str | None = None, timeout_in_ms: int | No
         timeout_in_ms = _DAY_IN_MILLISECONDS
     if isinstance(timeout_in_ms, bool) or not isinstance(timeout_in_ms, int) or timeout_in_ms < 1:
         raise ConfigError(f"timeout_in_ms is {timeout_in_ms!r}; it must be a positive integer")
-    clients = distributed.clients_of(mesh)
+    clients = agreement.clients_of(mesh)
     if jax.process_index() not in clients:
         raise MeshError(
             f"this is {environment.client_name(jax.process_index())}, which has no device in "
@@ -55,20 +54,9 @@ def barrier(mesh: Mesh, barrier_name: str | None = None, timeout_in_ms: int | No
 
 
 def _wait_for_clients(clients: tuple[int, ...], name: str, seconds: float) -> None:
-    called = f"barrier '{name}'" if name else "the barrier"
-    prefix = distributed.announce("barrier", clients, name)
-    names = coordination.collect(
-        prefix,
-        clients,
-        seconds,
-        lambda missing, why: f"{environment.client_names(missing)} {why.format(called)}",
-    )
-    if distributed.odd_ones(names) is not None:
-        quoted = {number: f"'{text}'" for number, text in names.items()}
-        raise ClientError(
-            f"the clients are at different barriers: {distributed.by_value(quoted)}; all must call "
-            "the same barriers in the same order"
-        )
+    point = f"barrier '{name}'" if name else "the barrier"
+    _, names = agreement.exchange("barrier", clients, f"'{name}'", point, seconds)
+    agreement.same(names, "where they wait, at the barrier", agreement.SAME_CALLS)
 
 
 def _wait_for_devices(mesh: Mesh) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import re
+from numbers import Integral
+from typing import Any
+
 import jax
 
 from dtensor.dialect.device_spec import DEVICE_TYPES, DeviceSpec
 from dtensor.dialect.errors import ConfigError
 from dtensor.runtime import naming
-from dtensor.runtime.clients import coordination, cpu_devices, environment
+from dtensor.runtime.clients import coordination, environment
 from dtensor.runtime.clients.environment import client_id as client_id
 from dtensor.runtime.clients.environment import full_job_name as full_job_name
 from dtensor.runtime.clients.environment import heartbeat_enabled as heartbeat_enabled
@@ -15,6 +20,7 @@ from dtensor.runtime.clients.environment import job_name as job_name
 from dtensor.runtime.clients.environment import jobs as jobs
 from dtensor.runtime.clients.environment import num_clients as num_clients
 
+_FLAG = re.compile(r"--xla_force_host_platform_device_count=(\d+)")
 _BY_PREFERENCE = ("TPU", "GPU", "CPU")
 _chosen: list[str] = []
 
@@ -97,6 +103,23 @@ def local_jax_devices(device_type: str) -> list[jax.Device]:
     return [d for d in naming.devices_of_type(device_type) if d.process_index == here]
 
 
+def count_at_start() -> int:
+    """How many CPU devices jax will have when it starts, as it is set up now."""
+    settings: Any = jax.config  # its values are attributes that carry no types
+    if settings.jax_num_cpu_devices >= 0:
+        return int(settings.jax_num_cpu_devices)
+    found = _FLAG.findall(os.environ.get("XLA_FLAGS", ""))
+    return int(found[-1]) if found else 1
+
+
+def check_count(count: int | None) -> None:
+    """Raise ConfigError unless `count` is a number of devices, or None."""
+    if count is None:
+        return
+    if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
+        raise ConfigError(f"num_logical_cpu_devices is {count!r}; it must be a positive integer")
+
+
 def _count(kind: str, client: int) -> int:
     if not coordination.jax_is_running():
         if jobs() and num_clients() > 1 and coordination.jax_process() is None:
@@ -105,6 +128,6 @@ def _count(kind: str, client: int) -> int:
                 "call dtensor.initialize_accelerator_system() first"
             )
         if kind == "CPU" and num_clients() == 1:  # jax need not start, and its setup stays open
-            return cpu_devices.count_at_start()
+            return count_at_start()
     with coordination.only_asking():
         return sum(device.process_index == client for device in naming.devices_of_type(kind))

@@ -192,7 +192,7 @@ class Plan:
         kept = set(held)
         stream = source.open()
         try:
-            stream.seek(start.batch * per_batch, start.source_state)
+            stream.seek(start.batch * per_batch, per_batch, start.source_state)
             examples = self.batch_size
             while examples == self.batch_size:
                 chunks: list[Chunk] = []

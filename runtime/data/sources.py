@@ -150,11 +150,12 @@ class Stream:
             return None
         return self._iterator.get_state()
 
-    def seek(self, count: int, state: Any) -> None:
-        """Go to the position after `count` elements.
+    def seek(self, count: int, batch: int, state: Any) -> None:
+        """Go to the position after `count` elements, or to the end within the batch before it.
 
         Args:
             count: number of elements that come before.
+            batch: number of elements in a batch, of which the last one may have fewer.
             state: what `state` gave there; None reads elements until there.
 
         Raises:
@@ -175,12 +176,13 @@ class Stream:
                 f"once, and {self.count} elements are read; make it anew, and restore before "
                 "the first batch"
             )
-        while self.count < count:
-            if self.next() is END:
-                raise ValueError(
-                    f"the state is after element {count} but the dataset has {self.count} "
-                    "elements; restore it to the same dataset"
-                )
+        while self.count < count and self.next() is not END:
+            pass
+        if self.count <= count - batch:
+            raise ValueError(
+                f"the state is after element {count} but the dataset has {self.count} elements; "
+                "restore it to the same dataset"
+            )
 
     def close(self) -> None:
         """End an iterator that was opened here; one that the user gave stays open."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -13,6 +11,7 @@ import numpy as np
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import ArrayType, DTensor, from_jax
+from dtensor.runtime.eager import Slot
 from dtensor.runtime.placement import layout_of
 from dtensor.runtime.transfer import host_array, place
 
@@ -20,40 +19,6 @@ SMALL = 20
 """Integer and boolean arrays of fewer elements need no layout, as in single operations."""
 
 _NOT_NUMERIC = "OSUMm"
-
-
-@dataclass(frozen=True)
-class VariableEngine:
-    """What variables need the compiler for.
-
-    Attributes:
-        relayout: `(tensor, layout)`, the tensor in another layout of its mesh.
-        create: `(fn, dtype, layout, who)`, what `fn()` returns, made in shards of `layout`.
-        add: `(variable, delta)`, adds to the value in its own buffer.
-        subtract: the same with the other sign.
-    """
-
-    relayout: Callable[[DTensor, Layout], DTensor]
-    create: Callable[[Callable[[], Any], Any, Layout, str], DTensor]
-    add: Callable[[Any, Any], None]
-    subtract: Callable[[Any, Any], None]
-
-
-def _missing(*args: Any) -> Any:
-    raise RuntimeError(
-        "variables need the compiler, which is not loaded; import dtensor.compiler.variables.engine"
-    )
-
-
-class Slot:
-    """Holds the engine; before `install`, one that only says that there is none."""
-
-    engine = VariableEngine(_missing, _missing, _missing, _missing)
-
-
-def install(engine: VariableEngine) -> None:
-    """Let `engine` compile for all variables."""
-    Slot.engine = engine
 
 
 def initial_tensor(value: Any, dtype: Any, layout: Layout | None, who: str) -> DTensor:
@@ -130,7 +95,7 @@ def assigned_array(value: Any, type_: ArrayType, who: str) -> jax.Array:
     _check_dtype(found.dtype, type_, who)
     _check_mesh(found, type_, who)
     if found.layout != layout:
-        found = Slot.engine.relayout(found, layout)
+        found = Slot.engine.to_device(found, layout)
     return found._array
 
 

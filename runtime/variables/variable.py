@@ -23,12 +23,12 @@ from dtensor.runtime.array import (
 )
 from dtensor.runtime.array import _unflatten as _tensor_unflatten
 from dtensor.runtime.donation import note_alias
+from dtensor.runtime.eager import Slot
 from dtensor.runtime.tracing import becomes_program, is_eager
 from dtensor.runtime.variables.facts import VariableFacts, variable_type
 from dtensor.runtime.variables.operators import ReadFirst, value_of
 from dtensor.runtime.variables.scope import current_scope
 from dtensor.runtime.variables.values import (
-    Slot,
     assigned_array,
     assigned_symbol,
     check_delta,

@@ -51,6 +51,16 @@ def test_place_takes_arrays_from_anywhere(layout: Layout, where: str) -> None:
         assert shard.shape == layout.local_shape((8, 8))
 
 
+@pytest.mark.parametrize("specs", [[UNSHARDED, UNSHARDED], ["x", UNSHARDED]])
+@pytest.mark.parametrize("on_mesh", [False, True])
+def test_what_is_copied_elsewhere_shares_no_buffer(specs: list[str], on_mesh: bool) -> None:
+    source = jnp.asarray(VALUES)
+    if on_mesh:
+        source = place(VALUES, Layout([UNSHARDED, "y"], MESH)).to_jax()
+    place(source, Layout(specs, MESH)).delete()
+    np.testing.assert_array_equal(np.asarray(source), VALUES)
+
+
 def test_an_array_in_place_is_not_copied() -> None:
     layout = Layout(["x", UNSHARDED], MESH)
     x = place(VALUES, layout)

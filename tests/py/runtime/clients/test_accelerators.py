@@ -6,9 +6,8 @@ from pathlib import Path
 import jax
 import pytest
 
-from dtensor.dialect.errors import ClientError, ConfigError, NotFoundError
-from dtensor.runtime.clients import accelerators, config, coordination, cpu_devices
-from dtensor.runtime.clients import agreement as distributed
+from dtensor.dialect.errors import ConfigError, NotFoundError
+from dtensor.runtime.clients import accelerators, config
 from dtensor.runtime.clients.accelerators import (
     initialize_accelerator_system,
     is_initialized,
@@ -79,7 +78,7 @@ def test_more_cpu_devices_than_jax_runs_with_is_an_error() -> None:
 
 
 def test_fewer_cpu_devices_than_accelerators_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(config, "local_jax_devices", lambda kind: list(range(4)))
+    monkeypatch.setattr(config, "local_jax_devices", lambda kind: list(range(4)))  # CPU and GPU
     with pytest.raises(ConfigError, match="is 3, but there are 4 GPU devices, each of which needs"):
         initialize_accelerator_system("GPU", num_logical_cpu_devices=3)
     assert initialize_accelerator_system("GPU", num_logical_cpu_devices=4) == "GPU"
@@ -99,13 +98,6 @@ def test_clients_cannot_connect_when_jax_runs_alone(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("DTENSOR_JOBS", "a:1,b:2")
     with pytest.raises(ConfigError, match="jax already runs without the other clients"):
         initialize_accelerator_system("CPU")
-
-
-def test_clients_of_different_types_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    types = {0: "CPU", 1: "GPU", 2: "GPU"}
-    monkeypatch.setattr(distributed, "exchange", lambda what, clients, value: (0, types))
-    with pytest.raises(ClientError, match="types: GPU on clients 1, 2; CPU on client 0; give all"):
-        accelerators._agree_on_type("CPU")
 
 
 @pytest.mark.parametrize(
@@ -176,30 +168,6 @@ def test_starting_anew_with_another_number_of_devices() -> None:
     expected = f"5\n6 {cpu}5\n3 {cpu}2\n3\n4 {cpu}3\n"
     assert done.stdout == expected, done.stderr
     assert not done.stderr
-
-
-def test_cpu_devices_are_at_least_as_many_as_there_may_be_accelerators(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    for name in ("nvidia0", "nvidia1", "nvidia2", "nvidiactl", "accel0", "null"):
-        (tmp_path / name).touch()
-    updates: list[int] = []
-    monkeypatch.setattr(cpu_devices, "Path", lambda path: tmp_path)
-    monkeypatch.setattr(coordination, "jax_is_running", lambda: False)
-    monkeypatch.setattr(cpu_devices, "count_at_start", lambda: 1)
-    monkeypatch.setattr(jax.config, "update", lambda name, count: updates.append(count))
-    cpu_devices.set_count("GPU", None)  # JAX_PLATFORMS is cpu
-    assert updates == []
-    for platform, device_type, expected in (
-        ("cuda", "GPU", [3]),
-        ("cuda", None, [3]),
-        ("cuda", "CPU", []),
-        ("tpu,cpu", None, []),  # one, as there is anyway
-    ):
-        monkeypatch.setattr(cpu_devices, "platforms", lambda names=platform: names.split(","))
-        cpu_devices.set_count(device_type, None)
-        assert updates == expected
-        updates.clear()
 
 
 ASKING = [

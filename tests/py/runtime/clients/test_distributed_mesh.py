@@ -48,16 +48,15 @@ def test_the_devices_must_fill_the_mesh() -> None:
 @pytest.mark.parametrize(
     ("devices", "device_type", "problem"),
     [
-        ([], None, "local_devices is empty"),
-        (["CPU:0", "GPU:0"], None, "of several types, CPU, GPU; use one"),
-        (["CPU:0"], "GPU", "local_devices are of type CPU but device_type is GPU"),
-        (["CPU:0", f"{CPU}0"], None, "names a device twice: CPU:0, CPU:0"),
-        (["CPU:8"], None, "names CPU:8, which is not one of this client's"),
-        (["/job:localhost/replica:0/task:1/device:CPU:0"], None, "which is not one of this cl"),
-        (["/job:other/replica:0/task:0/device:CPU:0"], None, "which is not one of this client's"),
-        (["GPU:0"], None, "names GPU:0, but this client has no GPU device"),
+        ([], None, "devices is empty; give one for each place of the mesh"),
+        (["CPU:0"], "GPU", "devices are of type CPU but device_type is GPU"),
+        (["CPU:0", f"{CPU}0"], None, "names a device twice: [CpuDevice(id=0), CpuDevice(id=0)]"),
+        (["CPU:8"], None, "unknown device /device:CPU:8; the CPU devices here are"),
+        (["/job:localhost/replica:0/task:1/device:CPU:0"], None, "unknown device /job"),
+        (["/job:other/replica:0/task:0/device:CPU:0"], None, "unknown device /job"),
+        (["GPU:0"], None, "unknown device /device:GPU:0; the GPU devices here are none"),
+        (["TPU:0"], "TPU", "given for a TPU mesh, which always has all devices; leave it out"),
         (["device 0"], None, "malformed device name 'device 0'"),
-        (["TPU:0"], None, "given for a TPU mesh, which always has all devices; leave it out"),
     ],
 )
 def test_devices_that_cannot_be(devices: list[str], device_type: str | None, problem: str) -> None:

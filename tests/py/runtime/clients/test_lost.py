@@ -125,11 +125,11 @@ def test_a_client_that_never_comes_is_named_by_the_others(missing: int) -> None:
 
 
 def test_clients_with_other_settings_do_not_start_and_all_hear_why() -> None:
-    own = {1: {"DTENSOR_JOB_NAME": "odd"}}
-    ended = run_clients("losing.py", "killed", "0", jobs=addresses(2), own=own)
+    own, jobs = {1: {"DTENSOR_JOB_NAME": "odd"}}, addresses(2)
+    ended = run_clients("losing.py", "killed", "0", jobs=jobs, own=own)
     for client in ended.values():
         assert client.status == 1
         assert client.err.splitlines()[-1] == (
             "dtensor.dialect.errors.ClientError: the clients differ in DTENSOR_JOB_NAME: "
-            "worker on client 0; odd on client 1; all clients must have the same"
+            f"worker on client 0; odd on client 1 ({jobs[1]}); all clients must have the same"
         )

@@ -97,6 +97,22 @@ def test_a_pass_can_go_back_and_can_go_on_after_its_end() -> None:
     np.testing.assert_array_equal([values(batch) for batch in iterator], all_batches)
 
 
+@pytest.mark.parametrize("kind", ["array", "list", "function"])
+def test_after_a_smaller_last_batch_there_is_nothing_more(kind: str) -> None:
+    def make() -> Any:
+        return {
+            "array": np.arange(10),
+            "list": list(range(10)),
+            "function": lambda: iter(range(10)),
+        }[kind]
+
+    first = iter(dataset(make(), drop_remainder=False))
+    assert [len(batch) for batch in first] == [4, 4, 2]
+    second = iter(dataset(make(), drop_remainder=False))
+    second.restore(first.state())
+    assert list(second) == []
+
+
 def test_an_iterator_that_is_read_once_cannot_go_back() -> None:
     iterator = iter(dataset(numbers()))
     state = iterator.state()
