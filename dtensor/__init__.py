@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from dtensor.runtime.checkpoint.named import list_checkpoint as list_checkpoint
     from dtensor.runtime.checkpoint.named import name_based_restore as name_based_restore
     from dtensor.runtime.checkpoint.named import name_based_save as name_based_save
+    from dtensor.runtime.checkpoint.named import sharded_save as sharded_save
     from dtensor.runtime.checkpoint.series import latest_checkpoint as latest_checkpoint
     from dtensor.runtime.client import create_mesh as create_mesh
     from dtensor.runtime.clients.accelerators import (
@@ -212,6 +213,7 @@ _HOMES = {
         "list_checkpoint",
         "name_based_restore",
         "name_based_save",
+        "sharded_save",
     ),
     "dtensor.runtime.checkpoint.series": ("latest_checkpoint",),
     "dtensor.runtime.client": ("create_mesh",),

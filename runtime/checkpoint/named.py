@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -20,6 +20,46 @@ from dtensor.runtime.checkpoint.record import CheckpointInfo
 from dtensor.runtime.checkpoint.writing import Source, write_checkpoint
 from dtensor.runtime.keys import key_kind
 from dtensor.runtime.placement import jax_mesh, layout_of
+
+
+def sharded_save(
+    mesh: Mesh,
+    file_prefix: Any,
+    tensor_names: Sequence[str],
+    shape_and_slices: Sequence[str | None],
+    tensors: Sequence[Any],
+    checksums: bool = True,
+) -> None:
+    """Save arrays to one checkpoint; every client writes its shards. Returns when it is on disk.
+
+    Args:
+        mesh: the mesh of the arrays.
+        file_prefix: path of the checkpoint; one that is there is replaced, when the new one is
+            whole.
+        tensor_names: a name for each array.
+        shape_and_slices: "" or None for each array: arrays are saved whole.
+        tensors: DTensors, jax.Arrays on the mesh, or DVariables.
+        checksums: whether the elements get checksums, which restoring compares.
+
+    Raises:
+        CheckpointError: the lists do not fit together, an array cannot be saved, or the checkpoint
+            cannot be written.
+    """
+    names, slices, values = list(tensor_names), list(shape_and_slices), list(tensors)
+    if not len(names) == len(slices) == len(values):
+        raise CheckpointError(
+            f"sharded_save got {len(names)} names, {len(slices)} slices and {len(values)} tensors; "
+            "give one of each per tensor"
+        )
+    for name, part in zip(names, slices, strict=True):
+        if part not in ("", None):
+            raise CheckpointError(
+                f"sharded_save was asked for the slice {part!r} of '{name}'; arrays are saved "
+                'whole, so give ""'
+            )
+        if names.count(name) > 1:
+            raise CheckpointError(f"two tensors have the name {name!r}; names must differ")
+    _save(mesh, file_prefix, dict(zip(names, values, strict=True)), "sharded_save", checksums)
 
 
 def name_based_save(
@@ -40,9 +80,14 @@ def name_based_save(
     Raises:
         CheckpointError: an array cannot be saved, or the checkpoint cannot be written.
     """
-    _check_call(mesh, name_tensor_dict, "name_based_save")
-    place = series.replaced(series.checked(checkpoint_prefix))
-    sources = {name: source_of(name, value, mesh) for name, value in name_tensor_dict.items()}
+    _save(mesh, checkpoint_prefix, name_tensor_dict, "name_based_save", checksums)
+
+
+def _save(mesh: Mesh, prefix: Any, tensors: Mapping[str, Any], what: str, checksums: bool) -> None:
+    _check_call(mesh, tensors, what)
+    path = series.checked(prefix)
+    sources = {name: source_of(name, value, mesh) for name, value in tensors.items()}
+    place = series.replaced(path)
     write_checkpoint(place, mesh, sources, lambda number: {}, checksums=checksums).wait()
 
 

@@ -17,6 +17,7 @@ from dtensor.runtime.checkpoint.named import (
     list_checkpoint,
     name_based_restore,
     name_based_save,
+    sharded_save,
 )
 from dtensor.runtime.client import create_mesh
 from dtensor.runtime.placement import jax_mesh
@@ -174,12 +175,26 @@ def test_saving_again_replaces_the_checkpoint(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["c"]
 
 
-def test_folders_above_are_made_and_only_what_is_asked_for_is_restored(tmp_path: Path) -> None:
+def test_sharded_save_takes_lists(tmp_path: Path) -> None:
     mesh = mesh_8()
     a, b = put(ramp(8), ["z"], mesh), put(ramp(2, 8), [None, "z"], mesh)
-    name_based_save(mesh, tmp_path / "deep" / "c", {"a": a, "b": b})
+    sharded_save(mesh, tmp_path / "deep" / "c", ["a", "b"], ["", None], [a, b])
     restored = name_based_restore(mesh, tmp_path / "deep" / "c", {"b": b})
     np.testing.assert_array_equal(whole(restored["b"]), ramp(2, 8))
+
+
+def test_sharded_save_refuses_slices_and_lists_that_do_not_fit(tmp_path: Path) -> None:
+    mesh = mesh_8()
+    a = put(ramp(8), ["z"], mesh)
+    for names, slices, tensors, match in [
+        (["a"], ["8 0,4"], [a], "was asked for the slice '8 0,4' of 'a'; arrays are saved whole"),
+        (["a", "b"], ["", ""], [a], "got 2 names, 2 slices and 1 tensors; give one of each"),
+        (["a", "a"], ["", ""], [a, a], "two tensors have the name 'a'; names must differ"),
+        ([], [], [], "was given no arrays"),
+    ]:
+        with pytest.raises(CheckpointError, match=match):
+            sharded_save(mesh, tmp_path / "c", names, slices, tensors)
+    assert not list(tmp_path.iterdir())
 
 
 def bad_saves() -> dict[str, Any]:
