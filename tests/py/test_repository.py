@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -50,22 +51,35 @@ def test_the_version_is_the_same_in_both_places() -> None:
     assert dtensor.__version__ == project["version"]
 
 
-@pytest.mark.parametrize("source", SOURCES)
-def test_source_files_stay_short(source: str) -> None:
-    lines = len((ROOT / source).read_text(encoding="utf-8").splitlines())
-    assert lines <= 500, f"{source} has {lines} lines; a file is one idea, split it"
+# Each test looks at all files: a test for each file and question would be a third of all tests.
 
 
-@pytest.mark.parametrize("source", SOURCES)
-def test_modules_have_a_docstring(source: str) -> None:
-    tree = ast.parse((ROOT / source).read_text(encoding="utf-8"))
-    assert ast.get_docstring(tree), f"{source} needs a first line that says what it is for"
+@cache
+def _text(source: str) -> str:
+    return (ROOT / source).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("text", [s for s in SOURCES if not s.startswith("tests/")] + TEXTS)
-def test_no_path_of_one_machine(text: str) -> None:
-    found = MACHINE_PATH.search((ROOT / text).read_text(encoding="utf-8"))
-    assert found is None, f"{text} names {found and found.group()!r}, which exists on one machine"
+@cache
+def _nodes(source: str) -> list[ast.AST]:
+    """The module, and all that is in it."""
+    return list(ast.walk(ast.parse(_text(source))))
+
+
+def test_source_files_stay_short() -> None:
+    lines = {source: len(_text(source).splitlines()) for source in SOURCES}
+    long = {source: count for source, count in lines.items() if count > 500}
+    assert not long, "a file is one idea, split it"
+
+
+def test_modules_have_a_docstring() -> None:
+    without = [source for source in SOURCES if not ast.get_docstring(ast.parse(_text(source)))]
+    assert not without, "these need a first line that says what they are for"
+
+
+def test_no_path_of_one_machine() -> None:
+    texts = [s for s in SOURCES if not s.startswith("tests/")] + TEXTS
+    found = {text: MACHINE_PATH.findall(_text(text)) for text in texts}
+    assert not {text: paths for text, paths in found.items() if paths}, "exist on one machine"
 
 
 @pytest.mark.parametrize("module", ["dtensor.passes.registry", "dtensor.tools.dtensor_opt"])
@@ -78,10 +92,10 @@ def test_starting_a_tool_does_not_import_jax(module: str) -> None:
 COMPILER_SOURCES = [s for s in SOURCES if s.split("/")[0] in SOURCE_FOLDERS]
 
 
+@cache
 def _calls(source: str) -> list[tuple[str, ast.Call]]:
     """The calls of methods and of what modules hold, as `(text before the parenthesis, call)`."""
-    tree = ast.parse((ROOT / source).read_text(encoding="utf-8"))
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    calls = [node for node in _nodes(source) if isinstance(node, ast.Call)]
     return [(ast.unparse(c.func), c) for c in calls if isinstance(c.func, ast.Attribute)]
 
 
@@ -95,15 +109,19 @@ def test_one_file_reads_modules_and_one_runs_cxx_passes() -> None:
     assert found == {"Module": {"dialect/modules.py"}, "PassManager": {"passes/pipeline.py"}}
 
 
-@pytest.mark.parametrize("source", COMPILER_SOURCES)
-def test_operations_are_made_in_their_place(source: str) -> None:
+def test_operations_are_made_in_their_place() -> None:
     # One that is in no block dies with its handle, and may write into values that went before.
-    for name, call in _calls(source):
-        is_created = name == "ir.Operation.create"
-        is_cloned = name.endswith(".clone") and not name.endswith("ctx.clone")
-        if is_created or is_cloned:
-            where = f"{source}:{call.lineno}"
-            assert "ip" in [k.arg for k in call.keywords], f"{where}: give {name} its place, ip="
+    made = 0
+    for source in COMPILER_SOURCES:
+        for name, call in _calls(source):
+            is_created = name == "ir.Operation.create"
+            is_cloned = name.endswith(".clone") and not name.endswith("ctx.clone")
+            if is_created or is_cloned:
+                made += 1
+                where = f"{source}:{call.lineno}"
+                has_place = "ip" in [k.arg for k in call.keywords]
+                assert has_place, f"{where}: give {name} its place, ip="
+    assert made
 
 
 # Passes that match the form of certain operations and rewrite it, and what reads no table: jax's
@@ -125,11 +143,11 @@ def _listed(node: ast.AST) -> list[str]:
     return [t for t in texts if isinstance(t, str) and OPERATION.match(t)]
 
 
-@pytest.mark.parametrize("source", COMPILER_SOURCES)
-def test_facts_of_operations_stand_in_their_table(source: str) -> None:
-    if source.startswith("passes/ops/") or source in MATCHES:
-        return
-    for node in ast.walk(ast.parse((ROOT / source).read_text(encoding="utf-8"))):
-        listed = _listed(node)
-        where = f"{source}:{getattr(node, 'lineno', 0)}"
-        assert len(listed) < 3, f"{where} lists {listed}; say it in their OpDef"
+def test_facts_of_operations_stand_in_their_table() -> None:
+    for source in COMPILER_SOURCES:
+        if source.startswith("passes/ops/") or source in MATCHES:
+            continue
+        for node in _nodes(source):
+            listed = _listed(node)
+            where = f"{source}:{getattr(node, 'lineno', 0)}"
+            assert len(listed) < 3, f"{where} lists {listed}; say it in their OpDef"

@@ -1,7 +1,5 @@
 """The site: it builds without a warning, is whole in itself, and its links lead somewhere."""
 
-import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -9,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import dtensor
+from tests.py import fresh
 from tests.py.docs.blocks import DOCS, ROOT
 
 
@@ -48,13 +47,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Reader]:
         str(DOCS),
         f"{folder}/html",
     ]
-    done = subprocess.run(
-        [sys.executable, "-c", build + "sys.exit(main(sys.argv[1:]))", *words],
-        cwd=ROOT,
-        env={"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"},
-        capture_output=True,
-        text=True,
-    )
+    env = {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
+    done = fresh.run(["-c", build + "sys.exit(main(sys.argv[1:]))", *words], env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     return {page: Reader(page) for page in (folder / "html").rglob("*.html")}
 

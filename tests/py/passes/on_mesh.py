@@ -18,6 +18,7 @@ from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.cost.model import CostModel, Link
 from dtensor.runtime.client import create_mesh
+from tests.py.compiled_once import compiled_once
 
 GRID = create_mesh([("x", 2), ("y", 4)])
 LINE = create_mesh([("x", 8)])
@@ -38,6 +39,8 @@ def run(
 ) -> Compiled:
     """Compile and run on the mesh; the results must be those of one device.
 
+    Called with the same function for other values, it runs the program that it compiled before.
+
     Args:
         function: of arrays.
         mesh: the mesh.
@@ -49,10 +52,10 @@ def run(
     """
     given = tuple([None if specs is None else Layout(list(specs), mesh) for specs in layouts])
     wanted_layout = None if out is None else Layout(list(out), mesh)
-    lowered = jit(
-        function, mesh=mesh, in_layouts=given, out_layouts=wanted_layout, options=SLOW
-    ).lower(*values)
-    compiled = lowered.compile()
+    jitted = jit(function, mesh=mesh, in_layouts=given, out_layouts=wanted_layout, options=SLOW)
+    compiled = compiled_once(
+        function, values, (mesh, given, wanted_layout), lambda: jitted.lower(*values).compile()
+    )
     wanted, got = jax.jit(function)(*values), compiled(*values)
     for want, have in zip(jax.tree.leaves(wanted), jax.tree.leaves(got), strict=True):
         np.testing.assert_allclose(np.asarray(have), np.asarray(want), rtol=error, atol=absolute)

@@ -121,7 +121,7 @@ def test_what_reads_the_pairs_keeps_them() -> None:
 
 @pytest.mark.parametrize(
     ("mesh", "axes", "rows", "most"),
-    [(LINE, "x", 256, 600), (GRID, ("y", "x"), 128, 500), (FIVE, "x", 160, 1500)],
+    [(LINE, "x", 64, 400), (GRID, ("y", "x"), 64, 400), (FIVE, "x", 80, 600)],
 )
 def test_a_gradient_sends_a_few_rows_at_each_level(
     mesh: Mesh, axes: Any, rows: int, most: float
@@ -150,7 +150,7 @@ def test_a_gradient_of_a_thousand_rows_is_planned() -> None:
     loss = jax.grad(lambda a, b: jnp.sum(recurrence(a, b)[1] ** 2), (0, 1))
     layout = Layout(ROWS, LINE)
     lowered = jit(loss, in_layouts=(layout, layout), out_layouts=(layout, layout)).lower(a, b)
-    assert lowered.compile().collectives
+    assert lowered.collectives
 
 
 def test_what_only_looks_like_a_scan_stays() -> None:

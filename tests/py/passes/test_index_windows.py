@@ -65,7 +65,7 @@ def test_windows_across_shards_are_read(mesh: Mesh, specs: list[Any], dtype: Any
 @pytest.mark.parametrize(("mesh", "specs", "dtype"), EACH_ONCE)
 def test_windows_across_shards_are_written(mesh: Mesh, specs: list[Any], dtype: Any) -> None:
     given = [[*(s or UNSHARDED for s in specs), UNSHARDED], None, None]
-    for size in (40, 42):
+    for size in (40, 42) if dtype is np.float32 else (42,):
         cache = values((4, size, 3), dtype)
         for rows, mode in ((2, Mode.CLIP), (3, Mode.FILL_OR_DROP), (9, Mode.FILL_OR_DROP)):
             new = values((4, 2, rows, 3), dtype)

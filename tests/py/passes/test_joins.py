@@ -48,7 +48,7 @@ def join(*values: Any) -> Any:
 @pytest.mark.parametrize(("mesh", "axes", "dtype"), EACH_ONCE)
 def test_unlike_parts(mesh: Mesh, axes: Any, dtype: Any) -> None:
     layout = [axes, UNSHARDED]
-    for sizes in SIZES:
+    for sizes in SIZES if dtype is np.float32 else SIZES[2:4]:
         split = mesh.size if isinstance(axes, tuple) else mesh.dim_size(axes)
         given = parts(tuple([size * split for size in sizes]), dtype)
         compiled = run(join, mesh, [layout] * len(given), *given, out=layout)
@@ -102,7 +102,7 @@ CUTS = [(6, 0, 3), (6, 3, 6), (4, 1, 4), (8, 1, 6), (5, 3, 5)]  # elements, firs
 def test_slices_from_anywhere(mesh: Mesh, axes: Any, dtype: Any) -> None:
     layout = [axes, UNSHARDED]
     split = mesh.size if isinstance(axes, tuple) else mesh.dim_size(axes)
-    for size, first, end in CUTS:
+    for size, first, end in CUTS if dtype is np.float32 else CUTS[2:4]:
         a = part(size * split, 0, dtype)
         for more in range(1 + (end < size)):  # from where a shard begins on, and from inside it
             low, high = first * split + more, end * split + more

@@ -50,7 +50,9 @@ PLACES = [WHOLE, '[{"x"}, {"y"}]', '[{"y"}, {?}]', '[{?}, {"y"}]', "[{?}, {?}]"]
 @pytest.mark.parametrize(("outer", "inner"), list(product(DIRECTIONS, DIRECTIONS)))
 def test_values_are_those_of_one_device(outer: str, inner: str, given: str) -> None:
     a, w, v = (RNG.integers(-9, 9, s).astype(np.int32) for s in ((8, 12), (12, 16), (16, 8)))
-    for asked in PLACES:
+    # Two of the five: each with each direction, and each pair of places with some directions.
+    turn = PLACES.index(given) + 2 * DIRECTIONS.index(outer) + DIRECTIONS.index(inner)
+    for asked in (PLACES[turn % 5], PLACES[(turn + 2) % 5]):
         text = PROGRAM.format(T="i32", D=outer, E=inner, A=given, R=asked)
         (result,) = dtensor.compile_mlir(text, mesh=MESH)(a, w, v)
         np.testing.assert_array_equal(result.to_jax(), (-(a @ w) @ v).reshape(4, 16))

@@ -104,9 +104,16 @@ def test_only_totals_of_rows_are_sent(
     assert sent(compiled) == 3 * numbers * 4
 
 
-@pytest.mark.parametrize(("mesh", "axes"), [(GRID, "y"), (GRID, ("y", "x")), (FIVE, "x")])
-@pytest.mark.parametrize("rows", [120, 97])
-@pytest.mark.parametrize(("name", "combine", "make", "numbers"), FORMS, ids=NAMES)
+MESHES: list[tuple[Mesh, Any]] = [(GRID, "y"), (GRID, ("y", "x")), (FIVE, "x")]
+# Each form on each mesh; even and odd numbers of rows in turn, so that each mesh and form has both.
+ELSEWHERE = [
+    pytest.param(*form, *mesh, 97 if (i + k) % 2 else 120, id=f"{form[0]}-{k}")
+    for i, form in enumerate(FORMS)
+    for k, mesh in enumerate(MESHES)
+]
+
+
+@pytest.mark.parametrize(("name", "combine", "make", "numbers", "mesh", "axes", "rows"), ELSEWHERE)
 def test_rows_on_other_meshes_and_of_any_number(
     name: str,
     combine: Callable[..., Any],

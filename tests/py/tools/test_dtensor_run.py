@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tests.py import fresh
 
 ROOT = Path(__file__).resolve().parents[3]
 LAYER = ROOT / "docs" / "examples" / "layer.mlir"
 
 
 def run(*words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "dtensor.tools.dtensor_run", *map(str, words)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return fresh.run(["-m", "dtensor.tools.dtensor_run", *map(str, words)], env=os.environ)
 
 
 def test_a_module_runs_on_given_arguments_and_its_results_are_kept(tmp_path: Path) -> None:

@@ -6,9 +6,10 @@ import os
 import socket
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from tests.py import fresh
 from tests.py.xla_flags import QUICK
@@ -20,6 +21,8 @@ _FAILURE_GRACE_SECONDS = 30.0
 
 # What a program that writes checkpoints imports: as long as jax takes.
 ORBAX = ("orbax.checkpoint", "orbax.checkpoint.args", "orbax.checkpoint.experimental.v1")
+
+Key = TypeVar("Key", bound=Hashable)  # what tells clients apart: a number, or a run and a number
 
 _reserved: list[socket.socket] = []
 
@@ -104,6 +107,28 @@ def run_clients(
     )
 
 
+def run_at_once(
+    program: str, runs: Mapping[str, tuple[Sequence[str], Sequence[str]]]
+) -> dict[str, dict[int, Ended]]:
+    """Several runs of a program of programs/, beside one another, until all have ended.
+
+    Args:
+        program: name of the file.
+        runs: by name the arguments, and the addresses of all clients.
+    """
+    clients = {}
+    for name, (arguments, jobs) in runs.items():
+        for number in range(len(jobs)):
+            mine = {"DTENSOR_JOBS": ",".join(jobs), "DTENSOR_CLIENT_ID": str(number)}
+            command = [str(PROGRAMS / program), *arguments]
+            clients[name, number] = command, {**variables(1), **mine}
+    ended = _run(clients)
+    return {
+        name: {number: ended[name, number] for number in range(len(jobs))}
+        for name, (_, jobs) in runs.items()
+    }
+
+
 def run_jax_processes(
     program: Path, *arguments: str, count: int = 2, devices: int = 4
 ) -> dict[int, Ended]:
@@ -131,15 +156,18 @@ def run_jax_processes(
 
 
 def _run(
-    clients: Mapping[int, tuple[Sequence[str], Mapping[str, str]]],
+    clients: Mapping[Key, tuple[Sequence[str], Mapping[str, str]]],
     grace: float | None = None,
     imports: Sequence[str] = (),
-) -> dict[int, Ended]:
+) -> dict[Key, Ended]:
     """Run commands in their environments; with `grace`, for so many seconds after a failure."""
-    running: dict[int, fresh.Program] = {}
-    ends: dict[int, float] = {}
+    running: dict[Key, fresh.Program] = {}
+    ends: dict[Key, float] = {}
     with tempfile.TemporaryDirectory() as folder:
-        said = {n: [Path(folder, f"{n}.{kind}") for kind in ("out", "err")] for n in clients}
+        said = {
+            key: [Path(folder, f"{i}.{kind}") for kind in ("out", "err")]
+            for i, key in enumerate(clients)
+        }
         try:
             for number, (command, environment) in clients.items():
                 running[number] = fresh.start(
@@ -155,13 +183,13 @@ def _run(
             for number, process in running.items()
             for out, err in [[file.read_text(errors="replace") for file in said[number]]]
         }
-    hung = sorted(set(running) - set(ends))
+    hung = [key for key in running if key not in ends]
     assert not hung or grace, f"clients {hung} still ran after {HARD_TIMEOUT_SECONDS} s: {ended}"
     return ended
 
 
 def _wait(
-    running: Mapping[int, fresh.Program], ends: dict[int, float], grace: float | None
+    running: Mapping[Key, fresh.Program], ends: dict[Key, float], grace: float | None
 ) -> None:
     deadline = time.monotonic() + HARD_TIMEOUT_SECONDS
     while len(ends) < len(running) and time.monotonic() < deadline:

@@ -9,13 +9,22 @@ import pytest
 
 from dtensor.runtime.clients.environment import PEER_LOST
 from dtensor.runtime.clients.losses import HEARTBEAT_SECONDS
-from tests.py.runtime.clients.launching import PROGRAMS, Ended, addresses, run_clients, variables
+from tests.py.runtime.clients.launching import (
+    PROGRAMS,
+    Ended,
+    addresses,
+    run_at_once,
+    run_clients,
+    variables,
+)
 
 pytestmark = pytest.mark.slow
 
 ABORTED = -6  # jax's own end
 # docs/multi-client.md says 15 s, which a machine that is busy with other tests may not keep to.
 LIMIT_SECONDS = HEARTBEAT_SECONDS + 20.0
+# What becomes of which client, and how many there are.
+RUNS = {"killed 2": 3, "killed 0": 3, "stopped 0": 3, "holding 1": 2}
 LEADER = r"Either the leader task was preempted/died/restarted"  # which is client 0
 
 
@@ -35,26 +44,23 @@ def check_others(
             assert client.at - moment < wait + LIMIT_SECONDS
 
 
-def test_when_one_is_killed_jax_ends_the_others_and_names_it() -> None:
-    ended = run_clients("losing.py", "killed", "2", jobs=addresses(3))
-    assert ended[2].status == -9
-    check_others(ended, 2, r"Task 2 heartbeat timeout|heartbeats\):\s2", statuses=[ABORTED])
+def test_a_lost_client_ends_the_others_and_a_busy_one_does_not() -> None:
+    """Several runs at once: most of their time they wait for heartbeats."""
+    jobs = {name: addresses(count) for name, count in RUNS.items()}
+    runs = run_at_once("losing.py", {name: (name.split(), each) for name, each in jobs.items()})
 
+    killed = runs["killed 2"]
+    assert killed[2].status == -9
+    check_others(killed, 2, r"Task 2 heartbeat timeout|heartbeats\):\s2", statuses=[ABORTED])
 
-@pytest.mark.parametrize("mode", ["killed", "stopped"])
-def test_when_client_0_is_killed_or_stopped_the_others_end_and_name_it(mode: str) -> None:
-    jobs = addresses(3)
-    ended = run_clients("losing.py", mode, "0", jobs=jobs)
-    own = rf"dtensor: client \d \(.*\) ends, because client 0 \({jobs[0]}\) is lost: it "
-    if mode == "killed":  # jax and dtensor notice at once, and one of them is first
-        check_others(ended, 0, f"{own}was killed|{LEADER}", statuses=[PEER_LOST, ABORTED])
-    else:
-        check_others(ended, 0, f"{own}left 2 questions in a row open\n")
+    own = r"dtensor: client \d \(.*\) ends, because client 0 \({}\) is lost: it "
+    # jax and dtensor notice at once that client 0 is killed, and one of them is first.
+    first = own.format(jobs["killed 0"][0]) + f"was killed|{LEADER}"
+    check_others(runs["killed 0"], 0, first, statuses=[PEER_LOST, ABORTED])
+    silent = own.format(jobs["stopped 0"][0]) + "left 2 questions in a row open\n"
+    check_others(runs["stopped 0"], 0, silent)
 
-
-def test_a_client_that_holds_the_interpreter_is_not_taken_for_a_lost_one() -> None:
-    ended = run_clients("losing.py", "holding", "1", jobs=addresses(2))
-    for client in ended.values():
+    for client in runs["holding 1"].values():
         assert client.status == 0, client.err
         assert client.out.endswith("all came back\n")
 
