@@ -223,10 +223,7 @@ def _count(size: int, block: int) -> int:
 
 
 def expand_slice(op: LocalOp) -> Sequence[Value] | None:
-    """`[start:limit:stride]` in elements of the shard, and of what it fetched of its neighbours.
-
-    Where few are taken, of those that it owns; -0 for the others.
-    """
+    """`[start:limit:stride]` in elements of the shard, which fetches some, or owns few: else -0."""
     if not op.operand_layouts[0].axes:
         return None
     owned, slid = _owned(placed_of(op)), fetch_sliding(op, slide_of_slice)

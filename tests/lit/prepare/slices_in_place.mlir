@@ -1,9 +1,9 @@
-// RUN: dtensor-opt %s --split-input-file --mesh x=8 -p dtensor-import,dtensor-fuse-cuts | filecheck %s
+// RUN: dtensor-opt %s --split-input-file --mesh x=2,y=4 -p dtensor-import,dtensor-fuse-cuts | filecheck %s
 
 // A loss of few rows is computed where they are, with what else the shards have: they are the
 // zeros of the sum. The reduction of each row and what is broadcast again go with it.
 // CHECK-LABEL: func.func @main
-func.func @main(%x: tensor<64x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}, %zero: tensor<f32>) -> tensor<f32> {
+func.func @main(%x: tensor<64x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x", "y"}, {}]>}, %zero: tensor<f32>) -> tensor<f32> {
   // CHECK-NOT: stablehlo.slice
   %0 = stablehlo.slice %x [20:34, 0:3] : (tensor<64x3xf32>) -> tensor<14x3xf32>
   // CHECK: %[[ROWS:.*]] = stablehlo.reduce(%arg0 init: %arg1) applies stablehlo.add across dimensions = [1] : (tensor<64x3xf32>, tensor<f32>) -> tensor<64xf32>
@@ -23,7 +23,7 @@ func.func @main(%x: tensor<64x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{
 
 // So is the gradient: what is padded with zeros stays where it was sliced.
 // CHECK-LABEL: func.func @main
-func.func @main(%x: tensor<64xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}]>}, %zero: tensor<f32>) -> tensor<64xf32> {
+func.func @main(%x: tensor<64xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x", "y"}]>}, %zero: tensor<f32>) -> tensor<64xf32> {
   // CHECK: %[[LONG:.*]] = stablehlo.negate %arg0 : tensor<64xf32>
   %0 = stablehlo.slice %x [20:34] : (tensor<64xf32>) -> tensor<14xf32>
   %1 = stablehlo.negate %0 : tensor<14xf32>
@@ -34,20 +34,20 @@ func.func @main(%x: tensor<64xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x
 
 // -----
 
-// Of a dimension that no layout given splits only the slice is computed; so of a slice that has
-// fewer elements than a shard, and of one that would have to move further than half a shard.
+// Only the slice is computed where it has fewer elements than a shard, of 2 or of 4 shards, and
+// where it would have to move further than half a shard.
 // CHECK-LABEL: func.func @main
-func.func @main(%x: tensor<64x64xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}, %zero: tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64x64xf32>) {
+func.func @main(%x: tensor<64x64xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {"x"}]>}, %zero: tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64x64xf32>) {
   // CHECK: stablehlo.slice %arg0 [0:64, 20:34]
   %0 = stablehlo.slice %x [0:64, 20:34] : (tensor<64x64xf32>) -> tensor<64x14xf32>
   %1 = stablehlo.reduce(%0 init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<64x14xf32>, tensor<f32>) -> tensor<64xf32>
-  // CHECK: stablehlo.slice %arg0 [20:27, 0:64]
-  %2 = stablehlo.slice %x [20:27, 0:64] : (tensor<64x64xf32>) -> tensor<7x64xf32>
-  %3 = stablehlo.reduce(%2 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<7x64xf32>, tensor<f32>) -> tensor<64xf32>
-  // CHECK: stablehlo.slice %arg0 [20:34, 0:64]
-  %4 = stablehlo.slice %x [20:34, 0:64] : (tensor<64x64xf32>) -> tensor<14x64xf32>
-  %5 = stablehlo.negate %4 : tensor<14x64xf32>
+  // CHECK: stablehlo.slice %arg0 [20:35, 0:64]
+  %2 = stablehlo.slice %x [20:35, 0:64] : (tensor<64x64xf32>) -> tensor<15x64xf32>
+  %3 = stablehlo.reduce(%2 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<15x64xf32>, tensor<f32>) -> tensor<64xf32>
+  // CHECK: stablehlo.slice %arg0 [20:40, 0:64]
+  %4 = stablehlo.slice %x [20:40, 0:64] : (tensor<64x64xf32>) -> tensor<20x64xf32>
+  %5 = stablehlo.negate %4 : tensor<20x64xf32>
   // CHECK: stablehlo.pad
-  %6 = stablehlo.pad %5, %zero, low = [0, 0], high = [50, 0], interior = [0, 0] : (tensor<14x64xf32>, tensor<f32>) -> tensor<64x64xf32>
+  %6 = stablehlo.pad %5, %zero, low = [0, 0], high = [44, 0], interior = [0, 0] : (tensor<20x64xf32>, tensor<f32>) -> tensor<64x64xf32>
   return %1, %3, %6 : tensor<64xf32>, tensor<64xf32>, tensor<64x64xf32>
 }
