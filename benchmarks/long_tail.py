@@ -40,6 +40,7 @@ from benchmarks.long_tail_forms import (
     laplace_by_pad,
     laplace_by_roll,
     laplace_inside,
+    loss_of_rows,
     low_pass,
     messages,
     online_softmax,
@@ -340,6 +341,8 @@ ROWS_OF_TABLE: dict[str, Row] = {
     "last_position": row(
         R * SLICE * 2, "one all_reduce of a slice", lambda x: x[-1], LONG, out=WHOLE
     ),
+    "loss_of_rows": row(2 * R * 4, "one all_reduce of a scalar", loss_of_rows, LONG, out=WHOLE),
+    "loss_of_rows_gradient": row(0, "nothing", jax.grad(loss_of_rows), LONG, out=ROWS),
     "update_at": row(
         0,
         "nothing",

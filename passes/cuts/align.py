@@ -7,8 +7,9 @@ it into an array as long as `x` asks for it in that size, at its place: then the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dtensor.dialect.build import splice
@@ -24,11 +25,15 @@ from dtensor.passes.cuts.pieces import (
     piece_range,
     without,
 )
+from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.ops.attributes import CONSTANT, constant_attribute, integer, integers, shape_of
 from dtensor.passes.ops.table import opdef
 
-BROADCAST = "stablehlo.broadcast_in_dim"
+BROADCAST, RESHAPE = "stablehlo.broadcast_in_dim", "stablehlo.reshape"
+REDUCE, TRANSPOSE = "stablehlo.reduce", "stablehlo.transpose"
+MOVES = frozenset((RESHAPE, TRANSPOSE))
 _DEEPEST = 100  # operations one behind the other
+_NEAREST = 20  # values that are looked at for a slice among them
 
 Fuse = Callable[[ir.Operation, int], Value]
 
@@ -52,17 +57,34 @@ class Wanted:
     scope: int
 
 
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A value that was sliced.
+
+    Attributes:
+        place: the value, and the dimension.
+        size: of that dimension.
+        start: where the slice began.
+    """
+
+    place: tuple[Value, int]
+    size: int
+    start: int
+
+
 class Aligner:
     """Makes operations in one function.
 
     Attributes:
         pieces: what values consist of.
+        shards: tell how much longer values may become.
         made: what was made, in order.
     """
 
-    def __init__(self, pieces: Pieces, fuse: Fuse) -> None:
+    def __init__(self, pieces: Pieces, fuse: Fuse, shards: Shards) -> None:
         self.made: list[ir.Operation] = []
         self.pieces = pieces
+        self.shards = shards
         self._fuse = fuse
         self._values: dict[tuple[Source, int, int], Value] = {}
         self._aligned: dict[tuple[Value, int, int, int, int], Value | None] = {}
@@ -80,6 +102,32 @@ class Aligner:
             self.made.append(op)
             found = self._values[key] = self._fuse(op, scope)
         return found
+
+    def sliced(self, value: Value, dim: int) -> Cut | None:
+        """What was sliced, where a value was computed of a slice along a dimension.
+
+        The nearest such value among the first few that it was computed of.
+        """
+        seen: set[tuple[Value, int]] = set()
+        waiting = [(value, dim)]
+        while waiting and len(seen) < _NEAREST:
+            value, dim = waiting.pop(0)
+            if (value, dim) in seen:
+                continue
+            seen.add((value, dim))
+            pieces = self.pieces.of(value, dim)
+            if [p.source for p in pieces] != [Source(value)]:
+                cuts = [
+                    Cut((p.source.value, dim), shape_of(p.source.value)[dim], p.start)
+                    for p in pieces
+                    if not p.fills
+                ]
+                return max(cuts, key=lambda cut: cut.size, default=None)
+            op = maker_of(value)
+            read = None if op is None else read_along(op, dim)
+            if op is not None and read is not None:
+                waiting += [(op.operands[k], d) for k, d in read.items()]
+        return None
 
     def aligned(self, value: Value, wanted: Wanted, depth: int = 0) -> Value | None:
         """A value of another size that has the elements of `value` at a place.
@@ -103,43 +151,46 @@ class Aligner:
             return value
         pieces = self.pieces.of(value, wanted.dim)
         if [p.source for p in pieces] != [Source(value)]:
-            return self._of_pieces(pieces, wanted)
+            return self._of_pieces(pieces, wanted, depth)
         op = maker_of(value)
         if op is None or depth > _DEEPEST:
             return None
         if op.name == CONSTANT:
             return self._constant(op, wanted)
-        if op.block != wanted.before.block or not opdef(op.name).resizes:
+        if op.block != wanted.before.block:
             return None
-        if op.name == BROADCAST:
-            return self._broadcast(op, wanted)
         if op.name == SPLICE and integer(op.attributes[DIM]) == wanted.dim:
             return None
-        return self._elementwise(op, wanted, depth)
+        read = read_along(op, wanted.dim)
+        return None if read is None else self._computed(op, read, wanted, depth)
 
-    def _elementwise(self, op: ir.Operation, wanted: Wanted, depth: int) -> Value | None:
-        operands = []
-        for operand in op.operands:
-            if shape_of(operand):
-                long = self.aligned(operand, wanted, depth + 1)
-                if long is None:
-                    return None
-                operand = long
-            operands.append(operand)
+    def _computed(
+        self, op: ir.Operation, read: dict[int, int], wanted: Wanted, depth: int
+    ) -> Value | None:
+        operands = list(op.operands)
+        for k, dim in read.items():
+            long = self.aligned(operands[k], replace(wanted, dim=dim), depth + 1)
+            if long is None:
+                return None
+            operands[k] = long
         return self._like(op, operands, wanted)
 
-    def _of_pieces(self, pieces: tuple[Piece, ...], wanted: Wanted) -> Value | None:
+    def _of_pieces(self, pieces: tuple[Piece, ...], wanted: Wanted, depth: int) -> Value | None:
         """Stretches of values that are as long as is asked for, and short ones between them."""
         dim, place, size, before = wanted.dim, wanted.place, wanted.size, wanted.before
         main = max(pieces, key=lambda p: 0 if p.fills else p.count, default=None)
-        if main is None or main.fills or shape_of(main.source.value)[dim] != size:
+        if main is None or main.fills:
             return None
+        if shape_of(main.source.value)[dim] != size:
+            return self._cut_elsewhere(main, wanted, depth) if len(pieces) == 1 else None
         count = sum(p.count for p in pieces)
         stretches = piece_range(pieces, -place, size - place)
         if not stretches:
             return None
         head, tail = max(0, place), max(0, size - place - count)
         shift = self._shift(pieces, main, place)
+        if abs(shift) > self.shards.reach(size, main.count, (main.source.value, dim)):
+            return None
         around = [*_ring(main.source, -shift, head, size), *stretches]
         around += _ring(main.source, size - tail - shift, tail, size)
         rows = merged(around)
@@ -155,6 +206,15 @@ class Aligner:
         )
         self.made.append(operation_of(made))
         return made
+
+    def _cut_elsewhere(self, piece: Piece, wanted: Wanted, depth: int) -> Value | None:
+        """What was cut along other dimensions only, of a value of the size that is asked for."""
+        source = piece.source
+        inner = replace(wanted, place=wanted.place - piece.start)
+        long = self.aligned(source.value, inner, depth + 1)
+        if long is None:
+            return None
+        return self.value(Source(long, source.cuts), wanted.dim, wanted.before, wanted.scope)
 
     def _shift(self, pieces: tuple[Piece, ...], main: Piece, place: int) -> int:
         """By how much the longest piece moves: what stands around the others moves with it."""
@@ -174,13 +234,6 @@ class Aligner:
         operation_of(made).attributes["value"] = splat
         return made
 
-    def _broadcast(self, op: ir.Operation, wanted: Wanted) -> Value | None:
-        """A broadcast to another size, if the dimension is new or repeats one element."""
-        dims = integers(op.attributes["broadcast_dimensions"])
-        if wanted.dim in dims and shape_of(op.operands[0])[dims.index(wanted.dim)] != 1:
-            return None
-        return self._like(op, list(op.operands), wanted)
-
     def _like(self, op: ir.Operation, operands: list[Any], wanted: Wanted) -> Value:
         """The op on other operands, its result of another size."""
         copy = op.clone(ip=ir.InsertionPoint(wanted.before)).operation
@@ -193,6 +246,32 @@ class Aligner:
         result.set_type(ir.RankedTensorType.get(sizes, type_.element_type, loc=op.location))
         self.made.append(copy)
         return result
+
+
+def read_along(op: ir.Operation, dim: int) -> dict[int, int] | None:
+    """What an operation reads, to compute each element along a dimension of its result by itself.
+
+    Returns:
+        By operand the dimension that is read so; nothing of those whose elements serve for all.
+        None if elements are not computed by themselves there.
+    """
+    shape, sizes = shape_of(op.results[0]), shape_of(op.operands[0]) if len(op.operands) else []
+    if op.name == BROADCAST:
+        dims = integers(op.attributes["broadcast_dimensions"])
+        is_given = dim in dims and sizes[dims.index(dim)] != 1
+        return {0: dims.index(dim)} if is_given else {}
+    if op.name == REDUCE and len(op.operands) == 2:
+        reduced = integers(op.attributes["dimensions"])
+        return {0: [d for d in range(len(sizes)) if d not in reduced][dim]}
+    if op.name == TRANSPOSE:
+        return {0: integers(op.attributes["permutation"])[dim]}
+    if op.name == RESHAPE:
+        before = math.prod(shape[:dim])
+        same = [d for d, n in enumerate(sizes) if n == shape[dim]]
+        return next(({0: d} for d in same if math.prod(sizes[:d]) == before), None)
+    if not opdef(op.name).resizes:
+        return None
+    return {k: dim for k, value in enumerate(op.operands) if shape_of(value)}
 
 
 def _ring(source: Source, start: int, count: int, size: int) -> Iterator[Piece]:

@@ -14,10 +14,11 @@ from typing import ClassVar
 from dtensor.dialect.build import splice
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.cuts.align import Aligner, Wanted
+from dtensor.passes.cuts.align import MOVES, Aligner, Wanted
 from dtensor.passes.cuts.pieces import CUTS, Piece, Pieces, Source, Value, operation_of
 from dtensor.passes.cuts.pools import SELECT_AND_SCATTER, fuse_padding
 from dtensor.passes.cuts.positions import GATHER, SCATTER, written_as_cuts
+from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.cuts.strides import StrideSplitter
 from dtensor.passes.cuts.uses import USES, replaced_use, slice_of
 from dtensor.passes.functions import main_function
@@ -33,7 +34,8 @@ class FuseCutsPass(Pass):
     Along one dimension such a chain puts stretches of some values together. It becomes one
     operation if more than half of the result comes from values that are as long as the result; a
     chain that changes nothing is dropped. What is computed of slices in between, element by
-    element, is computed in the size of what was sliced.
+    element, is computed in the size of what was sliced. Where layouts given split the dimension
+    into n shards, an n-th that hardly moves is enough, and stays where it is.
 
     A gather of rows at positions that the program computes of constants (`jax.image.resize`, a
     table at `jnp.arange`) becomes slices, reversals and repetitions first, and its gradient sums.
@@ -47,7 +49,7 @@ class FuseCutsPass(Pass):
         ops = _prepared(module, ops, state)
         if not any(name in CUTS for _, name, _ in ops):
             return
-        fuser = _Fuser()
+        fuser = _Fuser(Shards(main_function(module), state.meshes))
         for op, name, scope in ops:
             if name in CUTS:
                 fuser.fuse(op, scope.number)
@@ -59,8 +61,9 @@ class FuseCutsPass(Pass):
             elif name in USES:
                 replaced_use(fuser.aligner, op, scope.number)
         if not fuser.has_fused and not fuser.aligner.made:
+            state.graph = fuser.shards.graph
             return
-        old = [op for op, name, _ in ops if name in CUTS | USES or opdef(name).resizes]
+        old = [op for op, name, _ in ops if name in CUTS | USES | MOVES or opdef(name).resizes]
         made = fuser.aligner.made
         is_erased = _erase_unused([*old, *made])
         for op, is_gone in zip(made, is_erased[len(old) :], strict=True):
@@ -111,13 +114,15 @@ class _Fuser:
 
     Attributes:
         aligner: computes what lies between cuts in the size of what was cut.
+        shards: tell how much longer values may become.
         has_fused: whether any operation was replaced.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, shards: Shards) -> None:
         self.pieces = Pieces()
+        self.shards = shards
         self.has_fused = False
-        self.aligner = Aligner(self.pieces, self.fuse)
+        self.aligner = Aligner(self.pieces, self.fuse, shards)
 
     def fuse(self, op: ir.Operation, scope: int) -> Value:
         """Replace an operation along every dimension that it cuts; the value of its result."""
@@ -141,7 +146,7 @@ class _Fuser:
         pieces = self._aligned(op, pieces, dim, scope)
         same = [p for p in pieces if not p.fills and shape_of(p.source.value)[dim] == size]
         others = [p for p in pieces if p not in same]
-        if not same or (others and 2 * sum(p.count for p in same) <= size):
+        if not same or (others and not self._fits(op, pieces, same, dim)):
             return None
         if len(pieces) == 1:
             return self.aligner.value(pieces[0].source, dim, op, scope)
@@ -152,20 +157,40 @@ class _Fuser:
         self.aligner.made.append(operation_of(value))
         return value
 
+    def _fits(
+        self, op: ir.Operation, pieces: Sequence[Piece], same: Sequence[Piece], dim: int
+    ) -> bool:
+        """Whether enough of a result comes from values as long as it, or from where it stands."""
+        result: Value = op.results[0]
+        size, count, place = shape_of(result)[dim], sum(p.count for p in same), 0
+        values = [(value, dim) for value in (result, *(p.source.value for p in same))]
+        if not self.shards.fits(size, count, *values):
+            return False
+        reach = self.shards.reach(size, count, *values)
+        for piece in pieces:
+            if piece in same and abs(place - piece.start) > reach:
+                return False
+            place += piece.count
+        return True
+
     def _aligned(
         self, op: ir.Operation, pieces: Sequence[Piece], dim: int, scope: int
     ) -> list[Piece]:
         """The pieces, the long ones from values as long as the result where that can be."""
-        size = shape_of(op.results[0])[dim]
+        result: Value = op.results[0]
+        size = shape_of(result)[dim]
         found, place = [], 0
         for piece in pieces:
-            if not piece.fills and 2 * piece.count > size != shape_of(piece.source.value)[dim]:
-                value = self.aligner.value(piece.source, dim, op, scope)
-                long = self.aligner.aligned(
-                    value, Wanted(dim, place - piece.start, size, op, scope)
-                )
-                if long is not None:
-                    piece = Piece(Source(long), place, piece.count)
+            source, wanted = piece.source, Wanted(dim, place - piece.start, size, op, scope)
+            cut = None if piece.fills else self.aligner.sliced(source.value, dim)
+            long = None
+            if cut is not None and shape_of(source.value)[dim] != size:
+                if self.shards.fits(size, piece.count, (result, dim), cut.place):
+                    value = self.aligner.value(source, dim, op, scope)
+                    long = self.aligner.aligned(value, wanted)
+            if cut is not None and long is not None:
+                self.shards.know(long, dim, cut.place)
+                piece = Piece(Source(long), place, piece.count)
             found.append(piece)
             place += piece.count
         return found

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dtensor.dialect.mlir import ir, maker_of, stablehlo, terminator
+from dtensor.dialect.mlir import ir, stablehlo, terminator
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.align import Aligner, Wanted
-from dtensor.passes.cuts.pieces import Source, Value, operation_of
+from dtensor.passes.cuts.align import REDUCE, Aligner, Wanted
+from dtensor.passes.cuts.pieces import Value, operation_of
 from dtensor.passes.cuts.positions import GATHER, SCATTER
 from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.reductions import combiner
-from dtensor.passes.ops.table import opdef
 
-REDUCE = "stablehlo.reduce"
 USES = frozenset((SCATTER, REDUCE, GATHER))
-_NEAREST = 20  # values that are looked at for a slice among them
 
 
 def replaced_use(aligner: Aligner, op: ir.Operation, scope: int) -> None:
@@ -72,7 +69,7 @@ def _replace_update(aligner: Aligner, op: ir.Operation, scope: int) -> None:
         if found is None:
             return
         long = found
-    make = Builder(op)
+    make = Builder(op, aligner.made)
     mask = _box(make, sizes, {d: (starts[d], starts[d] + counts[d]) for d in dims})
     if kind == "set":
         value = make.select(mask, long, into)
@@ -80,7 +77,6 @@ def _replace_update(aligner: Aligner, op: ir.Operation, scope: int) -> None:
         value = make.select(mask, long, make.identity(kind, into.type))
         value = make.value(Reduction.named(kind).op, [into, value], into.type)
     op.results[0].replace_all_uses_with(value)
-    aligner.made.append(operation_of(value))
 
 
 def _starts(op: ir.Operation) -> list[int] | None:
@@ -131,43 +127,23 @@ def _replace_reduction(aligner: Aligner, op: ir.Operation, scope: int) -> None:
     sizes, long = shape_of(value), value
     inside = {}
     for d in integers(op.attributes["dimensions"]):
-        if not any(sizes[d] < length <= 2 * sizes[d] for length in aligner.pieces.lengths):
+        if not any(sizes[d] < length for length in aligner.pieces.lengths):
             continue
-        size = _sliced_size(aligner, value, d)
-        if size is None or not sizes[d] < size <= 2 * sizes[d]:
+        cut = aligner.sliced(value, d)
+        if cut is None or sizes[d] >= cut.size:
             continue
-        found = aligner.aligned(long, Wanted(d, 0, size, op, scope))
+        if not aligner.shards.fits(cut.size, sizes[d], cut.place):
+            continue
+        place = min(cut.start, cut.size - sizes[d])
+        found = aligner.aligned(long, Wanted(d, place, cut.size, op, scope))
         if found is not None:
-            long, inside[d] = found, (0, sizes[d])
+            long, inside[d] = found, (place, place + sizes[d])
     kind = combiner(op.regions[0], (element,))
     if not inside or kind is None:
         return
-    make = Builder(op)
+    make = Builder(op, aligner.made)
     mask = _box(make, shape_of(long), inside)
     op.operands[0] = make.select(mask, long, make.identity(kind, long.type))
-    aligner.made.append(operation_of(op.operands[0]))
-
-
-def _sliced_size(aligner: Aligner, value: Value, dim: int) -> int | None:
-    """How long the value was, of a slice of which another was computed.
-
-    The nearest such value among the first few that it was computed of.
-    """
-    seen: set[Value] = set()
-    waiting = [value]
-    while waiting and len(seen) < _NEAREST:
-        value = waiting.pop(0)
-        if value in seen:
-            continue
-        seen.add(value)
-        pieces = aligner.pieces.of(value, dim)
-        if [p.source for p in pieces] != [Source(value)]:
-            return max([shape_of(p.source.value)[dim] for p in pieces if not p.fills], default=None)
-        op = maker_of(value)
-        if op is not None and opdef(op.name).resizes:
-            rank = len(shape_of(value))
-            waiting += [operand for operand in op.operands if len(shape_of(operand)) == rank]
-    return None
 
 
 def _box(make: Builder, shape: Sequence[int], inside: dict[int, tuple[int, int]]) -> Value:

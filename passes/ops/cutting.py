@@ -222,18 +222,36 @@ def _count(size: int, block: int) -> int:
     return size // block if block else 1
 
 
-def expand_slice(op: LocalOp) -> None:
-    """`[start:limit:stride]` in elements of the shard, and of what it fetched of its neighbours."""
+def expand_slice(op: LocalOp) -> Sequence[Value] | None:
+    """`[start:limit:stride]` in elements of the shard, which fetches some, or owns few: else -0."""
     if not op.operand_layouts[0].axes:
-        return
-    slid = fetch_sliding(op, slide_of_slice)
-    names = ("start_indices", "limit_indices")
-    starts, limits = (integers(op.operation.attributes[name]) for name in names)
+        return None
+    owned, slid = _owned(placed_of(op)), fetch_sliding(op, slide_of_slice)
+    starts, limits, strides = slice_numbers(op.operation)
     for d in slid:
         starts[d], limits[d] = 0, op.local_result_shape()[d]
-    for name, numbers in zip(names, (starts, limits), strict=True):
+    for d in owned:
+        op.operation.operands[0] = _owned_elements(op, d)
+        starts[d], limits[d], strides[d] = 0, op.result_shapes[0][d], 1
+    for name, numbers in zip(SLICE_NUMBERS, (starts, limits, strides), strict=True):
         op.set_integers(name, numbers)
-    _localise_slice(op, [d for d in range(op.operand_layouts[0].rank) if d not in slid])
+    done = {*slid, *owned}
+    _localise_slice(op, [d for d in range(op.operand_layouts[0].rank) if d not in done])
+    return [_result(op)] if owned else None
+
+
+def _owned_elements(op: LocalOp, dim: int) -> Value:
+    """The elements that a slice takes along a dimension: those of the shard, and -0."""
+    ctx, layout, size = op.ctx, op.operand_layouts[0], op.operand_shapes[0][dim]
+    starts, _, strides = slice_numbers(op.operation)
+    index = ctx.iota((op.result_shapes[0][dim],), 0, index_element(size))
+    index = ctx.times(index, strides[dim])
+    index = ctx.binary("add", index, ctx.constant_like(starts[dim], index))
+    local_index, mine = ctx.localise_index(index, layout, dim, size)
+    local_index = clamped(ctx, local_index, size // layout.dims[dim].split)
+    value = take(ctx, op.operands[0], local_index, dim)
+    mask = ctx.broadcast(mine, ctx.shape_of(value), [dim])
+    return ctx.select(mask, value, ctx.identity("sum", value.type))
 
 
 def _localise_slice(op: LocalOp, dims: Iterable[int]) -> None:
@@ -300,28 +318,6 @@ def _is_owned(placed: Placed) -> bool:
     return bool(_owned(placed)) and slides_none(slide_of_slice)(placed)
 
 
-def expand_slice_by_owner(op: LocalOp) -> Sequence[Value]:
-    """Each shard takes the elements that it owns, and -0 for the others."""
-    ctx, layout = op.ctx, op.operand_layouts[0]
-    owned = _owned(placed_of(op))
-    starts, limits, strides = slice_numbers(op.operation)
-    value = op.operands[0]
-    for d in owned:
-        size, kept = op.operand_shapes[0][d], op.result_shapes[0][d]
-        index = ctx.times(ctx.iota((kept,), 0, index_element(size)), strides[d])
-        index = ctx.binary("add", index, ctx.constant_like(starts[d], index))
-        local_index, mine = ctx.localise_index(index, layout, d, size)
-        value = take(ctx, value, clamped(ctx, local_index, size // layout.dims[d].split), d)
-        shape = ctx.shape_of(value)
-        value = ctx.select(ctx.broadcast(mine, shape, [d]), value, ctx.identity("sum", value.type))
-        starts[d], limits[d], strides[d] = 0, kept, 1
-    op.operation.operands[0] = value
-    for name, numbers in zip(SLICE_NUMBERS, (starts, limits, strides), strict=True):
-        op.set_integers(name, numbers)
-    _localise_slice(op, [d for d in range(layout.rank) if d not in owned])
-    return [_result(op)]
-
-
 def _result(op: LocalOp) -> Value:
     """The op as it stands now, of local types."""
     type_ = op.ctx.tensor_type(op.local_result_shape(), op.result_element())
@@ -363,7 +359,7 @@ def expand_mirrored(op: LocalOp) -> None:
 SLICE = OpDef(
     slice_rule,
     (
-        Algorithm("by_owner", expand_slice_by_owner, _is_owned),
+        Algorithm("by_owner", expand_slice, _is_owned),
         Algorithm("halo", expand_slice, slides_some(slide_of_slice), slide_bytes(slide_of_slice)),
         Algorithm("exchange", expand_cut, _exchanges, cut_bytes),
         Algorithm("local", expand_slice, _cuts_locally),

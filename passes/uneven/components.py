@@ -9,7 +9,7 @@ element of two: the results of a padded array are an array with padding in it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from dtensor.dialect.diagnostics import error
@@ -88,33 +88,37 @@ def _reach_split(graph: Graph, pins: Pins, ties: list[tuple[Node, Tie]]) -> bool
         for place in places:
             tied[place] += places
     seen, left = set(tied), list(tied)
-    groups: dict[int, dict[tuple[int, int], Carriers]] = {}
+    beside = neighbours(graph)
     while left:
         place = left.pop()
         if place in split:
             return True
-        for near in (*tied.get(place, ()), *_beside(graph, place, groups)):
+        for near in (*tied.get(place, ()), *beside(place)):
             if near not in seen:
                 seen.add(near)
                 left.append(near)
     return False
 
 
-def _beside(
-    graph: Graph, place: Place, groups: dict[int, dict[tuple[int, int], Carriers]]
-) -> Iterator[Place]:
-    """The dimensions that the nodes around a value walk together with one of its own."""
-    value, d = place
-    for index, slot in (*graph.uses[value], (graph.producer[value], ~graph.producer_slot[value])):
-        node = graph.nodes[index]
-        if node.kind in TIES:
-            yield from [(other, d) for other in (*node.operands, *node.results)]
-        elif node.kind == OP and node.rule is not None:
-            near = groups.get(id(node.rule))
-            if near is None:
-                found = [carriers for _, carriers in _walked(node, node.rule)]
-                near = groups[id(node.rule)] = {at: each for each in found for at in each}
-            yield from [_place(node, *carrier) for carrier in near.get((slot, d), ())]
+def neighbours(graph: Graph) -> Callable[[Place], Iterator[Place]]:
+    """Gives the dimensions that the nodes around a value walk together with one of its own."""
+    groups: dict[int, dict[tuple[int, int], Carriers]] = {}
+
+    def beside(place: Place) -> Iterator[Place]:
+        value, d = place
+        maker = graph.producer[value], ~graph.producer_slot[value]
+        for index, slot in (*graph.uses[value], maker):
+            node = graph.nodes[index]
+            if node.kind in TIES:
+                yield from [(other, d) for other in (*node.operands, *node.results)]
+            elif node.kind == OP and node.rule is not None:
+                near = groups.get(id(node.rule))
+                if near is None:
+                    found = [carriers for _, carriers in _walked(node, node.rule)]
+                    near = groups[id(node.rule)] = {at: each for each in found for at in each}
+                yield from [_place(node, *carrier) for carrier in near.get((slot, d), ())]
+
+    return beside
 
 
 def _joined(graph: Graph, lengths: Lengths) -> Places:

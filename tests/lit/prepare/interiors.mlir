@@ -23,7 +23,7 @@ func.func @main(%u: tensor<8x6xf32>, %zero: tensor<f32>) -> tensor<8x6xf32> {
 func.func @main(%u: tensor<8xf32>, %zero: tensor<f32>) -> tensor<f32> {
   %0 = stablehlo.slice %u [1:8] : (tensor<8xf32>) -> tensor<7xf32>
   %1 = stablehlo.slice %u [0:7] : (tensor<8xf32>) -> tensor<7xf32>
-  // CHECK: %[[DIFF:.*]] = stablehlo.subtract %{{.*}}, %arg0 : tensor<8xf32>
+  // CHECK: %[[DIFF:.*]] = stablehlo.subtract %arg0, %{{.*}} : tensor<8xf32>
   %2 = stablehlo.subtract %0, %1 : tensor<7xf32>
   // CHECK: %[[INSIDE:.*]] = stablehlo.select %{{.*}}, %[[DIFF]], %{{.*}} : tensor<8xi1>, tensor<8xf32>
   // CHECK: stablehlo.reduce(%[[INSIDE]] init: %arg1) applies stablehlo.add across dimensions = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<f32>

@@ -1,0 +1,86 @@
+"""Into how many shards what is given splits a dimension, before anything is planned.
+
+What is computed of a slice may be computed in the size of what was sliced, where that stays in its
+place: of a dimension of which nobody knows that it is split at most twice as many elements, of one
+that is split as many as make each device compute no more than if all computed the whole slice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import ir
+from dtensor.passes.cuts.pieces import Value
+from dtensor.passes.graph import Graph, read_graph
+from dtensor.passes.propagation.pins import read_pins
+from dtensor.passes.uneven.components import neighbours
+from dtensor.passes.uneven.places import Place
+
+_TIMES = 2  # as long, of what nobody is known to split
+_SHARE = 2  # of a shard are moved at most for more than that
+
+
+class Shards:
+    """Reads the function when it is first asked.
+
+    Attributes:
+        graph: what was read; None if nobody asked.
+    """
+
+    def __init__(self, function: ir.Operation, meshes: dict[str, Mesh]) -> None:
+        self.graph: Graph | None = None
+        self._function, self._meshes = function, meshes
+        self._most = max((mesh.size for mesh in meshes.values()), default=1)
+        self._splits: dict[Place, int] | None = None
+        self._made: dict[tuple[Value, int], tuple[Value, int]] = {}
+
+    def fits(self, size: int, count: int, *places: tuple[Value, int]) -> bool:
+        """Whether `count` elements may be computed as some of `size`.
+
+        Args:
+            size: how many would be computed.
+            count: how many are wanted.
+            places: dimensions of values that are computed as this one would be.
+        """
+        return size < _TIMES * count or (
+            self._most * count > size and self._split(places) * count > size
+        )
+
+    def reach(self, size: int, count: int, *places: tuple[Value, int]) -> int:
+        """By how many elements they may move: if they are few of many, by few."""
+        return size if size < _TIMES * count else size // (_SHARE * self._split(places))
+
+    def know(self, value: Value, dim: int, as_of: tuple[Value, int]) -> None:
+        """A value that was made is split as another one is."""
+        self._made[value, dim] = as_of
+
+    def _split(self, places: Sequence[tuple[Value, int]]) -> int:
+        """The most shards that one of the dimensions has; 1 where no layout leads to them."""
+        if self._splits is None:
+            self._splits = self._read()
+        assert self.graph is not None
+        found = 1
+        for place in places:
+            value, dim = self._made.get(place, place)
+            number = self.graph.number.get(value)
+            found = max(found, 1 if number is None else self._splits.get((number, dim), 1))
+        return found
+
+    def _read(self) -> dict[Place, int]:
+        """The shards of each dimension that walks together with one that a layout given splits."""
+        self.graph = read_graph(self._function)
+        found: dict[Place, int] = {}
+        for index, layout in read_pins(self.graph, self._meshes).layouts.items():
+            for d, dim in enumerate(layout.dims):
+                if dim.split > 1:
+                    found.setdefault((self.graph.nodes[index].subject, d), dim.split)
+        left = list(found)
+        near = neighbours(self.graph)
+        while left:
+            place = left.pop()
+            for other in near(place):
+                if other not in found:
+                    found[other] = found[place]
+                    left.append(other)
+        return found

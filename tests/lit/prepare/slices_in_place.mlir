@@ -1,0 +1,53 @@
+// RUN: dtensor-opt %s --split-input-file --mesh x=2,y=4 -p dtensor-import,dtensor-fuse-cuts | filecheck %s
+
+// A loss of few rows is computed where they are, with what else the shards have: they are the
+// zeros of the sum. The reduction of each row and what is broadcast again go with it.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<64x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x", "y"}, {}]>}, %zero: tensor<f32>) -> tensor<f32> {
+  // CHECK-NOT: stablehlo.slice
+  %0 = stablehlo.slice %x [20:34, 0:3] : (tensor<64x3xf32>) -> tensor<14x3xf32>
+  // CHECK: %[[ROWS:.*]] = stablehlo.reduce(%arg0 init: %arg1) applies stablehlo.add across dimensions = [1] : (tensor<64x3xf32>, tensor<f32>) -> tensor<64xf32>
+  %1 = stablehlo.reduce(%0 init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<14x3xf32>, tensor<f32>) -> tensor<14xf32>
+  // CHECK: %[[WEIGHTS:.*]] = stablehlo.broadcast_in_dim %[[ROWS]], dims = [0] : (tensor<64xf32>) -> tensor<64x3xf32>
+  %2 = stablehlo.broadcast_in_dim %1, dims = [0] : (tensor<14xf32>) -> tensor<14x3xf32>
+  // CHECK: %[[LONG:.*]] = stablehlo.multiply %arg0, %[[WEIGHTS]] : tensor<64x3xf32>
+  %3 = stablehlo.multiply %0, %2 : tensor<14x3xf32>
+  // CHECK: %[[ZEROS:.*]] = stablehlo.constant dense<-0.000000e+00> : tensor<64x3xf32>
+  // CHECK: %[[INSIDE:.*]] = stablehlo.select %{{.*}}, %[[LONG]], %[[ZEROS]]
+  // CHECK: stablehlo.reduce(%[[INSIDE]] init: %arg1) applies stablehlo.add across dimensions = [0, 1]
+  %4 = stablehlo.reduce(%3 init: %zero) applies stablehlo.add across dimensions = [0, 1] : (tensor<14x3xf32>, tensor<f32>) -> tensor<f32>
+  return %4 : tensor<f32>
+}
+
+// -----
+
+// So is the gradient: what is padded with zeros stays where it was sliced.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<64xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x", "y"}]>}, %zero: tensor<f32>) -> tensor<64xf32> {
+  // CHECK: %[[LONG:.*]] = stablehlo.negate %arg0 : tensor<64xf32>
+  %0 = stablehlo.slice %x [20:34] : (tensor<64xf32>) -> tensor<14xf32>
+  %1 = stablehlo.negate %0 : tensor<14xf32>
+  // CHECK: "dtensor.splice"(%[[LONG]], %arg1) {counts = array<i64: 20, 14, 30>, dim = 0 : i64, sources = array<i64: 1, 0, 1>, starts = array<i64: 0, 20, 0>}
+  %2 = stablehlo.pad %1, %zero, low = [20], high = [30], interior = [0] : (tensor<14xf32>, tensor<f32>) -> tensor<64xf32>
+  return %2 : tensor<64xf32>
+}
+
+// -----
+
+// Only the slice is computed where it has fewer elements than a shard, of 2 or of 4 shards, and
+// where it would have to move further than half a shard.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<64x64xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {"x"}]>}, %zero: tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64x64xf32>) {
+  // CHECK: stablehlo.slice %arg0 [0:64, 20:34]
+  %0 = stablehlo.slice %x [0:64, 20:34] : (tensor<64x64xf32>) -> tensor<64x14xf32>
+  %1 = stablehlo.reduce(%0 init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<64x14xf32>, tensor<f32>) -> tensor<64xf32>
+  // CHECK: stablehlo.slice %arg0 [20:35, 0:64]
+  %2 = stablehlo.slice %x [20:35, 0:64] : (tensor<64x64xf32>) -> tensor<15x64xf32>
+  %3 = stablehlo.reduce(%2 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<15x64xf32>, tensor<f32>) -> tensor<64xf32>
+  // CHECK: stablehlo.slice %arg0 [20:40, 0:64]
+  %4 = stablehlo.slice %x [20:40, 0:64] : (tensor<64x64xf32>) -> tensor<20x64xf32>
+  %5 = stablehlo.negate %4 : tensor<20x64xf32>
+  // CHECK: stablehlo.pad
+  %6 = stablehlo.pad %5, %zero, low = [0, 0], high = [44, 0], interior = [0, 0] : (tensor<20x64xf32>, tensor<f32>) -> tensor<64x64xf32>
+  return %1, %3, %6 : tensor<64xf32>, tensor<64xf32>, tensor<64x64xf32>
+}
