@@ -7,7 +7,6 @@ from typing import Any
 import jax
 import numpy as np
 
-
 _GIVE = "give numbers of at most 64 bits, or an array of them"
 
 
@@ -27,6 +26,8 @@ def refusal(array: Any) -> str | None:
     if not is_number or dtype.itemsize > (16 if dtype.kind == "c" else 8):
         return f"has element type {dtype}, which devices cannot hold; {_GIVE}"
     if not dtype.isnative:
-        native = "x.astype(x.dtype.newbyteorder('='))"
-        return f"has element type {dtype}, of another order of bytes than the machine; give {native}"
+        return (
+            f"has element type {dtype}, of another order of bytes than the machine; give "
+            "x.astype(x.dtype.newbyteorder('='))"
+        )
     return None
