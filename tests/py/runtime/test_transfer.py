@@ -85,7 +85,9 @@ def test_python_numbers_and_wide_types_become_what_jax_makes_of_them() -> None:
     assert place(3, scalar).dtype == jnp.asarray(3).dtype
     assert place(3.0, scalar).dtype == jnp.asarray(3.0).dtype
     assert place(np.zeros(2), Layout.replicated(MESH, 1)).dtype == np.float32
-    with pytest.raises(TypeError, match="str has element type <U1, which devices cannot hold; give numbers"):
+    with pytest.raises(
+        TypeError, match="str has element type <U1, which devices cannot hold; give numbers"
+    ):
         place("a", scalar)
 
 
