@@ -231,6 +231,13 @@ ROWS_OF_TABLE: dict[str, Row] = {
         out=WHOLE,
     ),
     "median": row(32 * 2 * R * 4, "32 scalar all_reduces", jnp.median, VECTOR, out=WHOLE),
+    "nanmedian_of_columns": row(
+        32 * 2 * R * 16 * 4,
+        "32 all_reduces of two counts of 16 bits for each of 16 columns",
+        lambda x: jnp.nanmedian(x, 0),
+        LONG,
+        out=WHOLE,
+    ),
     "searchsorted": row(
         2 * R * 256,
         "one all_reduce of the counts",
