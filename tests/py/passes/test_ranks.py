@@ -179,6 +179,13 @@ def test_each_row_has_places_of_its_own(mesh: Mesh, specs: list[Any]) -> None:
             assert sent(compiled) < x.nbytes / 2
 
 
+@pytest.mark.parametrize("specs", [["x", UNSHARDED, "y"], [UNSHARDED, "y", "x"]])
+def test_places_of_rows_along_a_dimension_between_others(specs: list[Any]) -> None:
+    x = np.random.default_rng(7).permutation(6 * 2400 * 8).reshape(6, 2400, 8)
+    at = np.random.default_rng(8).integers(0, 2400, (6, 3, 8)).astype(np.int32)
+    run(lambda a, k: jnp.take_along_axis(jnp.sort(a, 1), k, 1), GRID, [specs, None], x, at)
+
+
 def test_many_places_and_short_dimensions_are_sorted() -> None:
     x = awkward(96)
     run(lambda a: jnp.sort(a)[::3], LINE, [["x"]], x)
