@@ -44,6 +44,7 @@ from benchmarks.long_tail_forms import (
     low_pass,
     messages,
     online_softmax,
+    paged_decode,
     poisson,
     pool,
     recurrence,
@@ -94,6 +95,7 @@ CACHE = (array(2, 1024, 4, 16), P(None, "x"))
 CHUNK, PLACES = (array(2, 8, 4, 16), WHOLE), (array(2, dtype=np.int32), WHOLE)
 TOKEN = (array(2, 1, 4, 16), WHOLE)
 SCALAR = (array(dtype=np.int32), WHOLE)
+PAGES = array(64, 16, 2, 16)  # of 16 positions each
 R = 7 / 8
 
 ROWS_OF_TABLE: dict[str, Row] = {
@@ -231,6 +233,13 @@ ROWS_OF_TABLE: dict[str, Row] = {
         out=WHOLE,
     ),
     "median": row(32 * 2 * R * 4, "32 scalar all_reduces", jnp.median, VECTOR, out=WHOLE),
+    "nanmedian_of_columns": row(
+        32 * 2 * R * 16 * 4,
+        "32 all_reduces of two counts of 16 bits for each of 16 columns",
+        lambda x: jnp.nanmedian(x, 0),
+        LONG,
+        out=WHOLE,
+    ),
     "searchsorted": row(
         2 * R * 256,
         "one all_reduce of the counts",
@@ -382,6 +391,20 @@ ROWS_OF_TABLE: dict[str, Row] = {
         SCALAR,
         out=(WHOLE, CACHE[1], CACHE[1]),
     ),
+    **{
+        f"paged_decode_{name}": row(
+            2 * R * 4 * 2 * (16 + 1 + 1) * 4,
+            "all_reduces of maximum, sum and result",
+            paged_decode,
+            (array(4, 2, 16), WHOLE),
+            (PAGES, spec),
+            (PAGES, spec),
+            (array(4, 4, dtype=np.int32), WHOLE),
+            (array(4, dtype=np.int32), WHOLE),
+            out=WHOLE,
+        )
+        for name, spec in {"pages": X, "positions": COLUMNS}.items()
+    },
     "cross_entropy": row(
         3 * 2 * R * 256 * 4 + 2 * R * 256 * 64 * 4,
         "all_reduces of maximum, sum, picked, and of one gradient",

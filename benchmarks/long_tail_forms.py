@@ -84,6 +84,21 @@ def decode(
     return jnp.einsum("bhs,bshd->bhd", jax.nn.softmax(scores), values), keys, values
 
 
+def paged_decode(
+    q: jax.Array, keys: jax.Array, values: jax.Array, table: jax.Array, lengths: jax.Array
+) -> jax.Array:
+    """One token, attending to caches in pages that a table says for each sequence."""
+    batch, count = table.shape
+    keys, values = (
+        pages[table].reshape(batch, count * pages.shape[1], *pages.shape[2:])
+        for pages in (keys, values)
+    )
+    scores = jnp.einsum("bhd,bshd->bhs", q, keys) / 4
+    is_read = jnp.arange(keys.shape[1]) < lengths[:, None, None]
+    weights = jax.nn.softmax(jnp.where(is_read, scores, -1e30))
+    return jnp.einsum("bhs,bshd->bhd", weights, values)
+
+
 def append(cache: jax.Array, rows: jax.Array, at: jax.Array) -> jax.Array:
     """Rows that may fall across two shards."""
     return lax.dynamic_update_slice_in_dim(cache, rows, at, 0)

@@ -340,7 +340,7 @@ def ranked(
     """The elements at places of an order, whose region has its arguments alone."""
     old = ir.RankedTensorType(value.type)
     shape = list(old.shape)
-    (shape[dim],) = ir.RankedTensorType(places.type).shape
+    shape[dim] = ir.RankedTensorType(places.type).shape[0]
     result = ir.RankedTensorType.get(shape, old.element_type, loc=loc)
     op = ir.Operation.create(
         names.RANKED,

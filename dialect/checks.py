@@ -300,13 +300,18 @@ def search(facts: Facts) -> Iterator[str]:
 
 
 def ranked(facts: Facts) -> Iterator[str]:
-    """Places of one dimension, as many as the result has; a region that compares two scalars."""
+    """Places for all rows or for each, as many as in the result; a region that compares scalars."""
     yield from (problems := list(_needs_dim(facts, names.DIM)))
     given, places = facts.operands
-    if len(places.shape) != 1 or not isinstance(places.element, ir.IntegerType):
-        yield f"places are {places}; give integers of one dimension"
+    dim = 0 if problems else facts.number(names.DIM)
+    each = (*given.shape[:dim], *given.shape[dim + 1 :])
+    is_integer = isinstance(places.element, ir.IntegerType)
+    if not is_integer or not places.shape or places.shape[1:] not in ((), each):
+        yield (
+            f"places are {places}; give integers of one dimension, or of {len(given.shape)}, the "
+            f"places first and then the other dimensions of {given}"
+        )
     elif not problems:
-        dim = facts.number(names.DIM)
         shape = (*given.shape[:dim], places.shape[0], *given.shape[dim + 1 :])
         yield from _needs_result(facts, shape, "an element for each place")
     region = facts.op.regions[0]

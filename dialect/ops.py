@@ -283,8 +283,9 @@ class SearchOp(DTensorOp):
 class RankedOp(DTensorOp):
     """The elements that would stand at some places along `dim`, if operand 0 were sorted.
 
-    Operand 1 is the places, integers of one dimension; one beyond an end is that of the end. The
-    region says whether a scalar stands before another. Equal elements keep their order.
+    Operand 1 is the places, integers of one dimension, or with the other dimensions of operand 0
+    behind it, where each row has its own; one beyond an end is that of the end. The region says
+    whether a scalar stands before another. Equal elements keep their order.
     """
 
     _ODS_REGIONS = (1, True)

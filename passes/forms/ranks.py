@@ -9,6 +9,7 @@ from typing import Any
 from dtensor.dialect import build
 from dtensor.dialect.mlir import ir, maker_of, stablehlo
 from dtensor.passes.builder import Builder, integers_attr
+from dtensor.passes.forms.row_places import RowPlaces
 from dtensor.passes.forms.scalars import is_scalar_work
 from dtensor.passes.ops.attributes import integer, integers, shape_of, splat_of
 from dtensor.passes.ops.comparators import compare_by
@@ -55,12 +56,13 @@ class _Read:
     Attributes:
         op: the operation.
         count: how many places it reads.
-        places: the first of them, if that is written, or the value that says them all.
+        places: the first of them, if that is written, or the value that says them all, or what
+            says them of each row.
     """
 
     op: ir.Operation
     count: int
-    places: int | Value
+    places: int | Value | RowPlaces
 
 
 def _read(op: ir.Operation, dim: int, shape: list[int]) -> _Read | None:
@@ -84,7 +86,8 @@ def _read(op: ir.Operation, dim: int, shape: list[int]) -> _Read | None:
     is_last = numbers.index_vector_dim == last
     is_one = sizes == wanted and list(numbers.start_index_map) == [dim]
     if not is_vector or not is_last or not is_one or numbers.operand_batching_dims:
-        return None
+        found = RowPlaces.of(op, dim)
+        return None if found is None else _Read(op, found.count, found)
     return _Read(op, indices[0], op.operands[1])
 
 
@@ -125,9 +128,17 @@ def _stands_before(values: Any, op: ir.Operation, numbers: dict[ir.Operation, in
 def _replaced(sort: ir.Operation, dim: int, reads: list[_Read]) -> list[ir.Operation]:
     made: list[ir.Operation] = []
     make = Builder(reads[0].op, made)
-    known = [_known(read, shape_of(sort.results[0])[dim]) for read in reads]
+    shape = shape_of(sort.results[0])
+    known = [_known(read, shape[dim]) for read in reads]
     if None in known:
-        places = _joined(make, [_column(make, read) for read in reads])
+        columns = [_column(make, read) for read in reads]
+        if any(isinstance(read.places, RowPlaces) for read in reads):
+            rows = [size for d, size in enumerate(shape) if d != dim]
+            columns = [
+                make.broadcast(each, (read.count, *rows), list(range(len(make.shape_of(each)))))
+                for read, each in zip(reads, columns, strict=True)
+            ]
+        places = _joined(make, columns)
         ends = [0, *accumulate(read.count for read in reads)]
         indices = [list(range(*each)) for each in pairwise(ends)]
     else:
@@ -150,13 +161,15 @@ def _known(read: _Read, size: int) -> list[int] | None:
     """The places that a use reads, if they can be computed now."""
     if isinstance(read.places, int):
         return list(range(read.places, read.places + read.count))
-    return known_places(read.places, size)
+    return None if isinstance(read.places, RowPlaces) else known_places(read.places, size)
 
 
 def _column(make: Builder, read: _Read) -> Value:
     """The places that a use reads, a tensor of one dimension."""
     if isinstance(read.places, int):
         return numbered(make, range(read.places, read.places + read.count), "i32")
+    if isinstance(read.places, RowPlaces):
+        return read.places.column(make)
     return make.reshape(read.places, (read.count,))
 
 
@@ -168,8 +181,10 @@ def _joined(make: Builder, columns: list[Value]) -> Value:
 
 def _read_ranked(make: Builder, read: _Read, ranked: Value, dim: int, index: list[int]) -> None:
     """Let a use read its places among those that are known."""
-    if read.op.name != "stablehlo.gather":
+    if read.op.name != "stablehlo.gather" or isinstance(read.places, RowPlaces):
         value = make.cut(ranked, dim, index[0], read.count)
+        if isinstance(read.places, RowPlaces):
+            value = read.places.read(make, value, dim, read.op.results[0])
         read.op.results[0].replace_all_uses_with(value)
         read.op.erase()
         return

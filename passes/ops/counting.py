@@ -75,7 +75,7 @@ class Counting:
         if true < self.size:
             self.keys = self._last_beyond(true)
         self.places = op.ctx.convert(clamped(op.ctx, op.operands[1], true), "i32")
-        self.wanted = (*op.ctx.shape_of(self.places), *op.ctx.shape_of(self.given)[:-1])
+        self.wanted = (op.ctx.shape_of(self.places)[0], *op.ctx.shape_of(self.given)[:-1])
 
     def _last_beyond(self, true: int) -> Value:
         """The keys, the largest there is beyond the end: of equal ones those stand last."""
@@ -89,7 +89,9 @@ class Counting:
     def elements(self) -> Value:
         """What stands at the places."""
         ctx, rank = self.ctx, len(self.wanted)
-        ranks = ctx.broadcast(self.places, self.wanted, [0])
+        ranks = self.places
+        if len(ctx.shape_of(ranks)) < rank:  # the same of all rows
+            ranks = ctx.broadcast(ranks, self.wanted, [0])
         key, below = self._keys(ranks)
         equal = self._counted("EQ", key)
         number = ctx.binary("subtract", ranks, ctx.binary("add", below, self._before(equal)))
@@ -105,7 +107,9 @@ class Counting:
     def _keys(self, ranks: Value) -> tuple[Value, Value]:
         """The keys at some places, and how many keys are below each."""
         ctx, element = self.ctx, self.ctx.element_of(self.keys)
-        first = searched(known_places(self.op.operands[1], self.true), self.wanted[0])
+        is_of_all = len(ctx.shape_of(self.places)) == 1
+        places = known_places(self.op.operands[1], self.true) if is_of_all else None
+        first = searched(places, self.wanted[0])
         rows = sorted(set(first))
         ranks = self._rows(ranks, rows)
         key, below = self._lowest(

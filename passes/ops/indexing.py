@@ -215,3 +215,29 @@ def take(
     taken = (*shape[:dim], *ctx.shape_of(index), *shape[dim + 1 :])
     type_ = ctx.tensor_type(taken, element)
     return ctx.value("stablehlo.gather", [value, index], type_, attributes)
+
+
+def take_each(
+    ctx: ExpansionContext, value: ir.Value[Any], index: ir.Value[Any], dim: int
+) -> ir.Value[Any]:
+    """The elements of `value` along `dim` at `index`, where each row has its own indices in range.
+
+    Args:
+        ctx: where to create operations.
+        value: of any rank.
+        index: how many are taken, then the other dimensions of `value`.
+        dim: the dimension.
+    """
+    shape, element = ctx.read_type(value.type)
+    others = [d for d in range(len(shape)) if d != dim]
+    numbers = stablehlo.GatherDimensionNumbers.get(
+        [], [dim], others, list(range(1, len(shape))), [dim], len(shape)
+    )
+    attributes = {
+        "dimension_numbers": numbers,
+        "slice_sizes": ir.DenseI64ArrayAttr.get([1] * len(shape)),
+        "indices_are_sorted": ir.BoolAttr.get(False),
+    }
+    type_ = ctx.tensor_type(ctx.shape_of(index), element)
+    taken = ctx.value("stablehlo.gather", [value, index], type_, attributes)
+    return ctx.transpose(taken, [*range(1, dim + 1), 0, *range(dim + 1, len(shape))])

@@ -21,7 +21,7 @@ from dtensor.passes.ops.attributes import integer, shape_of
 from dtensor.passes.ops.comparators import compare_by
 from dtensor.passes.ops.counting import Counting, known_places, packed, searched
 from dtensor.passes.ops.elements import element_kind
-from dtensor.passes.ops.indexing import clamped, take
+from dtensor.passes.ops.indexing import clamped, take, take_each
 from dtensor.passes.ops.keys import orders
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
@@ -31,13 +31,15 @@ _FEW, _MANY = 4, 1  # bits of a digit, for few places and for many
 
 
 def ranked_rule(op: OpInfo) -> OpRule:
-    """`ij,k->ik`; of a split `j`, which is ordered, the shards count."""
+    """`ij,k->ik`, or `ij,ki->ik`; of a split `j`, which is ordered, the shards count."""
     builder, dim = RuleBuilder(op), integer(op.attribute(DIM))
     for d, size in enumerate(op.operand_shapes[0]):
         factor = builder.factor(size, kind=FactorKind.ORDER if d == dim else None)
         builder.operand(0, d, factor)
         if d != dim:
             builder.result(0, d, factor)
+        if d != dim and len(op.operand_shapes[1]) > 1:
+            builder.operand(1, d + (d < dim), factor)
     builder.whole(1, 0, "says which elements are wanted")
     return builder.build()
 
@@ -85,11 +87,16 @@ def expand_sorted(op: LocalOp) -> Sequence[Value]:
     scalar = ctx.tensor_type((), ctx.element_of(value))
     body = made.regions[0].blocks.append(scalar, scalar, arg_locs=[made.location] * 2)
     compare_by(op.operation.regions[0].blocks[0], body, -1)
-    return [take(ctx, made.results[0], clamped(ctx, places, true), dim)]
+    places = clamped(ctx, places, true)
+    if len(ctx.shape_of(places)) > 1:
+        return [take_each(ctx, made.results[0], places, dim)]
+    return [take(ctx, made.results[0], places, dim)]
 
 
 def _places(ranked: ir.Operation) -> list[int] | None:
     given, shape = ranked.attributes, shape_of(ranked.operands[0])
+    if len(shape_of(ranked.operands[1])) > 1:
+        return None  # each row has its own
     true = integer(given[SIZE]) if SIZE in given else shape[integer(given[DIM])]
     return known_places(ranked.operands[1], true)
 

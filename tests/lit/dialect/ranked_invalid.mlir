@@ -1,18 +1,24 @@
 // RUN: dtensor-opt %s --verify-diagnostics
 
-func.func @main(%a: tensor<4x3xi32>, %k: tensor<2xi32>, %f: tensor<2xf32>) {
+func.func @main(%a: tensor<4x3xi32>, %k: tensor<2xi32>, %f: tensor<2xf32>, %each: tensor<2x3xi32>) {
   // expected-error @below {{dim = 2 is no dimension of a tensor of rank 2; give 0 to 1}}
   %0 = "dtensor.ranked"(%a, %k) ({
   ^bb0(%p: tensor<i32>, %q: tensor<i32>):
     %8 = stablehlo.compare LT, %p, %q : (tensor<i32>, tensor<i32>) -> tensor<i1>
     stablehlo.return %8 : tensor<i1>
   }) {dim = 2 : i64} : (tensor<4x3xi32>, tensor<2xi32>) -> tensor<4x2xi32>
-  // expected-error @below {{places are tensor<2xf32>; give integers of one dimension}}
+  // expected-error @below {{places are tensor<2xf32>; give integers of one dimension, or of 2, the places first and then the other dimensions of tensor<4x3xi32>}}
   %1 = "dtensor.ranked"(%a, %f) ({
   ^bb0(%p: tensor<i32>, %q: tensor<i32>):
     %8 = stablehlo.compare LT, %p, %q : (tensor<i32>, tensor<i32>) -> tensor<i1>
     stablehlo.return %8 : tensor<i1>
   }) {dim = 1 : i64} : (tensor<4x3xi32>, tensor<2xf32>) -> tensor<4x2xi32>
+  // expected-error @below {{places are tensor<2x3xi32>; give integers of one dimension, or of 2, the places first and then the other dimensions of tensor<4x3xi32>}}
+  %4 = "dtensor.ranked"(%a, %each) ({
+  ^bb0(%p: tensor<i32>, %q: tensor<i32>):
+    %8 = stablehlo.compare LT, %p, %q : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %8 : tensor<i1>
+  }) {dim = 1 : i64} : (tensor<4x3xi32>, tensor<2x3xi32>) -> tensor<4x2xi32>
   // expected-error @below {{result is tensor<4x3xi32>, but an element for each place gives tensor<4x2xi32>; change the result type}}
   %2 = "dtensor.ranked"(%a, %k) ({
   ^bb0(%p: tensor<i32>, %q: tensor<i32>):

@@ -251,3 +251,39 @@ func.func @main(%a: tensor<40xi32>, %b: tensor<40xi32>) -> (tensor<1xi32>, tenso
   %8 = stablehlo.slice %5 [7:8] : (tensor<40xi32>) -> tensor<1xi32>
   return %4, %3, %8, %7 : tensor<1xi32>, tensor<i32>, tensor<1xi32>, tensor<i32>
 }
+
+// -----
+
+// Each column is read at a place of its own, as `jnp.nanmedian` writes it and as
+// `jnp.take_along_axis` does; not where the other component does not count the columns.
+
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<40x3xi32>, %at: tensor<3xi32>, %two: tensor<2x3x1xi32>, %b: tensor<40x3xi32>) -> (tensor<3xi32>, tensor<2x3xi32>, tensor<3xi32>) {
+  // CHECK: %[[TWO:.*]] = stablehlo.reshape %arg2 : (tensor<2x3x1xi32>) -> tensor<2x3xi32>
+  // CHECK: %[[PLACES:.*]] = stablehlo.concatenate %{{.*}}, %[[TWO]], dim = 0 : (tensor<1x3xi32>, tensor<2x3xi32>) -> tensor<3x3xi32>
+  // CHECK: %[[FOUND:.*]] = "dtensor.ranked"(%arg0, %[[PLACES]]) ({
+  // CHECK: }) {dim = 0 : i64} : (tensor<40x3xi32>, tensor<3x3xi32>) -> tensor<3x3xi32>
+  %0 = "stablehlo.sort"(%a) <{dimension = 0 : i64, is_stable = true}> ({
+  ^bb0(%p: tensor<i32>, %q: tensor<i32>):
+    %9 = stablehlo.compare LT, %p, %q : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %9 : tensor<i1>
+  }) : (tensor<40x3xi32>) -> tensor<40x3xi32>
+  %columns = stablehlo.constant dense<[[0], [1], [2]]> : tensor<3x1xi32>
+  %1 = stablehlo.reshape %at : (tensor<3xi32>) -> tensor<3x1xi32>
+  %2 = stablehlo.concatenate %1, %columns, dim = 1 : (tensor<3x1xi32>, tensor<3x1xi32>) -> tensor<3x2xi32>
+  // CHECK: %[[FIRST:.*]] = stablehlo.slice %[[FOUND]] [0:1, 0:3]
+  // CHECK: stablehlo.reshape %[[FIRST]] : (tensor<1x3xi32>) -> tensor<3xi32>
+  %3 = "stablehlo.gather"(%0, %2) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0, 1], start_index_map = [0, 1], index_vector_dim = 1>, slice_sizes = array<i64: 1, 1>}> : (tensor<40x3xi32>, tensor<3x2xi32>) -> tensor<3xi32>
+  // CHECK: stablehlo.slice %[[FOUND]] [1:3, 0:3]
+  %4 = "stablehlo.gather"(%0, %two) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], operand_batching_dims = [1], start_indices_batching_dims = [1], start_index_map = [0], index_vector_dim = 2>, slice_sizes = array<i64: 1, 1>}> : (tensor<40x3xi32>, tensor<2x3x1xi32>) -> tensor<2x3xi32>
+  // CHECK: "stablehlo.sort"(%arg3)
+  %5 = "stablehlo.sort"(%b) <{dimension = 0 : i64, is_stable = true}> ({
+  ^bb0(%p: tensor<i32>, %q: tensor<i32>):
+    %9 = stablehlo.compare LT, %p, %q : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %9 : tensor<i1>
+  }) : (tensor<40x3xi32>) -> tensor<40x3xi32>
+  %others = stablehlo.constant dense<[[0], [2], [1]]> : tensor<3x1xi32>
+  %6 = stablehlo.concatenate %1, %others, dim = 1 : (tensor<3x1xi32>, tensor<3x1xi32>) -> tensor<3x2xi32>
+  %7 = "stablehlo.gather"(%5, %6) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0, 1], start_index_map = [0, 1], index_vector_dim = 1>, slice_sizes = array<i64: 1, 1>}> : (tensor<40x3xi32>, tensor<3x2xi32>) -> tensor<3xi32>
+  return %3, %4, %7 : tensor<3xi32>, tensor<2x3xi32>, tensor<3xi32>
+}

@@ -151,6 +151,41 @@ def test_a_median_of_what_is_a_number_counts_it(size: int) -> None:
     run(statistics, LINE, [["x"]], x)
 
 
+@pytest.mark.parametrize(
+    ("mesh", "specs"),
+    [
+        (LINE, ["x", UNSHARDED, UNSHARDED]),
+        (GRID, ["y", "x", UNSHARDED]),
+        (GRID, [("x", "y"), UNSHARDED, UNSHARDED]),
+        (GRID, [UNSHARDED, "y", "x"]),
+        (THREE, ["x", UNSHARDED, "y"]),
+    ],
+)
+def test_each_row_has_places_of_its_own(mesh: Mesh, specs: list[Any]) -> None:
+    def statistics(a: Any, at: Any) -> Any:
+        quarters = jnp.nanquantile(a, jnp.array([0.25, 0.9]), axis=0, method="lower")
+        taken = jnp.take_along_axis(jnp.sort(a, 0), at, 0)
+        return jnp.nanmedian(a, 0), quarters, taken, jnp.signbit(taken)
+
+    for size in (4800, 210):
+        x = np.stack([awkward(size, k) for k in range(15)], 1).reshape(size, 5, 3)
+        x[:: size // 70, 1], x[:, 2, 0] = np.nan, np.nan
+        if size == 210:
+            x += 0  # no -0, which a sum over CPU devices loses: not all is counted
+        at = np.random.default_rng(5).integers(-size, size, (4, 5, 3)).astype(np.int32)
+        compiled = run(statistics, mesh, [specs, None], x, at, error=1e-6)
+        if size == 4800 and specs[0] != UNSHARDED:
+            assert rounds(compiled) >= 2 * 32  # of two sorts, bit by bit
+            assert sent(compiled) < x.nbytes / 2
+
+
+@pytest.mark.parametrize("specs", [["x", UNSHARDED, "y"], [UNSHARDED, "y", "x"]])
+def test_places_of_rows_along_a_dimension_between_others(specs: list[Any]) -> None:
+    x = np.random.default_rng(7).permutation(6 * 2400 * 8).reshape(6, 2400, 8)
+    at = np.random.default_rng(8).integers(0, 2400, (6, 3, 8)).astype(np.int32)
+    run(lambda a, k: jnp.take_along_axis(jnp.sort(a, 1), k, 1), GRID, [specs, None], x, at)
+
+
 def test_many_places_and_short_dimensions_are_sorted() -> None:
     x = awkward(96)
     run(lambda a: jnp.sort(a)[::3], LINE, [["x"]], x)

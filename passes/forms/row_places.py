@@ -1,0 +1,111 @@
+"""Gathers that read a few elements of each row along a dimension, at places of its own.
+
+`jnp.nanmedian(x, 0)` reads every column at places that it has counted. JAX writes that as index
+vectors of the place and of the column's own number, `jnp.take_along_axis` with batching dimensions.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dtensor.dialect.mlir import ir, made_by, stablehlo
+from dtensor.passes.builder import Builder
+from dtensor.passes.ops.attributes import integer, integers, shape_of
+from dtensor.passes.ops.numbers import known_integers
+
+Value = ir.Value[Any]
+
+
+@dataclass(frozen=True)
+class RowPlaces:
+    """What such a gather reads.
+
+    Attributes:
+        indices: its index vectors.
+        component: of them the one that says the place.
+        vector_dim: the dimension of the indices that holds index vectors.
+        order: the dimensions of the result, those of which a row has several first, then the other
+            dimensions of what is read, in its order.
+        several: how many dimensions those of which a row has several are.
+        count: how many elements are read of each row.
+    """
+
+    indices: Value
+    component: int
+    vector_dim: int
+    order: tuple[int, ...]
+    several: int
+    count: int
+
+    @staticmethod
+    def of(op: ir.Operation, dim: int) -> RowPlaces | None:
+        """What a gather reads, if that is places along a dimension; None otherwise."""
+        numbers = stablehlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
+        shape, vector_dim = shape_of(op.operands[0]), numbers.index_vector_dim
+        walked, named = list(numbers.operand_batching_dims), list(numbers.start_index_map)
+        if any(n != 1 for n in integers(op.attributes["slice_sizes"])) or numbers.offset_dims:
+            return None
+        if dim not in named or sorted([*walked, *named]) != list(range(len(shape))):
+            return None
+        beside = [d for d in range(len(shape_of(op.operands[1]))) if d != vector_dim]
+        batching = numbers.start_indices_batching_dims
+        row = {d: beside.index(i) for d, i in zip(walked, batching, strict=True)}
+        for component, d in enumerate(named):
+            if d != dim:
+                found = _counts(op.operands[1], component, vector_dim, shape[d])
+                if found is None:
+                    return None
+                row[d] = found
+        result = shape_of(op.results[0])
+        rows = [row[d] for d in range(len(shape)) if d != dim]
+        if len(set(rows)) < len(rows):
+            return None
+        several = [d for d in range(len(result)) if d not in rows]
+        count = math.prod(result[d] for d in several)
+        order = (*several, *rows)
+        return RowPlaces(op.operands[1], named.index(dim), vector_dim, order, len(several), count)
+
+    def column(self, make: Builder) -> Value:
+        """The places, those of a row first."""
+        shape = make.shape_of(self.indices)
+        places = self.indices
+        if self.vector_dim < len(shape):
+            places = make.cut(places, self.vector_dim, self.component, 1)
+            places = make.reshape(places, [n for d, n in enumerate(shape) if d != self.vector_dim])
+        places = make.transpose(places, self.order)
+        return make.reshape(places, (self.count, *make.shape_of(places)[self.several :]))
+
+    def read(self, make: Builder, found: Value, dim: int, result: Value) -> Value:
+        """What the gather gives, of what stands at the places along a dimension."""
+        rank = len(make.shape_of(found))
+        found = make.transpose(found, [dim, *(d for d in range(rank) if d != dim)])
+        shape = make.shape_of(result)
+        found = make.reshape(found, [shape[d] for d in self.order])
+        return make.transpose(found, [self.order.index(d) for d in range(len(shape))])
+
+
+def _counts(indices: Value, component: int, vector_dim: int, size: int) -> int | None:
+    """Along which dimension a component of index vectors counts all elements; None if none."""
+    column = _component(indices, component, vector_dim)
+    found = None if column is None else known_integers(column)
+    if found is None:
+        return None
+    found = np.squeeze(found, vector_dim) if found.ndim > vector_dim else found
+    for d, length in enumerate(found.shape):
+        along = np.arange(size).reshape([-1 if k == d else 1 for k in range(found.ndim)])
+        if length == size and (found == along).all():
+            return d
+    return None
+
+
+def _component(indices: Value, component: int, vector_dim: int) -> Value | None:
+    """The column of index vectors, as whoever joined them wrote it."""
+    joined = made_by("stablehlo.concatenate", indices)
+    if joined is None or integer(joined.attributes["dimension"]) != vector_dim:
+        return None
+    sizes = [shape_of(value)[vector_dim] for value in joined.operands]
+    return joined.operands[component] if set(sizes) == {1} else None
