@@ -12,7 +12,7 @@ import jax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 from jax.interpreters import mlir as jax_mlir
-from jax.sharding import PartitionSpec
+from jax.sharding import PartitionSpec, get_abstract_mesh
 
 from dtensor.dialect.dim import Dim
 from dtensor.dialect.errors import LayoutError
@@ -20,7 +20,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.runtime.keys import key_kind
-from dtensor.runtime.shardings import as_layout
+from dtensor.runtime.shardings import as_layout, as_mesh
 
 COMPOSITE_NAME = "dtensor.relayout"
 
@@ -58,7 +58,12 @@ def constrain_as(x: Any, layout: Any, mesh: Mesh | None, what: str = "") -> Any:
         LayoutError: as `constrain`.
     """
     if mesh is None and isinstance(layout, PartitionSpec):
-        return jax.lax.with_sharding_constraint(x, layout)
+        try:
+            return jax.lax.with_sharding_constraint(x, layout)
+        except ValueError as error:  # which speaks of shardings and resources
+            wrong = error
+        as_layout(layout, x.ndim, as_mesh(get_abstract_mesh()), what or "relayout")
+        raise wrong
     return constrain(x, as_layout(layout, x.ndim, mesh, what))
 
 

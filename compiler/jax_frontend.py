@@ -221,17 +221,23 @@ def _trace(jitted: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: Me
         lacks_mesh = "mesh" in str(error) and not isinstance(error, DTensorError)
         if mesh is None or not lacks_mesh or not jax.sharding.get_abstract_mesh().empty:
             raise
-        automatic = (jax.sharding.AxisType.Auto,) * len(mesh.axes)
-        abstract = jax.sharding.AbstractMesh(mesh.sizes, mesh.axis_names, automatic)
-        with jax.sharding.use_abstract_mesh(abstract):
-            try:
-                return jitted.trace(*args, **kwargs)
-            except ValueError as clash:
-                if "context mesh" in str(
-                    clash
-                ):  # the function has one: that was not what it lacked
-                    raise error from None
-                raise
+        lacking = error
+    return _trace_under(mesh, jitted, args, kwargs, lacking)  # its errors have none behind them
+
+
+def _trace_under(
+    mesh: Mesh, jitted: Any, args: Sequence[Any], kwargs: Mapping[str, Any], lacking: Exception
+) -> Any:
+    """Trace with a mesh around it; `lacking` is what was raised without."""
+    automatic = (jax.sharding.AxisType.Auto,) * len(mesh.axes)
+    abstract = jax.sharding.AbstractMesh(mesh.sizes, mesh.axis_names, automatic)
+    with jax.sharding.use_abstract_mesh(abstract):
+        try:
+            return jitted.trace(*args, **kwargs)
+        except ValueError as clash:
+            if "context mesh" in str(clash):  # the function has one: that was not what it lacked
+                raise lacking from None
+            raise
 
 
 def _is_constraint(equation: Any) -> bool:

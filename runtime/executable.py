@@ -218,7 +218,16 @@ class Executable:
 
     @cached_property
     def _start_compiled(self) -> Run:
-        return self._of_all(self.compiled)
+        compiled = self.compiled
+
+        def run(*args: Any) -> Sequence[jax.Array]:
+            # Without a function, jax can neither undo the compilation nor look for a NaN's line.
+            how: Any = jax.config
+            is_watched = how.jax_disable_jit or how.jax_debug_nans or how.jax_debug_infs
+            results: Sequence[jax.Array] = (self._jitted if is_watched else compiled)(*args)
+            return results
+
+        return self._of_all(run)
 
     @property
     def _guards(self) -> tuple[list[str], Sequence[int]]:

@@ -159,6 +159,21 @@ def test_a_nan_is_found_when_jax_looks_for_one() -> None:
         dnp.log(x)
 
 
+def test_host_arrays_are_computed_without_jit_and_their_nans_found() -> None:
+    log = dtensor.jit(jnp.log, in_layouts=dtensor.Layout(["x", "y"], MESH_3X2))
+    ones = np.ones((6, 4), np.float32)
+    with jax.disable_jit():
+        first = log(ones)
+    np.testing.assert_array_equal(first.to_jax(), 0 * ones)
+    with jax.debug_nans(True), pytest.raises(FloatingPointError, match="nan"):
+        log(-ones)
+    with jax.set_mesh(jax.make_mesh((3, 2), ("x", "y"), devices=jax.devices()[:6])):
+        with jax.disable_jit():
+            np.testing.assert_array_equal(log(first).to_jax(), -np.inf * ones)
+        with jax.debug_infs(True), pytest.raises(FloatingPointError, match="inf"):
+            log(first)
+
+
 def test_no_transfer_is_seen_where_transfers_are_refused() -> None:
     x = placed(np.ones((6, 4), np.float32), MESH_3X2, UNSHARDED, UNSHARDED)
     with jax.transfer_guard("disallow"):
