@@ -166,7 +166,7 @@ def test_a_compilation_with_them_is_planned_for_about_that(model: str, mesh: str
     assert planned_seconds(model, (params, moments), MESHES[mesh]) >= least
 
 
-# The block on the mesh of two axes is planned under a cap for 10 s, and says nothing further.
+# Each model and each mesh; the block on the mesh of two axes alone takes 10 s to plan under a cap.
 @pytest.mark.parametrize(
     ("model", "mesh"),
     [("mlp", "8"), ("mlp", "2x4"), pytest.param("block", "8", marks=pytest.mark.slow)],
