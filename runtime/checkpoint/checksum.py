@@ -1,5 +1,7 @@
 """A checksum of an array that does not depend on how the array is laid out.
 
+Own code, because orbax (0.12) restores a flipped bit of an element as another value.
+
 It is a sum over the elements, modulo 2**64, of a mixture of the element's bits and of its place in
 the whole array. So each process can sum over the shards that it has, whatever their shape, and the
 parts add up to the same number in every layout. On the host, where orbax has the elements as well:

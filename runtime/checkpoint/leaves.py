@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from dtensor.dialect.errors import CheckpointError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.array import DTensor, keys_like
-from dtensor.runtime.checkpoint.named import is_variable, source_of, target_of
+from dtensor.runtime.array import DTensor, data_of_keys, keys_like
+from dtensor.runtime.checkpoint.named import is_variable, source_of, target_like, target_of
 from dtensor.runtime.checkpoint.reading import Target
 from dtensor.runtime.checkpoint.writing import Source
+from dtensor.runtime.keys import is_key
 from dtensor.runtime.placement import layout_of
 from dtensor.runtime.transfer import place
 
@@ -31,9 +31,9 @@ def save_source(name: str, value: Any, mesh: Mesh) -> Source:
     _check_single(name, value, mesh)
     if isinstance(value, jax.Array) and value.is_deleted():
         raise CheckpointError(f"'{name}' is deleted: its buffers were donated to a program")
-    host = np.asarray(jax.random.key_data(value) if _is_key(value) else value)
+    host = value if is_key(value.dtype) else np.asarray(value)
     try:
-        return Source(place(host, Layout.replicated(mesh, host.ndim)))
+        return Source(data_of_keys(place(host, Layout.replicated(mesh, value.ndim))))
     except TypeError as error:
         raise CheckpointError(f"'{name}' cannot be saved: {error}") from None
 
@@ -47,9 +47,7 @@ def restore_target(name: str, value: Any, mesh: Mesh) -> Target:
     if _is_on_mesh(value, mesh):
         return target_of(name, value, mesh)
     _check_single(name, value, mesh)
-    kind = jax.eval_shape(jax.random.key_data, value) if _is_key(value) else value
-    layout = Layout.replicated(mesh, len(kind.shape))
-    return Target(layout, tuple(kind.shape), np.dtype(kind.dtype))
+    return target_like(Layout.replicated(mesh, value.ndim), tuple(value.shape), value.dtype)
 
 
 def _is_on_mesh(value: Any, mesh: Mesh) -> bool:
@@ -66,7 +64,7 @@ def _check_single(name: str, value: Any, mesh: Mesh) -> None:
             f"'{name}' is laid out over several devices, but not over {mesh.short()}; copy it to "
             "that mesh with dtensor.copy_to_mesh(value, layout)"
         )
-    if not _is_key(value) and jax.dtypes.canonicalize_dtype(value.dtype) != value.dtype:
+    if not is_key(value.dtype) and jax.dtypes.canonicalize_dtype(value.dtype) != value.dtype:
         raise CheckpointError(
             f"'{name}' is {value.dtype}, which jax uses only with "
             "jax.config.update('jax_enable_x64', True); set that, or convert the array"
@@ -78,19 +76,13 @@ def restored_like(old: Any, tensor: DTensor) -> Any:
 
     A variable is assigned and stays; otherwise a value of the kind and the placement of `old`.
     """
+    tensor = keys_like(old, tensor)
     if is_variable(old):
-        old.assign(keys_like(old, tensor))
+        old.assign(tensor)
         return old
     if isinstance(old, DTensor):
-        return keys_like(old, tensor)
-    if _is_key(old):
-        data = jax.device_put(tensor.to_jax(), jax.random.key_data(old).sharding)
-        return jax.random.wrap_key_data(data, impl=jax.random.key_impl(old))
+        return tensor
     if isinstance(old, jax.Array):
         return jax.device_put(tensor.to_jax(), old.sharding)
     values = np.array(tensor.to_jax().addressable_data(0))
     return values[()] if isinstance(old, np.generic) else values
-
-
-def _is_key(value: Any) -> bool:
-    return isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)

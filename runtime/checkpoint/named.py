@@ -168,13 +168,14 @@ def target_of(name: str, value: Any, mesh: Mesh) -> Target:
                 f"'{name}' has the sharding {value.sharding}, which is no layout on "
                 f"{mesh.short()}; give a Layout"
             )
-        return _target(layout, tuple(value.shape), value.dtype)
+        return target_like(layout, tuple(value.shape), value.dtype)
     tensor = value if is_variable(value) else _on_mesh(name, value, mesh)
     _check_mesh(name, tensor.layout, mesh)
-    return _target(tensor.layout, tensor.shape, tensor.dtype)
+    return target_like(tensor.layout, tensor.shape, tensor.dtype)
 
 
-def _target(layout: Layout, shape: tuple[int, ...], dtype: Any) -> Target:
+def target_like(layout: Layout, shape: tuple[int, ...], dtype: Any) -> Target:
+    """As what is restored an array of this layout, shape and type; of random keys, their data."""
     kind = key_kind(dtype)
     if kind is None:
         return Target(layout, shape, np.dtype(dtype))

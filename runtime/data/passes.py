@@ -1,4 +1,10 @@
-"""One pass over a dataset: which elements are read for which batch."""
+"""One pass over a dataset: which elements are read for which batch.
+
+Own code, because in grain (0.2.18) each process reads whole batches, or every n-th element, and
+`jax.make_array_from_process_local_data` takes one block of a shape that the devices divide: neither
+knows layouts of which a process holds some columns of all rows, nor a smaller last batch. Datasets
+of grain are sources for what they can do, and nothing imports it: arrays need no further package.
+"""
 
 from __future__ import annotations
 
