@@ -109,6 +109,7 @@ if TYPE_CHECKING:
     from dtensor.runtime.clients.environment import num_clients as num_clients
     from dtensor.runtime.data.dataset import DTensorDataset as DTensorDataset
     from dtensor.runtime.inspection import check_layout as check_layout
+    from dtensor.runtime.inspection import device_name as device_name
     from dtensor.runtime.inspection import is_dtensor as is_dtensor
     from dtensor.runtime.placement import named_sharding as named_sharding
     from dtensor.runtime.shardings import AUTO as AUTO
@@ -234,6 +235,7 @@ _HOMES = {
     "dtensor.runtime.clients.distributed_mesh": ("create_distributed_mesh",),
     "dtensor.runtime.inspection": (
         "check_layout",
+        "device_name",
         "is_dtensor",
     ),
     "dtensor.runtime.placement": ("named_sharding",),

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+
+from dtensor.dialect.device_spec import DeviceSpec
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
+from dtensor.runtime.naming import job_name
 from dtensor.runtime.operators import Operators
 from dtensor.runtime.transfer import fetch_layout
 
@@ -36,3 +40,13 @@ def check_layout(tensor: Any, layout: Layout) -> None:
             f"Layout of tensor: {found!s}, did not match expected layout: {layout!s}; bring it "
             "there with dtensor.relayout(tensor, layout)"
         )
+
+
+def device_name() -> str:
+    """The name that stands for all devices of a mesh together, as TensorFlow DTensor writes it.
+
+    Such as `/job:localhost/replica:0/task:0/device:CUSTOM:0`. jax has no device of this name and
+    needs none: a program runs on the mesh of its arrays, or on the default mesh. It is here for
+    programs that print or compare it.
+    """
+    return DeviceSpec(job_name(), 0, jax.process_index(), "CUSTOM", 0).to_string()

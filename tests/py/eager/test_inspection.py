@@ -10,7 +10,7 @@ import pytest
 import dtensor
 from dtensor import LayoutError
 from dtensor.compiler.relayout import relayout_like
-from dtensor.runtime.inspection import check_layout, is_dtensor
+from dtensor.runtime.inspection import check_layout, device_name, is_dtensor
 from tests.py.eager.support import MESH_2X4, MESH_3X2, assert_same, layout, message, placed
 
 VALUES = np.arange(24, dtype=np.float32).reshape(6, 4)
@@ -38,6 +38,10 @@ def test_no_array_has_priorities() -> None:
     check_layout(placed(VALUES, MESH_3X2, "x", "y"), asked)
     text = message(lambda: check_layout(placed(VALUES, MESH_3X2, "y", "x"), asked), LayoutError)
     assert str(asked) in text
+
+
+def test_device_name() -> None:
+    assert device_name() == "/job:localhost/replica:0/task:0/device:CUSTOM:0"
 
 
 def test_relayout_like_follows_layout_and_mesh() -> None:

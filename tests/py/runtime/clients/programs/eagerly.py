@@ -15,6 +15,7 @@ assert mesh == dtensor.create_mesh([("x", 2), ("y", 2)])
 assert str(mesh) == (f"Mesh.from_string(|x=2,y=2|0,1,2,3|{2 * me},{2 * me + 1}|{task}0,{task}1)")
 with pytest.raises(dtensor.MeshError, match="only 2 of its device names, those of one client; ma"):
     dtensor.copy_to_mesh(1.0, Layout([], dtensor.Mesh.from_string(mesh.to_string())))
+assert dtensor.device_name() == f"/job:worker/replica:0/task:{me}/device:CUSTOM:0"
 
 values = np.arange(32, dtype=np.float32).reshape(8, 4)
 a = dtensor.copy_to_mesh(values, Layout(["x", "y"], mesh))
