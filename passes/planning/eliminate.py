@@ -27,6 +27,7 @@ _LARGE = 10_000  # entries; a variable with larger tables is not searched either
 _TINY = 1e-8  # microseconds
 _STAY = 1e-7  # microseconds by which the present plan is preferred among equals
 _GAP = 5e-4  # of the cost; messages stop when the bound is as near as that
+_SHARES = (0.01, 0.003)  # of what they leave open; states that score less are tried by themselves
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Effort:
     """
 
     table: int = 60_000
-    passes: int = 50
+    passes: int = 40
     windows: int = 30
     window: int = 40
 
@@ -120,6 +121,9 @@ class Elimination:
         now = self._of_start()
         messages = self.messages(now + self.done + _TINY)
         messages.run(self.effort.passes, _GAP, looks=True)
+        for share in _SHARES:
+            if messages.upper - messages.bound > _GAP * abs(messages.upper):
+                messages.dive(share)
         messages.upper = min(now, messages.least) + _TINY
         if messages.least < now:
             for x, state in messages.states.items():

@@ -18,6 +18,7 @@ from dtensor.passes.planning.model import Costs, Model
 _STALL = 2e-6  # of the bound; a pass that raises it by less is idle
 _PATIENCE = 4  # idle passes in a row, and no more follow
 _DROP = 4  # passes after which states that are too dear are dropped
+_DIVE = 24  # passes among a few states
 _ROUNDING = 1e-6  # of the cost
 _FIRST = _DROP  # rounds of messages, to see whether a bound will be met
 _NEAR = 0.1  # of the cost; if the bound is as near as that after them, others follow
@@ -100,6 +101,26 @@ class Messages:
         """Forget the messages, not the bound: near the end they rise faster among the few left."""
         self._sent = {way: np.zeros(len(costs)) for way, costs in self._sent.items()}
         self.floor = self._proved = -np.inf
+
+    def dive(self, share: float) -> None:
+        """Look for a cheap assignment among the states that score little, with messages of their own.
+
+        Args:
+            share: of what the bound is below `upper`; states that score more are left out.
+        """
+        most = share * (self.upper - self.bound)
+        keep = {x: np.flatnonzero(scores <= most) for x, scores in self.scores.items()}
+        tables = {
+            (x, y): table[np.ix_(keep[x], keep[y])]
+            for x, others in self._after.items()
+            for y, table in others.items()
+        }
+        among = Messages({x: self._unary[x][kept] for x, kept in keep.items()}, tables)
+        among.run(_DIVE, _ROUNDING, looks=True)
+        if among.least < self.least:
+            self.least = among.least
+            self.states = {x: int(self.alive[x][keep[x][s]]) for x, s in among.states.items()}
+            self.upper = min(self.upper, self.least)
 
     def _sweep(self, order: Sequence[int], behind: Tables, ahead: Tables) -> None:
         sent, bound = self._sent, 0.0

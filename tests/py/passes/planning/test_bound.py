@@ -9,12 +9,13 @@ import pytest
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.planning import plan as planning
 from dtensor.passes.planning.bound import lower_bound
+from dtensor.passes.planning.messages import Messages
 from dtensor.passes.planning.model import Model
 from dtensor.passes.planning.plan import Limits
 from dtensor.passes.planning.polish import bound_seconds, polish
 from dtensor.passes.planning.problem import Problem
 from tests.py.passes.planning.small_graphs import small_program
-from tests.py.passes.planning.small_models import least, random_model
+from tests.py.passes.planning.small_models import least, random_model, small_models
 from tests.py.passes.planning.test_plans_are_cheapest import cheapest, keep_few
 from tests.py.passes.run_passes import after
 
@@ -152,3 +153,19 @@ def test_least_is_over_all_states() -> None:
     model = random_tree(1)
     states = itertools.product(*(range(len(u)) for u in model.unary))
     assert least(model) == min(model.cost(s) for s in states)
+
+
+def test_a_dive_meets_assignments_and_leaves_the_bound() -> None:
+    """Where two rounds of messages lead past the cheapest assignment, a dive meets it at times."""
+    better = 0
+    for seed, model in small_models(150):
+        messages = Messages(dict(enumerate(model.unary)), model.tables)
+        messages.run(2, 0.0, looks=True)
+        before, bound = messages.least, messages.bound
+        messages.dive(0.3)
+        states = [messages.states[x] for x in range(len(model.unary))]
+        assert messages.least == pytest.approx(model.cost(states)), f"seed {seed}"
+        assert least(model) - 1e-9 <= messages.least <= before, f"seed {seed}"
+        assert messages.bound == bound, f"seed {seed}"
+        better += messages.least < before - 1e-9
+    assert better > 5
