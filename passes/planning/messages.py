@@ -103,14 +103,14 @@ class Messages:
         self.floor = self._proved = -np.inf
 
     def dive(self, share: float) -> None:
-        """Look for a cheap assignment among the states that score little, with messages of their own.
+        """Look for a cheap assignment among the states that score little, by messages of their own.
 
         Args:
             share: of what the bound is below `upper`; states that score more are left out.
         """
         most = share * (self.upper - self.bound)
         keep = {x: np.flatnonzero(scores <= most) for x, scores in self.scores.items()}
-        tables = {
+        tables: dict[tuple[int, ...], Costs] = {
             (x, y): table[np.ix_(keep[x], keep[y])]
             for x, others in self._after.items()
             for y, table in others.items()
