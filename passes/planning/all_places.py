@@ -1,25 +1,81 @@
-"""Every place that each sub-axis can have on one tensor."""
+"""Every place that each sub-axis can have on one tensor.
+
+A mesh axis that is cut into many parts would be used in as many ways as a mesh of that many axes,
+and nobody could list those. Its parts keep to the order of the mesh, side by side, and change what
+they do once at most: the first of them split one dimension, say, and the others none.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import chain, groupby, pairwise, product
+from typing import TypeVar
 
+from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import REDUCTIONS
 from dtensor.passes.planning.blocks import Blocks
 from dtensor.passes.planning.partials import bit
 from dtensor.passes.propagation.places import WHOLE, partial_place, split_place
 from dtensor.passes.sharding.specs import Places, is_legal
 
+Choice = TypeVar("Choice")
+Groups = tuple[range, ...]  # the sub-axes of each mesh axis
+_MANY = 4  # parts of one mesh axis
+
+
+def groups_of(subaxes: Sequence[AxisRef]) -> Groups:
+    """The sub-axes of each mesh axis, by their numbers."""
+    found = []
+    for _, group in groupby(range(len(subaxes)), key=lambda number: subaxes[number].name):
+        numbers = list(group)
+        found.append(range(numbers[0], numbers[-1] + 1))
+    return tuple(found)
+
+
+def uses(choices: Sequence[Sequence[Choice]], groups: Groups) -> Iterator[tuple[Choice, ...]]:
+    """One choice for each sub-axis, from those that it has."""
+    ways = []
+    for group in groups:
+        mine = [choices[axis] for axis in group]
+        if len(group) < _MANY:
+            ways.append(list(product(*mine)))
+            continue
+        changes: dict[tuple[Choice, ...], None] = {}
+        for one, other in product(mine[0], mine[-1]):
+            for count in range(len(mine) + 1):
+                way = (one,) * count + (other,) * (len(mine) - count)
+                if all([choice in has for choice, has in zip(way, mine, strict=True)]):
+                    changes[way] = None
+        ways.append(list(changes))
+    for picked in product(*ways):
+        yield tuple(chain(*picked))
+
 
 def words(
-    size: int, blocks: Sequence[int], axes: Sequence[int], sizes: Sequence[int]
+    size: int,
+    blocks: Sequence[int],
+    axes: Sequence[int],
+    sizes: Sequence[int],
+    groups: Groups = (),
 ) -> Iterator[tuple[tuple[int, int], ...]]:
     """Every order of some sub-axes in one factor, each behind those before it, or behind blocks.
+
+    Args:
+        size: of the factor; 0 if it has none.
+        blocks: how many of them a sub-axis may stand behind.
+        axes: numbers of the sub-axes.
+        sizes: of all sub-axes, in devices.
+        groups: of all sub-axes; the parts of a mesh axis with many stand side by side, in order.
 
     Yields:
         Per sub-axis its number and how many combinations are more major.
     """
+    before = {
+        after: axis
+        for group in groups
+        if len(group) >= _MANY
+        for axis, after in pairwise([axis for axis in group if axis in axes])
+    }
 
     def walk(
         left: Sequence[int], end: int, done: list[tuple[int, int]]
@@ -27,8 +83,13 @@ def words(
         if not left:
             yield tuple(sorted(done))
             return
+        last = done[-1][0] if done else -1
         for axis in left:
-            for start in [end, *(b for b in blocks if b > end and b % end == 0)]:
+            is_next = before.get(axis) == last
+            if axis in before and not is_next:
+                continue
+            ahead = () if is_next else [b for b in blocks if b > end and b % end == 0]
+            for start in [end, *ahead]:
                 if size and size % (start * sizes[axis]) == 0:
                     rest = [other for other in left if other != axis]
                     yield from walk(rest, start * sizes[axis], [*done, (axis, start)])
@@ -37,12 +98,13 @@ def words(
 
 
 def all_places(
-    shape: Sequence[int], sizes: Sequence[int], blocks: Blocks, kinds: int
+    shape: Sequence[int], sizes: Sequence[int], blocks: Blocks, kinds: int, groups: Groups = ()
 ) -> list[Places]:
     """Every spec of a tensor, replicated first, with the partial values of the given kinds."""
+    groups = groups or tuple([range(axis, axis + 1) for axis in range(len(sizes))])
     parts = [partial_place(kind) for kind in REDUCTIONS if kinds & bit(kind)]
     found: dict[Places, None] = {}
-    for combination in product([WHOLE, *range(len(shape)), *parts], repeat=len(sizes)):
+    for combination in uses([[WHOLE, *range(len(shape)), *parts]] * len(sizes), groups):
         if len({p for p in combination if p < WHOLE}) > 1:
             continue
         by_dim: dict[int, list[int]] = {}
@@ -50,7 +112,7 @@ def all_places(
             if place > WHOLE:
                 by_dim.setdefault(place, []).append(axis)
         options = [
-            [(d, w) for w in words(shape[d], blocks[d] if blocks else (), axes, sizes)]
+            [(d, w) for w in words(shape[d], blocks[d] if blocks else (), axes, sizes, groups)]
             for d, axes in by_dim.items()
         ]
         for picked in product(*options):

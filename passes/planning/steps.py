@@ -125,6 +125,8 @@ class Steps:
 
     def _set(self, moving: Sequence[int], which: Mask, shards: float) -> None:
         """One collective, of so many shards of the tensor before it."""
+        if not which.any():
+            return
         links = [self.links[i] for i in moving]
         speed = min([link.bytes_per_second for link in links])
         self.start[which] = max([link.alpha for link in links])

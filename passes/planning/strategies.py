@@ -28,7 +28,7 @@ from dtensor.passes.graph import (
 from dtensor.passes.ops.opdef import Placed, Traffic, algorithm_of
 from dtensor.passes.ops.rule import OpInfo, OpRule
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.planning.all_places import all_places, words
+from dtensor.passes.planning.all_places import all_places, groups_of, uses, words
 from dtensor.passes.planning.blocks import Blocks, block_counts
 from dtensor.passes.planning.kept import keeper, kept_by_node
 from dtensor.passes.planning.options import Computed, Exchange, Options, Strategy
@@ -64,6 +64,7 @@ class Maker:
         self.free = free
         self.may_move = may_move
         self.cost = cost
+        self._groups = groups_of(specs.subaxes)
         self._tables = {n: LabelTable(n, _priced_later) for n in set(specs.sizes)}
         self._blocks, self._factor_blocks = block_counts(graph, min(specs.sizes, default=1))
         self._kinds = partial_kinds(graph)
@@ -209,17 +210,14 @@ class Maker:
         sides = tuple([[self.specs.rank(r) for r in side] for side in ranks])
         usable = [f for f in range(len(rule.factors)) if rule.dims_of_factor[f]]
         choices = [-1, *usable, *(~(p + 1) for p in passes)]
-        ways = [
-            [(choice, _label(mine, choice, 1)) for choice in (choices if used else [-1])]
-            for mine, used in zip(labels, may_use, strict=True)
-        ]
+        ways = [choices if used else [-1] for used in may_use]
+        alone = [{choice: _label(mine, choice, 1) for choice in choices} for mine in labels]
         has_algorithms = _has_algorithms(rule)
         found: dict[Strategy, None] = {}
-        for way in product(*ways):
-            combination = [choice for choice, _ in way]
+        for combination in uses(ways, self._groups):
             split = [choice for choice in combination if choice >= 0]
             if len(set(split)) == len(split) and not any([blocks and blocks[f] for f in split]):
-                options = [[label for _, label in way]]
+                options = [[of[choice] for of, choice in zip(alone, combination, strict=True)]]
             else:
                 options = [
                     [
@@ -245,7 +243,15 @@ class Maker:
             if choice >= 0:
                 by_factor.setdefault(choice, []).append(axis)
         options = [
-            list(words(rule.factors[f].size, blocks[f] if blocks else (), axes, self.specs.sizes))
+            list(
+                words(
+                    rule.factors[f].size,
+                    blocks[f] if blocks else (),
+                    axes,
+                    self.specs.sizes,
+                    self._groups,
+                )
+            )
             for f, axes in by_factor.items()
         ]
         for picked in product(*options):
@@ -330,7 +336,7 @@ class Maker:
         found = self._memo.get(key)
         if found is None:
             specs = self.specs.rank(len(shape))
-            places = all_places(shape, self.specs.sizes, blocks, kinds)
+            places = all_places(shape, self.specs.sizes, blocks, kinds, self._groups)
             used = self._used_at(node)
             places = [p for p in places if _keeps_to(used, p)]
             if is_border:
@@ -361,7 +367,7 @@ class Maker:
         if found is None:
             specs, made = self.specs.rank(len(shape)), []
             may_move = list(zip(self.specs.subaxes, self._used_at(node), strict=True))
-            for places in all_places(shape, self.specs.sizes, blocks, 0):
+            for places in all_places(shape, self.specs.sizes, blocks, 0, self._groups):
                 layout = specs.layout(specs.of(places))
                 added = zip(places, may_move, strict=True)
                 if _extends(given, layout) and all(

@@ -1,0 +1,88 @@
+"""Which ways to use sub-axes are listed: all of a few, and those of one pattern of many parts."""
+
+import itertools
+
+from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.mesh import Mesh
+from dtensor.passes.planning.all_places import all_places, groups_of, uses, words
+from dtensor.passes.propagation.places import WHOLE, split_place
+from tests.py.passes.run_passes import after, function
+
+FOUR_PARTS = (range(1), range(1, 5))  # an axis, and another that is cut into four
+
+
+def test_parts_of_one_axis_are_a_group() -> None:
+    parts = [AxisRef("y", 1, 3), *[AxisRef("x", 2**k, 2) for k in range(4)]]
+    assert groups_of(parts) == FOUR_PARTS
+
+
+def test_few_parts_are_used_in_all_ways() -> None:
+    groups = (range(2), range(2, 5))
+    assert set(uses([range(3)] * 5, groups)) == set(itertools.product(range(3), repeat=5))
+
+
+def test_many_parts_change_what_they_do_once_at_most() -> None:
+    found = list(uses([range(3)] * 5, FOUR_PARTS))
+    assert len(found) == len(set(found)) == 3 * (3 + 3 * 3 * 2)
+    for first in range(3):
+        for changes in ((2, 2, 2, 2), (0, 1, 1, 1), (2, 2, 2, 1)):
+            assert (first, *changes) in found
+    assert (0, 0, 1, 0, 0) not in found
+
+
+def test_a_part_that_may_do_nothing_leaves_the_others_their_choices() -> None:
+    found = set(uses([[7], [7], [7], [7, 8], [7, 8]], FOUR_PARTS))
+    assert found == {(7, 7, 7, 7, 7), (7, 7, 7, 7, 8), (7, 7, 7, 8, 8)}
+
+
+def test_many_parts_stand_side_by_side_in_order() -> None:
+    sizes = (3, 2, 2, 2, 2)
+    found = set(words(480, (5,), range(5), sizes, FOUR_PARTS))
+    for word in found:
+        majors = dict(word)
+        assert [majors[k + 1] for k in range(1, 4)] == [2 * majors[k] for k in range(1, 4)]
+    assert ((0, 1), (1, 3), (2, 6), (3, 12), (4, 24)) in found
+    assert ((0, 16), (1, 1), (2, 2), (3, 4), (4, 8)) in found
+    assert (
+        (0, 1),
+        (1, 15),
+        (2, 30),
+        (3, 60),
+        (4, 120),
+    ) not in found  # 5 blocks behind 3 do not fit
+    assert ((0, 80), (1, 5), (2, 10), (3, 20), (4, 40)) in found
+
+
+def test_places_of_six_parts_are_listed() -> None:
+    shape, sizes = (64, 3, 64), (2,) * 6
+    places = all_places(shape, sizes, (), 0, (range(6),))
+    assert places[0] == (WHOLE,) * 6
+    assert tuple([split_place(0, 2**k) for k in range(6)]) in places
+    halves = [split_place(0, 2**k) for k in range(3)] + [split_place(2, 2**k) for k in range(3)]
+    assert tuple(halves) in places
+    assert (
+        len(places) == len(set(places)) == 3 + 5 * 6
+    )  # nowhere, or in the first or last dimension
+
+
+def test_an_axis_in_six_parts_is_planned() -> None:
+    """Each halving of the rows keeps the parts that still fit."""
+    lines = []
+    for k in range(6):
+        rows = 64 >> k
+        half = f"tensor<{rows // 2}x3xf32>"
+        for start in (0, 1):
+            lines.append(
+                f"%h{k}{start} = stablehlo.slice %x{k} [{start}:{rows}:2, 0:3] : "
+                f"(tensor<{rows}x3xf32>) -> {half}"
+            )
+        lines.append(f"%p{k} = stablehlo.multiply %h{k}0, %h{k}1 : {half}")
+        lines.append(f"%x{k + 1} = stablehlo.tanh %p{k} : {half}")
+    text = function(
+        '(%x0: tensor<64x3xf32> {dtensor.layout = #L[{"x"}, {}]#}) -> tensor<1x3xf32>',
+        "\n".join([*lines, "return %x6 : tensor<1x3xf32>"]),
+    )
+    passes = "builtin.module(dtensor-import, dtensor-propagate)"
+    with after(passes, text, Mesh([("x", 64)])) as (_, state):
+        (plan,) = state.ledger.of_kind("plan")
+        assert plan.seconds > 0.0
