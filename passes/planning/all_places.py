@@ -1,14 +1,15 @@
 """Every place that each sub-axis can have on one tensor.
 
-A mesh axis that is cut into many parts would be used in as many ways as a mesh of that many axes,
-and nobody could list those. Its parts keep to the order of the mesh, side by side, and change what
-they do once at most: the first of them split one dimension, say, and the others none.
+Many sub-axes could be used in more ways than anybody could list. Where there are four or more, those
+that split one dimension stand in the order of the mesh. The parts of a mesh axis that is cut into
+many moreover stand side by side, and change what they do once at most: the first of them split one
+dimension, say, and the others none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, groupby, pairwise, product
+from itertools import chain, groupby, product
 from typing import TypeVar
 
 from dtensor.dialect.axes import AxisRef
@@ -20,7 +21,7 @@ from dtensor.passes.sharding.specs import Places, is_legal
 
 Choice = TypeVar("Choice")
 Groups = tuple[range, ...]  # the sub-axes of each mesh axis
-_MANY = 4  # parts of one mesh axis
+_MANY = 4  # sub-axes, or parts of one mesh axis
 
 
 def groups_of(subaxes: Sequence[AxisRef]) -> Groups:
@@ -58,24 +59,20 @@ def words(
     sizes: Sequence[int],
     groups: Groups = (),
 ) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Every order of some sub-axes in one factor, each behind those before it, or behind blocks.
+    """Orders of some sub-axes in one factor, each behind those before it, or behind blocks.
 
     Args:
         size: of the factor; 0 if it has none.
         blocks: how many of them a sub-axis may stand behind.
         axes: numbers of the sub-axes.
         sizes: of all sub-axes, in devices.
-        groups: of all sub-axes; the parts of a mesh axis with many stand side by side, in order.
+        groups: of all sub-axes.
 
     Yields:
         Per sub-axis its number and how many combinations are more major.
     """
-    before = {
-        after: axis
-        for group in groups
-        if len(group) >= _MANY
-        for axis, after in pairwise([axis for axis in group if axis in axes])
-    }
+    is_ordered = len(sizes) >= _MANY
+    group_of = {axis: group for group in groups if len(group) >= _MANY for axis in group}
 
     def walk(
         left: Sequence[int], end: int, done: list[tuple[int, int]]
@@ -83,11 +80,8 @@ def words(
         if not left:
             yield tuple(sorted(done))
             return
-        last = done[-1][0] if done else -1
-        for axis in left:
-            is_next = before.get(axis) == last
-            if axis in before and not is_next:
-                continue
+        for axis in left[:1] if is_ordered else left:
+            is_next = bool(done) and done[-1][0] in group_of.get(axis, ())
             ahead = () if is_next else [b for b in blocks if b > end and b % end == 0]
             for start in [end, *ahead]:
                 if size and size % (start * sizes[axis]) == 0:

@@ -110,7 +110,9 @@ EXTRA: dict[str, Callable[..., Any]] = {
     "a loop of 3": _before(_loop(3)),
     "a weight sorted": _weight(lambda w: jnp.sort(w, axis=1), "up"),
     "the other weight sorted": _weight(lambda w: jnp.sort(w, axis=0), "down"),
-    "a weight moved": _weight(lambda w: relayout(w, _layout("model", None)) * 2, "up"),
+    "a weight moved": _weight(
+        lambda w: jnp.cumsum(relayout(w, _layout("model", None)), axis=1), "up"
+    ),
     "a norm of a weight": _weight(lambda w: w / jnp.linalg.norm(w), "up"),
     "a norm of each row": _weight(lambda w: w / (1 + jnp.square(w).sum(1, keepdims=True)), "up"),
     "a running sum of a new weight": _with(lambda w: jnp.cumsum(w, axis=1), "up"),

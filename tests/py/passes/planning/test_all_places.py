@@ -35,22 +35,20 @@ def test_a_part_that_may_do_nothing_leaves_the_others_their_choices() -> None:
     assert found == {(7, 7, 7, 7, 7), (7, 7, 7, 7, 8), (7, 7, 7, 8, 8)}
 
 
-def test_many_parts_stand_side_by_side_in_order() -> None:
-    sizes = (3, 2, 2, 2, 2)
-    found = set(words(480, (5,), range(5), sizes, FOUR_PARTS))
-    for word in found:
-        majors = dict(word)
-        assert [majors[k + 1] for k in range(1, 4)] == [2 * majors[k] for k in range(1, 4)]
-    assert ((0, 1), (1, 3), (2, 6), (3, 12), (4, 24)) in found
-    assert ((0, 16), (1, 1), (2, 2), (3, 4), (4, 8)) in found
-    assert (
-        (0, 1),
-        (1, 15),
-        (2, 30),
-        (3, 60),
-        (4, 120),
-    ) not in found  # 5 blocks behind 3 do not fit
-    assert ((0, 80), (1, 5), (2, 10), (3, 20), (4, 40)) in found
+def test_few_sub_axes_stand_in_every_order() -> None:
+    found = {tuple(major for _, major in word) for word in words(64, (), range(3), (2, 2, 4))}
+    assert found == {(1, 2, 4), (2, 1, 4), (1, 8, 2), (8, 1, 2), (4, 8, 1), (8, 4, 1)}
+
+
+def test_many_sub_axes_stand_in_the_order_of_the_mesh() -> None:
+    assert list(words(81, (), (0, 1, 3), (3, 3, 3, 3))) == [((0, 1), (1, 3), (3, 9))]
+
+
+def test_many_parts_stand_side_by_side() -> None:
+    """Blocks may stand ahead of the first part, and between axes, but not between parts."""
+    found = set(words(480, (5, 15), range(5), (3, 2, 2, 2, 2), FOUR_PARTS))
+    together = ((1, 3), (2, 6), (3, 12), (4, 24)), ((1, 15), (2, 30), (3, 60), (4, 120))
+    assert found == {((0, 1), *together[0]), ((0, 1), *together[1]), ((0, 5), *together[1])}
 
 
 def test_places_of_six_parts_are_listed() -> None:

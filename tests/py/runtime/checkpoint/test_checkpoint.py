@@ -188,7 +188,10 @@ def test_what_cannot_be_a_checkpoint_is_one_error(tmp_path: Path) -> None:
         ({"t": {"b": [object()]}}, "'t/b/0' is of type object, which cannot be saved"),
         ({"c": 1j}, "'c' is of type complex, which cannot be saved"),
         ({"a": np.arange(3)}, "'a' is int64, which jax uses only with jax.config.update"),
-        ({"a": np.array(["x"])}, "'a' cannot be saved: .* is not numeric"),
+        (
+            {"a": np.array(["x"])},
+            "'a' cannot be saved: ndarray has element type <U1, which devices cannot hold",
+        ),
         ({"t": {1: a, "1": a}}, "two things would have the name 't/1' in the checkpoint; rename"),
         ({"t": {"a/b": a, "a": {"b": a}}}, "two things would have the name 't/a/b'"),
         ({"a": put(ramp(8), ["x"], mesh_2x4())}, "'a' is on mesh.x=2, y=4., but the checkpoint"),

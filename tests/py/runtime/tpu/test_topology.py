@@ -47,7 +47,6 @@ def test_the_message_is_read_and_written_as_tensorflow_has_it() -> None:
     for data in (V2_8, V2_8 + feature, V2_8 + later, unpacked + V2_8[6:]):
         assert Topology(serialized=data) == topology
         assert Topology(serialized=data).serialized() == data
-    assert topology_proto().FromString(V2_8 + feature).tpu_hardware_feature.embedding_feature == 1
 
 
 def test_a_missing_protobuf_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
