@@ -1,9 +1,9 @@
 """Every place that each sub-axis can have on one tensor.
 
-Many sub-axes could be used in more ways than anybody could list. Where there are four or more, those
-that split one dimension stand in the order of the mesh. The parts of a mesh axis that is cut into
-many moreover stand side by side, and change what they do once at most: the first of them split one
-dimension, say, and the others none.
+Many sub-axes could be used in more ways than anybody could list. Where there are four or more,
+those that split one dimension stand in the order of the mesh. The parts of a mesh axis that is cut
+into many moreover stand side by side, and change what they do once at most: the first of them split
+one dimension, say, and the others none.
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ def test_what_cannot_be_a_checkpoint_is_one_error(tmp_path: Path) -> None:
         ({"a": np.arange(3)}, "'a' is int64, which jax uses only with jax.config.update"),
         (
             {"a": np.array(["x"])},
-            "'a' cannot be saved: ndarray has element type <U1, which devices cannot hold",
+            "'a' cannot be saved: ndarray has element type <U1, ",
         ),
         ({"t": {1: a, "1": a}}, "two things would have the name 't/1' in the checkpoint; rename"),
         ({"t": {"a/b": a, "a": {"b": a}}}, "two things would have the name 't/a/b'"),
