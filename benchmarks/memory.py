@@ -3,7 +3,7 @@
     python benchmarks/memory.py --suite SUITE [--size both] [--tag train] [--top 3] [NAMES...]
 
 SUITE is a folder whose `workloads.py` has `WORKLOADS`; `THIRDPARTY` of `workloads_thirdparty.py`
-is read too where packages are installed. Planned is `compiled.planned_memory.peak_bytes`; XLA's is
+is read too where packages are installed. Planned is `compiled.memory.peak_bytes`; XLA's is
 `memory_analysis()` of the same program compiled for virtual devices of the CPU: arguments, results
 and temporaries, without what results take over from donated arguments. Under each program stand the
 largest tensors of the plan's peak.
@@ -58,7 +58,7 @@ def measured(workload: Any, name: str, size: str, top: int = 3) -> dict[str, Any
         compiled = lowered_program(workload.program(size, mesh), mesh).compile()
     except (dtensor.DTensorError, ImportError) as wrong:
         return row | {"error": str(wrong)}
-    planned, xla = compiled.planned_memory, compiled.memory_analysis()
+    planned, xla = compiled.memory, compiled.memory_analysis()
     needs = xla.argument_size_in_bytes + xla.output_size_in_bytes - xla.alias_size_in_bytes
     needs += xla.temp_size_in_bytes
     row |= {"planned": planned.peak_bytes, "xla": needs, "ratio": planned.peak_bytes / needs}

@@ -38,8 +38,8 @@ def compare(before: Planned, after: Planned) -> str:
         _numbers("wire bytes", before.wire_bytes, after.wire_bytes, "B"),
         _numbers("operations", before.local_flops, after.local_flops, "FLOP"),
     ]
-    if before.planned_memory is not None and after.planned_memory is not None:
-        peaks = before.planned_memory.peak_bytes, after.planned_memory.peak_bytes
+    if before.memory is not None and after.memory is not None:
+        peaks = before.memory.peak_bytes, after.memory.peak_bytes
         lines.append(_numbers("memory at the peak", *peaks, "B"))
     for what, mine, other in zip(
         ("argument", "result"), before.borders(), after.borders(), strict=True

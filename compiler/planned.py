@@ -60,7 +60,7 @@ class Planned(ABC):
         return float(self._plan().local_flops)
 
     @property
-    def planned_memory(self) -> MemoryReport | None:
+    def memory(self) -> MemoryReport | None:
         """What one device holds at most, by the plan: `peak_bytes`, `argument_bytes`, `tensors`.
 
         None if a pipeline of one's own leaves dtensor-report-memory out.

@@ -66,7 +66,7 @@ def facts_of(planned: Planned) -> Facts:
     """What a report tells of a Lowered or a Compiled."""
     result = planned._plan()
     args, results = planned.borders()
-    memory = planned.planned_memory
+    memory = planned.memory
     return Facts(
         planned._source.short(),
         result.mesh,
@@ -90,8 +90,8 @@ def _totals(planned: Planned) -> list[Total]:
         Total("collectives", "", len(result.collectives)),
         Total("operations", "FLOP", planned.local_flops),
     ]
-    if planned.planned_memory is not None:
-        totals.append(Total("held at the peak, planned", "B", planned.planned_memory.peak_bytes))
+    if planned.memory is not None:
+        totals.append(Total("held at the peak, planned", "B", planned.memory.peak_bytes))
     plan = next(iter(result.ledger.of_kind("plan")), None)
     if plan is not None:
         totals.append(Total("planned to communicate", "s", plan.communication))

@@ -49,8 +49,8 @@ def test_a_plan_for_devices_that_nobody_has() -> None:
     # Forward two products, backward four, but for that of the first layer's input.
     product = 2 * 8 * 64 * 16
     assert plan.local_flops == pytest.approx(11 * product, rel=0.1)
-    assert plan.planned_memory is not None
-    assert plan.planned_memory.argument_bytes == 4 * 64 * 16 * 4 + 8 * 64 * 4
+    assert plan.memory is not None
+    assert plan.memory.argument_bytes == 4 * 64 * 16 * 4 + 8 * 64 * 4
     assert 'axis "model": given at argument 1' in plan.explain("up")
     assert plan.wire_bytes > 0
 
@@ -58,7 +58,7 @@ def test_a_plan_for_devices_that_nobody_has() -> None:
 def test_a_lowered_program_says_what_the_compiled_one_says() -> None:
     mesh = dtensor.create_mesh([("data", 2), ("model", 4)])
     plan, program = lowered(mesh), lowered(mesh).compile()
-    for name in ("collectives", "wire_bytes", "local_flops", "planned_memory", "ledger"):
+    for name in ("collectives", "wire_bytes", "local_flops", "memory", "ledger"):
         assert getattr(plan, name) == getattr(program, name)
     assert plan.explain() == program.explain()
     assert plan.explain("up", top=3) == program.explain("up", top=3)

@@ -106,12 +106,12 @@ def totals(reader: Reader) -> dict[str, float]:
 def test_totals_are_those_of_the_plan() -> None:
     plan, found = lowered(), totals(page())
     (record,) = [r for r in plan.ledger["records"] if r["kind"] == "plan"]
-    assert plan.planned_memory is not None
+    assert plan.memory is not None
     assert found == {
         "sent": plan.wire_bytes,
         "collectives": len(plan.collectives),
         "operations": plan.local_flops,
-        "held at the peak, planned": plan.planned_memory.peak_bytes,
+        "held at the peak, planned": plan.memory.peak_bytes,
         "planned to communicate": record["communication"],
         "planned to compute": record["seconds"] - record["communication"],
     }
@@ -134,7 +134,7 @@ def test_every_byte_is_sent_by_some_line_and_the_line_is_shown() -> None:
     files = source_files([facts_of(lowered())])
     lines = [line for file in files for line in file.lines]
     assert sum(line.sent[0] for line in lines) == lowered().wire_bytes
-    memory = lowered().planned_memory
+    memory = lowered().memory
     assert memory is not None
     held = sum(tensor.bytes for tensor in memory.tensors if tensor.location)
     assert sum(line.held[0] for line in lines) == held > 0
@@ -197,16 +197,16 @@ def test_arguments_and_results_are_pictures_and_equal_layers_one() -> None:
 
 def test_memory_at_the_peak_names_arguments_and_lines() -> None:
     plan = lowered()
-    assert plan.planned_memory is not None
+    assert plan.memory is not None
     facts = facts_of(plan)
     held = {one.name: one for one in facts.held}
     up = held["argument layers[*]['up']: float32 16x16"]
     assert (up.count, up.bytes, up.location) == (3, 3 * 16 * 16 * 4, "")
-    assert facts.peak_bytes == plan.planned_memory.peak_bytes
+    assert facts.peak_bytes == plan.memory.peak_bytes
     assert sum(one.bytes for one in facts.held) <= facts.peak_bytes
     assert [one.bytes for one in facts.held] == sorted((o.bytes for o in facts.held), reverse=True)
     assert any(one.location.startswith("test_report_page.py:") for one in facts.held)
-    assert f"{quantity(plan.planned_memory.peak_bytes, 'B')} together" in page().said("h3")
+    assert f"{quantity(plan.memory.peak_bytes, 'B')} together" in page().said("h3")
 
 
 def test_of_very_many_rows_the_small_ones_are_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -314,7 +314,7 @@ def test_verify_and_the_reports_of_such_a_program() -> None:
     assert len(reasons) > 1
     assert all(reasons)
     assert "shard_map at" in lowered.compile().explain()
-    memory = lowered.planned_memory
+    memory = lowered.memory
     assert memory is not None
     assert memory.peak_bytes > 0
 

@@ -188,7 +188,7 @@ def test_arrays_of_many_layers_and_of_adam_are_told_in_twelve_lines() -> None:
 def test_memory_is_told_in_fifteen_lines() -> None:
     lines = many_layers().explain("memory").splitlines()
     assert len(lines) <= 15
-    memory = many_layers().planned_memory
+    memory = many_layers().memory
     assert memory is not None
     peak, arguments = (quantity(b, "B") for b in (memory.peak_bytes, memory.argument_bytes))
     assert lines[0].startswith(f"{peak} at the peak of one device, {arguments} of them arguments")
