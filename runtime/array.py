@@ -336,7 +336,7 @@ def from_jax(array: jax.Array, mesh: AnyMesh | None = None) -> DTensor:
 
 
 def with_layout(array: jax.Array, layout: Layout) -> DTensor:
-    """The DTensor of an array that lies as `layout` says; no element moves.
+    """The DTensor of an array; no element moves where it lies as `layout` says.
 
     Unless the layout does not divide it, which makes a padded copy.
     jax can write one placement in several ways and would compile a program again for each, so the
