@@ -122,7 +122,7 @@ class Elimination:
         messages = self.messages(now + self.done + _TINY)
         messages.run(self.effort.passes, _GAP, looks=True)
         for share in _SHARES:
-            if messages.upper - messages.bound > _GAP * abs(messages.upper):
+            if messages.gap > _GAP:
                 messages.dive(share)
         messages.upper = min(now, messages.least) + _TINY
         if messages.least < now:

@@ -24,6 +24,7 @@ _FIRST = _DROP  # rounds of messages, to see whether a bound will be met
 _NEAR = 0.1  # of the cost; if the bound is as near as that after them, others follow
 _MORE = 12  # others
 _MET = 1e-9  # of the cost; a bound as near as that is met
+_LEAST = 1e-30  # microseconds; what costs less is compared with this
 
 least_of = np.minimum.reduce  # along the first dimension; `min` itself asks first what it is given
 
@@ -67,6 +68,11 @@ class Messages:
             self._sent[one, other] = np.zeros(table.shape[1])
             self._sent[other, one] = np.zeros(table.shape[0])
 
+    @property
+    def gap(self) -> float:
+        """By how much the bound is below `upper`, of `upper`."""
+        return float((self.upper - self.bound) / max(abs(self.upper), _LEAST))
+
     def run(self, passes: int, gap: float, looks: bool = False) -> int:
         """Pass messages there and back until the bound stops to rise.
 
@@ -90,7 +96,7 @@ class Messages:
             self._sweep(self._order[::-1], self._after, self._before)
             idle = idle + 1 if self.bound - before <= _STALL * abs(self.bound) else 0
             self.upper = min(self.upper, self.least)
-            if self.upper - self.bound <= gap * abs(self.upper):
+            if self.gap <= gap:
                 break
             if count % _DROP == 0 and not self._drop():
                 break
@@ -186,11 +192,10 @@ def proven(model: Model) -> list[int] | None:
     now = model.cost(model.start)
     messages = Messages(dict(enumerate(model.unary)), model.tables, now)
     messages.run(_FIRST, _MET, looks=True)
-    if messages.upper - messages.bound > _NEAR * abs(messages.upper):
-        return None
-    messages.begin_anew()
-    messages.run(_MORE, _MET, looks=True)
-    if messages.upper - messages.bound > _MET * abs(messages.upper):
+    if _MET < messages.gap <= _NEAR:
+        messages.begin_anew()
+        messages.run(_MORE, _MET, looks=True)
+    if messages.gap > _MET:
         return None
     if messages.least >= now * (1 - _MET):
         return list(model.start)
