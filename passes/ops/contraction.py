@@ -5,6 +5,7 @@ A convolution is an einsum over batch and features, and windows over the spatial
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -36,7 +37,7 @@ from dtensor.passes.ops.longer_windows import (
 from dtensor.passes.ops.opdef import UNKNOWN, Algorithm, OpDef, placed_of
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, Window
-from dtensor.passes.ops.windows import OVERLAP, window_factor, windows_of
+from dtensor.passes.ops.windows import OVERLAP, share_windows, windows_of
 
 REVERSED = "window_reversal"
 
@@ -71,28 +72,16 @@ def contraction(
     The result has the dimension pairs `batching`, then what is left of each operand.
     """
     builder = RuleBuilder(op)
-    sizes = op.operand_shapes[0]
-    result = 0
+    made = itertools.count()  # dimensions of the result
     for left, right in zip(*batching, strict=True):
-        factor = builder.factor(sizes[left])
-        builder.operand(0, left, factor)
-        builder.operand(1, right, factor)
-        builder.result(0, result, factor)
-        result += 1
+        builder.share((0, left), (1, right), (~0, next(made)))
     element = op.result_elements[0]
-    reduction = Reduction.SUM.on(element)
     for left, right in zip(*contracting, strict=True):
-        factor = builder.factor(sizes[left], reduction)
-        builder.operand(0, left, factor)
-        builder.operand(1, right, factor)
+        builder.share((0, left), (1, right), reduction=Reduction.SUM.on(element))
     for k, shape in enumerate(op.operand_shapes):
-        for d, size in enumerate(shape):
-            if d in batching[k] or d in contracting[k]:
-                continue
-            factor = builder.factor(size)
-            builder.operand(k, d, factor)
-            builder.result(0, result, factor)
-            result += 1
+        for d in range(len(shape)):
+            if d not in batching[k] and d not in contracting[k]:
+                builder.share((k, d), (~0, next(made)))
     finite = known_finite(op.operation)
     for k in range(2):
         is_sum = Reduction.SUM in reductions_of(element)
@@ -150,17 +139,14 @@ def convolution_rule(op: OpInfo) -> OpRule:
     by_feature = group_count(op.operation, "feature_group_count")
     by_batch = group_count(op.operation, "batch_group_count")
     builder = RuleBuilder(op)
+    kernel, result = numbers.kernel_output_feature_dimension, numbers.output_feature_dimension
     if by_batch == 1:
-        _join(builder, numbers.input_batch_dimension, None, numbers.output_batch_dimension)
-    if by_feature == 1:
-        _contract(builder, numbers)
+        builder.share((~0, numbers.output_batch_dimension), (0, numbers.input_batch_dimension))
+    if by_feature == 1 and Reduction.SUM in reductions_of(op.result_elements[0]):
+        sides = numbers.input_feature_dimension, numbers.kernel_input_feature_dimension
+        builder.share(*enumerate(sides), reduction=Reduction.SUM)
     if by_feature == by_batch == 1:
-        _join(
-            builder,
-            None,
-            numbers.kernel_output_feature_dimension,
-            numbers.output_feature_dimension,
-        )
+        builder.share((~0, result), (1, kernel))
     else:
         _groups(builder, numbers, max(by_feature, by_batch), by_batch > 1)
     _spatial(builder, numbers)
@@ -172,25 +158,6 @@ def convolution_rule(op: OpInfo) -> OpRule:
     return builder.build()
 
 
-def _join(builder: RuleBuilder, lhs: int | None, rhs: int | None, result: int) -> None:
-    """A factor that one dimension of an operand shares with one of the result."""
-    factor = builder.factor(builder.op.result_shapes[0][result])
-    if lhs is not None:
-        builder.operand(0, lhs, factor)
-    if rhs is not None:
-        builder.operand(1, rhs, factor)
-    builder.result(0, result, factor)
-
-
-def _contract(builder: RuleBuilder, numbers: stablehlo.ConvDimensionNumbers) -> None:
-    lhs, rhs = numbers.input_feature_dimension, numbers.kernel_input_feature_dimension
-    if Reduction.SUM not in reductions_of(builder.op.result_elements[0]):
-        return
-    factor = builder.factor(builder.op.operand_shapes[0][lhs], Reduction.SUM)
-    builder.operand(0, lhs, factor)
-    builder.operand(1, rhs, factor)
-
-
 def _groups(
     builder: RuleBuilder, numbers: stablehlo.ConvDimensionNumbers, groups: int, is_batch: bool
 ) -> None:
@@ -198,16 +165,12 @@ def _groups(
     op = builder.op
     lhs = numbers.input_batch_dimension if is_batch else numbers.input_feature_dimension
     rhs, result = numbers.kernel_output_feature_dimension, numbers.output_feature_dimension
-    if groups not in (op.operand_shapes[0][lhs], op.result_shapes[0][result]):
-        for tensor, dim in ((0, lhs), (1, rhs), (~0, result)):
-            builder.whole(
-                tensor, dim, f"falls into {groups} groups of several features on each side"
-            )
+    places = (0, lhs), (1, rhs), (~0, result)
+    if groups in (op.operand_shapes[0][lhs], op.result_shapes[0][result]):
+        builder.share(*places, size=groups)
         return
-    factor = builder.factor(groups)
-    builder.operand(0, lhs, factor)
-    builder.operand(1, rhs, factor)
-    builder.result(0, result, factor)
+    for place in places:
+        builder.whole(*place, f"falls into {groups} groups of several features on each side")
 
 
 def _spatial(builder: RuleBuilder, numbers: stablehlo.ConvDimensionNumbers) -> None:
@@ -216,16 +179,14 @@ def _spatial(builder: RuleBuilder, numbers: stablehlo.ConvDimensionNumbers) -> N
         size = op.operand_shapes[0][lhs]
         if not window.tiles(size):
             builder.whole(0, lhs, OVERLAP)
+        places = (slot, dim), (0, lhs)
         if slot < 0:
-            factor = window_factor(builder, window, size, op.result_shapes[0][dim])
-            builder.result(0, dim, factor)
+            share_windows(builder, window, size, *places)
             builder.whole(1, numbers.kernel_spatial_dimensions[row], "is a dimension of the window")
         else:
             kind = FactorKind.REDUCTION if window.tiles(size) else FactorKind.WINDOW
-            factor = builder.factor(op.operand_shapes[1][dim], Reduction.SUM, (), kind, window)
-            builder.operand(1, dim, factor)
+            builder.share(*places, reduction=Reduction.SUM, kind=kind, window=window)
             builder.whole(~0, numbers.output_spatial_dimensions[row], "is a place of the window")
-        builder.operand(0, lhs, factor)
 
 
 def _windows(op: OpInfo, numbers: stablehlo.ConvDimensionNumbers) -> list[WindowDim]:

@@ -61,13 +61,9 @@ def _batch_rule(op: OpInfo, target: str) -> OpRule | None:
         in_operands, in_results = places[: len(operands)], places[len(operands) :]
         if number in special or None in places or -1 in in_results or set(in_operands) == {-1}:
             continue  # what no operand has is made by the call: matrix dimensions of results
-        factor = builder.factor(size)
-        for k, d in enumerate(in_operands):
-            if d is not None and d >= 0:
-                builder.operand(k, d, factor)
-        for k, d in enumerate(in_results):
-            if d is not None:
-                builder.result(k, d, factor)
+        read = [(k, d) for k, d in enumerate(in_operands) if d is not None and d >= 0]
+        made = [(~k, d) for k, d in enumerate(in_results) if d is not None]
+        builder.share(*read, *made, size=size)
     if target in _SOLVES:
         _split_right_sides(op, builder)
     return builder.build()
@@ -82,9 +78,7 @@ def _split_right_sides(op: OpInfo, builder: RuleBuilder) -> None:
         return
     side = ir.IntegerAttr(config["side"]).value
     dim = len(op.operand_shapes[1]) - (1 if side == ord("L") else 2)
-    factor = builder.factor(op.operand_shapes[1][dim])
-    builder.operand(1, dim, factor)
-    builder.result(0, dim, factor)
+    builder.share((1, dim), (~0, dim))
 
 
 def _factors(mappings: list[ir.Attribute]) -> list[list[list[int]]]:

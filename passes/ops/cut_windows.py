@@ -43,9 +43,7 @@ def _slide(low: int, size: int, other: int) -> Window | None:
 
 def slide_factor(builder: RuleBuilder, dim: int, window: Window) -> None:
     """Let a dimension be split with a halo, operand 0 and the result alike."""
-    factor = builder.factor(builder.op.result_shapes[0][dim], kind=FactorKind.WINDOW, window=window)
-    builder.operand(0, dim, factor)
-    builder.result(0, dim, factor)
+    builder.share((~0, dim), (0, dim), kind=FactorKind.WINDOW, window=window)
 
 
 def _sliding(placed: Placed, slides: Slides) -> list[WindowDim]:

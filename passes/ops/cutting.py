@@ -137,7 +137,7 @@ def slice_rule(op: OpInfo) -> OpRule:
         kept = op.result_shapes[0][d]
         blocks = slice_blocks(size, starts[d], kept, strides[d])
         if owner is not None and takes_few(size, kept, blocks):
-            builder.operand(0, d, builder.factor(size, owner))
+            builder.share((0, d), reduction=owner)
             continue
         window = slide_of_slice(op, d)
         if window is not None:
@@ -211,9 +211,7 @@ def reverse_rule(op: OpInfo) -> OpRule:
     builder = RuleBuilder(op)
     for d, size in enumerate(op.result_shapes[0]):
         kind = FactorKind.WINDOW if d in reversed_dims and size > 1 else None
-        factor = builder.factor(size, kind=kind)
-        builder.operand(0, d, factor)
-        builder.result(0, d, factor)
+        builder.share((0, d), (~0, d), kind=kind)
     pass_all(builder)
     return builder.build()
 

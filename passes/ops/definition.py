@@ -153,17 +153,13 @@ class Definition:
             places = [_places(factor, side, op_shapes) for side, op_shapes in self._sides(op)]
             missing = len({k for k, _ in places[1]}) < len(op.result_shapes)
             reason = self._why_whole(factor, bool(places[0]), missing and factor not in reduced)
+            slots = [*places[0], *((~k, d) for k, d in places[1])]
             if reason is not None:
-                for k, d in places[0]:
-                    builder.whole(k, d, reason)
-                for k, d in places[1]:
-                    builder.whole(~k, d, reason)
+                for slot, d in slots:
+                    builder.whole(slot, d, reason)
                 continue
-            number = builder.factor(sizes[factor], self._reduction(op, factor))
-            for k, d in places[0]:
-                builder.operand(k, d, number)
-            for k, d in places[1]:
-                builder.result(k, d, number)
+            reduction = self._reduction(op, factor)
+            builder.share(*slots, size=sizes[factor], reduction=reduction)
         for group in self.linear:
             if all(Reduction.SUM in reductions_of(e) for e in op.result_elements):
                 parts = [k in group for k in range(len(op.operand_shapes))]

@@ -30,14 +30,11 @@ def dynamic_slice_rule(op: OpInfo) -> OpRule:
     builder = RuleBuilder(op)
     for d, size in enumerate(op.operand_shapes[0]):
         if op.result_shapes[0][d] == size:
-            factor = builder.factor(size)
-            builder.result(0, d, factor)
+            builder.share((0, d), (~0, d))
         elif owner is not None:
-            factor = builder.factor(size, owner)
+            builder.share((0, d), reduction=owner)
         else:
             builder.whole(0, d, f"shards of {op.result_elements[0]} cannot be added")
-            continue
-        builder.operand(0, d, factor)
     builder.passes_each(kinds, [k == 0 for k in range(len(op.operand_shapes))])
     return builder.build()
 
@@ -50,12 +47,8 @@ def dynamic_update_slice_rule(op: OpInfo) -> OpRule:
     builder = RuleBuilder(op)
     for d, size in enumerate(op.operand_shapes[0]):
         new = op.operand_shapes[1][d]
-        factor = builder.factor(size)
-        builder.operand(0, d, factor)
-        builder.result(0, d, factor)
-        if new == size:
-            builder.operand(1, d, factor)
-        else:
+        builder.share((0, d), (~0, d), *[(1, d)] * (new == size))
+        if new != size:
             builder.whole(1, d, f"has {new} of {size} elements updated, from a computed place on")
     parts = [k < 2 for k in range(len(op.operand_shapes))]
     builder.passes_each(reductions_of(op.result_elements[0]), parts)

@@ -138,9 +138,7 @@ def bitcast_convert_rule(op: OpInfo) -> OpRule:
     operand, result = op.operand_shapes[0], op.result_shapes[0]
     builder = RuleBuilder(op)
     for d in range(min(len(operand), len(result))):
-        factor = builder.factor(operand[d])
-        builder.operand(0, d, factor)
-        builder.result(0, d, factor)
+        builder.share((0, d), (~0, d))
     reason = "holds the bytes of one element of the other type"
     if len(operand) > len(result):
         builder.whole(0, len(operand) - 1, reason)
@@ -154,10 +152,8 @@ def optimization_barrier_rule(op: OpInfo) -> OpRule:
     builder = RuleBuilder(op)
     count = len(op.operand_shapes)
     for k, shape in enumerate(op.operand_shapes):
-        for d, size in enumerate(shape):
-            factor = builder.factor(size)
-            builder.operand(k, d, factor)
-            builder.result(k, d, factor)
+        for d in range(len(shape)):
+            builder.share((k, d), (~k, d))
         for reduction in reductions_of(op.operand_elements[k]):
             kinds = [reduction if k == other else None for other in range(count)]
             builder.passes(kinds, kinds)
@@ -194,13 +190,10 @@ def _is_exact(operation: ir.Operation, parts: str) -> bool:
 def _same_dims(op: OpInfo) -> RuleBuilder:
     shape = op.result_shapes[0]
     builder = RuleBuilder(op)
-    for d, size in enumerate(shape):
-        factor = builder.factor(size)
-        for k, operand in enumerate(op.operand_shapes):
-            if operand == shape:
-                builder.operand(k, d, factor)
-        for k in range(len(op.result_shapes)):
-            builder.result(k, d, factor)
+    read = [k for k, operand in enumerate(op.operand_shapes) if operand == shape]
+    for d in range(len(shape)):
+        made = ((~k, d) for k in range(len(op.result_shapes)))
+        builder.share(*made, *((k, d) for k in read))
     return builder
 
 

@@ -43,9 +43,7 @@ def fft_rule(op: OpInfo) -> OpRule:
     why = "is transformed" if is_cut or len(lengths) > 1 else "is transformed, of a prime length"
     builder = leading(op, len(shape) - len(lengths), why)
     if is_cut:
-        factor = builder.factor(shape[-1], kind=FactorKind.TRANSFORM)
-        builder.operand(0, len(shape) - 1, factor)
-        builder.result(0, len(shape) - 1, factor)
+        builder.share(*builder.everywhere(len(shape) - 1), kind=FactorKind.TRANSFORM)
     builder.passes([Reduction.SUM], [Reduction.SUM])
     return builder.build()
 

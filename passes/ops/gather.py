@@ -40,23 +40,16 @@ def gather_rule(op: OpInfo) -> OpRule:
     owner = next((kind for kind in (Reduction.SUM, Reduction.OR) if kind in kinds), None)
     builder = RuleBuilder(op)
     for d, i, r in dims.batching:
-        factor = builder.factor(operand[d])
-        builder.operand(0, d, factor)
-        builder.operand(1, i, factor)
-        builder.result(0, r, factor)
+        builder.share((0, d), (1, i), (~0, r))
     for i, r in dims.spread:
-        factor = builder.factor(indices[i])
-        builder.operand(1, i, factor)
-        builder.result(0, r, factor)
+        builder.share((1, i), (~0, r))
     for d, r in dims.full:
-        factor = builder.factor(operand[d])
-        builder.operand(0, d, factor)
-        builder.result(0, r, factor)
+        builder.share((0, d), (~0, r))
     for d in (*(d for d, _ in dims.picked), *(d for d, _, _ in dims.cut)):
         if owner is None:
             builder.whole(0, d, f"shards of {op.result_elements[0]} cannot be added")
         else:
-            builder.operand(0, d, builder.factor(operand[d], owner))
+            builder.share((0, d), reduction=owner)
     say_whole(builder, dims, 1, len(indices), [~0])
     builder.passes_each(kinds, [True, False])
     return builder.build()

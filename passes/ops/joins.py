@@ -42,10 +42,8 @@ def join_exchange_rule(op: OpInfo) -> OpRule | None:
         return None
     builder = RuleBuilder(op)
     for d, size in enumerate(op.result_shapes[0]):
-        factor = builder.factor(size, kind=FactorKind.WINDOW if d == joined else None)
-        builder.result(0, d, factor)
-        for k in range(len(op.operand_shapes)):
-            builder.operand(k, d, factor)
+        kind = FactorKind.WINDOW if d == joined else None
+        builder.share(*builder.everywhere(d), size=size, kind=kind)
     pass_all(builder, len(op.operand_shapes))
     return builder.build()
 
@@ -56,10 +54,8 @@ def cut_exchange_rule(op: OpInfo, dim: int) -> OpRule | None:
     if math.gcd(*sizes) == 1:
         return None
     builder = RuleBuilder(op)
-    for d, size in enumerate(op.operand_shapes[0]):
-        factor = builder.factor(size, kind=FactorKind.WINDOW if d == dim else None)
-        builder.operand(0, d, factor)
-        builder.result(0, d, factor)
+    for d in range(len(op.operand_shapes[0])):
+        builder.share((0, d), (~0, d), kind=FactorKind.WINDOW if d == dim else None)
     pass_all(builder)
     return builder.build()
 

@@ -37,9 +37,7 @@ def triangular_solve_rule(op: OpInfo) -> OpRule:
     is_left = ir.BoolAttr(op.attribute("left_side")).value
     builder = leading(op, len(shape) - 2, MATRIX)
     sides = len(shape) - 1 if is_left else len(shape) - 2
-    factor = builder.factor(shape[sides])
-    builder.operand(1, sides, factor)
-    builder.result(0, sides, factor)
+    builder.share((1, sides), (~0, sides))
     return builder.build()
 
 
@@ -52,11 +50,7 @@ def leading(op: OpInfo, count: int, reason: str) -> RuleBuilder:
     """The first `count` dimensions are shared by all tensors, the others whole for `reason`."""
     builder = RuleBuilder(op)
     for d in range(count):
-        factor = builder.factor(op.operand_shapes[0][d])
-        for k in range(len(op.operand_shapes)):
-            builder.operand(k, d, factor)
-        for k in range(len(op.result_shapes)):
-            builder.result(k, d, factor)
+        builder.share(*builder.everywhere(d))
     for k, shape in enumerate(op.operand_shapes):
         for d in range(count, len(shape)):
             builder.whole(k, d, reason)

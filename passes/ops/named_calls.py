@@ -29,15 +29,12 @@ def approx_top_k_rule(op: OpInfo) -> OpRule | None:
     if len(op.result_shapes) != len(arrays) or any(op.operand_shapes[k] != shape for k in arrays):
         return None
     builder = RuleBuilder(op)
-    for d, size in enumerate(shape):
+    for d in range(len(shape)):
         if d == searched:
             for k in arrays:
                 builder.whole(k, d, "has its largest or smallest elements taken")
             continue
-        factor = builder.factor(size)
-        for k in arrays:
-            builder.operand(k, d, factor)
-            builder.result(k, d, factor)
+        builder.share(*((k, d) for k in arrays), *((~k, d) for k in arrays))
     return builder.build()
 
 

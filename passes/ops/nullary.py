@@ -29,8 +29,8 @@ def iota_rule(op: OpInfo) -> OpRule:
 
 def _free_dims(op: OpInfo) -> RuleBuilder:
     builder = RuleBuilder(op)
-    for d, size in enumerate(op.result_shapes[0]):
-        builder.result(0, d, builder.factor(size))
+    for d in range(len(op.result_shapes[0])):
+        builder.share((~0, d))
     return builder
 
 

@@ -22,8 +22,8 @@ def rng_bit_generator_rule(op: OpInfo) -> OpRule:
     builder = RuleBuilder(op)
     for d in range(len(op.operand_shapes[0])):
         builder.whole(0, d, "is the state of the generator")
-    for d, size in enumerate(op.result_shapes[1]):
-        builder.result(1, d, builder.factor(size))
+    for d in range(len(op.result_shapes[1])):
+        builder.share((~1, d))
     return builder.build()
 
 

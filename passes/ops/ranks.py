@@ -33,13 +33,12 @@ _FEW, _MANY = 4, 1  # bits of a digit, for few places and for many
 def ranked_rule(op: OpInfo) -> OpRule:
     """`ij,k->ik`, or `ij,ki->ik`; of a split `j`, which is ordered, the shards count."""
     builder, dim = RuleBuilder(op), integer(op.attribute(DIM))
-    for d, size in enumerate(op.operand_shapes[0]):
-        factor = builder.factor(size, kind=FactorKind.ORDER if d == dim else None)
-        builder.operand(0, d, factor)
-        if d != dim:
-            builder.result(0, d, factor)
-        if d != dim and len(op.operand_shapes[1]) > 1:
-            builder.operand(1, d + (d < dim), factor)
+    has_rows = len(op.operand_shapes[1]) > 1
+    for d in range(len(op.operand_shapes[0])):
+        if d == dim:
+            builder.share((0, d), kind=FactorKind.ORDER)
+        else:
+            builder.share((0, d), (~0, d), *[(1, d + (d < dim))] * has_rows)
     builder.whole(1, 0, "says which elements are wanted")
     return builder.build()
 

@@ -109,21 +109,15 @@ def reduce_rule(op: OpInfo) -> OpRule:
     reduced = set(integers(op.attribute("dimensions")))
     builder = RuleBuilder(op)
     kept = 0
-    for d, size in enumerate(op.operand_shapes[0]):
+    for d in range(len(op.operand_shapes[0])):
+        read = [(k, d) for k in range(count)]
         if d not in reduced:
-            factor = builder.factor(size)
-            for k in range(count):
-                builder.operand(k, d, factor)
-                builder.result(k, kept, factor)
+            builder.share(*read, *((~k, kept) for k in range(count)))
             kept += 1
         elif reduction is not None:
-            factor = builder.factor(size, reduction, inits)
-            for k in range(count):
-                builder.operand(k, d, factor)
+            builder.share(*read, reduction=reduction, partial_operands=inits)
         elif chooses:
-            factor = builder.factor(size, kind=FactorKind.ORDER)
-            for k in range(count):
-                builder.operand(k, d, factor)
+            builder.share(*read, kind=FactorKind.ORDER)
         else:
             for k in range(count):
                 builder.whole(k, d, "is reduced by a body that is not one known combiner")

@@ -245,6 +245,11 @@ class RuleBuilder:
         self._passes: list[PartialPass] = []
         self._why: dict[tuple[int, int], str] = {}
 
+    def everywhere(self, dim: int) -> list[tuple[int, int]]:
+        """A dimension of all operands and results."""
+        results = [(~k, dim) for k in range(len(self._results))]
+        return [*((k, dim) for k in range(len(self._operands))), *results]
+
     def factor(
         self,
         size: int,
@@ -258,6 +263,30 @@ class RuleBuilder:
             kind = FactorKind.PASS_THROUGH if reduction is None else FactorKind.REDUCTION
         self._factors.append(Factor(size, reduction, tuple(partial_operands), kind, window))
         return len(self._factors) - 1
+
+    def share(
+        self,
+        *places: tuple[int, int],
+        size: int | None = None,
+        reduction: Reduction | None = None,
+        partial_operands: Sequence[int] = (),
+        kind: FactorKind | None = None,
+        window: Window | None = None,
+    ) -> None:
+        """A new factor that dimensions carry, each an `(operand or ~result, dimension)`.
+
+        Its size is that of the first of them, unless another is given.
+        """
+        if size is None:
+            slot, dim = places[0]
+            op = self.op
+            size = (op.operand_shapes[slot] if slot >= 0 else op.result_shapes[~slot])[dim]
+        factor = self.factor(size, reduction, partial_operands, kind, window)
+        for slot, dim in places:
+            if slot >= 0:
+                self.operand(slot, dim, factor)
+            else:
+                self.result(~slot, dim, factor)
 
     def operand(self, k: int, dim: int, factor: int, before: int = 1, outer: int = 1) -> None:
         """Dimension `dim` of operand `k` carries the factor."""

@@ -51,25 +51,23 @@ def scatter_rule(op: OpInfo) -> OpRule:
     reduction = combiner(op.operation.regions[0], op.result_elements)
     is_overwriting = overwrites(op.operation.regions[0], count)
     builder = RuleBuilder(op)
+
+    def kept(dim: int) -> list[tuple[int, int]]:
+        """A dimension of every input and of every result."""
+        return [(slot, dim) for k in inputs for slot in (k, ~k)]
+
     for d, i, u in dims.batching:
-        factor = _shared(builder, inputs, d)
-        builder.operand(count, i, factor)
-        for k in slices:
-            builder.operand(k, u, factor)
+        builder.share(*kept(d), (count, i), *((k, u) for k in slices))
     for i, u in dims.spread:
         if reduction is None:
             builder.whole(count, i, _OVERWRITTEN if is_overwriting else _UNKNOWN_BODY)
-            continue
-        factor = builder.factor(indices[i], reduction, inputs)
-        builder.operand(count, i, factor)
-        for k in slices:
-            builder.operand(k, u, factor)
+        else:
+            read = (count, i), *((k, u) for k in slices)
+            builder.share(*read, reduction=reduction, partial_operands=inputs)
     for d, u in dims.full:
-        factor = _shared(builder, inputs, d)
-        for k in slices:
-            builder.operand(k, u, factor)
+        builder.share(*kept(d), *((k, u) for k in slices))
     for d in (*(d for d, _ in dims.picked), *(d for d, _, _ in dims.cut)):
-        _shared(builder, inputs, d)
+        builder.share(*kept(d))
     say_whole(builder, dims, count, len(indices), slices)
     _scatter_passes(builder, reduction, dims)
     return builder.build()
@@ -81,15 +79,6 @@ def scatter_flops(op: OpInfo) -> float:
     if overwrites(op.operation.regions[0], count):
         return 0.0
     return float(math.prod(op.operand_shapes[count + 1])) * count
-
-
-def _shared(builder: RuleBuilder, inputs: range, dim: int) -> int:
-    """A factor that dimension `dim` of every input and of every result carries."""
-    factor = builder.factor(builder.op.operand_shapes[0][dim])
-    for k in inputs:
-        builder.operand(k, dim, factor)
-        builder.result(k, dim, factor)
-    return factor
 
 
 def _scatter_passes(builder: RuleBuilder, reduction: Reduction | None, dims: IndexedDims) -> None:

@@ -85,12 +85,9 @@ def start_of(count: int, local: int) -> Start:
 def search_rule(op: OpInfo) -> OpRule:
     """`a,ij->ij` reduce `a`: the shard in which a search ends says where, the others zero."""
     builder = RuleBuilder(op)
-    for d, size in enumerate(op.result_shapes[0]):
-        factor = builder.factor(size)
-        builder.result(0, d, factor)
-        for k in range(1, len(op.operand_shapes)):
-            builder.operand(k, d, factor)
-    builder.operand(0, 0, builder.factor(op.operand_shapes[0][0], Reduction.SUM))
+    for d in range(len(op.result_shapes[0])):
+        builder.share((~0, d), *((k, d) for k in range(1, len(op.operand_shapes))))
+    builder.share((0, 0), reduction=Reduction.SUM)
     return builder.build()
 
 

@@ -38,7 +38,7 @@ from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.reductions import combiner
 from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder, Window, element_bytes
-from dtensor.passes.ops.windows import OVERLAP, window_factor, window_fill, windows_of
+from dtensor.passes.ops.windows import OVERLAP, share_windows, window_fill, windows_of
 
 Value = ir.Value[Any]
 _DIRECTIONS = ("GE", "GT", "LE", "LT")
@@ -96,8 +96,7 @@ def select_and_scatter_rule(op: OpInfo) -> OpRule:
 
     It is linear in the source and the init value, if the scatter body adds.
     """
-    shape, source = op.operand_shapes[0], op.operand_shapes[1]
-    builder = RuleBuilder(op)
+    shape, builder = op.operand_shapes[0], RuleBuilder(op)
     reduction = combiner(op.operation.regions[1], op.result_elements)
     is_usual = reduction is Reduction.SUM and _compares(op.operation.regions[0])
     for d, window in enumerate(_windows(op)):
@@ -106,10 +105,7 @@ def select_and_scatter_rule(op: OpInfo) -> OpRule:
             builder.whole(1, d, OVERLAP)
             if not is_usual:
                 continue
-        factor = window_factor(builder, window, shape[d], source[d])
-        builder.operand(0, d, factor)
-        builder.operand(1, d, factor)
-        builder.result(0, d, factor)
+        share_windows(builder, window, shape[d], (1, d), (0, d), (~0, d))
     if reduction is not None and op.operand_elements[1:] == op.result_elements * 2:
         builder.passes_each([reduction], [False, True, True])
     return builder.build()

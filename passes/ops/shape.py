@@ -23,10 +23,8 @@ def broadcast_in_dim_rule(op: OpInfo) -> OpRule:
     source = {d: k for k, d in enumerate(integers(op.attribute("broadcast_dimensions")))}
     builder = RuleBuilder(op)
     for d, size in enumerate(result):
-        factor = builder.factor(size)
-        builder.result(0, d, factor)
-        if d in source and shape[source[d]] == size:
-            builder.operand(0, source[d], factor)
+        is_read = d in source and shape[source[d]] == size
+        builder.share((~0, d), *([(0, source[d])] if is_read else []))
     pass_all(builder)
     return builder.build()
 
@@ -35,9 +33,7 @@ def transpose_rule(op: OpInfo) -> OpRule:
     """Result dimension i is operand dimension `permutation[i]`: `ijk->kij`."""
     builder = RuleBuilder(op)
     for d, source in enumerate(integers(op.attribute("permutation"))):
-        factor = builder.factor(op.result_shapes[0][d])
-        builder.operand(0, source, factor)
-        builder.result(0, d, factor)
+        builder.share((0, source), (~0, d))
     pass_all(builder)
     return builder.build()
 

@@ -36,12 +36,9 @@ Value = ir.Value[Any]
 def sort_rule(op: OpInfo) -> OpRule:
     """`ij,ij->ij,ij`; a split `j`, which is sorted, is exchanged between its shards."""
     builder = RuleBuilder(op)
-    for d, size in enumerate(op.operand_shapes[0]):
+    for d in range(len(op.operand_shapes[0])):
         kind = FactorKind.ORDER if d == sorted_dimension(op) else None
-        factor = builder.factor(size, kind=kind)
-        for k in range(len(op.operand_shapes)):
-            builder.operand(k, d, factor)
-            builder.result(k, d, factor)
+        builder.share(*builder.everywhere(d), kind=kind)
     return builder.build()
 
 
@@ -49,11 +46,8 @@ def whole_top_k_rule(op: OpInfo) -> OpRule:
     """`ij->ik,ik`; the last dimension, of which the k largest are taken, is whole."""
     last = len(op.operand_shapes[0]) - 1
     builder = RuleBuilder(op)
-    for d, size in enumerate(op.operand_shapes[0][:last]):
-        factor = builder.factor(size)
-        builder.operand(0, d, factor)
-        for k in range(len(op.result_shapes)):
-            builder.result(k, d, factor)
+    for d in range(last):
+        builder.share(*builder.everywhere(d))
     builder.whole(0, last, "has its largest elements taken")
     return builder.build()
 
@@ -61,15 +55,11 @@ def whole_top_k_rule(op: OpInfo) -> OpRule:
 def top_k_rule(op: OpInfo) -> OpRule:
     """`ij->ik,ik`; of a split `j` each shard gives its k largest, and the k largest of those."""
     builder = RuleBuilder(op)
-    for d, size in enumerate(op.operand_shapes[0][:-1]):
-        factor = builder.factor(size)
-        builder.operand(0, d, factor)
-        for k in range(len(op.result_shapes)):
-            builder.result(k, d, factor)
     last = len(op.operand_shapes[0]) - 1
+    for d in range(last):
+        builder.share(*builder.everywhere(d))
     if 0 not in op.result_shapes[0]:
-        factor = builder.factor(op.operand_shapes[0][last], kind=FactorKind.ORDER)
-        builder.operand(0, last, factor)
+        builder.share((0, last), kind=FactorKind.ORDER)
     return builder.build()
 
 

@@ -69,13 +69,11 @@ def splice_rule(op: OpInfo) -> OpRule:
     dim = integer(op.attribute(DIM))
     builder = RuleBuilder(op)
     for d, size in enumerate(op.result_shapes[0]):
-        kind = FactorKind.WINDOW if d == dim else None
-        factor = builder.factor(size, kind=kind)
-        builder.result(0, d, factor)
-        for k, shape in enumerate(op.operand_shapes):
-            if shape and shape[d] == size:
-                builder.operand(k, d, factor)
-            elif shape:
+        shapes = [(k, shape) for k, shape in enumerate(op.operand_shapes) if shape]
+        alike = [(k, d) for k, shape in shapes if shape[d] == size]
+        builder.share((~0, d), *alike, kind=FactorKind.WINDOW if d == dim else None)
+        for k, shape in shapes:
+            if shape[d] != size:
                 builder.whole(k, d, f"gives some of its {shape[d]} elements to {size}")
     pass_all(builder, len(op.operand_shapes))
     return builder.build()

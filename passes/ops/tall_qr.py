@@ -29,14 +29,11 @@ Value = ir.Value[Any]
 
 def qr_rule(op: OpInfo) -> OpRule:
     """`bij->bij,bjj`; of split rows the triangles are gathered, and columns are whole."""
-    builder, (*batch, rows, _) = RuleBuilder(op), op.operand_shapes[0]
-    for d, size in enumerate((*batch, rows)):
-        is_row = d == len(batch)
-        factor = builder.factor(size, kind=FactorKind.TRANSFORM if is_row else None)
-        builder.operand(0, d, factor)
-        for k in range(1 if is_row else 2):
-            builder.result(k, d, factor)
-    builder.whole(0, len(batch) + 1, "is made orthogonal column by column")
+    builder, rows = RuleBuilder(op), len(op.operand_shapes[0]) - 2
+    for d in range(rows):
+        builder.share((0, d), (~0, d), (~1, d))
+    builder.share((0, rows), (~0, rows), kind=FactorKind.TRANSFORM)
+    builder.whole(0, rows + 1, "is made orthogonal column by column")
     return builder.build()
 
 

@@ -93,15 +93,13 @@ def reduce_window_rule(op: OpInfo) -> OpRule:
             for k in range(count):
                 builder.whole(k, d, STARTS)
             continue
+        places = [(slot, d) for k in range(count) for slot in (~k, k)]
         if _is_scan(op, windows, d):
-            factor = builder.factor(size, kind=FactorKind.SCAN)
+            builder.share(*places, size=size, kind=FactorKind.SCAN)
         else:
-            factor = window_factor(builder, window, size, op.result_shapes[0][d])
-        for k in range(count):
-            if not window.tiles(size):
-                builder.whole(k, d, OVERLAP)
-            builder.operand(k, d, factor)
-            builder.result(k, d, factor)
+            share_windows(builder, window, size, *places)
+        for k in range(0 if window.tiles(size) else count):
+            builder.whole(k, d, OVERLAP)
     reduction = combiner(op.operation.regions[0], op.result_elements)
     if reduction is not None and op.operand_elements[:count] == op.result_elements:
         builder.passes_each([reduction], [True] * (2 * count))
@@ -160,11 +158,14 @@ def expand_scanned(op: LocalOp) -> Sequence[ir.Value[Any]]:
     return expand_scan(op, *found)
 
 
-def window_factor(builder: RuleBuilder, window: Window, size: int, results: int) -> int:
-    """The factor of a dimension of `size` elements and its windows."""
-    if window.tiles(size):
-        return builder.factor(results)
-    return builder.factor(results, kind=FactorKind.WINDOW, window=window)
+def share_windows(
+    builder: RuleBuilder, window: Window, size: int, *places: tuple[int, int]
+) -> None:
+    """A factor of windows, of which the first place has one each, over `size` elements."""
+    tiles = window.tiles(size)
+    builder.share(
+        *places, kind=None if tiles else FactorKind.WINDOW, window=None if tiles else window
+    )
 
 
 def _overlapping(op: OpInfo) -> list[WindowDim]:
