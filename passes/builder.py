@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, stablehlo
 from dtensor.passes.ops.reduction import Reduction
 
 Shape = tuple[int, ...]
@@ -20,6 +21,14 @@ def integer_attr(value: int) -> ir.Attribute:
 def integers_attr(values: Sequence[int]) -> ir.Attribute:
     """`array<i64: ...>`."""
     return ir.DenseI64ArrayAttr.get(list(values))
+
+
+def matrix_attr(rows: Sequence[Sequence[int]]) -> ir.Attribute:
+    """`dense<[[...], ...]> : tensor<n x m x i64>`; without a row, of pairs."""
+    flat = array("q", [number for row in rows for number in row])
+    i64 = ir.IntegerType.get_signless(64)
+    shape = [len(rows), len(rows[0]) if rows else 2]
+    return ir.DenseElementsAttr.get(flat, shape=shape, type=i64)
 
 
 def signed(number: int) -> int:
@@ -172,6 +181,13 @@ class Builder:
         """An element-wise op whose result has the type of `left`; `name` without the dialect."""
         return self.value(f"stablehlo.{name}", [left, right], left.type)
 
+    def combined(self, name: str, values: Iterable[Value]) -> Value:
+        """One value, at least, after another joined by an element-wise op of two."""
+        total, *others = values
+        for value in others:
+            total = self.binary(name, total, value)
+        return total
+
     def times(self, value: Value, factor: int) -> Value:
         """`value * factor`."""
         if factor == 1:
@@ -195,6 +211,12 @@ class Builder:
         return self.value(
             "stablehlo.compare", [left, right], type_, {"comparison_direction": attribute}
         )
+
+    def within(self, index: Value, low: int, high: int) -> Value:
+        """An i1 tensor: true where `low <= index < high`; `index` is signed."""
+        from_low = self.compare("GE", index, self.constant_like(low, index))
+        to_high = self.compare("LT", index, self.constant_like(high, index))
+        return self.binary("and", from_low, to_high)
 
     def select(self, predicate: Value, yes: Value, no: Value) -> Value:
         """`yes` where the predicate, a scalar or of the same shape, is true; `no` elsewhere."""
@@ -263,6 +285,44 @@ class Builder:
         strides[dim] = stride if count > 1 else 1
         starts[dim], limits[dim] = start, start + (count - 1) * stride + 1
         return self.slice(value, starts, limits, strides)
+
+    def dynamic_slice(self, value: Value, starts: Sequence[Value], sizes: Sequence[int]) -> Value:
+        """`sizes` elements of a value from computed places on, a scalar for each dimension."""
+        type_ = self.tensor_type(sizes, self.element_of(value))
+        attributes = {"slice_sizes": integers_attr(sizes)}
+        return self.value("stablehlo.dynamic_slice", [value, *starts], type_, attributes)
+
+    def updated(self, value: Value, new: Value, starts: Sequence[Value]) -> Value:
+        """A value with another one written over it, from computed places on."""
+        return self.value("stablehlo.dynamic_update_slice", [value, new, *starts], value.type)
+
+    def starts_along(self, value: Value, dim: int, start: Value) -> list[Value]:
+        """The places of `value` from `start` on along a dimension, from 0 on along others."""
+        zero = self.constant_like(0, start)
+        return [start if d == dim else zero for d in range(len(self.shape_of(value)))]
+
+    def stretch(self, value: Value, dim: int, start: Value, count: int) -> Value:
+        """`count` elements of a value along a dimension, from a computed place on."""
+        shape = self.shape_of(value)
+        sizes = (*shape[:dim], count, *shape[dim + 1 :])
+        return self.dynamic_slice(value, self.starts_along(value, dim, start), sizes)
+
+    def gather(
+        self,
+        value: Value,
+        index: Value,
+        sizes: Sequence[int],
+        numbers: stablehlo.GatherDimensionNumbers,
+        shape: Sequence[int],
+    ) -> Value:
+        """A gather of windows of `sizes` elements at any indices; the result has `shape`."""
+        attributes = {
+            "dimension_numbers": numbers,
+            "slice_sizes": integers_attr(sizes),
+            "indices_are_sorted": ir.BoolAttr.get(False),
+        }
+        type_ = self.tensor_type(shape, self.element_of(value))
+        return self.value("stablehlo.gather", [value, index], type_, attributes)
 
     def reversed(self, value: Value, dim: int) -> Value:
         """A value whose last element along a dimension comes first."""

@@ -12,6 +12,7 @@ from typing import Any
 from dtensor.dialect.mlir import ir, made_by
 from dtensor.dialect.names import FILL
 from dtensor.passes.base import PassState
+from dtensor.passes.builder import matrix_attr
 from dtensor.passes.cuts.pieces import PAD, SLICE
 from dtensor.passes.ops.attributes import CONSTANT, pad_numbers, shape_of, slice_numbers
 
@@ -36,8 +37,7 @@ def fuse_padding(op: ir.Operation, state: PassState) -> bool:
     made: ir.Operation = op.clone(ip=ir.InsertionPoint(op))
     made.operands[0] = given
     made.results[0].set_type(given.type)
-    rows = [list(pair) for pair in zip(low, high, strict=True)]
-    made.attributes["padding"] = ir.Attribute.parse(f"dense<{rows}> : tensor<{len(rows)}x2xi64>")
+    made.attributes["padding"] = matrix_attr(list(zip(low, high, strict=True)))
     made.attributes[FILL] = fill.attributes["value"]
     for user in slices:
         user.results[0].replace_all_uses_with(made.results[0])

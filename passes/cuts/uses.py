@@ -148,12 +148,10 @@ def _replace_reduction(aligner: Aligner, op: ir.Operation, scope: int) -> None:
 
 def _box(make: Builder, shape: Sequence[int], inside: dict[int, tuple[int, int]]) -> Value:
     """True where the indices along some dimensions are within ranges, else false."""
-    found: Value | None = None
-    for d, (low, high) in inside.items():
-        index = make.iota([shape[d]], 0, "i32")
-        from_low = make.compare("GE", index, make.constant_like(low, index))
-        to_high = make.compare("LT", index, make.constant_like(high, index))
-        within = make.broadcast(make.binary("and", from_low, to_high), shape, [d])
-        found = within if found is None else make.binary("and", found, within)
-    assert found is not None
-    return found
+    return make.combined(
+        "and",
+        (
+            make.broadcast(make.within(make.iota([shape[d]], 0, "i32"), *limits), shape, [d])
+            for d, limits in inside.items()
+        ),
+    )

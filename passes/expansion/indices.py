@@ -66,13 +66,12 @@ def index_element(size: int) -> str:
 
 def shard_offset(ctx: ExpansionContext, dim: Dim, size: int, element: str) -> ir.Value[Any] | None:
     """What this device's axes add to the global index, a scalar; None if no axis splits `dim`."""
-    total: ir.Value[Any] | None = None
-    for digit in digits_of(dim, size):
-        if digit.axes:
-            part = ctx.convert(ctx.axis_index(digit.axes), element)
-            part = ctx.times(part, digit.global_weight)
-            total = part if total is None else ctx.binary("add", total, part)
-    return total
+    parts = [
+        ctx.times(ctx.convert(ctx.axis_index(digit.axes), element), digit.global_weight)
+        for digit in digits_of(dim, size)
+        if digit.axes
+    ]
+    return ctx.combined("add", parts) if parts else None
 
 
 def global_index(ctx: ExpansionContext, dim: Dim, size: int, element: str) -> ir.Value[Any]:
@@ -90,12 +89,11 @@ def _inner_index(ctx: ExpansionContext, inner: Sequence[Digit], element: str) ->
     shape = tuple(digit.size for digit in inner)
     if not inner:
         return ctx.constant(0, ctx.tensor_type((1,), element))
-    total: ir.Value[Any] | None = None
-    for position, digit in enumerate(inner):
-        part = ctx.times(ctx.iota(shape, position, element), digit.global_weight)
-        total = part if total is None else ctx.binary("add", total, part)
-    assert total is not None
-    return ctx.reshape(total, (math.prod(shape),))
+    parts = (
+        ctx.times(ctx.iota(shape, position, element), digit.global_weight)
+        for position, digit in enumerate(inner)
+    )
+    return ctx.reshape(ctx.combined("add", parts), (math.prod(shape),))
 
 
 def localise_index(
@@ -127,15 +125,15 @@ def _localise_range(
     offset = shard_offset(ctx, dim, size, ctx.element_of(index))
     if offset is not None:
         index = ctx.binary("subtract", index, ctx.broadcast(offset, ctx.shape_of(index)))
-    return index, in_range(ctx, index, size // dim.split)
+    return index, ctx.within(index, 0, size // dim.split)
 
 
 def _localise_digits(
     ctx: ExpansionContext, index: ir.Value[Any], dim: Dim, size: int
 ) -> tuple[ir.Value[Any], ir.Value[Any]]:
     shape, element = ctx.shape_of(index), ctx.element_of(index)
-    mine = in_range(ctx, index, size)
-    local: ir.Value[Any] | None = None
+    mine = ctx.within(index, 0, size)
+    local: list[ir.Value[Any]] = []
     for digit in digits_of(dim, size):
         value = ctx.over(index, digit.global_weight)
         value = ctx.modulo(value, digit.size)
@@ -143,13 +141,5 @@ def _localise_digits(
             here = ctx.broadcast(ctx.convert(ctx.axis_index(digit.axes), element), shape)
             mine = ctx.binary("and", mine, ctx.compare("EQ", value, here))
             continue
-        part = ctx.times(value, digit.local_weight)
-        local = part if local is None else ctx.binary("add", local, part)
-    return (ctx.constant_like(0, index) if local is None else local), mine
-
-
-def in_range(ctx: ExpansionContext, index: ir.Value[Any], size: int) -> ir.Value[Any]:
-    """An i1 tensor: true where `0 <= index < size`; `index` is signed."""
-    low = ctx.compare("GE", index, ctx.constant_like(0, index))
-    high = ctx.compare("LT", index, ctx.constant_like(size, index))
-    return ctx.binary("and", low, high)
+        local.append(ctx.times(value, digit.local_weight))
+    return (ctx.combined("add", local) if local else ctx.constant_like(0, index)), mine

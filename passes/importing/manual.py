@@ -14,6 +14,7 @@ from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
+from dtensor.passes.builder import matrix_attr
 from dtensor.passes.functions import tensor_shape
 from dtensor.passes.program import BARRIER, CONTROL, terminator, walk
 
@@ -101,9 +102,7 @@ def _list_groups(op: ir.Operation, mesh: Mesh) -> None:
     order = [list(sizes).index(axis) for axis in axes]
     groups = np.moveaxis(devices, order, range(-len(order), 0))
     groups = groups.reshape(-1, math.prod(sizes[axis] for axis in axes))
-    rows = ", ".join(map(str, groups.tolist()))
-    shape = "x".join(map(str, groups.shape))
-    op.attributes["replica_groups"] = ir.Attribute.parse(f"dense<[{rows}]> : tensor<{shape}xi64>")
+    op.attributes["replica_groups"] = matrix_attr(groups.tolist())
 
 
 def _rewrite(op: ir.Operation, read: Read, free: Axes) -> ir.Operation:

@@ -11,7 +11,7 @@ from dtensor.dialect.attributes import mesh_and_axes
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.passes.builder import integer_attr, integers_attr
+from dtensor.passes.builder import integer_attr, matrix_attr
 from dtensor.passes.lowering.bitwise import all_reduce_bits, reduce_scatter_bits
 from dtensor.passes.lowering.emitter import Emitter
 from dtensor.passes.lowering.ordered import from_keys, is_ordered, to_keys
@@ -61,8 +61,7 @@ def all_slice(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Val
     if shape[dim] != 1:
         start = emitter.binary("multiply", start, emitter.number(shape[dim]))
     starts = [start if d == dim else emitter.number(0) for d in range(len(shape))]
-    attributes = {"slice_sizes": integers_attr(shape)}
-    return [emitter.value("stablehlo.dynamic_slice", [op.operands[0], *starts], type_, attributes)]
+    return [emitter.dynamic_slice(op.operands[0], starts, shape)]
 
 
 def all_reduce(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value[Any]]:
@@ -174,7 +173,7 @@ def _number(coordinates: tuple[int, ...], axes: tuple[AxisRef, ...]) -> int:
 
 def _permute(value: ir.Value[Any], pairs: list[tuple[int, int]], emitter: Emitter) -> ir.Value[Any]:
     attributes = {
-        "source_target_pairs": emitter.matrix(pairs),
+        "source_target_pairs": matrix_attr(pairs),
         "channel_handle": emitter.channel(),
     }
     return emitter.value("stablehlo.collective_permute", [value], value.type, attributes)

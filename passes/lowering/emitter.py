@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from typing import Any
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.passes.builder import Builder, Trail
+from dtensor.passes.builder import Builder, Trail, matrix_attr
 from dtensor.passes.ops.reduction import Reduction
 
 
@@ -42,12 +41,6 @@ class Emitter(Builder):
         self._constants = {}
         self._partition = None
 
-    def matrix(self, rows: Sequence[Sequence[int]]) -> ir.Attribute:
-        """`dense<[[...], ...]> : tensor<n x m x i64>`; at least one row."""
-        flat = array("q", [number for row in rows for number in row])
-        i64 = ir.IntegerType.get_signless(64)
-        return ir.DenseElementsAttr.get(flat, shape=[len(rows), len(rows[0])], type=i64)
-
     # Collectives.
 
     def channel(self) -> ir.Attribute:
@@ -60,7 +53,7 @@ class Emitter(Builder):
         key = (mesh, axes)
         found = self._groups.get(key)
         if found is None:
-            found = self._groups[key] = self.matrix(mesh.groups(axes))
+            found = self._groups[key] = matrix_attr(mesh.groups(axes))
         return found
 
     def collective(

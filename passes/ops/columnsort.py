@@ -15,7 +15,6 @@ from typing import Any
 from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import PLACES, SIZE
-from dtensor.passes.builder import integers_attr
 from dtensor.passes.cost.model import all_to_all_bytes, permute_bytes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
@@ -182,21 +181,11 @@ class _Columns:
         long, most = self.local + self.more, self.more * (p - 1)
         shard = ctx.axis_index(self.word.axes)
         start = ctx.binary("subtract", ctx.constant_like(most, shard), ctx.times(shard, self.more))
-        zero, found = ctx.constant_like(0, shard), []
+        found = []
         for value in values:
-            shape, element = ctx.read_type(value.type)
             last = ctx.cut(value, d, long - most, most)
             before = permuted(ctx, last, self.word.axes, [k - 1 for k in range(p)])
-            sizes = (*shape[:d], self.local, *shape[d + 1 :])
-            starts = [start if i == d else zero for i in range(len(shape))]
-            found.append(
-                ctx.value(
-                    "stablehlo.dynamic_slice",
-                    [ctx.joined([before, value], d), *starts],
-                    ctx.tensor_type(sizes, element),
-                    {"slice_sizes": integers_attr(sizes)},
-                )
-            )
+            found.append(ctx.stretch(ctx.joined([before, value], d), d, start, self.local))
         return found
 
     def _places(self) -> Value:

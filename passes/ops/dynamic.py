@@ -104,7 +104,7 @@ def expand_slice_by_owner(op: LocalOp) -> Sequence[Value]:
     sizes = list(op.local_result_shape())
     for d in many:
         sizes[d] = shape[d] // layout.dims[d].split
-    value = _cut(op, op.operands[0], starts, sizes)
+    value = ctx.dynamic_slice(op.operands[0], starts, sizes)
     for d in many:
         first = _first(op, op.operands[d + 1], shape[d] - window[d], starts[d])
         index = ctx.iota((window[d],), 0, ctx.element_of(first))
@@ -136,16 +136,13 @@ def expand_update_by_owner(op: LocalOp) -> Sequence[Value]:
             continue
         first = _first(op, op.operands[d + 2], shape[d] - window[d], starts[d])
         index = _updated(op, d, first, starts)
-        low = ctx.compare("GE", index, ctx.constant_like(0, index))
-        high = ctx.compare("LT", index, ctx.constant_like(window[d], index))
-        masks.append((ctx.binary("and", low, high), [d]))
+        masks.append((ctx.within(index, 0, window[d]), [d]))
         update = take(ctx, update, clamped(ctx, index, window[d]), d)
     sizes = ctx.shape_of(update)
-    old = _cut(op, operand, starts, sizes)
+    old = ctx.dynamic_slice(operand, starts, sizes)
     for mask, dims in masks:
         update = ctx.select(ctx.broadcast(mask, sizes, dims), update, old)
-    name = "stablehlo.dynamic_update_slice"
-    return [ctx.value(name, [operand, update, *starts], operand.type)]
+    return [ctx.updated(operand, update, starts)]
 
 
 def _updated(op: LocalOp, dim: int, first: Value, starts: list[Value]) -> Value:
@@ -199,12 +196,6 @@ def _starts(
 def _first(op: LocalOp, start: Value, last: int, like: Value) -> Value:
     """A start index, at most `last`, in the type of `like`."""
     return op.ctx.convert(clamped(op.ctx, start, last + 1), op.ctx.element_of(like))
-
-
-def _cut(op: LocalOp, value: Value, starts: Sequence[Value], sizes: Sequence[int]) -> Value:
-    attributes = {"slice_sizes": ir.DenseI64ArrayAttr.get(list(sizes))}
-    type_ = op.ctx.tensor_type(sizes, op.ctx.element_of(value))
-    return op.ctx.value("stablehlo.dynamic_slice", [value, *starts], type_, attributes)
 
 
 def lengthen_slice(op: padding.Grown) -> None:

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from dtensor.dialect.mlir import ir
-from dtensor.passes.builder import integers_attr
 from dtensor.passes.cost.model import all_to_all_bytes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
@@ -125,8 +124,7 @@ class _FourSteps:
         if not rows.is_aligned:
             type_ = self.type_of(value, rows.count * rows.width)
             starts = [*[ctx.constant(0, self.scalar)] * self.rank, self.start(rows)]
-            name = "stablehlo.dynamic_update_slice"
-            value = ctx.value(name, [ctx.zeros(type_), value, *starts], type_)
+            value = ctx.updated(ctx.zeros(type_), value, starts)
         value = self.reshaped(value, rows.count, rows.width)
         if steps.kind is Kind.IRFFT:
             parts = [self.cut(value, 1, 0, steps.columns), self.mirrored_columns(value)]
@@ -152,14 +150,9 @@ class _FourSteps:
             return self.cut(value, 0, 0, count)
         value = self.longer(value, 0, rows.count * rows.shards + 1)
         sources = rows.sources(count)
-        parts = [
-            take(self.ctx, value, self.numbers(column), self.rank)
-            for column in zip(*sources, strict=True)
-        ]
-        found = parts[0]
-        for part in parts[1:]:
-            found = self.ctx.binary("add", found, part)
-        return found
+        columns = zip(*sources, strict=True)
+        parts = [take(self.ctx, value, self.numbers(column), self.rank) for column in columns]
+        return self.ctx.combined("add", parts)
 
     def completed(self, value: Value, known: int) -> Value:
         """Columns of a transform of real numbers, of which the first rows are known.
@@ -209,13 +202,7 @@ class _FourSteps:
         if rows.is_aligned:
             return value
         starts = [*[ctx.constant(0, self.scalar)] * self.rank, self.start(rows)]
-        sizes = (*self.batch, rows.shard)
-        return ctx.value(
-            "stablehlo.dynamic_slice",
-            [value, *starts],
-            self.type_of(value, rows.shard),
-            {"slice_sizes": integers_attr(sizes)},
-        )
+        return ctx.dynamic_slice(value, starts, (*self.batch, rows.shard))
 
     def without_padding(self, value: Value) -> Value:
         """The shard of the result with zeros behind the true end."""

@@ -82,13 +82,12 @@ def _gather_owned(
         columns[component] = clamped(ctx, columns[component], shape[d] - sizes[d] + 1)
     windows = [(component, r, sizes[d]) for d, component, r in cut]
     spread = spread_windows(ctx, columns, dims, windows, len(op.operand_shapes[1]))
-    mine: ir.Value[Any] | None = None
+    mine: list[ir.Value[Any]] = []
     for d, component in owned:
         index = spread.columns[component]
         local, is_here = ctx.localise_index(index, layout, d, shape[d])
         spread.columns[component] = ctx.convert(local, ctx.element_of(index))
-        mine = is_here if mine is None else ctx.binary("and", mine, is_here)
-    assert mine is not None
+        mine.append(is_here)
     result = ctx.tensor_type(op.local_result_shape(), op.result_element())
     vectors = spread.vectors(ctx)
     local_gather = ctx.clone(op.operation)
@@ -96,7 +95,7 @@ def _gather_owned(
     _say_element_by_element(local_gather, spread, [d for d, _, _ in cut])
     local_gather.attributes["indices_are_sorted"] = ir.BoolAttr.get(False)
     local_gather.results[0].set_type(result)
-    mask = ctx.broadcast(mine, op.local_result_shape(), spread.places)
+    mask = ctx.broadcast(ctx.combined("and", mine), op.local_result_shape(), spread.places)
     return [ctx.select(mask, local_gather.results[0], ctx.identity("sum", result))]
 
 

@@ -18,6 +18,7 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import Dim
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import AXES, DIM, HALO_EXCHANGE, HIGH, LOW
+from dtensor.passes.builder import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.opdef import Placed, Traffic
@@ -174,20 +175,13 @@ def fetch(
     word = layout.dims[dim.operand]
     found = _reach(placed, dim)
     assert found is not None, "a halo of more than the direct neighbours"
-    shape, element = list(ctx.shape_of(value)), ctx.element_of(value)
     value = exchange(ctx, value, word.axes, dim.operand, found.low, found.high)
-    shape[dim.operand] += found.low + found.high
     shard = ctx.axis_index(word.axes)
-    if shape[dim.operand] != found.length:
-        zero = ctx.constant_like(0, shard)
+    if ctx.shape_of(value)[dim.operand] != found.length:
         start = ctx.binary(
             "add", ctx.times(shard, found.step), ctx.constant_like(found.first, shard)
         )
-        starts = [start if d == dim.operand else zero for d in range(len(shape))]
-        shape[dim.operand] = found.length
-        sliced = {"slice_sizes": ir.DenseI64ArrayAttr.get(shape)}
-        type_ = ctx.tensor_type(shape, element)
-        value = ctx.value("stablehlo.dynamic_slice", [value, *starts], type_, sliced)
+        value = ctx.stretch(value, dim.operand, start, found.length)
     if fill is None or not _is_padded(found, size, word.split):
         return value
     wide = index_element(size + found.length)
@@ -196,12 +190,8 @@ def fetch(
         "add", ctx.times(shard, found.advance), ctx.constant_like(found.origin, shard)
     )
     index = ctx.binary("add", index, ctx.broadcast(first, (found.length,)))
-    inside = ctx.binary(
-        "and",
-        ctx.compare("GE", index, ctx.constant_like(0, index)),
-        ctx.compare("LT", index, ctx.constant_like(size, index)),
-    )
-    mask = ctx.broadcast(inside, shape, [dim.operand])
+    shape = ctx.shape_of(value)
+    mask = ctx.broadcast(ctx.within(index, 0, size), shape, [dim.operand])
     return ctx.select(mask, value, ctx.broadcast(fill, shape))
 
 
@@ -238,5 +228,4 @@ def local_padding(placed: Placed, dims: Sequence[WindowDim], count: int) -> ir.A
         found = _reach(placed, dim)
         assert found is not None, "a halo of more than the direct neighbours"
         rows[2 * dim.row : 2 * dim.row + 2] = found.pads
-    pairs = [f"[{low}, {high}]" for low, high in zip(rows[::2], rows[1::2], strict=True)]
-    return ir.Attribute.parse(f"dense<[{', '.join(pairs)}]> : tensor<{len(pairs)}x2xi64>")
+    return matrix_attr(list(zip(rows[::2], rows[1::2], strict=True)))

@@ -200,21 +200,12 @@ def take(
     ctx: ExpansionContext, value: ir.Value[Any], index: ir.Value[Any], dim: int
 ) -> ir.Value[Any]:
     """The elements of `value` along `dim` at `index`, a 1-D tensor of indices in range."""
-    shape, element = ctx.read_type(value.type)
-    offsets = ", ".join(str(d) for d in range(len(shape)) if d != dim)
-    numbers = (
-        f"#stablehlo.gather<offset_dims = [{offsets}], collapsed_slice_dims = [{dim}], "
-        f"start_index_map = [{dim}], index_vector_dim = 1>"
-    )
+    shape = ctx.shape_of(value)
+    offsets = [d for d in range(len(shape)) if d != dim]
+    numbers = stablehlo.GatherDimensionNumbers.get(offsets, [dim], [], [], [dim], 1)
     sizes = [1 if d == dim else size for d, size in enumerate(shape)]
-    attributes = {
-        "dimension_numbers": ir.Attribute.parse(numbers),
-        "slice_sizes": ir.DenseI64ArrayAttr.get(sizes),
-        "indices_are_sorted": ir.BoolAttr.get(False),
-    }
     taken = (*shape[:dim], *ctx.shape_of(index), *shape[dim + 1 :])
-    type_ = ctx.tensor_type(taken, element)
-    return ctx.value("stablehlo.gather", [value, index], type_, attributes)
+    return ctx.gather(value, index, sizes, numbers, taken)
 
 
 def take_each(
@@ -228,16 +219,10 @@ def take_each(
         index: how many are taken, then the other dimensions of `value`.
         dim: the dimension.
     """
-    shape, element = ctx.read_type(value.type)
+    shape = ctx.shape_of(value)
     others = [d for d in range(len(shape)) if d != dim]
     numbers = stablehlo.GatherDimensionNumbers.get(
         [], [dim], others, list(range(1, len(shape))), [dim], len(shape)
     )
-    attributes = {
-        "dimension_numbers": numbers,
-        "slice_sizes": ir.DenseI64ArrayAttr.get([1] * len(shape)),
-        "indices_are_sorted": ir.BoolAttr.get(False),
-    }
-    type_ = ctx.tensor_type(ctx.shape_of(index), element)
-    taken = ctx.value("stablehlo.gather", [value, index], type_, attributes)
+    taken = ctx.gather(value, index, [1] * len(shape), numbers, ctx.shape_of(index))
     return ctx.transpose(taken, [*range(1, dim + 1), 0, *range(dim + 1, len(shape))])

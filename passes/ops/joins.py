@@ -139,7 +139,7 @@ def _exchanged(
     ctx, axes = op.ctx, op.result_layouts[0].dims[dim].axes
     shard = ctx.axis_index(axes)
     for each in rounds:
-        piece = _stretch(ctx, value, dim, _places(ctx, shard, each.starts), each.count)
+        piece = ctx.stretch(value, dim, _places(ctx, shard, each.starts), each.count)
         if each.is_sent:
             piece = permuted(ctx, piece, axes, each.sources)
         result = _with(ctx, result, piece, dim, shard, each)
@@ -167,13 +167,11 @@ def _with(
     """The result with what a round has brought, on the shards to which it has brought anything."""
     place = _places(ctx, shard, each.places)
     if -1 in each.sources:
-        old = _stretch(ctx, result, dim, place, each.count)
+        old = ctx.stretch(result, dim, place, each.count)
         gets = looked_up(ctx, shard, [int(source != -1) for source in each.sources])
         gets = ctx.compare("NE", gets, ctx.constant_like(0, gets))
         value = ctx.select(gets, value, old)
-    name = "stablehlo.dynamic_update_slice"
-    starts = _starts(ctx, len(ctx.shape_of(result)), dim, place)
-    return ctx.value(name, [result, value, *starts], result.type)
+    return ctx.updated(result, value, ctx.starts_along(result, dim, place))
 
 
 def _places(ctx: ExpansionContext, shard: Value, numbers: Sequence[int]) -> Value:
@@ -181,17 +179,3 @@ def _places(ctx: ExpansionContext, shard: Value, numbers: Sequence[int]) -> Valu
     if len(set(numbers)) == 1:
         return ctx.constant_like(numbers[0], shard)
     return looked_up(ctx, shard, numbers)
-
-
-def _stretch(ctx: ExpansionContext, value: Value, dim: int, start: Value, count: int) -> Value:
-    shape = list(ctx.shape_of(value))
-    starts = _starts(ctx, len(shape), dim, start)
-    shape[dim] = count
-    attributes = {"slice_sizes": ir.DenseI64ArrayAttr.get(shape)}
-    type_ = ctx.tensor_type(shape, ctx.element_of(value))
-    return ctx.value("stablehlo.dynamic_slice", [value, *starts], type_, attributes)
-
-
-def _starts(ctx: ExpansionContext, rank: int, dim: int, start: Value) -> list[Value]:
-    zero = ctx.constant_like(0, start)
-    return [start if d == dim else zero for d in range(rank)]

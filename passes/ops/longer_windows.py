@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dtensor.dialect.mlir import ir
+from dtensor.passes.builder import matrix_attr
 from dtensor.passes.ops.halo import WindowDim
 from dtensor.passes.ops.padding import Along, Fill, Grown, Tie
 from dtensor.passes.ops.reduction import Reduction
@@ -53,9 +54,8 @@ def set_padding(op: Grown, windows: Sequence[Window], rows: Mapping[int, tuple[i
     """Write the padding of all windows, some of them anew."""
     if not rows:
         return
-    pairs = [list(rows.get(i, (window.low, window.high))) for i, window in enumerate(windows)]
-    text = f"dense<{pairs}> : tensor<{len(pairs)}x2xi64>"
-    op.operation.attributes["padding"] = ir.Attribute.parse(text)
+    pairs = [rows.get(i, (window.low, window.high)) for i, window in enumerate(windows)]
+    op.operation.attributes["padding"] = matrix_attr(pairs)
 
 
 def info_of(rule: OpRule, operation: ir.Operation) -> OpInfo:

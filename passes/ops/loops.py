@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, stablehlo
 from dtensor.passes.builder import Builder, Trail, signed
 
 Value = ir.Value[Any]
@@ -45,19 +45,8 @@ def numbered(make: Builder, numbers: Sequence[int], element: str) -> Value:
 def picked(make: Builder, table: Value, index: Value) -> Value:
     """The elements of a table of one dimension at indices in range, a tensor of any shape."""
     shape = make.shape_of(index)
-    numbers = (
-        "#stablehlo.gather<collapsed_slice_dims = [0], start_index_map = [0], "
-        f"index_vector_dim = {len(shape)}>"
-    )
-    attributes = {
-        "dimension_numbers": ir.Attribute.parse(numbers),
-        "slice_sizes": ir.DenseI64ArrayAttr.get([1]),
-        "indices_are_sorted": ir.BoolAttr.get(False),
-    }
-    type_ = make.tensor_type(shape, make.element_of(table))
-    return make.value(
-        "stablehlo.gather", [table, make.reshape(index, (*shape, 1))], type_, attributes
-    )
+    numbers = stablehlo.GatherDimensionNumbers.get([], [0], [], [], [0], len(shape))
+    return make.gather(table, make.reshape(index, (*shape, 1)), [1], numbers, shape)
 
 
 def looked_up(make: Builder, index: Value, numbers: Sequence[int]) -> Value:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dtensor.dialect.mlir import ir
-from dtensor.passes.builder import Builder, integers_attr
+from dtensor.dialect.mlir import ir, stablehlo
+from dtensor.passes.builder import Builder
 from dtensor.passes.ops.attributes import integer, shape_of
 from dtensor.passes.ops.opdef import UNKNOWN
 from dtensor.passes.ops.reduction import Reduction
@@ -24,20 +24,13 @@ def _selected(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
     behind = dim + len(places) - batch
     offset = [*range(batch, dim), *range(behind, behind + len(shape) - dim - 1)]
     shared = list(range(batch))
-    numbers = (
-        f"#stablehlo.gather<offset_dims = {offset}, collapsed_slice_dims = [{dim}], "
-        f"operand_batching_dims = {shared}, start_indices_batching_dims = {shared}, "
-        f"start_index_map = [{dim}], index_vector_dim = {len(places)}>"
+    numbers = stablehlo.GatherDimensionNumbers.get(
+        offset, [dim], shared, shared, [dim], len(places)
     )
     sizes = [1 if d < batch or d == dim else size for d, size in enumerate(shape)]
-    attributes = {
-        "dimension_numbers": ir.Attribute.parse(numbers),
-        "slice_sizes": integers_attr(sizes),
-        "indices_are_sorted": ir.BoolAttr.get(False),
-    }
     make = Builder(op, made)
     indices = make.reshape(index, (*places, 1))
-    return [make.value("stablehlo.gather", [operand, indices], op.results[0].type, attributes)]
+    return [make.gather(operand, indices, sizes, numbers, shape_of(op.results[0]))]
 
 
 def _contracted(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:

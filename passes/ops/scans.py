@@ -13,6 +13,7 @@ from typing import Any
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
+from dtensor.passes.builder import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops.attributes import is_identity, splat_number
 from dtensor.passes.ops.opdef import Placed, Traffic
@@ -151,9 +152,9 @@ def _windowed(
         )
     rank = len(ctx.shape_of(values[0]))
     sizes = [size if d == dim else 1 for d in range(rank)]
-    pairs = [list(padding) if d == dim else [0, 0] for d in range(rank)]
+    pairs = [padding if d == dim else (0, 0) for d in range(rank)]
     copy.attributes["window_dimensions"] = ir.DenseI64ArrayAttr.get(sizes)
-    copy.attributes["padding"] = ir.Attribute.parse(f"dense<{pairs}> : tensor<{rank}x2xi64>")
+    copy.attributes["padding"] = matrix_attr(pairs)
     return list(copy.results)
 
 

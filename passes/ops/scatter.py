@@ -13,7 +13,6 @@ from typing import Any
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir, stablehlo
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
-from dtensor.passes.expansion.indices import in_range
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import all_of, summed
 from dtensor.passes.ops.indexing import (
@@ -170,7 +169,7 @@ def _inside_or_before(
     """Where windows begin; one that does not lie wholly inside lies before all elements."""
     wide = ctx.element_of(start) in ("i64", "ui32", "ui64")
     start = ctx.convert(start, "i64" if wide else "i32")
-    is_inside = in_range(ctx, start, size - window + 1)
+    is_inside = ctx.within(start, 0, size - window + 1)
     return ctx.select(is_inside, start, ctx.constant_like(-window, start))
 
 
@@ -179,22 +178,21 @@ def _scatter_at_one_index(
 ) -> Sequence[ir.Value[Any]]:
     """Scatter in range on every shard; keep the result only where the element is."""
     ctx, layout, count = op.ctx, op.operand_layouts[0], len(op.result_layouts)
-    mine: ir.Value[Any] | None = None
+    mine: list[ir.Value[Any]] = []
     for d, component in owned:
         size, index = op.operand_shapes[0][d], spread.columns[component]
         local, is_here = ctx.localise_index(index, layout, d, size)
         last = size // layout.dims[d].split
         spread.columns[component] = ctx.convert(clamped(ctx, local, last), ctx.element_of(index))
-        mine = is_here if mine is None else ctx.binary("and", mine, is_here)
-    assert mine is not None
-    mine = ctx.reshape(mine, ())
+        mine.append(is_here)
+    here = ctx.reshape(ctx.combined("and", mine), ())
     vectors = spread.vectors(ctx)
     copy = ctx.clone(op.operation)
     copy.operands[count] = vectors
     _say_element_by_element(copy, spread, [])
     for k, result in enumerate(copy.results):
         result.set_type(op.operands[k].type)
-    return [ctx.select(mine, result, op.operands[k]) for k, result in enumerate(copy.results)]
+    return [ctx.select(here, result, op.operands[k]) for k, result in enumerate(copy.results)]
 
 
 def _own_or_outside(

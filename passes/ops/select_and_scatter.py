@@ -21,6 +21,7 @@ from typing import Any
 
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import FILL
+from dtensor.passes.builder import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import all_of, summed
@@ -219,9 +220,7 @@ def _whole(op: LocalOp, rows: Sequence[tuple[int, int]], operands: Sequence[Valu
     for k, value in enumerate((operand, source, init)):
         operation.operands[k] = value
     operation.results[0].set_type(operand.type)
-    pairs = [list(row) for row in rows]
-    text = f"dense<{pairs}> : tensor<{len(rows)}x2xi64>"
-    operation.attributes["padding"] = ir.Attribute.parse(text)
+    operation.attributes["padding"] = matrix_attr(rows)
     if FILL in operation.attributes:
         del operation.attributes[FILL]
     result: Value = operation.results[0]
@@ -280,20 +279,12 @@ def _own(
         rows, edge = ctx.cut(whole, dim, first, count), 0 if hop == 1 else size - 1
         if has_copies:
             is_there = _is_at(ctx, placed, dim, 0 if hop == 1 else -1)
-            own = _added(ctx, own, edge, dim, _sum(ctx, rows, dim), is_there)
+            each = (ctx.cut(rows, dim, k, 1) for k in range(count))
+            own = _added(ctx, own, edge, dim, ctx.combined("add", each), is_there)
         sources = [k + hop if 0 <= k + hop < shards else -1 for k in range(shards)]
         come = permuted(ctx, rows, axes, sources)
         own = _added(ctx, own, size - count if hop == 1 else 0, dim, come)
     return own
-
-
-def _sum(ctx: ExpansionContext, value: Value, dim: int) -> Value:
-    """The sum over a short dimension, which is kept with one element."""
-    parts = [ctx.cut(value, dim, k, 1) for k in range(ctx.shape_of(value)[dim])]
-    total = parts[0]
-    for part in parts[1:]:
-        total = ctx.binary("add", total, part)
-    return total
 
 
 def _added(

@@ -8,7 +8,7 @@ from typing import Any
 
 from dtensor.dialect.dim import WHOLE
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, stablehlo
 from dtensor.dialect.names import PLACES, SIZE
 from dtensor.passes.builder import integer_attr
 from dtensor.passes.cost.model import all_gather_bytes, permute_bytes
@@ -239,22 +239,11 @@ def _largest(op: LocalOp, value: Value, count: int) -> tuple[Value, Value]:
 
 def _along_last(ctx: ExpansionContext, value: Value, place: Value, rows: Sequence[int]) -> Value:
     """The elements of each row at the places of that row."""
-    rank, shape = len(rows) + 1, ctx.shape_of(place)
-    batch = ", ".join(str(d) for d in range(rank - 1))
-    numbers = (
-        f"#stablehlo.gather<collapsed_slice_dims = [{rank - 1}], operand_batching_dims = [{batch}],"
-        f" start_indices_batching_dims = [{batch}], start_index_map = [{rank - 1}], "
-        f"index_vector_dim = {rank}>"
-    )
-    attributes = {
-        "dimension_numbers": ir.Attribute.parse(numbers),
-        "slice_sizes": ir.DenseI64ArrayAttr.get([1] * rank),
-        "indices_are_sorted": ir.BoolAttr.get(False),
-    }
-    type_ = ctx.tensor_type(shape, ctx.element_of(value))
-    return ctx.value(
-        "stablehlo.gather", [value, ctx.reshape(place, (*shape, 1))], type_, attributes
-    )
+    last, shape = len(rows), ctx.shape_of(place)
+    batch = list(range(last))
+    numbers = stablehlo.GatherDimensionNumbers.get([], [last], batch, batch, [last], last + 1)
+    index = ctx.reshape(place, (*shape, 1))
+    return ctx.gather(value, index, [1] * (last + 1), numbers, shape)
 
 
 def said_of_sort(sort: ir.Operation) -> tuple[object, ...]:

@@ -221,25 +221,15 @@ def _of_whole(
     around = ctx.zeros(ctx.tensor_type(shape, ctx.element_of(source)))
     value = ctx.joined([around, value, around], dim)
     shard = ctx.axis_index(axes)
-    zero = ctx.constant_like(0, shard)
     before = ctx.constant_like(shape[dim] - stretches[0].place, shard)
     at = ctx.binary("add", ctx.times(shard, shape[dim]), before)
     at = clamped(ctx, at, end - start + shape[dim] + 1)
-    starts = [at if d == dim else zero for d in range(len(shape))]
-    sizes = {"slice_sizes": ir.DenseI64ArrayAttr.get(list(shape))}
-    type_ = ctx.tensor_type(shape, ctx.element_of(source))
-    return ctx.value("stablehlo.dynamic_slice", [value, *starts], type_, sizes)
+    return ctx.stretch(value, dim, at, shape[dim])
 
 
 def _among(ctx: ExpansionContext, index: Value, stretches: Sequence[Stretch]) -> Value:
     """Which of the elements with these indices, a 1-D tensor, belong to one of the stretches."""
-    found: Value | None = None
-    for stretch in stretches:
-        low, high = (ctx.constant_like(edge, index) for edge in stretch.range)
-        inside = ctx.binary("and", ctx.compare("GE", index, low), ctx.compare("LT", index, high))
-        found = inside if found is None else ctx.binary("or", found, inside)
-    assert found is not None
-    return found
+    return ctx.combined("or", (ctx.within(index, *stretch.range) for stretch in stretches))
 
 
 def expand_splice(op: LocalOp) -> Sequence[Value]:

@@ -15,7 +15,7 @@ from dtensor.dialect.dim import WHOLE
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import ALL_REDUCE, AXES, FACTOR, PRODUCT, REDUCTION
-from dtensor.passes.builder import Builder, integers_attr
+from dtensor.passes.builder import Builder
 from dtensor.passes.cost.model import all_gather_bytes, all_reduce_bytes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
@@ -203,12 +203,7 @@ def _signs(op: LocalOp, top: Value, triangle: Value) -> Value:
         number, left, signs = carried
         zero = make.constant(0, number.type)
         across, down = (
-            make.value(
-                "stablehlo.dynamic_slice",
-                [left, *[zero] * len(batch), *starts],
-                make.tensor_type((*batch, *shape), element),
-                {"slice_sizes": integers_attr((*batch, *shape))},
-            )
+            make.dynamic_slice(left, [*[zero] * len(batch), *starts], (*batch, *shape))
             for starts, shape in (((number, zero), (1, size)), ((zero, number), (size, 1)))
         )
         across, down = make.reshape(across, row), make.reshape(down, row)

@@ -181,14 +181,8 @@ def _piece(
     wanted = sorted({number for number in numbers if number is not None})
     if len(wanted) == 1:
         return builder.cut(value, dim, wanted[0] * size, size)
-    shape = builder.shape_of(value)
     start = looked_up(builder, device, [(number or 0) * size for number in numbers])
-    zero = builder.constant_like(0, start)
-    starts = [start if d == dim else zero for d in range(len(shape))]
-    sizes = (*shape[:dim], size, *shape[dim + 1 :])
-    attributes = {"slice_sizes": ir.DenseI64ArrayAttr.get(list(sizes))}
-    type_ = builder.tensor_type(sizes, builder.element_of(value))
-    return builder.value("stablehlo.dynamic_slice", [value, *starts], type_, attributes)
+    return builder.stretch(value, dim, start, size)
 
 
 def _is_first(axes: Sequence[AxisRef], builder: ExpansionContext) -> ir.Value[Any]:
