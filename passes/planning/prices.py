@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.planning.steps import Seconds, Steps, Ways
 from dtensor.passes.propagation.places import WHOLE
+from dtensor.passes.relayout.copies import copies_in_order
 from dtensor.passes.sharding.specs import Specs, is_legal
 
 Numbers = NDArray[np.intp]  # of specs
@@ -139,23 +139,8 @@ class Prices:
     def _cheapest_copies(self, cls: int, given: int, wanted: tuple[int, ...]) -> float:
         every = np.array((given, *wanted))
         price = self.between(cls, every[:, None], every).tolist()
-        left = range(1, len(every))
-        if len(wanted) <= _EXACT:
-            best = math.inf
-            for order in permutations(left):
-                have, total = [0], 0.0
-                for spec in order:
-                    total += min([price[h][spec] for h in have])
-                    have.append(spec)
-                best = min(best, total)
-            return best
-        have, waiting, total = [0], list(left), 0.0
-        while waiting:
-            seconds, spec = min([(min([price[h][s] for h in have]), s) for s in waiting])
-            total += seconds
-            have.append(spec)
-            waiting.remove(spec)
-        return total
+        seconds, _ = copies_in_order(len(wanted), lambda one, other: price[one][other], _EXACT)
+        return float(seconds)
 
 
 def _walk(

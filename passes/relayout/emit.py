@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Final
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
@@ -24,6 +25,10 @@ from dtensor.passes.relayout.steps import (
     Step,
 )
 
+_OF_ALL: Final = {"reduce": Reduce, "mask": Mask}
+_COMBINING: Final = {"spread": Spread, "reduce_scatter": ReduceScatter}
+_MOVING: Final = {"gather": Gather, "slice": Slice}
+
 
 def emit(problem: Problem, after: Layout, found: Iterable[m.Move]) -> tuple[Step, ...]:
     """The steps of some moves, which lead from the start of the problem to `after`."""
@@ -40,7 +45,6 @@ def emit(problem: Problem, after: Layout, found: Iterable[m.Move]) -> tuple[Step
 def _step(
     problem: Problem, move: m.Move, state: State, before: Layout, result: Layout, peak: int
 ) -> Step:
-    axes = merge_axes(problem.axes(move.atoms))
     wire = move.wire_bytes
     if move.kind == "permute":
         return _permute(problem, move, result, peak)
@@ -49,23 +53,16 @@ def _step(
     if move.matched is not None:
         dim, rows, pieces = move.matched.dim, move.matched.rows, move.matched.matching
         return Match(result, wire, peak, dim, rows, problem.axes(move.matched.axes), pieces)
-    kind = problem.kinds[move.atoms[0]]
-    if move.kind == "reduce":
-        return Reduce(result, wire, peak, axes, kind)
-    if move.kind == "mask":
-        return Mask(result, wire, peak, axes, kind)
+    axes, kind = merge_axes(problem.axes(move.atoms)), problem.kinds[move.atoms[0]]
+    if move.kind in _OF_ALL:
+        return _OF_ALL[move.kind](result, wire, peak, axes, kind)
     placed = state if move.kind in ("gather", "spread") else move.result
     place = placed[move.atoms[0]]
     dim = problem.digit_dims[place]
     outer = local_outer(before, dim, problem.digit_outers[place])
-    if move.kind == "gather":
-        return Gather(result, wire, peak, dim, outer, axes)
-    if move.kind == "slice":
-        return Slice(result, wire, peak, dim, outer, axes)
-    if move.kind == "spread":
-        return Spread(result, wire, peak, dim, outer, axes, kind)
-    assert move.kind == "reduce_scatter", move.kind
-    return ReduceScatter(result, wire, peak, dim, outer, axes, kind)
+    if move.kind in _COMBINING:
+        return _COMBINING[move.kind](result, wire, peak, dim, outer, axes, kind)
+    return _MOVING[move.kind](result, wire, peak, dim, outer, axes)
 
 
 def _permute(problem: Problem, move: m.Move, result: Layout, peak: int) -> Permute:
@@ -95,9 +92,7 @@ def _join_parts(sources: list[AxisRef], targets: list[AxisRef]) -> None:
 def _all_to_all(
     problem: Problem, move: m.Move, state: State, before: Layout, result: Layout, peak: int
 ) -> AllToAll:
-    def position(place: int) -> tuple[int, int]:
-        return problem.digit_dims[place], problem.digit_outers[place]
-
+    position = problem.position
     ordered = sorted(move.atoms, key=lambda atom: position(move.result[atom]))
     moved = tuple(
         Move(problem.atoms[a], position(state[a]), position(move.result[a])) for a in ordered

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import permutations
 from typing import Any, ClassVar
 
-from dtensor.dialect.attributes import layout_attr, layouts_array_attr
+from dtensor.dialect.attributes import layouts_array_attr
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import LAYOUT_ATTR, OPERANDS, RELAYOUT, RESULTS
+from dtensor.dialect.names import OPERANDS, RESULTS
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import (
@@ -29,7 +26,9 @@ from dtensor.passes.ledger import FIRST_RECORD
 from dtensor.passes.locations import operation_name, tag, tagged_id
 from dtensor.passes.propagation.axis import is_free
 from dtensor.passes.propagation.strategy import Strategy, read_strategy
+from dtensor.passes.relayout.copies import copies_in_order
 from dtensor.passes.relayout.search import plan_bytes, plan_seconds
+from dtensor.passes.relayout.values import new_relayout
 
 _EXACT = 4  # up to this many layouts of one value, every order in which to make them is tried
 
@@ -93,10 +92,15 @@ class _Inserter:
         free = producer.kind == OP and is_free(graph, producer)
         info = graph.types[number]
 
-        def seconds(before: Layout, after: Layout) -> float:
-            return plan_seconds(before, after, info.shape, info.itemsize, self.cost)
+        layouts = [given, *wanted]
 
-        for layout, start in _cheapest_order(given, list(wanted), 1 if free else None, seconds):
+        def seconds(one: int, other: int) -> float:
+            sides = layouts[one], layouts[other]
+            return plan_seconds(*sides, info.shape, info.itemsize, self.cost)
+
+        _, order = copies_in_order(len(wanted), seconds, _EXACT, 1 if free else None)
+        for copy, start in order:
+            layout = layouts[copy]
             users = wanted[layout]
             if free:
                 made = self._clone(producer, layout)
@@ -167,16 +171,7 @@ class _Inserter:
             point = ir.InsertionPoint.at_block_begin(owner)
         else:
             point = ir.InsertionPoint.after(owner.operation)
-        op = ir.Operation.create(
-            RELAYOUT,
-            results=[value.type],
-            operands=[value],
-            attributes={LAYOUT_ATTR: layout_attr(after), RESULTS: layouts_array_attr((after,))},
-            loc=location,
-            ip=point,
-        )
-        made: ir.Value[Any] = op.results[0]
-        return made
+        return new_relayout(value, after, location, point)
 
     def _reason(
         self, before: Layout, after: Layout, origin: Node, producer: Node, user: Node
@@ -243,47 +238,6 @@ class _Inserter:
                 assert node.operation is not None
                 node.operation.erase()
                 node.operation = None
-
-
-def _cheapest_order(
-    given: Layout,
-    wanted: list[Layout],
-    sources: int | None,
-    seconds: Callable[[Layout, Layout], float],
-) -> list[tuple[Layout, int]]:
-    """In which order to make layouts, and each from which of those before it (0 is `given`).
-
-    A gathered copy that one use wants is what another's slice is cut from. Exact for few layouts;
-    for more, the next one is always the one that is cheapest then.
-
-    Args:
-        given: what there is.
-        wanted: what is to be made.
-        sources: how many of the layouts, in order, may be started from; None is all.
-        seconds: cost of making the second from the first.
-    """
-    orders = permutations(wanted) if len(wanted) <= _EXACT else [tuple(wanted)]
-    best: list[tuple[Layout, int]] = []
-    least = math.inf
-    for order in orders:
-        left, have, total = list(order), [given], 0.0
-        steps = []
-        while left:
-            layout = left[0] if len(wanted) <= _EXACT else _nearest(have[:sources], left, seconds)
-            costs = [seconds(source, layout) for source in have[:sources]]
-            total += min(costs)
-            steps.append((layout, costs.index(min(costs))))
-            have.append(layout)
-            left.remove(layout)
-        if total < least:
-            best, least = steps, total
-    return best
-
-
-def _nearest(
-    have: list[Layout], wanted: list[Layout], seconds: Callable[[Layout, Layout], float]
-) -> Layout:
-    return min(wanted, key=lambda layout: min(seconds(source, layout) for source in have))
 
 
 def _untagged(location: ir.Location) -> ir.Location:

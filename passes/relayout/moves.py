@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import combinations
 from typing import NamedTuple
 
@@ -38,9 +38,8 @@ def moves(problem: Problem, state: State) -> Iterator[Move]:
     yield from _gathers(problem, state, movable)
     size = problem.local_bytes(state)
     for sources, targets, result in permutations(problem, state):
-        wire = model.permute_bytes(size)
-        seconds = problem.cost.seconds(wire, problem.axes(sources))
-        yield Move("permute", sources, result, wire, seconds, targets)
+        move = _sent(problem, "permute", sources, result, model.permute_bytes(size))
+        yield move._replace(others=targets)
     for found in matchings(problem, state):
         rounds, part = found.matching.rounds, size / found.matching.pieces
         seconds = rounds * problem.cost.seconds(part, problem.axes(found.moving))
@@ -59,7 +58,7 @@ def settle(problem: Problem, state: State) -> tuple[State, list[Move]]:
     if NOWHERE not in state:
         return state, []
     occupied = problem.occupied(state)
-    sliced: list[tuple[int, int, int]] = []
+    sliced: list[int] = []
     masked: dict[str, list[int]] = {}
     for atom, place in enumerate(state):
         target = goal[atom]
@@ -69,27 +68,15 @@ def settle(problem: Problem, state: State) -> tuple[State, list[Move]]:
             masked.setdefault(problem.kinds[atom], []).append(atom)
         elif not problem.conflicts[target] & occupied:
             occupied |= 1 << target
-            sliced.append((problem.digit_dims[target], problem.digit_outers[target], atom))
+            sliced.append(atom)
     done = []
-    for run in _neighbours(problem, sorted(sliced)):
+    for run in problem.neighbours(sliced, goal):
         state = _with(state, run, goal)
         done.append(Move("slice", run, state, 0.0, 0.0))
     for kind in sorted(masked):
         state = _with(state, masked[kind], goal)
         done.append(Move("mask", tuple(masked[kind]), state, 0.0, 0.0))
     return state, done
-
-
-def _neighbours(problem: Problem, ordered: Sequence[tuple[int, int, int]]) -> list[tuple[int, ...]]:
-    runs: list[list[int]] = []
-    end = (-1, 0)
-    for dim, outer, atom in ordered:
-        if (dim, outer) == end:
-            runs[-1].append(atom)
-        else:
-            runs.append([atom])
-        end = (dim, outer * problem.sizes[atom])
-    return [tuple(run) for run in runs]
 
 
 def _with(state: State, atoms: Iterable[int], new: State) -> State:
@@ -99,11 +86,17 @@ def _with(state: State, atoms: Iterable[int], new: State) -> State:
     return tuple(places)
 
 
-def _without(state: State, atoms: Iterable[int]) -> State:
+def without(state: State, atoms: Iterable[int]) -> State:
+    """A state in which some atoms are nowhere."""
     places = list(state)
     for atom in atoms:
         places[atom] = NOWHERE
     return tuple(places)
+
+
+def _sent(problem: Problem, kind: str, atoms: tuple[int, ...], result: State, wire: float) -> Move:
+    """A move that sends so many bytes over the axes of its atoms."""
+    return Move(kind, atoms, result, wire, problem.cost.seconds(wire, problem.axes(atoms)))
 
 
 def _reductions(problem: Problem, state: State, occupied: int) -> Iterator[Move]:
@@ -114,11 +107,9 @@ def _reductions(problem: Problem, state: State, occupied: int) -> Iterator[Move]
     size = problem.local_bytes(state)
     for atoms in _groups_to_reduce(problem, parts):
         wire = model.all_reduce_bytes(size, problem.split(atoms))
-        seconds = problem.cost.seconds(wire, problem.axes(atoms))
-        yield Move("reduce", atoms, _without(state, atoms), wire, seconds)
+        yield _sent(problem, "reduce", atoms, without(state, atoms), wire)
     free = [a for a in parts if goal[a] >= 0 and not problem.conflicts[goal[a]] & occupied]
-    placed = sorted((problem.digit_dims[goal[a]], problem.digit_outers[goal[a]], a) for a in free)
-    for run in _neighbours(problem, placed):
+    for run in problem.neighbours(free, goal):
         for atoms in _pieces(run):
             yield from _reduce_scatter(problem, state, atoms, _with(state, atoms, goal))
 
@@ -129,8 +120,7 @@ def _reduce_scatter(
     """One reduce_scatter of atoms of one reduction; nothing where there are several."""
     if len({problem.kinds[a] for a in atoms}) == 1:
         wire = model.reduce_scatter_bytes(problem.local_bytes(state), problem.split(atoms))
-        seconds = problem.cost.seconds(wire, problem.axes(atoms))
-        yield Move("reduce_scatter", atoms, result, wire, seconds)
+        yield _sent(problem, "reduce_scatter", atoms, result, wire)
 
 
 def _groups_to_reduce(problem: Problem, parts: list[int]) -> list[tuple[int, ...]]:
@@ -168,8 +158,7 @@ def _all_to_alls(problem: Problem, state: State, movable: list[int]) -> Iterator
     size = problem.local_bytes(state)
     for atoms in _subsets(movable):
         wire = model.all_to_all_bytes(size, problem.split(atoms))
-        seconds = problem.cost.seconds(wire, problem.axes(atoms))
-        yield Move("all_to_all", atoms, _with(state, atoms, problem.goal), wire, seconds)
+        yield _sent(problem, "all_to_all", atoms, _with(state, atoms, problem.goal), wire)
 
 
 def _subsets(atoms: list[int]) -> list[tuple[int, ...]]:
@@ -187,13 +176,10 @@ def _gathers(problem: Problem, state: State, movable: list[int]) -> Iterator[Mov
         for atoms in _pieces(run):
             if any(state[a] == goal[a] for a in atoms) or all(a in movable for a in atoms):
                 continue
-            parts = problem.split(atoms)
-            result = _without(state, atoms)
             if all(goal[a] == PARTIAL for a in atoms):
-                kinds = {problem.kinds[a] for a in atoms}
-                if len(kinds) == 1:
+                if len({problem.kinds[a] for a in atoms}) == 1:
                     yield Move("spread", atoms, _with(state, atoms, goal), 0.0, 0.0)
                 continue
+            parts = problem.split(atoms)
             wire = model.all_gather_bytes(size * parts, parts)
-            seconds = problem.cost.seconds(wire, problem.axes(atoms))
-            yield Move("gather", atoms, result, wire, seconds)
+            yield _sent(problem, "gather", atoms, without(state, atoms), wire)

@@ -59,7 +59,7 @@ def _changed(problem: Problem, state: State, result: State) -> list[int]:
     before = {place: atom for atom, place in enumerate(state) if place >= 0}
     after = {place: atom for atom, place in enumerate(result) if place >= 0}
     places = [place for place in before if before[place] != after.get(place)]
-    return sorted(places, key=lambda p: (problem.digit_dims[p], problem.digit_outers[p]))
+    return sorted(places, key=problem.position)
 
 
 def _by_run(problem: Problem, state: State) -> Permutation | None:
@@ -71,8 +71,7 @@ def _by_run(problem: Problem, state: State) -> Permutation | None:
     targets: list[int] = []
     starts: list[tuple[int, int]] = []
     for run in problem.runs(state):
-        place = state[run[0]]
-        start = (problem.digit_dims[place], problem.digit_outers[place])
+        start = problem.position(state[run[0]])
         wanted = _wanted(problem, run, problem.goal_runs.get(start, ()))
         if wanted and wanted != run:
             sources += run
@@ -163,8 +162,7 @@ def _filled(
     problem: Problem, state: State, run: tuple[int, ...], occupied: int, absent: int
 ) -> tuple[tuple[int, ...], State] | None:
     """Atoms missing from the run that is wanted here, placed behind the ones that are here."""
-    place = state[run[0]]
-    dim, outer = problem.digit_dims[place], problem.digit_outers[place]
+    dim, outer = problem.position(state[run[0]])
     goal = problem.goal_runs.get((dim, outer), ())
     missing = tuple(a for a in goal if state[a] == absent)
     have = problem.split(run)

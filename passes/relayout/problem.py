@@ -72,7 +72,7 @@ class Problem:
         self.fixed_bits = 0
         for atom, place in split.items():
             self.fixed_bits |= 1 << self._code(atom, place)
-        self.goal_runs = {(self.first(run)): run for run in self.runs(self.goal)}
+        self.goal_runs = {self.position(self.goal[run[0]]): run for run in self.runs(self.goal)}
 
     def fixed_digits(self, dim: int) -> list[tuple[int, int]]:
         """Position and size of the digits of a dimension whose atoms stay."""
@@ -125,21 +125,20 @@ class Problem:
                 split *= size
         return self.total_bytes / split
 
-    def first(self, run: Sequence[int]) -> tuple[int, int]:
-        """Dimension and position of the first atom of a run of `goal`."""
-        place = self.goal[run[0]]
+    def position(self, place: int) -> tuple[int, int]:
+        """Dimension and position of a digit."""
         return self.digit_dims[place], self.digit_outers[place]
 
     def runs(self, state: State) -> list[tuple[int, ...]]:
         """The moving atoms that stand in dimensions, neighbours together, in order of position."""
-        placed = sorted(
-            (self.digit_dims[place], self.digit_outers[place], atom)
-            for atom, place in enumerate(state)
-            if place >= 0
-        )
+        return self.neighbours([atom for atom, place in enumerate(state) if place >= 0], state)
+
+    def neighbours(self, atoms: Sequence[int], state: State) -> list[tuple[int, ...]]:
+        """The same of some of them, where `state` puts them."""
+        dims, outers = self.digit_dims, self.digit_outers
         runs: list[list[int]] = []
         end = (-1, 0)
-        for dim, outer, atom in placed:
+        for dim, outer, atom in sorted([(dims[state[a]], outers[state[a]], a) for a in atoms]):
             if (dim, outer) == end:
                 runs[-1].append(atom)
             else:

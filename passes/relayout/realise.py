@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from dtensor.dialect import names
 from dtensor.dialect.attributes import index_attr
@@ -32,6 +32,11 @@ from dtensor.passes.relayout.steps import (
 )
 
 Shape = tuple[int, ...]
+_NAMES: Final = {
+    Slice: names.ALL_SLICE,
+    Gather: names.ALL_GATHER,
+    ReduceScatter: names.REDUCE_SCATTER,
+}
 
 
 def apply_steps(
@@ -54,20 +59,8 @@ def apply_steps(
 
 def _apply(value: ir.Value[Any], step: Step, builder: ExpansionContext) -> ir.Value[Any]:
     match step:
-        case Slice():
-            return _on_rows(value, names.ALL_SLICE, step.dim, step.outer, step.axes, builder)
-        case Gather():
-            return _on_rows(value, names.ALL_GATHER, step.dim, step.outer, step.axes, builder)
-        case ReduceScatter():
-            return _on_rows(
-                value,
-                names.REDUCE_SCATTER,
-                step.dim,
-                step.outer,
-                step.axes,
-                builder,
-                step.reduction,
-            )
+        case Slice() | Gather() | ReduceScatter():
+            return _on_rows(value, step, builder)
         case Reduce():
             attributes = _attributes(step.axes, builder, reduction=step.reduction)
             return builder.value(names.ALL_REDUCE, [value], value.type, attributes)
@@ -101,54 +94,45 @@ def _attributes(
 
 
 def _on_rows(
-    value: ir.Value[Any],
-    name: str,
-    dim: int,
-    outer: int,
-    axes: Sequence[AxisRef],
-    builder: ExpansionContext,
-    reduction: str = "",
+    value: ir.Value[Any], step: Slice | Gather | ReduceScatter, builder: ExpansionContext
 ) -> ir.Value[Any]:
-    """The collective `name` on dimension `dim`, in each of its `outer` rows."""
+    """A collective on a dimension, in each of its `outer` rows."""
     shape, element = builder.read_type(value.type)
-    parts = math.prod(axis.size for axis in axes)
+    dim, outer, parts = step.dim, step.outer, math.prod(axis.size for axis in step.axes)
     rows = (*shape[:dim], outer, shape[dim] // outer, *shape[dim + 1 :])
     at = dim + 1 if outer > 1 else dim
     work = list(rows if outer > 1 else shape)
     operand = builder.reshape(value, work)
-    work[at] = work[at] * parts if name == names.ALL_GATHER else work[at] // parts
+    work[at] = work[at] * parts if isinstance(step, Gather) else work[at] // parts
+    reduction = step.reduction if isinstance(step, ReduceScatter) else ""
+    attributes = _attributes(step.axes, builder, at, reduction)
     type_ = builder.tensor_type(work, element)
-    result = builder.value(name, [operand], type_, _attributes(axes, builder, at, reduction))
-    if outer == 1:
-        return result
+    result = builder.value(_NAMES[type(step)], [operand], type_, attributes)
     return builder.reshape(result, (*shape[:dim], outer * work[at], *shape[dim + 1 :]))
 
 
 def _all_to_all(value: ir.Value[Any], step: AllToAll, builder: ExpansionContext) -> ir.Value[Any]:
     shape, element = builder.read_type(value.type)
     direct = direct_exchange(step, shape)
-    axes = builder.axes(step.axes)
+
+    def moved(value: ir.Value[Any], shape: Shape, split: int, concat: int) -> ir.Value[Any]:
+        attributes = {
+            names.AXES: builder.axes(step.axes),
+            names.SPLIT_DIM: index_attr(split),
+            names.CONCAT_DIM: index_attr(concat),
+        }
+        type_ = builder.tensor_type(shape, element)
+        return builder.value(names.ALL_TO_ALL, [value], type_, attributes)
+
     if direct is not None:
         operand = builder.reshape(value, direct.operand)
-        attributes = {
-            names.AXES: axes,
-            names.SPLIT_DIM: index_attr(direct.split_dim),
-            names.CONCAT_DIM: index_attr(direct.concat_dim),
-        }
-        type_ = builder.tensor_type(direct.result, element)
-        moved = builder.value(names.ALL_TO_ALL, [operand], type_, attributes)
-        return builder.reshape(moved, direct.final)
+        parts = moved(operand, direct.result, direct.split_dim, direct.concat_dim)
+        return builder.reshape(parts, direct.final)
     form = exchange(step, shape)
     digits = builder.transpose(builder.reshape(value, form.digits), form.to_front)
     front = builder.reshape(digits, form.front)
-    attributes = {
-        names.AXES: axes,
-        names.SPLIT_DIM: index_attr(0),
-        names.CONCAT_DIM: index_attr(1),
-    }
-    type_ = builder.tensor_type((1, form.front[0], *form.front[2:]), element)
-    moved = builder.value(names.ALL_TO_ALL, [front], type_, attributes)
-    parts = builder.transpose(builder.reshape(moved, form.parts), form.to_places)
+    parts = moved(front, (1, form.front[0], *form.front[2:]), 0, 1)
+    parts = builder.transpose(builder.reshape(parts, form.parts), form.to_places)
     return builder.reshape(parts, form.final)
 
 

@@ -17,8 +17,8 @@ from dtensor.passes.cost.model import CostModel, all_gather_bytes, all_reduce_by
 from dtensor.passes.propagation.places import place_of
 from dtensor.passes.relayout.atoms import axis_cuts, is_chain, layout_at
 from dtensor.passes.relayout.emit import emit
-from dtensor.passes.relayout.moves import Move, moves, settle
-from dtensor.passes.relayout.problem import NOWHERE, PARTIAL, Problem, State
+from dtensor.passes.relayout.moves import Move, moves, settle, without
+from dtensor.passes.relayout.problem import PARTIAL, Problem, State
 from dtensor.passes.relayout.steps import Step, wire_bytes
 
 MAX_LAYOUTS = 500  # layouts the search settles before it takes the plain route
@@ -200,17 +200,13 @@ def _plain_route(problem: Problem, state: State) -> list[Move]:
         )
         if atoms:
             wire = all_reduce_bytes(problem.local_bytes(state), problem.split(atoms))
-            state = _taken_out(state, atoms)
+            state = without(state, atoms)
             done.append(Move("reduce", atoms, state, wire, 0.0))
     for run in problem.runs(state):
         for atom in run:
             if state[atom] != problem.goal[atom]:
-                state = _taken_out(state, (atom,))
+                state = without(state, (atom,))
                 size = problem.sizes[atom]
                 wire = all_gather_bytes(problem.local_bytes(state), size)
                 done.append(Move("gather", (atom,), state, wire, 0.0))
     return [*done, *settle(problem, state)[1]]
-
-
-def _taken_out(state: State, atoms: Sequence[int]) -> State:
-    return tuple(NOWHERE if a in atoms else place for a, place in enumerate(state))

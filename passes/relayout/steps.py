@@ -8,7 +8,6 @@ read as `outer` rows and the step works on each row.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,7 +17,7 @@ from dtensor.passes.relayout.matchings import Matching
 
 
 @dataclass(frozen=True)
-class Step(ABC):
+class Step:
     """One move of a tensor from layout to layout.
 
     Attributes:
@@ -26,9 +25,11 @@ class Step(ABC):
         wire_bytes: bytes each device sends, by the ring convention of `cost.model`.
         peak_local_bytes: bytes of operand and result together on one device.
         is_local: whether the step needs no communication.
+        written: its text, of the step and the axes.
     """
 
     is_local: ClassVar[bool] = False
+    written: ClassVar[str] = ""
 
     result: Layout
     wire_bytes: float
@@ -46,9 +47,9 @@ class Step(ABC):
             """The mesh axes that the step is about: it communicates over them, if it does."""
 
     @property
-    @abstractmethod
     def text(self) -> str:
         """What the step does, in a few words."""
+        return self.written.format(step=self, axes=self._axes_text(self.axes))
 
     def _axes_text(self, axes: tuple[AxisRef, ...]) -> str:
         mesh = self.result.mesh
@@ -56,31 +57,66 @@ class Step(ABC):
 
 
 @dataclass(frozen=True)
-class Slice(Step):
-    """Each device keeps its part of dimension `dim`; the axes' first is major."""
-
-    is_local = True
+class OnDimension(Step):
+    """A step on the rows of a dimension; the axes' first is major."""
 
     dim: int
     outer: int
     axes: tuple[AxisRef, ...]
-
-    @property
-    def text(self) -> str:
-        return f"slice dimension {self.dim} over {self._axes_text(self.axes)}"
 
 
 @dataclass(frozen=True)
-class Gather(Step):
+class Slice(OnDimension):
+    """Each device keeps its part of dimension `dim`."""
+
+    is_local = True
+    written = "slice dimension {step.dim} over {axes}"
+
+
+@dataclass(frozen=True)
+class Gather(OnDimension):
     """Dimension `dim` is put together from the parts of the devices along `axes`."""
 
-    dim: int
-    outer: int
-    axes: tuple[AxisRef, ...]
+    written = "all_gather dimension {step.dim} over {axes}"
 
-    @property
-    def text(self) -> str:
-        return f"all_gather dimension {self.dim} over {self._axes_text(self.axes)}"
+
+@dataclass(frozen=True)
+class ReduceScatter(OnDimension):
+    """The parts held along `axes` are combined; each device gets its part of dimension `dim`."""
+
+    written = "reduce_scatter {step.reduction} over {axes} into dimension {step.dim}"
+    reduction: str
+
+
+@dataclass(frozen=True)
+class Spread(OnDimension):
+    """A split dimension becomes whole and partial: each device keeps its part, in its place."""
+
+    is_local = True
+    written = "spread dimension {step.dim} for a later {step.reduction} over {axes}"
+    reduction: str
+
+
+@dataclass(frozen=True)
+class Reduce(Step):
+    """The parts held along `axes` are combined; every device gets the result."""
+
+    written = "all_reduce {step.reduction} over {axes}"
+    axes: tuple[AxisRef, ...]
+    reduction: str
+
+
+@dataclass(frozen=True)
+class Mask(Step):
+    """A complete value becomes partial: the first device along `axes` keeps it.
+
+    The others hold the identity of the reduction.
+    """
+
+    is_local = True
+    written = "mask for a later {step.reduction} over {axes}"
+    axes: tuple[AxisRef, ...]
+    reduction: str
 
 
 @dataclass(frozen=True)
@@ -112,10 +148,11 @@ class AllToAll(Step):
 
     @property
     def text(self) -> str:
-        sources = sorted({move.source[0] for move in self.moves})
-        targets = sorted({move.target[0] for move in self.moves})
-        dims = f"dimension {_list(sources)} to {_list(targets)}"
-        return f"all_to_all {self._axes_text(self.axes)} from {dims}"
+        sources, targets = (
+            ", ".join(map(str, sorted({place[0] for place in places})))
+            for places in zip(*((move.source, move.target) for move in self.moves), strict=True)
+        )
+        return f"all_to_all {self._axes_text(self.axes)} from dimension {sources} to {targets}"
 
 
 @dataclass(frozen=True)
@@ -137,93 +174,17 @@ class Permute(Step):
 
 
 @dataclass(frozen=True)
-class Match(Step):
-    """Pieces of dimension `dim` go from device to device, one of each in a round.
+class Match(OnDimension):
+    """Pieces of dimension `dim` go from device to device, one of each in a round."""
 
-    `outer` is as in the other steps: each of so many rows is exchanged so.
-    """
-
-    dim: int
-    outer: int
-    axes: tuple[AxisRef, ...]
+    written = "{step.collectives} permutes of pieces of dimension {step.dim} over {axes}"
     matching: Matching
 
     @property
     def collectives(self) -> int:
         return self.matching.rounds
 
-    @property
-    def text(self) -> str:
-        axes = self._axes_text(self.axes)
-        count = self.matching.rounds
-        return f"{count} permutes of pieces of dimension {self.dim} over {axes}"
-
-
-@dataclass(frozen=True)
-class Reduce(Step):
-    """The parts held along `axes` are combined; every device gets the result."""
-
-    axes: tuple[AxisRef, ...]
-    reduction: str
-
-    @property
-    def text(self) -> str:
-        return f"all_reduce {self.reduction} over {self._axes_text(self.axes)}"
-
-
-@dataclass(frozen=True)
-class ReduceScatter(Step):
-    """The parts held along `axes` are combined; each device gets its part of dimension `dim`."""
-
-    dim: int
-    outer: int
-    axes: tuple[AxisRef, ...]
-    reduction: str
-
-    @property
-    def text(self) -> str:
-        axes = self._axes_text(self.axes)
-        return f"reduce_scatter {self.reduction} over {axes} into dimension {self.dim}"
-
-
-@dataclass(frozen=True)
-class Mask(Step):
-    """A complete value becomes partial: the first device along `axes` keeps it.
-
-    The others hold the identity of the reduction.
-    """
-
-    is_local = True
-
-    axes: tuple[AxisRef, ...]
-    reduction: str
-
-    @property
-    def text(self) -> str:
-        return f"mask for a later {self.reduction} over {self._axes_text(self.axes)}"
-
-
-@dataclass(frozen=True)
-class Spread(Step):
-    """A split dimension becomes whole and partial: each device keeps its part, in its place."""
-
-    is_local = True
-
-    dim: int
-    outer: int
-    axes: tuple[AxisRef, ...]
-    reduction: str
-
-    @property
-    def text(self) -> str:
-        axes = self._axes_text(self.axes)
-        return f"spread dimension {self.dim} for a later {self.reduction} over {axes}"
-
 
 def wire_bytes(steps: tuple[Step, ...]) -> float:
     """Wire bytes of a whole plan, per device."""
     return sum(step.wire_bytes for step in steps)
-
-
-def _list(numbers: list[int]) -> str:
-    return ", ".join(str(n) for n in numbers)

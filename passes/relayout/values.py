@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from dtensor.dialect import names
-from dtensor.dialect.attributes import layout_attr, layout_of, layouts_array_attr, layouts_of_array
+from dtensor.dialect.attributes import layout_of, layouts_array_attr, layouts_of_array
+from dtensor.dialect.build import relayout
 from dtensor.dialect.functions import functions
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
@@ -129,20 +130,10 @@ class Relayouts:
         """A relayout of `value` in the scope of relayout `like`, with a record of its own."""
         old = self.ops[like]
         assert old is not None
-        op = ir.Operation.create(
-            names.RELAYOUT,
-            results=[value.type],
-            operands=[value],
-            attributes={
-                names.LAYOUT_ATTR: layout_attr(after),
-                names.RESULTS: layouts_array_attr((after,)),
-            },
-            loc=self._location(old.location, value, after, why),
-            ip=point,
-        )
-        self._add(op, self.scopes[like])
-        result: ir.Value[Any] = op.results[0]
-        return result
+        location = self._location(old.location, value, after, why)
+        made = new_relayout(value, after, location, point)
+        self._add(ir.OpResult(made).owner.operation, self.scopes[like])
+        return made
 
     def _location(
         self, old: ir.Location, value: ir.Value[Any], after: Layout, why: str
@@ -174,6 +165,16 @@ class Relayouts:
         if isinstance(old, ir.FusedLoc):
             inner = next(iter(old.locations), old)
         return tag(inner, made.id)
+
+
+def new_relayout(
+    value: ir.Value[Any], after: Layout, location: ir.Location, point: ir.InsertionPoint
+) -> ir.Value[Any]:
+    """A relayout that says, as every operation does, how its result is laid out."""
+    made = relayout(value, after, location, point)
+    attributes = ir.OpResult(made).owner.operation.attributes
+    attributes[names.RESULTS] = layouts_array_attr((after,))
+    return made
 
 
 def has_one_use(value: ir.Value[Any]) -> bool:
