@@ -33,6 +33,7 @@ from dtensor.passes.pipeline import Pipeline
 from dtensor.passes.planning.auto import Argument, AutoPlan, plan_arguments
 from dtensor.passes.planning.plan import EFFORTS
 from dtensor.passes.propagation.pins import read_pins
+from dtensor.passes.propagation.task import Task
 from dtensor.runtime.shardings import AUTO, AnyMesh
 
 Carry = Mapping[int, int] | None
@@ -225,11 +226,10 @@ def plan_source(
         Pipeline.parse(_TO_THE_GRAPH).run(module, state)
         graph = read_graph(main_function(module))
         _refuse_barriers(graph, source.name)
+        pins = read_pins(graph, state.meshes)
         plan = plan_arguments(
-            graph,
-            read_pins(graph, state.meshes),
-            source.mesh,
-            state.cost_model(),
+            # Any op may be left whole: no layout by hand is to have a strategy that is missing.
+            Task.of(graph, pins, source.mesh, state.cost_model()),
             {a: r for a, r in ties.items() if source.out_layouts[r] is None},
             max_bytes,
             EFFORTS[options.effort],

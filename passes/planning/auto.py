@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mesh import Mesh
-from dtensor.passes.cost.model import CostModel
-from dtensor.passes.graph import ARGUMENT, RESULT, Graph, Node
+from dtensor.passes.graph import ARGUMENT, RESULT, Node
 from dtensor.passes.planning.descend import descend, single_changes
 from dtensor.passes.planning.options import Options, Strategy
 from dtensor.passes.planning.plan import Limits, solve
@@ -18,8 +15,8 @@ from dtensor.passes.planning.polish import polish
 from dtensor.passes.planning.prices import Prices
 from dtensor.passes.planning.problem import Problem
 from dtensor.passes.planning.strategies import Maker
-from dtensor.passes.propagation.axis import free_values
-from dtensor.passes.propagation.pins import Pins, atoms_of
+from dtensor.passes.propagation.pins import atoms_of
+from dtensor.passes.propagation.task import Task
 from dtensor.passes.sharding.specs import Specs
 
 _TIED = "tied"  # a result that is the next call's argument: its node is the argument's
@@ -67,21 +64,13 @@ class AutoPlan:
 
 
 def plan_arguments(
-    graph: Graph,
-    pins: Pins,
-    mesh: Mesh,
-    cost: CostModel,
-    ties: Mapping[int, int],
-    max_bytes: float | None,
-    limits: Limits,
+    task: Task, ties: Mapping[int, int], max_bytes: float | None, limits: Limits
 ) -> AutoPlan | None:
     """Choose the layouts of the arguments that nothing pins, together with all others.
 
     Args:
-        graph: the program; its nodes are changed where results are tied.
-        pins: what is fixed.
-        mesh: the mesh; each of its axes may be used.
-        cost: the machine.
+        task: the program, whose nodes are changed where results are tied, and its mesh, each axis
+            of which may be used.
         ties: argument numbers to the numbers of the results that become them.
         max_bytes: of the arguments on one device; None is no limit.
         limits: how long to search.
@@ -89,7 +78,7 @@ def plan_arguments(
     Returns:
         None if no layouts were found that fit.
     """
-    search = _Search(graph, pins, mesh, cost, limits)
+    search = _Search(task, limits)
     search.tie(ties)
     search.solve(0.0)
     price = 0.0
@@ -144,18 +133,10 @@ class _Point(NamedTuple):
 class _Search:
     """A problem whose prices of memory change."""
 
-    def __init__(
-        self,
-        graph: Graph,
-        pins: Pins,
-        mesh: Mesh,
-        cost: CostModel,
-        limits: Limits,
-    ) -> None:
-        self.graph, self.pins, self.cost, self.limits = graph, pins, cost, limits
-        self.specs = Specs(atoms_of(pins, mesh, {}), mesh)
-        self.free = free_values(graph)
-        self.prices = Prices(self.specs, cost)
+    def __init__(self, task: Task, limits: Limits) -> None:
+        self.task, self.graph, self.limits = task, task.graph, limits
+        self.specs = Specs(atoms_of(task.pins, task.mesh, {}), task.mesh)
+        self.prices = Prices(self.specs, task.cost)
         self.chosen: list[int] = []  # per node of the problem, the number of its strategy
 
     def tie(self, ties: Mapping[int, int]) -> None:
@@ -171,19 +152,13 @@ class _Search:
             argument.operands.append(value)
             returned.operands.clear()
             returned.kind = _TIED
-        may_move = [True] * len(self.specs.sizes)
-        # Any op may be left whole: no layout by hand is to have a strategy that is missing here.
-        self.maker = _Maker(
-            self.graph, self.specs, self.pins, self.free, may_move, math.inf, self.cost
-        )
+        self.maker = _Maker(self.task, self.specs, [True] * len(self.specs.sizes))
 
     def _problem(self, price: float) -> Problem:
         """The problem at a price, with the plan found last."""
         self.maker.price = price
         start = [self._whole(node) for node in self.graph.nodes]
-        problem = Problem(
-            self.graph, self.pins, start, self.maker, self.prices, self.cost, self.free
-        )
+        problem = Problem(self.maker, start, self.prices)
         every = [problem.options(node) for node in range(len(problem.now))]
         if self.chosen:
             problem.now[:] = [o.strategies[i] for o, i in zip(every, self.chosen, strict=True)]
@@ -194,15 +169,11 @@ class _Search:
 
     def _whole(self, node: Node) -> Strategy:
         """A node as it is pinned, or with whole values."""
-        types, given = self.graph.types, self.pins.layouts.get(node.index)
-        if given is not None:
-            spec = self.specs.of_layout(given.closed())
-            return Strategy((spec,) * len(node.operands), (spec,) * len(node.results), 1)
-        ranks = self.specs.rank
-        ins = tuple([ranks(len(types[v].shape)).replicated for v in node.operands])
-        return Strategy(
-            ins, tuple([ranks(len(types[v].shape)).replicated for v in node.results]), 1
-        )
+        given = self.task.pins.layouts.get(node.index)
+        if given is None:
+            return self.maker.whole(node)
+        spec = self.specs.of_layout(given.closed())
+        return Strategy((spec,) * len(node.operands), (spec,) * len(node.results), 1)
 
     def solve(self, price: float) -> None:
         """Find the plan at a price, from the one found last."""

@@ -24,8 +24,7 @@ def keeper(
     graph: Graph, specs: Specs, node: Node, labels: KeptLabels
 ) -> Callable[[tuple[int, ...], tuple[int, ...]], bool]:
     """Whether the specs of a node's operands and results say on those sub-axes what labels say."""
-    ins = [specs.rank(len(graph.types[v].shape)).places for v in node.operands]
-    outs = [specs.rank(len(graph.types[v].shape)).places for v in node.results]
+    ins, outs = ([side.places for side in sides] for sides in specs.sides(graph, node))
 
     def keeps(reads: tuple[int, ...], makes: tuple[int, ...]) -> bool:
         taken = [places[spec] for places, spec in zip(ins, reads, strict=True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -9,8 +10,6 @@ from typing import Final
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import Dim
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mesh import Mesh
-from dtensor.passes.cost.model import CostModel
 from dtensor.passes.graph import ARGUMENT, RESULT, Graph, Node
 from dtensor.passes.ops.rule import FactorKind
 from dtensor.passes.planning.descend import descend
@@ -24,8 +23,8 @@ from dtensor.passes.planning.problem import Problem
 from dtensor.passes.planning.strategies import Maker
 from dtensor.passes.planning.windows import improve
 from dtensor.passes.propagation.labels import Label
-from dtensor.passes.propagation.pins import Pins
-from dtensor.passes.sharding.specs import Specs
+from dtensor.passes.propagation.task import Task
+from dtensor.passes.sharding.specs import RankSpecs, Specs
 
 Sides = tuple[tuple[Layout, ...], tuple[Layout, ...]]  # of operands, of results
 _MOVING = (FactorKind.ORDER, FactorKind.TRANSFORM)  # such algorithms send all that they read
@@ -89,53 +88,43 @@ class Plan:
         number = self.classes[node.index]
         found = self._layouts.get(number) if node.kind != ARGUMENT else None  # of any rank
         if found is None:
-            strategy, types, rank = self.strategies[node.index], graph.types, self.specs.rank
-            ins = zip(node.operands, strategy.ins, strict=True)
-            outs = zip(node.results, strategy.outs, strict=True)
+            strategy, (ins, outs) = self.strategies[node.index], self.specs.sides(graph, node)
             found = self._layouts[number] = (
-                tuple([rank(len(types[v].shape)).layout(spec) for v, spec in ins]),
-                tuple([rank(len(types[v].shape)).layout(spec) for v, spec in outs]),
+                tuple([side.layout(s) for side, s in zip(ins, strategy.ins, strict=True)]),
+                tuple([side.layout(s) for side, s in zip(outs, strategy.outs, strict=True)]),
             )
         return found
 
 
 def make_plan(
-    graph: Graph,
-    pins: Pins,
+    task: Task,
     subaxes: Sequence[AxisRef],
-    mesh: Mesh,
     outcomes: Sequence[tuple[Label, ...]],
-    cost: CostModel,
-    free: list[bool],
     may_move: Sequence[bool],
-    min_flops: float,
     limits: Limits,
     kept: Sequence[Mapping[int, Label]] = (),
 ) -> Plan:
     """Improve a choice of one label per node and sub-axis, all axes together.
 
     Args:
-        graph: values and nodes.
-        pins: what the user fixed.
+        task: what is to be planned.
         subaxes: the sub-axes that were decided one by one.
-        mesh: their mesh.
         outcomes: per sub-axis the label of every node.
-        cost: the machine.
-        free: per value, whether any shard of it costs nothing to make.
         may_move: per sub-axis, whether a result nobody laid out may have it in another place.
-        min_flops: a large matmul of more flops per device is divided wherever it can be.
         limits: how long to search.
         kept: per sub-axis and node, labels that must stay as they are.
     """
-    specs = Specs(subaxes, mesh)
-    maker = Maker(graph, specs, pins, free, may_move, min_flops, cost, kept)
-    start = [
-        _computable(node, strategy, maker)
-        for node, strategy in zip(graph.nodes, _start(graph, pins, specs, outcomes), strict=True)
-    ]
-    problem = Problem(graph, pins, start, maker, Prices(specs, cost), cost, free)
+    specs = Specs(subaxes, task.mesh)
+    maker = Maker(task, specs, may_move, kept)
+    start = _start(task, specs, outcomes)
+    for node in task.graph.nodes:
+        if node.rule is not None:
+            found = maker.with_algorithm(node.rule, start[node.index])
+            # Labels were priced one sub-axis at a time; together they may not fit an algorithm.
+            start[node.index] = maker.whole(node) if found is None else found
+    problem = Problem(maker, start, Prices(specs, task.cost))
     before = problem.total()
-    bound = _solve_within(problem, limits, min_flops)
+    bound = _solve_within(problem, limits)
     strategies = [problem.now[number] for number in problem.node_of]
     work = sum(map(problem.work_seconds, range(len(problem.now))))
     seconds = problem.total()
@@ -144,9 +133,9 @@ def make_plan(
     return Plan(specs, strategies, problem.node_of, seconds, communication, before, bound)
 
 
-def _solve_within(problem: Problem, limits: Limits, min_flops: float) -> float | None:
+def _solve_within(problem: Problem, limits: Limits) -> float | None:
     """Leave the cheapest plan found in `problem.now`; a lower bound, if asked for or known."""
-    has_choice = _has_choice(problem, min_flops)
+    has_choice = _has_choice(problem)
     held = 0
     if has_choice and limits.rounds:
         held = solve(problem, limits)
@@ -161,14 +150,14 @@ def _solve_within(problem: Problem, limits: Limits, min_flops: float) -> float |
     return problem.total() if is_exact else None
 
 
-def _has_choice(problem: Problem, min_flops: float) -> bool:
+def _has_choice(problem: Problem) -> bool:
     """Whether anything is moved, inside an op too, or a large op is not divided among all.
 
     What neighbours exchange, and the totals of scans, are small beside moving the arrays.
     """
     if any(problem.value_seconds(v) > 0.0 for v in range(len(problem.values))):
         return True
-    devices = problem.maker.specs.devices
+    devices, min_flops = problem.maker.specs.devices, problem.maker.task.min_flops
     for node, strategy in zip(problem.example, problem.now, strict=True):
         rule = problem.graph.nodes[node].rule
         if rule is None:
@@ -213,52 +202,34 @@ def _eliminate(model: Model, effort: Effort) -> tuple[list[int], int]:
     return improve(model, found.states, elimination.regret, effort), found.narrowed
 
 
-def _start(
-    graph: Graph, pins: Pins, specs: Specs, outcomes: Sequence[tuple[Label, ...]]
-) -> list[Strategy]:
+def _start(task: Task, specs: Specs, outcomes: Sequence[tuple[Label, ...]]) -> list[Strategy]:
     """The strategies that labels of single sub-axes make together."""
     memo: dict[object, Strategy] = {}
     found = []
-    for node in graph.nodes:
+    for node in task.graph.nodes:
         labels = [outcome[node.index] for outcome in outcomes]
-        ranks = tuple([len(graph.types[v].shape) for v in node.operands])
-        out_ranks = tuple([len(graph.types[v].shape) for v in node.results])
-        key = (tuple(map(id, labels)), ranks, out_ranks)
+        ins, outs = specs.sides(task.graph, node)
+        key = (tuple(map(id, labels)), ins, outs)
         strategy = memo.get(key)
         if strategy is None:
-            strategy = memo[key] = _joint(labels, ranks, out_ranks, specs)
+            strategy = memo[key] = _joint(labels, ins, outs, specs.sizes)
         if node.kind in (ARGUMENT, RESULT):
-            given = pins.layouts.get(node.index)
+            given = task.pins.layouts.get(node.index)
             if given is None or given.has_open:
-                strategy = _at_border(strategy, (*ranks, *out_ranks)[0], specs)
+                strategy = _at_border(strategy, (*ins, *outs)[0].rank, specs)
         found.append(strategy)
     return found
 
 
-def _computable(node: Node, strategy: Strategy, maker: Maker) -> Strategy:
-    """The strategy with what its algorithm communicates; whole values if no algorithm computes it.
-
-    Labels were priced one sub-axis at a time; together they may not fit an algorithm.
-    """
-    if node.rule is None:
-        return strategy
-    found = maker.with_algorithm(node.rule, strategy)
-    if found is not None:
-        return found
-    rank, types = maker.specs.rank, maker.graph.types
-    ins = tuple([rank(len(types[v].shape)).replicated for v in node.operands])
-    outs = tuple([rank(len(types[v].shape)).replicated for v in node.results])
-    return Strategy(ins, outs, 1)
-
-
 def _joint(
-    labels: Sequence[Label], ranks: Sequence[int], out_ranks: Sequence[int], specs: Specs
+    labels: Sequence[Label],
+    operands: Sequence[RankSpecs],
+    results: Sequence[RankSpecs],
+    sizes: Sequence[int],
 ) -> Strategy:
-    split = 1
-    for label, size in zip(labels, specs.sizes, strict=True):
-        split *= size if label.divides else 1
-    ins = [specs.rank(r).of(tuple([x.ins[k] for x in labels])) for k, r in enumerate(ranks)]
-    outs = [specs.rank(r).of(tuple([x.outs[k] for x in labels])) for k, r in enumerate(out_ranks)]
+    split = math.prod([n for label, n in zip(labels, sizes, strict=True) if label.divides])
+    ins = [side.of(tuple([x.ins[k] for x in labels])) for k, side in enumerate(operands)]
+    outs = [side.of(tuple([x.outs[k] for x in labels])) for k, side in enumerate(results)]
     return Strategy(tuple(ins), tuple(outs), split)
 
 

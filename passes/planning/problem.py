@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dtensor.passes.cost.model import CostModel
 from dtensor.passes.graph import CARRY, Graph
 from dtensor.passes.planning.classes import classes_of
 from dtensor.passes.planning.exchanges import Pair, pairs_of, saved
@@ -16,7 +15,6 @@ from dtensor.passes.planning.options import Options, Strategy
 from dtensor.passes.planning.prices import Prices
 from dtensor.passes.planning.strategies import Maker
 from dtensor.passes.planning.work import work_seconds
-from dtensor.passes.propagation.pins import Pins
 
 
 @dataclass(slots=True)
@@ -54,27 +52,18 @@ class Problem:
         node_of: per node of the graph, its node of the problem.
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        pins: Pins,
-        start: list[Strategy],
-        maker: Maker,
-        prices: Prices,
-        cost: CostModel,
-        free: list[bool],
-    ) -> None:
-        self.graph = graph
-        self.pins = pins
+    def __init__(self, maker: Maker, start: list[Strategy], prices: Prices) -> None:
+        self.graph = graph = maker.graph
         self.maker = maker
         self.prices = prices
+        free = maker.task.free
         begin = [(s, maker.kept.get(i)) for i, s in enumerate(start)] if maker.kept else start
         self.node_of = classes_of(graph, begin, free)
         count = max(self.node_of, default=-1) + 1
         self.example = [-1] * count
         self.work = [0.0] * count
         self.runs = [0.0] * count
-        seconds = work_seconds(graph, cost)
+        seconds = work_seconds(graph, maker.task.cost)
         for node, number in enumerate(self.node_of):
             if self.example[number] < 0:
                 self.example[number] = node
@@ -83,12 +72,12 @@ class Problem:
         self.now = [start[node] for node in self.example]
         self.values: list[Value] = []
         self.around: list[list[int]] = [[] for _ in range(count)]
-        self._read_values(free)
+        self._read_values()
         self.pairs = list(pairs_of(self))
         self._options: list[Options | None] = [None] * count
 
-    def _read_values(self, free: list[bool]) -> None:
-        graph, node_of = self.graph, self.node_of
+    def _read_values(self) -> None:
+        graph, node_of, free = self.graph, self.node_of, self.maker.task.free
         numbers: dict[object, int] = {}
         for v, uses in enumerate(graph.uses):
             info = graph.types[v]

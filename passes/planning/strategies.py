@@ -12,7 +12,6 @@ from itertools import product, takewhile
 
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import inner_layout
-from dtensor.passes.cost.model import CostModel
 from dtensor.passes.graph import (
     ARGUMENT,
     CARRY,
@@ -22,7 +21,6 @@ from dtensor.passes.graph import (
     OP,
     RESULT,
     THROUGH,
-    Graph,
     Node,
 )
 from dtensor.passes.ops.opdef import Placed, Traffic, algorithm_of
@@ -34,12 +32,13 @@ from dtensor.passes.planning.kept import keeper, kept_by_node
 from dtensor.passes.planning.options import Computed, Exchange, Options, Strategy
 from dtensor.passes.planning.partials import bit, partial_kinds
 from dtensor.passes.propagation.labels import Label, LabelTable, RuleLabels
-from dtensor.passes.propagation.pins import Pins
 from dtensor.passes.propagation.places import WHOLE, place_of
+from dtensor.passes.propagation.task import Task
 from dtensor.passes.sharding.specs import Places, RankSpecs, Specs, is_contiguous
 
 BEAM = 64  # strategies of one node
 _LARGE_CARRY = 65_536  # bytes
+_ALIKE = (ARGUMENT, RESULT, CARRY, JOIN, THROUGH)  # without a rule: one spec everywhere
 
 
 class Maker:
@@ -47,23 +46,16 @@ class Maker:
 
     def __init__(
         self,
-        graph: Graph,
+        task: Task,
         specs: Specs,
-        pins: Pins,
-        free: Sequence[bool],
         may_move: Sequence[bool],
-        min_flops: float,
-        cost: CostModel,
         kept: Sequence[Mapping[int, Label]] = (),
     ) -> None:
-        self.graph = graph
+        self.task = task
+        self.graph = graph = task.graph
         self.kept = kept_by_node(kept)
-        self.min_flops = min_flops
         self.specs = specs
-        self.pins = pins
-        self.free = free
         self.may_move = may_move
-        self.cost = cost
         self._groups = groups_of(specs.subaxes)
         self._tables = {n: LabelTable(n, _priced_later) for n in set(specs.sizes)}
         self._blocks, self._factor_blocks = block_counts(graph, min(specs.sizes, default=1))
@@ -79,9 +71,9 @@ class Maker:
         the axes of its annotations.
         """
         subaxis = self.specs.subaxes[axis]
-        if any(place_of(layout, subaxis) != WHOLE for layout in self.pins.layouts.values()):
+        if any(place_of(layout, subaxis) != WHOLE for layout in self.task.pins.layouts.values()):
             return True
-        large = self.min_flops * self.specs.devices
+        large = self.task.min_flops * self.specs.devices
         return any(
             node.rule is not None and node.rule.flops >= large and opdef(node.name).must_divide
             for node in self.graph.nodes
@@ -103,17 +95,23 @@ class Maker:
             found = (now, *found)
         return Options(found)
 
+    def whole(self, node: Node) -> Strategy:
+        """The strategy in which a node reads and writes whole values."""
+        ins, outs = self.specs.sides(self.graph, node)
+        reads, makes = (tuple([side.replicated for side in sides]) for sides in (ins, outs))
+        return Strategy(reads, makes, 1)
+
     def _divided(
         self, node: Node, rule: OpRule, found: tuple[Strategy, ...], now: Strategy
     ) -> tuple[Strategy, ...]:
         """Without the strategies that leave a large op less divided than it could be."""
-        if rule.flops < self.min_flops:
+        if rule.flops < self.task.min_flops:
             return found
         found = tuple([s for s in found if s.split >= now.split])
         if not opdef(node.name).must_divide:
             return found
         most = max([s.split for s in found], default=1)
-        small = rule.flops / self.min_flops
+        small = rule.flops / self.task.min_flops
         return tuple([s for s in found if s.split == most or s.split > small])
 
     def _expected(
@@ -146,21 +144,15 @@ class Maker:
         return tuple([s for s in found if splits[s.outs[0]] >= least])
 
     def _all(self, node: Node) -> tuple[Strategy, ...]:
-        if node.results and self.free[node.results[0]]:
+        if node.results and self.task.free[node.results[0]]:
             return ()  # made wherever it is wanted, from what every device has
         if node.kind == OP and node.rule is not None:
             return self._of_rule(node, node.rule)
         if node.kind in (MANUAL_READ, MANUAL_GIVE):
             return self._at_region(node)
-        if node.index in self.pins.whole or node.kind not in (
-            ARGUMENT,
-            RESULT,
-            CARRY,
-            JOIN,
-            THROUGH,
-        ):
+        if node.index in self.task.pins.whole or node.kind not in _ALIKE:
             return ()
-        given = self.pins.layouts.get(node.index)
+        given = self.task.pins.layouts.get(node.index)
         if given is not None and not given.has_open:
             return ()
         return self._alike(node, given)
@@ -314,7 +306,7 @@ class Maker:
         return Computed(sum([seconds for _, seconds in exchanges], 0.0), tuple(shared))
 
     def _price(self, traffic: Traffic) -> float:
-        return self.cost.seconds_of(traffic.wire_bytes, traffic.collectives, traffic.axes)
+        return self.task.cost.seconds_of(traffic.wire_bytes, traffic.collectives, traffic.axes)
 
     def _layouts(
         self, shapes: Sequence[tuple[int, ...]], specs: Sequence[int]
@@ -359,7 +351,7 @@ class Maker:
 
         Only sub-axes that are free in the region are added.
         """
-        given = self.pins.layouts.get(node.index)
+        given = self.task.pins.layouts.get(node.index)
         if given is None or not given.has_open or node.rule is None:
             return ()
         shape, blocks = self.graph.types[node.subject].shape, self._blocks[node.subject]

@@ -9,7 +9,6 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import digit_size
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import inner_layout
-from dtensor.passes.cost.model import CostModel
 from dtensor.passes.graph import ARGUMENT, RESULT, Graph, Node
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.propagation.inside import inside_seconds
@@ -19,6 +18,7 @@ from dtensor.passes.propagation.places import WHOLE, place_of, split_place
 from dtensor.passes.propagation.problem import Problem, Sizes, cost_arrays
 from dtensor.passes.propagation.rounds import ONLY, Round
 from dtensor.passes.propagation.spread import spread
+from dtensor.passes.propagation.task import Task
 
 Digit = tuple[int, int, int]  # factor (or dimension), major, devices
 
@@ -63,54 +63,25 @@ def nothing_decided(graph: Graph) -> Decided:
     return Decided([[] for _ in graph.nodes], [1] * len(graph.values), [1] * len(graph.nodes))
 
 
-def free_values(graph: Graph) -> list[bool]:
-    """Per value whether its producer can make any shard of it without communication.
-
-    Constants and iota read nothing; broadcasts of scalars read what every device has. They are
-    cloned per distinct place when layouts are realised.
-    """
-    free = [False] * len(graph.values)
-    for node in graph.nodes:
-        if is_free(graph, node):
-            for value in node.results:
-                free[value] = True
-    return free
-
-
-def is_free(graph: Graph, node: Node) -> bool:
-    """Whether the node's results cost nothing in any layout."""
-    if not opdef(node.name).rematerialisable:
-        return False
-    return not any(graph.types[value].shape for value in node.operands)
-
-
 def make_problem(
-    graph: Graph,
-    pins: Pins,
+    task: Task,
     atom: AxisRef,
     decided: Decided,
-    cost: CostModel,
     sizes: Sizes,
-    free: list[bool],
-    min_flops: float,
     later: Sequence[int] = (),
     now: Round = ONLY,
 ) -> Problem:
     """The problem of one axis, its labels spread from the pins.
 
     Args:
-        graph: values and nodes.
-        pins: what is fixed.
+        task: what is to be planned.
         atom: the axis.
         decided: what earlier axes decided.
-        cost: the machine.
-        sizes: of the graph.
-        free: see `free_values`.
-        min_flops: an op with more floating-point operations per device may not leave the axis
-            idle if it can be divided (design: no lost parallelism).
+        sizes: of the task.
         later: devices of the axes that are still to be decided.
         now: the round, and what rounds before it decided.
     """
+    graph, pins, cost, free = task.graph, task.pins, task.cost, task.free
     table = LabelTable(atom.size, inside_seconds(atom, cost))
     labels = [[table.idle(node)] for node in graph.nodes]
     fixed: list[Label | None] = [None] * len(graph.nodes)
@@ -151,7 +122,7 @@ def make_problem(
     spread(problem)
     respect_taken_digits(problem, decided, pins)
     keep_blocks_inside(problem, decided, later)
-    _forbid_idleness(problem, decided, min_flops)
+    _forbid_idleness(problem, decided, task.min_flops)
     problem.current = [ls[0] for ls in problem.labels]
     return problem
 
@@ -268,8 +239,7 @@ def behind(problem: Problem, node: Node, label: Label, taken: list[Digit]) -> La
     major = max(other * size for factor, other, size in taken if factor == label.factor)
     if node.rule is not None:
         return problem.table.of_rule(node.rule).digit(label.factor, major)
-    value = (node.results or node.operands)[0]
-    if problem.graph.types[value].shape[label.factor] % (major * problem.atom.size):
+    if problem.graph.types[node.subject].shape[label.factor] % (major * problem.atom.size):
         return None
     return problem.table.joint(node, major * 64 + label.factor)
 

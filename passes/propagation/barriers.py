@@ -19,33 +19,30 @@ from dtensor.dialect.names import ALLOWED_DIRECTION, PROPAGATION_BARRIER
 from dtensor.passes.graph import THROUGH, Graph, Node
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.propagation.labels import Label, LabelTable
-from dtensor.passes.propagation.pins import Pins
 from dtensor.passes.propagation.places import WHOLE, place_of
+from dtensor.passes.propagation.task import Task
 
 Settled = dict[int, tuple[tuple[Layout, ...], tuple[Layout, ...]]]
 """Per node of an earlier stage, the layouts of its operands and results."""
 
 
-def stages(
-    graph: Graph, pins: Pins, free: list[bool], ledger: Ledger
-) -> Iterator[tuple[Graph, list[Node]]]:
+def stages(task: Task, ledger: Ledger) -> Iterator[tuple[Task, list[Node]]]:
     """What to plan, one stage after the other.
 
     Args:
-        graph: values and nodes.
-        pins: what is given; nothing passes through a layout that is.
-        free: per value, whether any shard of it costs nothing to make: it joins nothing.
+        task: all that is to be planned.
         ledger: gets a warning for each barrier that other operations lead around.
 
     Yields:
-        The graph, with the barriers that are still shut cut, and its nodes that are settled once it
-        is planned. At last all are settled, and the whole graph says what that costs.
+        The task, with the barriers that are still shut cut, and its nodes that are settled once it
+        is planned. At last all are settled, and the whole task says what that costs.
     """
+    graph = task.graph
     barriers = {n.index: _direction(n) for n in graph.nodes if n.name == PROPAGATION_BARRIER}
     if not barriers:
-        yield graph, []
+        yield task, []
         return
-    part = _parts(graph, pins, free, barriers)
+    part = _parts(task, barriers)
     leads: dict[int, set[int]] = {}  # per part, those that must be settled before it
     apart: dict[int, tuple[int, int]] = {}  # per barrier that may open, the parts that it joins
     opened = set()
@@ -71,11 +68,12 @@ def stages(
         ready = [p for p in waiting if leads.get(p, set()) <= done] or waiting[:1]
         opened |= {index for index, parts in apart.items() if done & set(parts)}
         stage = _cut(graph, [index for index in barriers if index not in opened])
-        yield stage, [node for node in stage.nodes if part[node.index] in ready]
+        settled = [node for node in stage.nodes if part[node.index] in ready]
+        yield replace(task, graph=stage), settled
         done |= set(ready)
         waiting = [p for p in waiting if p not in done]
     if len(opened) < len(barriers):
-        yield graph, []
+        yield task, []
 
 
 def _direction(node: Node) -> str:
@@ -83,8 +81,12 @@ def _direction(node: Node) -> str:
     return str(DIRECTION.read(node.operation.attributes[ALLOWED_DIRECTION], {}))
 
 
-def _parts(graph: Graph, pins: Pins, free: list[bool], barriers: Mapping[int, str]) -> list[int]:
-    """Per node the first node of its part: what no barrier, and nothing given, is between."""
+def _parts(task: Task, barriers: Mapping[int, str]) -> list[int]:
+    """Per node the first node of its part: what no barrier, and nothing given, is between.
+
+    Nor what is free: it joins nothing.
+    """
+    graph, pins = task.graph, task.pins
     above = list(range(len(graph.nodes)))
 
     def root(node: int) -> int:
@@ -96,7 +98,7 @@ def _parts(graph: Graph, pins: Pins, free: list[bool], barriers: Mapping[int, st
     given = {i for i, layout in pins.layouts.items() if not layout.has_open} | pins.whole
     for value, users in enumerate(graph.uses):
         maker = graph.producer[value]
-        if free[value] or not graph.types[value].shape or maker in given:
+        if task.free[value] or not graph.types[value].shape or maker in given:
             continue
         for node in [n for n, _ in users if n not in barriers and n not in given]:
             one, other = sorted((root(maker), root(node)))

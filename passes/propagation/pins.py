@@ -59,8 +59,7 @@ def read_pins(graph: Graph, meshes: dict[str, Mesh]) -> Pins:
             given = sides[side][node.slot]
             if given is not None:
                 pins.layouts[node.index] = given
-            value = (node.results or node.operands)[0]
-            if not graph.types[value].itemsize:
+            if not graph.types[node.subject].itemsize:
                 pins.whole.add(node.index)
     return pins
 

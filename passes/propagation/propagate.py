@@ -7,11 +7,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from dtensor.dialect.diagnostics import error
-from dtensor.dialect.layout import Layout
-from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassOptionError, PassState
-from dtensor.passes.cost.model import CostModel
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import ARGUMENT, OP, Graph, read_graph
 from dtensor.passes.ledger import Ledger, NodeFacts
@@ -19,13 +16,13 @@ from dtensor.passes.ops.rule import FactorKind, OpRule
 from dtensor.passes.planning.not_parallel import lost_parallelism
 from dtensor.passes.planning.plan import EFFORTS, Limits, Plan, make_plan
 from dtensor.passes.planning.provenance import Trail
-from dtensor.passes.propagation.axis import free_values
 from dtensor.passes.propagation.barriers import Settled, stages
 from dtensor.passes.propagation.choose import Choice, largest_differences
 from dtensor.passes.propagation.pins import Pins, read_pins
 from dtensor.passes.propagation.places import MAX_RANK
 from dtensor.passes.propagation.problem import Problem
 from dtensor.passes.propagation.strategy import Strategy, write_strategy
+from dtensor.passes.propagation.task import Task
 from dtensor.passes.propagation.turns import in_turn
 from dtensor.passes.uneven.components import check_even
 
@@ -61,7 +58,8 @@ class PropagatePass(Pass):
         state.ledger.facts = _facts(graph, pins)
         cost = state.cost_model()
         limits = _limits(self.effort or state.effort, self.bound)
-        strategy = decide(graph, pins, mesh, cost, self.min_flops, limits, state.ledger, function)
+        task = Task.of(graph, pins, mesh, cost, self.min_flops)
+        strategy = decide(task, limits, state.ledger, function)
         for node in write_strategy(graph, strategy, cost):
             state.ledger.add(
                 "fallback",
@@ -85,40 +83,26 @@ def _limits(effort: str, bound: bool) -> Limits:
     return replace(limits, bound=bound or limits.bound)
 
 
-def decide(
-    graph: Graph,
-    pins: Pins,
-    mesh: Mesh,
-    cost: CostModel,
-    min_flops: float,
-    limits: Limits,
-    ledger: Ledger,
-    function: ir.Operation,
-) -> Strategy:
+def decide(task: Task, limits: Limits, ledger: Ledger, function: ir.Operation) -> Strategy:
     """Choose for every axis in turn, and then for all together."""
-    free = free_values(graph)
+    mesh = task.mesh
     settled: Settled = {}
     cuts: dict[str, set[int]] = {}
-    for stage, ready in stages(graph, pins, free, ledger):
+    for stage, ready in stages(task, ledger):
         try:
-            turns = in_turn(stage, pins, mesh, cost, free, min_flops, cuts, settled)
+            turns = in_turn(stage, cuts, settled)
         except ValueError as wrong:
             error(function, str(wrong))
         choices = turns.choices
         plan = make_plan(
             stage,
-            pins,
             [problem.atom for problem, _ in choices],
-            mesh,
             [choice.winner.labels for _, choice in choices],
-            cost,
-            free,
             [_may_move(problem, choice) for problem, choice in choices],
-            min_flops,
             limits,
             turns.kept,
         )
-        settled |= {node.index: plan.layouts(stage, node) for node in ready}
+        settled |= {node.index: plan.layouts(stage.graph, node) for node in ready}
     refusals = [_refusals(problem) for problem, _ in choices]
     for i, (problem, choice) in enumerate(choices):
         axis = problem.atom.text(mesh.axis_size(problem.atom.name))
@@ -126,10 +110,10 @@ def decide(
         assert ledger.facts is not None
         ledger.trails.append(Trail(axis, i, plan, ledger.facts, refusals[i]))
     _record_plan(plan, ledger)
-    for lost in lost_parallelism(graph, plan, refusals):
+    for lost in lost_parallelism(task.graph, plan, refusals):
         at = lost.node.operation
         ledger.add("not_parallel", lost.text, at, axes=lost.axes, asked_for=lost.chosen)
-    return _realise(graph, plan, free)
+    return _realise(task, plan)
 
 
 def _may_move(problem: Problem, choice: Choice) -> bool:
@@ -150,32 +134,17 @@ def _orders(rule: OpRule, factor: int) -> bool:
     return any(k < 0 for k, _ in rule.dims_of_factor[factor])
 
 
-def _realise(graph: Graph, plan: Plan, free: list[bool]) -> Strategy:
-    """The plan as layouts."""
-    operands: list[tuple[Layout, ...]] = []
-    results: list[tuple[Layout, ...]] = []
+def _realise(task: Task, plan: Plan) -> Strategy:
+    """The plan as layouts; a free value takes that which its first user wants, reductions aside."""
+    graph = task.graph
+    sides = [plan.layouts(graph, node) for node in graph.nodes]
+    operands, results = [ins for ins, _ in sides], [outs for _, outs in sides]
     for node in graph.nodes:
-        ins, outs = plan.layouts(graph, node)
-        operands.append(ins)
-        results.append(outs)
-    _place_free_values(graph, operands, results, free)
-    return Strategy(operands, results)
-
-
-def _place_free_values(
-    graph: Graph,
-    operands: list[tuple[Layout, ...]],
-    results: list[tuple[Layout, ...]],
-    free: list[bool],
-) -> None:
-    """A free value with users takes the layout its first user wants, reductions aside."""
-    for node in graph.nodes:
-        if not node.results or not free[node.results[0]]:
-            continue
-        uses = graph.uses[node.results[0]]
+        uses = graph.uses[node.results[0]] if node.results and task.free[node.results[0]] else ()
         if uses:
             index, k = uses[0]
             results[node.index] = (operands[index][k].complete(),)
+    return Strategy(operands, results)
 
 
 def _note_fallbacks(graph: Graph, ledger: Ledger) -> None:

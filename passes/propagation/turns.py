@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dtensor.dialect.axes import AxisRef
-from dtensor.dialect.mesh import Mesh
-from dtensor.passes.cost.model import CostModel
-from dtensor.passes.graph import Graph
 from dtensor.passes.propagation.axis import make_problem, nothing_decided
 from dtensor.passes.propagation.barriers import Settled, settled_labels
 from dtensor.passes.propagation.choose import Choice, choose
 from dtensor.passes.propagation.labels import Label
-from dtensor.passes.propagation.pins import Pins, atoms_of, seed_bytes
+from dtensor.passes.propagation.pins import atoms_of, seed_bytes
 from dtensor.passes.propagation.problem import Problem, measure
 from dtensor.passes.propagation.rounds import LAST, Round, keep, priorities_of
+from dtensor.passes.propagation.task import Task
 
 
 @dataclass(frozen=True)
@@ -33,33 +31,19 @@ class Turns:
     order: list[int]
 
 
-def in_turn(
-    graph: Graph,
-    pins: Pins,
-    mesh: Mesh,
-    cost: CostModel,
-    free: list[bool],
-    min_flops: float,
-    cuts: dict[str, set[int]],
-    settled: Settled,
-) -> Turns:
+def in_turn(task: Task, cuts: dict[str, set[int]], settled: Settled) -> Turns:
     """Choose for every axis in turn, once for each priority.
 
     Args:
-        graph: values and nodes.
-        pins: what is fixed.
-        mesh: the mesh.
-        cost: the machine.
-        free: see `free_values`.
-        min_flops: see `make_problem`.
+        task: what is to be planned.
         cuts: where axes are cut into parts; extended, so that later stages cut them there too.
         settled: what earlier stages planned, which stays as it is.
 
     Raises:
         ValueError: written parts of one axis have no common refinement.
     """
-    sizes = measure(graph, cost)
-    order = priorities_of(pins)
+    graph, sizes = task.graph, measure(task.graph, task.cost)
+    order = priorities_of(task.pins)
 
     def one_round(
         axes: Sequence[AxisRef], priority: int, kept: list[dict[int, Label]]
@@ -71,9 +55,7 @@ def in_turn(
             later = [other.size for other in axes[i + 1 :]]
             others = list(zip(axes, kept, strict=True))[i + 1 :]
             now = Round(priority, kept[i], others)
-            problem = make_problem(
-                graph, pins, axis, decided, cost, sizes, free, min_flops, later, now
-            )
+            problem = make_problem(task, axis, decided, sizes, later, now)
             if _add_cuts(problem, cuts):
                 return None
             choice = choose(problem, follow=priority < LAST)
@@ -82,7 +64,7 @@ def in_turn(
         return choices
 
     def all_rounds() -> Turns | None:
-        axes = _axes(graph, pins, mesh, cost, cuts)
+        axes = _axes(task, cuts)
         kept = [settled_labels(graph, settled, axis) for axis in axes]
         for priority in order[:-1]:
             choices = one_round(axes, priority, kept)
@@ -98,17 +80,15 @@ def in_turn(
     return turns
 
 
-def _axes(
-    graph: Graph, pins: Pins, mesh: Mesh, cost: CostModel, cuts: dict[str, set[int]]
-) -> list[AxisRef]:
+def _axes(task: Task, cuts: dict[str, set[int]]) -> list[AxisRef]:
     """The sub-axes, first those whose seeds take longest to send."""
 
     def key(axis: AxisRef) -> tuple[float, int, int]:
-        rate = cost.axis_link(axis.name).bytes_per_second
-        order = mesh.axis_names.index(axis.name)
-        return -seed_bytes(graph, pins, axis) / rate, order, axis.pre
+        rate = task.cost.axis_link(axis.name).bytes_per_second
+        order = task.mesh.axis_names.index(axis.name)
+        return -seed_bytes(task.graph, task.pins, axis) / rate, order, axis.pre
 
-    return sorted(atoms_of(pins, mesh, cuts), key=key)
+    return sorted(atoms_of(task.pins, task.mesh, cuts), key=key)
 
 
 def _add_cuts(problem: Problem, cuts: dict[str, set[int]]) -> bool:

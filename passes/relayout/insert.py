@@ -24,8 +24,8 @@ from dtensor.passes.graph import (
 )
 from dtensor.passes.ledger import FIRST_RECORD
 from dtensor.passes.locations import operation_name, tag, tagged_id
-from dtensor.passes.propagation.axis import is_free
 from dtensor.passes.propagation.strategy import Strategy, read_strategy
+from dtensor.passes.propagation.task import is_free
 from dtensor.passes.relayout.copies import copies_in_order
 from dtensor.passes.relayout.search import plan_bytes, plan_seconds
 from dtensor.passes.relayout.values import new_relayout

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
+from dtensor.passes.graph import Graph, Node
 from dtensor.passes.propagation.places import MAX_RANK, WHOLE, LayoutTable, place_of
 
 Places = tuple[int, ...]  # one place per sub-axis
@@ -106,6 +107,17 @@ class Specs:
         if found is None:
             found = self._ranks[rank] = RankSpecs(rank, self._table, self.sizes)
         return found
+
+    def sides(
+        self, graph: Graph, node: Node
+    ) -> tuple[tuple[RankSpecs, ...], tuple[RankSpecs, ...]]:
+        """The specs of a node's operands, and those of its results."""
+        rank, types = self.rank, graph.types
+        ins, outs = node.operands, node.results
+        return (
+            tuple([rank(len(types[v].shape)) for v in ins]),
+            tuple([rank(len(types[v].shape)) for v in outs]),
+        )
 
     def of_layout(self, layout: Layout) -> int:
         """The spec of a layout whose axes the sub-axes refine."""

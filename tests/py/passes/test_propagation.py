@@ -15,7 +15,7 @@ from dtensor.passes.functions import main_function
 from dtensor.passes.graph import CARRY, OP, Graph, read_graph
 from dtensor.passes.ops.rule import OpRule
 from dtensor.passes.pipeline import Pipeline
-from dtensor.passes.propagation.axis import free_values, make_problem, nothing_decided
+from dtensor.passes.propagation.axis import make_problem, nothing_decided
 from dtensor.passes.propagation.choose import choose
 from dtensor.passes.propagation.descend import descend
 from dtensor.passes.propagation.labels import LabelTable, RuleLabels
@@ -30,6 +30,7 @@ from dtensor.passes.propagation.places import (
 )
 from dtensor.passes.propagation.problem import Problem, measure
 from dtensor.passes.propagation.strategy import read_strategy
+from dtensor.passes.propagation.task import Task
 from tests.py.dialect.strategies import layouts
 from tests.py.fresh import under_hash_seeds
 from tests.py.passes.run_passes import MESH, after, counted_loop, function, graph_of, parsed
@@ -210,16 +211,9 @@ def test_a_carried_value_has_one_place_everywhere() -> None:
 
 
 def problem_of(graph: Graph, meshes: dict[str, Mesh], cost: CostModel, axis: str) -> Problem:
-    return make_problem(
-        graph,
-        read_pins(graph, meshes),
-        meshes["mesh"].axis(axis),
-        nothing_decided(graph),
-        cost,
-        measure(graph, cost),
-        free_values(graph),
-        1e5,
-    )
+    mesh = meshes["mesh"]
+    task = Task.of(graph, read_pins(graph, meshes), mesh, cost, 1e5)
+    return make_problem(task, mesh.axis(axis), nothing_decided(graph), measure(graph, cost))
 
 
 def cheapest(problem: Problem) -> float:

@@ -20,6 +20,7 @@ from dtensor.passes.derivation import Checker
 from dtensor.passes.graph import ARGUMENT, RESULT, Graph
 from dtensor.passes.propagation import propagate
 from dtensor.passes.propagation.strategy import Strategy
+from dtensor.passes.propagation.task import Task
 from dtensor.passes.verify_plan import check_node
 from tests.py.passes.random_programs import program
 
@@ -101,9 +102,9 @@ def test_a_damaged_plan_that_is_accepted_gives_the_right_values(seed: int, pick:
     made = program(seed)
     done: list[str] = []
 
-    def decide(graph: Graph, *rest: Any) -> Strategy:
-        strategy = CHOSEN(graph, *rest)
-        plans = accepted(graph, strategy)
+    def decide(task: Task, *rest: Any) -> Strategy:
+        strategy = CHOSEN(task, *rest)
+        plans = accepted(task.graph, strategy)
         if not plans:
             return strategy
         what, plan = random.Random(pick).choice(plans)
