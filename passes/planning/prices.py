@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtensor.passes.cost.model import CostModel
-from dtensor.passes.planning.steps import Seconds, Steps, Ways
+from dtensor.passes.planning.steps import Numbers, Seconds, Steps, Ways
 from dtensor.passes.propagation.places import WHOLE
 from dtensor.passes.relayout.copies import copies_in_order
 from dtensor.passes.sharding.specs import Specs, is_legal
 
-Numbers = NDArray[np.intp]  # of specs
 _EXACT = 3  # up to this many copies of one value, every order in which to make them is tried
 
 
@@ -89,7 +88,7 @@ class Prices:
         shape = self._shapes[cls]
         specs, sizes = self.specs.rank(len(shape)), self.specs.sizes
         steps = self._steps.get(len(shape))
-        if steps is None or len(steps.start) < len(specs):
+        if steps is None or steps.count < len(specs):
             names = [axis.name for axis in self.specs.subaxes]
             steps = self._steps[len(shape)] = Steps(specs, sizes, self.cost, names)
         legal = np.array([is_legal(places, sizes, shape) for places in specs.places])

@@ -7,7 +7,7 @@ shapes.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -21,9 +21,12 @@ from dtensor.passes.sharding.specs import Places, RankSpecs
 
 LOCAL = 0.1  # of a collective's start is what a local step takes: one more operation to run
 
+_ROWS = 256  # specs whose steps are found at once: more would leave the caches of the processor
+
 Mask = NDArray[np.bool_]
 Seconds = NDArray[np.float64]
-Pairs = tuple[NDArray[np.int64], ...]
+Numbers = NDArray[np.intp]
+Axes = NDArray[np.int64]
 
 
 class Ways(NamedTuple):
@@ -36,18 +39,30 @@ class Ways(NamedTuple):
         rate: per step, seconds per byte of the whole tensor.
     """
 
-    first: list[int]
-    to: NDArray[np.intp]
+    first: Numbers
+    to: Numbers
     start: Seconds
     rate: Seconds
+
+    @classmethod
+    def of(cls, which: Mask, start: Seconds, rate: Seconds) -> Ways:
+        """Those of a table of the specs before and after that a mask names."""
+        first = np.concatenate([[0], np.cumsum(which.sum(1))])
+        return cls(first, np.nonzero(which)[1], start[which], rate[which])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Ways]) -> Ways:
+        """Those of the specs of all parts."""
+        counts = np.concatenate([np.diff(part.first) for part in parts])
+        _, *others = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        return cls(np.concatenate([[0], np.cumsum(counts)]), *others)
 
 
 class Steps:
     """The steps among the specs of one rank.
 
     Attributes:
-        start: seconds of the collective's start, per spec before and after; infinite for no step.
-        rate: seconds per byte of the whole tensor.
+        count: how many specs there were.
         on: the steps from which others lead on.
         last: masks and spreads, which make a partial value: no way leads on from there.
     """
@@ -59,91 +74,116 @@ class Steps:
         self.sizes = sizes
         self.cost = cost
         self.links = [cost.axis_link(name) for name in names]
-        count = len(specs)
-        self.start = np.full((count, count), math.inf)
-        self.rate = np.zeros((count, count))
-        self._makes_partial = np.zeros((count, count), bool)
-        np.fill_diagonal(self.start, 0.0)
+        self.count = len(specs)
         self._splits = np.array(specs.splits, float)
-        self._places = np.array(specs.places, np.int64).reshape(count, len(sizes))
-        differ = self._places[:, None, :] != self._places[None, :, :]
-        number = (differ * (1 << np.arange(len(sizes)))).sum(-1)
-        permuted = self._permuted()
-        for subset in range(1, 1 << len(sizes)):
-            between = number == subset
-            if between.any():
-                moving = [i for i in range(len(sizes)) if subset >> i & 1]
-                self._add(moving, between, permuted)
-        is_step = np.isfinite(self.start)
-        np.fill_diagonal(is_step, val=False)
-        self.on = self._ways(is_step & ~self._makes_partial)
-        self.last = self._ways(is_step & self._makes_partial)
+        self._places = np.array(specs.places, np.int64).reshape(self.count, len(sizes))
+        self._kept = self._axes_where(self._places == WHOLE)
+        self._split = self._axes_where(self._places > WHOLE)
+        self._partial = self._axes_where(self._places < WHOLE)
+        cuts = [_cuts(places, sizes) for places in specs.places]
+        self._cut = _numbered(zip(cuts, specs.partial, strict=True))
+        self._near: dict[int, Mask] = {}
+        rows = [self._from(first) for first in range(0, self.count, _ROWS)]
+        self.on, self.last = (Ways.joined(ways) for ways in zip(*rows, strict=True))
 
-    def _ways(self, which: Mask) -> Ways:
-        first = [0, *np.cumsum(which.sum(1)).tolist()]
-        return Ways(first, np.nonzero(which)[1], self.start[which], self.rate[which])
-
-    def _add(self, moving: list[int], between: Mask, permuted: Mask) -> None:
-        """The steps that change the places of these sub-axes and of no other."""
-        places = self._places[:, moving]
-        n = math.prod([self.sizes[i] for i in moving])
-        whole, split, partial = places == WHOLE, places > WHOLE, places < WHOLE
-        local = _every(whole[:, None] | (split[:, None] & partial[None, :])) & between
-        wholly = _every(whole)
-        splits = _every(split)
-        parts = _every(partial)
-        near = splits.copy()
-        for spec in np.flatnonzero(splits).tolist() if len(moving) > 1 else ():
-            near[spec] = _are_neighbours(self.specs.places[spec], moving, self.sizes)
-        exchanged = between & splits[:, None] & splits[None, :]
-        overlapping = self._overlapping(np.nonzero(exchanged), moving)
-        exchanged[overlapping] = False
-        for before, after in zip(*overlapping, strict=True) if len(moving) == 1 else ():
-            self._search(int(before), int(after))
-        self._set(moving, between & parts[:, None] & wholly[None, :], 2 * (n - 1) / n)
-        self._set(moving, between & parts[:, None] & near[None, :], (n - 1) / n)
-        self._set(moving, between & near[:, None] & wholly[None, :], n - 1)
-        self._set(moving, exchanged, (n - 1) / n)
-        complete = _every(places >= WHOLE)
-        open_ = between & np.isinf(self.start) & ~local
-        self._set(moving, open_ & permuted & complete[:, None] & complete[None, :], 1.0)
-        self.start[local] = LOCAL * max([self.links[i].alpha for i in moving])
-        self._makes_partial |= local & ~complete[None, :]
-
-    def _overlapping(self, pairs: Pairs, moving: list[int]) -> Pairs:
-        """Those pairs where a sub-axis goes to a place of which a part is taken before."""
-        sizes = np.array(self.sizes)
-        places = self._places[pairs[0]]
-        start, dim = np.divmod(places, MAX_RANK)
-        end = np.where(places > WHOLE, start * sizes, 1)  # what is nowhere ends where all begins
-        overlap = np.zeros(len(places), bool)
-        for i in moving:
-            first, to = np.divmod(self._places[pairs[1], i, None], MAX_RANK)
-            over = (dim == to) & (start % (first * sizes[i]) != 0) & (first % end != 0)
-            overlap |= over.any(-1)
-        return pairs[0][overlap], pairs[1][overlap]
-
-    def _set(self, moving: Sequence[int], which: Mask, shards: float) -> None:
-        """One collective, of so many shards of the tensor before it."""
-        if not which.any():
-            return
-        links = [self.links[i] for i in moving]
-        speed = min([link.bytes_per_second for link in links])
-        self.start[which] = max([link.alpha for link in links])
-        self.rate[which] = (shards / speed / self._splits)[np.nonzero(which)[0]]
-
-    def _permuted(self) -> Mask:
-        """Pairs of specs that cut the tensor alike: whole shards change places."""
-        numbers: dict[object, int] = {}
-        cuts = [
-            (_cuts(p, self.sizes), partial)
-            for p, partial in zip(self.specs.places, self.specs.partial, strict=True)
-        ]
-        number = np.array([numbers.setdefault(cut, len(numbers)) for cut in cuts])
-        found: Mask = number[:, None] == number[None, :]
+    def _axes_where(self, mask: Mask) -> Axes:
+        """Per spec the sub-axes for which something holds, as the bits of a number."""
+        found: Axes = (mask * (1 << np.arange(len(self.sizes)))).sum(-1)
         return found
 
-    def _search(self, before: int, after: int) -> None:
+    def _from(self, first: int) -> tuple[Ways, Ways]:
+        """The steps from some specs in a row, sorted by the sub-axes whose places they change."""
+        places = self._places[first : first + _ROWS]
+        shape = len(places), self.count
+        changed = np.zeros(shape, np.min_scalar_type((1 << len(self.sizes)) - 1))
+        for axis in range(len(self.sizes)):
+            differ = places[:, axis, None] != self._places[:, axis]
+            changed |= differ.astype(changed.dtype) << axis
+        order = np.argsort(changed, axis=None, kind="stable")
+        numbers, ends = np.unique(changed.ravel()[order], return_index=True)
+        start, rate = np.full(shape, math.inf), np.zeros(shape)
+        makes_partial = np.zeros(shape, bool)
+        for number, pairs in zip(numbers.tolist(), np.split(order, ends[1:]), strict=True):
+            if number:
+                row, after = np.divmod(pairs, self.count)
+                found = self._between(number, row + first, after)
+                for array, values in zip((start, rate, makes_partial), found, strict=True):
+                    array.ravel()[pairs] = values
+        is_step = np.isfinite(start)
+        masks = is_step & ~makes_partial, is_step & makes_partial
+        on, last = (Ways.of(mask, start, rate) for mask in masks)
+        return on, last
+
+    def _between(
+        self, number: int, before: Numbers, after: Numbers
+    ) -> tuple[Seconds, Seconds, Mask]:
+        """The steps between pairs of specs in which these sub-axes have other places, no others.
+
+        Args:
+            number: the sub-axes, as bits.
+            before: the specs before.
+            after: those after.
+
+        Returns:
+            Seconds of the start, infinite for no step; seconds per byte; whether a step makes a
+            partial value.
+        """
+        moving = [axis for axis in range(len(self.sizes)) if number >> axis & 1]
+        n = math.prod([self.sizes[axis] for axis in moving])
+        links = [self.links[axis] for axis in moving]
+        alpha, speed = max([k.alpha for k in links]), min([k.bytes_per_second for k in links])
+        start, rate = np.full(len(before), math.inf), np.zeros(len(before))
+
+        def send(which: Mask, shards: float) -> None:
+            """One collective, of so many shards of the tensor before it."""
+            start[which] = alpha
+            rate[which] = shards / speed / self._splits[before[which]]
+
+        whole, near = self._kept & number == number, self._near_each_other(number, moving)
+        partial = self._partial & number == number
+        complete = self._partial & number == 0
+        split = self._split & number == number
+        kept = self._kept[before] | self._split[before] & self._partial[after]
+        local = kept & number == number
+        exchanged = split[before] & split[after]
+        candidates = np.flatnonzero(exchanged)
+        overlap = candidates[self._overlapping(before[candidates], after[candidates], moving)]
+        exchanged[overlap] = False
+        for pair in overlap if len(moving) == 1 else ():
+            start[pair], rate[pair] = self._search(int(before[pair]), int(after[pair]))
+        send(partial[before] & whole[after], 2 * (n - 1) / n)
+        send(partial[before] & near[after], (n - 1) / n)
+        send(near[before] & whole[after], n - 1)
+        send(exchanged, (n - 1) / n)
+        permuted = np.isinf(start) & ~local & (self._cut[before] == self._cut[after])
+        send(permuted & complete[before] & complete[after], 1.0)
+        start[local] = LOCAL * alpha
+        return start, rate, local & ~complete[after]
+
+    def _near_each_other(self, number: int, moving: Sequence[int]) -> Mask:
+        """Per spec, whether these sub-axes stand one behind the other in one dimension."""
+        if number not in self._near:
+            near = self._split & number == number
+            for spec in np.flatnonzero(near).tolist() if len(moving) > 1 else ():
+                near[spec] = _are_neighbours(self.specs.places[spec], moving, self.sizes)
+            self._near[number] = near
+        return self._near[number]
+
+    def _overlapping(self, before: Numbers, after: Numbers, moving: Sequence[int]) -> Mask:
+        """Per pair, whether a sub-axis goes to a place of which a part is taken before."""
+        sizes = np.array(self.sizes)
+        start, dim = np.divmod(self._places, MAX_RANK)
+        end = np.where(
+            self._places > WHOLE, start * sizes, 1
+        )  # what is nowhere ends where all begins
+        overlap = np.zeros(len(before), bool)
+        for axis in moving:
+            first, to = start[after, axis, None], dim[after, axis, None]
+            over = (dim[before] == to) & (start[before] % (first * sizes[axis]) != 0)
+            overlap |= (over & (first % end[before] != 0)).any(-1)
+        return overlap
+
+    def _search(self, before: int, after: int) -> tuple[float, float]:
         """One sub-axis moves ahead of blocks of its dimension, or behind them: what that takes."""
         shape = [1] * self.specs.rank
         for spec in (before, after):
@@ -152,19 +192,19 @@ class Steps:
                     major, dim = divmod(place, MAX_RANK)
                     shape[dim] = math.lcm(shape[dim], major * size)
         layouts = self.specs.layout(before), self.specs.layout(after)
-        self.start[before, after] = self.rate[before, after] = 0.0
+        start = rate = 0.0
         for step in plan(*layouts, shape, 1.0, self.cost):
             if not step.is_local:
                 link = self.cost.axes_link(step.axes)
-                self.start[before, after] += step.collectives * link.alpha
-                rate = step.wire_bytes / (math.prod(shape) * link.bytes_per_second)
-                self.rate[before, after] += rate
+                start += step.collectives * link.alpha
+                rate += step.wire_bytes / (math.prod(shape) * link.bytes_per_second)
+        return start, rate
 
 
-def _every(mask: Mask) -> Mask:
-    """Whether all along the last axis are true."""
-    found: Mask = np.logical_and.reduce(mask, axis=-1)
-    return found
+def _numbered(things: Iterable[Hashable]) -> Numbers:
+    """A number for each, the same for equal ones."""
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(thing, len(numbers)) for thing in things])
 
 
 def _are_neighbours(places: Places, moving: Sequence[int], sizes: Sequence[int]) -> bool:

@@ -7,7 +7,7 @@ into blocks, a sub-axis may also stand behind those blocks (`block_counts`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product, takewhile
 
 from dtensor.dialect.layout import Layout
@@ -204,7 +204,6 @@ class Maker:
         choices = [-1, *usable, *(~(p + 1) for p in passes)]
         ways = [choices if used else [-1] for used in may_use]
         alone = [{choice: _label(mine, choice, 1) for choice in choices} for mine in labels]
-        has_algorithms = _has_algorithms(rule)
         found: dict[Strategy, None] = {}
         for combination in uses(ways, self._groups):
             split = [choice for choice in combination if choice >= 0]
@@ -220,11 +219,10 @@ class Maker:
                 ]
             for chosen in options:
                 strategy = self._joint(chosen, *sides)
-                if has_algorithms and strategy is not None:
-                    strategy = self.with_algorithm(rule, strategy)
                 if strategy is not None:
                     found[strategy] = None
-        return _beam(sorted(found, key=_shared_dimensions(*sides)), self.specs, ranks)
+        ordered = sorted(found, key=_shared_dimensions(*sides))
+        return _beam(ordered, self.specs, ranks, lambda one: self.with_algorithm(rule, one))
 
     def _majors(
         self, rule: OpRule, combination: Sequence[int], blocks: Blocks
@@ -437,11 +435,20 @@ def _extends(given: Layout, layout: Layout) -> bool:
 
 
 def _beam(
-    strategies: list[Strategy], specs: Specs, ranks: tuple[Sequence[int], Sequence[int]]
+    strategies: Sequence[Strategy],
+    specs: Specs,
+    ranks: tuple[Sequence[int], Sequence[int]],
+    finish: Callable[[Strategy], Strategy | None] = lambda strategy: strategy,
 ) -> tuple[Strategy, ...]:
-    """The strategies that divide the most work and hold the least, where there are very many."""
-    if len(strategies) <= BEAM:
-        return tuple(strategies)
+    """The strategies that divide the most work and hold the least, where there are very many.
+
+    Args:
+        strategies: in the order that decides among equals; the first one is kept.
+        specs: those of the program.
+        ranks: of operands and results.
+        finish: what completes a strategy, None where nothing computes it; it takes long, and is
+            asked for those alone that may be kept.
+    """
     sides = (*ranks[0], *ranks[1])
 
     def rank(item: tuple[int, Strategy]) -> tuple[float, ...]:
@@ -451,6 +458,22 @@ def _beam(
         parts = sum(r.partial[s] for r, s in pairs)
         return -strategy.split, parts, sum(1 / r.splits[s] for r, s in pairs), number
 
-    kept = sorted(enumerate(strategies), key=rank)[: BEAM - 1]
-    first = [] if 0 in {i for i, _ in kept} else [strategies[0]]
-    return tuple(first + [s for _, s in sorted(kept)])
+    numbered: Iterable[tuple[int, Strategy]] = enumerate(strategies)
+    if len(strategies) > BEAM:
+        numbered = sorted(numbered, key=rank)
+    kept: dict[int, Strategy] = {}
+    for number, strategy in numbered:
+        found = finish(strategy)
+        if found is not None:
+            kept[number] = found
+        if len(kept) > BEAM:
+            break
+    if len(kept) > BEAM:
+        for _ in range(2):
+            kept.popitem()
+        for number, strategy in enumerate(strategies):
+            found = kept.get(number) or finish(strategy)
+            if found is not None:
+                kept[number] = found
+                break
+    return tuple([kept[number] for number in sorted(kept)])
