@@ -92,6 +92,26 @@ def terminator(block: ir.Block) -> ir.Operation:
     return block.operations[len(block.operations) - 1].operation
 
 
+def every(owner: ir.Operation) -> list[ir.Operation]:
+    """An operation and all in its regions; they may be erased or replaced."""
+    found: list[ir.Operation] = []
+
+    def collect(op: ir.Operation) -> ir.WalkResult:
+        found.append(op.operation)
+        return ir.WalkResult.ADVANCE
+
+    owner.walk(collect)
+    return found
+
+
+def forget(op: ir.Operation, *names: str) -> None:
+    """Remove attributes, those that are there."""
+    attributes = op.attributes
+    for name in names:
+        if name in attributes:
+            del attributes[name]
+
+
 __all__ = [
     "JAXLIB_VERSION",
     "check_version",

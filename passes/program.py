@@ -44,6 +44,13 @@ class Scope:
     parent: Scope | None
     trips: int | None
 
+    def outwards(self) -> Iterator[Scope]:
+        """The block, that around it, and so on."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
+
 
 Visit = tuple[ir.Operation, str, Scope]  # an operation, its name, and where it stands
 
@@ -141,6 +148,27 @@ def ties(op: ir.Operation) -> list[Tie]:
 def predicate(op: ir.Operation) -> Site:
     """The operand that steers a while, case or if: every device must see the same."""
     return (terminator(op.regions[0].blocks[0]), 0) if op.name == WHILE else (op, 0)
+
+
+def dissolve(
+    owner: ir.Operation, operands: Sequence[ir.Value[Any]], place: ir.Operation
+) -> list[ir.Operation]:
+    """Put the body of `owner`, which runs once on these operands, in the place of an operation.
+
+    Returns:
+        The operations that were moved there; what they give stands for the results of `place`,
+        which is erased.
+    """
+    block = owner.regions[0].blocks[0]
+    for argument, value in zip(block.arguments, operands, strict=True):
+        argument.replace_all_uses_with(value)
+    *body, end = [view.operation for view in block.operations]
+    for op in body:
+        op.move_before(place)
+    for result, value in zip(place.results, end.operands, strict=True):
+        result.replace_all_uses_with(value)
+    place.erase()
+    return body
 
 
 def captured(op: ir.Operation, known: Sequence[ir.Value[Any]] | dict[Any, Any]) -> list[Any]:

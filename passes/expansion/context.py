@@ -10,7 +10,7 @@ from dtensor.dialect.attributes import axes_attr
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import forget, ir
 from dtensor.dialect.names import ALGORITHM, AXES, AXIS_INDEX, OPERANDS, RESULTS
 from dtensor.passes.builder import Builder
 from dtensor.passes.builder import Shape as Shape
@@ -41,9 +41,7 @@ class ExpansionContext(Builder):
     def clone(self, operation: ir.Operation) -> ir.Operation:
         """A copy of `operation`, without layouts, before the op at hand."""
         copy = operation.clone(ip=self._point)
-        for name in (ALGORITHM, OPERANDS, RESULTS):
-            if name in copy.attributes:
-                del copy.attributes[name]
+        forget(copy.operation, ALGORITHM, OPERANDS, RESULTS)
         return copy.operation
 
     # What depends on the device.
@@ -93,6 +91,13 @@ class ExpansionContext(Builder):
         """
         return indices.localise_index(self, index, layout.dims[dim], size)
 
+    def shard_of(
+        self, whole: ir.Value[Any], layout: Layout, global_shape: Sequence[int]
+    ) -> ir.Value[Any]:
+        """This device's part of a value of which it has all."""
+        complete = Layout.replicated(layout.mesh, layout.rank)
+        return self.relayout(whole, complete, layout, global_shape)
+
     def relayout(
         self, value: ir.Value[Any], before: Layout, after: Layout, global_shape: Sequence[int]
     ) -> ir.Value[Any]:
@@ -136,6 +141,26 @@ class LocalOp:
     def result_element(self, index: int = 0) -> str:
         """Element type of a result, as written."""
         return self.ctx.read_type(self.operation.results[index].type)[1]
+
+    def local_result_type(self, index: int = 0) -> ir.Type:
+        """Type of this device's part of a result."""
+        return self.ctx.tensor_type(self.local_result_shape(index), self.result_element(index))
+
+    def again(
+        self, operands: Sequence[ir.Value[Any]] = (), types: Sequence[ir.Type] | None = None
+    ) -> ir.Operation:
+        """The op once more, before this one, on other first operands.
+
+        Args:
+            operands: in the place of its first ones.
+            types: of the results; None are the local ones.
+        """
+        copy = self.ctx.clone(self.operation)
+        for k, value in enumerate(operands):
+            copy.operands[k] = value
+        for k, result in enumerate(copy.results):
+            result.set_type(self.local_result_type(k) if types is None else types[k])
+        return copy
 
     def set_integers(self, name: str, values: Sequence[int]) -> None:
         """Write an attribute of the form `array<i64: ...>`."""

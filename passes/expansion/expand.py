@@ -13,7 +13,7 @@ from dtensor.dialect.functions import function_name, functions
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import inner_layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import forget, ir
 from dtensor.dialect.names import (
     ALGORITHM,
     ARG_ATTRS,
@@ -232,13 +232,6 @@ class _Expansion:
             )
         return (None,) * len(results)
 
-    def drop_layouts(self, op: ir.Operation) -> None:
-        """Remove the layouts from an op."""
-        attributes = op.attributes
-        for name in (RESULTS, OPERANDS, ALGORITHM):
-            if name in attributes:
-                del attributes[name]
-
     def plain(self, op: ir.Operation, name: str) -> None:
         """Expand an op without regions that hold tensors."""
         results = list(op.results)
@@ -252,7 +245,7 @@ class _Expansion:
                 self.replace(op, values, layouts)
                 return
         self.set_types(results, layouts, op)
-        self.drop_layouts(op)
+        forget(op, RESULTS, OPERANDS, ALGORITHM)
 
     def named_algorithm(self, op: ir.Operation, name: str) -> Algorithm | None:
         """The algorithm that the op names, or its only one; None if its layouts must tell."""
@@ -354,7 +347,7 @@ class _Expansion:
                     f"internal error: value {i} of '{op.name}' has layout {_short(have)}, but "
                     f"{layout.short()} was planned; a relayout is missing before it",
                 )
-        self.drop_layouts(op)
+        forget(op, RESULTS, OPERANDS, ALGORITHM)
 
     def loop(self, op: ir.Operation) -> None:
         """Expand a while: init, arguments, yields and results share their layouts."""
@@ -373,7 +366,7 @@ class _Expansion:
         self.block(condition, [self.scalar])
         self.block(body, layouts)
         self.set_types(op.results, layouts, op)
-        self.drop_layouts(op)
+        forget(op, RESULTS, OPERANDS, ALGORITHM)
 
     def branches(self, op: ir.Operation) -> None:
         """Expand a case or an if: every branch gives the layouts of the results."""
@@ -381,7 +374,7 @@ class _Expansion:
         for region in op.regions:
             self.block(region.blocks[0], layouts)
         self.set_types(op.results, layouts, op)
-        self.drop_layouts(op)
+        forget(op, RESULTS, OPERANDS, ALGORITHM)
 
 
 def _short(layout: Layout | None) -> str:

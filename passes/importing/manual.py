@@ -13,10 +13,10 @@ from dtensor.dialect import build
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import forget, ir
 from dtensor.passes.builder import matrix_attr
 from dtensor.passes.functions import tensor_shape
-from dtensor.passes.program import BARRIER, CONTROL, terminator, walk
+from dtensor.passes.program import BARRIER, CONTROL, dissolve, terminator, walk
 
 MANUAL_COMPUTATION = "sdy.manual_computation"
 
@@ -54,7 +54,7 @@ def import_manual_regions(
         region = _rewrite(op, read, free)
         import_manual_regions(region, mesh, read, free)
         if is_shut:
-            dissolve(region)
+            dissolve(region, region.operands, region)
 
 
 def _clear(op: ir.Operation, name: str, mesh: Mesh, free: Axes) -> None:
@@ -78,8 +78,8 @@ def _drop(op: ir.Operation, name: str) -> None:
     if name in (_CONSTRAINT, _BARRIER):
         op.results[0].replace_all_uses_with(op.operands[0])
         op.erase()
-    elif "sdy.sharding" in op.attributes:
-        del op.attributes["sdy.sharding"]
+    else:
+        forget(op, "sdy.sharding")
 
 
 def _asks_nothing(op: ir.Operation) -> bool:
@@ -132,19 +132,6 @@ def _rewrite(op: ir.Operation, read: Read, free: Axes) -> ir.Operation:
         result.replace_all_uses_with(made)
     op.erase()
     return new
-
-
-def dissolve(region: ir.Operation) -> None:
-    """Put the body of an operation, which runs once on its operands, in its place."""
-    block = region.regions[0].blocks[0]
-    for argument, value in zip(block.arguments, region.operands, strict=True):
-        argument.replace_all_uses_with(value)
-    end = terminator(block)
-    for result, value in zip(region.results, end.operands, strict=True):
-        result.replace_all_uses_with(value)
-    for view in list(block.operations)[:-1]:
-        view.operation.move_before(region)
-    region.erase()
 
 
 def _layouts(

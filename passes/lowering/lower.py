@@ -11,7 +11,7 @@ from dtensor.dialect.diagnostics import error
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.functions import entry_function, functions
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import forget, ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.functions import boundary_layouts, drop_boundary_layouts
 from dtensor.passes.lowering.collectives import LOWERINGS
@@ -70,11 +70,10 @@ def _own_operations(function: ir.Operation) -> list[ir.Operation]:
         if name.startswith("dtensor."):
             found.append(op)
             continue
-        attributes = op.attributes
-        if name == CUSTOM_CALL and names.DEFINED in attributes:
-            del attributes[names.DEFINED]
+        if name == CUSTOM_CALL:
+            forget(op, names.DEFINED)
         for left in (names.FILL, names.SIZE):
-            if left in attributes:
+            if left in op.attributes:
                 error(op, f"'{name}' with '{left}'; run dtensor-expand before dtensor-lower")
     return found
 
@@ -94,9 +93,7 @@ def _lower(op: ir.Operation, emitter: Emitter, meshes: dict[str, Mesh]) -> None:
 
 
 def _drop_module_facts(module: ir.Module) -> None:
-    attributes = module.operation.attributes
-    if names.LOCAL in attributes:
-        del attributes[names.LOCAL]
+    forget(module.operation, names.LOCAL)
     for view in list(module.body.operations):
         if view.operation.name == names.MESH_OP:
             view.operation.erase()

@@ -48,10 +48,7 @@ def inline_body(
             inner.move_before(op.operation)
             counted = counted or count(inner)
     copy.erase()
-    wanted = [
-        op.ctx.tensor_type(op.local_result_shape(i), op.result_element(i))
-        for i in range(len(op.result_layouts))
-    ]
+    wanted = [op.local_result_type(i) for i in range(len(op.result_layouts))]
     found = [value.type for value in values]
     if found != wanted:
         texts = [", ".join(map(str, types)) for types in (found, wanted)]

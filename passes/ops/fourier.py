@@ -86,8 +86,7 @@ def expand_whole(op: LocalOp) -> Sequence[Value]:
 
 def fft_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
     """A row may be longer, and so may its transform."""
-    assert rule.op is not None
-    lengths, last = integers(operation.attributes[LENGTH]), len(rule.op.operand_shapes[0]) - 1
+    lengths, last = integers(operation.attributes[LENGTH]), len(rule.info.operand_shapes[0]) - 1
     if len(lengths) > 1 or not factors(lengths[0]):
         return []
     ends = padding.Along(0, last), padding.Along(~0, last)

@@ -88,15 +88,12 @@ def _gather_owned(
         local, is_here = ctx.localise_index(index, layout, d, shape[d])
         spread.columns[component] = ctx.convert(local, ctx.element_of(index))
         mine.append(is_here)
-    result = ctx.tensor_type(op.local_result_shape(), op.result_element())
-    vectors = spread.vectors(ctx)
-    local_gather = ctx.clone(op.operation)
-    local_gather.operands[1] = vectors
+    local_gather = op.again([op.operands[0], spread.vectors(ctx)])
     _say_element_by_element(local_gather, spread, [d for d, _, _ in cut])
     local_gather.attributes["indices_are_sorted"] = ir.BoolAttr.get(False)
-    local_gather.results[0].set_type(result)
     mask = ctx.broadcast(ctx.combined("and", mine), op.local_result_shape(), spread.places)
-    return [ctx.select(mask, local_gather.results[0], ctx.identity("sum", result))]
+    result = local_gather.results[0]
+    return [ctx.select(mask, result, ctx.identity("sum", result.type))]
 
 
 def _say_element_by_element(gather: ir.Operation, spread: Spread, cut: Sequence[int]) -> None:
@@ -118,8 +115,7 @@ def _say_element_by_element(gather: ir.Operation, spread: Spread, cut: Sequence[
 
 def lengthen_gather(op: padding.Grown) -> None:
     """Windows that are whole stay so; no index leads beyond the true end."""
-    assert op.rule.op is not None
-    operand, indices = op.rule.op.operand_shapes
+    operand, indices = op.rule.info.operand_shapes
     dims = gather_dims(op.operation, operand, len(indices))
     sizes = integers(op.operation.attributes["slice_sizes"])
     for d, _ in dims.full:

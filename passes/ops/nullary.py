@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
@@ -42,15 +41,13 @@ def expand_constant(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
         return None
     ctx, operation = op.ctx, op.operation
     value = constant_attribute(operation)
-    local_type = ctx.tensor_type(local_shape, op.result_element())
     if value is not None and value.is_splat:
-        splat = ir.DenseElementsAttr.get_splat(local_type, value.get_splat_value())
+        splat = ir.DenseElementsAttr.get_splat(op.local_result_type(), value.get_splat_value())
         operation.attributes["value"] = splat
         return None
     whole = ctx.clone(operation).results[0]
     if not is_splat(operation):
-        complete = Layout.replicated(layout.mesh, layout.rank)
-        return [ctx.relayout(whole, complete, layout, shape)]
+        return [ctx.shard_of(whole, layout, shape)]
     # The bindings cannot write complex constants; any piece of a splat will do.
     return [ctx.slice(whole, [0] * len(shape), local_shape)]
 
@@ -68,8 +65,7 @@ def expand_iota(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
 
 def constant_fill(rule: OpRule, factor: int) -> padding.Fill | None:
     """A splat can be longer; where the bindings cannot read one, nobody can write it."""
-    assert rule.op is not None
-    value = constant_attribute(rule.op.operation)
+    value = constant_attribute(rule.info.operation)
     return padding.Fill.ANY if value is not None and value.is_splat else None
 
 

@@ -84,13 +84,11 @@ class Grown:
 
     def operands_before(self, k: int) -> Shape:
         """The true shape of operand `k`."""
-        assert self.rule.op is not None
-        return self.rule.op.operand_shapes[k]
+        return self.rule.info.operand_shapes[k]
 
     def true_result(self, k: int) -> Shape:
         """The true shape of result `k`."""
-        assert self.rule.op is not None
-        return self.rule.op.result_shapes[k]
+        return self.rule.info.result_shapes[k]
 
     def keep_within(self, k: int, last: Sequence[int], dim: int | None = None) -> None:
         """Let no index in operand `k` exceed `last`: what is beyond it, is beyond the true end.

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from dtensor.dialect.diagnostics import error
-from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.opdef import BY_RUN, OpDef, local
@@ -46,8 +45,7 @@ def expand_rng_bit_generator(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
     if layout.is_fully_replicated():
         return None
     state, bits = op.ctx.clone(op.operation).results
-    complete = Layout.replicated(layout.mesh, layout.rank)
-    return [state, op.ctx.relayout(bits, complete, layout, shape)]
+    return [state, op.ctx.shard_of(bits, layout, shape)]
 
 
 def expand_rng(op: LocalOp) -> None:

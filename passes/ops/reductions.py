@@ -149,9 +149,7 @@ def expand_reduce(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
     ]
     if not late:
         return None
-    copy = op.ctx.clone(op.operation)
-    for k, result in enumerate(copy.results):
-        result.set_type(op.ctx.tensor_type(op.local_result_shape(k), op.result_element(k)))
+    copy = op.again()
     values: list[ir.Value[Any]] = list(copy.results)
     for k in late:
         init = op.operands[count + k]
@@ -246,14 +244,7 @@ def _reduced(
     op: LocalOp, values: Sequence[ir.Value[Any]], dims: ir.Attribute
 ) -> list[ir.Value[Any]]:
     """The op on other operands, from the same init values."""
-    copy = op.ctx.clone(op.operation)
-    types = [
-        op.ctx.tensor_type(op.local_result_shape(k), op.result_element(k))
-        for k in range(len(op.result_layouts))
-    ]
-    for k, (value, type_) in enumerate(zip(values, types, strict=True)):
-        copy.operands[k] = value
-        copy.results[k].set_type(type_)
+    copy = op.again(values)
     copy.attributes["dimensions"] = dims
     return list(copy.results)
 

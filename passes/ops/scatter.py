@@ -186,12 +186,9 @@ def _scatter_at_one_index(
         spread.columns[component] = ctx.convert(clamped(ctx, local, last), ctx.element_of(index))
         mine.append(is_here)
     here = ctx.reshape(ctx.combined("and", mine), ())
-    vectors = spread.vectors(ctx)
-    copy = ctx.clone(op.operation)
-    copy.operands[count] = vectors
+    types = [value.type for value in op.operands[:count]]
+    copy = op.again([*op.operands[:count], spread.vectors(ctx)], types)
     _say_element_by_element(copy, spread, [])
-    for k, result in enumerate(copy.results):
-        result.set_type(op.operands[k].type)
     return [ctx.select(here, result, op.operands[k]) for k, result in enumerate(copy.results)]
 
 
@@ -214,9 +211,8 @@ def lengthen_scatter(op: padding.Grown) -> None:
 
     A window across the true end writes nothing: it is moved before all elements.
     """
-    assert op.rule.op is not None
     count = len(op.results)
-    operand, indices, updates = (op.rule.op.operand_shapes[k] for k in (0, count, count + 1))
+    operand, indices, updates = (op.rule.info.operand_shapes[k] for k in (0, count, count + 1))
     dims = scatter_dims(op.operation, operand, len(indices), updates)
     is_vector = dims.vector_dim < len(indices)
     components = range(indices[dims.vector_dim] if is_vector else 1)

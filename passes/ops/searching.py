@@ -202,7 +202,7 @@ def _goes_down(op: LocalOp, make: Builder, elements: Value) -> Value:
 
 def _all(op: LocalOp, number: int) -> Value:
     """A number for each query."""
-    return op.ctx.constant(number, op.ctx.tensor_type(op.local_result_shape(), op.result_element()))
+    return op.ctx.constant(number, op.local_result_type())
 
 
 SEARCH = OpDef(

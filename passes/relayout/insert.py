@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from dtensor.dialect.attributes import layouts_array_attr
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import forget, ir
 from dtensor.dialect.names import OPERANDS, RESULTS
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.functions import main_function
@@ -60,8 +60,7 @@ class InsertRelayoutsPass(Pass):
         for node in graph.nodes:
             if node.operation is None or node.kind in (MANUAL_READ, MANUAL_GIVE):
                 continue
-            if OPERANDS in node.operation.attributes:
-                del node.operation.attributes[OPERANDS]
+            forget(node.operation, OPERANDS)
         inserter.erase_dropped()
         state.forget_ir()
 
@@ -117,8 +116,7 @@ class _Inserter:
         copy = producer.operation.clone(ip=ir.InsertionPoint.after(producer.operation))
         complete = layout.complete()
         copy.attributes[RESULTS] = layouts_array_attr((complete,))
-        if OPERANDS in copy.attributes:
-            del copy.attributes[OPERANDS]
+        forget(copy.operation, OPERANDS)
         if complete == layout:
             made: ir.Value[Any] = copy.results[0]
             return made

@@ -30,13 +30,11 @@ def share_equal(work: Relayouts) -> bool:
     for number, op in list(work.alive()):
         if number >= work.in_order:
             break  # made since reading: not in program order
-        value, layout = op.operands[0], work.after(op)
-        earlier, scope = None, work.scopes[number]
-        while earlier is None and scope is not None:
-            earlier = seen.get((scope, value, layout))
-            scope = scope.parent
+        scope, value, layout = work.scopes[number], op.operands[0], work.after(op)
+        keys = [(around, value, layout) for around in (scope.outwards() if scope else ())]
+        earlier = next((seen[key] for key in keys if key in seen), None)
         if earlier is None:
-            seen[work.scopes[number], value, layout] = op
+            seen[scope, value, layout] = op
         else:
             work.replace(number, earlier.results[0])
             changed = True
