@@ -14,7 +14,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import forget, ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.functions import boundary_layouts, drop_boundary_layouts
-from dtensor.passes.lowering.collectives import LOWERINGS
+from dtensor.passes.lowering.collectives import lowered
 from dtensor.passes.lowering.control_flow import check_control_flow
 from dtensor.passes.lowering.emitter import Emitter
 from dtensor.passes.program import CUSTOM_CALL, walk
@@ -79,14 +79,13 @@ def _own_operations(function: ir.Operation) -> list[ir.Operation]:
 
 
 def _lower(op: ir.Operation, emitter: Emitter, meshes: dict[str, Mesh]) -> None:
-    lowering = LOWERINGS.get(op.name)
-    if lowering is None:
-        error(op, f"'{op.name}' cannot be lowered; run dtensor-expand before dtensor-lower")
     emitter.move_to(op)
     try:
-        values = lowering(op, emitter, meshes)
+        values = lowered(op, emitter, meshes)
     except LayoutError as wrong:
         error(op, str(wrong))
+    if values is None:
+        error(op, f"'{op.name}' cannot be lowered; run dtensor-expand before dtensor-lower")
     for result, value in zip(op.results, values, strict=True):
         result.replace_all_uses_with(value)
     op.erase()

@@ -76,6 +76,12 @@ def _integers(op: OpInfo, name: str, count: int) -> list[int]:
     return integers(op.attribute(name)) if op.has(name) else [1] * count
 
 
+def _windows(op: OpInfo) -> list[Window]:
+    """Those of a reduce_window, one per dimension."""
+    sizes = integers(op.attribute("window_dimensions"))
+    return windows_of(op, sizes, "base_dilations", "window_dilations")
+
+
 def reduce_window_rule(op: OpInfo) -> OpRule:
     """`ij,->ij`; a dimension is split if its windows tile it, with a halo, or if it is scanned.
 
@@ -84,9 +90,7 @@ def reduce_window_rule(op: OpInfo) -> OpRule:
     those cannot be met again (`dtensor-find-forms` sets apart the values that sums start from).
     """
     count = len(op.result_shapes)
-    sizes = integers(op.attribute("window_dimensions"))
-    builder = RuleBuilder(op)
-    windows = windows_of(op, sizes, "base_dilations", "window_dilations")
+    builder, windows = RuleBuilder(op), _windows(op)
     may_pad = starts_from_identity(op.operation, op.result_elements)
     for d, (window, size) in enumerate(zip(windows, op.operand_shapes[0], strict=True)):
         if not may_pad and _reads_padding(window, size, op.result_shapes[0][d]):
@@ -136,8 +140,7 @@ def _others(op: OpInfo, windows: Sequence[Window], dim: int) -> Iterator[tuple[W
 def _scanned(placed: Placed) -> tuple[int, Window] | None:
     """The split dimension that is scanned, and its window; None if there is none."""
     op = placed.op
-    sizes = integers(op.attribute("window_dimensions"))
-    windows = windows_of(op, sizes, "base_dilations", "window_dilations")
+    windows = _windows(op)
     for d, window in enumerate(windows):
         word = placed.operands[0].dims[d]
         if word.split > 1 and word.is_contiguous and _is_scan(op, windows, d):
@@ -169,11 +172,9 @@ def share_windows(
 
 
 def _overlapping(op: OpInfo) -> list[WindowDim]:
-    sizes = integers(op.attribute("window_dimensions"))
-    windows = windows_of(op, sizes, "base_dilations", "window_dilations")
     return [
         WindowDim(d, (~0, d), d, window)
-        for d, window in enumerate(windows)
+        for d, window in enumerate(_windows(op))
         if not window.tiles(op.operand_shapes[0][d])
     ]
 
@@ -208,8 +209,7 @@ def window_fill(rule: OpRule, factor: int) -> padding.Fill | None:
 def reduce_window_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
     """Windows read the init value beyond the end; so do sums from the end."""
     op = info_of(rule, operation)
-    sizes = integers(op.attribute("window_dimensions"))
-    windows = windows_of(op, sizes, "base_dilations", "window_dilations")
+    windows = _windows(op)
     count = len(op.result_shapes)
     may_pad = starts_from_identity(operation, op.result_elements)
     ties: list[padding.Tie] = []
@@ -232,8 +232,7 @@ def reduce_window_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Ti
 def lengthen_windows(op: padding.Grown) -> None:
     """As many windows as the results have elements; one as long as a dimension is so still."""
     info = info_of(op.rule, op.operation)
-    sizes = integers(info.attribute("window_dimensions"))
-    windows = windows_of(info, sizes, "base_dilations", "window_dilations")
+    sizes, windows = integers(info.attribute("window_dimensions")), _windows(info)
     rows = {}
     for d, window in enumerate(windows):
         size, steps = op.operands[0][d], op.results[0][d]
@@ -255,9 +254,7 @@ def _anew(op: ir.Operation, made: list[ir.Operation]) -> list[ir.Value[Any]]:
     """Its starts apart, unless windows hold all elements up to one, or all from one on."""
     info = OpInfo.of(op)
     if info is not None:
-        sizes = integers(op.attributes["window_dimensions"])
-        windows = windows_of(info, sizes, "base_dilations", "window_dilations")
-        if any(map(scans, windows, info.operand_shapes[0])):
+        if any(map(scans, _windows(info), info.operand_shapes[0])):
             return []
     return started_apart(op, made)
 

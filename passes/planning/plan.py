@@ -179,9 +179,7 @@ def solve(problem: Problem, limits: Limits) -> int:
         if states is None:
             model = make_model(problem, FINE)
             states, narrowed = _eliminate(model, limits.effort)
-        for node, variable in enumerate(model.variable_of):
-            if variable >= 0:
-                problem.now[node] = problem.options(node).strategies[states[variable]]
+        model.take(problem, states)
         descend(problem, limits.sweeps)
         found = problem.total()
         gain = least - found
