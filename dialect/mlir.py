@@ -6,7 +6,7 @@ Everything here is imported without jax, so that `dtensor-opt` starts quickly.
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from dtensor.dialect.errors import UnsupportedVersionError
 
@@ -57,6 +57,8 @@ from jaxlib.mlir._mlir_libs import (  # noqa: E402
 _registry = ir.DialectRegistry()
 _jax_mlir_ext.register_dialects(_registry)  # also the C++ passes: canonicalize, cse, sdy-*, ...
 _stablehlo.register_stablehlo_passes()
+
+Value: TypeAlias = ir.Value[Any]
 
 register_dialect = _mlir.register_dialect
 register_operation = _mlir.register_operation
@@ -114,9 +116,12 @@ def forget(op: ir.Operation, *names: str) -> None:
 
 __all__ = [
     "JAXLIB_VERSION",
+    "Value",
     "check_version",
     "chlo",
+    "every",
     "extend_context",
+    "forget",
     "func",
     "ir",
     "made_by",

@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from dtensor.dialect.diagnostics import error
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import IN_LAYOUTS, MANUAL, OUT_LAYOUTS, RELAYOUT
 from dtensor.passes.ops.manual import border_rule
 from dtensor.passes.ops.opdef import nothing_known
@@ -98,14 +97,14 @@ class Node:
 class Graph:
     """The values and nodes of `@main`, regions included, in program order."""
 
-    values: list[ir.Value[Any]] = field(default_factory=list)
+    values: list[Value] = field(default_factory=list)
     types: list[TypeInfo] = field(default_factory=list)
     weights: list[float] = field(default_factory=list)  # per value: executions of its producer
     producer: list[int] = field(default_factory=list)  # per value: node
     producer_slot: list[int] = field(default_factory=list)  # per value: which result of the node
     uses: list[list[tuple[int, int]]] = field(default_factory=list)  # per value: (node, operand)
     nodes: list[Node] = field(default_factory=list)
-    number: dict[ir.Value[Any], int] = field(default_factory=dict)
+    number: dict[Value, int] = field(default_factory=dict)
     unknown_trips: list[ir.Operation] = field(default_factory=list)
 
     def bytes(self, value: int) -> float:
@@ -200,12 +199,7 @@ class _Reader(OpReader):
         self._borders: dict[object, OpRule] = {}
 
     def add_value(
-        self,
-        value: ir.Value[Any],
-        node: int,
-        slot: int,
-        weight: float,
-        info: TypeInfo | None = None,
+        self, value: Value, node: int, slot: int, weight: float, info: TypeInfo | None = None
     ) -> int:
         graph = self.graph
         if info is None:
@@ -334,9 +328,7 @@ class _Reader(OpReader):
                 node.rule = self.border(op, OUT_LAYOUTS, k, node.results[0], end.operands[k])
         self.free = around
 
-    def border(
-        self, op: ir.Operation, side: str, k: int, outer: int, shard: ir.Value[Any]
-    ) -> OpRule:
+    def border(self, op: ir.Operation, side: str, k: int, outer: int, shard: Value) -> OpRule:
         """The rule of one value at a region's border, shared where the same layout is asked for."""
         whole, part = self.graph.types[outer].shape, self.type_info(shard.type, op).shape
         key = (side, whole, part, ir.ArrayAttr(op.attributes[side])[k], self.free)
@@ -413,7 +405,7 @@ def _region_key(op: ir.Operation) -> tuple[object, ...]:
     key: list[object] = []
     for region in op.regions:
         for block in region.blocks:
-            numbers: dict[ir.Value[Any], int] = {v: i for i, v in enumerate(block.arguments)}
+            numbers: dict[Value, int] = {v: i for i, v in enumerate(block.arguments)}
             for inner in block.operations:
                 wiring = tuple(numbers.get(v, v) for v in inner.operation.operands)
                 attributes = tuple(inner.operation.attributes.items())

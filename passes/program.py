@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.mlir import terminator as terminator
 from dtensor.dialect.names import FREE, MANUAL
 from dtensor.passes.trip_count import trip_count
@@ -126,7 +126,7 @@ class Tie:
     """
 
     sites: tuple[Site, ...]
-    values: tuple[ir.Value[Any], ...]
+    values: tuple[Value, ...]
 
 
 def ties(op: ir.Operation) -> list[Tie]:
@@ -151,7 +151,7 @@ def predicate(op: ir.Operation) -> Site:
 
 
 def dissolve(
-    owner: ir.Operation, operands: Sequence[ir.Value[Any]], place: ir.Operation
+    owner: ir.Operation, operands: Sequence[Value], place: ir.Operation
 ) -> list[ir.Operation]:
     """Put the body of `owner`, which runs once on these operands, in the place of an operation.
 
@@ -171,9 +171,9 @@ def dissolve(
     return body
 
 
-def captured(op: ir.Operation, known: Sequence[ir.Value[Any]] | dict[Any, Any]) -> list[Any]:
+def captured(op: ir.Operation, known: Sequence[Value] | dict[Any, Any]) -> list[Any]:
     """The values of `known` that operations in the regions of `op` read, each once."""
-    found: dict[ir.Value[Any], None] = {}
+    found: dict[Value, None] = {}
     for inner, _, _ in walk(op, combiners=True):
         for value in inner.operands:
             if value in known:

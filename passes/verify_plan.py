@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dtensor.dialect.attributes import layout_of, layouts_of_array, read_meshes
 from dtensor.dialect.diagnostics import error
@@ -18,7 +18,7 @@ from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import inner_layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import (
     ARG_ATTRS,
     LAYOUT,
@@ -271,7 +271,7 @@ class _Values:
         self._meshes = meshes
         self._checker = checker
         self._reader = OpReader()
-        self._layouts: dict[ir.Value[Any], Layout] = {}
+        self._layouts: dict[Value, Layout] = {}
         self._wanted: dict[ir.Operation, Sequence[Layout | None]] = {}
         self._arrays: dict[ir.Attribute, tuple[Layout, ...]] = {}
         mesh = next(iter(meshes.values()))
@@ -334,7 +334,7 @@ class _Values:
             [self._scalar if x is None else self._checker.known(x.closed()) for x in layouts]
         )
 
-    def _shape(self, value: ir.Value[Any]) -> tuple[int, ...]:
+    def _shape(self, value: Value) -> tuple[int, ...]:
         return self._reader.type_info(value.type, None).shape
 
     def _rule(self, op: ir.Operation, name: str) -> OpRule | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from dtensor.dialect import names
 from dtensor.dialect.axes import AxisRef
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.collectives.reader import Collective, Collectives
 
 
@@ -21,7 +21,7 @@ def sliced_gather(work: Collectives, item: Collective, gathered: Collective) -> 
     if gathered.dim != item.dim or gathered.axes[:count] != item.axes:
         return
     rest = gathered.axes[count:]
-    made: Sequence[ir.Value[Any]] = gathered.op.operands
+    made: Sequence[Value] = gathered.op.operands
     if rest:
         axes = (gathered.mesh, rest)
         types, dims = [item.op.results[0].type], {names.DIM: item.dim}
@@ -112,7 +112,7 @@ def _reduce(
     work: Collectives,
     item: Collective,
     reduced: Collective,
-    values: Sequence[ir.Value[Any]],
+    values: Sequence[Value],
     axes: Sequence[AxisRef],
 ) -> Collective:
     """An all_reduce in front of `item`, for the one that was there."""

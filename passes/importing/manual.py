@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from dtensor.dialect import build
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import forget, ir
+from dtensor.dialect.mlir import Value, forget, ir
 from dtensor.passes.builder import matrix_attr
 from dtensor.passes.functions import tensor_shape
 from dtensor.passes.program import BARRIER, CONTROL, dissolve, terminator, walk
@@ -135,10 +134,7 @@ def _rewrite(op: ir.Operation, read: Read, free: Axes) -> ir.Operation:
 
 
 def _layouts(
-    op: ir.Operation,
-    name: str,
-    values: Sequence[ir.Value[Any]],
-    read: Read,
+    op: ir.Operation, name: str, values: Sequence[Value], read: Read
 ) -> Iterator[Layout | None]:
     """What a region says of its operands or results; None for tokens.
 
@@ -156,9 +152,9 @@ def _layouts(
         yield layout
 
 
-def _each_its_own(end: ir.Operation) -> list[ir.Value[Any]]:
+def _each_its_own(end: ir.Operation) -> list[Value]:
     """What a region gives, no value twice and no argument: each result has a layout of its own."""
-    found: dict[ir.Value[Any], None] = {}
+    found: dict[Value, None] = {}
     for value in end.operands:
         if value in found or isinstance(value.owner, ir.Block):
             value = ir.Operation.create(

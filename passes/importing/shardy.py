@@ -12,7 +12,7 @@ from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.kinds import DIRECTIONS
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import forget, ir
+from dtensor.dialect.mlir import Value, forget, ir
 from dtensor.dialect.names import LAYOUT
 from dtensor.passes.functions import (
     SIDES,
@@ -113,7 +113,7 @@ def _refuse_carried(op: ir.Operation, attributes: Any) -> None:
 def _dissolve_named(op: ir.Operation) -> None:
     """Put a named computation's body in its place, with its shardings as constraints."""
 
-    def constrained(value: ir.Value[Any], sharding: str, at: ir.InsertionPoint) -> ir.Operation:
+    def constrained(value: Value, sharding: str, at: ir.InsertionPoint) -> ir.Operation:
         return ir.Operation.create(
             "sdy.sharding_constraint",
             results=[value.type],

@@ -6,14 +6,12 @@ XLA reduces across devices by sum, product, minimum and maximum, and truth value
 
 from __future__ import annotations
 
-from typing import Any
-
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value
 from dtensor.passes.builder import integer_attr
 from dtensor.passes.lowering.emitter import Emitter, Over
 
 
-def all_reduce_bits(value: ir.Value[Any], over: Over, kind: str, emitter: Emitter) -> ir.Value[Any]:
+def all_reduce_bits(value: Value, over: Over, kind: str, emitter: Emitter) -> Value:
     """An all_gather into a new first dimension, which is then reduced."""
     shape, element = emitter.read_type(value.type)
     row = emitter.reshape(value, (1, *shape))
@@ -24,13 +22,7 @@ def all_reduce_bits(value: ir.Value[Any], over: Over, kind: str, emitter: Emitte
     return emitter.reduced(rows, 0, kind)
 
 
-def reduce_scatter_bits(
-    value: ir.Value[Any],
-    dim: int,
-    over: Over,
-    kind: str,
-    emitter: Emitter,
-) -> ir.Value[Any]:
+def reduce_scatter_bits(value: Value, dim: int, over: Over, kind: str, emitter: Emitter) -> Value:
     """An all_to_all of the parts of `dim`, which are then reduced."""
     shape = emitter.shape_of(value)
     attributes = {

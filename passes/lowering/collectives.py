@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from dtensor.dialect import names
 from dtensor.dialect.attributes import mesh_and_axes
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import integer_attr, matrix_attr
 from dtensor.passes.lowering.bitwise import all_reduce_bits, reduce_scatter_bits
 from dtensor.passes.lowering.emitter import Emitter, Over
@@ -17,7 +16,7 @@ from dtensor.passes.lowering.ordered import from_keys, is_ordered, to_keys
 from dtensor.passes.ops.reduction import Reduction
 
 Meshes = dict[str, Mesh]
-Lowering = Callable[[ir.Operation, Emitter, Over], "list[ir.Value[Any]]"]
+Lowering = Callable[[ir.Operation, Emitter, Over], "list[Value]"]
 
 
 def _integer(op: ir.Operation, name: str) -> int:
@@ -34,7 +33,7 @@ def _reduction(op: ir.Operation) -> str:
     return str(ir.StringAttr(op.attributes[names.REDUCTION]).value)
 
 
-def all_gather(op: ir.Operation, emitter: Emitter, over: Over) -> list[ir.Value[Any]]:
+def all_gather(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
     """One all_gather."""
     attributes = {"all_gather_dim": integer_attr(_integer(op, names.DIM))}
     types = [result.type for result in op.results]
@@ -42,7 +41,7 @@ def all_gather(op: ir.Operation, emitter: Emitter, over: Over) -> list[ir.Value[
     return list(emitter.collective(name, op.operands, types, over, attributes).results)
 
 
-def all_slice(op: ir.Operation, emitter: Emitter, over: Over) -> list[ir.Value[Any]]:
+def all_slice(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
     """A dynamic_slice that starts at this device's coordinate."""
     dim, shape = _integer(op, names.DIM), emitter.shape_of(op.results[0])
     start = emitter.coordinate(over)
@@ -52,14 +51,14 @@ def all_slice(op: ir.Operation, emitter: Emitter, over: Over) -> list[ir.Value[A
     return [emitter.dynamic_slice(op.operands[0], starts, shape)]
 
 
-def all_reduce(op: ir.Operation, emitter: Emitter, over: Over) -> list[ir.Value[Any]]:
+def all_reduce(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
     """One all_reduce of all operands, or one each, side by side."""
     name, kind = "stablehlo.all_reduce", _reduction(op)
     element = emitter.element_of(op.operands[0])
     if not Reduction.named(kind).crosses_devices(element):
         return [all_reduce_bits(value, over, kind, emitter) for value in op.operands]
 
-    def reduce(values: Sequence[ir.Value[Any]]) -> list[ir.Value[Any]]:
+    def reduce(values: Sequence[Value]) -> list[Value]:
         together = [values] if emitter.is_variadic else [[value] for value in values]
         return [
             result
@@ -76,7 +75,7 @@ def all_reduce(op: ir.Operation, emitter: Emitter, over: Over) -> list[ir.Value[
     return reduce(list(op.operands))
 
 
-def reduce_scatter(op: ir.Operation, emitter: Emitter, over: Over) -> list[ir.Value[Any]]:
+def reduce_scatter(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
     """One reduce_scatter."""
     dim, kind = _integer(op, names.DIM), _reduction(op)
     value, type_ = op.operands[0], op.results[0].type
@@ -84,11 +83,11 @@ def reduce_scatter(op: ir.Operation, emitter: Emitter, over: Over) -> list[ir.Va
     if not Reduction.named(kind).crosses_devices(element):
         return [reduce_scatter_bits(value, dim, over, kind, emitter)]
 
-    def scatter(value: ir.Value[Any]) -> ir.Value[Any]:
+    def scatter(value: Value) -> Value:
         types = [emitter.tensor_type(shape, emitter.element_of(value))]
         attributes = {"scatter_dimension": integer_attr(dim)}
         name = "stablehlo.reduce_scatter"
-        made: ir.Value[Any]
+        made: Value
         (made,) = emitter.collective(name, [value], types, over, attributes, kind).results
         return made
 
@@ -97,7 +96,7 @@ def reduce_scatter(op: ir.Operation, emitter: Emitter, over: Over) -> list[ir.Va
     return [scatter(value)]
 
 
-def all_to_all(op: ir.Operation, emitter: Emitter, over: Over) -> list[ir.Value[Any]]:
+def all_to_all(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
     """One all_to_all."""
     attributes = {
         "split_dimension": integer_attr(_integer(op, names.SPLIT_DIM)),
@@ -109,7 +108,7 @@ def all_to_all(op: ir.Operation, emitter: Emitter, over: Over) -> list[ir.Value[
     return list(emitter.collective(name, op.operands, types, over, attributes).results)
 
 
-def collective_permute(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value[Any]]:
+def collective_permute(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[Value]:
     """One collective_permute that names every device as a target."""
     sources, targets = (_over(op, meshes, name) for name in (names.FROM, names.TO))
     pairs = permute_pairs(sources.mesh, sources.axes, targets.axes)
@@ -145,7 +144,7 @@ def permute_pairs(
     return [(place, at[key(place, sources)]) for place in places]
 
 
-def _permute(value: ir.Value[Any], pairs: list[tuple[int, int]], emitter: Emitter) -> ir.Value[Any]:
+def _permute(value: Value, pairs: list[tuple[int, int]], emitter: Emitter) -> Value:
     attributes = {
         "source_target_pairs": matrix_attr(pairs),
         "channel_handle": emitter.channel(),
@@ -153,7 +152,7 @@ def _permute(value: ir.Value[Any], pairs: list[tuple[int, int]], emitter: Emitte
     return emitter.value("stablehlo.collective_permute", [value], value.type, attributes)
 
 
-def halo_exchange(op: ir.Operation, emitter: Emitter, over: Over) -> list[ir.Value[Any]]:
+def halo_exchange(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
     """A permute from each direct neighbour, then a concatenation.
 
     A device that no pair names as a target receives zeros: the edges of the tensor.
@@ -182,12 +181,8 @@ def _neighbours(over: Over, hop: int) -> list[tuple[int, int]]:
 
 
 def _halo(
-    value: ir.Value[Any],
-    dim: int,
-    limits: tuple[int, int],
-    pairs: list[tuple[int, int]],
-    emitter: Emitter,
-) -> ir.Value[Any]:
+    value: Value, dim: int, limits: tuple[int, int], pairs: list[tuple[int, int]], emitter: Emitter
+) -> Value:
     """Elements `limits` along `dim` of the sender's shard; zeros where nobody sends."""
     start, end = limits
     if not pairs:
@@ -197,7 +192,7 @@ def _halo(
     return _permute(emitter.cut(value, dim, start, end - start), pairs, emitter)
 
 
-def shard_permute(op: ir.Operation, emitter: Emitter, over: Over) -> list[ir.Value[Any]]:
+def shard_permute(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
     """One collective_permute; a device that no pair names as a target receives zeros."""
     sources = list(ir.DenseI64ArrayAttr(op.attributes[names.SOURCES]))
     pairs = [
@@ -211,7 +206,7 @@ def shard_permute(op: ir.Operation, emitter: Emitter, over: Over) -> list[ir.Val
     return [_permute(op.operands[0], pairs, emitter)]
 
 
-def axis_index(op: ir.Operation, emitter: Emitter, over: Over) -> list[ir.Value[Any]]:
+def axis_index(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
     """Arithmetic on partition_id."""
     return [emitter.coordinate(over)]
 
@@ -230,7 +225,7 @@ LOWERINGS: dict[str, Lowering] = {
 _ALONE = (names.HALO_EXCHANGE, names.SHARD_PERMUTE, names.AXIS_INDEX)
 
 
-def lowered(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value[Any]] | None:
+def lowered(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[Value] | None:
     """What stands for the results of a dtensor operation; None of one that cannot be lowered."""
     if op.name == names.COLLECTIVE_PERMUTE:
         return collective_permute(op, emitter, meshes)

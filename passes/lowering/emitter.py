@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder, Trail, matrix_attr
 from dtensor.passes.ops.reduction import Reduction
 
@@ -47,9 +47,9 @@ class Emitter(Builder):
         self._groups: dict[Over, ir.Attribute] = {}
         self._block: ir.Block | None = None
         self._head: Trail | None = None  # writes the function's preamble
-        self._coordinates: dict[Over, ir.Value[Any]] = {}
-        self._constants: dict[int, ir.Value[Any]] = {}
-        self._partition: ir.Value[Any] | None = None
+        self._coordinates: dict[Over, Value] = {}
+        self._constants: dict[int, Value] = {}
+        self._partition: Value | None = None
 
     def enter_function(self, block: ir.Block) -> None:
         """From now on, coordinates are computed at the start of this function's first block."""
@@ -76,7 +76,7 @@ class Emitter(Builder):
     def collective(
         self,
         name: str,
-        operands: Sequence[ir.Value[Any]],
+        operands: Sequence[Value],
         results: Sequence[ir.Type],
         over: Over,
         attributes: dict[str, ir.Attribute],
@@ -104,16 +104,16 @@ class Emitter(Builder):
 
     # Coordinates.
 
-    def coordinate(self, over: Over) -> ir.Value[Any]:
+    def coordinate(self, over: Over) -> Value:
         """This device's coordinate along some axes, the first major: an i32 scalar."""
         found = self._coordinates.get(over)
         if found is None:
             found = self._coordinates[over] = self._coordinate(*over)
         return found
 
-    def _coordinate(self, mesh: Mesh, axes: tuple[AxisRef, ...]) -> ir.Value[Any]:
+    def _coordinate(self, mesh: Mesh, axes: tuple[AxisRef, ...]) -> Value:
         """Neighbouring axes of the mesh are one digit of the position; digits are summed."""
-        total: ir.Value[Any] | None = None
+        total: Value | None = None
         weight = 1
         for stride, size in reversed(position_digits(mesh, axes)):
             part = self._digit(mesh.size, stride, size)
@@ -125,7 +125,7 @@ class Emitter(Builder):
             weight *= size
         return self.number(0) if total is None else total
 
-    def _digit(self, devices: int, stride: int, size: int) -> ir.Value[Any]:
+    def _digit(self, devices: int, stride: int, size: int) -> Value:
         value = self._partition_id()
         if stride != 1:
             value = self._start().binary("divide", value, self.number(stride))
@@ -133,14 +133,14 @@ class Emitter(Builder):
             value = self._start().binary("remainder", value, self.number(size))
         return value
 
-    def _partition_id(self) -> ir.Value[Any]:
+    def _partition_id(self) -> Value:
         if self._partition is None:
             start = self._start()
             number = start.value("stablehlo.partition_id", [], start.tensor_type((), "ui32"))
             self._partition = start.convert(number, "i32")
         return self._partition
 
-    def number(self, value: int) -> ir.Value[Any]:
+    def number(self, value: int) -> Value:
         """An i32 scalar, at the start of the function."""
         found = self._constants.get(value)
         if found is None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from dtensor.dialect.mlir import forget, ir, sdy
+from dtensor.dialect.mlir import Value, forget, ir, sdy
 from dtensor.dialect.names import DEFINED
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.functions import tensor_shape
@@ -100,7 +99,7 @@ def _place(dims: list[list[int]], factor: int) -> int | None:
     return found[0] if len(found) == 1 and dims[found[0]] == [factor] else None
 
 
-def expand_custom_call(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
+def expand_custom_call(op: LocalOp) -> Sequence[Value] | None:
     """Shardy's rule speaks of global sizes, and has served; a body is made for local ones."""
     if calls_once(op):
         return expand_once(op)

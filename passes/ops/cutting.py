@@ -11,9 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops import padding
@@ -62,7 +61,6 @@ from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
 from dtensor.passes.ops.shape import pass_all
 
-Value = ir.Value[Any]
 MOST_BLOCKS = 16  # of a dimension that a slice may cut: it is no fused matrix that has more
 
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from dtensor.dialect import build
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import ELEMENTARY, Accuracy
@@ -32,8 +31,6 @@ from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule
 from dtensor.passes.ops.transform_rows import factors
-
-Value = ir.Value[Any]
 
 
 def fft_rule(op: OpInfo) -> OpRule:

@@ -7,9 +7,8 @@ shard serves the indices of the elements that it owns, and no table moves.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from dtensor.dialect.mlir import ir, stablehlo
+from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import integers
@@ -55,7 +54,7 @@ def gather_rule(op: OpInfo) -> OpRule:
     return builder.build()
 
 
-def expand_gather(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
+def expand_gather(op: LocalOp) -> Sequence[Value] | None:
     """Local slice sizes; and of a split indexed dimension -0 for what others own."""
     operand_shape, layout = op.operand_shapes[0], op.operand_layouts[0]
     dims = gather_dims(op.operation, operand_shape, len(op.operand_shapes[1]))
@@ -73,7 +72,7 @@ def _gather_owned(
     dims: IndexedDims,
     picked: Sequence[tuple[int, int]],
     cut: Sequence[tuple[int, int, int]],
-) -> Sequence[ir.Value[Any]]:
+) -> Sequence[Value]:
     ctx, layout, shape = op.ctx, op.operand_layouts[0], op.operand_shapes[0]
     owned = [*picked, *((d, component) for d, component, _ in cut)]
     sizes = integers(op.operation.attributes["slice_sizes"])
@@ -82,7 +81,7 @@ def _gather_owned(
         columns[component] = clamped(ctx, columns[component], shape[d] - sizes[d] + 1)
     windows = [(component, r, sizes[d]) for d, component, r in cut]
     spread = spread_windows(ctx, columns, dims, windows, len(op.operand_shapes[1]))
-    mine: list[ir.Value[Any]] = []
+    mine: list[Value] = []
     for d, component in owned:
         index = spread.columns[component]
         local, is_here = ctx.localise_index(index, layout, d, shape[d])

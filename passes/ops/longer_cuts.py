@@ -8,10 +8,9 @@ operation says; what stands beyond the true end may be anything. Where elements 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from dtensor.dialect.build import splice
-from dtensor.dialect.mlir import ir, maker_of
+from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.dialect.names import COUNTS, DIM, SOURCES, STARTS
 from dtensor.passes.ops.attributes import (
     PAD_NUMBERS,
@@ -24,7 +23,6 @@ from dtensor.passes.ops.attributes import (
 from dtensor.passes.ops.padding import Along, Fill, Grown, Tie
 from dtensor.passes.ops.rule import OpRule
 
-Value = ir.Value[Any]
 Row = tuple[int, int, int]  # an operand, where a stretch begins in it, and how many elements it has
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import constant_attribute, identity_of, integer, is_splat
@@ -33,7 +32,7 @@ def _free_dims(op: OpInfo) -> RuleBuilder:
     return builder
 
 
-def expand_constant(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
+def expand_constant(op: LocalOp) -> Sequence[Value] | None:
     """A splat gets its local type; of any other constant each device cuts its shard."""
     layout, shape = op.result_layouts[0], op.result_shapes[0]
     local_shape = layout.local_shape(shape)
@@ -52,7 +51,7 @@ def expand_constant(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
     return [ctx.slice(whole, [0] * len(shape), local_shape)]
 
 
-def expand_iota(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
+def expand_iota(op: LocalOp) -> Sequence[Value] | None:
     """Along a split dimension the elements are global indices."""
     layout = op.result_layouts[0]
     dim = integer(op.operation.attributes["iota_dimension"])

@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import FactorKind, OpRule
 
-Value = ir.Value[Any]
 Shape = tuple[int, ...]
 
 

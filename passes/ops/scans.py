@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops.attributes import is_identity, splat_number
@@ -20,8 +19,6 @@ from dtensor.passes.ops.opdef import Placed, Traffic
 from dtensor.passes.ops.reductions import combiners, is_choice
 from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import Window, element_bytes
-
-Value = ir.Value[Any]
 
 _LOG_ADD_EXP = (
     "stablehlo.maximum stablehlo.subtract stablehlo.compare stablehlo.add stablehlo.abs "

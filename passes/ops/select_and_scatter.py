@@ -17,9 +17,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from dtensor.dialect.mlir import forget, ir
+from dtensor.dialect.mlir import Value, forget, ir
 from dtensor.dialect.names import FILL
 from dtensor.passes.builder import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
@@ -41,7 +40,6 @@ from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder, Window, element_bytes
 from dtensor.passes.ops.windows import OVERLAP, share_windows, window_fill, windows_of
 
-Value = ir.Value[Any]
 _DIRECTIONS = ("GE", "GT", "LE", "LT")
 
 

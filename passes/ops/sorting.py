@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from dtensor.dialect.dim import WHOLE
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import forget, ir, stablehlo
+from dtensor.dialect.mlir import Value, forget, ir, stablehlo
 from dtensor.dialect.names import PLACES, SIZE
 from dtensor.passes.builder import integer_attr
 from dtensor.passes.cost.model import all_gather_bytes, permute_bytes
@@ -29,8 +28,6 @@ from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
-
-Value = ir.Value[Any]
 
 
 def sort_rule(op: OpInfo) -> OpRule:

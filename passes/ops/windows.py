@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import summed
@@ -154,7 +153,7 @@ def _scan_bytes(placed: Placed) -> tuple[Traffic, ...]:
     return scan_bytes(placed, found[0])
 
 
-def expand_scanned(op: LocalOp) -> Sequence[ir.Value[Any]]:
+def expand_scanned(op: LocalOp) -> Sequence[Value]:
     """Each shard scans its elements behind what the shards before it combine to."""
     found = _scanned(placed_of(op))
     assert found is not None, "a scan that was checked"
@@ -250,7 +249,7 @@ def lengthen_windows(op: padding.Grown) -> None:
     set_padding(op, windows, rows)
 
 
-def _anew(op: ir.Operation, made: list[ir.Operation]) -> list[ir.Value[Any]]:
+def _anew(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
     """Its starts apart, unless windows hold all elements up to one, or all from one on."""
     info = OpInfo.of(op)
     if info is not None:

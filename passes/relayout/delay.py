@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dtensor.dialect import names
 from dtensor.dialect.attributes import layouts_array_attr
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.ops.rule import OpInfo
 from dtensor.passes.ops.table import rule_of
 from dtensor.passes.relayout.values import Relayouts, has_one_use
@@ -79,11 +77,11 @@ def _passes(user: ir.Operation, kinds: set[str]) -> bool:
     return kinds <= passed
 
 
-def _joined(user: ir.Operation, operands: list[ir.Value[Any]], layout: Layout) -> ir.Value[Any]:
+def _joined(user: ir.Operation, operands: list[Value], layout: Layout) -> Value:
     attributes = {name: user.attributes[name] for name in user.attributes}
     attributes.pop(names.OPERANDS, None)
     attributes[names.RESULTS] = layouts_array_attr((layout,))
-    joined: ir.Value[Any] = ir.Operation.create(
+    joined: Value = ir.Operation.create(
         user.name,
         results=[user.results[0].type],
         operands=operands,

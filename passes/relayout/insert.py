@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dtensor.dialect.attributes import layouts_array_attr
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import forget, ir
+from dtensor.dialect.mlir import Value, forget, ir
 from dtensor.dialect.names import OPERANDS, RESULTS
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.functions import main_function
@@ -87,7 +87,7 @@ class _Inserter:
                 wanted.setdefault(want, []).append((graph.nodes[index], k))
         if not wanted:
             return
-        have: list[tuple[Layout, ir.Value[Any]]] = [(given, graph.values[number])]
+        have: list[tuple[Layout, Value]] = [(given, graph.values[number])]
         free = producer.kind == OP and is_free(graph, producer)
         info = graph.types[number]
 
@@ -110,7 +110,7 @@ class _Inserter:
                 operation, operand = node.site(k)
                 operation.operands[operand] = made
 
-    def _clone(self, producer: Node, layout: Layout) -> ir.Value[Any]:
+    def _clone(self, producer: Node, layout: Layout) -> Value:
         """A copy of a free producer that makes the value in another layout."""
         assert producer.operation is not None
         copy = producer.operation.clone(ip=ir.InsertionPoint.after(producer.operation))
@@ -118,13 +118,13 @@ class _Inserter:
         copy.attributes[RESULTS] = layouts_array_attr((complete,))
         forget(copy.operation, OPERANDS)
         if complete == layout:
-            made: ir.Value[Any] = copy.results[0]
+            made: Value = copy.results[0]
             return made
         return self._create(copy.results[0], layout, copy.location, copy)
 
     def _relayout(
-        self, number: int, source: tuple[Layout, ir.Value[Any]], after: Layout, user: Node
-    ) -> ir.Value[Any]:
+        self, number: int, source: tuple[Layout, Value], after: Layout, user: Node
+    ) -> Value:
         graph = self.graph
         info = graph.types[number]
         before, value = source
@@ -156,12 +156,8 @@ class _Inserter:
         return self._create(value, after, tag(_untagged(location), record.id), None)
 
     def _create(
-        self,
-        value: ir.Value[Any],
-        after: Layout,
-        location: ir.Location,
-        behind: ir.Operation | None,
-    ) -> ir.Value[Any]:
+        self, value: Value, after: Layout, location: ir.Location, behind: ir.Operation | None
+    ) -> Value:
         owner = value.owner
         if behind is not None:
             point = ir.InsertionPoint.after(behind)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dtensor.dialect import names
 from dtensor.dialect.attributes import layouts_array_attr
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.ops.elementwise import CONVERT
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.relayout.values import Relayouts, has_one_use, itemsize
@@ -65,13 +63,13 @@ def _hoist(work: Relayouts, number: int, op: ir.Operation) -> bool:
 
 
 def _convert(
-    value: ir.Value[Any],
+    value: Value,
     type_: ir.Type,
     layout: Layout,
     like: ir.Operation,
     before: ir.Operation | None = None,
-) -> ir.Value[Any]:
-    converted: ir.Value[Any] = ir.Operation.create(
+) -> Value:
+    converted: Value = ir.Operation.create(
         "stablehlo.convert",
         results=[type_],
         operands=[value],

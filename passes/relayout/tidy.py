@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.program import Scope
 from dtensor.passes.relayout.values import Relayouts, has_one_use
 
@@ -26,7 +24,7 @@ def erase_needless(work: Relayouts) -> bool:
 def share_equal(work: Relayouts) -> bool:
     """Use one relayout for all uses that want one value in one layout."""
     changed = False
-    seen: dict[tuple[Scope | None, ir.Value[Any], object], ir.Operation] = {}
+    seen: dict[tuple[Scope | None, Value, object], ir.Operation] = {}
     for number, op in list(work.alive()):
         if number >= work.in_order:
             break  # made since reading: not in program order
