@@ -225,7 +225,7 @@ def _node_name(node: int, facts: NodeFacts) -> str:
     if kind in (ARGUMENT, RESULT):
         return f"{kind} {facts.slots[node]}"
     location = facts.locations[node]
-    where = location_text(location) if location is not None else ""
+    where = location_text(location)
     name = "constraint" if kind == CONSTRAINT else facts.names[node].split(".")[-1]
     return f"{name} at {where}" if where else name
 

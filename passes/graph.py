@@ -66,7 +66,7 @@ class Node:
     index: int
     kind: str
     name: str
-    operation: ir.Operation | None
+    operation: ir.Operation
     operands: list[int]
     results: list[int]
     rule: OpRule | None
@@ -89,7 +89,6 @@ class Node:
         """Where operand `k` is read: an operation, and which of its operands."""
         if self.sites:
             return self.sites[k]
-        assert self.operation is not None
         return self.operation, k
 
 
@@ -218,7 +217,7 @@ class _Reader(OpReader):
         self,
         kind: str,
         name: str,
-        operation: ir.Operation | None,
+        operation: ir.Operation,
         operands: list[int],
         weight: float,
         rule: OpRule | None = None,

@@ -141,7 +141,6 @@ def check_strategy(graph: Graph, strategy: Strategy, meshes: dict[str, Mesh]) ->
         if node.kind != OP or not is_right(node.rule, operands, results):
             check_node(graph, node, operands, results, checker, meshes)
         if node.kind == OP:
-            assert node.operation is not None
             number = tagged_id(node.operation.location)
             if number is not None:
                 rules[number] = node.name, node.rule
@@ -162,7 +161,6 @@ def check_node(
         LocatedError: the node cannot have them.
     """
     operation = node.operation
-    assert operation is not None
     if node.free is not None and node.kind not in (MANUAL_READ, MANUAL_GIVE):
         _check_free(operation, node, (*operands, *results))
     if node.kind == OP:
@@ -192,7 +190,6 @@ def _check_free(op: ir.Operation, node: Node, layouts: Layouts) -> None:
 def _check_alike(graph: Graph, node: Node, layouts: Layouts) -> None:
     """Carried values, joins, barriers and constraints keep the layout."""
     operation = node.operation
-    assert operation is not None
     first = layouts[0]
     for layout in layouts[1:]:
         if layout is not first and layout != first:

@@ -40,7 +40,6 @@ def read_pins(graph: Graph, meshes: dict[str, Mesh]) -> Pins:
     sides: dict[str, list[Layout | None]] = {}
     for node in graph.nodes:
         op = node.operation
-        assert op is not None
         if (node.kind == OP and node.rule is None) or node.kind == WHOLE_USE:
             pins.whole.add(node.index)
         elif node.kind == CONSTRAINT:
@@ -67,7 +66,6 @@ def read_pins(graph: Graph, meshes: dict[str, Mesh]) -> Pins:
 def _check_free(node: Node, layout: Layout) -> None:
     bound = [axis.name for axis in layout.axes if not node.may_use(axis.name)]
     if bound:
-        assert node.operation is not None
         error(
             node.operation,
             f"a constraint asks for {layout.short()} inside a shard_map that is manual over "
@@ -77,7 +75,6 @@ def _check_free(node: Node, layout: Layout) -> None:
 
 def asked_layout(node: Node, meshes: dict[str, Mesh]) -> Layout | None:
     """What a manual region asks for at one of its operands or results; None for a token."""
-    assert node.operation is not None
     side = IN_LAYOUTS if node.kind == MANUAL_READ else OUT_LAYOUTS
     return layouts_of_array(node.operation.attributes[side], meshes)[node.slot]
 

@@ -68,7 +68,6 @@ def write_strategy(graph: Graph, strategy: Strategy, cost: CostModel) -> list[No
     said: dict[tuple[int, ...], tuple[Attributes, Sides]] = {}
     for node in graph.nodes:
         if node.kind in (OP, CONSTRAINT):
-            assert node.operation is not None
             sides = strategy.operands[node.index], strategy.results[node.index]
             key = id(node.rule), id(sides[0]), id(sides[1])  # a plan has one tuple for equal ops
             known = said.get(key) if node.rule is not None else None
@@ -114,7 +113,6 @@ def _array(graph: Graph, values: Sequence[int], layouts: Sequence[Layout]) -> ir
 def _write_together(graph: Graph, nodes: list[Node], strategy: Strategy) -> None:
     """The layouts of an operation that has a node for each operand or result."""
     operation = nodes[0].operation
-    assert operation is not None
     came = [node for node in nodes if node.kind == MANUAL_READ]
     gave = [node for node in nodes if node.kind != MANUAL_READ]
     results = _array(
@@ -149,7 +147,6 @@ def _algorithm(graph: Graph, node: Node, strategy: Strategy, cost: CostModel) ->
     definition = opdef(node.name)
     if len(definition.algorithms) == 1:
         return definition.algorithms[0].name
-    assert node.operation is not None
     operands, results = (
         [graph.types[v] for v in values] for values in (node.operands, node.results)
     )
@@ -205,7 +202,6 @@ def read_strategy(graph: Graph, meshes: dict[str, Mesh]) -> Strategy:
     sides: dict[str, list[Layout | None]] = {}
     for node in graph.nodes:
         op = node.operation
-        assert op is not None
         if node.kind in (ARGUMENT, RESULT):
             side = ARG_ATTRS if node.kind == ARGUMENT else RES_ATTRS
             if side not in sides:

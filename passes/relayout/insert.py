@@ -56,12 +56,13 @@ class InsertRelayoutsPass(Pass):
         inserter = _Inserter(graph, strategy, state)
         for value in range(len(graph.values)):
             inserter.visit(value)
-        inserter.erase_constraints()
         for node in graph.nodes:
-            if node.operation is None or node.kind in (MANUAL_READ, MANUAL_GIVE):
-                continue
-            forget(node.operation, OPERANDS)
-        inserter.erase_dropped()
+            op = node.operation
+            if node.kind == CONSTRAINT:  # it and its operand agree now
+                op.results[0].replace_all_uses_with(op.operands[0])
+                op.erase()
+            elif node.kind not in (MANUAL_READ, MANUAL_GIVE):
+                forget(op, OPERANDS)
         state.forget_ir()
 
 
@@ -112,7 +113,6 @@ class _Inserter:
 
     def _clone(self, producer: Node, layout: Layout) -> Value:
         """A copy of a free producer that makes the value in another layout."""
-        assert producer.operation is not None
         copy = producer.operation.clone(ip=ir.InsertionPoint.after(producer.operation))
         complete = layout.complete()
         copy.attributes[RESULTS] = layouts_array_attr((complete,))
@@ -133,7 +133,6 @@ class _Inserter:
         responsible = origin if before.is_partial and origin.kind == OP else user
         if responsible.kind in (ARGUMENT, RESULT) and producer.kind != ARGUMENT:
             responsible = producer
-        assert responsible.operation is not None
         location = responsible.operation.location
         wire = plan_bytes(before, after, info.shape, info.itemsize, self.cost)
         record = self.state.ledger.add(
@@ -193,7 +192,6 @@ class _Inserter:
             return "the constraint"
         if node.kind in (MANUAL_READ, MANUAL_GIVE):
             return f"{'operand' if node.kind == MANUAL_READ else 'result'} {node.slot} of shard_map"
-        assert node.operation is not None
         name = node.name.split(".")[-1]
         is_backward = "transpose(" in operation_name(node.operation.location)
         return f"backward of {name}" if is_backward else name
@@ -217,21 +215,6 @@ class _Inserter:
     def _given(self, number: int) -> Layout:
         graph = self.graph
         return self.strategy.results[graph.producer[number]][graph.producer_slot[number]]
-
-    def erase_constraints(self) -> None:
-        """Constraints and their operands agree now; the constraint itself goes."""
-        for node in self.graph.nodes:
-            if node.kind == CONSTRAINT:
-                assert node.operation is not None
-                node.operation.results[0].replace_all_uses_with(node.operation.operands[0])
-
-    def erase_dropped(self) -> None:
-        """Erase the constraints; their handles are not used again."""
-        for node in self.graph.nodes:
-            if node.kind == CONSTRAINT:
-                assert node.operation is not None
-                node.operation.erase()
-                node.operation = None
 
 
 def _untagged(location: ir.Location) -> ir.Location:

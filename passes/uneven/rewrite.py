@@ -169,7 +169,6 @@ class Rewriter:
     def _refit(self, node: Node, operands: tuple[Shape, ...], results: tuple[Shape, ...]) -> None:
         rule, padding, op = node.rule, opdef(node.name).padding, node.operation
         assert rule is not None
-        assert op is not None
         before = [self.true[v] for v in (*node.operands, *node.results)]
         if padding is None or before == [*operands, *results]:
             return
