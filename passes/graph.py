@@ -43,6 +43,9 @@ WHOLE_USE = "whole use"  # a predicate, or what else every device must see the s
 RESULT = "result"  # one value that the function returns
 MANUAL_READ = "manual read"  # one operand of a dtensor.manual -> argument of its region
 MANUAL_GIVE = "manual give"  # what the region returns -> one result of a dtensor.manual
+BORDERS = (ARGUMENT, RESULT)
+JOINTS = (CARRY, JOIN, THROUGH)  # all that is read and given is laid out alike
+MANUAL_EDGES = (MANUAL_READ, MANUAL_GIVE)
 
 UNKNOWN_TRIPS = 10.0
 _OURS = "dtensor."  # attributes that say nothing of what an operation computes
@@ -111,6 +114,20 @@ class Graph:
         return self.types[value].bytes
 
 
+def op_info(
+    op: ir.Operation, name: str, operands: Sequence[TypeInfo], results: Sequence[TypeInfo]
+) -> OpInfo:
+    """What a rule may look at."""
+    return OpInfo(
+        op,
+        name,
+        tuple([t.shape for t in operands]),
+        tuple([t.shape for t in results]),
+        tuple([t.element for t in operands]),
+        tuple([t.element for t in results]),
+    )
+
+
 class OpReader:
     """Types and rules of operations, each read once."""
 
@@ -160,7 +177,7 @@ class OpReader:
         rules = self._rules
         if key in rules:
             return rules[key]
-        rules[key] = rule = rule_of(self.info(op, name, operands, results))
+        rules[key] = rule = rule_of(op_info(op, name, operands, results))
         return rule
 
     def rule_alone(self, op: ir.Operation, name: str) -> OpRule | None:
@@ -169,23 +186,10 @@ class OpReader:
         results = [self.type_info(value.type, op) for value in op.results]
         return self.rule(op, name, operands, results, len(op.regions) > 0)
 
-    def info(
-        self, op: ir.Operation, name: str, operands: Sequence[TypeInfo], results: Sequence[TypeInfo]
-    ) -> OpInfo:
-        """What a rule may look at."""
-        return OpInfo(
-            op,
-            name,
-            tuple([t.shape for t in operands]),
-            tuple([t.shape for t in results]),
-            tuple([t.element for t in operands]),
-            tuple([t.element for t in results]),
-        )
-
     def info_alone(self, op: ir.Operation, name: str) -> OpInfo:
         """The same of an operation by itself, whatever made its operands."""
         operands = [self.type_info(value.type, op) for value in op.operands]
-        return self.info(op, name, operands, [self.type_info(r.type, op) for r in op.results])
+        return op_info(op, name, operands, [self.type_info(r.type, op) for r in op.results])
 
 
 class _Reader(OpReader):

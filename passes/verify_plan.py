@@ -35,12 +35,11 @@ from dtensor.passes.base import Pass, PassState
 from dtensor.passes.derivation import REMEDY, Checker, Layouts, atoms_of, place_in, stands_of
 from dtensor.passes.functions import SIDES, boundary_layouts, boundary_types, main_function
 from dtensor.passes.graph import (
-    ARGUMENT,
+    BORDERS,
     CONSTRAINT,
-    MANUAL_GIVE,
+    MANUAL_EDGES,
     MANUAL_READ,
     OP,
-    RESULT,
     WHOLE_USE,
     Graph,
     Node,
@@ -161,7 +160,7 @@ def check_node(
         LocatedError: the node cannot have them.
     """
     operation = node.operation
-    if node.free is not None and node.kind not in (MANUAL_READ, MANUAL_GIVE):
+    if node.free is not None and node.kind not in MANUAL_EDGES:
         _check_free(operation, node, (*operands, *results))
     if node.kind == OP:
         checker.check(operation, node.name, node.rule, operands, results)
@@ -169,10 +168,10 @@ def check_node(
         if operands[0].axes or operands[0].partial:
             what = f"the {node.name} is {operands[0].short()}"
             error(operation, f"{what}, but every device must see all of it; {REMEDY}")
-    elif node.kind in (MANUAL_READ, MANUAL_GIVE):
+    elif node.kind in MANUAL_EDGES:
         sides = (operands, results) if node.kind == MANUAL_READ else (results, operands)
         _check_manual(operation, node, sides, graph, meshes)
-    elif node.kind not in (ARGUMENT, RESULT):
+    elif node.kind not in BORDERS:
         _check_alike(graph, node, (*operands, *results))
         if node.kind == CONSTRAINT:
             _check_constraint(operation, operands[0], meshes)

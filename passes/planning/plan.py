@@ -10,7 +10,7 @@ from typing import Final
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import Dim
 from dtensor.dialect.layout import Layout
-from dtensor.passes.graph import ARGUMENT, RESULT, Graph, Node
+from dtensor.passes.graph import ARGUMENT, BORDERS, Graph, Node
 from dtensor.passes.ops.rule import FactorKind
 from dtensor.passes.planning.descend import descend
 from dtensor.passes.planning.eliminate import Effort, Elimination
@@ -211,7 +211,7 @@ def _start(task: Task, specs: Specs, outcomes: Sequence[tuple[Label, ...]]) -> l
         strategy = memo.get(key)
         if strategy is None:
             strategy = memo[key] = _joint(labels, ins, outs, specs.sizes)
-        if node.kind in (ARGUMENT, RESULT):
+        if node.kind in BORDERS:
             given = task.pins.layouts.get(node.index)
             if given is None or given.has_open:
                 strategy = _at_border(strategy, (*ins, *outs)[0].rank, specs)

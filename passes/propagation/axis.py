@@ -9,7 +9,7 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import digit_size
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import inner_layout
-from dtensor.passes.graph import ARGUMENT, RESULT, Graph, Node
+from dtensor.passes.graph import BORDERS, Graph, Node
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.propagation.inside import inside_seconds
 from dtensor.passes.propagation.labels import Label, LabelTable
@@ -160,7 +160,7 @@ def keep_blocks_inside(problem: Problem, decided: Decided, later: Sequence[int] 
     What stands ahead may be another axis that is decided, or one that comes later.
     """
     for node in problem.graph.nodes:
-        if node.kind not in (ARGUMENT, RESULT) or problem.fixed[node.index] is not None:
+        if node.kind not in BORDERS or problem.fixed[node.index] is not None:
             continue
         labels = problem.labels[node.index]
         if all(label.major == 1 for label in labels):

@@ -14,7 +14,7 @@ def hoist_invariants(work: Relayouts) -> bool:
     stays in memory for the whole loop: only relayouts that communicate are worth it.
     """
     changed = False
-    for number, op in list(work.alive()):
+    for number, op in list(work.ops.items()):
         loop = op.parent.operation if op.parent is not None else None
         if loop is None or loop.name != WHILE:
             continue

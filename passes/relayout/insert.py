@@ -13,7 +13,9 @@ from dtensor.passes.base import Pass, PassState
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import (
     ARGUMENT,
+    BORDERS,
     CONSTRAINT,
+    MANUAL_EDGES,
     MANUAL_GIVE,
     MANUAL_READ,
     OP,
@@ -61,7 +63,7 @@ class InsertRelayoutsPass(Pass):
             if node.kind == CONSTRAINT:  # it and its operand agree now
                 op.results[0].replace_all_uses_with(op.operands[0])
                 op.erase()
-            elif node.kind not in (MANUAL_READ, MANUAL_GIVE):
+            elif node.kind not in MANUAL_EDGES:
                 forget(op, OPERANDS)
         state.forget_ir()
 
@@ -131,7 +133,7 @@ class _Inserter:
         producer = graph.nodes[graph.producer[number]]
         origin = self._origin_of_parts(number) if before.is_partial else producer
         responsible = origin if before.is_partial and origin.kind == OP else user
-        if responsible.kind in (ARGUMENT, RESULT) and producer.kind != ARGUMENT:
+        if responsible.kind in BORDERS and producer.kind != ARGUMENT:
             responsible = producer
         location = responsible.operation.location
         wire = plan_bytes(before, after, info.shape, info.itemsize, self.cost)
@@ -182,7 +184,7 @@ class _Inserter:
 
     def _name(self, node: Node) -> str:
         """What a reader calls a node; ops that JAX's transposition made are `backward of`."""
-        if node.kind in (ARGUMENT, RESULT):
+        if node.kind in BORDERS:
             names = self.state.argument_names
             if node.kind == RESULT:
                 names = self.state.result_names
@@ -190,7 +192,7 @@ class _Inserter:
             return known or f"{node.kind} {node.slot}"
         if node.kind == CONSTRAINT:
             return "the constraint"
-        if node.kind in (MANUAL_READ, MANUAL_GIVE):
+        if node.kind in MANUAL_EDGES:
             return f"{'operand' if node.kind == MANUAL_READ else 'result'} {node.slot} of shard_map"
         name = node.name.split(".")[-1]
         is_backward = "transpose(" in operation_name(node.operation.location)

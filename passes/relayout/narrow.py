@@ -17,7 +17,7 @@ def move_narrow_values(work: Relayouts) -> bool:
     Not for partial values: converting does not commute with every reduction.
     """
     changed = False
-    for number, op in list(work.alive()):
+    for number, op in list(work.ops.items()):
         before, after = work.layout(op.operands[0]), work.after(op)
         if before is None or before.partial or after.partial:
             continue

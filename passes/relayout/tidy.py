@@ -10,7 +10,7 @@ from dtensor.passes.relayout.values import Relayouts, has_one_use
 def erase_needless(work: Relayouts) -> bool:
     """Erase relayouts that nobody uses, or to the layout the value has anyway."""
     changed = False
-    for number, op in reversed(list(work.alive())):
+    for number, op in reversed(list(work.ops.items())):
         value = op.operands[0]
         if next(iter(op.results[0].uses), None) is None:
             work.erase(number)
@@ -25,7 +25,7 @@ def share_equal(work: Relayouts) -> bool:
     """Use one relayout for all uses that want one value in one layout."""
     changed = False
     seen: dict[tuple[Scope | None, Value, object], ir.Operation] = {}
-    for number, op in list(work.alive()):
+    for number, op in list(work.ops.items()):
         if number >= work.in_order:
             break  # made since reading: not in program order
         scope, value, layout = work.scopes[number], op.operands[0], work.after(op)
@@ -42,7 +42,7 @@ def share_equal(work: Relayouts) -> bool:
 def shorten_chains(work: Relayouts) -> bool:
     """A relayout of a relayout starts from the first value, where that costs no more."""
     changed = False
-    for number, op in list(work.alive()):
+    for number, op in list(work.ops.items()):
         inner = op.operands[0].owner
         if isinstance(inner, ir.Block) or inner.operation.name != op.name:
             continue

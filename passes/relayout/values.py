@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from dtensor.dialect import names
@@ -26,7 +25,7 @@ class Relayouts:
     """The relayouts of one module, in program order, and what rewrites need to change them.
 
     Attributes:
-        ops: the relayouts; erased ones are None.
+        ops: the relayouts that are left, by number.
         scopes: per relayout, the block it stands in.
         in_order: how many were read; later ones were created and stand anywhere.
     """
@@ -36,7 +35,7 @@ class Relayouts:
         self.state = state
         self.meshes = meshes
         self.cost = state.cost_model()
-        self.ops: list[ir.Operation | None] = []
+        self.ops: dict[int, ir.Operation] = {}
         self._numbers: dict[Value, int] = {}
         self.scopes: list[Scope | None] = []
         self._boundary: dict[ir.Operation, list[Layout | None]] = {}
@@ -47,15 +46,10 @@ class Relayouts:
         self.in_order = len(self.ops)
 
     def _add(self, op: ir.Operation, scope: Scope | None) -> None:
-        self._numbers[op.results[0]] = len(self.ops)
-        self.ops.append(op)
+        number = len(self.scopes)
+        self._numbers[op.results[0]] = number
+        self.ops[number] = op
         self.scopes.append(scope)
-
-    def alive(self) -> Iterator[tuple[int, ir.Operation]]:
-        """The relayouts that are left, with their numbers."""
-        for number, op in enumerate(self.ops):
-            if op is not None:
-                yield number, op
 
     def relayout_of(self, value: Value) -> int | None:
         """The number of the relayout that made a value."""
@@ -106,26 +100,20 @@ class Relayouts:
 
     def erase(self, number: int) -> None:
         """Erase a relayout that is not used."""
-        op = self.ops[number]
-        assert op is not None
-        self.ops[number] = None
+        op = self.ops.pop(number)
         del self._numbers[op.results[0]]
         op.erase()
 
     def replace(self, number: int, value: Value) -> None:
         """Use `value` in place of a relayout's result, and erase it."""
-        op = self.ops[number]
-        assert op is not None
-        op.results[0].replace_all_uses_with(value)
+        self.ops[number].results[0].replace_all_uses_with(value)
         self.erase(number)
 
     def create(
         self, value: Value, after: Layout, point: ir.InsertionPoint, like: int, why: str
     ) -> Value:
         """A relayout of `value` in the scope of relayout `like`, with a record of its own."""
-        old = self.ops[like]
-        assert old is not None
-        location = self._location(old.location, value, after, why)
+        location = self._location(self.ops[like].location, value, after, why)
         made = new_relayout(value, after, location, point)
         self._add(ir.OpResult(made).owner.operation, self.scopes[like])
         return made
