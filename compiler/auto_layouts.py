@@ -245,7 +245,7 @@ def plan_source(
 def _refuse_barriers(graph: Graph, name: str) -> None:
     """Raise LocatedError for a barrier, whose sides are not to learn from each other."""
     for node in graph.nodes:
-        if node.name == PROPAGATION_BARRIER and node.operation is not None:
+        if node.name == PROPAGATION_BARRIER:
             error(
                 node.operation,
                 f"{name} has a propagation barrier here, and layouts that are found for the whole "

@@ -17,7 +17,7 @@ from dtensor.compiler.summary import (
 )
 from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import CompileError
-from dtensor.passes.graph import ARGUMENT, CONSTRAINT, RESULT
+from dtensor.passes.graph import ARGUMENT, BORDERS, CONSTRAINT, RESULT
 from dtensor.passes.ledger import Ledger, NodeFacts
 from dtensor.passes.locations import location_text
 
@@ -222,10 +222,10 @@ def _chain(node: int, trail: Trail, ledger: Ledger, facts: NodeFacts) -> list[st
 
 def _node_name(node: int, facts: NodeFacts) -> str:
     kind = facts.kinds[node]
-    if kind in (ARGUMENT, RESULT):
+    if kind in BORDERS:
         return f"{kind} {facts.slots[node]}"
     location = facts.locations[node]
-    where = location_text(location) if location is not None else ""
+    where = location_text(location)
     name = "constraint" if kind == CONSTRAINT else facts.names[node].split(".")[-1]
     return f"{name} at {where}" if where else name
 

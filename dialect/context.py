@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from dtensor.dialect.diagnostics import Diagnostic, LocatedError, Place, from_mlir, name_source
-from dtensor.dialect.mlir import extend_context, ir
+from dtensor.dialect.mlir import every, extend_context, ir
 from dtensor.dialect.modules import read_module
 from dtensor.dialect.resources import inline_resources
 
@@ -80,15 +80,7 @@ def _decoded(source: bytes, filename: str) -> str:
 
 def _properties_to_attributes(module: ir.Module) -> None:
     """Rewrite `"dtensor.op"() <{a = 1}>` as `{a = 1}`: properties cannot be listed from Python."""
-    found: list[ir.Operation] = []
-
-    def collect(op: ir.Operation) -> ir.WalkResult:
-        if op.name.startswith("dtensor."):
-            found.append(op.operation)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(collect)
-    for op in found:
+    for op in [op for op in every(module.operation) if op.name.startswith("dtensor.")]:
         properties = _properties(op)
         if properties is not None:
             _recreate(op, properties)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dtensor.dialect import names
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import every, ir
 
 _NAMING = {"stablehlo.custom_call": names.CALLED_COMPUTATIONS, "func.call": "callee"}
 
@@ -47,18 +47,10 @@ def named_functions(function: ir.Operation) -> list[tuple[ir.Operation, str]]:
     They are the custom calls with `called_computations`, which the machine's compiler calls, and
     the calls that are not inlined.
     """
-    naming: list[ir.Operation] = []
-
-    def collect(op: ir.Operation) -> ir.WalkResult:
-        if op.name in _NAMING:
-            naming.append(op)
-        return ir.WalkResult.ADVANCE
-
-    function.walk(collect)
     found = []
-    for op in naming:
-        attribute = _NAMING[op.name]
-        if attribute in op.attributes:
+    for op in every(function):
+        attribute = _NAMING.get(op.name)
+        if attribute is not None and attribute in op.attributes:
             value = op.attributes[attribute]
             symbols = ir.ArrayAttr(value) if isinstance(value, ir.ArrayAttr) else [value]
             found += [(op, ir.FlatSymbolRefAttr(symbol).value) for symbol in symbols]

@@ -6,7 +6,7 @@ Everything here is imported without jax, so that `dtensor-opt` starts quickly.
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from dtensor.dialect.errors import UnsupportedVersionError
 
@@ -58,6 +58,8 @@ _registry = ir.DialectRegistry()
 _jax_mlir_ext.register_dialects(_registry)  # also the C++ passes: canonicalize, cse, sdy-*, ...
 _stablehlo.register_stablehlo_passes()
 
+Value: TypeAlias = ir.Value[Any]
+
 register_dialect = _mlir.register_dialect
 register_operation = _mlir.register_operation
 
@@ -92,11 +94,34 @@ def terminator(block: ir.Block) -> ir.Operation:
     return block.operations[len(block.operations) - 1].operation
 
 
+def every(owner: ir.Operation) -> list[ir.Operation]:
+    """An operation and all in its regions; they may be erased or replaced."""
+    found: list[ir.Operation] = []
+
+    def collect(op: ir.Operation) -> ir.WalkResult:
+        found.append(op.operation)
+        return ir.WalkResult.ADVANCE
+
+    owner.walk(collect)
+    return found
+
+
+def forget(op: ir.Operation, *names: str) -> None:
+    """Remove attributes, those that are there."""
+    attributes = op.attributes
+    for name in names:
+        if name in attributes:
+            del attributes[name]
+
+
 __all__ = [
     "JAXLIB_VERSION",
+    "Value",
     "check_version",
     "chlo",
+    "every",
     "extend_context",
+    "forget",
     "func",
     "ir",
     "made_by",

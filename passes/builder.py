@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
-from dtensor.dialect.mlir import ir, stablehlo
+from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.passes.ops.reduction import Reduction
 
 Shape = tuple[int, ...]
-Value = ir.Value[Any]
 
 
 def integer_attr(value: int) -> ir.Attribute:

@@ -72,15 +72,6 @@ class Checker:
         return found
 
 
-def problem(rule: OpRule | None, operands: Layouts, results: Layouts) -> str | None:
-    """What is wrong with the layouts of an operation, in words; None if its rule derives them."""
-    stands = list(map(stands_of, (*operands, *results)))
-    found = _problem(rule, operands, results, stands)
-    if found is None or rule is None or rule.other is None:
-        return found
-    return _problem(rule.other, operands, results, stands) and found
-
-
 def _problem(
     rule: OpRule | None, operands: Layouts, results: Layouts, stands: Sequence[Stands]
 ) -> str | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dtensor.dialect import names
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import every, forget, ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.functions import drop_boundary_layouts
 
@@ -22,21 +22,12 @@ class DropLayoutsPass(Pass):
     keep_borders: bool = False  # leave the layouts of function arguments and results
 
     def run(self, module: ir.Module, state: PassState) -> None:
-        found: list[ir.Operation] = []
-
-        def collect(op: ir.Operation) -> ir.WalkResult:
-            found.append(op)
-            return ir.WalkResult.ADVANCE
-
-        module.operation.walk(collect)
-        for op in found:
+        for op in every(module.operation):
             if op.name == names.RELAYOUT:
                 op.results[0].replace_all_uses_with(op.operands[0])
                 op.erase()
                 continue
-            for attribute in (names.OPERANDS, names.RESULTS, names.ALGORITHM):
-                if attribute in op.attributes:
-                    del op.attributes[attribute]
+            forget(op, names.OPERANDS, names.RESULTS, names.ALGORITHM)
             if op.name == names.FUNC and not self.keep_borders:
                 drop_boundary_layouts(op)
         state.graph = None

@@ -11,7 +11,7 @@ from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.functions import entry_function, functions
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import forget, ir
 from dtensor.dialect.names import ARG_ATTRS, LAYOUT, RES_ATTRS
 
 # The two sides of a function's boundary, and what messages call a value there.
@@ -69,8 +69,8 @@ def set_entries(
     """Write what `entries` reads."""
     if any(attributes):
         function.attributes[side] = ir.ArrayAttr.get([ir.DictAttr.get(a) for a in attributes])
-    elif side in function.attributes:
-        del function.attributes[side]
+    else:
+        forget(function, side)
 
 
 def boundary_layouts(

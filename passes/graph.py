@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from dtensor.dialect.diagnostics import error
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import IN_LAYOUTS, MANUAL, OUT_LAYOUTS, RELAYOUT
 from dtensor.passes.ops.manual import border_rule
 from dtensor.passes.ops.opdef import nothing_known
@@ -44,6 +43,9 @@ WHOLE_USE = "whole use"  # a predicate, or what else every device must see the s
 RESULT = "result"  # one value that the function returns
 MANUAL_READ = "manual read"  # one operand of a dtensor.manual -> argument of its region
 MANUAL_GIVE = "manual give"  # what the region returns -> one result of a dtensor.manual
+BORDERS = (ARGUMENT, RESULT)
+JOINTS = (CARRY, JOIN, THROUGH)  # all that is read and given is laid out alike
+MANUAL_EDGES = (MANUAL_READ, MANUAL_GIVE)
 
 UNKNOWN_TRIPS = 10.0
 _OURS = "dtensor."  # attributes that say nothing of what an operation computes
@@ -67,7 +69,7 @@ class Node:
     index: int
     kind: str
     name: str
-    operation: ir.Operation | None
+    operation: ir.Operation
     operands: list[int]
     results: list[int]
     rule: OpRule | None
@@ -90,7 +92,6 @@ class Node:
         """Where operand `k` is read: an operation, and which of its operands."""
         if self.sites:
             return self.sites[k]
-        assert self.operation is not None
         return self.operation, k
 
 
@@ -98,19 +99,33 @@ class Node:
 class Graph:
     """The values and nodes of `@main`, regions included, in program order."""
 
-    values: list[ir.Value[Any]] = field(default_factory=list)
+    values: list[Value] = field(default_factory=list)
     types: list[TypeInfo] = field(default_factory=list)
     weights: list[float] = field(default_factory=list)  # per value: executions of its producer
     producer: list[int] = field(default_factory=list)  # per value: node
     producer_slot: list[int] = field(default_factory=list)  # per value: which result of the node
     uses: list[list[tuple[int, int]]] = field(default_factory=list)  # per value: (node, operand)
     nodes: list[Node] = field(default_factory=list)
-    number: dict[ir.Value[Any], int] = field(default_factory=dict)
+    number: dict[Value, int] = field(default_factory=dict)
     unknown_trips: list[ir.Operation] = field(default_factory=list)
 
     def bytes(self, value: int) -> float:
         """Global size of a value in bytes."""
         return self.types[value].bytes
+
+
+def op_info(
+    op: ir.Operation, name: str, operands: Sequence[TypeInfo], results: Sequence[TypeInfo]
+) -> OpInfo:
+    """What a rule may look at."""
+    return OpInfo(
+        op,
+        name,
+        tuple([t.shape for t in operands]),
+        tuple([t.shape for t in results]),
+        tuple([t.element for t in operands]),
+        tuple([t.element for t in results]),
+    )
 
 
 class OpReader:
@@ -162,7 +177,7 @@ class OpReader:
         rules = self._rules
         if key in rules:
             return rules[key]
-        rules[key] = rule = rule_of(self.info(op, name, operands, results))
+        rules[key] = rule = rule_of(op_info(op, name, operands, results))
         return rule
 
     def rule_alone(self, op: ir.Operation, name: str) -> OpRule | None:
@@ -171,23 +186,10 @@ class OpReader:
         results = [self.type_info(value.type, op) for value in op.results]
         return self.rule(op, name, operands, results, len(op.regions) > 0)
 
-    def info(
-        self, op: ir.Operation, name: str, operands: Sequence[TypeInfo], results: Sequence[TypeInfo]
-    ) -> OpInfo:
-        """What a rule may look at."""
-        return OpInfo(
-            op,
-            name,
-            tuple([t.shape for t in operands]),
-            tuple([t.shape for t in results]),
-            tuple([t.element for t in operands]),
-            tuple([t.element for t in results]),
-        )
-
     def info_alone(self, op: ir.Operation, name: str) -> OpInfo:
         """The same of an operation by itself, whatever made its operands."""
         operands = [self.type_info(value.type, op) for value in op.operands]
-        return self.info(op, name, operands, [self.type_info(r.type, op) for r in op.results])
+        return op_info(op, name, operands, [self.type_info(r.type, op) for r in op.results])
 
 
 class _Reader(OpReader):
@@ -200,12 +202,7 @@ class _Reader(OpReader):
         self._borders: dict[object, OpRule] = {}
 
     def add_value(
-        self,
-        value: ir.Value[Any],
-        node: int,
-        slot: int,
-        weight: float,
-        info: TypeInfo | None = None,
+        self, value: Value, node: int, slot: int, weight: float, info: TypeInfo | None = None
     ) -> int:
         graph = self.graph
         if info is None:
@@ -224,7 +221,7 @@ class _Reader(OpReader):
         self,
         kind: str,
         name: str,
-        operation: ir.Operation | None,
+        operation: ir.Operation,
         operands: list[int],
         weight: float,
         rule: OpRule | None = None,
@@ -334,9 +331,7 @@ class _Reader(OpReader):
                 node.rule = self.border(op, OUT_LAYOUTS, k, node.results[0], end.operands[k])
         self.free = around
 
-    def border(
-        self, op: ir.Operation, side: str, k: int, outer: int, shard: ir.Value[Any]
-    ) -> OpRule:
+    def border(self, op: ir.Operation, side: str, k: int, outer: int, shard: Value) -> OpRule:
         """The rule of one value at a region's border, shared where the same layout is asked for."""
         whole, part = self.graph.types[outer].shape, self.type_info(shard.type, op).shape
         key = (side, whole, part, ir.ArrayAttr(op.attributes[side])[k], self.free)
@@ -413,7 +408,7 @@ def _region_key(op: ir.Operation) -> tuple[object, ...]:
     key: list[object] = []
     for region in op.regions:
         for block in region.blocks:
-            numbers: dict[ir.Value[Any], int] = {v: i for i, v in enumerate(block.arguments)}
+            numbers: dict[Value, int] = {v: i for i, v in enumerate(block.arguments)}
             for inner in block.operations:
                 wiring = tuple(numbers.get(v, v) for v in inner.operation.operands)
                 attributes = tuple(inner.operation.attributes.items())

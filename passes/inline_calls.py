@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.functions import function_name, functions
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import every, ir
 from dtensor.dialect.names import COMPOSITE_NAME
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.program import CALLS, COMPOSITE, RETURNS, walk
+from dtensor.passes.program import CALLS, COMPOSITE, dissolve, walk
 
 
 @dataclass(frozen=True)
@@ -73,30 +73,8 @@ class _Inliner:
 
 def _inline(call: ir.Operation, function: ir.Operation) -> None:
     """Move a copy of the body before the call; uses inside regions follow by themselves."""
-    copy = function.clone(ip=ir.InsertionPoint(function))
-    block = copy.regions[0].blocks[0]
-    for argument, value in zip(block.arguments, call.operands, strict=True):
-        argument.replace_all_uses_with(value)
-    site = call.location
-    for view in list(block.operations):
-        op = view.operation
-        if op.name in RETURNS:
-            for result, value in zip(call.results, op.operands, strict=True):
-                result.replace_all_uses_with(value)
-            continue
-        _locate(op, site)
-        op.move_before(call)
+    copy, site = function.clone(ip=ir.InsertionPoint(function)), call.location
+    for op in dissolve(copy, call.operands, call):
+        for each in every(op):
+            each.location = ir.Location.callsite(each.location, [site])
     copy.erase()
-    call.erase()
-
-
-def _locate(op: ir.Operation, site: ir.Location) -> None:
-    inner: list[ir.Operation] = []
-
-    def collect(each: ir.Operation) -> ir.WalkResult:
-        inner.append(each)
-        return ir.WalkResult.ADVANCE
-
-    op.walk(collect)
-    for each in inner:
-        each.location = ir.Location.callsite(each.location, [site])

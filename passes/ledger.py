@@ -66,7 +66,7 @@ class NodeFacts:
     names: list[str]
     kinds: list[str]
     slots: list[int]
-    locations: list[ir.Location | str | None]
+    locations: list[ir.Location | str]
     operands: list[list[int]]
     results: list[list[int]]
     producer: list[int]
@@ -147,10 +147,7 @@ class Ledger:
         """Write all locations as text: as MLIR's they keep a context alive, of 2.6 MB."""
         self.op_locations = [location_text(location) for location in self.op_locations]
         if self.facts is not None:
-            self.facts.locations = [
-                None if location is None else location_text(location)
-                for location in self.facts.locations
-            ]
+            self.facts.locations = [location_text(each) for each in self.facts.locations]
 
     def __getstate__(self) -> dict[str, Any]:
         self.detach()  # MLIR's locations cannot be pickled

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.mlir import terminator as terminator
 from dtensor.dialect.names import FREE, MANUAL
 from dtensor.passes.trip_count import trip_count
@@ -43,6 +43,13 @@ class Scope:
     block: ir.Block
     parent: Scope | None
     trips: int | None
+
+    def outwards(self) -> Iterator[Scope]:
+        """The block, that around it, and so on."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
 
 
 Visit = tuple[ir.Operation, str, Scope]  # an operation, its name, and where it stands
@@ -119,7 +126,7 @@ class Tie:
     """
 
     sites: tuple[Site, ...]
-    values: tuple[ir.Value[Any], ...]
+    values: tuple[Value, ...]
 
 
 def ties(op: ir.Operation) -> list[Tie]:
@@ -143,9 +150,30 @@ def predicate(op: ir.Operation) -> Site:
     return (terminator(op.regions[0].blocks[0]), 0) if op.name == WHILE else (op, 0)
 
 
-def captured(op: ir.Operation, known: Sequence[ir.Value[Any]] | dict[Any, Any]) -> list[Any]:
+def dissolve(
+    owner: ir.Operation, operands: Sequence[Value], place: ir.Operation
+) -> list[ir.Operation]:
+    """Put the body of `owner`, which runs once on these operands, in the place of an operation.
+
+    Returns:
+        The operations that were moved there; what they give stands for the results of `place`,
+        which is erased.
+    """
+    block = owner.regions[0].blocks[0]
+    for argument, value in zip(block.arguments, operands, strict=True):
+        argument.replace_all_uses_with(value)
+    *body, end = [view.operation for view in block.operations]
+    for op in body:
+        op.move_before(place)
+    for result, value in zip(place.results, end.operands, strict=True):
+        result.replace_all_uses_with(value)
+    place.erase()
+    return body
+
+
+def captured(op: ir.Operation, known: Sequence[Value] | dict[Any, Any]) -> list[Any]:
     """The values of `known` that operations in the regions of `op` read, each once."""
-    found: dict[ir.Value[Any], None] = {}
+    found: dict[Value, None] = {}
     for inner, _, _ in walk(op, combiners=True):
         for value in inner.operands:
             if value in known:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.builder import Builder
 from dtensor.passes.functions import main_function
@@ -19,7 +19,6 @@ from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.four_steps import FFT, LENGTH, kind_of, transform_attributes
 from dtensor.passes.ops.transform_rows import Kind, half
 
-Value = ir.Value[Any]
 _FEW = 4  # of so many elements one of padding is little
 
 

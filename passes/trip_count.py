@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from dtensor.dialect.mlir import ir, made_by, maker_of, terminator
+from dtensor.dialect.mlir import Value, ir, made_by, maker_of, terminator
 from dtensor.passes.ops.attributes import CONSTANT
 
 
@@ -42,13 +40,13 @@ def _step(body: ir.Block, slot: int, loop: ir.Operation) -> int | None:
     return None
 
 
-def _argument_number(value: ir.Value[Any], block: ir.Block) -> int | None:
+def _argument_number(value: Value, block: ir.Block) -> int | None:
     if isinstance(value.owner, ir.Block) and value.owner == block:
         return int(ir.BlockArgument(value).arg_number)
     return None
 
 
-def _integer(value: ir.Value[Any], loop: ir.Operation, block: ir.Block | None) -> int | None:
+def _integer(value: Value, loop: ir.Operation, block: ir.Block | None) -> int | None:
     """The integer a value holds, if it is a constant or a carried value that never changes."""
     producer = maker_of(value)
     if producer is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dtensor.dialect.attributes import layout_of, layouts_of_array, read_meshes
 from dtensor.dialect.diagnostics import error
@@ -18,7 +18,7 @@ from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import inner_layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import (
     ARG_ATTRS,
     LAYOUT,
@@ -35,12 +35,11 @@ from dtensor.passes.base import Pass, PassState
 from dtensor.passes.derivation import REMEDY, Checker, Layouts, atoms_of, place_in, stands_of
 from dtensor.passes.functions import SIDES, boundary_layouts, boundary_types, main_function
 from dtensor.passes.graph import (
-    ARGUMENT,
+    BORDERS,
     CONSTRAINT,
-    MANUAL_GIVE,
+    MANUAL_EDGES,
     MANUAL_READ,
     OP,
-    RESULT,
     WHOLE_USE,
     Graph,
     Node,
@@ -141,7 +140,6 @@ def check_strategy(graph: Graph, strategy: Strategy, meshes: dict[str, Mesh]) ->
         if node.kind != OP or not is_right(node.rule, operands, results):
             check_node(graph, node, operands, results, checker, meshes)
         if node.kind == OP:
-            assert node.operation is not None
             number = tagged_id(node.operation.location)
             if number is not None:
                 rules[number] = node.name, node.rule
@@ -162,8 +160,7 @@ def check_node(
         LocatedError: the node cannot have them.
     """
     operation = node.operation
-    assert operation is not None
-    if node.free is not None and node.kind not in (MANUAL_READ, MANUAL_GIVE):
+    if node.free is not None and node.kind not in MANUAL_EDGES:
         _check_free(operation, node, (*operands, *results))
     if node.kind == OP:
         checker.check(operation, node.name, node.rule, operands, results)
@@ -171,10 +168,10 @@ def check_node(
         if operands[0].axes or operands[0].partial:
             what = f"the {node.name} is {operands[0].short()}"
             error(operation, f"{what}, but every device must see all of it; {REMEDY}")
-    elif node.kind in (MANUAL_READ, MANUAL_GIVE):
+    elif node.kind in MANUAL_EDGES:
         sides = (operands, results) if node.kind == MANUAL_READ else (results, operands)
         _check_manual(operation, node, sides, graph, meshes)
-    elif node.kind not in (ARGUMENT, RESULT):
+    elif node.kind not in BORDERS:
         _check_alike(graph, node, (*operands, *results))
         if node.kind == CONSTRAINT:
             _check_constraint(operation, operands[0], meshes)
@@ -192,7 +189,6 @@ def _check_free(op: ir.Operation, node: Node, layouts: Layouts) -> None:
 def _check_alike(graph: Graph, node: Node, layouts: Layouts) -> None:
     """Carried values, joins, barriers and constraints keep the layout."""
     operation = node.operation
-    assert operation is not None
     first = layouts[0]
     for layout in layouts[1:]:
         if layout is not first and layout != first:
@@ -271,7 +267,7 @@ class _Values:
         self._meshes = meshes
         self._checker = checker
         self._reader = OpReader()
-        self._layouts: dict[ir.Value[Any], Layout] = {}
+        self._layouts: dict[Value, Layout] = {}
         self._wanted: dict[ir.Operation, Sequence[Layout | None]] = {}
         self._arrays: dict[ir.Attribute, tuple[Layout, ...]] = {}
         mesh = next(iter(meshes.values()))
@@ -334,7 +330,7 @@ class _Values:
             [self._scalar if x is None else self._checker.known(x.closed()) for x in layouts]
         )
 
-    def _shape(self, value: ir.Value[Any]) -> tuple[int, ...]:
+    def _shape(self, value: Value) -> tuple[int, ...]:
         return self._reader.type_info(value.type, None).shape
 
     def _rule(self, op: ir.Operation, name: str) -> OpRule | None:

@@ -25,13 +25,10 @@ def merge_duplicates(work: Collectives) -> None:
         if not item.is_alive:
             continue
         what = _key(item.op)
-        earlier = None
-        scope: Scope | None = item.scope
-        while earlier is None and scope is not None:
-            earlier = seen.get((scope, *what))
-            scope = scope.parent
+        keys = [(scope, *what) for scope in item.scope.outwards()]
+        earlier = next((seen[key] for key in keys if key in seen), None)
         if earlier is None:
-            seen[item.scope, *what] = item
+            seen[keys[0]] = item
         else:
             work.replace(item, earlier.op.results)
 

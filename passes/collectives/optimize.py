@@ -10,7 +10,7 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.collectives.combine import combine_all_reduces, merge_duplicates
 from dtensor.passes.collectives.reader import Collectives
-from dtensor.passes.collectives.rewrites import REWRITES
+from dtensor.passes.collectives.rewrites import rewrite
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,7 @@ class OptimizeCollectivesPass(Pass):
             if item.is_alive and work.is_unused(item):
                 work.erase(item)
         while work.worklist:
-            item = work.items[work.worklist.pop()]
-            for rewrite in REWRITES:
-                if item.is_alive:
-                    rewrite(work, item)
+            rewrite(work, work.items[work.worklist.pop()])
         if self.combine_bytes:
             combine_all_reduces(work, self.combine_bytes)
         state.forget_ir()

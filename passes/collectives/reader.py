@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from dtensor.dialect import names
 from dtensor.dialect.attributes import axes_attr, index_attr, mesh_and_axes
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.functions import functions
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.program import Scope, walk
 
 
@@ -58,7 +57,7 @@ class Collectives:
     def __init__(self, module: ir.Module, meshes: dict[str, Mesh]) -> None:
         self.meshes = meshes
         self.items: list[Collective] = []
-        self.maker: dict[ir.Value[Any], int] = {}
+        self.maker: dict[Value, int] = {}
         self.worklist: list[int] = []
         for function in functions(module):
             for op, name, scope in walk(function, combiners=True):
@@ -74,7 +73,7 @@ class Collectives:
         self.worklist.append(item.index)
         return item
 
-    def producer(self, value: ir.Value[Any]) -> Collective | None:
+    def producer(self, value: Value) -> Collective | None:
         """The dtensor operation that made a value."""
         index = self.maker.get(value)
         if index is None or not self.items[index].is_alive:
@@ -104,7 +103,7 @@ class Collectives:
     def create(
         self,
         name: str,
-        operands: Sequence[ir.Value[Any]],
+        operands: Sequence[Value],
         types: Sequence[ir.Type],
         axes: tuple[Mesh, Sequence[AxisRef]],
         before: Collective,
@@ -139,7 +138,7 @@ class Collectives:
         )
         return self.add(op, before.scope)
 
-    def replace(self, item: Collective, values: Sequence[ir.Value[Any]]) -> None:
+    def replace(self, item: Collective, values: Sequence[Value]) -> None:
         """Use `values` in place of the results of `item`, and erase it."""
         self.worklist.extend(user.index for user in self.users(item))
         for result, value in zip(item.op.results, values, strict=True):

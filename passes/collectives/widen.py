@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dtensor.dialect import names
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.functions import functions
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.program import walk
@@ -60,7 +60,7 @@ def _widen(op: ir.Operation, wide: ir.Type, bits: int) -> None:
 
 
 def _convert(
-    value: ir.Value[Any], element: ir.Type, point: ir.InsertionPoint, location: ir.Location
+    value: Value, element: ir.Type, point: ir.InsertionPoint, location: ir.Location
 ) -> ir.Operation:
     shape = list(ir.RankedTensorType(value.type).shape)
     return ir.Operation.create(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dtensor.dialect.attributes import axes_attr
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, forget, ir
 from dtensor.dialect.names import ALGORITHM, AXES, AXIS_INDEX, OPERANDS, RESULTS
 from dtensor.passes.builder import Builder
 from dtensor.passes.builder import Shape as Shape
@@ -19,7 +19,7 @@ from dtensor.passes.expansion import indices
 if TYPE_CHECKING:
     from dtensor.passes.base import PassState
 
-Relayout = Callable[["ExpansionContext", "ir.Value[Any]", Layout, Layout, Shape], "ir.Value[Any]"]
+Relayout = Callable[["ExpansionContext", "Value", Layout, Layout, Shape], "Value"]
 
 
 class ExpansionContext(Builder):
@@ -41,14 +41,12 @@ class ExpansionContext(Builder):
     def clone(self, operation: ir.Operation) -> ir.Operation:
         """A copy of `operation`, without layouts, before the op at hand."""
         copy = operation.clone(ip=self._point)
-        for name in (ALGORITHM, OPERANDS, RESULTS):
-            if name in copy.attributes:
-                del copy.attributes[name]
+        forget(copy.operation, ALGORITHM, OPERANDS, RESULTS)
         return copy.operation
 
     # What depends on the device.
 
-    def axis_index(self, axes: Sequence[AxisRef]) -> ir.Value[Any]:
+    def axis_index(self, axes: Sequence[AxisRef]) -> Value:
         """The device's coordinate along `axes`, the first major: an i32 scalar."""
         return self.value(AXIS_INDEX, [], self.tensor_type((), "i32"), {AXES: self.axes(axes)})
 
@@ -56,7 +54,7 @@ class ExpansionContext(Builder):
         """The attribute `#dtensor.axes<...>`."""
         return axes_attr(self.mesh, axes)
 
-    def shard_offset(self, layout: Layout, dim: int, size: int) -> ir.Value[Any] | None:
+    def shard_offset(self, layout: Layout, dim: int, size: int) -> Value | None:
         """What the device's axes add to the global index along `dim`: an i32 or i64 scalar.
 
         None if the dimension is whole. If it is contiguous, this is the index of the shard's first
@@ -64,7 +62,7 @@ class ExpansionContext(Builder):
         """
         return indices.shard_offset(self, layout.dims[dim], size, indices.index_element(size))
 
-    def global_index(self, layout: Layout, dim: int, size: int, element: str) -> ir.Value[Any]:
+    def global_index(self, layout: Layout, dim: int, size: int, element: str) -> Value:
         """The global index of each element of this shard along `dim`: a 1-D tensor.
 
         Args:
@@ -76,8 +74,8 @@ class ExpansionContext(Builder):
         return indices.global_index(self, layout.dims[dim], size, element)
 
     def localise_index(
-        self, index: ir.Value[Any], layout: Layout, dim: int, size: int
-    ) -> tuple[ir.Value[Any], ir.Value[Any]]:
+        self, index: Value, layout: Layout, dim: int, size: int
+    ) -> tuple[Value, Value]:
         """Local indices for global ones, and an i1 tensor: whether this shard holds the element.
 
         Args:
@@ -93,9 +91,14 @@ class ExpansionContext(Builder):
         """
         return indices.localise_index(self, index, layout.dims[dim], size)
 
+    def shard_of(self, whole: Value, layout: Layout, global_shape: Sequence[int]) -> Value:
+        """This device's part of a value of which it has all."""
+        complete = Layout.replicated(layout.mesh, layout.rank)
+        return self.relayout(whole, complete, layout, global_shape)
+
     def relayout(
-        self, value: ir.Value[Any], before: Layout, after: Layout, global_shape: Sequence[int]
-    ) -> ir.Value[Any]:
+        self, value: Value, before: Layout, after: Layout, global_shape: Sequence[int]
+    ) -> Value:
         """`value` moved from one layout to another, by the cheapest chain of steps."""
         if before == after:
             return value
@@ -125,7 +128,7 @@ class LocalOp:
     ctx: ExpansionContext
 
     @property
-    def operands(self) -> list[ir.Value[Any]]:
+    def operands(self) -> list[Value]:
         """The local operands."""
         return list(self.operation.operands)
 
@@ -137,10 +140,30 @@ class LocalOp:
         """Element type of a result, as written."""
         return self.ctx.read_type(self.operation.results[index].type)[1]
 
+    def local_result_type(self, index: int = 0) -> ir.Type:
+        """Type of this device's part of a result."""
+        return self.ctx.tensor_type(self.local_result_shape(index), self.result_element(index))
+
+    def again(
+        self, operands: Sequence[Value] = (), types: Sequence[ir.Type] | None = None
+    ) -> ir.Operation:
+        """The op once more, before this one, on other first operands.
+
+        Args:
+            operands: in the place of its first ones.
+            types: of the results; None are the local ones.
+        """
+        copy = self.ctx.clone(self.operation)
+        for k, value in enumerate(operands):
+            copy.operands[k] = value
+        for k, result in enumerate(copy.results):
+            result.set_type(self.local_result_type(k) if types is None else types[k])
+        return copy
+
     def set_integers(self, name: str, values: Sequence[int]) -> None:
         """Write an attribute of the form `array<i64: ...>`."""
         self.operation.attributes[name] = ir.DenseI64ArrayAttr.get(list(values))
 
 
 # None: adapted in place, ExpandPass sets the result types. Otherwise local replacement values.
-Expander = Callable[[LocalOp], "Sequence[ir.Value[Any]] | None"]
+Expander = Callable[[LocalOp], "Sequence[Value] | None"]

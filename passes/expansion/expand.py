@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dtensor.dialect.attributes import layout_of, layouts_of_array, read_meshes
 from dtensor.dialect.diagnostics import error
@@ -13,7 +13,7 @@ from dtensor.dialect.functions import function_name, functions
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import inner_layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, forget, ir
 from dtensor.dialect.names import (
     ALGORITHM,
     ARG_ATTRS,
@@ -78,7 +78,7 @@ class _Expansion:
         self.meshes = meshes
         self.scalar = Layout.replicated(mesh, 0)  # also stands for values that are no tensors
         self.ctx = ExpansionContext(mesh, state, relayout_value)
-        self._layouts: dict[ir.Value[Any], Layout] = {}
+        self._layouts: dict[Value, Layout] = {}
         self._arrays: dict[ir.Attribute, tuple[Layout | None, ...]] = {}
         self._local_types: dict[tuple[ir.Type, Layout], ir.Type] = {}
         self._global_shapes: dict[tuple[ir.Type, Layout], Shape] = {}
@@ -92,7 +92,7 @@ class _Expansion:
             found = self._arrays[attribute] = layouts_of_array(attribute, self.meshes)
         return found
 
-    def layout(self, value: ir.Value[Any], user: ir.Operation) -> Layout:
+    def layout(self, value: Value, user: ir.Operation) -> Layout:
         """The layout of a value that was already expanded."""
         found = self._layouts.get(value)
         if found is None:
@@ -129,10 +129,7 @@ class _Expansion:
         return found
 
     def set_types(
-        self,
-        values: Sequence[ir.Value[Any]],
-        layouts: Sequence[Layout | None],
-        op: ir.Operation,
+        self, values: Sequence[Value], layouts: Sequence[Layout | None], op: ir.Operation
     ) -> None:
         """Give values their local types and remember their layouts."""
         known = self._layouts
@@ -214,9 +211,7 @@ class _Expansion:
                 view.operation.move_before(op)
         self.replace(op, list(end.operands), layouts)
 
-    def results_of(
-        self, op: ir.Operation, results: Sequence[ir.Value[Any]]
-    ) -> tuple[Layout | None, ...]:
+    def results_of(self, op: ir.Operation, results: Sequence[Value]) -> tuple[Layout | None, ...]:
         """The planned layouts of an op's results."""
         attributes = op.attributes
         if RESULTS in attributes:
@@ -232,13 +227,6 @@ class _Expansion:
             )
         return (None,) * len(results)
 
-    def drop_layouts(self, op: ir.Operation) -> None:
-        """Remove the layouts from an op."""
-        attributes = op.attributes
-        for name in (RESULTS, OPERANDS, ALGORITHM):
-            if name in attributes:
-                del attributes[name]
-
     def plain(self, op: ir.Operation, name: str) -> None:
         """Expand an op without regions that hold tensors."""
         results = list(op.results)
@@ -252,7 +240,7 @@ class _Expansion:
                 self.replace(op, values, layouts)
                 return
         self.set_types(results, layouts, op)
-        self.drop_layouts(op)
+        forget(op, RESULTS, OPERANDS, ALGORITHM)
 
     def named_algorithm(self, op: ir.Operation, name: str) -> Algorithm | None:
         """The algorithm that the op names, or its only one; None if its layouts must tell."""
@@ -291,7 +279,7 @@ class _Expansion:
         self,
         op: ir.Operation,
         name: str,
-        results: Sequence[ir.Value[Any]],
+        results: Sequence[Value],
         layouts: tuple[Layout | None, ...],
     ) -> LocalOp:
         """What an algorithm sees of an op."""
@@ -310,10 +298,7 @@ class _Expansion:
         return LocalOp(op, name, operand_layouts, result_layouts, operand_shapes, shapes, ctx)
 
     def replace(
-        self,
-        op: ir.Operation,
-        values: Sequence[ir.Value[Any]],
-        layouts: Sequence[Layout | None],
+        self, op: ir.Operation, values: Sequence[Value], layouts: Sequence[Layout | None]
     ) -> None:
         """Put local values in the place of an op's results and erase it."""
         for result, value, layout in zip(op.results, values, layouts, strict=True):
@@ -354,7 +339,7 @@ class _Expansion:
                     f"internal error: value {i} of '{op.name}' has layout {_short(have)}, but "
                     f"{layout.short()} was planned; a relayout is missing before it",
                 )
-        self.drop_layouts(op)
+        forget(op, RESULTS, OPERANDS, ALGORITHM)
 
     def loop(self, op: ir.Operation) -> None:
         """Expand a while: init, arguments, yields and results share their layouts."""
@@ -373,7 +358,7 @@ class _Expansion:
         self.block(condition, [self.scalar])
         self.block(body, layouts)
         self.set_types(op.results, layouts, op)
-        self.drop_layouts(op)
+        forget(op, RESULTS, OPERANDS, ALGORITHM)
 
     def branches(self, op: ir.Operation) -> None:
         """Expand a case or an if: every branch gives the layouts of the results."""
@@ -381,7 +366,7 @@ class _Expansion:
         for region in op.regions:
             self.block(region.blocks[0], layouts)
         self.set_types(op.results, layouts, op)
-        self.drop_layouts(op)
+        forget(op, RESULTS, OPERANDS, ALGORITHM)
 
 
 def _short(layout: Layout | None) -> str:

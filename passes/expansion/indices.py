@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import Dim
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value
 
 if TYPE_CHECKING:
     from dtensor.passes.expansion.context import ExpansionContext
@@ -64,7 +64,7 @@ def index_element(size: int) -> str:
     return "i32" if size < 2**31 else "i64"
 
 
-def shard_offset(ctx: ExpansionContext, dim: Dim, size: int, element: str) -> ir.Value[Any] | None:
+def shard_offset(ctx: ExpansionContext, dim: Dim, size: int, element: str) -> Value | None:
     """What this device's axes add to the global index, a scalar; None if no axis splits `dim`."""
     parts = [
         ctx.times(ctx.convert(ctx.axis_index(digit.axes), element), digit.global_weight)
@@ -74,7 +74,7 @@ def shard_offset(ctx: ExpansionContext, dim: Dim, size: int, element: str) -> ir
     return ctx.combined("add", parts) if parts else None
 
 
-def global_index(ctx: ExpansionContext, dim: Dim, size: int, element: str) -> ir.Value[Any]:
+def global_index(ctx: ExpansionContext, dim: Dim, size: int, element: str) -> Value:
     """The index in the whole dimension of each element of this shard, a 1-D tensor."""
     work = index_element(size)
     inner = [digit for digit in digits_of(dim, size) if not digit.axes]
@@ -85,7 +85,7 @@ def global_index(ctx: ExpansionContext, dim: Dim, size: int, element: str) -> ir
     return ctx.convert(index, element)
 
 
-def _inner_index(ctx: ExpansionContext, inner: Sequence[Digit], element: str) -> ir.Value[Any]:
+def _inner_index(ctx: ExpansionContext, inner: Sequence[Digit], element: str) -> Value:
     shape = tuple(digit.size for digit in inner)
     if not inner:
         return ctx.constant(0, ctx.tensor_type((1,), element))
@@ -96,9 +96,7 @@ def _inner_index(ctx: ExpansionContext, inner: Sequence[Digit], element: str) ->
     return ctx.reshape(ctx.combined("add", parts), (math.prod(shape),))
 
 
-def localise_index(
-    ctx: ExpansionContext, index: ir.Value[Any], dim: Dim, size: int
-) -> tuple[ir.Value[Any], ir.Value[Any]]:
+def localise_index(ctx: ExpansionContext, index: Value, dim: Dim, size: int) -> tuple[Value, Value]:
     """Where global indices lie in this shard, and whether they lie in it at all.
 
     Args:
@@ -120,8 +118,8 @@ def localise_index(
 
 
 def _localise_range(
-    ctx: ExpansionContext, index: ir.Value[Any], dim: Dim, size: int
-) -> tuple[ir.Value[Any], ir.Value[Any]]:
+    ctx: ExpansionContext, index: Value, dim: Dim, size: int
+) -> tuple[Value, Value]:
     offset = shard_offset(ctx, dim, size, ctx.element_of(index))
     if offset is not None:
         index = ctx.binary("subtract", index, ctx.broadcast(offset, ctx.shape_of(index)))
@@ -129,11 +127,11 @@ def _localise_range(
 
 
 def _localise_digits(
-    ctx: ExpansionContext, index: ir.Value[Any], dim: Dim, size: int
-) -> tuple[ir.Value[Any], ir.Value[Any]]:
+    ctx: ExpansionContext, index: Value, dim: Dim, size: int
+) -> tuple[Value, Value]:
     shape, element = ctx.shape_of(index), ctx.element_of(index)
     mine = ctx.within(index, 0, size)
-    local: list[ir.Value[Any]] = []
+    local: list[Value] = []
     for digit in digits_of(dim, size):
         value = ctx.over(index, digit.global_weight)
         value = ctx.modulo(value, digit.size)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import ir, maker_of
+from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.ops.attributes import CONSTANT, constant_attribute, identity_of
@@ -18,12 +17,8 @@ from dtensor.passes.relayout.search import plan
 
 
 def expand_relayout(
-    ctx: ExpansionContext,
-    value: ir.Value[Any],
-    before: Layout,
-    after: Layout,
-    global_shape: Sequence[int],
-) -> ir.Value[Any]:
+    ctx: ExpansionContext, value: Value, before: Layout, after: Layout, global_shape: Sequence[int]
+) -> Value:
     """`value`, moved from layout `before` to `after`."""
     if before == after:
         return value
@@ -41,7 +36,7 @@ def expand_relayout(
     return relayout_value(ctx, value, before, after, global_shape)
 
 
-def _splat_of(value: ir.Value[Any]) -> tuple[ir.Operation, ir.Attribute] | None:
+def _splat_of(value: Value) -> tuple[ir.Operation, ir.Attribute] | None:
     """The constant that `value` repeats, and its one element."""
     maker = maker_of(value)
     while maker is not None and len(maker.operands) == 1 and opdef(maker.name).moves_only:
@@ -55,12 +50,8 @@ def _splat_of(value: ir.Value[Any]) -> tuple[ir.Operation, ir.Attribute] | None:
 
 
 def relayout_value(
-    ctx: ExpansionContext,
-    value: ir.Value[Any],
-    before: Layout,
-    after: Layout,
-    global_shape: Sequence[int],
-) -> ir.Value[Any]:
+    ctx: ExpansionContext, value: Value, before: Layout, after: Layout, global_shape: Sequence[int]
+) -> Value:
     """`value`, moved by the cheapest chain of steps."""
     planned = _without_idempotent(before, after)
     if before == planned:

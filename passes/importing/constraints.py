@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from dtensor.dialect import build
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.functions import tensor_shape
 
 
@@ -27,7 +26,7 @@ def replace_by_relayout(op: ir.Operation, layout: Layout) -> None:
         ir.OpResult(new).owner.erase()
 
 
-def constrain(op: ir.Operation, value: ir.Value[Any], layout: Layout) -> None:
+def constrain(op: ir.Operation, value: Value, layout: Layout) -> None:
     """Let everyone who reads a result of an operation read it through a `dtensor.relayout`.
 
     Raises:
@@ -38,16 +37,14 @@ def constrain(op: ir.Operation, value: ir.Value[Any], layout: Layout) -> None:
         value.replace_all_uses_except(new, ir.OpResult(new).owner.operation)
 
 
-def _relayout(
-    op: ir.Operation, operand: ir.Value[Any], layout: Layout, at: ir.InsertionPoint
-) -> ir.Value[Any]:
+def _relayout(op: ir.Operation, operand: Value, layout: Layout, at: ir.InsertionPoint) -> Value:
     problem = layout.problem(tensor_shape(operand.type) or (), uneven=True)
     if problem is not None:
         error(op, f"a constraint asks for the layout {layout.short()}: {problem}")
     return build.relayout(operand, layout, op.location, at)
 
 
-def tie(values: Sequence[ir.Value[Any]], at: ir.Operation) -> None:
+def tie(values: Sequence[Value], at: ir.Operation) -> None:
     """Give values one layout in everything that reads them behind `at`, in its block or deeper.
 
     Raises:

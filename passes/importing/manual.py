@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -13,10 +12,10 @@ from dtensor.dialect import build
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, forget, ir
 from dtensor.passes.builder import matrix_attr
 from dtensor.passes.functions import tensor_shape
-from dtensor.passes.program import BARRIER, CONTROL, terminator, walk
+from dtensor.passes.program import BARRIER, CONTROL, dissolve, terminator, walk
 
 MANUAL_COMPUTATION = "sdy.manual_computation"
 
@@ -54,7 +53,7 @@ def import_manual_regions(
         region = _rewrite(op, read, free)
         import_manual_regions(region, mesh, read, free)
         if is_shut:
-            dissolve(region)
+            dissolve(region, region.operands, region)
 
 
 def _clear(op: ir.Operation, name: str, mesh: Mesh, free: Axes) -> None:
@@ -78,8 +77,8 @@ def _drop(op: ir.Operation, name: str) -> None:
     if name in (_CONSTRAINT, _BARRIER):
         op.results[0].replace_all_uses_with(op.operands[0])
         op.erase()
-    elif "sdy.sharding" in op.attributes:
-        del op.attributes["sdy.sharding"]
+    else:
+        forget(op, "sdy.sharding")
 
 
 def _asks_nothing(op: ir.Operation) -> bool:
@@ -134,24 +133,8 @@ def _rewrite(op: ir.Operation, read: Read, free: Axes) -> ir.Operation:
     return new
 
 
-def dissolve(region: ir.Operation) -> None:
-    """Put the body of an operation, which runs once on its operands, in its place."""
-    block = region.regions[0].blocks[0]
-    for argument, value in zip(block.arguments, region.operands, strict=True):
-        argument.replace_all_uses_with(value)
-    end = terminator(block)
-    for result, value in zip(region.results, end.operands, strict=True):
-        result.replace_all_uses_with(value)
-    for view in list(block.operations)[:-1]:
-        view.operation.move_before(region)
-    region.erase()
-
-
 def _layouts(
-    op: ir.Operation,
-    name: str,
-    values: Sequence[ir.Value[Any]],
-    read: Read,
+    op: ir.Operation, name: str, values: Sequence[Value], read: Read
 ) -> Iterator[Layout | None]:
     """What a region says of its operands or results; None for tokens.
 
@@ -169,9 +152,9 @@ def _layouts(
         yield layout
 
 
-def _each_its_own(end: ir.Operation) -> list[ir.Value[Any]]:
+def _each_its_own(end: ir.Operation) -> list[Value]:
     """What a region gives, no value twice and no argument: each result has a layout of its own."""
-    found: dict[ir.Value[Any], None] = {}
+    found: dict[Value, None] = {}
     for value in end.operands:
         if value in found or isinstance(value.owner, ir.Block):
             value = ir.Operation.create(

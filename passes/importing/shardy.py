@@ -12,7 +12,7 @@ from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.kinds import DIRECTIONS
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, forget, ir
 from dtensor.dialect.names import LAYOUT
 from dtensor.passes.functions import (
     SIDES,
@@ -28,10 +28,10 @@ from dtensor.passes.importing.gspmd import (
     is_gspmd_constraint,
     shardings_of,
 )
-from dtensor.passes.importing.manual import MANUAL_COMPUTATION, dissolve, import_manual_regions
+from dtensor.passes.importing.manual import MANUAL_COMPUTATION, import_manual_regions
 from dtensor.passes.importing.shardy_text import per_value, read_shardy_meshes, sharding_layout
 from dtensor.passes.ops.attributes import CONSTANT
-from dtensor.passes.program import Visit, walk
+from dtensor.passes.program import Visit, dissolve, walk
 
 _CARRIED = "mhlo.frontend_attributes"
 _NAMED_COMPUTATION = "sdy.named_computation"
@@ -113,7 +113,7 @@ def _refuse_carried(op: ir.Operation, attributes: Any) -> None:
 def _dissolve_named(op: ir.Operation) -> None:
     """Put a named computation's body in its place, with its shardings as constraints."""
 
-    def constrained(value: ir.Value[Any], sharding: str, at: ir.InsertionPoint) -> ir.Operation:
+    def constrained(value: Value, sharding: str, at: ir.InsertionPoint) -> ir.Operation:
         return ir.Operation.create(
             "sdy.sharding_constraint",
             results=[value.type],
@@ -128,7 +128,7 @@ def _dissolve_named(op: ir.Operation) -> None:
     for result, sharding in zip(op.results, _shardings(op, "out_shardings"), strict=False):
         new = constrained(result, sharding, ir.InsertionPoint.after(op))
         result.replace_all_uses_except(new.results[0], new)
-    dissolve(op)
+    dissolve(op, op.operands, op)
 
 
 def _shardings(op: ir.Operation, name: str) -> list[str]:
@@ -187,10 +187,8 @@ class _Reader:
         if name.startswith("sdy."):
             self._read_own(op, name)
         elif _SHARDING_ATTR in op.attributes:
-            if GSPMD_ATTR in op.attributes:  # says the same
-                del op.attributes[GSPMD_ATTR]
             text = str(op.attributes[_SHARDING_ATTR])
-            del op.attributes[_SHARDING_ATTR]
+            forget(op, _SHARDING_ATTR, GSPMD_ATTR)  # the second says the same
             for value, sharding in zip(op.results, per_value(text), strict=False):
                 shape = tensor_shape(value.type)
                 if shape is not None:

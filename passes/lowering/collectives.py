@@ -2,84 +2,70 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from dtensor.dialect import names
 from dtensor.dialect.attributes import mesh_and_axes
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import integer_attr, matrix_attr
 from dtensor.passes.lowering.bitwise import all_reduce_bits, reduce_scatter_bits
-from dtensor.passes.lowering.emitter import Emitter
+from dtensor.passes.lowering.emitter import Emitter, Over
 from dtensor.passes.lowering.ordered import from_keys, is_ordered, to_keys
 from dtensor.passes.ops.reduction import Reduction
 
 Meshes = dict[str, Mesh]
-Lowering = Callable[[ir.Operation, Emitter, Meshes], "list[ir.Value[Any]]"]
+Lowering = Callable[[ir.Operation, Emitter, Over], "list[Value]"]
 
 
 def _integer(op: ir.Operation, name: str) -> int:
     return int(ir.IntegerAttr(op.attributes[name]).value)
 
 
-def _axes(
-    op: ir.Operation, meshes: Meshes, name: str = names.AXES
-) -> tuple[Mesh, tuple[AxisRef, ...], int]:
-    """The mesh, the axes with more than one device, and how many devices they tell apart."""
+def _over(op: ir.Operation, meshes: Meshes, name: str) -> Over:
+    """The axes with more than one device."""
     mesh, axes = mesh_and_axes(op.attributes[name], meshes)
-    axes = tuple(axis for axis in axes if axis.size > 1)
-    return mesh, axes, math.prod(axis.size for axis in axes)
+    return Over(mesh, tuple(axis for axis in axes if axis.size > 1))
 
 
 def _reduction(op: ir.Operation) -> str:
     return str(ir.StringAttr(op.attributes[names.REDUCTION]).value)
 
 
-def all_gather(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value[Any]]:
+def all_gather(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
     """One all_gather."""
-    mesh, axes, parts = _axes(op, meshes)
-    if parts == 1:
-        return list(op.operands)
     attributes = {"all_gather_dim": integer_attr(_integer(op, names.DIM))}
     types = [result.type for result in op.results]
     name = "stablehlo.all_gather"
-    return list(emitter.collective(name, op.operands, types, mesh, axes, attributes).results)
+    return list(emitter.collective(name, op.operands, types, over, attributes).results)
 
 
-def all_slice(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value[Any]]:
+def all_slice(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
     """A dynamic_slice that starts at this device's coordinate."""
-    mesh, axes, parts = _axes(op, meshes)
-    if parts == 1:
-        return list(op.operands)
-    dim = _integer(op, names.DIM)
-    type_ = op.results[0].type
-    shape = emitter.read_type(type_)[0]
-    start = emitter.coordinate(mesh, axes)
+    dim, shape = _integer(op, names.DIM), emitter.shape_of(op.results[0])
+    start = emitter.coordinate(over)
     if shape[dim] != 1:
         start = emitter.binary("multiply", start, emitter.number(shape[dim]))
     starts = [start if d == dim else emitter.number(0) for d in range(len(shape))]
     return [emitter.dynamic_slice(op.operands[0], starts, shape)]
 
 
-def all_reduce(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value[Any]]:
+def all_reduce(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
     """One all_reduce of all operands, or one each, side by side."""
-    mesh, axes, parts = _axes(op, meshes)
-    if parts == 1:
-        return list(op.operands)
     name, kind = "stablehlo.all_reduce", _reduction(op)
     element = emitter.element_of(op.operands[0])
     if not Reduction.named(kind).crosses_devices(element):
-        return [all_reduce_bits(v, mesh, axes, parts, kind, emitter) for v in op.operands]
+        return [all_reduce_bits(value, over, kind, emitter) for value in op.operands]
 
-    def reduce(values: Sequence[ir.Value[Any]]) -> list[ir.Value[Any]]:
-        if emitter.is_variadic:
-            types = [value.type for value in values]
-            return list(emitter.collective(name, values, types, mesh, axes, {}, kind).results)
+    def reduce(values: Sequence[Value]) -> list[Value]:
+        together = [values] if emitter.is_variadic else [[value] for value in values]
         return [
-            emitter.collective(name, [v], [v.type], mesh, axes, {}, kind).results[0] for v in values
+            result
+            for each in together
+            for result in emitter.collective(
+                name, each, [value.type for value in each], over, {}, kind
+            ).results
         ]
 
     if is_ordered(kind, element):
@@ -89,47 +75,43 @@ def all_reduce(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Va
     return reduce(list(op.operands))
 
 
-def reduce_scatter(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value[Any]]:
+def reduce_scatter(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
     """One reduce_scatter."""
-    mesh, axes, parts = _axes(op, meshes)
-    if parts == 1:
-        return list(op.operands)
-    dim = _integer(op, names.DIM)
-    attributes = {"scatter_dimension": integer_attr(dim)}
+    dim, kind = _integer(op, names.DIM), _reduction(op)
     value, type_ = op.operands[0], op.results[0].type
     shape, element = emitter.read_type(type_)
-    name, kind = "stablehlo.reduce_scatter", _reduction(op)
     if not Reduction.named(kind).crosses_devices(element):
-        return [reduce_scatter_bits(value, dim, mesh, axes, parts, kind, emitter)]
-    if not is_ordered(kind, element):
-        made = emitter.collective(name, [value], [type_], mesh, axes, attributes, kind)
-        return list(made.results)
-    keys = to_keys(value, kind, emitter)
-    keys_type = emitter.tensor_type(shape, emitter.element_of(keys))
-    made = emitter.collective(name, [keys], [keys_type], mesh, axes, attributes, kind)
-    return [from_keys(made.results[0], type_, emitter)]
+        return [reduce_scatter_bits(value, dim, over, kind, emitter)]
+
+    def scatter(value: Value) -> Value:
+        types = [emitter.tensor_type(shape, emitter.element_of(value))]
+        attributes = {"scatter_dimension": integer_attr(dim)}
+        name = "stablehlo.reduce_scatter"
+        made: Value
+        (made,) = emitter.collective(name, [value], types, over, attributes, kind).results
+        return made
+
+    if is_ordered(kind, element):
+        return [from_keys(scatter(to_keys(value, kind, emitter)), type_, emitter)]
+    return [scatter(value)]
 
 
-def all_to_all(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value[Any]]:
+def all_to_all(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
     """One all_to_all."""
-    mesh, axes, parts = _axes(op, meshes)
-    if parts == 1:
-        return list(op.operands)
     attributes = {
         "split_dimension": integer_attr(_integer(op, names.SPLIT_DIM)),
         "concat_dimension": integer_attr(_integer(op, names.CONCAT_DIM)),
-        "split_count": integer_attr(parts),
+        "split_count": integer_attr(over.parts),
     }
     types = [op.results[0].type]
     name = "stablehlo.all_to_all"
-    return list(emitter.collective(name, op.operands, types, mesh, axes, attributes).results)
+    return list(emitter.collective(name, op.operands, types, over, attributes).results)
 
 
-def collective_permute(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value[Any]]:
+def collective_permute(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[Value]:
     """One collective_permute that names every device as a target."""
-    mesh, sources, _ = _axes(op, meshes, names.FROM)
-    _, targets, _ = _axes(op, meshes, names.TO)
-    pairs = permute_pairs(mesh, sources, targets)
+    sources, targets = (_over(op, meshes, name) for name in (names.FROM, names.TO))
+    pairs = permute_pairs(sources.mesh, sources.axes, targets.axes)
     if all(source == target for source, target in pairs):
         return list(op.operands)
     return [_permute(op.operands[0], pairs, emitter)]
@@ -147,31 +129,22 @@ def permute_pairs(
         (*sources, *(axis for axis in targets if axis not in sources)),
         (*targets, *(axis for axis in sources if axis not in targets)),
     )
-    to_position = {}
-    for start in range(mesh.size):
-        key = tuple(mesh.coordinate(start, axis) for axis in targets)
-        rest = start - sum(
-            c * mesh.position_stride(axis) for c, axis in zip(key, targets, strict=True)
-        )
-        to_position[_number(key, targets), rest] = start
-    pairs = []
-    for start in range(mesh.size):
-        key = tuple(mesh.coordinate(start, axis) for axis in sources)
-        rest = start - sum(
-            c * mesh.position_stride(axis) for c, axis in zip(key, sources, strict=True)
-        )
-        pairs.append((start, to_position[_number(key, sources), rest]))
-    return pairs
+
+    def key(position: int, axes: tuple[AxisRef, ...]) -> tuple[int, int]:
+        """The number of a device along the axes, and where it is but for those."""
+        number, rest = 0, position
+        for axis in axes:
+            coordinate = mesh.coordinate(position, axis)
+            number = number * axis.size + coordinate
+            rest -= coordinate * mesh.position_stride(axis)
+        return number, rest
+
+    places = range(mesh.size)
+    at = {key(place, targets): place for place in places}
+    return [(place, at[key(place, sources)]) for place in places]
 
 
-def _number(coordinates: tuple[int, ...], axes: tuple[AxisRef, ...]) -> int:
-    number = 0
-    for coordinate, axis in zip(coordinates, axes, strict=True):
-        number = number * axis.size + coordinate
-    return number
-
-
-def _permute(value: ir.Value[Any], pairs: list[tuple[int, int]], emitter: Emitter) -> ir.Value[Any]:
+def _permute(value: Value, pairs: list[tuple[int, int]], emitter: Emitter) -> Value:
     attributes = {
         "source_target_pairs": matrix_attr(pairs),
         "channel_handle": emitter.channel(),
@@ -179,44 +152,37 @@ def _permute(value: ir.Value[Any], pairs: list[tuple[int, int]], emitter: Emitte
     return emitter.value("stablehlo.collective_permute", [value], value.type, attributes)
 
 
-def halo_exchange(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value[Any]]:
+def halo_exchange(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
     """A permute from each direct neighbour, then a concatenation.
 
     A device that no pair names as a target receives zeros: the edges of the tensor.
     """
-    mesh, axes, parts = _axes(op, meshes)
     dim, value = _integer(op, names.DIM), op.operands[0]
     low, high = _integer(op, names.LOW), _integer(op, names.HIGH)
     size = emitter.shape_of(value)[dim]
     pieces = [value]
     if low:
-        pairs = _neighbours(mesh, axes, parts, 1)
+        pairs = _neighbours(over, 1)
         pieces.insert(0, _halo(value, dim, (size - low, size), pairs, emitter))
     if high:
-        pairs = _neighbours(mesh, axes, parts, -1)
+        pairs = _neighbours(over, -1)
         pieces.append(_halo(value, dim, (0, high), pairs, emitter))
     return [emitter.joined(pieces, dim)]
 
 
-def _neighbours(
-    mesh: Mesh, axes: tuple[AxisRef, ...], parts: int, hop: int
-) -> list[tuple[int, int]]:
+def _neighbours(over: Over, hop: int) -> list[tuple[int, int]]:
     """Pairs of mesh positions: who sends `hop` devices further along `axes`, to whom."""
     return [
         (group[i], group[i + hop])
-        for group in mesh.groups(axes)
-        for i in range(parts)
-        if 0 <= i + hop < parts
+        for group in over.mesh.groups(over.axes)
+        for i in range(over.parts)
+        if 0 <= i + hop < over.parts
     ]
 
 
 def _halo(
-    value: ir.Value[Any],
-    dim: int,
-    limits: tuple[int, int],
-    pairs: list[tuple[int, int]],
-    emitter: Emitter,
-) -> ir.Value[Any]:
+    value: Value, dim: int, limits: tuple[int, int], pairs: list[tuple[int, int]], emitter: Emitter
+) -> Value:
     """Elements `limits` along `dim` of the sender's shard; zeros where nobody sends."""
     start, end = limits
     if not pairs:
@@ -226,13 +192,12 @@ def _halo(
     return _permute(emitter.cut(value, dim, start, end - start), pairs, emitter)
 
 
-def shard_permute(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value[Any]]:
+def shard_permute(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
     """One collective_permute; a device that no pair names as a target receives zeros."""
-    mesh, axes, _ = _axes(op, meshes)
     sources = list(ir.DenseI64ArrayAttr(op.attributes[names.SOURCES]))
     pairs = [
         (group[source], group[k])
-        for group in mesh.groups(axes)
+        for group in over.mesh.groups(over.axes)
         for k, source in enumerate(sources)
         if source >= 0
     ]
@@ -241,10 +206,9 @@ def shard_permute(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir
     return [_permute(op.operands[0], pairs, emitter)]
 
 
-def axis_index(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[ir.Value[Any]]:
+def axis_index(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
     """Arithmetic on partition_id."""
-    mesh, axes, _ = _axes(op, meshes)
-    return [emitter.coordinate(mesh, axes)]
+    return [emitter.coordinate(over)]
 
 
 LOWERINGS: dict[str, Lowering] = {
@@ -253,8 +217,21 @@ LOWERINGS: dict[str, Lowering] = {
     names.ALL_REDUCE: all_reduce,
     names.REDUCE_SCATTER: reduce_scatter,
     names.ALL_TO_ALL: all_to_all,
-    names.COLLECTIVE_PERMUTE: collective_permute,
     names.HALO_EXCHANGE: halo_exchange,
     names.SHARD_PERMUTE: shard_permute,
     names.AXIS_INDEX: axis_index,
 }
+# Over one device they do something too.
+_ALONE = (names.HALO_EXCHANGE, names.SHARD_PERMUTE, names.AXIS_INDEX)
+
+
+def lowered(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[Value] | None:
+    """What stands for the results of a dtensor operation; None of one that cannot be lowered."""
+    if op.name == names.COLLECTIVE_PERMUTE:
+        return collective_permute(op, emitter, meshes)
+    if op.name not in LOWERINGS:
+        return None
+    over = _over(op, meshes, names.AXES)
+    if over.parts == 1 and op.name not in _ALONE:
+        return list(op.operands)
+    return LOWERINGS[op.name](op, emitter, over)

@@ -10,7 +10,6 @@ over its axis, and reducing or gathering over an axis makes equal again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from dtensor.dialect import names
 from dtensor.dialect.attributes import mesh_and_axes
@@ -18,7 +17,7 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.functions import function_name
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.functions import boundary_layouts
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import BRANCHES, CALLS, RETURNS, WHILE
@@ -66,7 +65,7 @@ class _Flow:
         meshes: dict[str, Mesh],
     ) -> None:
         self.meshes = meshes
-        self.varies: dict[ir.Value[Any], int] = {}
+        self.varies: dict[Value, int] = {}
         self.functions = {function_name(f): f for f in functions}
         self.calls: dict[tuple[str, tuple[int, ...], int], list[int]] = {}
         self.cuts = _cuts(functions, collectives, meshes)

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder, Trail, matrix_attr
 from dtensor.passes.ops.reduction import Reduction
+
+
+class Over(NamedTuple):
+    """The axes that a collective goes over.
+
+    Attributes:
+        mesh: the mesh.
+        axes: those with more than one device, the first major.
+    """
+
+    mesh: Mesh
+    axes: tuple[AxisRef, ...]
+
+    @property
+    def parts(self) -> int:
+        """How many devices they tell apart."""
+        return math.prod(axis.size for axis in self.axes)
 
 
 class Emitter(Builder):
@@ -26,12 +44,12 @@ class Emitter(Builder):
         self.scalar_i32 = self.tensor_type((), "i32")
         self._channels = 0
         self._unit = ir.UnitAttr.get()
-        self._groups: dict[tuple[Mesh, tuple[AxisRef, ...]], ir.Attribute] = {}
+        self._groups: dict[Over, ir.Attribute] = {}
         self._block: ir.Block | None = None
         self._head: Trail | None = None  # writes the function's preamble
-        self._coordinates: dict[tuple[Mesh, tuple[AxisRef, ...]], ir.Value[Any]] = {}
-        self._constants: dict[int, ir.Value[Any]] = {}
-        self._partition: ir.Value[Any] | None = None
+        self._coordinates: dict[Over, Value] = {}
+        self._constants: dict[int, Value] = {}
+        self._partition: Value | None = None
 
     def enter_function(self, block: ir.Block) -> None:
         """From now on, coordinates are computed at the start of this function's first block."""
@@ -48,28 +66,26 @@ class Emitter(Builder):
         self._channels += 1
         return ir.Attribute.parse(f"#stablehlo.channel_handle<handle = {self._channels}, type = 1>")
 
-    def groups(self, mesh: Mesh, axes: tuple[AxisRef, ...]) -> ir.Attribute:
-        """The mesh positions that differ on `axes`, one row per group, the first axis major."""
-        key = (mesh, axes)
-        found = self._groups.get(key)
+    def groups(self, over: Over) -> ir.Attribute:
+        """The mesh positions that differ on the axes, one row per group, the first axis major."""
+        found = self._groups.get(over)
         if found is None:
-            found = self._groups[key] = matrix_attr(mesh.groups(axes))
+            found = self._groups[over] = matrix_attr(over.mesh.groups(over.axes))
         return found
 
     def collective(
         self,
         name: str,
-        operands: Sequence[ir.Value[Any]],
+        operands: Sequence[Value],
         results: Sequence[ir.Type],
-        mesh: Mesh,
-        axes: tuple[AxisRef, ...],
+        over: Over,
         attributes: dict[str, ir.Attribute],
         reduction: str = "",
     ) -> ir.Operation:
-        """The StableHLO collective `name` over `axes`, with a reduction body if it needs one."""
+        """The StableHLO collective `name` over some axes, with a reduction body if it needs one."""
         attributes = {
             **attributes,
-            "replica_groups": self.groups(mesh, axes),
+            "replica_groups": self.groups(over),
             "channel_handle": self.channel(),
         }
         if name == "stablehlo.all_to_all":
@@ -88,17 +104,16 @@ class Emitter(Builder):
 
     # Coordinates.
 
-    def coordinate(self, mesh: Mesh, axes: tuple[AxisRef, ...]) -> ir.Value[Any]:
-        """This device's coordinate along `axes`, the first major: an i32 scalar."""
-        key = (mesh, axes)
-        found = self._coordinates.get(key)
+    def coordinate(self, over: Over) -> Value:
+        """This device's coordinate along some axes, the first major: an i32 scalar."""
+        found = self._coordinates.get(over)
         if found is None:
-            found = self._coordinates[key] = self._coordinate(mesh, axes)
+            found = self._coordinates[over] = self._coordinate(*over)
         return found
 
-    def _coordinate(self, mesh: Mesh, axes: tuple[AxisRef, ...]) -> ir.Value[Any]:
+    def _coordinate(self, mesh: Mesh, axes: tuple[AxisRef, ...]) -> Value:
         """Neighbouring axes of the mesh are one digit of the position; digits are summed."""
-        total: ir.Value[Any] | None = None
+        total: Value | None = None
         weight = 1
         for stride, size in reversed(position_digits(mesh, axes)):
             part = self._digit(mesh.size, stride, size)
@@ -110,7 +125,7 @@ class Emitter(Builder):
             weight *= size
         return self.number(0) if total is None else total
 
-    def _digit(self, devices: int, stride: int, size: int) -> ir.Value[Any]:
+    def _digit(self, devices: int, stride: int, size: int) -> Value:
         value = self._partition_id()
         if stride != 1:
             value = self._start().binary("divide", value, self.number(stride))
@@ -118,14 +133,14 @@ class Emitter(Builder):
             value = self._start().binary("remainder", value, self.number(size))
         return value
 
-    def _partition_id(self) -> ir.Value[Any]:
+    def _partition_id(self) -> Value:
         if self._partition is None:
             start = self._start()
             number = start.value("stablehlo.partition_id", [], start.tensor_type((), "ui32"))
             self._partition = start.convert(number, "i32")
         return self._partition
 
-    def number(self, value: int) -> ir.Value[Any]:
+    def number(self, value: int) -> Value:
         """An i32 scalar, at the start of the function."""
         found = self._constants.get(value)
         if found is None:

@@ -11,10 +11,10 @@ from dtensor.dialect.diagnostics import error
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.functions import entry_function, functions
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import forget, ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.functions import boundary_layouts, drop_boundary_layouts
-from dtensor.passes.lowering.collectives import LOWERINGS
+from dtensor.passes.lowering.collectives import lowered
 from dtensor.passes.lowering.control_flow import check_control_flow
 from dtensor.passes.lowering.emitter import Emitter
 from dtensor.passes.program import CUSTOM_CALL, walk
@@ -70,33 +70,29 @@ def _own_operations(function: ir.Operation) -> list[ir.Operation]:
         if name.startswith("dtensor."):
             found.append(op)
             continue
-        attributes = op.attributes
-        if name == CUSTOM_CALL and names.DEFINED in attributes:
-            del attributes[names.DEFINED]
+        if name == CUSTOM_CALL:
+            forget(op, names.DEFINED)
         for left in (names.FILL, names.SIZE):
-            if left in attributes:
+            if left in op.attributes:
                 error(op, f"'{name}' with '{left}'; run dtensor-expand before dtensor-lower")
     return found
 
 
 def _lower(op: ir.Operation, emitter: Emitter, meshes: dict[str, Mesh]) -> None:
-    lowering = LOWERINGS.get(op.name)
-    if lowering is None:
-        error(op, f"'{op.name}' cannot be lowered; run dtensor-expand before dtensor-lower")
     emitter.move_to(op)
     try:
-        values = lowering(op, emitter, meshes)
+        values = lowered(op, emitter, meshes)
     except LayoutError as wrong:
         error(op, str(wrong))
+    if values is None:
+        error(op, f"'{op.name}' cannot be lowered; run dtensor-expand before dtensor-lower")
     for result, value in zip(op.results, values, strict=True):
         result.replace_all_uses_with(value)
     op.erase()
 
 
 def _drop_module_facts(module: ir.Module) -> None:
-    attributes = module.operation.attributes
-    if names.LOCAL in attributes:
-        del attributes[names.LOCAL]
+    forget(module.operation, names.LOCAL)
     for view in list(module.body.operations):
         if view.operation.name == names.MESH_OP:
             view.operation.erase()

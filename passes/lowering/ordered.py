@@ -8,9 +8,7 @@ bytes, and the same on every target. As a side effect, -0.0 is less than 0.0.
 
 from __future__ import annotations
 
-from typing import Any
-
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.lowering.emitter import Emitter
 from dtensor.passes.ops.elements import element_kind
 
@@ -20,7 +18,7 @@ def is_ordered(reduction: str, element: str) -> bool:
     return reduction in ("max", "min") and element_kind(element)[0] == "float"
 
 
-def to_keys(value: ir.Value[Any], reduction: str, emitter: Emitter) -> ir.Value[Any]:
+def to_keys(value: Value, reduction: str, emitter: Emitter) -> Value:
     """Signed integers in the order of the floats `value`, and beyond all of them for NaN.
 
     Args:
@@ -40,13 +38,13 @@ def to_keys(value: ir.Value[Any], reduction: str, emitter: Emitter) -> ir.Value[
     return emitter.select(emitter.compare("NE", value, value), extreme, keys)
 
 
-def from_keys(keys: ir.Value[Any], floats: ir.Type, emitter: Emitter) -> ir.Value[Any]:
+def from_keys(keys: Value, floats: ir.Type, emitter: Emitter) -> Value:
     """The values of type `floats` that have these keys; both extremes are codes of NaN."""
     width = element_kind(emitter.read_type(floats)[1])[1]
     return _bits(_flip_negative(keys, width, emitter), floats, emitter)
 
 
-def _flip_negative(bits: ir.Value[Any], width: int, emitter: Emitter) -> ir.Value[Any]:
+def _flip_negative(bits: Value, width: int, emitter: Emitter) -> Value:
     """All bits but the sign turned over where it is set: sign and magnitude to two's complement.
 
     Its own inverse.
@@ -57,5 +55,5 @@ def _flip_negative(bits: ir.Value[Any], width: int, emitter: Emitter) -> ir.Valu
     return emitter.binary("xor", bits, low)
 
 
-def _bits(value: ir.Value[Any], result: ir.Type, emitter: Emitter) -> ir.Value[Any]:
+def _bits(value: Value, result: ir.Type, emitter: Emitter) -> Value:
     return emitter.value("stablehlo.bitcast_convert", [value], result)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from dtensor.dialect.mlir import ir, maker_of
+from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 
 CONSTANT = "stablehlo.constant"
@@ -16,12 +14,12 @@ PAD_NUMBERS = ("edge_padding_low", "edge_padding_high", "interior_padding")
 _SPREADS = ("stablehlo.broadcast_in_dim", "stablehlo.reshape")
 
 
-def shape_of(value: ir.Value[Any]) -> list[int]:
+def shape_of(value: Value) -> list[int]:
     """The shape of a value."""
     return list(ir.RankedTensorType(value.type).shape)
 
 
-def constant_of(value: ir.Value[Any]) -> ir.Operation | None:
+def constant_of(value: Value) -> ir.Operation | None:
     """The constant that a value is, in another shape perhaps; None if it is none."""
     maker = maker_of(value)
     while maker is not None and maker.name in _SPREADS:
@@ -29,14 +27,14 @@ def constant_of(value: ir.Value[Any]) -> ir.Operation | None:
     return maker if maker is not None and maker.name == CONSTANT else None
 
 
-def splat_of(value: ir.Value[Any]) -> ir.Attribute | None:
+def splat_of(value: Value) -> ir.Attribute | None:
     """The number that a value repeats, if a constant says it."""
     maker = constant_of(value)
     constant = None if maker is None else constant_attribute(maker)
     return None if constant is None or not constant.is_splat else constant.get_splat_value()
 
 
-def splat_number(value: ir.Value[Any]) -> float | None:
+def splat_number(value: Value) -> float | None:
     """The real number that a value repeats, if a constant says it; 1 of true."""
     scalar = splat_of(value)
     if isinstance(scalar, ir.FloatAttr | ir.IntegerAttr | ir.BoolAttr):
@@ -102,7 +100,7 @@ def identity_of(operation: ir.Operation, element: str) -> tuple[Reduction, ...]:
     return tuple(kind for kind in reductions_of(element) if kind.identity(element) == scalar)
 
 
-def is_identity(value: ir.Value[Any], kind: Reduction, element: str) -> bool:
+def is_identity(value: Value, kind: Reduction, element: str) -> bool:
     """Whether a value is a constant that is the identity of a reduction everywhere."""
     maker = constant_of(value)
     return maker is not None and kind in identity_of(maker, element)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.functions import functions
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.modules import read_module
 from dtensor.dialect.names import MODULE
 from dtensor.passes.expansion.context import LocalOp
@@ -17,9 +16,7 @@ from dtensor.passes.program import RETURNS
 BodyMaker = Callable[[Sequence[tuple[tuple[int, ...], str]]], bytes]
 
 
-def inline_body(
-    op: LocalOp, body: bytes, count: Callable[[ir.Operation], bool]
-) -> list[ir.Value[Any]]:
+def inline_body(op: LocalOp, body: bytes, count: Callable[[ir.Operation], bool]) -> list[Value]:
     """The operations of a module's one function, on the local operands of `op`, in its place.
 
     Args:
@@ -37,7 +34,7 @@ def inline_body(
     block = copy.regions[0].blocks[0]
     for argument, value in zip(block.arguments, op.operands, strict=True):
         argument.replace_all_uses_with(value)
-    values: list[ir.Value[Any]] = []
+    values: list[Value] = []
     counted = False
     for view in list(block.operations):
         inner = view.operation
@@ -48,10 +45,7 @@ def inline_body(
             inner.move_before(op.operation)
             counted = counted or count(inner)
     copy.erase()
-    wanted = [
-        op.ctx.tensor_type(op.local_result_shape(i), op.result_element(i))
-        for i in range(len(op.result_layouts))
-    ]
+    wanted = [op.local_result_type(i) for i in range(len(op.result_layouts))]
     found = [value.type for value in values]
     if found != wanted:
         texts = [", ".join(map(str, types)) for types in (found, wanted)]

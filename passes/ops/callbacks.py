@@ -7,16 +7,13 @@ once per shard of it. The others get the results by a sum of their bits with zer
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.callbacks import has_effects, is_callback
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import ALL_REDUCE, AXES, REDUCTION
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.program import terminator
-
-Value = ir.Value[Any]
 
 
 def calls_once(op: LocalOp) -> bool:

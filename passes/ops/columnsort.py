@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from dtensor.dialect.attributes import index_attr
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import PLACES, SIZE
 from dtensor.passes.cost.model import all_to_all_bytes, permute_bytes
 from dtensor.passes.expansion.context import LocalOp
@@ -26,7 +25,6 @@ from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
 from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import OpInfo, element_bytes
 
-Value = ir.Value[Any]
 _DIMENSION = "dimension"
 
 

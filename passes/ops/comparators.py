@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from dtensor.dialect.mlir import ir, terminator
+from dtensor.dialect.mlir import Value, ir, terminator
 from dtensor.passes.builder import Builder, Trail
-
-Value = ir.Value[Any]
 
 
 def applied(body: ir.Block, arguments: Sequence[Value], point: ir.InsertionPoint) -> list[Value]:

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from dtensor.dialect.dim import WHOLE, Dim, canonical_digits
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import ALL_REDUCE, AXES, REDUCTION
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
@@ -24,8 +23,6 @@ from dtensor.passes.ops.keys import bits_of, keys_of, numbers_of, turned
 from dtensor.passes.ops.loops import numbered
 from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.ops.reduction import Reduction
-
-Value = ir.Value[Any]
 
 
 def packed(counts: int, size: int) -> int:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from dtensor.dialect.mlir import ir, sdy
+from dtensor.dialect.mlir import Value, forget, ir, sdy
 from dtensor.dialect.names import DEFINED
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.functions import tensor_shape
@@ -100,12 +99,11 @@ def _place(dims: list[list[int]], factor: int) -> int | None:
     return found[0] if len(found) == 1 and dims[found[0]] == [factor] else None
 
 
-def expand_custom_call(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
+def expand_custom_call(op: LocalOp) -> Sequence[Value] | None:
     """Shardy's rule speaks of global sizes, and has served; a body is made for local ones."""
     if calls_once(op):
         return expand_once(op)
-    if SHARDING_RULE in op.operation.attributes:
-        del op.operation.attributes[SHARDING_RULE]
+    forget(op.operation, SHARDING_RULE)
     if DEFINED not in op.operation.attributes or op.ctx.state is None:
         return None
     make = op.ctx.state.bodies.get(ir.StringAttr(op.operation.attributes[TARGET]).value)
@@ -166,8 +164,7 @@ def written_definition(operation: ir.Operation) -> tuple[object, ...]:
 
 def custom_call_fill(rule: OpRule, factor: int) -> padding.Fill | None:
     """Each matrix of a batch by itself; what a user defined says nothing of padding."""
-    assert rule.op is not None
-    return None if rule.op.has(DEFINED) else padding.passing(rule, factor)
+    return None if rule.info.has(DEFINED) else padding.passing(rule, factor)
 
 
 def lengthen_custom_call(op: padding.Grown) -> None:

@@ -11,9 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops import padding
@@ -62,7 +61,6 @@ from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
 from dtensor.passes.ops.shape import pass_all
 
-Value = ir.Value[Any]
 MOST_BLOCKS = 16  # of a dimension that a slice may cut: it is no fused matrix that has more
 
 
@@ -318,10 +316,7 @@ def _is_owned(placed: Placed) -> bool:
 
 def _result(op: LocalOp) -> Value:
     """The op as it stands now, of local types."""
-    type_ = op.ctx.tensor_type(op.local_result_shape(), op.result_element())
-    copy = op.ctx.clone(op.operation)
-    copy.results[0].set_type(type_)
-    result: Value = copy.results[0]
+    result: Value = op.again().results[0]
     return result
 
 

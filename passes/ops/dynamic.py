@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import ir, made_by
+from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.passes.expansion.context import LocalOp, Shape
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import CONSTANT, constant_attribute
@@ -15,7 +14,6 @@ from dtensor.passes.ops.opdef import LOCAL, Algorithm, OpDef, Placed, local
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
-Value = ir.Value[Any]
 Masks = list[tuple[Value, Sequence[int]]]  # i1 tensors and the dimensions they are about
 
 
@@ -87,7 +85,7 @@ def expand_dynamic_slice(op: LocalOp) -> None:
             op.operation.operands[d + 1] = start
 
 
-def _is_within(start: ir.Value[Any], last: int) -> bool:
+def _is_within(start: Value, last: int) -> bool:
     """Whether a start is a constant from 0 to `last`."""
     maker = made_by(CONSTANT, start)
     value = None if maker is None else constant_attribute(maker)
@@ -211,8 +209,7 @@ def lengthen_update(op: padding.Grown) -> None:
 
 def _end_at_true_end(op: padding.Grown, window: Shape, first: int) -> None:
     """Keep the start indices, operands from `first` on, so far ahead of the end as `window` is."""
-    assert op.rule.op is not None
-    sizes = op.rule.op.operand_shapes[0]
+    sizes = op.rule.info.operand_shapes[0]
     for d, size in enumerate(sizes):
         if op.grows(0, d) and window[d] != op.operands[0][d]:
             op.keep_within(first + d, [size - window[d]])

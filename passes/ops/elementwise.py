@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import Accuracy, cancelling, rounded, series, summed
 from dtensor.passes.ops.elements import (
@@ -83,7 +82,7 @@ ONLY: Mapping[tuple[str, str], tuple[str, ...]] = {
 }
 
 # What a complete operand must be known as, for a part that is zero to stay zero.
-_SCALES: Mapping[str, Callable[[ir.Value[Any]], bool]] = {
+_SCALES: Mapping[str, Callable[[Value], bool]] = {
     "stablehlo.multiply": never_infinite,
     "stablehlo.divide": never_zero,
 }

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dtensor.dialect.axes import AxisRef
-from dtensor.dialect.mlir import ir, maker_of, terminator
+from dtensor.dialect.mlir import Value, ir, maker_of, terminator
 from dtensor.dialect.names import ALL_REDUCE, AXES, REDUCTION
 from dtensor.passes.cost.model import all_reduce_bytes
 from dtensor.passes.expansion.context import LocalOp
@@ -20,7 +20,6 @@ from dtensor.passes.ops.keys import bits_of, keys_of, numbers_of
 from dtensor.passes.ops.opdef import Placed, Traffic
 from dtensor.passes.ops.rule import element_bytes
 
-Value = ir.Value[Any]
 _INTEGERS = ("signed", "unsigned")
 
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.cost.model import all_to_all_bytes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
@@ -23,7 +22,6 @@ from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
 from dtensor.passes.ops.rule import element_bytes
 from dtensor.passes.ops.transform_rows import Kind, Rows, Steps, best_steps, half
 
-Value = ir.Value[Any]
 FFT = "stablehlo.fft"
 TYPE, LENGTH = "fft_type", "fft_length"
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from dtensor.dialect import build
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import ELEMENTARY, Accuracy
@@ -32,8 +31,6 @@ from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule
 from dtensor.passes.ops.transform_rows import factors
-
-Value = ir.Value[Any]
 
 
 def fft_rule(op: OpInfo) -> OpRule:
@@ -86,8 +83,7 @@ def expand_whole(op: LocalOp) -> Sequence[Value]:
 
 def fft_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
     """A row may be longer, and so may its transform."""
-    assert rule.op is not None
-    lengths, last = integers(operation.attributes[LENGTH]), len(rule.op.operand_shapes[0]) - 1
+    lengths, last = integers(operation.attributes[LENGTH]), len(rule.info.operand_shapes[0]) - 1
     if len(lengths) > 1 or not factors(lengths[0]):
         return []
     ends = padding.Along(0, last), padding.Along(~0, last)

@@ -7,9 +7,8 @@ shard serves the indices of the elements that it owns, and no table moves.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from dtensor.dialect.mlir import ir, stablehlo
+from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import integers
@@ -55,7 +54,7 @@ def gather_rule(op: OpInfo) -> OpRule:
     return builder.build()
 
 
-def expand_gather(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
+def expand_gather(op: LocalOp) -> Sequence[Value] | None:
     """Local slice sizes; and of a split indexed dimension -0 for what others own."""
     operand_shape, layout = op.operand_shapes[0], op.operand_layouts[0]
     dims = gather_dims(op.operation, operand_shape, len(op.operand_shapes[1]))
@@ -73,7 +72,7 @@ def _gather_owned(
     dims: IndexedDims,
     picked: Sequence[tuple[int, int]],
     cut: Sequence[tuple[int, int, int]],
-) -> Sequence[ir.Value[Any]]:
+) -> Sequence[Value]:
     ctx, layout, shape = op.ctx, op.operand_layouts[0], op.operand_shapes[0]
     owned = [*picked, *((d, component) for d, component, _ in cut)]
     sizes = integers(op.operation.attributes["slice_sizes"])
@@ -82,21 +81,18 @@ def _gather_owned(
         columns[component] = clamped(ctx, columns[component], shape[d] - sizes[d] + 1)
     windows = [(component, r, sizes[d]) for d, component, r in cut]
     spread = spread_windows(ctx, columns, dims, windows, len(op.operand_shapes[1]))
-    mine: list[ir.Value[Any]] = []
+    mine: list[Value] = []
     for d, component in owned:
         index = spread.columns[component]
         local, is_here = ctx.localise_index(index, layout, d, shape[d])
         spread.columns[component] = ctx.convert(local, ctx.element_of(index))
         mine.append(is_here)
-    result = ctx.tensor_type(op.local_result_shape(), op.result_element())
-    vectors = spread.vectors(ctx)
-    local_gather = ctx.clone(op.operation)
-    local_gather.operands[1] = vectors
+    local_gather = op.again([op.operands[0], spread.vectors(ctx)])
     _say_element_by_element(local_gather, spread, [d for d, _, _ in cut])
     local_gather.attributes["indices_are_sorted"] = ir.BoolAttr.get(False)
-    local_gather.results[0].set_type(result)
     mask = ctx.broadcast(ctx.combined("and", mine), op.local_result_shape(), spread.places)
-    return [ctx.select(mask, local_gather.results[0], ctx.identity("sum", result))]
+    result = local_gather.results[0]
+    return [ctx.select(mask, result, ctx.identity("sum", result.type))]
 
 
 def _say_element_by_element(gather: ir.Operation, spread: Spread, cut: Sequence[int]) -> None:
@@ -118,8 +114,7 @@ def _say_element_by_element(gather: ir.Operation, spread: Spread, cut: Sequence[
 
 def lengthen_gather(op: padding.Grown) -> None:
     """Windows that are whole stay so; no index leads beyond the true end."""
-    assert op.rule.op is not None
-    operand, indices = op.rule.op.operand_shapes
+    operand, indices = op.rule.info.operand_shapes
     dims = gather_dims(op.operation, operand, len(indices))
     sizes = integers(op.operation.attributes["slice_sizes"])
     for d, _ in dims.full:

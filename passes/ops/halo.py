@@ -11,20 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import Dim
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import AXES, DIM, HALO_EXCHANGE, HIGH, LOW
 from dtensor.passes.builder import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.opdef import Placed, Traffic
 from dtensor.passes.ops.rule import Window, element_bytes
-
-Value = ir.Value[Any]
 
 
 class WindowDim(NamedTuple):

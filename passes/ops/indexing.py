@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from dtensor.dialect.mlir import ir, stablehlo
+from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.elements import element_kind
@@ -162,7 +161,7 @@ def say_whole(
         builder.whole(indices, dims.vector_dim, _VECTOR)
 
 
-def clamped(ctx: ExpansionContext, index: ir.Value[Any], size: int) -> ir.Value[Any]:
+def clamped(ctx: ExpansionContext, index: Value, size: int) -> Value:
     """The index of the element that a gather takes: the nearest one, if out of range."""
     kind, bits = element_kind(ctx.element_of(index))
     highest = 2 ** (bits - (kind == "signed")) - 1
@@ -171,9 +170,7 @@ def clamped(ctx: ExpansionContext, index: ir.Value[Any], size: int) -> ir.Value[
     return ctx.value("stablehlo.clamp", [low, index, high], index.type)
 
 
-def index_columns(
-    ctx: ExpansionContext, indices: ir.Value[Any], vector_dim: int
-) -> list[ir.Value[Any]]:
+def index_columns(ctx: ExpansionContext, indices: Value, vector_dim: int) -> list[Value]:
     """The components of the index vectors, each a tensor without `vector_dim`."""
     shape = ctx.shape_of(indices)
     if vector_dim == len(shape):
@@ -186,8 +183,8 @@ def index_columns(
 
 
 def index_vectors(
-    ctx: ExpansionContext, columns: Sequence[ir.Value[Any]], vector_dim: int, rank: int
-) -> ir.Value[Any]:
+    ctx: ExpansionContext, columns: Sequence[Value], vector_dim: int, rank: int
+) -> Value:
     """Index vectors from their components, of one type; undoes `index_columns`."""
     shape = ctx.shape_of(columns[0])
     if vector_dim == rank:
@@ -196,9 +193,7 @@ def index_vectors(
     return ctx.joined([ctx.reshape(column, single) for column in columns], vector_dim)
 
 
-def take(
-    ctx: ExpansionContext, value: ir.Value[Any], index: ir.Value[Any], dim: int
-) -> ir.Value[Any]:
+def take(ctx: ExpansionContext, value: Value, index: Value, dim: int) -> Value:
     """The elements of `value` along `dim` at `index`, a 1-D tensor of indices in range."""
     shape = ctx.shape_of(value)
     offsets = [d for d in range(len(shape)) if d != dim]
@@ -208,9 +203,7 @@ def take(
     return ctx.gather(value, index, sizes, numbers, taken)
 
 
-def take_each(
-    ctx: ExpansionContext, value: ir.Value[Any], index: ir.Value[Any], dim: int
-) -> ir.Value[Any]:
+def take_each(ctx: ExpansionContext, value: Value, index: Value, dim: int) -> Value:
     """The elements of `value` along `dim` at `index`, where each row has its own indices in range.
 
     Args:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops.attributes import integer, integers
 from dtensor.passes.ops.loops import looked_up
@@ -25,8 +24,6 @@ from dtensor.passes.ops.rounds import (
 )
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
 from dtensor.passes.ops.shape import pass_all
-
-Value = ir.Value[Any]
 
 
 def join_exchange_rule(op: OpInfo) -> OpRule | None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from dtensor.dialect.mlir import ir, made_by, maker_of, terminator
+from dtensor.dialect.mlir import Value, ir, made_by, maker_of, terminator
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops.attributes import splat_number
 from dtensor.passes.ops.elements import element_kind
 
-Value = ir.Value[Any]
 _FLOATS = ("f16", "bf16", "f32", "f64")
 
 

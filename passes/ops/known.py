@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dtensor.dialect.mlir import ir, maker_of
+from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.dialect.names import RELAYOUT
 from dtensor.passes.ops.attributes import CONSTANT, constant_numbers
 from dtensor.passes.ops.elements import element_kind, holds_floats, reaches_integers
@@ -49,12 +48,12 @@ _BOUNDED = frozenset(
 )
 
 
-def never_infinite(value: ir.Value[Any]) -> bool:
+def never_infinite(value: Value) -> bool:
     """Whether it is known that no element is infinite; of integers it always is."""
     return _is_known(_FINITE, value, _DEPTH)
 
 
-def never_zero(value: ir.Value[Any]) -> bool:
+def never_zero(value: Value) -> bool:
     """Whether it is known that no element is zero."""
     return _is_known(_NOT_ZERO, value, _DEPTH)
 
@@ -78,7 +77,7 @@ _FINITE = _Fact(lambda numbers: not np.isinf(numbers).any(), _BOUNDED, of_intege
 _NOT_ZERO = _Fact(lambda numbers: bool((numbers != 0).all()))
 
 
-def _is_known(fact: _Fact, value: ir.Value[Any], depth: int) -> bool:
+def _is_known(fact: _Fact, value: Value, depth: int) -> bool:
     """Whether a fact is known of all numbers in a value; `depth` operations are followed back."""
     if fact.of_integers and _holds_integers(value):
         return True
@@ -103,10 +102,10 @@ def _keeps(convert: ir.Operation, after: str) -> bool:
     return holds_floats(before, after) or reaches_integers(after, before)
 
 
-def _holds_integers(value: ir.Value[Any]) -> bool:
+def _holds_integers(value: Value) -> bool:
     type_ = value.type
     return isinstance(type_, ir.ShapedType) and isinstance(type_.element_type, ir.IntegerType)
 
 
-def _element(value: ir.Value[Any]) -> str:
+def _element(value: Value) -> str:
     return str(ir.ShapedType(value.type).element_type)

@@ -8,10 +8,9 @@ operation says; what stands beyond the true end may be anything. Where elements 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from dtensor.dialect.build import splice
-from dtensor.dialect.mlir import ir, maker_of
+from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.dialect.names import COUNTS, DIM, SOURCES, STARTS
 from dtensor.passes.ops.attributes import (
     PAD_NUMBERS,
@@ -22,15 +21,14 @@ from dtensor.passes.ops.attributes import (
     slice_numbers,
 )
 from dtensor.passes.ops.padding import Along, Fill, Grown, Tie
-from dtensor.passes.ops.rule import OpInfo, OpRule
+from dtensor.passes.ops.rule import OpRule
 
-Value = ir.Value[Any]
 Row = tuple[int, int, int]  # an operand, where a stretch begins in it, and how many elements it has
 
 
 def slice_ties(rule: OpRule, operation: ir.Operation) -> list[Tie]:
     """What is kept is as long as what it is kept of, or a share of it."""
-    info = _info(rule)
+    info = rule.info
     starts, _, strides = slice_numbers(operation)
     ties: list[Tie] = []
     for d, (size, kept) in enumerate(
@@ -61,7 +59,7 @@ def lengthen_slice(op: Grown) -> None:
 
 def pad_ties(rule: OpRule, operation: ir.Operation) -> list[Tie]:
     """What is padded is as long as the result, or a share of it."""
-    info = _info(rule)
+    info = rule.info
     ties: list[Tie] = []
     rows = zip(*pad_numbers(operation), strict=True)
     for d, (low, high, gap) in enumerate(rows):
@@ -99,7 +97,7 @@ def lengthen_pad(op: Grown) -> None:
 
 def concatenate_ties(rule: OpRule, operation: ir.Operation) -> list[Tie]:
     """An operand that has most of the result is as long as it."""
-    info, dim = _info(rule), integer(operation.attributes["dimension"])
+    info, dim = rule.info, integer(operation.attributes["dimension"])
     sizes = [shape[dim] for shape in info.operand_shapes]
     longest = max(range(len(sizes)), key=lambda k: sizes[k])
     is_most = len(sizes) > 1 and 2 * sizes[longest] > sum(sizes)
@@ -121,7 +119,7 @@ def lengthen_concatenate(op: Grown) -> None:
 def reverse_ties(rule: OpRule, operation: ir.Operation) -> list[Tie]:
     """Both sides are of one length."""
     dims = integers(operation.attributes["dimensions"])
-    return [(Along(0, d), Along(~0, d)) for d in dims if _info(rule).operand_shapes[0][d] > 1]
+    return [(Along(0, d), Along(~0, d)) for d in dims if rule.info.operand_shapes[0][d] > 1]
 
 
 def lengthen_reverse(op: Grown) -> None:
@@ -154,7 +152,7 @@ def lengthen_backward(op: Grown, dim: int) -> None:
 
 def splice_ties(rule: OpRule, operation: ir.Operation) -> list[Tie]:
     """The operands that are as long as the result are so still."""
-    info, dim = _info(rule), integer(operation.attributes[DIM])
+    info, dim = rule.info, integer(operation.attributes[DIM])
     size = info.result_shapes[0][dim]
     long = [k for k, shape in enumerate(info.operand_shapes) if shape and shape[dim] == size]
     return [(Along(~0, dim), *(Along(k, dim) for k in long))] if long else []
@@ -169,11 +167,6 @@ def lengthen_splice(op: Grown) -> None:
     rows = _completed(rows, sizes, op.results[0][dim])
     for name, column in zip((SOURCES, STARTS, COUNTS), zip(*rows, strict=True), strict=True):
         op.set_integers(name, column)
-
-
-def _info(rule: OpRule) -> OpInfo:
-    assert rule.op is not None
-    return rule.op
 
 
 def _maker(value: Value) -> ir.Operation:

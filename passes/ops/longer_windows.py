@@ -8,6 +8,7 @@ results are padding themselves.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.builder import matrix_attr
@@ -60,13 +61,4 @@ def set_padding(op: Grown, windows: Sequence[Window], rows: Mapping[int, tuple[i
 
 def info_of(rule: OpRule, operation: ir.Operation) -> OpInfo:
     """The operation of true sizes, and not an equal one that shares its rule."""
-    info = rule.op
-    assert info is not None
-    return OpInfo(
-        operation,
-        info.name,
-        info.operand_shapes,
-        info.result_shapes,
-        info.operand_elements,
-        info.result_elements,
-    )
+    return replace(rule.info, operation=operation)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from dtensor.dialect.mlir import ir, stablehlo
+from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.passes.builder import Builder, Trail, signed
 
-Value = ir.Value[Any]
 Step = Callable[[Builder, Sequence[Value]], Sequence[Value]]
 
 

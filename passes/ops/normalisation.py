@@ -8,15 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops.attributes import integer, shape_of
 from dtensor.passes.ops.opdef import UNKNOWN, OpDef
 from dtensor.passes.ops.reduction import Reduction
 
-Value = ir.Value[Any]
 _WIDER = {"bf16": "f32", "f16": "f32"}
 
 

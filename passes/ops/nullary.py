@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import constant_attribute, identity_of, integer, is_splat
@@ -34,7 +32,7 @@ def _free_dims(op: OpInfo) -> RuleBuilder:
     return builder
 
 
-def expand_constant(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
+def expand_constant(op: LocalOp) -> Sequence[Value] | None:
     """A splat gets its local type; of any other constant each device cuts its shard."""
     layout, shape = op.result_layouts[0], op.result_shapes[0]
     local_shape = layout.local_shape(shape)
@@ -42,20 +40,18 @@ def expand_constant(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
         return None
     ctx, operation = op.ctx, op.operation
     value = constant_attribute(operation)
-    local_type = ctx.tensor_type(local_shape, op.result_element())
     if value is not None and value.is_splat:
-        splat = ir.DenseElementsAttr.get_splat(local_type, value.get_splat_value())
+        splat = ir.DenseElementsAttr.get_splat(op.local_result_type(), value.get_splat_value())
         operation.attributes["value"] = splat
         return None
     whole = ctx.clone(operation).results[0]
     if not is_splat(operation):
-        complete = Layout.replicated(layout.mesh, layout.rank)
-        return [ctx.relayout(whole, complete, layout, shape)]
+        return [ctx.shard_of(whole, layout, shape)]
     # The bindings cannot write complex constants; any piece of a splat will do.
     return [ctx.slice(whole, [0] * len(shape), local_shape)]
 
 
-def expand_iota(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
+def expand_iota(op: LocalOp) -> Sequence[Value] | None:
     """Along a split dimension the elements are global indices."""
     layout = op.result_layouts[0]
     dim = integer(op.operation.attributes["iota_dimension"])
@@ -68,8 +64,7 @@ def expand_iota(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
 
 def constant_fill(rule: OpRule, factor: int) -> padding.Fill | None:
     """A splat can be longer; where the bindings cannot read one, nobody can write it."""
-    assert rule.op is not None
-    value = constant_attribute(rule.op.operation)
+    value = constant_attribute(rule.info.operation)
     return padding.Fill.ANY if value is not None and value.is_splat else None
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.ops.attributes import constant_attribute, integer, integers
 from dtensor.passes.ops.elements import element_kind
 
@@ -22,7 +22,6 @@ MOST = 1 << 16  # elements of an array that is computed here
 _DEEPEST = 60  # operations one behind the other
 
 Numbers = NDArray[Any]
-Value = ir.Value[Any]
 
 
 def known_integers(value: Value) -> Numbers | None:

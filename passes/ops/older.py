@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-from dtensor.dialect.mlir import ir, stablehlo
+from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops.attributes import integer, shape_of
 from dtensor.passes.ops.opdef import UNKNOWN
 from dtensor.passes.ops.reduction import Reduction
-
-Value = ir.Value[Any]
 
 
 def _selected(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:

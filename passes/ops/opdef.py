@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.expansion.context import Expander, LocalOp
 from dtensor.passes.ops.accuracy import Accuracy, rounded
 from dtensor.passes.ops.padding import Padding
 from dtensor.passes.ops.rule import OpInfo, OpRule
 
-Anew = Callable[[ir.Operation, list[ir.Operation]], Sequence[ir.Value[Any]]]
+Anew = Callable[[ir.Operation, list[ir.Operation]], Sequence[Value]]
 
 
 class Traffic(NamedTuple):

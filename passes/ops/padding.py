@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import FactorKind, OpRule
 
-Value = ir.Value[Any]
 Shape = tuple[int, ...]
 
 
@@ -84,13 +83,11 @@ class Grown:
 
     def operands_before(self, k: int) -> Shape:
         """The true shape of operand `k`."""
-        assert self.rule.op is not None
-        return self.rule.op.operand_shapes[k]
+        return self.rule.info.operand_shapes[k]
 
     def true_result(self, k: int) -> Shape:
         """The true shape of result `k`."""
-        assert self.rule.op is not None
-        return self.rule.op.result_shapes[k]
+        return self.rule.info.result_shapes[k]
 
     def keep_within(self, k: int, last: Sequence[int], dim: int | None = None) -> None:
         """Let no index in operand `k` exceed `last`: what is beyond it, is beyond the true end.

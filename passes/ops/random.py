@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from dtensor.dialect.diagnostics import error
-from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.opdef import BY_RUN, OpDef, local
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
@@ -40,14 +38,13 @@ def rng_rule(op: OpInfo) -> OpRule:
     return builder.build()
 
 
-def expand_rng_bit_generator(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
+def expand_rng_bit_generator(op: LocalOp) -> Sequence[Value] | None:
     """All bits, of which the shard is cut out: the algorithm numbers them globally."""
     layout, shape = op.result_layouts[1], op.result_shapes[1]
     if layout.is_fully_replicated():
         return None
     state, bits = op.ctx.clone(op.operation).results
-    complete = Layout.replicated(layout.mesh, layout.rank)
-    return [state, op.ctx.relayout(bits, complete, layout, shape)]
+    return [state, op.ctx.shard_of(bits, layout, shape)]
 
 
 def expand_rng(op: LocalOp) -> None:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from dtensor.dialect.attributes import index_attr
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import DIM, SIZE
 from dtensor.passes.builder import integer_attr
 from dtensor.passes.cost.model import all_gather_bytes, all_reduce_bytes
@@ -26,7 +25,6 @@ from dtensor.passes.ops.keys import orders
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
 
-Value = ir.Value[Any]
 _FEW, _MANY = 4, 1  # bits of a digit, for few places and for many
 
 

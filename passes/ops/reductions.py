@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import WHOLE, Dim, canonical_digits
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder
 from dtensor.passes.cost.model import all_gather_bytes
 from dtensor.passes.expansion.context import LocalOp
@@ -42,8 +41,8 @@ def combiners(region: ir.Region, elements: tuple[str, ...]) -> tuple[Reduction, 
     operations = [view.operation for view in block.operations]
     if len(block.arguments) != 2 * count or len(operations) != count + 1:
         return None
-    numbers: dict[ir.Value[Any], int] = {argument: i for i, argument in enumerate(block.arguments)}
-    kinds: dict[ir.Value[Any], tuple[str, int]] = {}
+    numbers: dict[Value, int] = {argument: i for i, argument in enumerate(block.arguments)}
+    kinds: dict[Value, tuple[str, int]] = {}
     for operation in operations[:-1]:
         sides = sorted(numbers.get(v, -1) for v in operation.operands)
         if len(sides) != 2 or sides[0] + count != sides[1] or sides[0] < 0:
@@ -135,7 +134,7 @@ def _terms(op: OpInfo) -> int:
     return math.prod(op.operand_shapes[0]) // max(1, math.prod(op.result_shapes[0]))
 
 
-def expand_reduce(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
+def expand_reduce(op: LocalOp) -> Sequence[Value] | None:
     """Reduce from the identity, then combine with this shard's part of the init value."""
     count = len(op.operands) // 2
     elements = tuple(op.ctx.element_of(value) for value in op.operands[:count])
@@ -149,10 +148,8 @@ def expand_reduce(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
     ]
     if not late:
         return None
-    copy = op.ctx.clone(op.operation)
-    for k, result in enumerate(copy.results):
-        result.set_type(op.ctx.tensor_type(op.local_result_shape(k), op.result_element(k)))
-    values: list[ir.Value[Any]] = list(copy.results)
+    copy = op.again()
+    values: list[Value] = list(copy.results)
     for k in late:
         init = op.operands[count + k]
         copy.operands[count + k] = Builder(copy).identity(kinds[k], init.type)
@@ -196,7 +193,7 @@ def _extreme_bytes(placed: Placed) -> tuple[Traffic, ...]:
     return extreme_bytes(placed, _axes_of_choice(placed.op, placed.operands[0]))
 
 
-def expand_extreme(op: LocalOp) -> Sequence[ir.Value[Any]]:
+def expand_extreme(op: LocalOp) -> Sequence[Value]:
     """Each shard chooses; the best value of all is found, then the first place that has it."""
     elements = [op.result_element(k) for k in range(2)]
     name = extreme(op.operation.regions[0], elements)
@@ -218,7 +215,7 @@ def _choice_bytes(placed: Placed) -> tuple[Traffic, ...]:
     return (Traffic(axes, wire, len(chosen)),)
 
 
-def expand_choice(op: LocalOp) -> Sequence[ir.Value[Any]]:
+def expand_choice(op: LocalOp) -> Sequence[Value]:
     """Each shard chooses, the choices are gathered in order, and one of them is chosen.
 
     Of equal ones and of NaNs the body decides as it does on one device, where they stand in the
@@ -236,24 +233,15 @@ def expand_choice(op: LocalOp) -> Sequence[ir.Value[Any]]:
     return _reduced(op, rows, ir.DenseI64ArrayAttr.get([0]))
 
 
-def _chosen(op: LocalOp) -> list[ir.Value[Any]]:
+def _chosen(op: LocalOp) -> list[Value]:
     """What the shard chooses."""
     count = len(op.result_layouts)
     return _reduced(op, op.operands[:count], op.operation.attributes["dimensions"])
 
 
-def _reduced(
-    op: LocalOp, values: Sequence[ir.Value[Any]], dims: ir.Attribute
-) -> list[ir.Value[Any]]:
+def _reduced(op: LocalOp, values: Sequence[Value], dims: ir.Attribute) -> list[Value]:
     """The op on other operands, from the same init values."""
-    copy = op.ctx.clone(op.operation)
-    types = [
-        op.ctx.tensor_type(op.local_result_shape(k), op.result_element(k))
-        for k in range(len(op.result_layouts))
-    ]
-    for k, (value, type_) in enumerate(zip(values, types, strict=True)):
-        copy.operands[k] = value
-        copy.results[k].set_type(type_)
+    copy = op.again(values)
     copy.attributes["dimensions"] = dims
     return list(copy.results)
 

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from dtensor.dialect.axes import AxisRef
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import AXES, SHARD_PERMUTE, SOURCES
 from dtensor.passes.expansion.context import ExpansionContext
 
-Value = ir.Value[Any]
 Range = tuple[int, int]
 
 

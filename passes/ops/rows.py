@@ -8,15 +8,13 @@ to parts of other dimensions.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from dtensor.dialect.mlir import ir, terminator
+from dtensor.dialect.mlir import Value, ir, terminator
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.ops.attributes import CONSTANT, integers, shape_of, splat_of
 from dtensor.passes.ops.opdef import OpDef
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule
 
-Value = ir.Value[Any]
 _SLICE = "stablehlo.slice"
 _LIMITS = "limit_indices"
 # What these say of dimensions that pass through is that they are whole, or nothing.

@@ -161,6 +161,12 @@ class OpRule:
                     found[m.factor].append((~k, d))
         return tuple(map(tuple, found))
 
+    @property
+    def info(self) -> OpInfo:
+        """The op that it is the rule of, where it is one of an op."""
+        assert self.op is not None
+        return self.op
+
     def __str__(self) -> str:
         def one(dims: tuple[DimMap | None, ...]) -> str:
             return "[" + ", ".join(_map_text(m, self.factors) for m in dims) + "]"

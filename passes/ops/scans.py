@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops.attributes import is_identity, splat_number
@@ -20,8 +19,6 @@ from dtensor.passes.ops.opdef import Placed, Traffic
 from dtensor.passes.ops.reductions import combiners, is_choice
 from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import Window, element_bytes
-
-Value = ir.Value[Any]
 
 _LOG_ADD_EXP = (
     "stablehlo.maximum stablehlo.subtract stablehlo.compare stablehlo.add stablehlo.abs "
@@ -141,16 +138,12 @@ def _windowed(
     op: LocalOp, values: Sequence[Value], dim: int, size: int, padding: tuple[int, int]
 ) -> list[Value]:
     """The op on other operands, with another window along a dimension."""
-    ctx = op.ctx
-    copy = ctx.clone(op.operation)
-    for k, value in enumerate(values):
+    ctx, types = op.ctx, []
+    for value in values:
         shape, element = ctx.read_type(value.type)
         results = shape[dim] + sum(padding) - size + 1
-        copy.operands[k] = value
-        copy.results[k].set_type(
-            ctx.tensor_type((*shape[:dim], results, *shape[dim + 1 :]), element)
-        )
-    rank = len(ctx.shape_of(values[0]))
+        types.append(ctx.tensor_type((*shape[:dim], results, *shape[dim + 1 :]), element))
+    copy, rank = op.again(values, types), len(ctx.shape_of(values[0]))
     sizes = [size if d == dim else 1 for d in range(rank)]
     pairs = [padding if d == dim else (0, 0) for d in range(rank)]
     copy.attributes["window_dimensions"] = ir.DenseI64ArrayAttr.get(sizes)
@@ -191,11 +184,5 @@ def _gathered(op: LocalOp) -> list[Value]:
         layout = op.operand_layouts[k]
         complete = Layout.replicated(layout.mesh, layout.rank)
         whole.append(ctx.relayout(op.operands[k], layout, complete, op.operand_shapes[k]))
-    copy = ctx.clone(op.operation)
-    for k, value in enumerate(whole):
-        copy.operands[k] = value
-    results = zip(copy.results, op.result_layouts, op.result_shapes, strict=True)
-    return [
-        ctx.relayout(value, Layout.replicated(layout.mesh, layout.rank), layout, shape)
-        for value, layout, shape in results
-    ]
+    results = op.again(whole, [result.type for result in op.operation.results]).results
+    return list(map(ctx.shard_of, results, op.result_layouts, op.result_shapes))

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import ir, stablehlo
+from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import all_of, summed
@@ -115,7 +114,7 @@ def _each_once(op: OpInfo, dims: IndexedDims) -> bool:
     return math.prod(indices[i] for i, _ in dims.spread) <= 1
 
 
-def expand_scatter(op: LocalOp) -> Sequence[ir.Value[Any]] | None:
+def expand_scatter(op: LocalOp) -> Sequence[Value] | None:
     """If an indexed dimension is split, indices of elements that others own point out of range.
 
     A single index stays in range, and what it would change elsewhere is put back: XLA turns such a
@@ -163,9 +162,7 @@ def _say_element_by_element(scatter: ir.Operation, spread: Spread, cut: Sequence
     )
 
 
-def _inside_or_before(
-    ctx: ExpansionContext, start: ir.Value[Any], size: int, window: int
-) -> ir.Value[Any]:
+def _inside_or_before(ctx: ExpansionContext, start: Value, size: int, window: int) -> Value:
     """Where windows begin; one that does not lie wholly inside lies before all elements."""
     wide = ctx.element_of(start) in ("i64", "ui32", "ui64")
     start = ctx.convert(start, "i64" if wide else "i32")
@@ -175,10 +172,10 @@ def _inside_or_before(
 
 def _scatter_at_one_index(
     op: LocalOp, owned: Sequence[tuple[int, int]], spread: Spread
-) -> Sequence[ir.Value[Any]]:
+) -> Sequence[Value]:
     """Scatter in range on every shard; keep the result only where the element is."""
     ctx, layout, count = op.ctx, op.operand_layouts[0], len(op.result_layouts)
-    mine: list[ir.Value[Any]] = []
+    mine: list[Value] = []
     for d, component in owned:
         size, index = op.operand_shapes[0][d], spread.columns[component]
         local, is_here = ctx.localise_index(index, layout, d, size)
@@ -186,18 +183,15 @@ def _scatter_at_one_index(
         spread.columns[component] = ctx.convert(clamped(ctx, local, last), ctx.element_of(index))
         mine.append(is_here)
     here = ctx.reshape(ctx.combined("and", mine), ())
-    vectors = spread.vectors(ctx)
-    copy = ctx.clone(op.operation)
-    copy.operands[count] = vectors
+    types = [value.type for value in op.operands[:count]]
+    copy = op.again([*op.operands[:count], spread.vectors(ctx)], types)
     _say_element_by_element(copy, spread, [])
-    for k, result in enumerate(copy.results):
-        result.set_type(op.operands[k].type)
     return [ctx.select(here, result, op.operands[k]) for k, result in enumerate(copy.results)]
 
 
 def _own_or_outside(
-    ctx: ExpansionContext, index: ir.Value[Any], layout: Layout, dim: int, size: int
-) -> ir.Value[Any]:
+    ctx: ExpansionContext, index: Value, layout: Layout, dim: int, size: int
+) -> Value:
     """The local index, or one that is out of range if the element is not here.
 
     Of a contiguous shard the distance from its first element is that already; it keeps different
@@ -214,9 +208,8 @@ def lengthen_scatter(op: padding.Grown) -> None:
 
     A window across the true end writes nothing: it is moved before all elements.
     """
-    assert op.rule.op is not None
     count = len(op.results)
-    operand, indices, updates = (op.rule.op.operand_shapes[k] for k in (0, count, count + 1))
+    operand, indices, updates = (op.rule.info.operand_shapes[k] for k in (0, count, count + 1))
     dims = scatter_dims(op.operation, operand, len(indices), updates)
     is_vector = dims.vector_dim < len(indices)
     components = range(indices[dims.vector_dim] if is_vector else 1)

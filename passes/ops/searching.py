@@ -12,10 +12,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value
 from dtensor.dialect.names import COUNT
 from dtensor.passes.builder import Builder
 from dtensor.passes.cost.model import all_gather_bytes
@@ -28,8 +27,6 @@ from dtensor.passes.ops.loops import counted_loop, looked_up, numbered, picked
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder, element_bytes
-
-Value = ir.Value[Any]
 
 
 @dataclass(frozen=True)
@@ -202,7 +199,7 @@ def _goes_down(op: LocalOp, make: Builder, elements: Value) -> Value:
 
 def _all(op: LocalOp, number: int) -> Value:
     """A number for each query."""
-    return op.ctx.constant(number, op.ctx.tensor_type(op.local_result_shape(), op.result_element()))
+    return op.ctx.constant(number, op.local_result_type())
 
 
 SEARCH = OpDef(

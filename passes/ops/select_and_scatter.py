@@ -17,9 +17,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, forget, ir
 from dtensor.dialect.names import FILL
 from dtensor.passes.builder import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
@@ -41,7 +40,6 @@ from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder, Window, element_bytes
 from dtensor.passes.ops.windows import OVERLAP, share_windows, window_fill, windows_of
 
-Value = ir.Value[Any]
 _DIRECTIONS = ("GE", "GT", "LE", "LT")
 
 
@@ -216,13 +214,9 @@ def _whole(op: LocalOp, rows: Sequence[tuple[int, int]], operands: Sequence[Valu
     if fill is not None and is_filled:
         operand = ctx.pad(operand, fill, lows, highs)
         rows = [(0, 0)] * len(rows)
-    operation = ctx.clone(op.operation)
-    for k, value in enumerate((operand, source, init)):
-        operation.operands[k] = value
-    operation.results[0].set_type(operand.type)
+    operation = op.again((operand, source, init), [operand.type])
     operation.attributes["padding"] = matrix_attr(rows)
-    if FILL in operation.attributes:
-        del operation.attributes[FILL]
+    forget(operation, FILL)
     result: Value = operation.results[0]
     if is_filled:
         for dim, (low, size) in enumerate(zip(lows, ctx.shape_of(operands[0]), strict=True)):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from dtensor.dialect.dim import WHOLE
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import ir, stablehlo
+from dtensor.dialect.mlir import Value, forget, ir, stablehlo
 from dtensor.dialect.names import PLACES, SIZE
 from dtensor.passes.builder import integer_attr
 from dtensor.passes.cost.model import all_gather_bytes, permute_bytes
@@ -29,8 +28,6 @@ from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
-
-Value = ir.Value[Any]
 
 
 def sort_rule(op: OpInfo) -> OpRule:
@@ -225,15 +222,11 @@ def _before_none(ctx: ExpansionContext, values: Value) -> Value:
 
 def _largest(op: LocalOp, value: Value, count: int) -> tuple[Value, Value]:
     """The `count` largest of each row, and where they stand."""
-    ctx = op.ctx
-    copy = ctx.clone(op.operation)
-    copy.operands[0] = value
-    if SIZE in copy.attributes:
-        del copy.attributes[SIZE]
-    shape, element = ctx.read_type(value.type)
-    for k, kind in enumerate((element, op.result_element(1))):
-        copy.results[k].set_type(ctx.tensor_type((*shape[:-1], count), kind))
-    copy.attributes["k"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), count)
+    shape, element = op.ctx.read_type(value.type)
+    kinds = element, op.result_element(1)
+    copy = op.again([value], [op.ctx.tensor_type((*shape[:-1], count), kind) for kind in kinds])
+    forget(copy, SIZE)
+    copy.attributes["k"] = integer_attr(count)
     return copy.results[0], copy.results[1]
 
 
@@ -253,18 +246,16 @@ def said_of_sort(sort: ir.Operation) -> tuple[object, ...]:
 
 def sort_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
     """Rows may be longer; what is beyond their end stays there."""
-    assert rule.op is not None
-    count = len(rule.op.operand_shapes)
-    if not rule.op.operand_shapes[0]:
+    count = len(rule.info.operand_shapes)
+    if not rule.info.operand_shapes[0]:
         return []
-    dim = sorted_dimension(rule.op)
+    dim = sorted_dimension(rule.info)
     return [tuple(padding.Along(slot, dim) for k in range(count) for slot in (k, ~k))]
 
 
 def lengthen_sort(op: padding.Grown) -> None:
     """Say where rows end."""
-    assert op.rule.op is not None
-    dim = sorted_dimension(op.rule.op)
+    dim = sorted_dimension(op.rule.info)
     if op.operands[0] and op.grows(0, dim):
         op.operation.attributes[SIZE] = integer_attr(op.operands_before(0)[dim])
 
@@ -278,20 +269,14 @@ def expand_rows(op: LocalOp) -> Sequence[Value] | None:
     """Every row by itself, without what is beyond its end; what was said of it has served."""
     ctx, given = op.ctx, op.operation.attributes
     true = integer(given[SIZE]) if SIZE in given else None
-    for name in (PLACES, SIZE):
-        if name in given:
-            del given[name]
+    forget(op.operation, PLACES, SIZE)
     if true is None:
         return None
     rank = len(op.operand_shapes[0])
     dim = integer(given["dimension"]) % rank if "dimension" in given else rank - 1
     more = [op.operand_shapes[0][dim] - true if d == dim else 0 for d in range(rank)]
     rows, found = [ctx.cut(value, dim, 0, true) for value in op.operands], []
-    copy = ctx.clone(op.operation)
-    for k, value in enumerate(rows):
-        copy.operands[k] = value
-        copy.results[k].set_type(value.type)
-    for value in copy.results:
+    for value in op.again(rows, [row.type for row in rows]).results:
         zero = ctx.zeros(ctx.tensor_type((), ctx.element_of(value)))
         found.append(ctx.pad(value, zero, [0] * rank, more))
     return found
@@ -299,8 +284,7 @@ def expand_rows(op: LocalOp) -> Sequence[Value] | None:
 
 def top_k_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
     """A row may be longer; only its own elements are looked at."""
-    assert rule.op is not None
-    return [(padding.Along(0, len(rule.op.operand_shapes[0]) - 1),)]
+    return [(padding.Along(0, len(rule.info.operand_shapes[0]) - 1),)]
 
 
 def lengthen_top_k(op: padding.Grown) -> None:

@@ -9,13 +9,10 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.ops.indexing import IndexedDims, index_vectors
-
-Value = ir.Value[Any]
 
 
 @dataclass(frozen=True)

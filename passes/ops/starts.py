@@ -9,14 +9,10 @@ from the init value, and a split dimension is gathered for it.
 
 from __future__ import annotations
 
-from typing import Any
-
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops.attributes import is_identity, shape_of
 from dtensor.passes.ops.reductions import combiners
-
-Value = ir.Value[Any]
 
 
 def started_apart(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:

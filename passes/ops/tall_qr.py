@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from dtensor.dialect.dim import WHOLE
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import ALL_REDUCE, AXES, FACTOR, PRODUCT, REDUCTION
 from dtensor.passes.builder import Builder
 from dtensor.passes.cost.model import all_gather_bytes, all_reduce_bytes
@@ -23,8 +22,6 @@ from dtensor.passes.ops.accuracy import factorised
 from dtensor.passes.ops.loops import counted_loop
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
-
-Value = ir.Value[Any]
 
 
 def qr_rule(op: OpInfo) -> OpRule:

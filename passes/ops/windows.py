@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import summed
@@ -76,6 +75,12 @@ def _integers(op: OpInfo, name: str, count: int) -> list[int]:
     return integers(op.attribute(name)) if op.has(name) else [1] * count
 
 
+def _windows(op: OpInfo) -> list[Window]:
+    """Those of a reduce_window, one per dimension."""
+    sizes = integers(op.attribute("window_dimensions"))
+    return windows_of(op, sizes, "base_dilations", "window_dilations")
+
+
 def reduce_window_rule(op: OpInfo) -> OpRule:
     """`ij,->ij`; a dimension is split if its windows tile it, with a halo, or if it is scanned.
 
@@ -84,9 +89,7 @@ def reduce_window_rule(op: OpInfo) -> OpRule:
     those cannot be met again (`dtensor-find-forms` sets apart the values that sums start from).
     """
     count = len(op.result_shapes)
-    sizes = integers(op.attribute("window_dimensions"))
-    builder = RuleBuilder(op)
-    windows = windows_of(op, sizes, "base_dilations", "window_dilations")
+    builder, windows = RuleBuilder(op), _windows(op)
     may_pad = starts_from_identity(op.operation, op.result_elements)
     for d, (window, size) in enumerate(zip(windows, op.operand_shapes[0], strict=True)):
         if not may_pad and _reads_padding(window, size, op.result_shapes[0][d]):
@@ -136,8 +139,7 @@ def _others(op: OpInfo, windows: Sequence[Window], dim: int) -> Iterator[tuple[W
 def _scanned(placed: Placed) -> tuple[int, Window] | None:
     """The split dimension that is scanned, and its window; None if there is none."""
     op = placed.op
-    sizes = integers(op.attribute("window_dimensions"))
-    windows = windows_of(op, sizes, "base_dilations", "window_dilations")
+    windows = _windows(op)
     for d, window in enumerate(windows):
         word = placed.operands[0].dims[d]
         if word.split > 1 and word.is_contiguous and _is_scan(op, windows, d):
@@ -151,7 +153,7 @@ def _scan_bytes(placed: Placed) -> tuple[Traffic, ...]:
     return scan_bytes(placed, found[0])
 
 
-def expand_scanned(op: LocalOp) -> Sequence[ir.Value[Any]]:
+def expand_scanned(op: LocalOp) -> Sequence[Value]:
     """Each shard scans its elements behind what the shards before it combine to."""
     found = _scanned(placed_of(op))
     assert found is not None, "a scan that was checked"
@@ -169,11 +171,9 @@ def share_windows(
 
 
 def _overlapping(op: OpInfo) -> list[WindowDim]:
-    sizes = integers(op.attribute("window_dimensions"))
-    windows = windows_of(op, sizes, "base_dilations", "window_dilations")
     return [
         WindowDim(d, (~0, d), d, window)
-        for d, window in enumerate(windows)
+        for d, window in enumerate(_windows(op))
         if not window.tiles(op.operand_shapes[0][d])
     ]
 
@@ -208,8 +208,7 @@ def window_fill(rule: OpRule, factor: int) -> padding.Fill | None:
 def reduce_window_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
     """Windows read the init value beyond the end; so do sums from the end."""
     op = info_of(rule, operation)
-    sizes = integers(op.attribute("window_dimensions"))
-    windows = windows_of(op, sizes, "base_dilations", "window_dilations")
+    windows = _windows(op)
     count = len(op.result_shapes)
     may_pad = starts_from_identity(operation, op.result_elements)
     ties: list[padding.Tie] = []
@@ -232,8 +231,7 @@ def reduce_window_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Ti
 def lengthen_windows(op: padding.Grown) -> None:
     """As many windows as the results have elements; one as long as a dimension is so still."""
     info = info_of(op.rule, op.operation)
-    sizes = integers(info.attribute("window_dimensions"))
-    windows = windows_of(info, sizes, "base_dilations", "window_dilations")
+    sizes, windows = integers(info.attribute("window_dimensions")), _windows(info)
     rows = {}
     for d, window in enumerate(windows):
         size, steps = op.operands[0][d], op.results[0][d]
@@ -251,13 +249,11 @@ def lengthen_windows(op: padding.Grown) -> None:
     set_padding(op, windows, rows)
 
 
-def _anew(op: ir.Operation, made: list[ir.Operation]) -> list[ir.Value[Any]]:
+def _anew(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
     """Its starts apart, unless windows hold all elements up to one, or all from one on."""
     info = OpInfo.of(op)
     if info is not None:
-        sizes = integers(op.attributes["window_dimensions"])
-        windows = windows_of(info, sizes, "base_dilations", "window_dilations")
-        if any(map(scans, windows, info.operand_shapes[0])):
+        if any(map(scans, _windows(info), info.operand_shapes[0])):
             return []
     return started_apart(op, made)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dtensor.passes.graph import CARRY, JOIN, THROUGH, Graph, Node
+from dtensor.passes.graph import JOINTS, Graph, Node
 from dtensor.passes.ops.rule import OpRule
 
 MAX_BLOCKS = 3  # block counts offered per dimension
@@ -81,7 +81,7 @@ class _BlockSpread:
     def visit(self, node: Node) -> None:
         if node.rule is not None:
             self._visit_op(node, node.rule)
-        elif node.kind in (CARRY, JOIN, THROUGH):
+        elif node.kind in JOINTS:
             sides = [*node.operands, *node.results]
             counts = {(d, c) for v in sides for d, s in enumerate(self.values[v] or ()) for c in s}
             for v in sides:

@@ -55,8 +55,6 @@ def _windows(node: Node) -> tuple[Window | None, ...]:
 
 
 def _are_together(one: Node, other: Node) -> bool:
-    assert one.operation is not None
-    assert other.operation is not None
     return bool(one.operation.block == other.operation.block)
 
 

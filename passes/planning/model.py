@@ -49,6 +49,21 @@ class Model:
         self.near.append({})
         return len(self.unary) - 1
 
+    def add_node(self, problem: Problem, node: int) -> None:
+        """The variable of the next node, if it has a choice, with the cost of what it does."""
+        options = problem.options(node)
+        if len(options) < 2:
+            self.variable_of.append(-1)
+            return
+        cost = 1e6 * (problem.work[node] * options.share + problem.runs[node] * options.comm)
+        self.variable_of.append(self.variable(cost, options.index[problem.now[node]]))
+
+    def take(self, problem: Problem, states: Sequence[int]) -> None:
+        """Let the nodes of a problem have the strategies that these states stand for."""
+        for node, variable in enumerate(self.variable_of):
+            if variable >= 0:
+                problem.now[node] = problem.options(node).strategies[states[variable]]
+
     def add(self, one: int, other: int, costs: Costs) -> None:
         """Add a table; over one variable twice, its diagonal; -1 stands for a single state."""
         if one < 0 and other < 0:
@@ -93,15 +108,11 @@ def make_model(problem: Problem, most_states: int = COARSE) -> Model:
     for value in problem.values:
         made[value.producer].append(value)
     copies: list[Copies] = []
-    every = [problem.options(node) for node in range(len(problem.now))]
+    for node in range(len(problem.now)):
+        problem.options(node)  # so that all specs are known
     _search(problem)
-    for node, options in enumerate(every):
-        if len(options) < 2:
-            model.variable_of.append(-1)
-        else:
-            start = options.index[problem.now[node]]
-            cost = 1e6 * (problem.work[node] * options.share + problem.runs[node] * options.comm)
-            model.variable_of.append(model.variable(cost, start))
+    for node in range(len(problem.now)):
+        model.add_node(problem, node)
         for value in made[node]:
             if len({n for n, _ in value.uses}) > 1:
                 copies.append(_copies(model, problem, value, most_states))
@@ -134,7 +145,7 @@ def _search(problem: Problem) -> None:
         problem.prices.search(cls, np.unique(np.concatenate(specs)))
 
 
-def _moves(problem: Problem, value: Value, given: Numbers, wanted: Numbers) -> Costs:
+def moves(problem: Problem, value: Value, given: Numbers, wanted: Numbers) -> Costs:
     """Microseconds of moving a value between specs that broadcast."""
     between = problem.prices.between(value.prices, given, wanted)
     return np.minimum(between * (value.weight * 1e6), BIG)
@@ -150,7 +161,7 @@ def _add_move(model: Model, problem: Problem, value: Value) -> None:
     columns = {options.column(k).tobytes(): options.column(k) for _, k in value.uses}
     costs = np.zeros((len(given), len(options)))
     for wanted in columns.values():
-        costs += _moves(problem, value, given[:, None], wanted)
+        costs += moves(problem, value, given[:, None], wanted)
     if costs.any():
         model.add(producer, node, costs)
 
@@ -172,10 +183,10 @@ class Copies(NamedTuple):
 
     def price(self, problem: Problem, wanted: Numbers) -> Costs:
         """Microseconds from the nearest copy: a row per state, a column per spec."""
-        first, shared = [_moves(problem, self.value, held[:, None], wanted) for held in self.held]
+        first, shared = [moves(problem, self.value, held[:, None], wanted) for held in self.held]
         nearest = np.minimum(first, shared)
         for spec in self.rest:
-            other = _moves(problem, self.value, np.array(spec), wanted)
+            other = moves(problem, self.value, np.array(spec), wanted)
             nearest[-1] = np.minimum(nearest[-1], other)
         return nearest
 
@@ -183,7 +194,7 @@ class Copies(NamedTuple):
 def _copies(model: Model, problem: Problem, value: Value, most_states: int) -> Copies:
     given = problem.options(value.producer).column(~value.slot)
     first, shared = _states(problem, value, most_states)
-    unary = _moves(problem, value, first, shared)
+    unary = moves(problem, value, first, shared)
     now_first, now_shared = _now(problem, value)
     found = np.flatnonzero((first == now_first) & (shared == (*now_shared, now_first)[0]))
     rest = now_shared if len(now_shared) > 1 or not len(found) else ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dtensor.dialect.layout import REDUCTIONS
-from dtensor.passes.graph import CARRY, JOIN, THROUGH, Graph
+from dtensor.passes.graph import CARRY, JOINTS, Graph
 from dtensor.passes.ops.rule import OpRule
 
 
@@ -29,7 +29,7 @@ def partial_kinds(graph: Graph) -> list[int]:
                 for wanted, made in passes:
                     if any([w & kinds[v] for w, v in zip(wanted, node.operands, strict=True)]):
                         found |= made
-            elif node.kind in (CARRY, JOIN, THROUGH):
+            elif node.kind in JOINTS:
                 found = _union(kinds, node.operands)
             else:
                 continue

@@ -10,7 +10,7 @@ from typing import Final
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import Dim
 from dtensor.dialect.layout import Layout
-from dtensor.passes.graph import ARGUMENT, RESULT, Graph, Node
+from dtensor.passes.graph import ARGUMENT, BORDERS, Graph, Node
 from dtensor.passes.ops.rule import FactorKind
 from dtensor.passes.planning.descend import descend
 from dtensor.passes.planning.eliminate import Effort, Elimination
@@ -179,9 +179,7 @@ def solve(problem: Problem, limits: Limits) -> int:
         if states is None:
             model = make_model(problem, FINE)
             states, narrowed = _eliminate(model, limits.effort)
-        for node, variable in enumerate(model.variable_of):
-            if variable >= 0:
-                problem.now[node] = problem.options(node).strategies[states[variable]]
+        model.take(problem, states)
         descend(problem, limits.sweeps)
         found = problem.total()
         gain = least - found
@@ -213,7 +211,7 @@ def _start(task: Task, specs: Specs, outcomes: Sequence[tuple[Label, ...]]) -> l
         strategy = memo.get(key)
         if strategy is None:
             strategy = memo[key] = _joint(labels, ins, outs, specs.sizes)
-        if node.kind in (ARGUMENT, RESULT):
+        if node.kind in BORDERS:
             given = task.pins.layouts.get(node.index)
             if given is None or given.has_open:
                 strategy = _at_border(strategy, (*ins, *outs)[0].rank, specs)

@@ -47,9 +47,7 @@ def polish(problem: Problem, rounds: int, sweeps: int) -> float:
 def _try(problem: Problem, model: Model, states: list[int], sweeps: int) -> bool:
     """Take the states of a model's variables, and what descends from there, if that is cheaper."""
     best, least = list(problem.now), problem.total()
-    for node, variable in enumerate(model.variable_of):
-        if variable >= 0:
-            problem.now[node] = problem.options(node).strategies[states[variable]]
+    model.take(problem, states)
     descend(problem, sweeps)
     if problem.total() < least * (1 - _GAIN):
         return True

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dtensor.passes.planning.model import BIG, Costs, Model, add_pairs
+from dtensor.passes.planning.model import BIG, Costs, Model, add_pairs, moves
 from dtensor.passes.planning.prices import Numbers
 from dtensor.passes.planning.problem import Problem, Value
 
@@ -40,13 +40,8 @@ class _State(NamedTuple):
 def relaxed_model(problem: Problem) -> Model:
     """A model whose least cost is at most that of every plan, beyond what has no choice."""
     model = Model()
-    for node, now in enumerate(problem.now):
-        options = problem.options(node)
-        if len(options) < 2:
-            model.variable_of.append(-1)
-            continue
-        cost = 1e6 * (problem.work[node] * options.share + problem.runs[node] * options.comm)
-        model.variable_of.append(model.variable(cost, options.index[now]))
+    for node in range(len(problem.now)):
+        model.add_node(problem, node)
     shared = sum([len({n for n, _ in value.uses}) > 1 for value in problem.values])
     most = min(max(_MOST_STATES // max(shared, 1), _LEAST), _MOST)
     for value in problem.values:
@@ -68,12 +63,6 @@ def fixed_cost(problem: Problem) -> float:
     return 1e6 * (sum(nodes) + sum(values) - sum(pairs))
 
 
-def _moves(problem: Problem, value: Value, specs: Numbers) -> Costs:
-    """Microseconds of moving a value from each of some specs to each of them."""
-    seconds = problem.prices.between(value.prices, specs[:, None], specs)
-    return np.minimum(seconds * (value.weight * 1e6), BIG)
-
-
 def _add_value(model: Model, problem: Problem, value: Value, most_states: int) -> None:
     users = list(dict.fromkeys([n for n, _ in value.uses]))
     producer = model.variable_of[value.producer]
@@ -82,7 +71,7 @@ def _add_value(model: Model, problem: Problem, value: Value, most_states: int) -
     given = problem.options(value.producer).column(~value.slot)
     columns = [problem.options(n).column(k) for n, k in value.uses]
     specs = np.unique(np.concatenate([given, *columns]))
-    price = _moves(problem, value, specs)
+    price = moves(problem, value, specs[:, None], specs)
     start = np.searchsorted(specs, given)
     ends = [np.searchsorted(specs, column) for column in columns]
     if len(users) == 1:

@@ -12,17 +12,7 @@ from itertools import product, takewhile
 
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import inner_layout
-from dtensor.passes.graph import (
-    ARGUMENT,
-    CARRY,
-    JOIN,
-    MANUAL_GIVE,
-    MANUAL_READ,
-    OP,
-    RESULT,
-    THROUGH,
-    Node,
-)
+from dtensor.passes.graph import BORDERS, CARRY, JOINTS, MANUAL_EDGES, MANUAL_READ, OP, RESULT, Node
 from dtensor.passes.ops.opdef import Placed, Traffic, algorithm_of
 from dtensor.passes.ops.rule import OpInfo, OpRule
 from dtensor.passes.ops.table import opdef
@@ -38,7 +28,7 @@ from dtensor.passes.sharding.specs import Places, RankSpecs, Specs, is_contiguou
 
 BEAM = 64  # strategies of one node
 _LARGE_CARRY = 65_536  # bytes
-_ALIKE = (ARGUMENT, RESULT, CARRY, JOIN, THROUGH)  # without a rule: one spec everywhere
+_ALIKE = (*BORDERS, *JOINTS)  # without a rule: one spec everywhere
 
 
 class Maker:
@@ -148,7 +138,7 @@ class Maker:
             return ()  # made wherever it is wanted, from what every device has
         if node.kind == OP and node.rule is not None:
             return self._of_rule(node, node.rule)
-        if node.kind in (MANUAL_READ, MANUAL_GIVE):
+        if node.kind in MANUAL_EDGES:
             return self._at_region(node)
         if node.index in self.task.pins.whole or node.kind not in _ALIKE:
             return ()
@@ -318,7 +308,7 @@ class Maker:
         """One spec for all operands and results: borders, carried values, joins, barriers."""
         value = (node.results or node.operands)[0]
         shape = self.graph.types[value].shape
-        is_border = node.kind in (ARGUMENT, RESULT)
+        is_border = node.kind in BORDERS
         kinds = 0 if is_border or given is not None else self._kinds[value]
         blocks = () if is_border else self._blocks[value]
         sides = len(node.operands), len(node.results)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import digit_size
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import inner_layout
-from dtensor.passes.graph import ARGUMENT, RESULT, Graph, Node
+from dtensor.passes.graph import BORDERS, Graph, Node
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.propagation.inside import inside_seconds
 from dtensor.passes.propagation.labels import Label, LabelTable
@@ -142,16 +142,13 @@ def respect_taken_digits(problem: Problem, decided: Decided, pins: Pins) -> None
             taken = taken + written
         if not taken or len(labels) == 1 or problem.fixed[node.index] is not None:
             continue
-        kept: list[Label] = []
-        for label in labels:
-            replacement: Label | None = label
-            if label.factor >= 0 and not (
-                compatible(label, taken, n) and label.major % ends.get(label.factor, 1) == 0
-            ):
-                replacement = behind(problem, node, label, taken)
-            if replacement is not None and replacement not in kept:
-                kept.append(replacement)
-        problem.labels[node.index] = kept
+        problem.labels[node.index] = _different(
+            label
+            if label.factor < 0
+            or (compatible(label, taken, n) and label.major % ends.get(label.factor, 1) == 0)
+            else behind(problem, node, label, taken)
+            for label in labels
+        )
 
 
 def keep_blocks_inside(problem: Problem, decided: Decided, later: Sequence[int] = ()) -> None:
@@ -160,17 +157,20 @@ def keep_blocks_inside(problem: Problem, decided: Decided, later: Sequence[int] 
     What stands ahead may be another axis that is decided, or one that comes later.
     """
     for node in problem.graph.nodes:
-        if node.kind not in (ARGUMENT, RESULT) or problem.fixed[node.index] is not None:
+        if node.kind not in BORDERS or problem.fixed[node.index] is not None:
             continue
         labels = problem.labels[node.index]
         if all(label.major == 1 for label in labels):
             continue
-        kept: list[Label] = []
-        for label in labels:
-            moved = _ahead_of_blocks(problem, node, label, decided.digits[node.index], later)
-            if moved is not None and moved not in kept:
-                kept.append(moved)
-        problem.labels[node.index] = kept
+        taken = decided.digits[node.index]
+        problem.labels[node.index] = _different(
+            _ahead_of_blocks(problem, node, label, taken, later) for label in labels
+        )
+
+
+def _different(labels: Iterable[Label | None]) -> list[Label]:
+    """Those labels that there are, each once; they are compared by identity."""
+    return [label for label in dict.fromkeys(labels) if label is not None]
 
 
 def _ahead_of_blocks(
@@ -255,11 +255,3 @@ def _forbid_idleness(problem: Problem, decided: Decided, min_flops: float) -> No
         dividing = [label for label in problem.labels[node.index] if label.divides]
         if dividing:
             problem.labels[node.index] = dividing
-
-
-def reaches(problem: Problem) -> bool:
-    """Whether the axis is used anywhere."""
-    return any(
-        len(ls) > 1 or (f is not None and max(f.places, default=WHOLE) > WHOLE)
-        for ls, f in zip(problem.labels, problem.fixed, strict=True)
-    )

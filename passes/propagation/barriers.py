@@ -53,7 +53,6 @@ def stages(task: Task, ledger: Ledger) -> Iterator[tuple[Task, list[Node]]]:
             continue
         if before == behind:
             opened.add(index)
-            assert node.operation is not None
             ledger.warn(
                 node.operation,
                 "layouts pass this propagation barrier both ways: other operations join what is "
@@ -77,7 +76,6 @@ def stages(task: Task, ledger: Ledger) -> Iterator[tuple[Task, list[Node]]]:
 
 
 def _direction(node: Node) -> str:
-    assert node.operation is not None
     return str(DIRECTION.read(node.operation.attributes[ALLOWED_DIRECTION], {}))
 
 

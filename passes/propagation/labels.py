@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dtensor.passes.graph import CARRY, JOIN, MANUAL_GIVE, MANUAL_READ, THROUGH, Node
+from dtensor.passes.graph import JOINTS, MANUAL_EDGES, MANUAL_READ, Node
 from dtensor.passes.ops.rule import DimMap, OpRule
 from dtensor.passes.propagation.places import MAX_RANK, WHOLE, partial_place, split_place
 
@@ -207,7 +207,7 @@ class LabelTable:
         """
         if place == WHOLE:
             return self.idle(node)
-        if node.kind not in (MANUAL_READ, MANUAL_GIVE):
+        if node.kind not in MANUAL_EDGES:
             return self.joint(node, place)
         slot = 0 if node.kind == MANUAL_READ else ~0
         if node.rule is not None and node.may_use(axis):
@@ -219,6 +219,6 @@ class LabelTable:
         """The labels of a node whose operand or result at `slot` has this place."""
         if node.rule is not None:
             return self.of_rule(node.rule).at(slot, place)
-        if node.kind in (CARRY, JOIN, THROUGH):
+        if node.kind in JOINTS:
             return (self.joint(node, place),)
         return ()

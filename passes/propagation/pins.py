@@ -14,8 +14,9 @@ from dtensor.dialect.names import ARG_ATTRS, IN_LAYOUTS, OUT_LAYOUTS, RES_ATTRS
 from dtensor.passes.functions import boundary_layouts
 from dtensor.passes.graph import (
     ARGUMENT,
+    BORDERS,
     CONSTRAINT,
-    MANUAL_GIVE,
+    MANUAL_EDGES,
     MANUAL_READ,
     OP,
     RESULT,
@@ -37,26 +38,22 @@ class Pins:
 def read_pins(graph: Graph, meshes: dict[str, Mesh]) -> Pins:
     """The layouts that the IR's annotations fix."""
     pins = Pins()
-    sides: dict[str, list[Layout | None]] = {}
+    borders = border_layouts(graph, meshes)
     for node in graph.nodes:
         op = node.operation
-        assert op is not None
         if (node.kind == OP and node.rule is None) or node.kind == WHOLE_USE:
             pins.whole.add(node.index)
         elif node.kind == CONSTRAINT:
             pins.layouts[node.index] = layout_of(op.attributes["layout"], meshes)
             _check_free(node, pins.layouts[node.index])
-        elif node.kind in (MANUAL_READ, MANUAL_GIVE):
+        elif node.kind in MANUAL_EDGES:
             asked = asked_layout(node, meshes)
             if asked is None:
                 pins.whole.add(node.index)
             else:
                 pins.layouts[node.index] = asked
-        elif node.kind in (ARGUMENT, RESULT):
-            side = ARG_ATTRS if node.kind == ARGUMENT else RES_ATTRS
-            if side not in sides:
-                sides[side] = boundary_layouts(op, side, meshes)
-            given = sides[side][node.slot]
+        elif node.kind in BORDERS:
+            given = borders[node.kind][node.slot]
             if given is not None:
                 pins.layouts[node.index] = given
             if not graph.types[node.subject].itemsize:
@@ -64,10 +61,16 @@ def read_pins(graph: Graph, meshes: dict[str, Mesh]) -> Pins:
     return pins
 
 
+def border_layouts(graph: Graph, meshes: dict[str, Mesh]) -> dict[str, list[Layout | None]]:
+    """What the function says of its arguments and of its results, by the kind of their nodes."""
+    sides = {ARGUMENT: ARG_ATTRS, RESULT: RES_ATTRS}
+    functions = {node.kind: node.operation for node in graph.nodes if node.kind in BORDERS}
+    return {kind: boundary_layouts(op, sides[kind], meshes) for kind, op in functions.items()}
+
+
 def _check_free(node: Node, layout: Layout) -> None:
     bound = [axis.name for axis in layout.axes if not node.may_use(axis.name)]
     if bound:
-        assert node.operation is not None
         error(
             node.operation,
             f"a constraint asks for {layout.short()} inside a shard_map that is manual over "
@@ -77,7 +80,6 @@ def _check_free(node: Node, layout: Layout) -> None:
 
 def asked_layout(node: Node, meshes: dict[str, Mesh]) -> Layout | None:
     """What a manual region asks for at one of its operands or results; None for a token."""
-    assert node.operation is not None
     side = IN_LAYOUTS if node.kind == MANUAL_READ else OUT_LAYOUTS
     return layouts_of_array(node.operation.attributes[side], meshes)[node.slot]
 

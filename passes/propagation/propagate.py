@@ -149,7 +149,7 @@ def _realise(task: Task, plan: Plan) -> Strategy:
 
 def _note_fallbacks(graph: Graph, ledger: Ledger) -> None:
     for node in graph.nodes:
-        if node.kind == OP and node.rule is None and node.operation is not None:
+        if node.kind == OP and node.rule is None:
             moved = sum(graph.bytes(v) for v in node.operands)
             if not moved and not any(graph.types[v].itemsize for v in node.results):
                 continue  # it works on nothing, or on tokens
@@ -172,7 +172,7 @@ def _facts(graph: Graph, pins: Pins) -> NodeFacts:
         [n.name for n in graph.nodes],
         [n.kind for n in graph.nodes],
         [n.slot for n in graph.nodes],
-        [None if n.operation is None else n.operation.location for n in graph.nodes],
+        [n.operation.location for n in graph.nodes],
         [n.operands for n in graph.nodes],
         [n.results for n in graph.nodes],
         graph.producer,

@@ -21,23 +21,24 @@ from dtensor.dialect.names import (
     RESULTS,
 )
 from dtensor.passes.cost.model import CostModel
-from dtensor.passes.functions import boundary_layouts, set_boundary_layouts
+from dtensor.passes.functions import set_boundary_layouts
 from dtensor.passes.graph import (
     ARGUMENT,
-    CARRY,
+    BORDERS,
     CONSTRAINT,
     JOIN,
-    MANUAL_GIVE,
+    JOINTS,
+    MANUAL_EDGES,
     MANUAL_READ,
     OP,
     RESULT,
-    THROUGH,
     Graph,
     Node,
+    op_info,
 )
 from dtensor.passes.ops.opdef import Placed, Traffic, algorithm_of
-from dtensor.passes.ops.rule import OpInfo
 from dtensor.passes.ops.table import opdef
+from dtensor.passes.propagation.pins import border_layouts
 
 Sides = tuple[tuple[Layout, ...], tuple[Layout, ...]]  # of operands, of results
 Attributes = Sequence[tuple[str, ir.Attribute]]
@@ -68,7 +69,6 @@ def write_strategy(graph: Graph, strategy: Strategy, cost: CostModel) -> list[No
     said: dict[tuple[int, ...], tuple[Attributes, Sides]] = {}
     for node in graph.nodes:
         if node.kind in (OP, CONSTRAINT):
-            assert node.operation is not None
             sides = strategy.operands[node.index], strategy.results[node.index]
             key = id(node.rule), id(sides[0]), id(sides[1])  # a plan has one tuple for equal ops
             known = said.get(key) if node.rule is not None else None
@@ -85,7 +85,7 @@ def write_strategy(graph: Graph, strategy: Strategy, cost: CostModel) -> list[No
             attributes = node.operation.attributes
             for name, attribute in says:
                 attributes[name] = attribute
-        elif node.kind in (CARRY, JOIN, THROUGH, MANUAL_READ, MANUAL_GIVE):
+        elif node.kind in (*JOINTS, *MANUAL_EDGES):
             by_op.setdefault(id(node.operation), []).append(node)
     for nodes in by_op.values():
         _write_together(graph, nodes, strategy)
@@ -114,20 +114,13 @@ def _array(graph: Graph, values: Sequence[int], layouts: Sequence[Layout]) -> ir
 def _write_together(graph: Graph, nodes: list[Node], strategy: Strategy) -> None:
     """The layouts of an operation that has a node for each operand or result."""
     operation = nodes[0].operation
-    assert operation is not None
     came = [node for node in nodes if node.kind == MANUAL_READ]
     gave = [node for node in nodes if node.kind != MANUAL_READ]
-    results = _array(
-        graph,
-        [node.results[-1] for node in gave],
-        [strategy.results[node.index][-1] for node in gave],
-    )
+    values = [node.results[-1] for node in gave]
+    results = _array(graph, values, [strategy.results[node.index][-1] for node in gave])
     if operation.name == MANUAL:
-        operands = _array(
-            graph,
-            [node.operands[0] for node in came],
-            [strategy.operands[node.index][0] for node in came],
-        )
+        values = [node.operands[0] for node in came]
+        operands = _array(graph, values, [strategy.operands[node.index][0] for node in came])
     elif gave[0].kind == JOIN:
         operands = layouts_array_attr((Layout.replicated(_any_mesh(strategy), 0),))
     else:
@@ -149,18 +142,8 @@ def _algorithm(graph: Graph, node: Node, strategy: Strategy, cost: CostModel) ->
     definition = opdef(node.name)
     if len(definition.algorithms) == 1:
         return definition.algorithms[0].name
-    assert node.operation is not None
-    operands, results = (
-        [graph.types[v] for v in values] for values in (node.operands, node.results)
-    )
-    info = OpInfo(
-        node.operation,
-        node.name,
-        tuple(t.shape for t in operands),
-        tuple(t.shape for t in results),
-        tuple(t.element for t in operands),
-        tuple(t.element for t in results),
-    )
+    sides = ([graph.types[v] for v in values] for values in (node.operands, node.results))
+    info = op_info(node.operation, node.name, *sides)
     placed = Placed(info, strategy.operands[node.index], strategy.results[node.index])
 
     def price(traffic: Traffic) -> float:
@@ -191,9 +174,7 @@ def write_function_layouts(graph: Graph, strategy: Strategy) -> None:
         nodes = [node for node in graph.nodes if node.kind == kind]
         if not nodes:
             continue
-        function = nodes[0].operation
-        assert function is not None
-        set_boundary_layouts(function, name, [layouts[node.index][0] for node in nodes])
+        set_boundary_layouts(nodes[0].operation, name, [layouts[node.index][0] for node in nodes])
 
 
 def read_strategy(graph: Graph, meshes: dict[str, Mesh]) -> Strategy:
@@ -202,21 +183,17 @@ def read_strategy(graph: Graph, meshes: dict[str, Mesh]) -> Strategy:
     results: list[tuple[Layout, ...]] = []
     mesh = next(iter(meshes.values()))
     scalar = Layout.replicated(mesh, 0)
-    sides: dict[str, list[Layout | None]] = {}
+    borders = border_layouts(graph, meshes)
     for node in graph.nodes:
         op = node.operation
-        assert op is not None
-        if node.kind in (ARGUMENT, RESULT):
-            side = ARG_ATTRS if node.kind == ARGUMENT else RES_ATTRS
-            if side not in sides:
-                sides[side] = boundary_layouts(op, side, meshes)
-            layout = sides[side][node.slot]
+        if node.kind in BORDERS:
+            layout = borders[node.kind][node.slot]
             if layout is None:
                 error(op, f"{node.kind} {node.slot} has no {LAYOUT}; run dtensor-propagate before")
             border = (layout,)
             operands.append(() if node.kind == ARGUMENT else border)
             results.append(border if node.kind == ARGUMENT else ())
-        elif node.kind in (MANUAL_READ, MANUAL_GIVE):
+        elif node.kind in MANUAL_EDGES:
             name = OPERANDS if node.kind == MANUAL_READ else RESULTS
             outside = _layouts(op, name, meshes, scalar)[node.slot]
             inside = inner_layout(outside, node.free or ())
@@ -226,7 +203,7 @@ def read_strategy(graph: Graph, meshes: dict[str, Mesh]) -> Strategy:
         elif node.kind in (OP, CONSTRAINT):
             operands.append(_layouts(op, OPERANDS, meshes, scalar))
             results.append(_layouts(op, RESULTS, meshes, scalar))
-        elif node.kind in (CARRY, JOIN, THROUGH):
+        elif node.kind in JOINTS:
             layout = _layouts(op, RESULTS, meshes, scalar)[node.slot]
             operands.append((layout,) * len(node.operands))
             results.append((layout,) * len(node.results))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dtensor.dialect import names
 from dtensor.dialect.attributes import layouts_array_attr
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.ops.rule import OpInfo
 from dtensor.passes.ops.table import rule_of
 from dtensor.passes.relayout.values import Relayouts, has_one_use
@@ -20,20 +18,16 @@ def delay_reductions(work: Relayouts) -> bool:
     nothing else changes.
     """
     changed = False
-    for number, op in list(work.alive()):
-        if work.ops[number] is None or not has_one_use(op.results[0]):
+    for number, op in list(work.ops.items()):
+        if number not in work.ops or not has_one_use(op.results[0]):
             continue
         user = next(iter(op.results[0].uses)).owner.operation
         pair = _pair(work, user)
         if pair is None or number not in pair:
             continue
-        first, second = (work.ops[n] for n in pair)
-        assert first is not None
-        assert second is not None
-        before, after = work.layout(first.operands[0]), work.after(first)
-        assert before is not None
-        operands = [first.operands[0], second.operands[0]]
-        joined = _joined(user, operands, before)
+        operands = [work.ops[n].operands[0] for n in pair]
+        after = work.after(work.ops[pair[0]])
+        joined = _joined(user, operands, work.layout(operands[0]))
         why = f"two such values are combined by {user.name} before they are reduced"
         made = work.create(joined, after, ir.InsertionPoint(user), pair[0], why)
         user.results[0].replace_all_uses_with(made)
@@ -52,8 +46,6 @@ def _pair(work: Relayouts, user: ir.Operation) -> tuple[int, int] | None:
     if numbers[0] is None or numbers[1] is None or numbers[0] == numbers[1]:
         return None
     first, second = work.ops[numbers[0]], work.ops[numbers[1]]
-    assert first is not None
-    assert second is not None
     if not (has_one_use(first.results[0]) and has_one_use(second.results[0])):
         return None
     before = work.layout(first.operands[0])
@@ -79,11 +71,11 @@ def _passes(user: ir.Operation, kinds: set[str]) -> bool:
     return kinds <= passed
 
 
-def _joined(user: ir.Operation, operands: list[ir.Value[Any]], layout: Layout) -> ir.Value[Any]:
+def _joined(user: ir.Operation, operands: list[Value], layout: Layout | None) -> Value:
     attributes = {name: user.attributes[name] for name in user.attributes}
     attributes.pop(names.OPERANDS, None)
     attributes[names.RESULTS] = layouts_array_attr((layout,))
-    joined: ir.Value[Any] = ir.Operation.create(
+    joined: Value = ir.Operation.create(
         user.name,
         results=[user.results[0].type],
         operands=operands,

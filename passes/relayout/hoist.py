@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.program import WHILE, terminator
 from dtensor.passes.relayout.values import Relayouts
 
@@ -16,7 +14,7 @@ def hoist_invariants(work: Relayouts) -> bool:
     stays in memory for the whole loop: only relayouts that communicate are worth it.
     """
     changed = False
-    for number, op in list(work.alive()):
+    for number, op in list(work.ops.items()):
         loop = op.parent.operation if op.parent is not None else None
         if loop is None or loop.name != WHILE:
             continue
@@ -36,7 +34,7 @@ def hoist_invariants(work: Relayouts) -> bool:
     return changed
 
 
-def _outside(value: ir.Value[Any], op: ir.Operation, loop: ir.Operation) -> ir.Value[Any] | None:
+def _outside(value: Value, op: ir.Operation, loop: ir.Operation) -> Value | None:
     """What an invariant value is called in front of the loop; None if it is not invariant."""
     owner = value.owner
     if not isinstance(owner, ir.Block):
@@ -47,5 +45,5 @@ def _outside(value: ir.Value[Any], op: ir.Operation, loop: ir.Operation) -> ir.V
     body = loop.regions[1].blocks[0]
     if terminator(body).operands[slot] != body.arguments[slot]:
         return None
-    outside: ir.Value[Any] = loop.operands[slot]
+    outside: Value = loop.operands[slot]
     return outside

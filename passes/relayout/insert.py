@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dtensor.dialect.attributes import layouts_array_attr
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, forget, ir
 from dtensor.dialect.names import OPERANDS, RESULTS
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import (
     ARGUMENT,
+    BORDERS,
     CONSTRAINT,
+    MANUAL_EDGES,
     MANUAL_GIVE,
     MANUAL_READ,
     OP,
@@ -56,13 +58,13 @@ class InsertRelayoutsPass(Pass):
         inserter = _Inserter(graph, strategy, state)
         for value in range(len(graph.values)):
             inserter.visit(value)
-        inserter.erase_constraints()
         for node in graph.nodes:
-            if node.operation is None or node.kind in (MANUAL_READ, MANUAL_GIVE):
-                continue
-            if OPERANDS in node.operation.attributes:
-                del node.operation.attributes[OPERANDS]
-        inserter.erase_dropped()
+            op = node.operation
+            if node.kind == CONSTRAINT:  # it and its operand agree now
+                op.results[0].replace_all_uses_with(op.operands[0])
+                op.erase()
+            elif node.kind not in MANUAL_EDGES:
+                forget(op, OPERANDS)
         state.forget_ir()
 
 
@@ -88,7 +90,7 @@ class _Inserter:
                 wanted.setdefault(want, []).append((graph.nodes[index], k))
         if not wanted:
             return
-        have: list[tuple[Layout, ir.Value[Any]]] = [(given, graph.values[number])]
+        have: list[tuple[Layout, Value]] = [(given, graph.values[number])]
         free = producer.kind == OP and is_free(graph, producer)
         info = graph.types[number]
 
@@ -111,31 +113,28 @@ class _Inserter:
                 operation, operand = node.site(k)
                 operation.operands[operand] = made
 
-    def _clone(self, producer: Node, layout: Layout) -> ir.Value[Any]:
+    def _clone(self, producer: Node, layout: Layout) -> Value:
         """A copy of a free producer that makes the value in another layout."""
-        assert producer.operation is not None
         copy = producer.operation.clone(ip=ir.InsertionPoint.after(producer.operation))
         complete = layout.complete()
         copy.attributes[RESULTS] = layouts_array_attr((complete,))
-        if OPERANDS in copy.attributes:
-            del copy.attributes[OPERANDS]
+        forget(copy.operation, OPERANDS)
         if complete == layout:
-            made: ir.Value[Any] = copy.results[0]
+            made: Value = copy.results[0]
             return made
         return self._create(copy.results[0], layout, copy.location, copy)
 
     def _relayout(
-        self, number: int, source: tuple[Layout, ir.Value[Any]], after: Layout, user: Node
-    ) -> ir.Value[Any]:
+        self, number: int, source: tuple[Layout, Value], after: Layout, user: Node
+    ) -> Value:
         graph = self.graph
         info = graph.types[number]
         before, value = source
         producer = graph.nodes[graph.producer[number]]
         origin = self._origin_of_parts(number) if before.is_partial else producer
         responsible = origin if before.is_partial and origin.kind == OP else user
-        if responsible.kind in (ARGUMENT, RESULT) and producer.kind != ARGUMENT:
+        if responsible.kind in BORDERS and producer.kind != ARGUMENT:
             responsible = producer
-        assert responsible.operation is not None
         location = responsible.operation.location
         wire = plan_bytes(before, after, info.shape, info.itemsize, self.cost)
         record = self.state.ledger.add(
@@ -158,12 +157,8 @@ class _Inserter:
         return self._create(value, after, tag(_untagged(location), record.id), None)
 
     def _create(
-        self,
-        value: ir.Value[Any],
-        after: Layout,
-        location: ir.Location,
-        behind: ir.Operation | None,
-    ) -> ir.Value[Any]:
+        self, value: Value, after: Layout, location: ir.Location, behind: ir.Operation | None
+    ) -> Value:
         owner = value.owner
         if behind is not None:
             point = ir.InsertionPoint.after(behind)
@@ -189,7 +184,7 @@ class _Inserter:
 
     def _name(self, node: Node) -> str:
         """What a reader calls a node; ops that JAX's transposition made are `backward of`."""
-        if node.kind in (ARGUMENT, RESULT):
+        if node.kind in BORDERS:
             names = self.state.argument_names
             if node.kind == RESULT:
                 names = self.state.result_names
@@ -197,9 +192,8 @@ class _Inserter:
             return known or f"{node.kind} {node.slot}"
         if node.kind == CONSTRAINT:
             return "the constraint"
-        if node.kind in (MANUAL_READ, MANUAL_GIVE):
+        if node.kind in MANUAL_EDGES:
             return f"{'operand' if node.kind == MANUAL_READ else 'result'} {node.slot} of shard_map"
-        assert node.operation is not None
         name = node.name.split(".")[-1]
         is_backward = "transpose(" in operation_name(node.operation.location)
         return f"backward of {name}" if is_backward else name
@@ -223,21 +217,6 @@ class _Inserter:
     def _given(self, number: int) -> Layout:
         graph = self.graph
         return self.strategy.results[graph.producer[number]][graph.producer_slot[number]]
-
-    def erase_constraints(self) -> None:
-        """Constraints and their operands agree now; the constraint itself goes."""
-        for node in self.graph.nodes:
-            if node.kind == CONSTRAINT:
-                assert node.operation is not None
-                node.operation.results[0].replace_all_uses_with(node.operation.operands[0])
-
-    def erase_dropped(self) -> None:
-        """Erase the constraints; their handles are not used again."""
-        for node in self.graph.nodes:
-            if node.kind == CONSTRAINT:
-                assert node.operation is not None
-                node.operation.erase()
-                node.operation = None
 
 
 def _untagged(location: ir.Location) -> ir.Location:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dtensor.dialect import names
 from dtensor.dialect.attributes import layouts_array_attr
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.ops.elementwise import CONVERT
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.relayout.values import Relayouts, has_one_use, itemsize
@@ -19,7 +17,7 @@ def move_narrow_values(work: Relayouts) -> bool:
     Not for partial values: converting does not commute with every reduction.
     """
     changed = False
-    for number, op in list(work.alive()):
+    for number, op in list(work.ops.items()):
         before, after = work.layout(op.operands[0]), work.after(op)
         if before is None or before.partial or after.partial:
             continue
@@ -65,13 +63,13 @@ def _hoist(work: Relayouts, number: int, op: ir.Operation) -> bool:
 
 
 def _convert(
-    value: ir.Value[Any],
+    value: Value,
     type_: ir.Type,
     layout: Layout,
     like: ir.Operation,
     before: ir.Operation | None = None,
-) -> ir.Value[Any]:
-    converted: ir.Value[Any] = ir.Operation.create(
+) -> Value:
+    converted: Value = ir.Operation.create(
         "stablehlo.convert",
         results=[type_],
         operands=[value],

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from dtensor.dialect import names
 from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.axes import AxisRef
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.ops.loops import looked_up
 from dtensor.passes.ops.ring import permuted
@@ -39,9 +39,7 @@ _NAMES: Final = {
 }
 
 
-def apply_steps(
-    value: ir.Value[Any], steps: Sequence[Step], builder: ExpansionContext
-) -> ir.Value[Any]:
+def apply_steps(value: Value, steps: Sequence[Step], builder: ExpansionContext) -> Value:
     """Create the operations of a plan.
 
     Args:
@@ -57,7 +55,7 @@ def apply_steps(
     return value
 
 
-def _apply(value: ir.Value[Any], step: Step, builder: ExpansionContext) -> ir.Value[Any]:
+def _apply(value: Value, step: Step, builder: ExpansionContext) -> Value:
     match step:
         case Slice() | Gather() | ReduceScatter():
             return _on_rows(value, step, builder)
@@ -94,8 +92,8 @@ def _attributes(
 
 
 def _on_rows(
-    value: ir.Value[Any], step: Slice | Gather | ReduceScatter, builder: ExpansionContext
-) -> ir.Value[Any]:
+    value: Value, step: Slice | Gather | ReduceScatter, builder: ExpansionContext
+) -> Value:
     """A collective on a dimension, in each of its `outer` rows."""
     shape, element = builder.read_type(value.type)
     dim, outer, parts = step.dim, step.outer, math.prod(axis.size for axis in step.axes)
@@ -111,11 +109,11 @@ def _on_rows(
     return builder.reshape(result, (*shape[:dim], outer * work[at], *shape[dim + 1 :]))
 
 
-def _all_to_all(value: ir.Value[Any], step: AllToAll, builder: ExpansionContext) -> ir.Value[Any]:
+def _all_to_all(value: Value, step: AllToAll, builder: ExpansionContext) -> Value:
     shape, element = builder.read_type(value.type)
     direct = direct_exchange(step, shape)
 
-    def moved(value: ir.Value[Any], shape: Shape, split: int, concat: int) -> ir.Value[Any]:
+    def moved(value: Value, shape: Shape, split: int, concat: int) -> Value:
         attributes = {
             names.AXES: builder.axes(step.axes),
             names.SPLIT_DIM: index_attr(split),
@@ -136,7 +134,7 @@ def _all_to_all(value: ir.Value[Any], step: AllToAll, builder: ExpansionContext)
     return builder.reshape(parts, form.final)
 
 
-def _match(value: ir.Value[Any], step: Match, builder: ExpansionContext) -> ir.Value[Any]:
+def _match(value: Value, step: Match, builder: ExpansionContext) -> Value:
     """Each round brings a piece; what came and what was there is put in order."""
     shape, found = builder.shape_of(value), step.matching
     dim, part = step.dim + 1, shape[step.dim] // step.outer // found.pieces
@@ -155,12 +153,12 @@ def _match(value: ir.Value[Any], step: Match, builder: ExpansionContext) -> ir.V
 
 def _piece(
     builder: ExpansionContext,
-    value: ir.Value[Any],
+    value: Value,
     dim: int,
     size: int,
-    device: ir.Value[Any],
+    device: Value,
     numbers: Sequence[int | None],
-) -> ir.Value[Any]:
+) -> Value:
     """A piece of `size` elements along `dim`; each device says which, or that any will do."""
     wanted = sorted({number for number in numbers if number is not None})
     if len(wanted) == 1:
@@ -169,12 +167,12 @@ def _piece(
     return builder.stretch(value, dim, start, size)
 
 
-def _is_first(axes: Sequence[AxisRef], builder: ExpansionContext) -> ir.Value[Any]:
+def _is_first(axes: Sequence[AxisRef], builder: ExpansionContext) -> Value:
     index = builder.axis_index(axes)
     return builder.compare("EQ", index, builder.constant(0, index.type))
 
 
-def _spread(value: ir.Value[Any], step: Spread, builder: ExpansionContext) -> ir.Value[Any]:
+def _spread(value: Value, step: Spread, builder: ExpansionContext) -> Value:
     shape, _ = builder.read_type(value.type)
     dim, parts = step.dim, math.prod(axis.size for axis in step.axes)
     rest = shape[dim] // step.outer

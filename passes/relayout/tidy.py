@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.program import Scope
 from dtensor.passes.relayout.values import Relayouts, has_one_use
 
@@ -12,7 +10,7 @@ from dtensor.passes.relayout.values import Relayouts, has_one_use
 def erase_needless(work: Relayouts) -> bool:
     """Erase relayouts that nobody uses, or to the layout the value has anyway."""
     changed = False
-    for number, op in reversed(list(work.alive())):
+    for number, op in reversed(list(work.ops.items())):
         value = op.operands[0]
         if next(iter(op.results[0].uses), None) is None:
             work.erase(number)
@@ -26,17 +24,15 @@ def erase_needless(work: Relayouts) -> bool:
 def share_equal(work: Relayouts) -> bool:
     """Use one relayout for all uses that want one value in one layout."""
     changed = False
-    seen: dict[tuple[Scope | None, ir.Value[Any], object], ir.Operation] = {}
-    for number, op in list(work.alive()):
+    seen: dict[tuple[Scope | None, Value, object], ir.Operation] = {}
+    for number, op in list(work.ops.items()):
         if number >= work.in_order:
             break  # made since reading: not in program order
-        value, layout = op.operands[0], work.after(op)
-        earlier, scope = None, work.scopes[number]
-        while earlier is None and scope is not None:
-            earlier = seen.get((scope, value, layout))
-            scope = scope.parent
+        scope, value, layout = work.scopes[number], op.operands[0], work.after(op)
+        keys = [(around, value, layout) for around in (scope.outwards() if scope else ())]
+        earlier = next((seen[key] for key in keys if key in seen), None)
         if earlier is None:
-            seen[work.scopes[number], value, layout] = op
+            seen[scope, value, layout] = op
         else:
             work.replace(number, earlier.results[0])
             changed = True
@@ -46,7 +42,7 @@ def share_equal(work: Relayouts) -> bool:
 def shorten_chains(work: Relayouts) -> bool:
     """A relayout of a relayout starts from the first value, where that costs no more."""
     changed = False
-    for number, op in list(work.alive()):
+    for number, op in list(work.ops.items()):
         inner = op.operands[0].owner
         if isinstance(inner, ir.Block) or inner.operation.name != op.name:
             continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from dtensor.dialect import names
@@ -11,7 +10,7 @@ from dtensor.dialect.build import relayout
 from dtensor.dialect.functions import functions
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.base import PassState
 from dtensor.passes.functions import boundary_layouts
 from dtensor.passes.ledger import FIRST_RECORD
@@ -26,7 +25,7 @@ class Relayouts:
     """The relayouts of one module, in program order, and what rewrites need to change them.
 
     Attributes:
-        ops: the relayouts; erased ones are None.
+        ops: the relayouts that are left, by number.
         scopes: per relayout, the block it stands in.
         in_order: how many were read; later ones were created and stand anywhere.
     """
@@ -36,8 +35,8 @@ class Relayouts:
         self.state = state
         self.meshes = meshes
         self.cost = state.cost_model()
-        self.ops: list[ir.Operation | None] = []
-        self._numbers: dict[ir.Value[Any], int] = {}
+        self.ops: dict[int, ir.Operation] = {}
+        self._numbers: dict[Value, int] = {}
         self.scopes: list[Scope | None] = []
         self._boundary: dict[ir.Operation, list[Layout | None]] = {}
         for function in functions(module):
@@ -47,17 +46,12 @@ class Relayouts:
         self.in_order = len(self.ops)
 
     def _add(self, op: ir.Operation, scope: Scope | None) -> None:
-        self._numbers[op.results[0]] = len(self.ops)
-        self.ops.append(op)
+        number = len(self.scopes)
+        self._numbers[op.results[0]] = number
+        self.ops[number] = op
         self.scopes.append(scope)
 
-    def alive(self) -> Iterator[tuple[int, ir.Operation]]:
-        """The relayouts that are left, with their numbers."""
-        for number, op in enumerate(self.ops):
-            if op is not None:
-                yield number, op
-
-    def relayout_of(self, value: ir.Value[Any]) -> int | None:
+    def relayout_of(self, value: Value) -> int | None:
         """The number of the relayout that made a value."""
         return self._numbers.get(value)
 
@@ -67,7 +61,7 @@ class Relayouts:
         """The layout a relayout gives."""
         return layout_of(op.attributes[names.LAYOUT_ATTR], self.meshes).closed()
 
-    def layout(self, value: ir.Value[Any]) -> Layout | None:
+    def layout(self, value: Value) -> Layout | None:
         """The layout of a value; None where the program does not say."""
         owner = value.owner
         if isinstance(owner, ir.Block):
@@ -77,7 +71,7 @@ class Relayouts:
             return self.after(op)
         return self._result_layout(op, ir.OpResult(value).result_number)
 
-    def _argument_layout(self, value: ir.Value[Any], op: ir.Operation) -> Layout | None:
+    def _argument_layout(self, value: Value, op: ir.Operation) -> Layout | None:
         number = ir.BlockArgument(value).arg_number
         if op.name == WHILE:
             return self._result_layout(op, number)
@@ -97,7 +91,7 @@ class Relayouts:
 
     # Costs.
 
-    def seconds(self, value: ir.Value[Any], before: Layout, after: Layout) -> float:
+    def seconds(self, value: Value, before: Layout, after: Layout) -> float:
         """Seconds of moving a value of this type from one layout to another."""
         shape, itemsize = _shape_and_itemsize(value.type)
         return steps_seconds(plan(before, after, shape, itemsize, self.cost), self.cost)
@@ -106,38 +100,25 @@ class Relayouts:
 
     def erase(self, number: int) -> None:
         """Erase a relayout that is not used."""
-        op = self.ops[number]
-        assert op is not None
-        self.ops[number] = None
+        op = self.ops.pop(number)
         del self._numbers[op.results[0]]
         op.erase()
 
-    def replace(self, number: int, value: ir.Value[Any]) -> None:
+    def replace(self, number: int, value: Value) -> None:
         """Use `value` in place of a relayout's result, and erase it."""
-        op = self.ops[number]
-        assert op is not None
-        op.results[0].replace_all_uses_with(value)
+        self.ops[number].results[0].replace_all_uses_with(value)
         self.erase(number)
 
     def create(
-        self,
-        value: ir.Value[Any],
-        after: Layout,
-        point: ir.InsertionPoint,
-        like: int,
-        why: str,
-    ) -> ir.Value[Any]:
+        self, value: Value, after: Layout, point: ir.InsertionPoint, like: int, why: str
+    ) -> Value:
         """A relayout of `value` in the scope of relayout `like`, with a record of its own."""
-        old = self.ops[like]
-        assert old is not None
-        location = self._location(old.location, value, after, why)
+        location = self._location(self.ops[like].location, value, after, why)
         made = new_relayout(value, after, location, point)
         self._add(ir.OpResult(made).owner.operation, self.scopes[like])
         return made
 
-    def _location(
-        self, old: ir.Location, value: ir.Value[Any], after: Layout, why: str
-    ) -> ir.Location:
+    def _location(self, old: ir.Location, value: Value, after: Layout, why: str) -> ir.Location:
         """The old location, with a record of why the relayout is now another."""
         number = tagged_id(old)
         before = self.layout(value)
@@ -168,8 +149,8 @@ class Relayouts:
 
 
 def new_relayout(
-    value: ir.Value[Any], after: Layout, location: ir.Location, point: ir.InsertionPoint
-) -> ir.Value[Any]:
+    value: Value, after: Layout, location: ir.Location, point: ir.InsertionPoint
+) -> Value:
     """A relayout that says, as every operation does, how its result is laid out."""
     made = relayout(value, after, location, point)
     attributes = ir.OpResult(made).owner.operation.attributes
@@ -177,12 +158,12 @@ def new_relayout(
     return made
 
 
-def has_one_use(value: ir.Value[Any]) -> bool:
+def has_one_use(value: Value) -> bool:
     """Whether a value is used exactly once."""
     return sum(1 for _ in value.uses) == 1
 
 
-def itemsize(value: ir.Value[Any]) -> float:
+def itemsize(value: Value) -> float:
     """Bytes of one element of a tensor."""
     return _shape_and_itemsize(value.type)[1]
 

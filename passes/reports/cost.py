@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from dtensor.dialect.attributes import axes_of, read_meshes
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.diagnostics import place_of
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import AXES, FROM, NAMESPACE
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.cost.model import (
@@ -166,7 +166,7 @@ class _Reader:
         elif dialect != NAMESPACE and name not in CONTROL:
             self.flops += self._op_flops(op, name) * (1 if trips is None else trips)
 
-    def _type(self, value: ir.Value[Any]) -> TypeInfo:
+    def _type(self, value: Value) -> TypeInfo:
         return self._ops.type_info(value.type, None)
 
     def _op_flops(self, op: ir.Operation, name: str) -> float:

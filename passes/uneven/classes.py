@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dtensor.dialect.dim import Dim, digit_size
-from dtensor.passes.graph import ARGUMENT, RESULT, Graph
+from dtensor.passes.graph import BORDERS, Graph
 from dtensor.passes.propagation.pins import Pins
 from dtensor.passes.uneven.places import ONE, Place, Places
 
@@ -68,7 +68,7 @@ class Classes:
         for index, layout in pins.layouts.items():
             node = graph.nodes[index]
             true = graph.types[node.subject].shape
-            padded = layout.padded_shape(true) if node.kind in (ARGUMENT, RESULT) else None
+            padded = layout.padded_shape(true) if node.kind in BORDERS else None
             for d, dim in enumerate(layout.dims):
                 if dim.split > 1:
                     number = places.number((node.subject, d))

@@ -164,7 +164,6 @@ def check_even(graph: Graph, pins: Pins) -> None:
         node = graph.nodes[index]
         if _uneven_dims(graph, pins, node):
             problem = layout.problem(graph.types[node.subject].shape)
-            assert node.operation is not None
             error(
                 node.operation,
                 f"{node.kind} has the layout {layout.short()}: {problem}; or run "
@@ -230,7 +229,6 @@ def _ties(
         padding = opdef(node.name).padding if node.kind == OP else None
         if padding is None or node.rule is None:
             continue
-        assert node.operation is not None
         for find, found in ((padding.ties, ties), (padding.alike, alike)):
             for tie in find(node.rule, node.operation) if find is not None else ():
                 sizes = [graph.types[value].shape[d] for value, d in _tied(node, tie)]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from dtensor.dialect.dim import Dim
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import ir, terminator
+from dtensor.dialect.mlir import Value, ir, terminator
 from dtensor.dialect.names import RES_ATTRS
 from dtensor.passes.functions import set_boundary_layouts
 from dtensor.passes.graph import (
@@ -25,7 +24,6 @@ from dtensor.passes.propagation.pins import Pins
 from dtensor.passes.uneven.components import TIES, Lengths, is_ordered
 from dtensor.passes.uneven.values import Forms
 
-Value = ir.Value[Any]
 OPEN_DIM = Dim((), is_open=True)
 
 
@@ -171,7 +169,6 @@ class Rewriter:
     def _refit(self, node: Node, operands: tuple[Shape, ...], results: tuple[Shape, ...]) -> None:
         rule, padding, op = node.rule, opdef(node.name).padding, node.operation
         assert rule is not None
-        assert op is not None
         before = [self.true[v] for v in (*node.operands, *node.results)]
         if padding is None or before == [*operands, *results]:
             return

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Trail
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.graph import Graph
@@ -14,7 +13,6 @@ from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.padding import Shape
 from dtensor.passes.ops.reduction import Reduction
 
-Value = ir.Value[Any]
 _POISONED = ("float", "complex")
 Masks = dict[int, "Value | Reduction"]
 
