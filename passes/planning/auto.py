@@ -171,10 +171,10 @@ class _Search:
             argument.operands.append(value)
             returned.operands.clear()
             returned.kind = _TIED
-        may_move = [True] * len(self.specs.sizes)
+        anywhere = [None] * len(self.specs.sizes)
         # Any op may be left whole: no layout by hand is to have a strategy that is missing here.
         self.maker = _Maker(
-            self.graph, self.specs, self.pins, self.free, may_move, math.inf, self.cost
+            self.graph, self.specs, self.pins, self.free, anywhere, math.inf, self.cost
         )
 
     def _problem(self, price: float) -> Problem:

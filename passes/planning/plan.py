@@ -21,7 +21,7 @@ from dtensor.passes.planning.options import Strategy
 from dtensor.passes.planning.polish import bound_seconds, polish
 from dtensor.passes.planning.prices import Prices
 from dtensor.passes.planning.problem import Problem
-from dtensor.passes.planning.strategies import Maker
+from dtensor.passes.planning.strategies import Maker, ResultPlaces
 from dtensor.passes.planning.windows import improve
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.pins import Pins
@@ -107,7 +107,7 @@ def make_plan(
     outcomes: Sequence[tuple[Label, ...]],
     cost: CostModel,
     free: list[bool],
-    may_move: Sequence[bool],
+    result_places: Sequence[ResultPlaces],
     min_flops: float,
     limits: Limits,
     kept: Sequence[Mapping[int, Label]] = (),
@@ -122,13 +122,13 @@ def make_plan(
         outcomes: per sub-axis the label of every node.
         cost: the machine.
         free: per value, whether any shard of it costs nothing to make.
-        may_move: per sub-axis, whether a result nobody laid out may have it in another place.
+        result_places: per sub-axis where results nobody laid out may have it.
         min_flops: a large matmul of more flops per device is divided wherever it can be.
         limits: how long to search.
         kept: per sub-axis and node, labels that must stay as they are.
     """
     specs = Specs(subaxes, mesh)
-    maker = Maker(graph, specs, pins, free, may_move, min_flops, cost, kept)
+    maker = Maker(graph, specs, pins, free, result_places, min_flops, cost, kept)
     start = [
         _computable(node, strategy, maker)
         for node, strategy in zip(graph.nodes, _start(graph, pins, specs, outcomes), strict=True)

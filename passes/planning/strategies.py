@@ -38,6 +38,8 @@ from dtensor.passes.propagation.pins import Pins
 from dtensor.passes.propagation.places import WHOLE, place_of
 from dtensor.passes.sharding.specs import Places, RankSpecs, Specs, is_contiguous
 
+ResultPlaces = Mapping[int, frozenset[int]] | None  # by node; None is anywhere
+
 BEAM = 64  # strategies of one node
 _LARGE_CARRY = 65_536  # bytes
 
@@ -51,7 +53,7 @@ class Maker:
         specs: Specs,
         pins: Pins,
         free: Sequence[bool],
-        may_move: Sequence[bool],
+        result_places: Sequence[ResultPlaces],
         min_flops: float,
         cost: CostModel,
         kept: Sequence[Mapping[int, Label]] = (),
@@ -62,7 +64,7 @@ class Maker:
         self.specs = specs
         self.pins = pins
         self.free = free
-        self.may_move = may_move
+        self.result_places = result_places
         self.cost = cost
         self._groups = groups_of(specs.subaxes)
         self._tables = {n: LabelTable(n, _priced_later) for n in set(specs.sizes)}
@@ -121,14 +123,15 @@ class Maker:
     ) -> tuple[Strategy, ...]:
         """The layouts that a result nobody laid out may have: what follows from what is given.
 
-        A sub-axis that some op had to let go of, or that it ordered, may come out in another place.
+        Where what is given disagrees, each way to follow it counts.
         """
         places = self.specs.rank(len(self.graph.types[node.operands[0]].shape)).places
         expected = places[now.ins[0]]
+        others = [None if of is None else of.get(node.index, ()) for of in self.result_places]
 
         def follows(strategy: Strategy) -> bool:
-            sides = zip(places[strategy.ins[0]], expected, self.may_move, strict=True)
-            return all([back or place == wanted for place, wanted, back in sides])
+            sides = zip(places[strategy.ins[0]], expected, others, strict=True)
+            return all([may is None or place in (wanted, *may) for place, wanted, may in sides])
 
         return tuple([s for s in found if follows(s)])
 

@@ -149,6 +149,11 @@ def make_problem(
         asleep=asleep,
     )
     spread(problem)
+    problem.result_places = {
+        node.index: frozenset(label.ins[0] for label in labels[node.index] if not label.is_idle)
+        for node in graph.nodes
+        if node.kind == RESULT
+    }
     respect_taken_digits(problem, decided, pins)
     keep_blocks_inside(problem, decided, later)
     _forbid_idleness(problem, decided, min_flops)
