@@ -34,7 +34,8 @@ _NO_ATTRIBUTE = re.compile(r"\w*Tracer has no attribute (\w+)")
 class TracedArray:
     """An argument or a result of a traced function: global shape in elements, type and name.
 
-    Random keys are their data; `key` is then their kind. A weak type gives way to others.
+    Random keys are their data; `key` is then their kind. A weak type gives way to others. What is
+    `without_values`, the gradient of integers, is booleans in the program, and float0 to a caller.
     """
 
     shape: tuple[int, ...]
@@ -42,6 +43,7 @@ class TracedArray:
     name: str
     key: KeyKind | None = None
     weak_type: bool = False
+    without_values: bool = False
 
     @property
     def outer_shape(self) -> tuple[int, ...]:
@@ -51,6 +53,8 @@ class TracedArray:
     @property
     def struct(self) -> jax.ShapeDtypeStruct:
         """Shape and element type that a caller sees."""
+        if self.without_values:
+            return jax.ShapeDtypeStruct(self.shape, jax.dtypes.float0)
         dtype = np.dtype(self.dtype) if self.key is None else self.key.dtype
         return jax.ShapeDtypeStruct(self.outer_shape, dtype, weak_type=self.weak_type)
 
@@ -59,9 +63,25 @@ class TracedArray:
         """An array, or what has its shape and element type."""
         shape = tuple(array.shape)
         kind = key_kind(array.dtype)
+        if array.dtype == jax.dtypes.float0:
+            return cls(shape, "bool", name, without_values=True)
         if kind is None:
             return cls(shape, np.dtype(array.dtype).name, name, None, array.weak_type)
         return cls((*shape, *kind.shape), kind.data_dtype, name, kind)
+
+
+def unflattening(tree: PyTreeDef, results: Sequence[TracedArray]) -> Callable[[Sequence[Any]], Any]:
+    """What makes the tree that `jax.jit` would return of the arrays that a program returns."""
+    unflatten: Callable[[Sequence[Any]], Any] = tree.unflatten
+
+    def filled(arrays: Sequence[Any]) -> Any:
+        leaves = list(arrays)
+        for number, result in enumerate(results):
+            if result.without_values:
+                leaves[number] = np.zeros(result.shape, jax.dtypes.float0)
+        return unflatten(leaves)
+
+    return filled if any(result.without_values for result in results) else unflatten
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from dtensor.compiler.calls import (
     tree_difference,
     types_of,
 )
-from dtensor.compiler.jax_frontend import TracedArray
+from dtensor.compiler.jax_frontend import TracedArray, unflattening
 from dtensor.compiler.options import CompileOptions
 from dtensor.compiler.planned import Planned, infos
 from dtensor.compiler.program import CompiledProgram
@@ -45,7 +45,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType
 from dtensor.runtime.axis_types import explicit_mesh, typed_on
 from dtensor.runtime.client import no_devices
-from dtensor.runtime.donation import refuse_deleted
+from dtensor.runtime.donation import refuse_deleted, refuse_twice
 from dtensor.runtime.executable import Executable
 from dtensor.runtime.placement import named_sharding, platform_of
 from dtensor.runtime.results import results_of
@@ -336,6 +336,8 @@ class Compiled(Planned):
         names = [info.name for info in infos]
 
         def call(leaves: Sequence[Any]) -> Any:
+            if donated:  # jax brings an array to more devices by taking its buffer for one of them
+                refuse_twice(list(map(array_of, leaves)), names, donated)
             try:
                 arrays = [c(leaf) for c, leaf in zip(convert, leaves, strict=True)]
             except RuntimeError:
@@ -480,7 +482,7 @@ def _finishing(
     jax.Arrays have the axis types of the mesh that is set, or else of the arrays that were given.
     It does not keep the variables of the program alive, as what it belongs to does.
     """
-    unflatten: Callable[[Sequence[Any]], Any] = source.out_tree.unflatten
+    unflatten = unflattening(source.out_tree, source.results)
     as_jax = source.returns == "jax"
     make = results_of(types, as_jax)
     explicit = explicit_mesh([type_.sharding for type_ in given]) if as_jax else None

@@ -35,8 +35,8 @@ def guarded(run: Run, names: Sequence[str], donated: Sequence[int]) -> Run:
     is_donating = bool(donated)
 
     def call(*arrays: Any) -> Sequence[jax.Array]:
-        if is_donating and len(set(map(id, arrays))) != len(arrays):
-            _refuse_twice(arrays, names, donated)
+        if is_donating:
+            refuse_twice(arrays, names, donated)
         try:
             for array in arrays:
                 if type(array) is not np.ndarray and array.is_deleted():
@@ -64,8 +64,8 @@ def guarded_tensors(
                 refuse_deleted(arrays, names)
         except TypeError:  # traced, or random keys
             return anything(*arrays)
-        if is_donating and len(set(map(id, arrays))) != len(arrays):
-            _refuse_twice(arrays, names, donated)
+        if is_donating:
+            refuse_twice(arrays, names, donated)
         return run(*arrays)
 
     return call
@@ -86,7 +86,14 @@ def refuse_deleted(arrays: Iterable[Any], names: Iterable[str]) -> None:
             )
 
 
-def _refuse_twice(arrays: Sequence[Any], names: Sequence[str], donated: Sequence[int]) -> None:
+def refuse_twice(arrays: Sequence[Any], names: Sequence[str], donated: Sequence[int]) -> None:
+    """Check that no donated array comes twice.
+
+    Raises:
+        ValueError: one does; the message names both arguments.
+    """
+    if len(set(map(id, arrays))) == len(arrays):
+        return
     for i in donated:
         for k, array in enumerate(arrays):
             if array is arrays[i] and k != i and isinstance(array, jax.Array):

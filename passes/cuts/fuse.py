@@ -15,6 +15,7 @@ from dtensor.dialect.build import splice
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.cuts.align import MOVES, Aligner, Wanted
+from dtensor.passes.cuts.pads import WINDOWED, fuse_window_padding
 from dtensor.passes.cuts.pieces import CUTS, Piece, Pieces, Source, Value, operation_of
 from dtensor.passes.cuts.pools import SELECT_AND_SCATTER, fuse_padding
 from dtensor.passes.cuts.positions import GATHER, SCATTER, written_as_cuts
@@ -85,6 +86,11 @@ def _prepared(module: ir.Module, ops: list[Visit], state: PassState) -> list[Vis
         state.forget_ir()
         ops = state.operations(main_function(module))
     pools = [op for op, name, _ in ops if name == SELECT_AND_SCATTER and fuse_padding(op, state)]
+    windowed = [op for op, name, _ in ops if name in WINDOWED and fuse_window_padding(op)]
+    if windowed:
+        _erase_unused([op for op, name, _ in ops if name in CUTS])
+        state.forget_ir()
+        ops = state.operations(main_function(module))
     cuts = [(op, name) for op, name, _ in ops if name in CUTS]
     splitter = StrideSplitter(state)
     strided = [op for op, name in cuts if splitter.split(op, name)]

@@ -152,7 +152,7 @@ class _Search:
             argument.operands.append(value)
             returned.operands.clear()
             returned.kind = _TIED
-        self.maker = _Maker(self.task, self.specs, [True] * len(self.specs.sizes))
+        self.maker = _Maker(self.task, self.specs, [None] * len(self.specs.sizes))
 
     def _problem(self, price: float) -> Problem:
         """The problem at a price, with the plan found last."""

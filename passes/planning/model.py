@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtensor.passes.planning.exchanges import saved
-from dtensor.passes.planning.prices import Numbers
 from dtensor.passes.planning.problem import Problem, Value
+from dtensor.passes.planning.steps import Numbers
 
 Costs = NDArray[np.float64]
 COARSE = 100  # states of the copies of one value: up to here any spec may be the one that is shared

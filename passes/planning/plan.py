@@ -20,7 +20,7 @@ from dtensor.passes.planning.options import Strategy
 from dtensor.passes.planning.polish import bound_seconds, polish
 from dtensor.passes.planning.prices import Prices
 from dtensor.passes.planning.problem import Problem
-from dtensor.passes.planning.strategies import Maker
+from dtensor.passes.planning.strategies import Maker, ResultPlaces
 from dtensor.passes.planning.windows import improve
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.task import Task
@@ -100,7 +100,7 @@ def make_plan(
     task: Task,
     subaxes: Sequence[AxisRef],
     outcomes: Sequence[tuple[Label, ...]],
-    may_move: Sequence[bool],
+    result_places: Sequence[ResultPlaces],
     limits: Limits,
     kept: Sequence[Mapping[int, Label]] = (),
 ) -> Plan:
@@ -110,12 +110,12 @@ def make_plan(
         task: what is to be planned.
         subaxes: the sub-axes that were decided one by one.
         outcomes: per sub-axis the label of every node.
-        may_move: per sub-axis, whether a result nobody laid out may have it in another place.
+        result_places: per sub-axis where results nobody laid out may have it.
         limits: how long to search.
         kept: per sub-axis and node, labels that must stay as they are.
     """
     specs = Specs(subaxes, task.mesh)
-    maker = Maker(task, specs, may_move, kept)
+    maker = Maker(task, specs, result_places, kept)
     start = _start(task, specs, outcomes)
     for node in task.graph.nodes:
         if node.rule is not None:

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dtensor.passes.planning.model import BIG, Costs, Model, add_pairs, moves
-from dtensor.passes.planning.prices import Numbers
 from dtensor.passes.planning.problem import Problem, Value
+from dtensor.passes.planning.steps import Numbers
 
 _MOST_STATES = 60_000  # of all values with several users; each has its share of them
 _LEAST, _MOST = 1200, 10_000  # of one value; where its sets of copies are more, they are merged

@@ -26,6 +26,8 @@ from dtensor.passes.propagation.places import WHOLE, place_of
 from dtensor.passes.propagation.task import Task
 from dtensor.passes.sharding.specs import Places, RankSpecs, Specs, is_contiguous
 
+ResultPlaces = Mapping[int, frozenset[int]] | None  # by node; None is anywhere
+
 BEAM = 64  # strategies of one node
 _LARGE_CARRY = 65_536  # bytes
 _ALIKE = (*BORDERS, *JOINTS)  # without a rule: one spec everywhere
@@ -38,14 +40,14 @@ class Maker:
         self,
         task: Task,
         specs: Specs,
-        may_move: Sequence[bool],
+        result_places: Sequence[ResultPlaces],
         kept: Sequence[Mapping[int, Label]] = (),
     ) -> None:
         self.task = task
         self.graph = graph = task.graph
         self.kept = kept_by_node(kept)
         self.specs = specs
-        self.may_move = may_move
+        self.result_places = result_places
         self._groups = groups_of(specs.subaxes)
         self._tables = {n: LabelTable(n, _priced_later) for n in set(specs.sizes)}
         self._blocks, self._factor_blocks = block_counts(graph, min(specs.sizes, default=1))
@@ -109,14 +111,15 @@ class Maker:
     ) -> tuple[Strategy, ...]:
         """The layouts that a result nobody laid out may have: what follows from what is given.
 
-        A sub-axis that some op had to let go of, or that it ordered, may come out in another place.
+        Where what is given disagrees, each way to follow it counts.
         """
         places = self.specs.rank(len(self.graph.types[node.operands[0]].shape)).places
         expected = places[now.ins[0]]
+        others = [None if of is None else of.get(node.index, ()) for of in self.result_places]
 
         def follows(strategy: Strategy) -> bool:
-            sides = zip(places[strategy.ins[0]], expected, self.may_move, strict=True)
-            return all([back or place == wanted for place, wanted, back in sides])
+            sides = zip(places[strategy.ins[0]], expected, others, strict=True)
+            return all([may is None or place in (wanted, *may) for place, wanted, may in sides])
 
         return tuple([s for s in found if follows(s)])
 

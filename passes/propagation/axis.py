@@ -9,7 +9,7 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import digit_size
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import inner_layout
-from dtensor.passes.graph import BORDERS, Graph, Node
+from dtensor.passes.graph import BORDERS, RESULT, Graph, Node
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.propagation.inside import inside_seconds
 from dtensor.passes.propagation.labels import Label, LabelTable
@@ -120,6 +120,11 @@ def make_problem(
         asleep=asleep,
     )
     spread(problem)
+    problem.result_places = {
+        node.index: frozenset(label.ins[0] for label in labels[node.index] if not label.is_idle)
+        for node in graph.nodes
+        if node.kind == RESULT
+    }
     respect_taken_digits(problem, decided, pins)
     keep_blocks_inside(problem, decided, later)
     _forbid_idleness(problem, decided, task.min_flops)

@@ -30,6 +30,7 @@ class Problem:
         asleep: nodes that are pinned but do not spread in this round.
         refused: `(node, operand or ~result) -> place` that reached the node and has no label there.
         open_dims: per node that is pinned but for some dimensions, those dimensions.
+        result_places: per result where it is split by what is given, without regard to conflicts.
     """
 
     graph: Graph
@@ -45,6 +46,7 @@ class Problem:
     open_dims: dict[int, frozenset[int]] = field(default_factory=dict)
     asleep: set[int] = field(default_factory=set)
     refused: dict[tuple[int, int], int] = field(default_factory=dict)
+    result_places: dict[int, frozenset[int]] = field(default_factory=dict)
 
     def place(self, value: int) -> int:
         """The place at which the value is produced now."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -98,7 +98,7 @@ def decide(task: Task, limits: Limits, ledger: Ledger, function: ir.Operation) -
             stage,
             [problem.atom for problem, _ in choices],
             [choice.winner.labels for _, choice in choices],
-            [_may_move(problem, choice) for problem, choice in choices],
+            [_result_places(problem, choice) for problem, choice in choices],
             limits,
             turns.kept,
         )
@@ -116,15 +116,18 @@ def decide(task: Task, limits: Limits, ledger: Ledger, function: ir.Operation) -
     return _realise(task, plan)
 
 
-def _may_move(problem: Problem, choice: Choice) -> bool:
-    """Whether the axis may come out elsewhere: where it stands some op cannot use it, or orders it.
+def _result_places(problem: Problem, choice: Choice) -> Mapping[int, frozenset[int]] | None:
+    """Per result the places that what is given leads to; None if the axis may come out anywhere.
 
-    To order or transform what it splits, an op sends more than to move it to another dimension.
+    It may where an op cannot use it, or orders what it splits: to order or transform it, an op
+    sends more than to move the axis to another dimension.
     """
     pairs = zip(problem.graph.nodes, choice.winner.labels, strict=True)
-    return bool(problem.refused) or any(
+    if problem.refused or any(
         node.rule is not None and _orders(node.rule, label.factor) for node, label in pairs
-    )
+    ):
+        return None
+    return problem.result_places
 
 
 def _orders(rule: OpRule, factor: int) -> bool:

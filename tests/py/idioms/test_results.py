@@ -51,6 +51,18 @@ def test_results_are_jax_arrays_on_request() -> None:
         jit(scaled, returns="numpy")  # type: ignore[call-overload]
 
 
+def test_gradients_of_integers_are_without_values() -> None:
+    step = jax.grad(lambda p: jnp.sum(p["w"] * p["n"]), allow_int=True)
+    params = {"w": V, "n": np.arange(4)}
+    expected = jax.jit(step)(params)
+    program = jit(step, in_layouts=({"w": Layout(["y"], MESH), "n": Layout(["x"], MESH)},))
+    found = program(params)
+    assert found["n"].dtype == expected["n"].dtype == jax.dtypes.float0
+    assert found["n"].shape == (4,)
+    np.testing.assert_array_equal(found["w"].to_jax(), expected["w"])
+    assert jax.eval_shape(program, params)["n"].dtype == jax.dtypes.float0
+
+
 def test_variables_are_assigned_where_results_are_jax_arrays() -> None:
     total = dtensor.DVariable(copy_to_mesh(V, Layout(["y"], MESH)))
 

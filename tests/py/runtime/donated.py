@@ -69,6 +69,12 @@ def main() -> None:
         "argument a is donated, and argument b is the same array; pass a copy"
     )
 
+    whole = dtensor.jit(lambda a, b: a + b, mesh=MESH, donate_argnums=0)
+    elsewhere = jax.numpy.ones(8)
+    assert refused(whole, elsewhere, elsewhere) == (
+        "argument a is donated, and argument b is the same array; pass a copy"
+    )
+
     weights = dtensor.DVariable(fresh())
     update = dtensor.jit(lambda v, b: v.assign_add(b), donate_argnums=1)
     update(weights, gone_too := fresh())

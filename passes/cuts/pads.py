@@ -1,0 +1,170 @@
+"""Padding that a window op reads, and what is cut off its results, said by the window op itself.
+
+`jnp.pad` before a convolution makes a size that no mesh axis divides, and so does the gradient of
+an average: it spreads what it got with gaps. Windows know padding and gaps; then input and result
+have the sizes that they began with.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dtensor.dialect.mlir import ir, made_by, stablehlo
+from dtensor.passes.cuts.pieces import PAD, SLICE, Value
+from dtensor.passes.ops.attributes import (
+    integers,
+    pad_numbers,
+    shape_of,
+    slice_numbers,
+    splat_number,
+)
+
+CONVERT = "stablehlo.convert"
+CONVOLUTION, REDUCE_WINDOW = "stablehlo.convolution", "stablehlo.reduce_window"
+WINDOWED = frozenset((CONVOLUTION, REDUCE_WINDOW))
+
+
+@dataclass
+class _Rows:
+    """What a window op says of the dimensions that its windows walk over.
+
+    Attributes:
+        ins: those dimensions of the operand.
+        outs: the same of the result.
+        lows: places before the first element.
+        highs: places behind the last one.
+        gaps: places from one element to the next.
+        strides: places from one window to the next.
+        gaps_name: the attribute that says `gaps`.
+    """
+
+    ins: list[int]
+    outs: list[int]
+    lows: list[int]
+    highs: list[int]
+    gaps: list[int]
+    strides: list[int]
+    gaps_name: str
+
+    @classmethod
+    def read(cls, op: ir.Operation) -> _Rows:
+        if op.name == CONVOLUTION:
+            numbers = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+            ins = list(numbers.input_spatial_dimensions)
+            outs, name = list(numbers.output_spatial_dimensions), "lhs_dilation"
+        else:
+            ins = outs = list(range(len(shape_of(op.operands[0]))))
+            name = "base_dilations"
+        pairs = [0] * (2 * len(ins))
+        if "padding" in op.attributes and pairs:
+            padding = ir.DenseIntElementsAttr(op.attributes["padding"])
+            pairs = [padding[i] for i in range(len(padding))]
+        gaps, strides = (
+            integers(op.attributes[key]) if key in op.attributes else [1] * len(ins)
+            for key in (name, "window_strides")
+        )
+        return cls(ins, outs, pairs[::2], pairs[1::2], gaps, strides, name)
+
+    def write(self, op: ir.Operation) -> None:
+        pairs = [list(pair) for pair in zip(self.lows, self.highs, strict=True)]
+        text = f"dense<{pairs}> : tensor<{len(pairs)}x2xi64>"
+        op.attributes["padding"] = ir.Attribute.parse(text)
+        if max(self.gaps, default=1) > 1:
+            op.attributes[self.gaps_name] = ir.DenseI64ArrayAttr.get(self.gaps)
+
+
+def fuse_window_padding(op: ir.Operation) -> bool:
+    """Take what is padded before and cut off behind into a window op; whether it was rewritten."""
+    has_changed = False
+    while (pad := made_by(PAD, op.operands[0])) is not None and _take_padding(op, pad):
+        has_changed = True
+    return _take_cut(op) or has_changed
+
+
+def _take_padding(op: ir.Operation, pad: ir.Operation) -> bool:
+    lows, highs, gaps = pad_numbers(pad)
+    rows = _Rows.read(op)
+    shape = shape_of(pad.operands[0])
+    if not _pads_alike(op, pad) or min([0, *lows, *highs]) < 0 or 0 in shape:
+        return False
+    for d in range(len(shape)):
+        row = rows.ins.index(d) if d in rows.ins else None
+        if row is None:
+            if lows[d] or highs[d] or gaps[d]:
+                return False
+            continue
+        if gaps[d] and rows.gaps[row] > 1:
+            return False
+        # Where elements have gaps, so do those of the padding.
+        rows.lows[row] += lows[d] * rows.gaps[row]
+        rows.highs[row] += highs[d] * rows.gaps[row]
+        rows.gaps[row] *= gaps[d] + 1
+    rows.write(op)
+    op.operands[0] = pad.operands[0]
+    return True
+
+
+def _pads_alike(op: ir.Operation, pad: ir.Operation) -> bool:
+    """Whether a pad holds what the window op takes its own padding for."""
+    held = _number(pad.operands[1])
+    if op.name == CONVOLUTION:
+        return held == 0
+    if len(op.operands) != 2:
+        return False
+    start = _number(op.operands[1])
+    return pad.operands[1] == op.operands[1] or (
+        held is not None and start == held and math.copysign(1, start) == math.copysign(1, held)
+    )
+
+
+def _number(value: Value) -> float | None:
+    """The number that a value repeats, if it is known; `jnp.pad` converts an integer zero."""
+    convert = made_by(CONVERT, value)
+    if convert is None:
+        return splat_number(value)
+    number = splat_number(convert.operands[0])
+    is_exact = number is not None and (number == 0 or math.isinf(number))
+    return number if is_exact else None  # others may be rounded
+
+
+def _take_cut(op: ir.Operation) -> bool:
+    """Leave out the windows whose results the only reader cuts off."""
+    uses = list(op.results[0].uses) if len(op.results) == 1 else []
+    if len(uses) != 1:
+        return False
+    cut = uses[0].owner
+    numbers = _cut_off(cut)
+    rows = _Rows.read(op)
+    if numbers is None:
+        return False
+    for d, (first, last) in enumerate(zip(*numbers, strict=True)):
+        if d not in rows.outs:
+            if first or last:
+                return False
+            continue
+        row = rows.outs.index(d)
+        rows.lows[row] -= first * rows.strides[row]
+        rows.highs[row] -= last * rows.strides[row]
+    if min([0, *rows.lows, *rows.highs]) < 0:
+        return False
+    rows.write(op)
+    op.results[0].set_type(cut.results[0].type)
+    cut.results[0].replace_all_uses_with(op.results[0])
+    return True
+
+
+def _cut_off(cut: ir.Operation) -> tuple[Sequence[int], Sequence[int]] | None:
+    """How many elements an operation cuts off of each dimension, in front and behind."""
+    if cut.name == SLICE:
+        starts, limits, strides = slice_numbers(cut)
+        sizes = shape_of(cut.operands[0])
+        ends = [size - limit for size, limit in zip(sizes, limits, strict=True)]
+        return (starts, ends) if set(strides) <= {1} else None
+    if cut.name != PAD:
+        return None
+    lows, highs, gaps = pad_numbers(cut)
+    if max([0, *lows, *highs, *gaps]) > 0:
+        return None
+    return [-low for low in lows], [-high for high in highs]
