@@ -143,6 +143,20 @@ def predicate(op: ir.Operation) -> Site:
     return (terminator(op.regions[0].blocks[0]), 0) if op.name == WHILE else (op, 0)
 
 
+def read_by(op: ir.Operation) -> list[ir.Value[Any]]:
+    """The operands of a loop, a branch or another operation, and what its regions read besides."""
+    if op.name not in CONTROL:
+        return list(op.operands)
+    inside = {value for tie in ties(op) for value in tie.values}
+    taken: dict[ir.Value[Any], None] = dict.fromkeys(op.operands)
+    for inner, _, _ in walk(op, combiners=True):
+        inside.update(inner.results)
+        for region in inner.regions:
+            inside.update(region.blocks[0].arguments)
+        taken.update(dict.fromkeys(value for value in inner.operands if value not in inside))
+    return list(taken)
+
+
 def captured(op: ir.Operation, known: Sequence[ir.Value[Any]] | dict[Any, Any]) -> list[Any]:
     """The values of `known` that operations in the regions of `op` read, each once."""
     found: dict[ir.Value[Any], None] = {}
