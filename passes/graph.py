@@ -406,15 +406,22 @@ def _attribute_key(op: ir.Operation) -> tuple[object, ...]:
 def _region_key(op: ir.Operation) -> tuple[object, ...]:
     """What tells two combiner bodies apart: ops, wiring and attributes."""
     key: list[object] = []
-    for region in op.regions:
-        for block in region.blocks:
-            numbers: dict[Value, int] = {v: i for i, v in enumerate(block.arguments)}
-            for inner in block.operations:
-                wiring = tuple(numbers.get(v, v) for v in inner.operation.operands)
-                attributes = tuple(inner.operation.attributes.items())
-                key.append((inner.operation.name, wiring, attributes))
-                for result in inner.operation.results:
-                    numbers[result] = len(numbers)
+    numbers: dict[Value, int] = {}
+
+    def read(owner: ir.Operation) -> None:
+        for region in owner.regions:
+            for block in region.blocks:
+                for value in block.arguments:
+                    numbers[value] = len(numbers)
+                for view in block.operations:
+                    inner = view.operation
+                    wiring = tuple([numbers.get(v, v) for v in inner.operands])
+                    key.append((inner.name, wiring, _attribute_key(inner), len(inner.regions)))
+                    for result in inner.results:
+                        numbers[result] = len(numbers)
+                    read(inner)
+
+    read(op)
     return tuple(key)
 
 

@@ -171,6 +171,20 @@ def dissolve(
     return body
 
 
+def read_by(op: ir.Operation) -> list[Value]:
+    """The operands of a loop, a branch or another operation, and what its regions read besides."""
+    if op.name not in CONTROL:
+        return list(op.operands)
+    inside = {value for tie in ties(op) for value in tie.values}
+    taken: dict[Value, None] = dict.fromkeys(op.operands)
+    for inner, _, _ in walk(op, combiners=True):
+        inside.update(inner.results)
+        for region in inner.regions:
+            inside.update(region.blocks[0].arguments)
+        taken.update(dict.fromkeys(value for value in inner.operands if value not in inside))
+    return list(taken)
+
+
 def captured(op: ir.Operation, known: Sequence[Value] | dict[Any, Any]) -> list[Any]:
     """The values of `known` that operations in the regions of `op` read, each once."""
     found: dict[Value, None] = {}

@@ -27,6 +27,7 @@ from dtensor.passes.cuts.pieces import (
 )
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.ops.attributes import CONSTANT, constant_attribute, integer, integers, shape_of
+from dtensor.passes.ops.rule import element_bytes
 from dtensor.passes.ops.table import opdef
 
 BROADCAST, RESHAPE = "stablehlo.broadcast_in_dim", "stablehlo.reshape"
@@ -128,6 +129,46 @@ class Aligner:
             if op is not None and read is not None:
                 waiting += [(op.operands[k], d) for k, d in read.items()]
         return None
+
+    def cheapest_place(self, value: Value, dim: int, size: int, wanted: int) -> int:
+        """Where a value's first element stands if little is moved: where it is wanted, or sliced.
+
+        Args:
+            value: what is to be computed in another size.
+            dim: the dimension.
+            size: its size then.
+            wanted: where whoever asks needs the first element.
+        """
+        moved: dict[
+            int, set[tuple[Value, int]]
+        ] = {}  # by where slices began, the elements that are sliced from there on
+        waiting, seen = [(value, dim)], set[tuple[Value, int]]()
+        while waiting:
+            at = waiting.pop()
+            if at in seen:
+                continue
+            seen.add(at)
+            if len(seen) > _NEAREST:
+                return wanted
+            pieces = self.pieces.of(*at)
+            if [p.source for p in pieces] != [Source(at[0])]:
+                if len(pieces) != 1 or shape_of(pieces[0].source.value)[at[1]] != size:
+                    return wanted
+                rows = moved.setdefault(pieces[0].start, set())
+                rows.add((pieces[0].source.value, at[1]))
+                continue
+            op = maker_of(at[0])
+            read = None if op is None else read_along(op, at[1])
+            if op is None or read is None:
+                return wanted
+            waiting += [(op.operands[k], d) for k, d in read.items()]
+        places = {start: sum(_row_bytes(*row) for row in rows) for start, rows in moved.items()}
+        all_rows = sum(places.values())
+
+        def rows_moved(place: int) -> float:
+            return all_rows - places.get(place, 0.0) + (place != wanted) * _row_bytes(value, dim)
+
+        return min((wanted, *sorted(places)), key=rows_moved)
 
     def aligned(self, value: Value, wanted: Wanted, depth: int = 0) -> Value | None:
         """A value of another size that has the elements of `value` at a place.
@@ -272,6 +313,13 @@ def read_along(op: ir.Operation, dim: int) -> dict[int, int] | None:
     if not opdef(op.name).resizes:
         return None
     return {k: dim for k, value in enumerate(op.operands) if shape_of(value)}
+
+
+def _row_bytes(value: Value, dim: int) -> float:
+    """What one element along a dimension is."""
+    type_ = ir.RankedTensorType(value.type)
+    size = math.prod(n for d, n in enumerate(type_.shape) if d != dim)
+    return size * element_bytes(str(type_.element_type))
 
 
 def _ring(source: Source, start: int, count: int, size: int) -> Iterator[Piece]:

@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dtensor.dialect.build import splice
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, maker_of
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.cuts.align import MOVES, Aligner, Wanted
 from dtensor.passes.cuts.pads import WINDOWED, fuse_window_padding
-from dtensor.passes.cuts.pieces import CUTS, Piece, Pieces, Source, Value, operation_of
+from dtensor.passes.cuts.pieces import CUTS, SLICE, Piece, Pieces, Source, Value, operation_of
 from dtensor.passes.cuts.pools import SELECT_AND_SCATTER, fuse_padding
 from dtensor.passes.cuts.positions import GATHER, SCATTER, written_as_cuts
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.cuts.strides import StrideSplitter
 from dtensor.passes.cuts.uses import USES, replaced_use, slice_of
 from dtensor.passes.functions import main_function
-from dtensor.passes.ops.attributes import shape_of
+from dtensor.passes.ops.attributes import shape_of, slice_numbers
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import Visit
 
@@ -149,6 +149,7 @@ class _Fuser:
         size = shape_of(op.results[0])[dim]
         if any(p.source.value == op.results[0] for p in pieces):
             return None
+        pieces = [self._of_longer(piece, dim, size) for piece in pieces]
         pieces = self._aligned(op, pieces, dim, scope)
         same = [p for p in pieces if not p.fills and shape_of(p.source.value)[dim] == size]
         others = [p for p in pieces if p not in same]
@@ -163,6 +164,17 @@ class _Fuser:
         self.aligner.made.append(operation_of(value))
         return value
 
+    def _of_longer(self, piece: Piece, dim: int, size: int) -> Piece:
+        """One element of a slice with a stride as that of what was sliced, if it is so long."""
+        made = None if piece.fills else maker_of(piece.source.value)
+        if piece.count != 1 or made is None or made.name != SLICE:
+            return piece
+        start, _, stride = [numbers[dim] for numbers in slice_numbers(made)]
+        source: Value = made.operands[0]
+        if stride == 1 or shape_of(source)[dim] != size or self.pieces.cut_dims(made) != (dim,):
+            return piece
+        return Piece(Source(source, piece.source.cuts), start + stride * piece.start, 1)
+
     def _fits(
         self, op: ir.Operation, pieces: Sequence[Piece], same: Sequence[Piece], dim: int
     ) -> bool:
@@ -170,6 +182,8 @@ class _Fuser:
         result: Value = op.results[0]
         size, count, place = shape_of(result)[dim], sum(p.count for p in same), 0
         values = [(value, dim) for value in (result, *(p.source.value for p in same))]
+        if _keeps(pieces) and self.shards.splits(*values):
+            return True
         if not self.shards.fits(size, count, *values):
             return False
         reach = self.shards.reach(size, count, *values)
@@ -187,16 +201,30 @@ class _Fuser:
         size = shape_of(result)[dim]
         found, place = [], 0
         for piece in pieces:
-            source, wanted = piece.source, Wanted(dim, place - piece.start, size, op, scope)
+            source, first = piece.source, place - piece.start
             cut = None if piece.fills else self.aligner.sliced(source.value, dim)
             long = None
             if cut is not None and shape_of(source.value)[dim] != size:
                 if self.shards.fits(size, piece.count, (result, dim), cut.place):
+                    if size < 2 * piece.count:
+                        first = self.aligner.cheapest_place(source.value, dim, size, first)
                     value = self.aligner.value(source, dim, op, scope)
-                    long = self.aligner.aligned(value, wanted)
+                    long = self.aligner.aligned(value, Wanted(dim, first, size, op, scope))
             if cut is not None and long is not None:
                 self.shards.know(long, dim, cut.place)
-                piece = Piece(Source(long), place, piece.count)
+                piece = Piece(Source(long), first + piece.start, piece.count)
             found.append(piece)
             place += piece.count
         return found
+
+
+def _keeps(pieces: Sequence[Piece]) -> bool:
+    """Whether pieces of one value stay where they are, and numbers stand for the rest of it."""
+    place, kept = 0, set[Source]()
+    for piece in pieces:
+        if not piece.fills:
+            if piece.start != place:
+                return False
+            kept.add(piece.source)
+        place += piece.count
+    return len(kept) == 1

@@ -7,12 +7,14 @@ that is split as many as make each device compute no more than if all computed t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.passes.cuts.pieces import Value
+from dtensor.passes.cuts.pieces import SLICE, Value
+from dtensor.passes.cuts.strides import strided_dim
 from dtensor.passes.graph import Graph, read_graph
+from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.propagation.pins import read_pins
 from dtensor.passes.uneven.components import neighbours
 from dtensor.passes.uneven.places import Place
@@ -47,6 +49,10 @@ class Shards:
             self._most * count > size and self._split(places) * count > size
         )
 
+    def splits(self, *places: tuple[Value, int]) -> bool:
+        """Whether a layout is known to split one of these dimensions of values."""
+        return self._split(places) > 1
+
     def reach(self, size: int, count: int, *places: tuple[Value, int]) -> int:
         """By how many elements they may move: if they are few of many, by few."""
         return size if size < _TIMES * count else size // (_SHARE * self._split(places))
@@ -79,8 +85,19 @@ class Shards:
         near = neighbours(self.graph)
         while left:
             place = left.pop()
-            for other in near(place):
+            for other in (*near(place), *self._of_blocks(place, found[place])):
                 if other not in found:
                     found[other] = found[place]
                     left.append(other)
         return found
+
+    def _of_blocks(self, place: Place, shards: int) -> Iterator[Place]:
+        """What one element of each block of a dimension is kept in, or is kept of."""
+        assert self.graph is not None
+        value, dim = place
+        for index in (self.graph.producer[value], *(index for index, _ in self.graph.uses[value])):
+            op = self.graph.nodes[index].operation
+            if op is None or op.name != SLICE or strided_dim(op) != dim:
+                continue
+            if shape_of(op.results[0])[dim] % shards == 0:
+                yield from [(self.graph.number[v], dim) for v in (op.operands[0], op.results[0])]

@@ -58,7 +58,7 @@ class StrideSplitter:
         starts, limits, strides = slice_numbers(op)
         kept = shape_of(op.results[0])
         for before in self._blocks.get((op.operands[0], op.block), ()):
-            dim = _strided_dim(before)
+            dim = strided_dim(before)
             if dim is None or kept[dim] != 1:
                 continue
             phases, _, steps = slice_numbers(before)
@@ -86,7 +86,7 @@ def _of_cropped(op: ir.Operation) -> list[ir.Operation]:
     return [_like(op, [pad.operands[0]], shape_of(op.results[0]), rows)]
 
 
-def _strided_dim(op: ir.Operation) -> int | None:
+def strided_dim(op: ir.Operation) -> int | None:
     """The one dimension that a slice changes, if it keeps one element of each block there."""
     strides = integers(op.attributes["strides"])
     sizes, kept = shape_of(op.operands[0]), shape_of(op.results[0])

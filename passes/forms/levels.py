@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dtensor.dialect.mlir import ir, maker_of
-from dtensor.passes.forms.scalars import is_constant, is_said_alike, is_scalar_work
-from dtensor.passes.forms.single_rows import is_dot_of_one, without_ones
+from dtensor.passes.forms.alike import Alike
+from dtensor.passes.forms.scalars import is_scalar_work
 from dtensor.passes.forms.weaves import sliced_rows, woven_dim
-from dtensor.passes.ops.attributes import integer, shape_of, splat_of
-from dtensor.passes.ops.rows import is_row_work
+from dtensor.passes.ops.attributes import CONSTANT, integer, shape_of, splat_of
+from dtensor.passes.ops.rows import IOTA, is_row_work
+from dtensor.passes.program import read_by
 
 Value = ir.Value[Any]
 _LEAST = 4  # elements; of fewer there is nothing to recognise
@@ -50,6 +51,7 @@ class Scan:
     scans: dict[tuple[int, int], Value] = field(default_factory=dict)
     rests: dict[tuple[int, int], Value] = field(default_factory=dict)
     is_by_element: bool = True
+    _alike: dict[tuple[str, int], Alike] = field(default_factory=dict)
 
     @staticmethod
     def of(root: ir.Operation) -> Scan | None:
@@ -162,14 +164,15 @@ class Scan:
             self._add_empty(self.rests[level, k])
             return True
 
-        def is_behind(side: int, j: int, leaf: Value) -> bool:
+        def is_behind(pattern: Value, leaf: Value) -> bool:
+            side, j = self.leaves[pattern]
             if side:
                 source = self._source(leaf, 2, count, size, 2)
                 return source is not None and self._binds(self.elements, (level, j), source)
             source = leaf if below == count else self._source(leaf, 0, count, below)
             return source is not None and self._binds(self.scans, (level + 1, j), source)
 
-        return self._is_alike(k, self.rests[level, k], count, is_behind)
+        return self._is_alike(("rest", level), k, self.rests[level, k], count, is_behind)
 
     def _add_empty(self, value: Value) -> None:
         """Add what a value of no elements is computed of, which has none either."""
@@ -189,11 +192,12 @@ class Scan:
             return self._reads(value)
         size = self._size(level - 1)
 
-        def is_pair(side: int, j: int, leaf: Value) -> bool:
+        def is_pair(pattern: Value, leaf: Value) -> bool:
+            side, j = self.leaves[pattern]
             source = self._source(leaf, side, size // 2, size, 2)
             return source is not None and self._binds(self.elements, (level - 1, j), source)
 
-        return self._is_alike(k, value, size // 2, is_pair)
+        return self._is_alike(("pairs", level), k, value, size // 2, is_pair)
 
     def _is_input(self, k: int, value: Value) -> bool:
         if k == len(self.inputs):
@@ -203,25 +207,33 @@ class Scan:
 
     def _reads(self, value: Value) -> bool:
         """Whether a value is computed of the pairs of the operands and of constants."""
-        if value in self.leaves or self._is_leaf(value):
-            return True
-        if splat_of(value) is not None:
-            return True
-        op = maker_of(value)
-        if op is None or op.block != self.root.block:
-            return False
-        if is_constant(op):
-            self.is_by_element = False
-            return True
+        left, seen = [value], set[Value]()
+        while left:
+            value = left.pop()
+            if value in seen or value in self.leaves or self._is_leaf(value):
+                continue
+            seen.add(value)
+            if splat_of(value) is not None:
+                continue
+            op = maker_of(value)
+            if op is None or op.block != self.root.block:
+                return False
+            if not op.operands and op.name in (CONSTANT, IOTA):
+                self.is_by_element = False
+            elif op not in self.ops and not self._is_work(op):
+                return False
+            left += reversed(read_by(op))
+        return True
+
+    def _is_work(self, op: ir.Operation) -> bool:
+        """Whether an operation computes each element, or row, by itself; if so, add it."""
         is_by_element = is_scalar_work(op)
         if not is_by_element and not is_row_work(op):
             return False
-        if op in self.ops:
-            return True
         self.ops.add(op)
-        shapes = [shape_of(v) for v in (value, *op.operands)]
+        shapes = [shape_of(v) for v in (*op.results, *op.operands)]
         self.is_by_element &= is_by_element and all(shape == shapes[0] for shape in shapes)
-        return all(self._reads(v) for v in op.operands)
+        return True
 
     def _is_leaf(self, value: Value) -> bool:
         """Whether a value is one side of the pairs of an operand."""
@@ -237,48 +249,22 @@ class Scan:
         return False
 
     def _is_alike(
-        self, k: int, value: Value, rows: int, fits: Callable[[int, int, Value], bool]
-    ) -> bool:
-        """Whether `rows` rows are computed as the pairs of an operand are, of leaves that fit."""
-        return k in self.pairs and self._follows(self.pairs[k], value, rows, fits, {})
-
-    def _follows(
         self,
-        pattern: Value,
+        step: tuple[str, int],
+        k: int,
         value: Value,
         rows: int,
-        fits: Callable[[int, int, Value], bool],
-        known: dict[Value, Value],
+        fits: Callable[[Value, Value], bool],
     ) -> bool:
-        bare, ones = without_ones(value) if rows == 1 else (value, [])
-        if pattern in known:
-            return bool(known[pattern] == bare)
-        known[pattern] = bare
-        if pattern in self.leaves:
-            self.ops.update(ones)
-            stages = [value, *[one.operands[0] for one in ones]]
-            return any(fits(*self.leaves[pattern], stage) for stage in stages)
-        number = splat_of(pattern)
-        if number is not None:
-            return splat_of(value) == number
-        wanted, op = maker_of(pattern), maker_of(value)
-        assert wanted is not None, "what is computed of the leaves"
-        if op in ones and op.name != wanted.name:
-            self.ops.update(ones)
-            op = maker_of(bare)
-        if op is None or op.block != self.root.block or op.name != wanted.name:
+        """Whether `rows` rows are computed as the pairs of an operand are, of leaves that fit."""
+        if k not in self.pairs:
             return False
-        types = [ir.RankedTensorType(each.type).element_type for each in (pattern, value)]
-        if types[0] != types[1] or not (
-            is_said_alike(wanted, op, self._size(0) // 2, rows)
-            or (rows == 1 and is_dot_of_one(wanted, op))
-        ):
-            return False
-        if is_constant(op):
-            return True
-        self.ops.add(op)
-        pairs = zip(wanted.operands, op.operands, strict=True)
-        return all(self._follows(one, other, rows, fits, known) for one, other in pairs)
+        alike = self._alike.get(step)
+        if alike is None:
+            block = self.root.block
+            alike = Alike(block, self.leaves, self._size(0) // 2, rows, fits, self.ops)
+            self._alike[step] = alike
+        return alike.follows(self.pairs[k], value)
 
     def _source(
         self, value: Value, start: int, count: int, size: int, stride: int = 1

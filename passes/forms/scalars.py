@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dtensor.dialect.mlir import ir, maker_of
-from dtensor.passes.builder import Trail, integers_attr
-from dtensor.passes.ops.attributes import CONSTANT, integers, shape_of, splat_of
+from dtensor.passes.builder import Trail
+from dtensor.passes.ops.attributes import CONSTANT, splat_of
 from dtensor.passes.ops.elementwise import convert_rule, elementwise_rule
 from dtensor.passes.ops.table import opdef
 
 Value = ir.Value[Any]
-_LIMITS = "limit_indices"
 
 
 def is_scalar_work(op: ir.Operation) -> bool:
@@ -23,22 +22,6 @@ def is_scalar_work(op: ir.Operation) -> bool:
 def is_constant(op: ir.Operation) -> bool:
     """Whether an op is a constant."""
     return op.name == CONSTANT
-
-
-def is_said_alike(one: ir.Operation, other: ir.Operation, rows: int, wanted: int) -> bool:
-    """Whether two ops of one name do the same, one on some rows, the other on as many as wanted."""
-    shapes = [shape_of(op.results[0]) for op in (one, other)]
-    if len(shapes[0]) != len(shapes[1]):
-        return False
-    if any(n != m and (n, m) != (rows, wanted) for n, m in zip(*shapes, strict=True)):
-        return False
-    said = [attributes_of(op) for op in (one, other)]
-    for op, each in zip((one, other), said, strict=True):
-        if _LIMITS in each:  # up to the end, wherever that is
-            ends = zip(integers(each[_LIMITS]), shape_of(op.operands[0]), strict=True)
-            each[_LIMITS] = integers_attr([-1 if n == size else n for n, size in ends])
-    bodies = [[str(region.blocks[0]) for region in op.regions] for op in (one, other)]
-    return said[0] == said[1] and bodies[0] == bodies[1]
 
 
 @dataclass

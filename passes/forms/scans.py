@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dtensor.dialect import build
@@ -11,8 +11,10 @@ from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.forms.levels import Scan
 from dtensor.passes.forms.scalars import Scalars
 from dtensor.passes.forms.weaves import WEAVES
-from dtensor.passes.ops.attributes import integers
+from dtensor.passes.ops.attributes import integers, splat_of
 from dtensor.passes.ops.rows import Ties
+from dtensor.passes.ops.table import opdef
+from dtensor.passes.program import read_by
 
 Value = ir.Value[Any]
 
@@ -52,17 +54,20 @@ def replaced_scans(ops: Sequence[tuple[ir.Operation, str]]) -> list[ir.Operation
     made: list[ir.Operation] = []
     # One may read what another gives: that is still there while the later ones are replaced.
     groups.sort(key=lambda group: -min(numbers[scan.root] for scan in group))
-    for group in _read_by_themselves(groups):
+    for group in _read_by_themselves(groups, numbers):
         made += _replaced(group, numbers)
     return made
 
 
-def _read_by_themselves(groups: Sequence[list[Scan]]) -> list[list[Scan]]:
+def _read_by_themselves(
+    groups: Sequence[list[Scan]], numbers: dict[ir.Operation, int]
+) -> list[list[Scan]]:
     """Those of which nobody but these reads what lies between their operands and results."""
     left = list(groups)
     while True:
         inside = {op for group in left for scan in group for op in scan.ops}
-        kept = [group for group in left if not _is_read_outside(group, inside)]
+        free = _of_constants(inside, numbers)
+        kept = [group for group in left if not _is_read_outside(group, inside, free)]
         if len(kept) == len(left):
             return left
         left = kept
@@ -75,15 +80,39 @@ def _begins_after_operands(group: Sequence[Scan], numbers: dict[ir.Operation, in
     return all(maker is None or numbers.get(maker, -1) < first for maker in makers)
 
 
-def _is_read_outside(group: Sequence[Scan], inside: set[ir.Operation]) -> bool:
+def _of_constants(inside: set[ir.Operation], numbers: dict[ir.Operation, int]) -> set[ir.Operation]:
+    """The operations that compute of constants alone, whoever reads them."""
+    found: set[ir.Operation] = set()
+    for op in sorted(inside, key=lambda op: numbers[op]):
+        makers = [maker_of(value) for value in read_by(op)]
+        if all(maker in found or _is_constant(maker) for maker in makers):
+            found.add(op)
+    return found
+
+
+def _is_constant(op: ir.Operation | None) -> bool:
+    return op is not None and opdef(op.name).rematerialisable and not op.operands
+
+
+def _is_read_outside(
+    group: Sequence[Scan], inside: set[ir.Operation], free: set[ir.Operation]
+) -> bool:
     """Whether anybody else reads what lies between the operands and the results."""
     roots = {scan.root for scan in group}
     return any(
-        use.owner.operation not in inside
-        for op in {op for scan in group for op in scan.ops} - roots
+        _reader(use.owner.operation, op.block) not in inside
+        for op in {op for scan in group for op in scan.ops} - roots - free
         for result in op.results
         for use in result.uses
     )
+
+
+def _reader(op: ir.Operation, block: ir.Block) -> ir.Operation:
+    """The operation of a block in whose regions another one stands, or which it is."""
+    while op.block != block:
+        assert op.parent is not None
+        op = op.parent.operation
+    return op
 
 
 def _replaced(group: Sequence[Scan], numbers: dict[ir.Operation, int]) -> list[ir.Operation]:
@@ -117,10 +146,21 @@ def _replaced(group: Sequence[Scan], numbers: dict[ir.Operation, int]) -> list[i
         root.replace_all_uses_with(value)
     gone = {each for scan in group for each in scan.ops}
     gone |= {turn for value in scan.inputs if (turn := maker_of(value)) and is_reverse}
-    for old in sorted(gone, key=lambda op: -numbers[op]):
-        if not any(True for result in old.results for _ in result.uses):
-            old.erase()
+    _erase_unread(sorted(gone, key=lambda op: numbers[op]))
     return made
+
+
+def _erase_unread(ops: Sequence[ir.Operation]) -> None:
+    """Erase operations in program order, the last first, and the numbers that only they read."""
+    known, left, gone = set(ops), list(ops), set[ir.Operation]()
+    while left:
+        op = left.pop()
+        if op in gone or any(True for result in op.results for _ in result.uses):
+            continue
+        gone.add(op)
+        read = {maker_of(value) for value in read_by(op) if splat_of(value) is not None}
+        op.erase()
+        left += [maker for maker in read if maker is not None and maker not in known]
 
 
 def _is_combined(op: ir.Operation, scan: Scan) -> bool:
@@ -141,15 +181,32 @@ def _is_combined(op: ir.Operation, scan: Scan) -> bool:
 
 def _copied(value: Value, known: dict[Value, Value], block: ir.Block) -> Value:
     """A value computed in a block of what is known there."""
-    if value not in known:
-        maker = maker_of(value)
+    left = [value]
+    while left:
+        if left[-1] in known:
+            left.pop()
+            continue
+        maker = maker_of(left[-1])
         assert maker is not None, "computed of leaves and constants"
-        operands = [_copied(operand, known, block) for operand in maker.operands]
-        copy = maker.clone(ip=ir.InsertionPoint(block)).operation
-        for k, operand in enumerate(operands):
-            copy.operands[k] = operand
-        known[value] = copy.results[0]
+        reads = read_by(maker)
+        missing = [operand for operand in reads if operand not in known]
+        left += missing
+        if not missing:
+            copy = maker.clone(ip=ir.InsertionPoint(block)).operation
+            known.update(zip(maker.results, copy.results, strict=True))
+            _read_known(maker, copy, known)
     return known[value]
+
+
+def _read_known(op: ir.Operation, copy: ir.Operation, known: Mapping[Value, Value]) -> None:
+    """Let a copy, and what stands in its regions, read what is known for what the op reads."""
+    for k, operand in enumerate(op.operands):
+        if operand in known:
+            copy.operands[k] = known[operand]
+    for one, other in zip(op.regions, copy.regions, strict=True):
+        pairs = zip(one.blocks[0].operations, other.blocks[0].operations, strict=True)
+        for inner, its in pairs:
+            _read_known(inner.operation, its.operation, known)
 
 
 def _is_turn(op: ir.Operation, dim: int) -> bool:

@@ -59,6 +59,17 @@ def is_splat(operation: ir.Operation) -> bool:
     return _complex_splat(operation) is not None
 
 
+def repeat_alike(one: ir.Operation, other: ir.Operation) -> bool:
+    """Whether two constants repeat one number, of any type and as often as they may."""
+    values = constant_attribute(one), constant_attribute(other)
+    if values[0] is None or values[1] is None:
+        written = _complex_splat(one)
+        return written is not None and written == _complex_splat(other)
+    if not (values[0].is_splat and values[1].is_splat):
+        return False
+    return bool(values[0].get_splat_value() == values[1].get_splat_value())
+
+
 def constant_numbers(operation: ir.Operation) -> NDArray[np.inexact] | None:
     """The numbers in a constant, one if all are equal; None where the bindings cannot read them."""
     value = constant_attribute(operation)

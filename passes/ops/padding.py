@@ -51,11 +51,15 @@ Tie = tuple[Along, ...]
 class Grown:
     """An operation some of whose dimensions have become longer.
 
+    One that is applied to another number of rows is written anew alike: with `has_end` false there
+    is nothing beyond the end of a dimension, and it may have become shorter too.
+
     Attributes:
         operation: the operation; its types are those of the longer dimensions already.
         rule: its rule in the true sizes.
         operands: what its operands have become, in elements.
         results: what its results have become, in elements.
+        has_end: whether what is longer holds anything beyond its true end.
         made: operations created for it.
         instead: by number, the values that stand for its results from now on, where others do.
     """
@@ -64,6 +68,7 @@ class Grown:
     rule: OpRule
     operands: tuple[Shape, ...]
     results: tuple[Shape, ...]
+    has_end: bool = True
     made: list[ir.Operation] = field(default_factory=list)
     instead: dict[int, Value] = field(default_factory=dict)
 
@@ -73,7 +78,7 @@ class Grown:
 
     def deny(self, *names: str) -> None:
         """Say that what these attributes promise does not hold of what is beyond the end."""
-        for name in names:
+        for name in names if self.has_end else ():
             if name in self.operation.attributes:
                 self.operation.attributes[name] = ir.BoolAttr.get(False)
 

@@ -7,18 +7,17 @@ to parts of other dimensions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dtensor.dialect.mlir import Value, ir, terminator
 from dtensor.passes.expansion.context import ExpansionContext
-from dtensor.passes.ops.attributes import CONSTANT, integers, shape_of, splat_of
+from dtensor.passes.ops.attributes import CONSTANT, integer, shape_of, splat_of
 from dtensor.passes.ops.opdef import OpDef
+from dtensor.passes.ops.padding import Fill, Grown, as_it_stands
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule
+from dtensor.passes.program import CONTROL, RETURNS, ties, walk
 
-_SLICE = "stablehlo.slice"
-_LIMITS = "limit_indices"
-# What these say of dimensions that pass through is that they are whole, or nothing.
-_RESIZED = frozenset((_SLICE, "stablehlo.reduce"))
+IOTA = "stablehlo.iota"
 
 
 def combines_scalars(body: ir.Block) -> bool:
@@ -28,19 +27,43 @@ def combines_scalars(body: ir.Block) -> bool:
 
 def is_row_work(op: ir.Operation) -> bool:
     """Whether an op can be applied to other numbers of rows, if its rule says so."""
-    if len(op.results) != 1 or (len(op.regions) and op.name not in _RESIZED):
+    if op.name in CONTROL:
+        return all(is_row_work(inner) for inner, name, _ in walk(op) if name not in RETURNS)
+    definition = _definition(op)
+    if definition.padding is None or definition.varies:
         return False
-    if op.name in _RESIZED:
-        return True
-    found = _definition(op).algorithm("local")
-    return bool(len(op.operands)) and found is not None and found.expand is None
+    info = OpInfo.of(op)
+    return info is not None and definition.rule(info) is not None
 
 
 def rows_flops(body: ir.Block) -> float:
     """Floating-point operations of a body, on as many rows as it is written for."""
-    ops = [view.operation for view in body.operations][:-1]
-    known = [(op, OpInfo.of(op)) for op in ops]
-    return sum(_definition(op).count_flops(info) for op, info in known if info is not None)
+    total = 0.0
+    for op, name, scope in walk(body.owner.operation):
+        info = None if name in CONTROL or name in RETURNS else OpInfo.of(op)
+        if info is not None:
+            total += _definition(op).count_flops(info) * (scope.trips or 1)
+    return total
+
+
+def fit_rows(
+    op: ir.Operation, rule: OpRule, operands: Sequence[Value], results: Sequence[Value]
+) -> None:
+    """Write anew what an op says of sizes.
+
+    Args:
+        op: the op.
+        rule: that of the op as it was written for other numbers of rows.
+        operands: of the shapes that it is applied to.
+        results: of those that it gives.
+    """
+    padding = _definition(op).padding
+    if padding is None or padding.refit is as_it_stands:
+        return
+    assert rule.op is not None
+    given, made = (tuple([tuple(shape_of(v)) for v in values]) for values in (operands, results))
+    if (given, made) != (rule.op.operand_shapes, rule.op.result_shapes):
+        padding.refit(Grown(op, rule, given, made, has_end=False))
 
 
 def _definition(op: ir.Operation) -> OpDef:
@@ -56,16 +79,14 @@ class Ties:
         self.body = body
         self._parents: dict[object, object] = {}
         self._fixed: list[object] = []
-        for view in body.operations:
-            op = view.operation
-            if op == terminator(body):
-                break
-            self._read(op)
+        self._rules: dict[ir.Operation, OpRule] = {}
+        for op, name, _ in walk(body.owner.operation):
+            if name not in RETURNS:
+                self._read(op)
         given, results = list(body.arguments), list(terminator(body).operands)
         for k, result in enumerate(results):
             for argument in (given[k], given[k + len(results)]):
-                for d in range(len(shape_of(result))):
-                    self._tie((result, d), (argument, d))
+                self._tie_values(result, argument)
         self._ends = {self._root(key) for key in self._fixed}
 
     def group(self, value: Value, dim: int) -> object | None:
@@ -74,12 +95,18 @@ class Ties:
         return None if root in self._ends else root
 
     def _read(self, op: ir.Operation) -> None:
-        if op.name == CONSTANT and splat_of(op.results[0]) is not None:
+        for tie in ties(op):
+            values = [*tie.values, *(owner.operands[k] for owner, k in tie.sites)]
+            for value in values[1:]:
+                self._tie_values(values[0], value)
+        if op.name in CONTROL:
             return
         info = OpInfo.of(op)
         rule = _definition(op).rule(info) if info is not None and is_row_work(op) else None
         maps = () if rule is None else (*rule.operands, *rule.results)
-        passing = set() if rule is None else _passing(rule)
+        passing = set() if rule is None else _passing(rule, op)
+        if rule is not None:
+            self._rules[op] = rule
         for k, value in enumerate((*op.operands, *op.results)):
             for d in range(len(shape_of(value))):
                 found = maps[k][d] if rule is not None else None
@@ -92,6 +119,10 @@ class Ties:
         while key in self._parents:
             key = self._parents[key]
         return key
+
+    def _tie_values(self, one: Value, other: Value) -> None:
+        for d in range(len(shape_of(one))):
+            self._tie((one, d), (other, d))
 
     def _tie(self, one: object, other: object) -> None:
         roots = self._root(one), self._root(other)
@@ -108,35 +139,55 @@ class Ties:
         }
         last = terminator(self.body)
         for view in self.body.operations:
-            op = view.operation
-            if op == last:
-                break
-            result: Value = op.results[0]
-            shape, element = ctx.read_type(result.type)
-            groups = [self.group(result, d) for d in range(len(shape))]
+            if view.operation != last:
+                self._resize(ctx, view.operation, ctx.clone(view.operation), known, sizes)
+        return [known[value] for value in last.operands]
+
+    def _resize(
+        self,
+        ctx: ExpansionContext,
+        op: ir.Operation,
+        copy: ir.Operation,
+        known: dict[Value, Value],
+        sizes: Mapping[object, int],
+    ) -> None:
+        """Let a copy of an op read what is known in place of what the op reads, in its sizes."""
+        for k, value in enumerate(op.operands):
+            copy.operands[k] = known.get(value, value)
+        self._retype(ctx, op.results, copy.results, known, sizes)
+        if op.name in CONTROL:
+            for region, other in zip(op.regions, copy.regions, strict=True):
+                block, inner = region.blocks[0], other.blocks[0]
+                self._retype(ctx, block.arguments, inner.arguments, known, sizes)
+                for one, two in zip(block.operations, inner.operations, strict=True):
+                    self._resize(ctx, one.operation, two.operation, known, sizes)
+        elif op in self._rules:
+            fit_rows(copy, self._rules[op], list(copy.operands), list(copy.results))
+
+    def _retype(
+        self,
+        ctx: ExpansionContext,
+        values: Sequence[Value],
+        copies: Sequence[Value],
+        known: dict[Value, Value],
+        sizes: Mapping[object, int],
+    ) -> None:
+        for value, copy in zip(values, copies, strict=True):
+            shape, element = ctx.read_type(value.type)
+            groups = [self.group(value, d) for d in range(len(shape))]
             longer = [
                 size if group is None else sizes.get(group, size)
                 for group, size in zip(groups, shape, strict=True)
             ]
-            number = splat_of(result) if op.name == CONSTANT else None
-            type_ = ctx.tensor_type(longer, element)
-            if number is not None:
-                known[result] = ctx.dense(ir.DenseElementsAttr.get_splat(type_, number), type_)
-                continue
-            copy = ctx.clone(op)
-            for k, value in enumerate(op.operands):
-                copy.operands[k] = known[value]
-            if op.name == _SLICE:
-                limits = zip(integers(op.attributes[_LIMITS]), groups, longer, strict=True)
-                ends = [end if group is None else size for end, group, size in limits]
-                copy.attributes[_LIMITS] = ir.DenseI64ArrayAttr.get(ends)
-            copy.results[0].set_type(type_)
-            known[result] = copy.results[0]
-        return [known[value] for value in last.operands]
+            copy.set_type(ctx.tensor_type(longer, element))
+            known[value] = copy
 
 
-def _passing(rule: OpRule) -> set[int]:
-    """The factors each iteration of which is computed by itself, and that are whole dimensions."""
+def _passing(rule: OpRule, op: ir.Operation) -> set[int]:
+    """The factors each iteration of which is computed by itself, and that are whole dimensions.
+
+    What comes from nowhere must be the same in all of them.
+    """
     maps = [
         found for dims in (*rule.operands, *rule.results) for found in dims if found is not None
     ]
@@ -145,8 +196,27 @@ def _passing(rule: OpRule) -> set[int]:
         for found in maps
         if (found.before, found.outer, found.size) != (1, 1, rule.factors[found.factor].size)
     }
+    padding = _definition(op).padding
+    assert padding is not None, "row work"
     return {
         number
         for number, factor in enumerate(rule.factors)
-        if factor.kind is FactorKind.PASS_THROUGH and number not in partial
+        if number not in partial
+        and factor.kind is FactorKind.PASS_THROUGH
+        and padding.holds(rule, number) is Fill.ANY
+        and (_is_read(rule, number) or _is_repeated(rule, number, op))
     }
+
+
+def _is_read(rule: OpRule, factor: int) -> bool:
+    """Whether an operand has a factor."""
+    return any(slot >= 0 for slot, _ in rule.dims_of_factor[factor])
+
+
+def _is_repeated(rule: OpRule, factor: int, op: ir.Operation) -> bool:
+    """Whether a result is the same along a dimension that no operand has."""
+    if op.name == IOTA:
+        return (~0, integer(op.attributes["iota_dimension"])) not in rule.dims_of_factor[factor]
+    if op.name == CONSTANT:
+        return splat_of(op.results[0]) is not None
+    return op.name == "stablehlo.broadcast_in_dim"

@@ -51,3 +51,35 @@ func.func @main(%x: tensor<64x64xf32> {dtensor.layout = #dtensor.layout<@mesh, [
   %6 = stablehlo.pad %5, %zero, low = [0, 0], high = [44, 0], interior = [0, 0] : (tensor<20x64xf32>, tensor<f32>) -> tensor<64x64xf32>
   return %1, %3, %6 : tensor<64xf32>, tensor<64xf32>, tensor<64x64xf32>
 }
+
+// -----
+
+// One element of a slice with a stride, put back into the size that was sliced, stays where it is,
+// also where a product of slices is sliced so: what is kept of each block is split as the blocks.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<64xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x", "y"}]>}, %zero: tensor<f32>) -> (tensor<64xf32>, tensor<32xf32>) {
+  // CHECK: %[[HALF:.*]] = stablehlo.slice %arg0 [0:63:2]
+  %0 = stablehlo.slice %x [0:63:2] : (tensor<64xf32>) -> tensor<32xf32>
+  %1 = stablehlo.slice %0 [0:1] : (tensor<32xf32>) -> tensor<1xf32>
+  // CHECK: "dtensor.splice"(%arg0, %arg1) {counts = array<i64: 1, 63>, dim = 0 : i64, sources = array<i64: 0, 1>, starts = array<i64: 0, 0>}
+  %2 = stablehlo.pad %1, %zero, low = [0], high = [63], interior = [0] : (tensor<1xf32>, tensor<f32>) -> tensor<64xf32>
+  %3 = stablehlo.slice %0 [0:31:2] : (tensor<32xf32>) -> tensor<16xf32>
+  %4 = stablehlo.slice %3 [0:1] : (tensor<16xf32>) -> tensor<1xf32>
+  // CHECK: "dtensor.splice"(%[[HALF]], %arg1) {counts = array<i64: 1, 31>, dim = 0 : i64, sources = array<i64: 0, 1>, starts = array<i64: 0, 0>}
+  %5 = stablehlo.pad %4, %zero, low = [0], high = [31], interior = [0] : (tensor<1xf32>, tensor<f32>) -> tensor<32xf32>
+  return %2, %5 : tensor<64xf32>, tensor<32xf32>
+}
+
+// -----
+
+// What is computed of two slices that begin alike is computed where they begin, and moved once.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<64xf32>, %y: tensor<64xf32>, %zero: tensor<f32>) -> tensor<64xf32> {
+  %0 = stablehlo.slice %x [1:64] : (tensor<64xf32>) -> tensor<63xf32>
+  %1 = stablehlo.slice %y [1:64] : (tensor<64xf32>) -> tensor<63xf32>
+  // CHECK: %[[LONG:.*]] = stablehlo.multiply %arg0, %arg1 : tensor<64xf32>
+  %2 = stablehlo.multiply %0, %1 : tensor<63xf32>
+  // CHECK: "dtensor.splice"(%[[LONG]], %arg2) {counts = array<i64: 63, 1>, dim = 0 : i64, sources = array<i64: 0, 1>, starts = array<i64: 1, 0>}
+  %3 = stablehlo.pad %2, %zero, low = [0], high = [1], interior = [0] : (tensor<63xf32>, tensor<f32>) -> tensor<64xf32>
+  return %3 : tensor<64xf32>
+}

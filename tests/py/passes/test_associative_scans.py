@@ -121,7 +121,7 @@ def test_what_reads_the_pairs_keeps_them() -> None:
 
 @pytest.mark.parametrize(
     ("mesh", "axes", "rows", "most"),
-    [(LINE, "x", 64, 400), (GRID, ("y", "x"), 64, 400), (FIVE, "x", 80, 600)],
+    [(LINE, "x", 64, 236), (GRID, ("y", "x"), 64, 236), (FIVE, "x", 80, 304)],
 )
 def test_a_gradient_sends_a_few_rows_at_each_level(
     mesh: Mesh, axes: Any, rows: int, most: float
@@ -141,7 +141,7 @@ def test_a_gradient_sends_a_few_rows_at_each_level(
         error=1e-5,
         absolute=1e-4,
     )
-    assert sum(c.bytes * (c.trip_count or 0) for c in compiled.collectives) < most
+    assert sum(c.bytes * (c.trip_count or 0) for c in compiled.collectives) <= most
 
 
 def test_a_gradient_of_a_thousand_rows_is_planned() -> None:

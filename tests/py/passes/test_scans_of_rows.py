@@ -192,3 +192,121 @@ def test_nan_in_a_matrix_reaches_what_follows() -> None:
     x = signed_permutations(64, 2)
     x[37, 0, 1] = np.nan
     run(lambda x: lax.associative_scan(products, x), LINE, [ROWS], x)
+
+
+def kalman(left: Any, right: Any) -> Any:
+    """Two steps of a Kalman filter in one: Särkkä and García-Fernández (2021), lemma 8."""
+    a, b, c, j, eta = left
+    a2, b2, c2, j2, eta2 = right
+    one = jnp.eye(a.shape[-1])
+    gain = jnp.linalg.solve((one + c @ j2).T, a2.T).T
+    back = jnp.linalg.solve((one + j2 @ c).T, a).T
+    return (
+        gain @ a,
+        gain @ (b + c @ eta2) + b2,
+        gain @ c @ a2.T + c2,
+        back @ j2 @ a + j,
+        back @ (eta2 - j2 @ b) + eta,
+    )
+
+
+def steps(rows: int, n: int) -> tuple[Any, ...]:
+    """Elements of a filter with small numbers."""
+    a, c, j = (0.4 * RANDOM.normal(size=(rows, n, n)) for _ in range(3))
+    b, eta = RANDOM.normal(size=(2, rows, n))
+    given = a, b, c @ c.transpose(0, 2, 1), j @ j.transpose(0, 2, 1), eta
+    return tuple([x.astype(np.float32) for x in given])
+
+
+@pytest.mark.parametrize(
+    ("mesh", "axes", "rows", "reverse", "bytes_sent"),
+    [
+        (LINE, "x", 32, False, 3 * (3 * 9 + 2 * 3) * 4),
+        (FIVE, "x", 13, False, None),
+        (GRID, ("y", "x"), 16, True, None),
+    ],
+)
+def test_filters_that_solve_in_each_step_send_totals(
+    mesh: Mesh, axes: Any, rows: int, reverse: bool, bytes_sent: float | None
+) -> None:
+    """An LU with its loop over pivots, and triangular solves, are applied to any number of rows."""
+    x = steps(rows, 3)
+    layouts = specs(x, axes, mesh)
+    compiled = check(
+        lambda *x: lax.associative_scan(jax.vmap(kalman), x, reverse=reverse),
+        *x,
+        mesh=mesh,
+        in_layouts=layouts,
+        out_layouts=layouts,
+        error=1e-3,  # LU and sums in another order, float32
+        absolute=1e-4,
+    )
+    assert kinds(compiled) == {"shard_permute"}
+    assert bytes_sent is None or sent(compiled) == bytes_sent
+
+
+def permutations(rows: int) -> np.ndarray[Any, Any]:
+    return np.array([RANDOM.permutation(5) for _ in range(rows)], np.int32)
+
+
+def unit(rows: int) -> np.ndarray[Any, Any]:
+    """Complex numbers whose products are exact."""
+    return RANDOM.choice(np.array([1, 1j, -1, -1j], np.complex64), (rows, 3))
+
+
+def in_a_loop(a: Any, b: Any) -> Any:
+    return lax.fori_loop(0, 3, lambda i, z: z + b * (i == 1), a)
+
+
+def gcd(a: Any, b: Any) -> Any:
+    """Until no row has anything left: rows wait for each other."""
+
+    def step(pair: Any) -> Any:
+        p, q = pair
+        safe = jnp.where(q == 0, 1, q)
+        return jnp.where(q == 0, p, q), jnp.where(q == 0, 0, p % safe)
+
+    return lax.while_loop(lambda pair: jnp.any(pair[1] != 0), step, (a, b))[0]
+
+
+@pytest.mark.parametrize(
+    ("combine", "make"),
+    [
+        (jax.vmap(lambda a, b: a[b]), permutations),
+        (lambda a, b: jnp.sum((b[:, :, None] == jnp.arange(5)) * a[:, None], -1), permutations),
+        (lambda a, b: jnp.sort(jnp.concatenate([a, b], -1), -1)[:, -5:], permutations),
+        (lambda a, b: a.at[:, 1].add(b[:, 1]).at[:, 0].max(b[:, 0]), permutations),
+        (in_a_loop, permutations),
+        (lambda a, b: a * b * 1j * -1j, unit),
+    ],
+)
+def test_rows_are_combined_by_lookups_loops_and_sorts(
+    combine: Callable[..., Any], make: Callable[[int], Any]
+) -> None:
+    for rows in (40, 23):
+        x = make(rows)
+        compiled = check(
+            lambda x: lax.associative_scan(combine, x),
+            x,
+            mesh=LINE,
+            in_layouts=specs((x,), "x", LINE),
+            out_layouts=specs(x, "x", LINE),
+        )
+        assert kinds(compiled) == {"shard_permute"}
+
+
+def test_a_loop_in_which_rows_wait_for_each_other_stays_as_written() -> None:
+    x = RANDOM.integers(1, 50, (32, 3)).astype(np.int32) * 60
+    run(lambda x: lax.associative_scan(gcd, x), LINE, [["x", UNSHARDED]], x)
+
+
+def test_what_is_known_of_a_body_is_known_of_its_loops_too() -> None:
+    """One loop computes each column by itself; the other one, else alike, turns them around."""
+
+    def turned(a: Any, b: Any) -> Any:
+        return lax.fori_loop(0, 3, lambda i, z: (z[:, ::-1] + b[:, ::-1] * (i == 1))[:, ::-1], a)
+
+    def both(x: Any) -> Any:
+        return lax.associative_scan(in_a_loop, x), lax.associative_scan(turned, x)
+
+    run(both, GRID, [["x", "y"]], np.arange(64, dtype=np.int32).reshape(16, 4))

@@ -1,0 +1,166 @@
+"""Values that are computed as others are, of other values and of another number of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from dataclasses import dataclass, field
+from typing import Any
+
+from dtensor.dialect.mlir import ir, maker_of
+from dtensor.passes.forms.scalars import attributes_of, is_constant
+from dtensor.passes.forms.single_rows import is_dot_of_one, without_ones
+from dtensor.passes.ops.attributes import integers, repeat_alike, shape_of, splat_of
+from dtensor.passes.ops.rows import fit_rows
+from dtensor.passes.ops.rule import OpInfo
+from dtensor.passes.ops.table import rule_of
+from dtensor.passes.program import CONTROL
+
+Value = ir.Value[Any]
+
+
+@dataclass(eq=False)
+class Alike:
+    """A pattern, and what is computed as it is.
+
+    Attributes:
+        block: where all of it stands.
+        leaves: what the pattern is computed of.
+        written: the rows of the pattern.
+        rows: those of what is computed as it is.
+        fits: whether a value stands for a leaf.
+        ops: the operations that were found to compute as the pattern does.
+    """
+
+    block: ir.Block
+    leaves: Container[Value]
+    written: int
+    rows: int
+    fits: Callable[[Value, Value], bool]
+    ops: set[ir.Operation] = field(default_factory=set)
+    _known: dict[Value, Value] = field(default_factory=dict)
+    _left: list[tuple[Value, Value]] = field(default_factory=list)
+
+    def follows(self, pattern: Value, value: Value) -> bool:
+        """Whether a value is computed as one of the pattern is."""
+        self._left = [(pattern, value)]
+        while self._left:
+            if not self._holds(*self._left.pop()):
+                return False
+        return True
+
+    def _holds(self, pattern: Value, value: Value) -> bool:
+        """Whether two values are made alike, if what they are made of is: that is left to do."""
+        bare, ones = without_ones(value) if self.rows == 1 else (value, [])
+        if pattern in self._known:
+            return bool(self._known[pattern] == bare)
+        self._known[pattern] = bare
+        if pattern in self.leaves:
+            self.ops.update(ones)
+            stages = [value, *[one.operands[0] for one in ones]]
+            return any(self.fits(pattern, stage) for stage in stages)
+        number = splat_of(pattern)
+        if number is not None:
+            return splat_of(value) == number
+        wanted, op = maker_of(pattern), maker_of(value)
+        assert wanted is not None, "what is computed of the leaves"
+        if self.rows == 1 and _repeats_one(wanted, self.written):
+            self._left.append((wanted.operands[0], value))
+            return True
+        stage = value
+        if op in ones and op.name != wanted.name:
+            self.ops.update(ones)
+            stage, op = bare, maker_of(bare)
+        if op is None or op.block != self.block or not self._does_alike(wanted, op):
+            return False
+        numbers = [ir.OpResult(each).result_number for each in (pattern, stage)]
+        return bool(numbers[0] == numbers[1])
+
+    def _does_alike(self, wanted: ir.Operation, op: ir.Operation) -> bool:
+        """Whether two operations do the same of their operands."""
+        if op.name != wanted.name or not self._is_said_alike(wanted, op):
+            return False
+        if is_constant(op):
+            return True
+        if op.block == self.block:
+            self.ops.add(op)
+        self._left += zip(wanted.operands, op.operands, strict=True)
+        return op.name not in CONTROL or self._regions_alike(wanted, op)
+
+    def _regions_alike(self, wanted: ir.Operation, op: ir.Operation) -> bool:
+        """Whether loops or branches do the same in each step."""
+        for region, other in zip(wanted.regions, op.regions, strict=True):
+            blocks = region.blocks[0], other.blocks[0]
+            if not self._bind(blocks[0].arguments, blocks[1].arguments):
+                return False
+            steps = [[view.operation for view in block.operations] for block in blocks]
+            if len(steps[0]) != len(steps[1]):
+                return False
+            for one, two in zip(*steps, strict=True):
+                if not self._does_alike(one, two) or not self._bind(one.results, two.results):
+                    return False
+        return True
+
+    def _bind(self, patterns: Any, values: Any) -> bool:
+        """Let values stand for those of the pattern, of as many rows."""
+        for pattern, value in zip(patterns, values, strict=True):
+            self._known[pattern] = without_ones(value)[0] if self.rows == 1 else value
+            if not self._is_shaped_alike(pattern, value):
+                return False
+        return True
+
+    def _is_shaped_alike(self, pattern: Value, value: Value) -> bool:
+        shapes = shape_of(pattern), shape_of(value)
+        if _element(pattern) != _element(value) or len(shapes[0]) != len(shapes[1]):
+            return False
+        sizes = zip(*shapes, strict=True)
+        return all(n == m or (n, m) == (self.written, self.rows) for n, m in sizes)
+
+    def _is_said_alike(self, wanted: ir.Operation, op: ir.Operation) -> bool:
+        """Whether two ops of one name do the same, each on its number of rows."""
+        counts = [(len(each.operands), len(each.results)) for each in (wanted, op)]
+        if counts[0] != counts[1]:
+            return False
+        pairs = list(zip(wanted.results, op.results, strict=True))
+        if self.rows == 1 and is_dot_of_one(wanted, op):
+            return _element(pairs[0][0]) == _element(pairs[0][1])
+        if not all(self._is_shaped_alike(one, other) for one, other in pairs):
+            return False
+        if is_constant(op):
+            return wanted == op or repeat_alike(wanted, op)
+        if op.name not in CONTROL:
+            bodies = [[str(region.blocks[0]) for region in each.regions] for each in (wanted, op)]
+            if bodies[0] != bodies[1]:
+                return False
+        said = attributes_of(op)
+        return attributes_of(wanted) == said or _said_of_rows(wanted, op) == said
+
+
+def _element(value: Value) -> ir.Type:
+    return ir.RankedTensorType(value.type).element_type
+
+
+def _said_of_rows(wanted: ir.Operation, op: ir.Operation) -> dict[str, ir.Attribute]:
+    """What an op would say if it were applied to what another one is applied to."""
+    info = OpInfo.of(wanted)
+    rule = None if info is None else rule_of(info)
+    if rule is None or [shape_of(v) for v in wanted.operands] == [shape_of(v) for v in op.operands]:
+        return attributes_of(wanted)
+    copy = wanted.clone(ip=ir.InsertionPoint(wanted)).operation
+    for k, operand in enumerate(op.operands):
+        copy.operands[k] = operand
+    for result, other in zip(copy.results, op.results, strict=True):
+        result.set_type(other.type)
+    fit_rows(copy, rule, list(op.operands), list(op.results))
+    said = attributes_of(copy)
+    copy.erase()
+    return said
+
+
+def _repeats_one(op: ir.Operation, rows: int) -> bool:
+    """Whether an op does nothing but repeat one row so often: nothing where one is wanted."""
+    if op.name != "stablehlo.broadcast_in_dim":
+        return False
+    before, after = shape_of(op.operands[0]), shape_of(op.results[0])
+    if integers(op.attributes["broadcast_dimensions"]) != list(range(len(after))):
+        return False
+    return all(n == m or (n, m) == (1, rows) for n, m in zip(before, after, strict=True))
