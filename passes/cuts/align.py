@@ -13,13 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dtensor.dialect.build import splice
-from dtensor.dialect.mlir import ir, maker_of
+from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.dialect.names import DIM, SPLICE
 from dtensor.passes.cuts.pieces import (
     Piece,
     Pieces,
     Source,
-    Value,
     merged,
     operation_of,
     piece_range,

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dtensor.dialect.build import splice
-from dtensor.dialect.mlir import ir, maker_of
+from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.cuts.align import MOVES, Aligner, Wanted
 from dtensor.passes.cuts.pads import WINDOWED, fuse_window_padding
-from dtensor.passes.cuts.pieces import CUTS, SLICE, Piece, Pieces, Source, Value, operation_of
+from dtensor.passes.cuts.pieces import CUTS, SLICE, Piece, Pieces, Source, operation_of
 from dtensor.passes.cuts.pools import SELECT_AND_SCATTER, fuse_padding
 from dtensor.passes.cuts.positions import GATHER, SCATTER, written_as_cuts
 from dtensor.passes.cuts.shards import Shards

@@ -11,8 +11,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dtensor.dialect.mlir import ir, made_by, stablehlo
-from dtensor.passes.cuts.pieces import PAD, SLICE, Value
+from dtensor.dialect.mlir import Value, ir, made_by, stablehlo
+from dtensor.passes.cuts.pieces import PAD, SLICE
 from dtensor.passes.ops.attributes import (
     integers,
     pad_numbers,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from dtensor.dialect.mlir import ir, maker_of
+from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.ops.attributes import (
     PAD_NUMBERS,
     SLICE_NUMBERS,
@@ -17,7 +16,6 @@ from dtensor.passes.ops.attributes import (
     slice_numbers,
 )
 
-Value = ir.Value[Any]
 SLICE, PAD, CONCATENATE = "stablehlo.slice", "stablehlo.pad", "stablehlo.concatenate"
 CUTS = frozenset((SLICE, PAD, CONCATENATE))
 

@@ -7,9 +7,8 @@ value that it holds: unlike the padding that select_and_scatter knows, it may be
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from dtensor.dialect.mlir import ir, made_by
+from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.dialect.names import FILL
 from dtensor.passes.base import PassState
 from dtensor.passes.builder import matrix_attr
@@ -17,7 +16,6 @@ from dtensor.passes.cuts.pieces import PAD, SLICE
 from dtensor.passes.ops.attributes import CONSTANT, pad_numbers, shape_of, slice_numbers
 
 SELECT_AND_SCATTER = "stablehlo.select_and_scatter"
-Value = ir.Value[Any]
 
 
 def fuse_padding(op: ir.Operation, state: PassState) -> bool:

@@ -11,9 +11,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from dtensor.dialect.mlir import ir, maker_of, stablehlo
+from dtensor.dialect.mlir import Value, ir, maker_of, stablehlo
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.pieces import Value
 from dtensor.passes.ops.attributes import integers, is_identity, shape_of
 from dtensor.passes.ops.numbers import Numbers, known_integers
 from dtensor.passes.ops.reduction import Reduction

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
-from dtensor.passes.cuts.pieces import SLICE, Value
+from dtensor.dialect.mlir import Value, ir
+from dtensor.passes.cuts.pieces import SLICE
 from dtensor.passes.cuts.strides import strided_dim
 from dtensor.passes.graph import Graph, read_graph
 from dtensor.passes.ops.attributes import shape_of

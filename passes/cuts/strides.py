@@ -11,9 +11,8 @@ they are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from dtensor.dialect.mlir import ir, maker_of
+from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.base import PassState
 from dtensor.passes.cuts.pieces import PAD, SLICE
 from dtensor.passes.ops.attributes import (
@@ -24,8 +23,6 @@ from dtensor.passes.ops.attributes import (
     shape_of,
     slice_numbers,
 )
-
-Value = ir.Value[Any]
 
 
 class StrideSplitter:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dtensor.dialect.mlir import ir, stablehlo, terminator
+from dtensor.dialect.mlir import Value, ir, stablehlo, terminator
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.align import REDUCE, Aligner, Wanted
-from dtensor.passes.cuts.pieces import Value, operation_of
+from dtensor.passes.cuts.pieces import operation_of
 from dtensor.passes.cuts.positions import GATHER, SCATTER
 from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.ops.numbers import known_integers

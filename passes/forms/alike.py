@@ -6,7 +6,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from typing import Any
 
-from dtensor.dialect.mlir import ir, maker_of
+from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.forms.scalars import attributes_of, is_constant
 from dtensor.passes.forms.single_rows import is_dot_of_one, without_ones
 from dtensor.passes.ops.attributes import integers, repeat_alike, shape_of, splat_of
@@ -14,8 +14,6 @@ from dtensor.passes.ops.rows import fit_rows
 from dtensor.passes.ops.rule import OpInfo
 from dtensor.passes.ops.table import rule_of
 from dtensor.passes.program import CONTROL
-
-Value = ir.Value[Any]
 
 
 @dataclass(eq=False)

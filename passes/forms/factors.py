@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from dtensor.dialect import build
-from dtensor.dialect.mlir import ir, made_by, maker_of
+from dtensor.dialect.mlir import Value, ir, made_by, maker_of
 from dtensor.passes.forms.weaves import is_zero
 from dtensor.passes.ops.attributes import integer, integers, shape_of, slice_numbers, splat_number
 from dtensor.passes.ops.custom_calls import SHARDING_RULE, TARGET
-
-Value = ir.Value[Any]
 
 # What gives reflectors and R, and what multiplies the reflectors.
 _CALLS = {

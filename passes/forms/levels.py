@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
-from dtensor.dialect.mlir import ir, maker_of
+from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.forms.alike import Alike
 from dtensor.passes.forms.scalars import is_scalar_work
 from dtensor.passes.forms.weaves import sliced_rows, woven_dim
@@ -19,7 +18,6 @@ from dtensor.passes.ops.attributes import CONSTANT, integer, shape_of, splat_of
 from dtensor.passes.ops.rows import IOTA, is_row_work
 from dtensor.passes.program import read_by
 
-Value = ir.Value[Any]
 _LEAST = 4  # elements; of fewer there is nothing to recognise
 
 

@@ -7,7 +7,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from dtensor.dialect import build
-from dtensor.dialect.mlir import ir, maker_of, stablehlo
+from dtensor.dialect.mlir import Value, ir, maker_of, stablehlo
 from dtensor.passes.builder import Builder, integers_attr
 from dtensor.passes.forms.row_places import RowPlaces
 from dtensor.passes.forms.scalars import is_scalar_work
@@ -18,7 +18,6 @@ from dtensor.passes.ops.keys import orders
 from dtensor.passes.ops.loops import numbered
 from dtensor.passes.ops.reductions import combiner
 
-Value = ir.Value[Any]
 _MOST = 16  # places; of more, sorting is simpler
 
 

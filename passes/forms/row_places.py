@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from dtensor.dialect.mlir import ir, made_by, stablehlo
+from dtensor.dialect.mlir import Value, ir, made_by, stablehlo
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops.attributes import integer, integers, shape_of
 from dtensor.passes.ops.numbers import known_integers
-
-Value = ir.Value[Any]
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
-from dtensor.dialect.mlir import ir, maker_of
+from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.builder import Trail
 from dtensor.passes.ops.attributes import CONSTANT, splat_of
 from dtensor.passes.ops.elementwise import convert_rule, elementwise_rule
 from dtensor.passes.ops.table import opdef
-
-Value = ir.Value[Any]
 
 
 def is_scalar_work(op: ir.Operation) -> bool:

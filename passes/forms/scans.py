@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from dtensor.dialect import build
-from dtensor.dialect.mlir import ir, maker_of
+from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.forms.levels import Scan
 from dtensor.passes.forms.scalars import Scalars
@@ -15,8 +14,6 @@ from dtensor.passes.ops.attributes import integers, splat_of
 from dtensor.passes.ops.rows import Ties
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import read_by
-
-Value = ir.Value[Any]
 
 
 def replaced_scans(ops: Sequence[tuple[ir.Operation, str]]) -> list[ir.Operation]:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from dtensor.dialect import build
-from dtensor.dialect.mlir import ir, made_by, maker_of, stablehlo, terminator
+from dtensor.dialect.mlir import Value, ir, made_by, maker_of, stablehlo, terminator
 from dtensor.passes.builder import Trail
 from dtensor.passes.forms.scalars import Scalars, is_scalar_work
 from dtensor.passes.ops.attributes import integers, shape_of, splat_of
 from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.trip_count import trip_count
-
-Value = ir.Value[Any]
 
 
 def replaced_search(loop: ir.Operation) -> ir.Operation | None:

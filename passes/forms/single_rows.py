@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from dtensor.dialect.mlir import ir, maker_of, stablehlo
+from dtensor.dialect.mlir import Value, ir, maker_of, stablehlo
 from dtensor.passes.forms.scalars import attributes_of
 from dtensor.passes.ops.attributes import integers, shape_of
 
-Value = ir.Value[Any]
 _NUMBERS = "dot_dimension_numbers"
 
 

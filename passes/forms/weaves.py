@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from dtensor.dialect.mlir import ir, maker_of
+from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.ops.attributes import (
     constant_numbers,
     constant_of,
@@ -14,7 +12,6 @@ from dtensor.passes.ops.attributes import (
 )
 from dtensor.passes.ops.reduction import Reduction
 
-Value = ir.Value[Any]
 WEAVES = (Reduction.SUM.op, Reduction.OR.op)
 _PADDING = ("edge_padding_low", "interior_padding")
 

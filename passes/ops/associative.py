@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import DIM, REVERSE
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
@@ -24,7 +23,6 @@ from dtensor.passes.ops.rows import Ties, combines_scalars, rows_flops
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
 from dtensor.passes.ops.scans import scan_bytes, totals_before
 
-Value = ir.Value[Any]
 Values = list[Value]
 
 
