@@ -23,6 +23,7 @@ from dtensor.passes.ops.attributes import (
 
 CONVERT = "stablehlo.convert"
 CONVOLUTION, REDUCE_WINDOW = "stablehlo.convolution", "stablehlo.reduce_window"
+_EXACT = 2**53  # no two integers up to it are the same as floats
 WINDOWED = frozenset((CONVOLUTION, REDUCE_WINDOW))
 
 
@@ -114,9 +115,11 @@ def _pads_alike(op: ir.Operation, pad: ir.Operation) -> bool:
     if len(op.operands) != 2:
         return False
     start = _number(op.operands[1])
-    return pad.operands[1] == op.operands[1] or (
-        held is not None and start == held and math.copysign(1, start) == math.copysign(1, held)
-    )
+    if pad.operands[1] == op.operands[1]:
+        return True
+    if held is None or start is None or _EXACT < abs(held) < math.inf:
+        return False
+    return start == held and math.copysign(1, start) == math.copysign(1, held)
 
 
 def _number(value: Value) -> float | None:

@@ -61,3 +61,20 @@ func.func @main(%a: tensor<3x16x4xf32>, %k: tensor<5x6x6xf32>) -> tensor<3x12x6x
   %1 = stablehlo.convolution(%0, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<3x16x6xf32>, tensor<5x6x6xf32>) -> tensor<3x12x6xf32>
   return %1 : tensor<3x12x6xf32>
 }
+
+// -----
+
+// Nor where the numbers differ, however little.
+// CHECK-LABEL: func.func @main
+// CHECK: stablehlo.pad
+func.func @main(%a: tensor<8x3xi64>) -> tensor<8x3xi64> {
+  %held = stablehlo.constant dense<9223372036854775806> : tensor<i64>
+  %most = stablehlo.constant dense<9223372036854775807> : tensor<i64>
+  %0 = stablehlo.pad %a, %held, low = [1, 0], high = [0, 0], interior = [0, 0] : (tensor<8x3xi64>, tensor<i64>) -> tensor<9x3xi64>
+  %1 = "stablehlo.reduce_window"(%0, %most) <{window_dimensions = array<i64: 2, 1>}> ({
+  ^bb0(%x: tensor<i64>, %y: tensor<i64>):
+    %2 = stablehlo.minimum %x, %y : tensor<i64>
+    stablehlo.return %2 : tensor<i64>
+  }) : (tensor<9x3xi64>, tensor<i64>) -> tensor<8x3xi64>
+  return %1 : tensor<8x3xi64>
+}
