@@ -25,13 +25,14 @@ BETTER = {
     # A layout forgets axes of size 1, which TensorFlow writes down.
     "the same placement: the mesh axis has one device": [476, 478, 480, 482, 484, 486],
     # 42: an operation that TensorFlow only runs whole. 102, 106: joined along a sharded dimension.
-    # 144, 298: a slice and a gather of a sharded dimension, whose axis moves to another.
+    # 144, 170, 298: a slice, its gradient and a gather of a sharded dimension, whose axis moves to
+    # another.
     # 202 to 284: an axis wanted by two of the rows, columns, batch and contracted dimensions of a
     # product, where TensorFlow shards neither. 320, 326: a cumulative sum along a sharded
     # dimension, whose axis moves to another. 348, 350: what is added to is sharded where it is
     # scattered to, which TensorFlow gathers.
     "more shards: each device holds fewer bytes, and sends no more": [
-        *(42, 102, 106, 144, 202, 204, 242, 244, 258, 260, 270, 272, 284),
+        *(42, 102, 106, 144, 170, 202, 204, 242, 244, 258, 260, 270, 272, 284),
         *(298, 320, 326, 348, 350),
     ],
     # One operand is sharded over its batch, and the other over its rows by the same axis.
