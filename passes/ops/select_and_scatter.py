@@ -218,9 +218,8 @@ def _whole(op: LocalOp, rows: Sequence[tuple[int, int]], operands: Sequence[Valu
     operation.attributes["padding"] = matrix_attr(rows)
     forget(operation, FILL)
     result: Value = operation.results[0]
-    if is_filled:
-        for dim, (low, size) in enumerate(zip(lows, ctx.shape_of(operands[0]), strict=True)):
-            result = ctx.cut(result, dim, low, size)
+    if is_filled:  # what negative padding left out of all windows is what nothing was added to
+        result = ctx.pad(result, init, [-low for low in lows], [-high for high in highs])
     return result
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -38,3 +40,17 @@ def test_windows_beyond_the_end_scatter_nothing(scatter: str) -> None:
         layouts = [None, dtensor.Layout(list(specs), MESH)]
         (found,) = dtensor.compile_mlir(text, mesh=MESH, in_layouts=layouts)(a, s)
         np.testing.assert_allclose(found.to_jax(), expected.to_jax(), rtol=1e-6)
+
+
+def test_windows_that_leave_out_the_end_of_what_was_padded() -> None:
+    # 7 places over 5 devices: what a pool of stride 2 leaves out is longer than what it pads.
+    mesh = dtensor.create_mesh([("x", 5)], devices=jax.devices()[:5])
+
+    def largest(x: jax.Array) -> jax.Array:
+        padded = jnp.pad(x, 1, constant_values=1)
+        return jax.lax.reduce_window(padded, -np.inf, jax.lax.max, (1,), (2,), [(1, 0)])
+
+    gradient = jax.grad(lambda x: jnp.sum(largest(x) ** 2))
+    x = np.arange(7, dtype=np.float32)
+    step = dtensor.jit(gradient, in_layouts=dtensor.Layout(["x"], mesh))
+    np.testing.assert_array_equal(step(x).to_jax(), gradient(x))
