@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -46,7 +48,7 @@ def test_windows_that_leave_out_the_end_of_what_was_padded() -> None:
     # 7 places over 5 devices: what a pool of stride 2 leaves out is longer than what it pads.
     mesh = dtensor.create_mesh([("x", 5)], devices=jax.devices()[:5])
 
-    def largest(x: jax.Array) -> jax.Array:
+    def largest(x: jax.Array) -> Any:
         padded = jnp.pad(x, 1, constant_values=1)
         return jax.lax.reduce_window(padded, -np.inf, jax.lax.max, (1,), (2,), [(1, 0)])
 
