@@ -351,6 +351,12 @@ def lengthen_windows(op: padding.Grown) -> None:
         if (op.grows(0, d) or op.grows(1, d)) and not is_one_to_one(window)
     }
     set_padding(op, windows, rows)
+    if rows and not any([(window.low, window.high) != (0, 0) for window in windows]):
+        # None but the windows added read padding now, and they scatter nothing. XLA's own padding
+        # would change which of equal elements the others select.
+        element = ir.RankedTensorType(op.operation.operands[0].type).element_type
+        scalar = ir.RankedTensorType.get([], element)
+        op.operation.attributes[FILL] = Reduction.SUM.identity_attr(scalar)
 
 
 SELECT_AND_SCATTER = OpDef(

@@ -347,3 +347,25 @@ func.func @blocks(%a: tensor<8x3xf32>, %f: tensor<f32>) -> tensor<9x3xf32> {
   %1 = stablehlo.pad %0, %f, low = [0, 0], high = [1, 0], interior = [0, 0] : (tensor<8x3xf32>, tensor<f32>) -> tensor<9x3xf32>
   return %1 : tensor<9x3xf32>
 }
+
+// -----
+
+// A window is added to scatter nothing. What it reads behind the end is no padding of XLA's, with which the others
+// would select other ones of equal elements.
+// CHECK-LABEL: func.func @main
+// CHECK: "stablehlo.select_and_scatter"
+// CHECK-SAME: padding = dense<{{\[\[}}0, 1]]>
+// CHECK: dtensor.fill = dense<-0.000000e+00> : tensor<f32>
+func.func @main(%a: tensor<6xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}]>}, %s: tensor<5xf32>) -> tensor<6xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = "stablehlo.select_and_scatter"(%a, %s, %zero) <{window_dimensions = array<i64: 2>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.compare GE, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }, {
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.add %x, %y : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<6xf32>, tensor<5xf32>, tensor<f32>) -> tensor<6xf32>
+  return %0 : tensor<6xf32>
+}

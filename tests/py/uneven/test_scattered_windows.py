@@ -56,3 +56,37 @@ def test_windows_that_leave_out_the_end_of_what_was_padded() -> None:
     x = np.arange(7, dtype=np.float32)
     step = dtensor.jit(gradient, in_layouts=dtensor.Layout(["x"], mesh))
     np.testing.assert_array_equal(step(x).to_jax(), gradient(x))
+
+
+EQUALS = """
+func.func @main(%a: tensor<2x4x6xf32>, %s: tensor<1x3x5xf32>) -> tensor<2x4x6xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = "stablehlo.select_and_scatter"(%a, %s, %zero) <{window_dimensions = array<i64: 2, 2, 2>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.compare GE, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }, {
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.add %x, %y : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<2x4x6xf32>, tensor<1x3x5xf32>, tensor<f32>) -> tensor<2x4x6xf32>
+  return %0 : tensor<2x4x6xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("dims", [(None, None, ("x", "y")), (None, "x", "y"), ("y", None, "x")])
+def test_the_first_of_equal_elements_is_selected(dims: Any) -> None:
+    # Windows that are added behind the end must not change what the others select.
+    mesh = dtensor.create_mesh([("x", 3), ("y", 2)], devices=jax.devices()[:6])
+    rng = np.random.default_rng(0)
+    a, s = (rng.integers(0, 4, shape).astype(np.float32) for shape in ((2, 4, 6), (1, 3, 5)))
+    expected = np.zeros_like(a)
+    for i, j, k in np.ndindex(s.shape):
+        window = a[i : i + 2, j : j + 2, k : k + 2]
+        first = np.unravel_index(window.argmax(), window.shape)
+        expected[i + first[0], j + first[1], k + first[2]] += s[i, j, k]
+    layouts = [dtensor.Layout(list(each), mesh) for each in (dims, (None, None, None))]
+    whole = [dtensor.Layout([None, None, None], mesh)]
+    program = dtensor.compile_mlir(EQUALS, mesh=mesh, in_layouts=layouts, out_layouts=whole)
+    np.testing.assert_array_equal(program(a, s)[0].to_jax(), expected)
