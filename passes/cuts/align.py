@@ -138,9 +138,8 @@ class Aligner:
             size: its size then.
             wanted: where whoever asks needs the first element.
         """
-        moved: dict[
-            int, set[tuple[Value, int]]
-        ] = {}  # by where slices began, the elements that are sliced from there on
+        # By where slices begin, what is sliced from there on.
+        moved: dict[int, set[tuple[Value, int]]] = {}
         waiting, seen = [(value, dim)], set[tuple[Value, int]]()
         while waiting:
             at = waiting.pop()

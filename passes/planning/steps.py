@@ -173,9 +173,8 @@ class Steps:
         """Per pair, whether a sub-axis goes to a place of which a part is taken before."""
         sizes = np.array(self.sizes)
         start, dim = np.divmod(self._places, MAX_RANK)
-        end = np.where(
-            self._places > WHOLE, start * sizes, 1
-        )  # what is nowhere ends where all begins
+        # What is nowhere ends where all begins.
+        end = np.where(self._places > WHOLE, start * sizes, 1)
         overlap = np.zeros(len(before), bool)
         for axis in moving:
             first, to = start[after, axis, None], dim[after, axis, None]
