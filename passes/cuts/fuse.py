@@ -15,7 +15,7 @@ from dtensor.dialect.build import splice
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.cuts.align import MOVES, Aligner, Wanted
-from dtensor.passes.cuts.pads import WINDOWED, fuse_window_padding
+from dtensor.passes.cuts.pads import WINDOWED, does_nothing, fuse_window_padding
 from dtensor.passes.cuts.pieces import CUTS, SLICE, Piece, Pieces, Source, operation_of
 from dtensor.passes.cuts.pools import SELECT_AND_SCATTER, fuse_padding
 from dtensor.passes.cuts.positions import GATHER, SCATTER, written_as_cuts
@@ -83,6 +83,13 @@ def _prepared(module: ir.Module, ops: list[Visit], state: PassState) -> list[Vis
             op.erase()
         for op in made:
             state.ledger.add_op(op)
+        state.forget_ir()
+        ops = state.operations(main_function(module))
+    idle = [op for op, name, _ in ops if name in CUTS and does_nothing(op)]
+    if idle:
+        for op in idle:
+            op.results[0].replace_all_uses_with(op.operands[0])
+            op.erase()
         state.forget_ir()
         ops = state.operations(main_function(module))
     pools = [op for op, name, _ in ops if name == SELECT_AND_SCATTER and fuse_padding(op, state)]

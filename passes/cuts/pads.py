@@ -8,7 +8,6 @@ have the sizes that they began with.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dtensor.dialect.mlir import Value, ir, made_by, stablehlo
@@ -138,7 +137,7 @@ def _take_cut(op: ir.Operation) -> bool:
     if len(uses) != 1:
         return False
     cut = uses[0].owner
-    numbers = _cut_off(cut)
+    numbers = cut_off(cut)
     rows = _Rows.read(op)
     if numbers is None:
         return False
@@ -158,8 +157,15 @@ def _take_cut(op: ir.Operation) -> bool:
     return True
 
 
-def _cut_off(cut: ir.Operation) -> tuple[Sequence[int], Sequence[int]] | None:
-    """How many elements an operation cuts off of each dimension, in front and behind."""
+def does_nothing(cut: ir.Operation) -> bool:
+    """Whether an operation cuts nothing off and adds nothing."""
+    if cut.name == PAD:
+        return not any([any(numbers) for numbers in pad_numbers(cut)])
+    return len(cut.operands) == 1 and bool(cut.results[0].type == cut.operands[0].type)
+
+
+def cut_off(cut: ir.Operation) -> tuple[list[int], list[int]] | None:
+    """How many elements an operation only cuts off of each dimension, in front and behind."""
     if cut.name == SLICE:
         starts, limits, strides = slice_numbers(cut)
         sizes = shape_of(cut.operands[0])

@@ -6,14 +6,13 @@ value that it holds: unlike the padding that select_and_scatter knows, it may be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.dialect.names import FILL
 from dtensor.passes.base import PassState
 from dtensor.passes.builder import matrix_attr
-from dtensor.passes.cuts.pieces import PAD, SLICE
-from dtensor.passes.ops.attributes import CONSTANT, pad_numbers, shape_of, slice_numbers
+from dtensor.passes.cuts.pads import CONVERT, cut_off
+from dtensor.passes.cuts.pieces import PAD
+from dtensor.passes.ops.attributes import CONSTANT, pad_numbers
 
 SELECT_AND_SCATTER = "stablehlo.select_and_scatter"
 
@@ -24,13 +23,16 @@ def fuse_padding(op: ir.Operation, state: PassState) -> bool:
     if pad is None or _is_padded(op):
         return False
     low, high, gaps = pad_numbers(pad)
-    fill = made_by(CONSTANT, pad.operands[1])
+    number = pad.operands[1]
+    while (convert := made_by(CONVERT, number)) and convert.operands[0].type == number.type:
+        number = convert.operands[0]
+    fill = made_by(CONSTANT, number)
     is_plain = min([0, *low, *high]) == 0 == max([0, *gaps])
     if fill is None or not is_plain:
         return False
     given: Value = pad.operands[0]
     slices = [use.owner for use in op.results[0].uses]
-    if not slices or not all(_takes_back(user, low, shape_of(given)) for user in slices):
+    if not slices or any(cut_off(user) != (low, high) for user in slices):
         return False
     made: ir.Operation = op.clone(ip=ir.InsertionPoint(op))
     made.operands[0] = given
@@ -48,12 +50,3 @@ def _is_padded(op: ir.Operation) -> bool:
         return False
     padding = ir.DenseIntElementsAttr(op.attributes["padding"])
     return any(padding[i] for i in range(len(padding)))
-
-
-def _takes_back(user: ir.Operation, low: Sequence[int], shape: Sequence[int]) -> bool:
-    """Whether an operation slices off exactly what was padded."""
-    if user.name != SLICE:
-        return False
-    starts, limits, strides = slice_numbers(user)
-    ends = [start + size for start, size in zip(low, shape, strict=True)]
-    return starts == list(low) and limits == ends and set(strides) == {1}

@@ -42,14 +42,18 @@ def gradient(form: Form) -> Form:
     return jax.grad(lambda x: jnp.sum(form(x) ** 2))
 
 
+def largest(x: Any) -> Any:
+    sizes, strides = (1, 3, 3, 1), (1, 2, 2, 1)
+    return lax.reduce_window(padded(x, -np.inf), -np.inf, lax.max, sizes, strides, "VALID")
+
+
 FORMS: dict[str, Form] = {
     "convolution": convolution(1),
     "convolution with strides": convolution(2),
     "gradient of the convolution": gradient(convolution(1)),
     "gradient of the convolution with strides": gradient(convolution(2)),
-    "largest": lambda x: lax.reduce_window(
-        padded(x, -np.inf), -np.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "VALID"
-    ),
+    "largest": largest,
+    "gradient of the largest": gradient(largest),
     "sums of padded": lambda x: sums(3, 1, "VALID")(padded(x)),
     "gradient of sums of tiles": gradient(sums(2, 2, "VALID")),
     "gradient of sums": gradient(sums(3, 1, "SAME")),
