@@ -13,7 +13,6 @@ import numpy as np
 from jax.sharding import get_abstract_mesh
 from jax.tree_util import default_registry
 
-from dtensor.compiler.auto_layouts import with_auto, without_auto
 from dtensor.compiler.border import (
     argument_layouts,
     data_layouts_of_results,
@@ -37,6 +36,7 @@ from dtensor.compiler.calls import (
     struct_of,
     type_of,
     types_of,
+    without_auto,
 )
 from dtensor.compiler.constraint import constrain_as
 from dtensor.compiler.define_op import registered_number
@@ -47,8 +47,7 @@ from dtensor.compiler.keywords import check_forms, refuse_unknown
 from dtensor.compiler.options import CompileOptions, check_arguments, with_known_ops
 from dtensor.compiler.parameters import completed, layouts_of_call, positional_names
 from dtensor.compiler.stages import Compiled, Lowered, Returns, Source, Traced
-from dtensor.compiler.targets.executable import check_mesh
-from dtensor.compiler.targets.target import Target, take_target
+from dtensor.compiler.targets.target import Target, check_mesh, take_target
 from dtensor.compiler.variables.calls import Bound, VariableCall
 from dtensor.compiler.variables.tracing import Call, trace_call, watched
 from dtensor.compiler.variables.use import NO_VARIABLES, Use, is_variable
@@ -466,7 +465,11 @@ class JitFunction:
                 returns=self._returns,
             )
         )
-        return Traced(with_auto(source, automatic) if automatic else source, traced.jaxpr)
+        if automatic:
+            from dtensor.compiler.auto_layouts import with_auto
+
+            source = with_auto(source, automatic)
+        return Traced(source, traced.jaxpr)
 
 
 def _is_leaf(value: Any) -> bool:

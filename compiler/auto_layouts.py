@@ -9,7 +9,7 @@ from typing import Any
 import jax
 from jax.tree_util import PyTreeDef
 
-from dtensor.compiler.calls import is_dtensor, spread, struct_of, type_of
+from dtensor.compiler.calls import is_dtensor, struct_of, type_of
 from dtensor.compiler.jax_frontend import TracedArray
 from dtensor.compiler.layout_rules import Rule, shortest_rules
 from dtensor.compiler.layouts import path_text
@@ -31,10 +31,10 @@ from dtensor.passes.functions import main_function, set_boundary_layouts
 from dtensor.passes.graph import Graph, read_graph
 from dtensor.passes.pipeline import Pipeline
 from dtensor.passes.planning.auto import Argument, AutoPlan, plan_arguments
-from dtensor.passes.planning.plan import EFFORTS
+from dtensor.passes.planning.limits import EFFORTS
 from dtensor.passes.propagation.pins import read_pins
 from dtensor.passes.propagation.task import Task
-from dtensor.runtime.shardings import AUTO, AnyMesh
+from dtensor.runtime.shardings import AnyMesh
 
 Carry = Mapping[int, int] | None
 _TO_THE_GRAPH = "builtin.module(dtensor-prepare, dtensor-import, dtensor-pad-uneven)"
@@ -148,23 +148,6 @@ def auto_layouts(
         structs,
         tuple(_lines(infos, plan, free)),
     )
-
-
-def without_auto(tree: Any, call: PyTreeDef) -> tuple[Any, tuple[bool, ...]]:
-    """A tree of layouts with None for AUTO, and which leaves of the call it stands for.
-
-    Args:
-        tree: layouts in the structure of a call, `(args, kwargs)`, or of whole parts of it.
-        call: the structure of the arguments.
-
-    Raises:
-        LayoutError: the tree does not fit the arguments.
-    """
-    if not any(leaf is AUTO for leaf in jax.tree.leaves(tree, is_leaf=lambda x: x is None)):
-        return tree, ()
-    leaves = spread(tree, call, "in_layouts")
-    flags = tuple(leaf is AUTO for leaf in leaves)
-    return call.unflatten([None if leaf is AUTO else leaf for leaf in leaves]), flags
 
 
 def with_auto(source: Source, free: Sequence[bool]) -> Source:

@@ -20,7 +20,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import TRACED as TRACED
 from dtensor.runtime.array import ArrayType, DTensor, array_type
 from dtensor.runtime.host_arrays import refusal
-from dtensor.runtime.shardings import as_layout, is_layout_leaf, mesh_in
+from dtensor.runtime.shardings import AUTO, as_layout, is_layout_leaf, mesh_in
 
 is_dtensor: Callable[[Any], bool] = DTensor.__instancecheck__
 """Whether a value is a DTensor; as `is_leaf`, it makes leaves of them. A builtin, hence fast."""
@@ -282,6 +282,23 @@ def spread(tree: Any, treedef: PyTreeDef, what: str) -> list[Any]:
     except ValueError:
         raise LayoutError(_other_structure(tree, treedef, what)) from None
     return leaves  # where the arguments have None, there is none
+
+
+def without_auto(tree: Any, call: PyTreeDef) -> tuple[Any, tuple[bool, ...]]:
+    """A tree of layouts with None for AUTO, and which leaves of the call it stands for.
+
+    Args:
+        tree: layouts in the structure of a call, `(args, kwargs)`, or of whole parts of it.
+        call: the structure of the arguments.
+
+    Raises:
+        LayoutError: the tree does not fit the arguments.
+    """
+    if not any(leaf is AUTO for leaf in jax.tree.leaves(tree, is_leaf=lambda x: x is None)):
+        return tree, ()
+    leaves = spread(tree, call, "in_layouts")
+    flags = tuple(leaf is AUTO for leaf in leaves)
+    return call.unflatten([None if leaf is AUTO else leaf for leaf in leaves]), flags
 
 
 def _other_structure(tree: Any, treedef: PyTreeDef, what: str) -> str:

@@ -24,7 +24,7 @@ from dtensor.passes.ledger import Ledger
 from dtensor.passes.pipeline import ALL, Instruments, Pipeline
 from dtensor.passes.pipelines import pipeline_text
 from dtensor.passes.reports.cost import Collective
-from dtensor.passes.reports.memory import MemoryReport, ReportMemoryPass, memory_report
+from dtensor.passes.reports.memory import MemoryReport, ReportMemoryPass
 
 After = Callable[[str, ir.Module], None]
 # Writing a location takes longer than all passes of its operation; what it frees is one context. So
@@ -67,6 +67,8 @@ class DriverResult:
             return None
         with make_context():
             module = parse_module(self.bytecode, self.filename)
+            from dtensor.passes.reports.peak import memory_report
+
             return memory_report(main_function(module), self.donated)
 
 

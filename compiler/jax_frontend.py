@@ -16,7 +16,6 @@ from jax.tree_util import PyTreeDef
 from dtensor.compiler.constraint import relayout_p
 from dtensor.compiler.effects import equations_of, refuse_effects
 from dtensor.compiler.equations import Placement, line_of, placements, refuse_outside
-from dtensor.compiler.targets.lowering import lower_for
 from dtensor.compiler.targets.target import Target
 from dtensor.compiler.tokens import keep_tokens_inside
 from dtensor.dialect.errors import CompileError, DTensorError, LayoutError
@@ -158,6 +157,8 @@ def trace(
         platform = platform_of(mesh)
         lowered = traced.lower(lowering_platforms=None if platform is None else (platform,))
     else:
+        from dtensor.compiler.targets.lowering import lower_for
+
         lowered = lower_for(target, traced, equations)
     callbacks, keepalives = _callbacks_of(lowered)
     dynamic = [arg for i, arg in enumerate(args) if i not in static_argnums]

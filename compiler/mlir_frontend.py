@@ -17,8 +17,7 @@ from dtensor.compiler.calls import meshes_in
 from dtensor.compiler.jax_frontend import TracedArray
 from dtensor.compiler.options import CompileOptions, check_arguments, with_known_ops
 from dtensor.compiler.stages import Compiled, Lowered, Source
-from dtensor.compiler.targets.executable import check_mesh
-from dtensor.compiler.targets.target import Target
+from dtensor.compiler.targets.target import Target, check_mesh
 from dtensor.dialect.context import make_context, parse_module
 from dtensor.dialect.errors import CompileError, LayoutError
 from dtensor.dialect.layout import Layout

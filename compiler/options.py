@@ -13,7 +13,7 @@ from dtensor.dialect.errors import CompileError, MeshError
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.cost.machine import Machine
 from dtensor.passes.cost.model import CostModel
-from dtensor.passes.planning.plan import EFFORTS
+from dtensor.passes.planning.limits import EFFORTS
 from dtensor.runtime.shardings import AnyMesh
 
 REDUCE_DTYPES = ("float32", "float64", "bfloat16", "float16")

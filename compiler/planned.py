@@ -1,4 +1,7 @@
-"""What is planned of a program: the same for one that is lowered and for one that is compiled."""
+"""What is planned of a program: the same for one that is lowered and for one that is compiled.
+
+What answers questions about a plan is read when somebody asks.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dtensor.compiler.explain import explain
 from dtensor.compiler.program import ArrayInfo
-from dtensor.compiler.report.notebook import notebook_html
-from dtensor.compiler.report.page import report_html
-from dtensor.compiler.summary import summary
 from dtensor.dialect.layout import Layout
-from dtensor.passes.reports.lock import check_lock, lock_text
-from dtensor.passes.reports.memory import MemoryReport
 
 if TYPE_CHECKING:
     from dtensor.compiler.driver import DriverResult
     from dtensor.compiler.jax_frontend import TracedArray
     from dtensor.compiler.stages import Source
+    from dtensor.passes.reports.memory import MemoryReport
 
 
 class Planned(ABC):
@@ -34,6 +32,8 @@ class Planned(ABC):
 
     def __str__(self) -> str:
         """Totals, warnings, and the collectives in groups of equal ones, most bytes first."""
+        from dtensor.compiler.summary import summary
+
         return summary(self._source.short(), self._plan(), self._measured_memory())
 
     def _measured_memory(self) -> Any:
@@ -79,6 +79,8 @@ class Planned(ABC):
         Raises:
             CompileError: nothing has this name, or several things do.
         """
+        from dtensor.compiler.explain import explain
+
         return explain(*self.borders(), self._plan(), what, top)
 
     def borders(self) -> tuple[tuple[ArrayInfo, ...], tuple[ArrayInfo, ...]]:
@@ -95,6 +97,8 @@ class Planned(ABC):
         Args:
             path: the file; see docs/budgets.md.
         """
+        from dtensor.passes.reports.lock import lock_text
+
         Path(path).write_text(lock_text(self.collectives, self._plan().mesh), encoding="utf-8")
 
     def check_lock(self, path: str | os.PathLike[str]) -> None:
@@ -104,6 +108,8 @@ class Planned(ABC):
             BudgetError: more, less or other is sent than then, or the file is no lock file.
             OSError: the file cannot be read.
         """
+        from dtensor.passes.reports.lock import check_lock
+
         text = Path(path).read_text(encoding="utf-8")
         check_lock(text, self.collectives, self._plan().mesh, os.fspath(path))
 
@@ -120,10 +126,14 @@ class Planned(ABC):
         Raises:
             OSError: the file cannot be written.
         """
+        from dtensor.compiler.report.page import report_html
+
         Path(path).write_text(report_html(self, other), encoding="utf-8")
 
     def _repr_html_(self) -> str:
         """Totals, warnings and the largest collectives, in notebooks."""
+        from dtensor.compiler.report.notebook import notebook_html
+
         return notebook_html(self)
 
     @property

@@ -31,10 +31,7 @@ from dtensor.compiler.planned import Planned, infos
 from dtensor.compiler.program import CompiledProgram
 from dtensor.compiler.progress import phases
 from dtensor.compiler.shipping import check_can_be_pickled, exported
-from dtensor.compiler.targets.compilers import refused_here
-from dtensor.compiler.targets.executable import TargetExecutable, not_callable
-from dtensor.compiler.targets.report import target_report
-from dtensor.compiler.targets.target import Target, machine_of
+from dtensor.compiler.targets.target import Target, machine_of, not_callable
 from dtensor.compiler.variables.calls import Bound, bound_call
 from dtensor.compiler.variables.use import Use, pattern_of
 from dtensor.dialect.context import make_context, parse_module
@@ -215,6 +212,8 @@ class Lowered(Planned):
             try:
                 compiled.executable.compiled  # noqa: B018 - now, and not at the first call
             except jax.errors.JaxRuntimeError as error:
+                from dtensor.compiler.targets.compilers import refused_here
+
                 source, program = self._source, compiled.program.bytecode
                 raise refused_here(error, source.name, program, source.filename) from None
         return compiled
@@ -232,11 +231,7 @@ class Compiled(Planned):
         self._source = source
         self._result = result
         self.program = _program(source, result)
-        self.executable = (
-            Executable(self.program, source.name)
-            if source.target is None
-            else TargetExecutable(self.program, source.name, source.target)
-        )
+        self.executable = _executable(self.program, source)
         own = self.program.results[: source.out_tree.num_leaves]
         self._result_types = [info.type for info in own]
         self._calls: dict[tuple[Any, ...], Callable[[Sequence[Any]], Any]] = {}
@@ -392,6 +387,8 @@ class Compiled(Planned):
 
     def target_report(self) -> str:
         """The collectives of the plan and of the optimised HLO, and the memory of one device."""
+        from dtensor.compiler.targets.report import target_report
+
         return target_report(self)
 
     def as_text(self) -> str:
@@ -447,6 +444,14 @@ def _platform(source: Source) -> str | None:
     if source.target is not None:
         return source.target.lowering_platform
     return platform_of(source.mesh) if source.options.ops else None
+
+
+def _executable(program: CompiledProgram, source: Source) -> Executable:
+    if source.target is None:
+        return Executable(program, source.name)
+    from dtensor.compiler.targets.executable import TargetExecutable
+
+    return TargetExecutable(program, source.name, source.target)
 
 
 def _call_again(use: Use, bound: Bound, leaves: Sequence[Any]) -> Any:

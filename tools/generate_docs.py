@@ -132,7 +132,10 @@ def _operations() -> Iterator[str]:
     from dtensor.passes.ops.elementwise import PASSES as PARTS
     from dtensor.passes.ops.elementwise import SWAPS
     from dtensor.passes.ops.opdef import no_rule
-    from dtensor.passes.ops.table import OPS as TABLE
+    from dtensor.passes.ops.table import OPS as LINES
+    from dtensor.passes.ops.table import opdef
+
+    table = {name: opdef(name) for name in LINES}
 
     yield "# Operations"
     yield ""
@@ -151,16 +154,16 @@ an algorithm: a window, a scan, an order, a transform. Dimensions without a fact
 | rule | operations | what it says | flops |
 | --- | --- | --- | --- |"""
     by_definition: dict[int, list[str]] = {}
-    for op, definition in TABLE.items():
+    for op, definition in table.items():
         by_definition.setdefault(id(definition), []).append(op)
     groups = sorted(by_definition.values())
-    refused = {op: definition.refused for op, definition in TABLE.items() if definition.refused}
+    refused = {op: definition.refused for op, definition in table.items() if definition.refused}
     for ops in groups:
-        if ops[0] in refused or (TABLE[ops[0]].anew and TABLE[ops[0]].rule is no_rule):
+        if ops[0] in refused or (table[ops[0]].anew and table[ops[0]].rule is no_rule):
             continue
-        function = TABLE[ops[0]].rule
+        function = table[ops[0]].rule
         where = f"{function.__module__.rsplit('.', 1)[1]}.{function.__name__}"
-        flops = "none" if TABLE[ops[0]].moves_only else _cell(_paragraphs(TABLE[ops[0]].flops)[0])
+        flops = "none" if table[ops[0]].moves_only else _cell(_paragraphs(table[ops[0]].flops)[0])
         yield f"| `{where}` | {_listed(ops)} | {_cell(_paragraphs(function)[0])} | {flops} |"
     yield """
 `local` is right on each shard once its types are local, after what stands here, if anything:
@@ -168,7 +171,7 @@ an algorithm: a window, a scan, an order, a transform. Dimensions without a fact
 | operation | algorithm | what one device does |
 | --- | --- | --- |"""
     for ops in groups:
-        for algorithm in TABLE[ops[0]].algorithms:
+        for algorithm in table[ops[0]].algorithms:
             if algorithm.expand is not None:
                 what = _cell(_paragraphs(algorithm.expand)[0])
                 yield f"| {_listed(ops)} | `{algorithm.name}` | {what} |"
@@ -178,7 +181,7 @@ What planning may do:
 | | operations |
 | --- | --- |"""
     for attribute, meaning in _FREEDOMS.items():
-        having = [op for op, definition in TABLE.items() if getattr(definition, attribute)]
+        having = [op for op, definition in table.items() if getattr(definition, attribute)]
         yield f"| {meaning} | {_listed(having)} |"
     yield "\nRefused, outside of `jax.shard_map`:\n"
     yield "| | operations |\n| --- | --- |"

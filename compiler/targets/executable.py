@@ -13,7 +13,7 @@ from dtensor.compiler.program import ArrayInfo, CompiledProgram
 from dtensor.compiler.progress import progress
 from dtensor.compiler.targets.compilers import explained, first_line
 from dtensor.compiler.targets.gpu import gpu_devices
-from dtensor.compiler.targets.target import Target
+from dtensor.compiler.targets.target import Target, check_mesh, not_callable
 from dtensor.compiler.targets.tpu import tpu_devices
 from dtensor.dialect.errors import CompileError
 from dtensor.dialect.layout import Layout
@@ -90,25 +90,6 @@ def _refuse_types(program: CompiledProgram, target: Target) -> None:
                 f"{info.name} is of type complex128, which a TPU can neither take nor return; "
                 "use complex64"
             )
-
-
-def not_callable(name: str, target: Target) -> CompileError:
-    """The answer to a call of a program that was compiled for another machine."""
-    return CompileError(
-        f"{name} was compiled ahead of time for {target}, which is not this machine, and cannot "
-        "be called; on a machine with these devices, compile it without target= and call that"
-    )
-
-
-def check_mesh(mesh: Mesh, target: Target) -> None:
-    """Raise CompileError unless a mesh can lie over the devices of a target."""
-    have = target.device_count
-    if mesh.size > have or have % mesh.size:
-        axes = " x ".join(f"{name}={size}" for name, size in mesh.axes)
-        raise CompileError(
-            f"mesh {axes} of {mesh.size} devices does not fit {target}, which has {have}; make a "
-            f"mesh of {have}, or of a number that divides it"
-        )
 
 
 @cache

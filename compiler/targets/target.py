@@ -175,3 +175,22 @@ def machine_of(mesh: Mesh | None, target: Target | None) -> Machine | None:
         return machine_of_kind(target.kind)
     kind = "" if mesh is None else bound_kind(mesh)
     return machine_of_kind(kind) if kind else None
+
+
+def not_callable(name: str, target: Target) -> CompileError:
+    """The answer to a call of a program that was compiled for another machine."""
+    return CompileError(
+        f"{name} was compiled ahead of time for {target}, which is not this machine, and cannot "
+        "be called; on a machine with these devices, compile it without target= and call that"
+    )
+
+
+def check_mesh(mesh: Mesh, target: Target) -> None:
+    """Raise CompileError unless a mesh can lie over the devices of a target."""
+    have = target.device_count
+    if mesh.size > have or have % mesh.size:
+        axes = " x ".join(f"{name}={size}" for name, size in mesh.axes)
+        raise CompileError(
+            f"mesh {axes} of {mesh.size} devices does not fit {target}, which has {have}; make a "
+            f"mesh of {have}, or of a number that divides it"
+        )

@@ -8,15 +8,12 @@ from typing import ClassVar
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.forms.factors import replaced_qr
-from dtensor.passes.forms.places import mark_places
-from dtensor.passes.forms.ranks import replaced_sort
-from dtensor.passes.forms.scans import replaced_scans
-from dtensor.passes.forms.searches import replaced_search
 from dtensor.passes.functions import main_function
 from dtensor.passes.ops.opdef import Anew
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import CUSTOM_CALL, WHILE
+
+_PAD = "stablehlo.pad"  # a scan of associative_scan weaves elements with pads
 
 
 @dataclass(frozen=True)
@@ -52,14 +49,24 @@ class FindFormsPass(Pass):
             add(_replaced(op, write))
         if anew:
             state.forget_ir()  # what stands for one may have been there before
-        add(replaced_scans([(op, name) for op, name, _ in state.operations(main)]))
+        if any(name == _PAD for _, name, _ in state.operations(main)):
+            from dtensor.passes.forms.scans import replaced_scans
+
+            add(replaced_scans([(op, name) for op, name, _ in state.operations(main)]))
         ops = [(op, name) for op, name, _ in state.operations(main)]
         for op in [op for op, name in ops if name == "stablehlo.sort"]:
+            from dtensor.passes.forms.places import mark_places
+            from dtensor.passes.forms.ranks import replaced_sort
+
             mark_places(op)
             add(replaced_sort(op))
         for op in [op for op, name in ops if name == CUSTOM_CALL]:
+            from dtensor.passes.forms.factors import replaced_qr
+
             add(_as_list(replaced_qr(op)))
         for loop in [op for op, name in reversed(ops) if name == WHILE]:
+            from dtensor.passes.forms.searches import replaced_search
+
             add(_as_list(replaced_search(loop)))
 
 

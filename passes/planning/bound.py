@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dtensor.passes.planning.eliminate import Effort, Elimination
+from dtensor.passes.planning.eliminate import Elimination
+from dtensor.passes.planning.limits import Effort
 from dtensor.passes.planning.model import Model
 
 MAX_TABLE = 1_000_000  # entries that minimising a variable away may visit

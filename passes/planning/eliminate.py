@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dtensor.passes.planning.limits import Effort
 from dtensor.passes.planning.messages import Messages, least_of
 from dtensor.passes.planning.model import Costs, Model
 
@@ -28,23 +29,6 @@ _TINY = 1e-8  # microseconds
 _STAY = 1e-7  # microseconds by which the present plan is preferred among equals
 _GAP = 5e-4  # of the cost; messages stop when the bound is as near as that
 _SHARES = (0.01, 0.003)  # of what they leave open; states that score less are tried by themselves
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How much work elimination may do, in counts.
-
-    Attributes:
-        table: entries of the table that eliminating a variable may visit.
-        passes: rounds of messages, there and back.
-        windows: how many parts of the variables are solved anew where states were dropped.
-        window: variables of each.
-    """
-
-    table: int = 60_000
-    passes: int = 40
-    windows: int = 30
-    window: int = 40
 
 
 @dataclass

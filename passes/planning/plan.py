@@ -5,58 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import Dim
 from dtensor.dialect.layout import Layout
 from dtensor.passes.graph import ARGUMENT, BORDERS, Graph, Node
 from dtensor.passes.ops.rule import FactorKind
-from dtensor.passes.planning.descend import descend
-from dtensor.passes.planning.eliminate import Effort, Elimination
-from dtensor.passes.planning.messages import proven
-from dtensor.passes.planning.model import FINE, Model, make_model
+from dtensor.passes.planning.limits import Limits
 from dtensor.passes.planning.options import Strategy
-from dtensor.passes.planning.polish import bound_seconds, polish
 from dtensor.passes.planning.prices import Prices
 from dtensor.passes.planning.problem import Problem
 from dtensor.passes.planning.strategies import Maker, ResultPlaces
-from dtensor.passes.planning.windows import improve
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.task import Task
 from dtensor.passes.sharding.specs import RankSpecs, Specs
 
-Sides = tuple[tuple[Layout, ...], tuple[Layout, ...]]  # of operands, of results
 _MOVING = (FactorKind.ORDER, FactorKind.TRANSFORM)  # such algorithms send all that they read
-_GAIN = 1e-3  # of the plan's cost; another round must have gained more to be followed by a third
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How long to search, in counts: a plan never depends on how fast the machine is.
-
-    Attributes:
-        rounds: eliminations, each around the plan that the one before it found; 0 for single
-            changes alone.
-        effort: of each elimination.
-        sweeps: rounds of single changes after each.
-        polish: rounds of messages after that, which may find a better plan; they need the bound.
-        bound: whether to find what no plan costs less than.
-    """
-
-    rounds: int = 1
-    effort: Effort = field(default_factory=Effort)
-    sweeps: int = 4
-    polish: int = 0
-    bound: bool = False
-
-
-EFFORTS: Final[Mapping[str, Limits]] = {
-    "fast": Limits(rounds=0),  # single changes alone
-    "normal": Limits(),
-    "best": Limits(polish=8, bound=True),
-}
-"""How hard to search, by name; docs/propagation.md has the table."""
+Sides = tuple[tuple[Layout, ...], tuple[Layout, ...]]  # of operands, of results
 
 
 @dataclass(frozen=True)
@@ -124,7 +89,7 @@ def make_plan(
             start[node.index] = maker.whole(node) if found is None else found
     problem = Problem(maker, start, Prices(specs, task.cost))
     before = problem.total()
-    bound = _solve_within(problem, limits)
+    bound = _solve(problem, limits)
     strategies = [problem.now[number] for number in problem.node_of]
     work = sum(map(problem.work_seconds, range(len(problem.now))))
     seconds = problem.total()
@@ -133,21 +98,14 @@ def make_plan(
     return Plan(specs, strategies, problem.node_of, seconds, communication, before, bound)
 
 
-def _solve_within(problem: Problem, limits: Limits) -> float | None:
-    """Leave the cheapest plan found in `problem.now`; a lower bound, if asked for or known."""
+def _solve(problem: Problem, limits: Limits) -> float | None:
+    """As `solve_within`; small programs, which often have one plan, need not read it."""
     has_choice = _has_choice(problem)
-    held = 0
-    if has_choice and limits.rounds:
-        held = solve(problem, limits)
-    elif has_choice:
-        held = descend(problem, limits.sweeps) + 1
-    if limits.polish:
-        return polish(problem, limits.polish, limits.sweeps)
-    if limits.bound:
-        return bound_seconds(problem)
-    # Elimination's model is exact where every value has one user.
-    is_exact = has_choice and not held and all(len(v.uses) == 1 for v in problem.values)
-    return problem.total() if is_exact else None
+    if not (has_choice or limits.polish or limits.bound):
+        return None
+    from dtensor.passes.planning.solve import solve_within
+
+    return solve_within(problem, limits, has_choice)
 
 
 def _has_choice(problem: Problem) -> bool:
@@ -167,37 +125,6 @@ def _has_choice(problem: Problem) -> bool:
         if rule.flops >= min_flops * strategy.split < min_flops * devices:
             return True
     return False
-
-
-def solve(problem: Problem, limits: Limits) -> int:
-    """Leave the cheapest plan found in `problem.now`; how many variables were narrowed."""
-    best, least = list(problem.now), problem.total()
-    narrowed = 0
-    for _ in range(limits.rounds):
-        model = make_model(problem)
-        states = proven(model)
-        if states is None:
-            model = make_model(problem, FINE)
-            states, narrowed = _eliminate(model, limits.effort)
-        model.take(problem, states)
-        descend(problem, limits.sweeps)
-        found = problem.total()
-        gain = least - found
-        if gain > 0.0:
-            best, least = list(problem.now), found
-        problem.now[:] = best
-        if not narrowed or gain < _GAIN * least:
-            break
-    return narrowed
-
-
-def _eliminate(model: Model, effort: Effort) -> tuple[list[int], int]:
-    """The cheapest states found, and how many variables were narrowed."""
-    elimination = Elimination(model, effort)
-    found = elimination.run()
-    if not found.narrowed:
-        return found.states, 0
-    return improve(model, found.states, elimination.regret, effort), found.narrowed
 
 
 def _start(task: Task, specs: Specs, outcomes: Sequence[tuple[Label, ...]]) -> list[Strategy]:

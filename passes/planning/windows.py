@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from dtensor.passes.planning.eliminate import Effort, Elimination
+from dtensor.passes.planning.eliminate import Elimination
+from dtensor.passes.planning.limits import Effort
 from dtensor.passes.planning.model import Model
 
 _PASSES = 4  # rounds of messages in a window

@@ -13,8 +13,9 @@ from dtensor.passes.functions import main_function
 from dtensor.passes.graph import ARGUMENT, OP, Graph, read_graph
 from dtensor.passes.ledger import Ledger, NodeFacts
 from dtensor.passes.ops.rule import FactorKind, OpRule
+from dtensor.passes.planning.limits import EFFORTS, Limits
 from dtensor.passes.planning.not_parallel import lost_parallelism
-from dtensor.passes.planning.plan import EFFORTS, Limits, Plan, make_plan
+from dtensor.passes.planning.plan import Plan, make_plan
 from dtensor.passes.planning.provenance import Trail
 from dtensor.passes.propagation.barriers import Settled, stages
 from dtensor.passes.propagation.choose import Choice, largest_differences

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from dtensor.dialect.diagnostics import place_of
 from dtensor.dialect.errors import MemoryLimitError
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import OpReader
-from dtensor.passes.locations import location_text
-from dtensor.passes.program import terminator
-from dtensor.passes.reports.buffers import buffers_needed
-from dtensor.passes.reports.kernels import Copy, Value
-from dtensor.passes.reports.over_memory import note_over_memory
 
 _SHOWN = 5
 
@@ -87,6 +80,9 @@ class ReportMemoryPass(Pass):
         limit = self.max_bytes or state.max_bytes_per_device
         if not (self.print or limit or state.machine):
             return
+        from dtensor.passes.reports.over_memory import note_over_memory
+        from dtensor.passes.reports.peak import memory_report
+
         function = main_function(module)
         report = memory_report(function, state.donated)
         types = OpReader()
@@ -101,57 +97,3 @@ class ReportMemoryPass(Pass):
                 f"max_bytes_per_device is {limit}; split the largest tensors over more axes, or "
                 f"raise the limit: {report.largest()}"
             )
-
-
-def memory_report(function: ir.Operation, donated: Sequence[int] = ()) -> MemoryReport:
-    """What a function of local shapes holds at most.
-
-    Args:
-        function: the program of one device.
-        donated: indices of arguments whose memory the results may take.
-    """
-    types = OpReader()
-    block = function.regions[0].blocks[0]
-    arguments = [
-        Tensor(types.type_info(a.type, None).bytes, f"argument {i} {a.type}", argument=i)
-        for i, a in enumerate(block.arguments)
-    ]
-    passed = list(terminator(block).operands)
-    need = buffers_needed(block, _pairs(block, passed, donated), types)
-    new = [
-        Tensor(types.type_info(passed[j].type, None).bytes, *_described(passed[j], f"result {j}"))
-        for j in need.new_results
-    ]
-    inside = [Tensor(size, *_described(_of(v), "copy of argument")) for v, size in need.alive]
-    held = sum(t.bytes for t in arguments)
-    tensors = sorted([*arguments, *new, *inside], key=lambda t: -t.bytes)
-    return MemoryReport(held + sum(t.bytes for t in new) + need.bytes, held, tuple(tensors))
-
-
-def _pairs(
-    block: ir.Block, passed: Sequence[ir.Value[Any]], donated: Sequence[int]
-) -> dict[int, int]:
-    """Per result the donated argument that it takes the memory of: the next one of its type."""
-    free: dict[ir.Type, list[int]] = {}
-    for i in reversed(donated):
-        if i < len(block.arguments):
-            free.setdefault(block.arguments[i].type, []).append(i)
-    pairs = {}
-    for j, value in enumerate(passed):
-        if free.get(value.type):
-            pairs[j] = free[value.type].pop()
-    return pairs
-
-
-def _of(value: Value) -> ir.Value[Any]:
-    return value.of if isinstance(value, Copy) else value
-
-
-def _described(value: ir.Value[Any], else_: str) -> tuple[str, str, str]:
-    """`dot_general tensor<4x64xf32> at train.py:41:7`; the line by itself; and its file."""
-    if isinstance(value.owner, ir.Block):
-        return f"{else_} {value.type}", "", ""
-    op = ir.OpResult(value).owner.operation
-    where, place = location_text(op.location), place_of(op.location)
-    name = f"{op.name.split('.')[-1]} {value.type}{' at ' + where if where else ''}"
-    return name, where, "" if place is None else place.file

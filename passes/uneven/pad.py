@@ -11,7 +11,6 @@ from dtensor.passes.functions import main_function
 from dtensor.passes.graph import read_graph
 from dtensor.passes.propagation.pins import read_pins
 from dtensor.passes.uneven.components import lengths_of
-from dtensor.passes.uneven.rewrite import Rewriter
 
 
 @dataclass(frozen=True)
@@ -38,5 +37,7 @@ class PadUnevenPass(Pass):
         if lengths is None:
             state.graph = graph
             return
+        from dtensor.passes.uneven.rewrite import Rewriter
+
         Rewriter(function, graph, pins, lengths, state.ledger, self.poison).run()
         state.forget_ir()

@@ -17,11 +17,10 @@ import pytest
 import dtensor
 from dtensor.compiler.targets import executable
 from dtensor.compiler.targets.compilers import defaults, explained, first_line
-from dtensor.compiler.targets.executable import check_mesh
 from dtensor.compiler.targets.gpu import target_config
 from dtensor.compiler.targets.kinds import GPU_KINDS
 from dtensor.compiler.targets.libtpu import check_libtpu, fitting_release
-from dtensor.compiler.targets.target import Target, take_target
+from dtensor.compiler.targets.target import Target, check_mesh, take_target
 
 GRID = dtensor.Mesh([("x", 2), ("y", 4)])
 

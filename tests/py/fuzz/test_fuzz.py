@@ -41,7 +41,7 @@ def test_what_is_wrong_is_made_small_and_printed_as_a_program(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert judge(flips()).kind == RIGHT
-    monkeypatch.setitem(table.OPS, "stablehlo.reverse", table.OPS["stablehlo.negate"])
+    monkeypatch.setitem(table.DEFINITIONS, "stablehlo.reverse", table.opdef("stablehlo.negate"))
     verdict = judge(flips())
     assert verdict.kind == WRONG
     assert "reverse" in verdict.text
@@ -56,8 +56,8 @@ def test_what_cannot_be_compiled_is_a_defect(monkeypatch: pytest.MonkeyPatch) ->
     def fails(op: object) -> None:
         raise IndexError("no such dimension")
 
-    rule = table.OPS["stablehlo.reverse"]
-    monkeypatch.setitem(table.OPS, "stablehlo.reverse", type(rule)(fails))
+    rule = table.opdef("stablehlo.reverse")
+    monkeypatch.setitem(table.DEFINITIONS, "stablehlo.reverse", type(rule)(fails))
     verdict = judge(flips())
     assert (verdict.kind, verdict.is_defect) == (CRASH, True)
     assert verdict.text.startswith("IndexError: no such dimension")

@@ -8,7 +8,7 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.ops.attributes import identity_of
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.reduction import Reduction, reductions_of
-from dtensor.passes.ops.table import OPS
+from dtensor.passes.ops.table import OPS, opdef
 
 ELEMENTS = ("i1", "i8", "ui16", "i32", "ui64", "bf16", "f8E4M3FN", "f64", "complex<f32>")
 
@@ -30,7 +30,7 @@ def test_a_constant_of_an_identity_is_recognised(element: str) -> None:
 
 @pytest.mark.parametrize("name", OPS)
 def test_algorithms_have_names_of_their_own(name: str) -> None:
-    names = [algorithm.name for algorithm in OPS[name].algorithms]
+    names = [algorithm.name for algorithm in opdef(name).algorithms]
     assert names
     assert len(set(names)) == len(names)
-    assert all(OPS[name].algorithm(found) is not None for found in names)
+    assert all(opdef(name).algorithm(found) is not None for found in names)

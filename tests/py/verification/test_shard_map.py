@@ -79,7 +79,7 @@ def nested(v: Any) -> Any:
 def test_a_rule_that_is_wrong_inside_is_found_in_its_shard(
     monkeypatch: pytest.MonkeyPatch, body: Any, mark: str
 ) -> None:
-    monkeypatch.setitem(table.OPS, "stablehlo.reverse", table.OPS["stablehlo.negate"])
+    monkeypatch.setitem(table.DEFINITIONS, "stablehlo.reverse", table.opdef("stablehlo.negate"))
     layout = dtensor.Layout(["y", "x"], MESH)
     report = dtensor.verify(lambda a: over_y(body)(jnp.tanh(a)) + 1, A, in_layouts=(layout,))
     assert [d.operation for d in report.differences] == ["reverse"], str(report)
@@ -97,8 +97,8 @@ def test_a_rule_that_is_wrong_inside_is_found_in_its_shard(
 def test_an_expander_that_is_wrong_on_some_devices_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    wrong = dataclasses.replace(table.OPS["stablehlo.iota"], algorithms=(LOCAL,))
-    monkeypatch.setitem(table.OPS, "stablehlo.iota", wrong)
+    wrong = dataclasses.replace(table.opdef("stablehlo.iota"), algorithms=(LOCAL,))
+    monkeypatch.setitem(table.DEFINITIONS, "stablehlo.iota", wrong)
 
     def body(v: Any) -> Any:
         return v + lax.broadcasted_iota(v.dtype, v.shape, 1)
@@ -112,7 +112,7 @@ def test_an_expander_that_is_wrong_on_some_devices_is_found(
 def test_what_stands_beside_a_shard_map_in_a_loop_is_compared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(table.OPS, "stablehlo.reverse", table.OPS["stablehlo.negate"])
+    monkeypatch.setitem(table.DEFINITIONS, "stablehlo.reverse", table.opdef("stablehlo.negate"))
 
     def fn(a: Any) -> Any:
         mapped = over_y(lambda v: v + lax.psum(v, "y"))
@@ -266,6 +266,6 @@ def test_what_stands_beside_a_callback_is_compared(monkeypatch: pytest.MonkeyPat
     report = dtensor.verify(over_y(body), A, in_layouts=layouts)
     assert report.ok, str(report)
     assert any("results as a whole" in text for text in report.not_compared)
-    monkeypatch.setitem(table.OPS, "stablehlo.reverse", table.OPS["stablehlo.negate"])
+    monkeypatch.setitem(table.DEFINITIONS, "stablehlo.reverse", table.opdef("stablehlo.negate"))
     report = dtensor.verify(over_y(body), A, in_layouts=layouts)
     assert [d.operation for d in report.differences] == ["reverse"]

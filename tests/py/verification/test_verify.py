@@ -72,9 +72,9 @@ def test_a_definition_that_is_not_linear_is_found_at_its_line() -> None:
 def test_an_expander_that_is_wrong_on_some_devices_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    right = table.OPS["stablehlo.iota"]
+    right = table.opdef("stablehlo.iota")
     wrong = dataclasses.replace(right, algorithms=(LOCAL,))
-    monkeypatch.setitem(table.OPS, "stablehlo.iota", wrong)
+    monkeypatch.setitem(table.DEFINITIONS, "stablehlo.iota", wrong)
 
     def fn(a: Any) -> Any:
         return a * 2 + lax.broadcasted_iota(a.dtype, a.shape, 0)  # counted
@@ -91,7 +91,7 @@ def test_an_expander_that_is_wrong_on_some_devices_is_found(
 def test_what_is_wrong_in_a_loop_is_found_in_its_iteration(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(table.OPS, "stablehlo.reverse", table.OPS["stablehlo.negate"])
+    monkeypatch.setitem(table.DEFINITIONS, "stablehlo.reverse", table.opdef("stablehlo.negate"))
 
     def fn(a: Any) -> Any:
         def body(c: Any, _: Any) -> Any:
@@ -129,7 +129,7 @@ def test_a_pass_that_changes_the_program_is_told_by_the_results(
 
 
 def test_values_must_be_equal_where_nothing_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(table.OPS, "stablehlo.reverse", table.OPS["stablehlo.negate"])
+    monkeypatch.setitem(table.DEFINITIONS, "stablehlo.reverse", table.opdef("stablehlo.negate"))
     a = np.arange(24, dtype=np.int32).reshape(8, 3)
     report = dtensor.verify(lambda a: jnp.flip(a, 0), a, in_layouts=laid(("x", None)))
     assert report.first is not None

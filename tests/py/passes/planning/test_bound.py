@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from dtensor.dialect.mesh import Mesh
-from dtensor.passes.planning import plan as planning
+from dtensor.passes.planning import solve as solving
 from dtensor.passes.planning.bound import lower_bound
+from dtensor.passes.planning.limits import Limits
 from dtensor.passes.planning.messages import Messages
 from dtensor.passes.planning.model import Model
-from dtensor.passes.planning.plan import Limits
 from dtensor.passes.planning.polish import bound_seconds, polish
 from dtensor.passes.planning.problem import Problem
 from tests.py.passes.planning.small_graphs import small_program
@@ -110,7 +110,7 @@ def test_no_assignment_of_strategies_costs_less_than_the_bound(
         compared.append(bound >= cost * (1 - 1e-6))
         return 1
 
-    monkeypatch.setattr(planning, "solve", check)
+    monkeypatch.setattr(solving, "solve", check)
     while len(compared) < programs:
         text = small_program(seed, tuple(name for name, _ in mesh))
         with after("builtin.module(dtensor-import, dtensor-propagate)", text, Mesh(mesh)):

@@ -13,7 +13,7 @@ import pytest
 import dtensor
 from dtensor.compiler.options import CompileOptions
 from dtensor.dialect.layout import Layout
-from dtensor.passes.planning.plan import EFFORTS
+from dtensor.passes.planning.limits import EFFORTS
 from dtensor.runtime.client import create_mesh
 from tests.py.passes.planning.test_bound import RING
 from tests.py.passes.run_passes import after

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from dtensor.passes.planning import eliminate
-from dtensor.passes.planning.eliminate import Effort, Elimination
+from dtensor.passes.planning.eliminate import Elimination
+from dtensor.passes.planning.limits import Effort
 from dtensor.passes.planning.messages import Messages
 from dtensor.passes.planning.model import Model
 from tests.py.passes.planning.small_models import least, small_models

@@ -11,11 +11,12 @@ from dtensor.passes.base import PassState
 from dtensor.passes.cost.model import CostModel, Link
 from dtensor.passes.pipeline import Pipeline
 from dtensor.passes.planning import plan as planning
+from dtensor.passes.planning import solve as solving
 from dtensor.passes.planning.bound import lower_bound
 from dtensor.passes.planning.descend import single_changes
+from dtensor.passes.planning.limits import Limits
 from dtensor.passes.planning.model import make_model
 from dtensor.passes.planning.options import Strategy
-from dtensor.passes.planning.plan import Limits
 from dtensor.passes.planning.problem import Problem
 from dtensor.passes.planning.relax import fixed_cost, relaxed_model
 from tests.py.passes.planning.test_plans_are_cheapest import cheapest, keep_few
@@ -120,7 +121,7 @@ def _check_all_agree(problem: Problem, assignment: list[Strategy]) -> None:
 def test_of_plans_that_share_one_of_the_cheapest_is_found(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    solve, compared = planning.solve, []
+    solve, compared = solving.solve, []
 
     def solved(problem: Problem, limits: Limits) -> int:
         assert problem.pairs
@@ -140,7 +141,7 @@ def test_of_plans_that_share_one_of_the_cheapest_is_found(
         compared.append(seed)
         return held
 
-    monkeypatch.setattr(planning, "solve", solved)
+    monkeypatch.setattr(solving, "solve", solved)
     monkeypatch.setattr(planning, "_has_choice", lambda problem: True)
     text = program(["conv3", "conv3"], SPLITS[seed % len(SPLITS)])
     with after("builtin.module(dtensor-import, dtensor-propagate)", text, MESH):

@@ -7,16 +7,16 @@ import random
 import pytest
 
 from dtensor.dialect.mesh import Mesh
-from dtensor.passes.planning import plan as planning
+from dtensor.passes.planning import solve as solving
+from dtensor.passes.planning.limits import Limits
 from dtensor.passes.planning.options import Options
-from dtensor.passes.planning.plan import Limits
 from dtensor.passes.planning.problem import Problem
 from tests.py.passes.planning.small_graphs import small_program
 from tests.py.passes.run_passes import after
 
 STRATEGIES = 4  # of one node, so that all assignments can be listed
 PROGRAMS = 110  # on each mesh
-SOLVE = planning.solve
+SOLVE = solving.solve
 
 
 def keep_few(problem: Problem, rng: random.Random) -> None:
@@ -55,7 +55,7 @@ def test_the_plan_costs_the_least_of_all_assignments(
         compared.append(seed)
         return held
 
-    monkeypatch.setattr(planning, "solve", solve)
+    monkeypatch.setattr(solving, "solve", solve)
     while len(compared) < PROGRAMS:
         text = small_program(seed, tuple(mesh.axis_names))
         with after("builtin.module(dtensor-import, dtensor-propagate)", text, mesh):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dtensor.passes.planning.eliminate import Effort
+from dtensor.passes.planning.limits import Effort
 from dtensor.passes.planning.model import Model
 from dtensor.passes.planning.windows import improve
 from tests.py.passes.planning.small_models import least, small_models

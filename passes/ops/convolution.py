@@ -1,0 +1,255 @@
+"""Convolutions: einsums over batch and features, and windows over the spatial dimensions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from dtensor.dialect.mlir import ir, stablehlo
+from dtensor.passes.builder import integer_attr
+from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.ops import padding
+from dtensor.passes.ops.accuracy import all_of, summed
+from dtensor.passes.ops.attributes import integer
+from dtensor.passes.ops.contraction import known_finite, products_flops
+from dtensor.passes.ops.elements import keeps_sums
+from dtensor.passes.ops.halo import (
+    WindowDim,
+    fetch,
+    halo_bytes,
+    local_padding,
+    reaches,
+    split_windows,
+)
+from dtensor.passes.ops.longer_windows import (
+    info_of,
+    is_one_to_one,
+    longer_padding,
+    reads_end,
+    set_padding,
+    window_tie,
+)
+from dtensor.passes.ops.opdef import Algorithm, OpDef, placed_of
+from dtensor.passes.ops.reduction import Reduction, reductions_of
+from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, Window
+from dtensor.passes.ops.windows import OVERLAP, share_windows, windows_of
+
+REVERSED = "window_reversal"
+
+
+def convolution_flops(op: OpInfo) -> float:
+    """2 per element of the result, of its window, and of the features of its group."""
+    numbers = stablehlo.ConvDimensionNumbers(op.attribute("dimension_numbers"))
+    kernel = op.operand_shapes[1]
+    outputs = max(kernel[numbers.kernel_output_feature_dimension], 1)
+    return products_flops(op, math.prod(kernel) / outputs)
+
+
+def group_count(operation: ir.Operation, name: str) -> int:
+    """`feature_group_count` or `batch_group_count` of a convolution."""
+    return integer(operation.attributes[name])
+
+
+def convolution_rule(op: OpInfo) -> OpRule:
+    """`bic,cio->bio` reduce `c`, where `i` are spatial dimensions whose windows tile them.
+
+    With groups, `c` and `o` fall into one block per group, and the groups can be split where one
+    side has no other features (depthwise convolutions, and their gradients by batch groups).
+    It is linear in each side, if the other is finite.
+    """
+    numbers = stablehlo.ConvDimensionNumbers(op.attribute("dimension_numbers"))
+    by_feature = group_count(op.operation, "feature_group_count")
+    by_batch = group_count(op.operation, "batch_group_count")
+    builder = RuleBuilder(op)
+    kernel, result = numbers.kernel_output_feature_dimension, numbers.output_feature_dimension
+    if by_batch == 1:
+        builder.share((~0, numbers.output_batch_dimension), (0, numbers.input_batch_dimension))
+    if by_feature == 1 and Reduction.SUM in reductions_of(op.result_elements[0]):
+        sides = numbers.input_feature_dimension, numbers.kernel_input_feature_dimension
+        builder.share(*enumerate(sides), reduction=Reduction.SUM)
+    if by_feature == by_batch == 1:
+        builder.share((~0, result), (1, kernel))
+    else:
+        _groups(builder, numbers, max(by_feature, by_batch), by_batch > 1)
+    _spatial(builder, numbers)
+    if all(keeps_sums(element, op.result_elements[0]) for element in op.operand_elements):
+        finite = known_finite(op.operation)
+        for k in range(2):
+            if finite[1 - k]:
+                builder.passes_each([Reduction.SUM], [k == 0, k == 1])
+    return builder.build()
+
+
+def _groups(
+    builder: RuleBuilder, numbers: stablehlo.ConvDimensionNumbers, groups: int, is_batch: bool
+) -> None:
+    """The group index is the major digit of the grouped dimensions."""
+    op = builder.op
+    lhs = numbers.input_batch_dimension if is_batch else numbers.input_feature_dimension
+    rhs, result = numbers.kernel_output_feature_dimension, numbers.output_feature_dimension
+    places = (0, lhs), (1, rhs), (~0, result)
+    if groups in (op.operand_shapes[0][lhs], op.result_shapes[0][result]):
+        builder.share(*places, size=groups)
+        return
+    for place in places:
+        builder.whole(*place, f"falls into {groups} groups of several features on each side")
+
+
+def _spatial(builder: RuleBuilder, numbers: stablehlo.ConvDimensionNumbers) -> None:
+    op = builder.op
+    for lhs, (slot, dim), row, window in _windows(op, numbers):
+        size = op.operand_shapes[0][lhs]
+        if not window.tiles(size):
+            builder.whole(0, lhs, OVERLAP)
+        places = (slot, dim), (0, lhs)
+        if slot < 0:
+            share_windows(builder, window, size, *places)
+            builder.whole(1, numbers.kernel_spatial_dimensions[row], "is a dimension of the window")
+        else:
+            kind = FactorKind.REDUCTION if window.tiles(size) else FactorKind.WINDOW
+            builder.share(*places, reduction=Reduction.SUM, kind=kind, window=window)
+            builder.whole(~0, numbers.output_spatial_dimensions[row], "is a place of the window")
+
+
+def _windows(op: OpInfo, numbers: stablehlo.ConvDimensionNumbers) -> list[WindowDim]:
+    """The spatial dimensions of the input, each with what can be split together with it.
+
+    That is the result, or the kernel where it is the longer one, as in the gradient of a kernel:
+    result o is the sum over k of input[o stride + k dilation] kernel[k], so for each k a window of
+    the results walks over the input, and the shards' results are parts of the sum. Not where the
+    kernel is reversed: its first shard would need the last part of the input.
+    """
+    is_reversed = list(ir.DenseBoolArrayAttr(op.attribute(REVERSED))) if op.has(REVERSED) else []
+    kernel = [op.operand_shapes[1][d] for d in numbers.kernel_spatial_dimensions]
+    found = []
+    for row, window in enumerate(windows_of(op, kernel, "lhs_dilation", "rhs_dilation")):
+        lhs, result = (
+            numbers.input_spatial_dimensions[row],
+            numbers.output_spatial_dimensions[row],
+        )
+        steps, count = (~0, result), op.result_shapes[0][result]
+        sums = Reduction.SUM in reductions_of(op.result_elements[0])
+        is_plain = window.base_dilation == 1 and not any(is_reversed[row : row + 1])
+        if window.size > count > 0 and is_plain and sums:
+            steps = (1, numbers.kernel_spatial_dimensions[row])
+            window = Window(count, window.dilation, window.low, window.high, 1, window.stride)
+        found.append(WindowDim(lhs, steps, row, window))
+    return found
+
+
+def _overlapping(op: OpInfo) -> list[WindowDim]:
+    numbers = stablehlo.ConvDimensionNumbers(op.attribute("dimension_numbers"))
+    shape = op.operand_shapes[0]
+    return [dim for dim in _windows(op, numbers) if not dim.window.tiles(shape[dim.operand])]
+
+
+def expand_convolution_with_halo(op: LocalOp) -> None:
+    """Each shard's windows, with what they read of its neighbours, and local numbers of groups."""
+    placed = placed_of(op)
+    split = split_windows(placed, _overlapping(placed.op))
+    for dim in split:
+        op.operation.operands[0] = fetch(op.ctx, op.operands[0], placed, dim)
+    rank = len(op.operand_shapes[0])
+    op.operation.attributes["padding"] = local_padding(placed, split, rank - 2)
+    expand_convolution(op)
+
+
+def expand_convolution(op: LocalOp) -> None:
+    """Local numbers of groups."""
+    for name, dim in _grouped(op.operation):
+        split = op.operand_layouts[0].dims[dim].split
+        _scale_groups(op.operation, name, 1, split)
+
+
+def _grouped(operation: ir.Operation) -> Iterator[tuple[str, int]]:
+    """The attributes that count groups, and the dimension of operand 0 that falls into them."""
+    numbers = stablehlo.ConvDimensionNumbers(operation.attributes["dimension_numbers"])
+    yield "feature_group_count", numbers.input_feature_dimension
+    yield "batch_group_count", numbers.input_batch_dimension
+
+
+def _scale_groups(operation: ir.Operation, name: str, times: int, over: int) -> None:
+    """Write a number of groups in proportion to the dimension that falls into them."""
+    groups = group_count(operation, name)
+    if groups > 1 and times != over:
+        operation.attributes[name] = integer_attr(groups * times // over)
+
+
+def convolution_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
+    """Windows read zeros beyond the end; so do both sides where windows walk over the kernel.
+
+    A group more of several features on one side makes that side longer by them.
+    """
+    op = info_of(rule, operation)
+    numbers = stablehlo.ConvDimensionNumbers(op.attribute("dimension_numbers"))
+    ties: list[padding.Tie] = []
+    for dim in _windows(op, numbers):
+        if is_one_to_one(dim.window):
+            continue
+        slot, d = dim.steps
+        steps = op.operand_shapes[1][d] if slot >= 0 else op.result_shapes[0][d]
+        is_read = slot >= 0 or reads_end(dim.window, op.operand_shapes[0][dim.operand], steps)
+        fill = Reduction.SUM if is_read else padding.Fill.ANY
+        ties.append(window_tie(1, dim, fill))
+    for name, lhs in _grouped(operation):
+        groups = group_count(operation, name)
+        kernel, result = (
+            numbers.kernel_output_feature_dimension,
+            numbers.output_feature_dimension,
+        )
+        sizes = (
+            op.operand_shapes[0][lhs],
+            op.operand_shapes[1][kernel],
+            op.result_shapes[0][result],
+        )
+        if groups > 1 and groups in (sizes[0], sizes[2]) and len(set(sizes)) > 1:
+            places = ((0, lhs), (1, kernel), (~0, result))
+            pairs = zip(places, sizes, strict=True)
+            ties.append(tuple(padding.Along(*place, size // groups) for place, size in pairs))
+    return ties
+
+
+def lengthen_convolution(op: padding.Grown) -> None:
+    """As many windows as the result has elements, and as many groups as features or batches."""
+    info = info_of(op.rule, op.operation)
+    numbers = stablehlo.ConvDimensionNumbers(info.attribute("dimension_numbers"))
+    true, now = ([info.operand_shapes[1], info.result_shapes[0]], [op.operands[1], op.results[0]])
+    places = list(
+        zip(numbers.kernel_spatial_dimensions, numbers.output_spatial_dimensions, strict=True)
+    )
+    windows, longer = (
+        windows_of(info, [kernel[k] for k, _ in places], "lhs_dilation", "rhs_dilation")
+        for kernel, _ in (true, now)
+    )
+    rows = {}
+    for row, ((k, d), lhs) in enumerate(zip(places, numbers.input_spatial_dimensions, strict=True)):
+        before = (info.operand_shapes[0][lhs], true[0][k], true[1][d])
+        after = (op.operands[0][lhs], now[0][k], now[1][d])
+        if before != after:
+            rows[row] = longer_padding(longer[row], after[0], after[2])
+    set_padding(op, windows, rows)
+    for name, dim in _grouped(op.operation):
+        _scale_groups(op.operation, name, op.operands[0][dim], info.operand_shapes[0][dim])
+
+
+CONVOLUTION = OpDef(
+    convolution_rule,
+    (
+        Algorithm(
+            "halo",
+            expand_convolution_with_halo,
+            lambda placed: reaches(placed, _overlapping(placed.op)),
+            lambda placed: tuple(halo_bytes(placed, _overlapping(placed.op), fills=False)),
+        ),
+        Algorithm(
+            "local",
+            expand_convolution,
+            lambda placed: not split_windows(placed, _overlapping(placed.op)),
+        ),
+    ),
+    flops=convolution_flops,
+    accuracy=summed(all_of(1)),
+    must_divide=True,
+    padding=padding.Padding(padding.reducing, lengthen_convolution, convolution_ties),
+    known=known_finite,
+)

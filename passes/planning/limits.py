@@ -1,0 +1,52 @@
+"""How long to search for a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much work elimination may do, in counts.
+
+    Attributes:
+        table: entries of the table that eliminating a variable may visit.
+        passes: rounds of messages, there and back.
+        windows: how many parts of the variables are solved anew where states were dropped.
+        window: variables of each.
+    """
+
+    table: int = 60_000
+    passes: int = 40
+    windows: int = 30
+    window: int = 40
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long to search, in counts: a plan never depends on how fast the machine is.
+
+    Attributes:
+        rounds: eliminations, each around the plan that the one before it found; 0 for single
+            changes alone.
+        effort: of each elimination.
+        sweeps: rounds of single changes after each.
+        polish: rounds of messages after that, which may find a better plan; they need the bound.
+        bound: whether to find what no plan costs less than.
+    """
+
+    rounds: int = 1
+    effort: Effort = field(default_factory=Effort)
+    sweeps: int = 4
+    polish: int = 0
+    bound: bool = False
+
+
+EFFORTS: Final[Mapping[str, Limits]] = {
+    "fast": Limits(rounds=0),  # single changes alone
+    "normal": Limits(),
+    "best": Limits(polish=8, bound=True),
+}
+"""How hard to search, by name; docs/propagation.md has the table."""
