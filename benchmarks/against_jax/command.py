@@ -36,6 +36,8 @@ def options(
     parser.add_argument("--calls", type=int, default=calls, help="calls of each program, in turns")
     parser.add_argument("--out", type=Path, default=out, help="where figures go")
     found = parser.parse_args(arguments)
+    if found.calls < 1:
+        parser.error(f"--calls {found.calls}: give 1 or more; their median is printed")
     unknown = [name for name in found.names if name not in names]
     if unknown:
         parser.error(f"there is no {unknown[0]!r}; there are {', '.join(names)}")
