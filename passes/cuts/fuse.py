@@ -14,13 +14,15 @@ from typing import ClassVar
 from dtensor.dialect.build import splice
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.cuts.align import MOVES, Aligner, Wanted
+from dtensor.passes.cuts.align import BROADCAST, MOVES, REDUCE, Aligner, Wanted
 from dtensor.passes.cuts.pads import WINDOWED, does_nothing, fuse_window_padding
+from dtensor.passes.cuts.parts import REVERSE
 from dtensor.passes.cuts.pieces import CUTS, SLICE, Piece, Pieces, Source, operation_of
 from dtensor.passes.cuts.pools import SELECT_AND_SCATTER, fuse_padding
 from dtensor.passes.cuts.positions import GATHER, SCATTER, written_as_cuts
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.cuts.strides import StrideSplitter
+from dtensor.passes.cuts.surrounded import surrounded
 from dtensor.passes.cuts.uses import USES, replaced_use, slice_of
 from dtensor.passes.functions import main_function
 from dtensor.passes.ops.attributes import shape_of, slice_numbers
@@ -98,6 +100,7 @@ def _prepared(module: ir.Module, ops: list[Visit], state: PassState) -> list[Vis
         _erase_unused([op for op, name, _ in ops if name in CUTS])
         state.forget_ir()
         ops = state.operations(main_function(module))
+    ops = _parted(module, ops, state)
     cuts = [(op, name) for op, name, _ in ops if name in CUTS]
     splitter = StrideSplitter(state)
     strided = [op for op, name in cuts if splitter.split(op, name)]
@@ -106,6 +109,29 @@ def _prepared(module: ir.Module, ops: list[Visit], state: PassState) -> list[Vis
     _erase_unused([op for op, name, _ in ops if name in CUTS or name == SELECT_AND_SCATTER])
     state.forget_ir()
     return state.operations(main_function(module))
+
+
+def _parted(module: ir.Module, ops: list[Visit], state: PassState) -> list[Visit]:
+    """Let windows that meet what was put around a value read the value alone; what is then."""
+    made = surrounded(ops, Shards(main_function(module), state.meshes))
+    if not made:
+        return ops
+    old = [op for op, name, _ in ops if _is_cut_through(op, name)]
+    is_gone = _erase_unused([*old, *made])[len(old) :]
+    for op, gone in zip(made, is_gone, strict=True):
+        if not gone:
+            state.ledger.add_op(op)
+    state.forget_ir()
+    return state.operations(main_function(module))
+
+
+def _is_cut_through(op: ir.Operation, name: str) -> bool:
+    """Whether parts of an operation's result are computed by themselves."""
+    return (
+        name in CUTS | WINDOWED | MOVES
+        or name in (REVERSE, BROADCAST, REDUCE)
+        or (opdef(name).resizes)
+    )
 
 
 def _erase_unused(ops: Sequence[ir.Operation]) -> list[bool]:
