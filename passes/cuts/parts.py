@@ -217,7 +217,7 @@ def _few_of(value: Value, dim: int) -> Iterator[tuple[Part, ir.Operation]]:
     """The slices of a value that take few of its elements, along this dimension alone."""
     shape = shape_of(value)
     for use in value.uses:
-        op = use.owner
+        op = use.owner.operation
         if op.name != SLICE:
             continue
         starts, limits, strides = slice_numbers(op)

@@ -173,7 +173,7 @@ def _of_terms(parts: Parts, op: ir.Operation, row: int, main: Part) -> list[ir.O
     ).kernel_spatial_dimensions[row]
     size, length = shape_of(op.operands[0])[main.dim], shape_of(op.operands[1])[kernel]
     end = main.start + main.count
-    if rows.strides[row] != 1 or _is_reversed(op):
+    if _is_reversed(op):
         return []
     terms = []
     for start, count in ((main.start, main.count), (0, main.start), (end, size - end)):
@@ -211,13 +211,13 @@ def _term(rows: Rows, row: int, count: int, part: Part) -> tuple[Part, int, int]
         The elements of each window, and the padding of the stretch, in front and behind, with which
         as many windows of these elements alone walk over it; None if there are none.
     """
-    low, step = rows.lows[row], rows.steps[row]
-    first = max(0, -(-(part.start + low - count + 1) // step))
+    low, step, walk = rows.lows[row], rows.steps[row], (count - 1) * rows.strides[row]
+    first = max(0, -(-(part.start + low - walk) // step))
     last = min(rows.counts[row] - 1, (part.start + part.count - 1 + low) // step)
     if first > last:
         return None
     begin = first * step - low  # where the first window begins
-    end = begin + count + (last - first) * step  # behind the last element of the last one
+    end = begin + walk + (last - first) * step + 1  # behind the last element of the last one
     taps = Part(0, first, last - first + 1, rows.counts[row])
     return taps, part.start - begin, end - part.start - part.count
 
