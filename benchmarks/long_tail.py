@@ -33,6 +33,7 @@ from benchmarks.long_tail_forms import (
     affine,
     append,
     conv,
+    conv_around,
     cross_entropy,
     decode,
     heat,
@@ -182,6 +183,25 @@ ROWS_OF_TABLE: dict[str, Row] = {
     ),
     "convolution": row(
         2 * EDGE, "two rows", conv, IMAGES, (array(3, 3, 8, 8), WHOLE), out=P(None, "x")
+    ),
+    **{
+        f"convolution_{mode}": row(
+            2 * EDGE,
+            "two rows",
+            conv_around(mode),
+            IMAGES,
+            (array(3, 3, 8, 8), WHOLE),
+            out=P(None, "x"),
+        )
+        for mode in ("wrap", "reflect")
+    },
+    "convolution_wrap_gradient": row(
+        4 * EDGE + 2 * R * 4 * 9 * 64,
+        "two rows there and two back; all_reduce of the gradient of the kernel",
+        jax.grad(lambda x, k: jnp.sum(conv_around("wrap")(x, k) ** 2), argnums=(0, 1)),
+        IMAGES,
+        (array(3, 3, 8, 8), WHOLE),
+        out=(P(None, "x"), WHOLE),
     ),
     "unet_gradient": row(
         6 * EDGE + 2 * R * 2 * 4 * 9 * 64,

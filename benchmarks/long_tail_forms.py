@@ -62,6 +62,18 @@ def conv(x: jax.Array, kernel: jax.Array) -> jax.Array:
     )
 
 
+def conv_around(mode: str) -> Callable[[jax.Array, jax.Array], jax.Array]:
+    """A convolution that meets the image's own elements beyond its edges, as `jnp.pad` says."""
+
+    def apply(x: jax.Array, kernel: jax.Array) -> jax.Array:
+        padded = jnp.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)), mode=mode)
+        return lax.conv_general_dilated(
+            padded, kernel, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
+
+    return apply
+
+
 def pool(x: jax.Array) -> jax.Array:
     return lax.reduce_window(x, -jnp.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
 

@@ -116,6 +116,17 @@ class Builder:
         self._note(op)
         return op
 
+    def like(self, op: ir.Operation, operands: Sequence[Value], dim: int, size: int) -> Value:
+        """The op, which has one result, on other operands, the result's `dim` of another size."""
+        shape, element = self.read_type(op.results[0].type)
+        copy = op.clone(ip=self._place()).operation
+        for k, operand in enumerate(operands):
+            copy.operands[k] = operand
+        result: Value = copy.results[0]
+        result.set_type(self.tensor_type((*shape[:dim], size, *shape[dim + 1 :]), element))
+        self._note(copy)
+        return result
+
     def _place(self) -> ir.InsertionPoint | None:
         """Where the next operation goes."""
         return self._point
@@ -391,10 +402,16 @@ class Trail(Builder):
     Args:
         point: where the first one goes.
         location: what they stand for.
+        made: takes the operations that are created.
     """
 
-    def __init__(self, point: ir.InsertionPoint, location: ir.Location | None) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        point: ir.InsertionPoint,
+        location: ir.Location | None,
+        made: list[ir.Operation] | None = None,
+    ) -> None:
+        super().__init__(made=made)
         self._point = point
         self._last: ir.Operation | None = None
         self.location = location
@@ -405,4 +422,5 @@ class Trail(Builder):
         return self._point
 
     def _note(self, op: ir.Operation) -> None:
+        super()._note(op)
         self._last = op

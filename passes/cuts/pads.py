@@ -27,7 +27,7 @@ WINDOWED = frozenset((CONVOLUTION, REDUCE_WINDOW))
 
 
 @dataclass
-class _Rows:
+class Rows:
     """What a window op says of the dimensions that its windows walk over.
 
     Attributes:
@@ -37,6 +37,8 @@ class _Rows:
         highs: places behind the last one.
         gaps: places from one element to the next.
         strides: places from one window to the next.
+        steps: places from one element of a window to the next.
+        counts: elements of a window.
         gaps_name: the attribute that says `gaps`.
     """
 
@@ -46,26 +48,35 @@ class _Rows:
     highs: list[int]
     gaps: list[int]
     strides: list[int]
+    steps: list[int]
+    counts: list[int]
     gaps_name: str
 
     @classmethod
-    def read(cls, op: ir.Operation) -> _Rows:
+    def read(cls, op: ir.Operation) -> Rows:
         if op.name == CONVOLUTION:
             numbers = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
             ins = list(numbers.input_spatial_dimensions)
             outs, name = list(numbers.output_spatial_dimensions), "lhs_dilation"
+            steps_name, sizes = "rhs_dilation", shape_of(op.operands[1])
+            counts = [sizes[d] for d in numbers.kernel_spatial_dimensions]
         else:
             ins = outs = list(range(len(shape_of(op.operands[0]))))
-            name = "base_dilations"
+            name, steps_name = "base_dilations", "window_dilations"
+            counts = integers(op.attributes["window_dimensions"])
         pairs = [0] * (2 * len(ins))
         if "padding" in op.attributes and pairs:
             padding = ir.DenseIntElementsAttr(op.attributes["padding"])
             pairs = [padding[i] for i in range(len(padding))]
-        gaps, strides = (
+        gaps, strides, steps = (
             integers(op.attributes[key]) if key in op.attributes else [1] * len(ins)
-            for key in (name, "window_strides")
+            for key in (name, "window_strides", steps_name)
         )
-        return cls(ins, outs, pairs[::2], pairs[1::2], gaps, strides, name)
+        return cls(ins, outs, pairs[::2], pairs[1::2], gaps, strides, steps, counts, name)
+
+    def reach(self, row: int) -> int:
+        """Places from the first element of a window to behind its last one."""
+        return (self.counts[row] - 1) * self.steps[row] + 1
 
     def write(self, op: ir.Operation) -> None:
         pairs = [list(pair) for pair in zip(self.lows, self.highs, strict=True)]
@@ -85,7 +96,7 @@ def fuse_window_padding(op: ir.Operation) -> bool:
 
 def _take_padding(op: ir.Operation, pad: ir.Operation) -> bool:
     lows, highs, gaps = pad_numbers(pad)
-    rows = _Rows.read(op)
+    rows = Rows.read(op)
     shape = shape_of(pad.operands[0])
     if not _pads_alike(op, pad) or min([0, *lows, *highs]) < 0 or 0 in shape:
         return False
@@ -138,7 +149,7 @@ def _take_cut(op: ir.Operation) -> bool:
         return False
     cut = uses[0].owner
     numbers = cut_off(cut)
-    rows = _Rows.read(op)
+    rows = Rows.read(op)
     if numbers is None:
         return False
     for d, (first, last) in enumerate(zip(*numbers, strict=True)):

@@ -58,8 +58,8 @@ class Shards:
         return size if size < _TIMES * count else size // (_SHARE * self._split(places))
 
     def know(self, value: Value, dim: int, as_of: tuple[Value, int]) -> None:
-        """A value that was made is split as another one is."""
-        self._made[value, dim] = as_of
+        """A value is split as another one is, if it was made since the function was read."""
+        self._made[value, dim] = self._made.get(as_of, as_of)
 
     def _split(self, places: Sequence[tuple[Value, int]]) -> int:
         """The most shards that one of the dimensions has; 1 where no layout leads to them."""
@@ -68,7 +68,7 @@ class Shards:
         assert self.graph is not None
         found = 1
         for place in places:
-            value, dim = self._made.get(place, place)
+            value, dim = place if place[0] in self.graph.number else self._made.get(place, place)
             number = self.graph.number.get(value)
             found = max(found, 1 if number is None else self._splits.get((number, dim), 1))
         return found

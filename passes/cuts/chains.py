@@ -1,0 +1,244 @@
+"""Chains of slices, pads and concatenations that give back the size they began with.
+
+A roll is two slices put together the other way round, a stencil slices what it padded. The values
+in between have awkward sizes, which no mesh axis divides; the whole chain is one `dtensor.splice`
+of values that it divides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dtensor.dialect.build import splice
+from dtensor.dialect.mlir import Value, ir, maker_of
+from dtensor.passes.base import PassState
+from dtensor.passes.cuts.align import BROADCAST, MOVES, REDUCE, Aligner, Wanted
+from dtensor.passes.cuts.pads import WINDOWED, does_nothing, fuse_window_padding
+from dtensor.passes.cuts.parts import REVERSE
+from dtensor.passes.cuts.pieces import CUTS, SLICE, Piece, Pieces, Source, operation_of
+from dtensor.passes.cuts.pools import SELECT_AND_SCATTER, fuse_padding
+from dtensor.passes.cuts.positions import GATHER, SCATTER, written_as_cuts
+from dtensor.passes.cuts.shards import Shards
+from dtensor.passes.cuts.strides import StrideSplitter
+from dtensor.passes.cuts.surrounded import surrounded
+from dtensor.passes.cuts.uses import USES, replaced_use, slice_of
+from dtensor.passes.functions import main_function
+from dtensor.passes.ops.attributes import shape_of, slice_numbers
+from dtensor.passes.ops.table import opdef
+from dtensor.passes.program import Visit
+
+
+def fuse_chains(module: ir.Module, ops: list[Visit], state: PassState) -> None:
+    """Rewrite `@main`, whose operations these are, in place."""
+    ops = _prepared(module, ops, state)
+    if not any(name in CUTS for _, name, _ in ops):
+        return
+    fuser = _Fuser(Shards(main_function(module), state.meshes))
+    for op, name, scope in ops:
+        if name in CUTS:
+            fuser.fuse(op, scope.number)
+        elif name == GATHER:
+            cut = slice_of(op)
+            if cut is not None:
+                fuser.aligner.made.append(cut)
+                fuser.fuse(cut, scope.number)
+        elif name in USES:
+            replaced_use(fuser.aligner, op, scope.number)
+    if not fuser.has_fused and not fuser.aligner.made:
+        state.graph = fuser.shards.graph
+        return
+    old = [op for op, name, _ in ops if name in CUTS | USES | MOVES or opdef(name).resizes]
+    made = fuser.aligner.made
+    is_erased = _erase_unused([*old, *made])
+    for op, is_gone in zip(made, is_erased[len(old) :], strict=True):
+        if not is_gone:
+            state.ledger.add_op(op)
+    state.forget_ir()
+
+
+def _prepared(module: ir.Module, ops: list[Visit], state: PassState) -> list[Visit]:
+    """Write anew what hides cuts: known positions, gradients of pooling, strides; what is then."""
+    made: list[ir.Operation] = []
+    indexed = [op for op, name, _ in ops if name in (GATHER, SCATTER)]
+    known = [op for op in indexed if written_as_cuts(op, op.name, made)]
+    if known:
+        for op in known:
+            op.erase()
+        for op in made:
+            state.ledger.add_op(op)
+        state.forget_ir()
+        ops = state.operations(main_function(module))
+    idle = [op for op, name, _ in ops if name in CUTS and does_nothing(op)]
+    if idle:
+        for op in idle:
+            op.results[0].replace_all_uses_with(op.operands[0])
+            op.erase()
+        state.forget_ir()
+        ops = state.operations(main_function(module))
+    pools = [op for op, name, _ in ops if name == SELECT_AND_SCATTER and fuse_padding(op, state)]
+    windowed = [op for op, name, _ in ops if name in WINDOWED and fuse_window_padding(op)]
+    if windowed:
+        _erase_unused([op for op, name, _ in ops if name in CUTS])
+        state.forget_ir()
+        ops = state.operations(main_function(module))
+    ops = _parted(module, ops, state)
+    cuts = [(op, name) for op, name, _ in ops if name in CUTS]
+    splitter = StrideSplitter(state)
+    strided = [op for op, name in cuts if splitter.split(op, name)]
+    if not pools and not strided:
+        return ops
+    _erase_unused([op for op, name, _ in ops if name in CUTS or name == SELECT_AND_SCATTER])
+    state.forget_ir()
+    return state.operations(main_function(module))
+
+
+def _parted(module: ir.Module, ops: list[Visit], state: PassState) -> list[Visit]:
+    """Let windows that meet what was put around a value read the value alone; what is then."""
+    made = surrounded(ops, Shards(main_function(module), state.meshes))
+    if not made:
+        return ops
+    old = [op for op, name, _ in ops if _is_cut_through(op, name)]
+    is_gone = _erase_unused([*old, *made])[len(old) :]
+    for op, gone in zip(made, is_gone, strict=True):
+        if not gone:
+            state.ledger.add_op(op)
+    state.forget_ir()
+    return state.operations(main_function(module))
+
+
+def _is_cut_through(op: ir.Operation, name: str) -> bool:
+    """Whether parts of an operation's result are computed by themselves."""
+    return (
+        name in CUTS | WINDOWED | MOVES
+        or name in (REVERSE, BROADCAST, REDUCE)
+        or (opdef(name).resizes)
+    )
+
+
+def _erase_unused(ops: Sequence[ir.Operation]) -> list[bool]:
+    """Erase the operations that nobody reads, until all are read; which of them are gone."""
+    gone = [False] * len(ops)
+    has_changed = True
+    while has_changed:
+        has_changed = False
+        for i in reversed(range(len(ops))):
+            if gone[i] or any(True for result in ops[i].results for _ in result.uses):
+                continue
+            ops[i].erase()
+            gone[i] = has_changed = True
+    return gone
+
+
+class _Fuser:
+    """Rewrites one function.
+
+    Attributes:
+        aligner: computes what lies between cuts in the size of what was cut.
+        shards: tell how much longer values may become.
+        has_fused: whether any operation was replaced.
+    """
+
+    def __init__(self, shards: Shards) -> None:
+        self.pieces = Pieces()
+        self.shards = shards
+        self.has_fused = False
+        self.aligner = Aligner(self.pieces, self.fuse, shards)
+
+    def fuse(self, op: ir.Operation, scope: int) -> Value:
+        """Replace an operation along every dimension that it cuts; the value of its result."""
+        result: Value = op.results[0]
+        for dim in self.pieces.cut_dims(op):
+            pieces = self.pieces.of(result, dim)
+            value = self._fused(op, pieces, dim, scope)
+            if value is not None:
+                result.replace_all_uses_with(value)
+                self.has_fused = True
+                return value
+        return result
+
+    def _fused(
+        self, op: ir.Operation, pieces: Sequence[Piece], dim: int, scope: int
+    ) -> Value | None:
+        """The value put together from pieces; None if the operation is better left alone."""
+        size = shape_of(op.results[0])[dim]
+        if any(p.source.value == op.results[0] for p in pieces):
+            return None
+        pieces = [self._of_longer(piece, dim, size) for piece in pieces]
+        pieces = self._aligned(op, pieces, dim, scope)
+        same = [p for p in pieces if not p.fills and shape_of(p.source.value)[dim] == size]
+        others = [p for p in pieces if p not in same]
+        if not same or (others and not self._fits(op, pieces, same, dim)):
+            return None
+        if len(pieces) == 1:
+            return self.aligner.value(pieces[0].source, dim, op, scope)
+        sources = list(dict.fromkeys([p.source for p in (*same, *pieces)]))
+        operands = [self.aligner.value(source, dim, op, scope) for source in sources]
+        rows = [(sources.index(p.source), 0 if p.fills else p.start, p.count) for p in pieces]
+        value = splice(operands, dim, rows, loc=op.location, ip=ir.InsertionPoint(op))
+        self.aligner.made.append(operation_of(value))
+        return value
+
+    def _of_longer(self, piece: Piece, dim: int, size: int) -> Piece:
+        """One element of a slice with a stride as that of what was sliced, if it is so long."""
+        made = None if piece.fills else maker_of(piece.source.value)
+        if piece.count != 1 or made is None or made.name != SLICE:
+            return piece
+        start, _, stride = [numbers[dim] for numbers in slice_numbers(made)]
+        source: Value = made.operands[0]
+        if stride == 1 or shape_of(source)[dim] != size or self.pieces.cut_dims(made) != (dim,):
+            return piece
+        return Piece(Source(source, piece.source.cuts), start + stride * piece.start, 1)
+
+    def _fits(
+        self, op: ir.Operation, pieces: Sequence[Piece], same: Sequence[Piece], dim: int
+    ) -> bool:
+        """Whether enough of a result comes from values as long as it, or from where it stands."""
+        result: Value = op.results[0]
+        size, count, place = shape_of(result)[dim], sum(p.count for p in same), 0
+        values = [(value, dim) for value in (result, *(p.source.value for p in same))]
+        if _keeps(pieces) and self.shards.splits(*values):
+            return True
+        if not self.shards.fits(size, count, *values):
+            return False
+        reach = self.shards.reach(size, count, *values)
+        for piece in pieces:
+            if piece in same and abs(place - piece.start) > reach:
+                return False
+            place += piece.count
+        return True
+
+    def _aligned(
+        self, op: ir.Operation, pieces: Sequence[Piece], dim: int, scope: int
+    ) -> list[Piece]:
+        """The pieces, the long ones from values as long as the result where that can be."""
+        result: Value = op.results[0]
+        size = shape_of(result)[dim]
+        found, place = [], 0
+        for piece in pieces:
+            source, first = piece.source, place - piece.start
+            cut = None if piece.fills else self.aligner.sliced(source.value, dim)
+            long = None
+            if cut is not None and shape_of(source.value)[dim] != size:
+                if self.shards.fits(size, piece.count, (result, dim), cut.place):
+                    if size < 2 * piece.count:
+                        first = self.aligner.cheapest_place(source.value, dim, size, first)
+                    value = self.aligner.value(source, dim, op, scope)
+                    long = self.aligner.aligned(value, Wanted(dim, first, size, op, scope))
+            if cut is not None and long is not None:
+                self.shards.know(long, dim, cut.place)
+                piece = Piece(Source(long), first + piece.start, piece.count)
+            found.append(piece)
+            place += piece.count
+        return found
+
+
+def _keeps(pieces: Sequence[Piece]) -> bool:
+    """Whether pieces of one value stay where they are, and numbers stand for the rest of it."""
+    place, kept = 0, set[Source]()
+    for piece in pieces:
+        if not piece.fills:
+            if piece.start != place:
+                return False
+            kept.add(piece.source)
+        place += piece.count
+    return len(kept) == 1
