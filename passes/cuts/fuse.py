@@ -39,7 +39,8 @@ class FuseCutsPass(Pass):
     into n shards, an n-th that hardly moves is enough, and stays where it is.
 
     A gather of rows at positions that the program computes of constants (`jax.image.resize`, a
-    table at `jnp.arange`) becomes slices, reversals and repetitions first, and its gradient sums.
+    table at `jnp.arange`) becomes slices, reversals and repetitions first, and its gradient sums;
+    so does one of frames, which overlap (a spectrogram).
     """
 
     name: ClassVar[str] = "dtensor-fuse-cuts"
