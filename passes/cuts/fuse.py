@@ -28,7 +28,8 @@ class FuseCutsPass(Pass):
     need; windows whose results are sliced, as in the gradient, become windows of slices.
 
     A gather of rows at positions that the program computes of constants (`jax.image.resize`, a
-    table at `jnp.arange`) becomes slices, reversals and repetitions first, and its gradient sums.
+    table at `jnp.arange`) becomes slices, reversals and repetitions first, and its gradient sums;
+    so does one of frames, which overlap (a spectrogram).
     """
 
     name: ClassVar[str] = "dtensor-fuse-cuts"

@@ -1,18 +1,21 @@
 """Gathers and their gradients whose positions are known: slices, reversals and repetitions.
 
-A gather of rows 0, 0, 1, 1, 2, 2 is `jnp.repeat`, one of rows 3, 2, 1 a reversal. A split
-dimension stays split there, where of a gather nobody knows which shard has what it reads.
+A gather of rows 0, 0, 1, 1, 2, 2 is `jnp.repeat`, one of rows 3, 2, 1 a reversal, and one of a
+matrix of positions may read frames. A split dimension stays split there, where of a gather nobody
+knows which shard has what it reads.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
 from dtensor.dialect.mlir import Value, ir, maker_of, stablehlo
 from dtensor.passes.builder import Builder
+from dtensor.passes.cuts.frames import Frames
 from dtensor.passes.ops.attributes import integers, is_identity, shape_of
 from dtensor.passes.ops.numbers import Numbers, known_integers
 from dtensor.passes.ops.reduction import Reduction
@@ -58,38 +61,101 @@ def runs_of(positions: Numbers) -> list[Run]:
     return [Run(int(positions[a]), 1, b - a) for a, b in pairwise(edges)]
 
 
-def _rows(indices: Value, column: int) -> Numbers | None:
-    """The positions of a vector of them, or of a column."""
-    shape = shape_of(indices)
-    if 0 in shape or column != 1 or not (len(shape) == 1 or (len(shape) == 2 and shape[1] == 1)):
-        return None
-    found = known_integers(indices)
-    return None if found is None else found.reshape(-1).astype(np.int64)
+@dataclass(frozen=True)
+class _Access:
+    """What known index vectors say, if they speak of one dimension alone.
+
+    Attributes:
+        dim: the dimension.
+        starts: where along it each of them reads or writes first.
+        width: how many elements from there on.
+        is_wide: whether these have a dimension of their own in what is read or written.
+    """
+
+    dim: int
+    starts: Numbers
+    width: int
+    is_wide: bool
+
+    @staticmethod
+    def of(
+        indices: tuple[Value, int],
+        named: Sequence[int],
+        gone: Sequence[int],
+        widths: Sequence[int],
+        sizes: Sequence[int],
+    ) -> _Access | None:
+        """The access of a gather or a scatter.
+
+        Args:
+            indices: its index vectors, and the dimension that holds them.
+            named: the dimensions that the numbers of a vector speak of.
+            gone: the dimensions that what is read or written does not have.
+            widths: how many elements of each dimension a vector reads or writes.
+            sizes: of the dimensions.
+        """
+        dims = [d for d, size in enumerate(sizes) if widths[d] != size or d in gone]
+        if len(dims) != 1 or dims[0] not in named or not sizes[dims[0]]:
+            return None
+        found = known_integers(indices[0])
+        if found is None or not found.size:
+            return None
+        is_scalar = indices[1] == found.ndim
+        vectors = found[..., None] if is_scalar else np.moveaxis(found, indices[1], -1)
+        if vectors[..., [d not in dims for d in named]].any():
+            return None
+        starts = vectors[..., list(named).index(dims[0])].astype(np.int64)
+        access = _Access(dims[0], starts, widths[dims[0]], not gone)
+        return access if starts.ndim in ((1,) if access.is_wide else (1, 2)) else None
+
+    def said(self) -> list[Run] | Frames | None:
+        """Where elements are read or written, if that is a few runs, or frames."""
+        positions = self.starts[:, None] + np.arange(self.width) if self.is_wide else self.starts
+        if positions.ndim == 2:
+            return Frames.of(positions)
+        runs = runs_of(positions)
+        return runs if len(runs) <= _MOST_RUNS else None
+
+    def sides(self, rank: int) -> tuple[list[int], list[int]]:
+        """Of a value with all positions in the place of one dimension, where dimensions stand.
+
+        Returns:
+            Those that index vectors have; and those of what is read or written at each.
+        """
+        said = list(range(self.dim, self.dim + self.starts.ndim))
+        every = range(rank - 1 + self.starts.ndim + self.is_wide)
+        return said, [d for d in every if d not in said]
 
 
 def _of_gather(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     numbers = stablehlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
-    operand: Value = op.operands[0]
-    sizes, kept = shape_of(operand), integers(op.attributes["slice_sizes"])
-    dims, offsets = list(numbers.start_index_map), list(numbers.offset_dims)
-    is_batched = len(numbers.operand_batching_dims) > 0
-    if len(dims) != 1 or list(numbers.collapsed_slice_dims) != dims or is_batched:
+    operand, indices = op.operands
+    sizes, widths = shape_of(operand), integers(op.attributes["slice_sizes"])
+    named, gone = list(numbers.start_index_map), list(numbers.collapsed_slice_dims)
+    if len(numbers.operand_batching_dims) > 0:
         return None
-    dim = dims[0]
-    if [n for d, n in enumerate(sizes) if d != dim] != [n for d, n in enumerate(kept) if d != dim]:
+    access = _Access.of((indices, numbers.index_vector_dim), named, gone, widths, sizes)
+    if access is None:
         return None
-    rows = _rows(op.operands[1], numbers.index_vector_dim)
-    if rows is None or not sizes[dim]:
-        return None
-    runs = runs_of(np.clip(rows, 0, sizes[dim] - 1))
-    if len(runs) > _MOST_RUNS:
+    # what would reach outside is moved inside
+    inside = np.clip(access.starts, 0, sizes[access.dim] - access.width)
+    said = replace(access, starts=inside).said()
+    if said is None:
         return None
     builder = Builder(op, made)
-    value = builder.joined([_taken(builder, operand, dim, run) for run in runs], dim)
-    (place,) = set(range(len(sizes))) - set(offsets)
-    order = [d for d in range(len(sizes)) if d != dim]
-    order.insert(place, dim)
-    return builder.transpose(value, order)
+    value = _read(builder, operand, access.dim, said)
+    vectors, read = access.sides(len(sizes))
+    offsets = list(numbers.offset_dims)
+    beside = [d for d in range(len(shape_of(op.results[0]))) if d not in offsets]
+    order = dict(zip([*beside, *offsets], [*vectors, *read], strict=True))
+    return builder.transpose(value, [order[d] for d in sorted(order)])
+
+
+def _read(builder: Builder, value: Value, dim: int, said: list[Run] | Frames) -> Value:
+    """What stands at positions along a dimension; it is in the place of that dimension."""
+    if isinstance(said, Frames):
+        return said.taken(builder, value, dim)
+    return builder.joined([_taken(builder, value, dim, run) for run in said], dim)
 
 
 def _taken(builder: Builder, value: Value, dim: int, run: Run) -> Value:
@@ -117,36 +183,55 @@ def _of_scatter(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
         return None
     numbers = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
     into, indices, update = op.operands
-    sizes, counts = shape_of(into), shape_of(update)
-    dims = list(numbers.scattered_dims_to_operand_dims)
-    if len(dims) != 1 or list(numbers.inserted_window_dims) != dims or len(counts) != len(sizes):
+    if len(numbers.input_batching_dims) > 0:
         return None
-    dim, windows = dims[0], list(numbers.update_window_dims)
-    if [n for d, n in enumerate(sizes) if d != dim] != [counts[d] for d in windows]:
-        return None
+    named, gone = list(numbers.scattered_dims_to_operand_dims), list(numbers.inserted_window_dims)
+    windows, sizes, counts = list(numbers.update_window_dims), shape_of(into), shape_of(update)
+    written = iter([counts[d] for d in windows])
+    widths = [1 if d in gone else next(written) for d in range(len(sizes))]
+    access = _Access.of((indices, numbers.index_vector_dim), named, gone, widths, sizes)
     element = str(ir.RankedTensorType(into.type).element_type)
-    rows = _rows(indices, numbers.index_vector_dim)
-    if rows is None or combiner(op.regions[0], (element,)) is not Reduction.SUM:
+    if access is None or combiner(op.regions[0], (element,)) is not Reduction.SUM:
         return None
-    runs = runs_of(rows)
-    is_inside = 0 <= rows.min() and rows.max() < sizes[dim]  # what is not is dropped
-    if not is_inside or len(runs) > _MOST_RUNS or not all(run.step for run in runs):
+    said = access.said() if _is_inside(access, sizes[access.dim]) else None
+    if said is None or (isinstance(said, list) and not all(run.step for run in said)):
         return None
     into_nothing = is_identity(into, Reduction.SUM, element)
-    if 2 * len(rows) < sizes[dim] and not into_nothing:
+    if 2 * access.starts.size * access.width < sizes[access.dim] and not into_nothing:
         return None
     builder = Builder(op, made)
-    (place,) = set(range(len(counts))) - set(windows)
-    order = list(windows)
-    order.insert(dim, place)
-    value = builder.transpose(update, order)
-    start, total = 0, into
-    nothing = builder.identity("sum", builder.tensor_type((), element))
+    vectors, read = access.sides(len(sizes))
+    beside = [d for d in range(len(counts)) if d not in windows]
+    order = dict(zip([*vectors, *read], [*beside, *windows], strict=True))
+    value = builder.transpose(update, [order[d] for d in sorted(order)])
     # XLA takes 0 + -0 for -0: what is first added to zeros brings the same zeros.
-    beside = (_filled_with(into) if into_nothing else None) or nothing
-    for run in runs:
+    filled = _filled_with(into) if into_nothing else None
+    return _added(builder, value, access.dim, said, into, filled)
+
+
+def _is_inside(access: _Access, size: int) -> bool:
+    """Whether nothing is written outside; what is, is dropped."""
+    return bool((0 <= access.starts).all() and (access.starts <= size - access.width).all())
+
+
+def _added(
+    builder: Builder,
+    value: Value,
+    dim: int,
+    said: list[Run] | Frames,
+    into: Value,
+    filled: Value | None,
+) -> Value:
+    """What is added to positions along a dimension, added to the whole."""
+    size, element = builder.shape_of(into)[dim], builder.element_of(into)
+    nothing = builder.identity("sum", builder.tensor_type((), element))
+    if isinstance(said, Frames):
+        placed = said.put_back(builder, value, dim, size, nothing, filled or nothing)
+        return builder.binary("add", into, placed)
+    start, total, beside = 0, into, filled or nothing
+    for run in said:
         part = builder.cut(value, dim, start, run.count * run.times)
-        added = _put_back(builder, part, dim, sizes[dim], run, beside)
+        added = _put_back(builder, part, dim, size, run, beside)
         total, beside = builder.binary("add", total, added), nothing
         start += run.count * run.times
     return total

@@ -18,7 +18,7 @@ from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.ops.attributes import constant_attribute, integer, integers
 from dtensor.passes.ops.elements import element_kind
 
-MOST = 1 << 16  # elements of an array that is computed here
+MOST = 1 << 20  # elements of an array that is computed here
 _DEEPEST = 60  # operations one behind the other
 
 Numbers = NDArray[Any]
@@ -123,7 +123,9 @@ def _constant(op: ir.Operation, _: Sequence[Numbers], dtype: np.dtype[Any]) -> N
         return np.full(shape, scalar.value, dtype)
     if not isinstance(attribute, ir.DenseIntElementsAttr | ir.DenseFPElementsAttr):
         return None
-    return np.array([attribute[i] for i in range(len(attribute))], dtype).reshape(shape)
+    if dtype.kind == "b":
+        return np.array([attribute[i] for i in range(len(attribute))], dtype).reshape(shape)
+    return np.array(attribute).astype(dtype).reshape(shape)
 
 
 def _iota(op: ir.Operation, _: Sequence[Numbers], dtype: np.dtype[Any]) -> Numbers:

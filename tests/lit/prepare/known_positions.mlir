@@ -60,3 +60,32 @@ func.func @main(%a: tensor<8x5xf32>, %u: tensor<1x5xf32>) -> (tensor<8x5xf32>, t
   }) : (tensor<8x5xf32>, tensor<1x1xi32>, tensor<1x5xf32>) -> tensor<8x5xf32>
   return %0, %1 : tensor<8x5xf32>, tensor<8x5xf32>
 }
+
+// -----
+
+// Frames 0, 1, 2, 3 and 2, 3, 4, 5 of six: rows of two, each beside the next; backwards they are added.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[ROWS:.*]] = stablehlo.reshape %arg0 : (tensor<6x5xf32>) -> tensor<3x2x5xf32>
+// CHECK-DAG:     %[[FIRST:.*]] = stablehlo.slice %[[ROWS]] [0:2, 0:2, 0:5]
+// CHECK-DAG:     %[[NEXT:.*]] = stablehlo.slice %[[ROWS]] [1:3, 0:2, 0:5]
+// CHECK:         %[[FRAMES:.*]] = stablehlo.concatenate %[[FIRST]], %[[NEXT]], dim = 1 : {{.*}} -> tensor<2x4x5xf32>
+// CHECK:         %[[ADDED:.*]] = stablehlo.add {{.*}} : tensor<3x2x5xf32>
+// CHECK:         stablehlo.reshape %[[ADDED]] : (tensor<3x2x5xf32>) -> tensor<6x5xf32>
+
+// Positions that are no frames are gathered.
+// CHECK:         %[[OTHER:.*]] = "stablehlo.gather"
+// CHECK:         return %[[FRAMES]], {{.*}}, %[[OTHER]]
+func.func @main(%a: tensor<6x5xf32>, %u: tensor<2x4x5xf32>)
+    -> (tensor<2x4x5xf32>, tensor<6x5xf32>, tensor<2x4x5xf32>) {
+  %at = stablehlo.constant dense<[[[0], [1], [2], [3]], [[2], [3], [4], [5]]]> : tensor<2x4x1xi32>
+  %uneven = stablehlo.constant dense<[[[0], [1], [2], [3]], [[2], [3], [5], [4]]]> : tensor<2x4x1xi32>
+  %zero = stablehlo.constant dense<0.0> : tensor<6x5xf32>
+  %0 = "stablehlo.gather"(%a, %at) <{dimension_numbers = #stablehlo.gather<offset_dims = [2], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 2>, slice_sizes = array<i64: 1, 5>}> : (tensor<6x5xf32>, tensor<2x4x1xi32>) -> tensor<2x4x5xf32>
+  %1 = "stablehlo.scatter"(%zero, %at, %u) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [2], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 2>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %s = stablehlo.add %x, %y : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<6x5xf32>, tensor<2x4x1xi32>, tensor<2x4x5xf32>) -> tensor<6x5xf32>
+  %2 = "stablehlo.gather"(%a, %uneven) <{dimension_numbers = #stablehlo.gather<offset_dims = [2], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 2>, slice_sizes = array<i64: 1, 5>}> : (tensor<6x5xf32>, tensor<2x4x1xi32>) -> tensor<2x4x5xf32>
+  return %0, %1, %2 : tensor<2x4x5xf32>, tensor<6x5xf32>, tensor<2x4x5xf32>
+}

@@ -88,6 +88,74 @@ def test_positions_that_are_known(case: str, is_gradient: bool) -> None:
     assert {c.kind for c in compiled.collectives} <= sent
 
 
+def frames(count: int, hop: int, length: int) -> Any:
+    return np.arange(count)[:, None] * hop + np.arange(length)
+
+
+def windows(table: Any, count: int, hop: int, length: int) -> Any:
+    """Frames as `jax.vmap` of a slice writes them: index vectors of where each starts."""
+    rows = jnp.arange(count) * hop
+    return jax.vmap(lambda row: jax.lax.dynamic_slice_in_dim(table, row, length))(rows)
+
+
+FRAMES: dict[str, Function] = {
+    "half overlap": lambda t: t[frames(15, 4, 8)],
+    "whole rows": lambda t: t[frames(16, 4, 4)],
+    "gaps": lambda t: t[frames(16, 4, 3)],
+    "no whole number of rows": lambda t: t[frames(14, 4, 9)],
+    "one further": lambda t: t[frames(60, 1, 5)],
+    "from the end": lambda t: t[frames(8, 4, 8) - 36],
+    "elements first": lambda t: t[frames(15, 4, 8).T],
+    "columns": lambda t: t[:, frames(5, 2, 4)],
+    "computed": lambda t: t[jnp.arange(15)[:, None] * 4 + jnp.arange(8)],
+    "slices": lambda t: windows(t, 15, 4, 8),
+    "slices moved inside": lambda t: windows(t, 9, 8, 8) * windows(t, 8, 8, 8)[:1],
+    "added": lambda t: jnp.ones((64, 12)).at[frames(15, 4, 8)].add(t[:8]),
+    "spectrogram": lambda t: jnp.abs(jax.scipy.signal.stft(t.T, nperseg=16, noverlap=8)[2]),
+}
+
+
+@pytest.mark.parametrize("is_gradient", [False, True])
+@pytest.mark.parametrize(
+    "sizes", [(("x", 2), ("y", 4)), (("x", 3), ("y", 2)), (("x", 5),)], ids=str
+)
+@pytest.mark.parametrize("case", FRAMES)
+def test_frames(case: str, sizes: Any, is_gradient: bool) -> None:
+    forward, count = FRAMES[case], int(np.prod([size for _, size in sizes]))
+    mesh = dtensor.create_mesh(list(sizes), devices=jax.devices()[:count])
+
+    def weighted(a: Any) -> Any:
+        found = forward(a)
+        return (jnp.cos(found) * jnp.arange(found.size).reshape(found.shape) / found.size).sum()
+
+    function = jax.grad(weighted) if is_gradient else forward
+    for specs in ([sizes[-1][0], None], [tuple(name for name, _ in sizes), None], [None, "x"]):
+        step = dtensor.jit(function, in_layouts=(dtensor.Layout(specs, mesh),), mesh=mesh)
+        found, expected = step(TABLE), jax.jit(function)(TABLE)
+        # sums of up to nine frames, in another order
+        np.testing.assert_allclose(found.to_jax(), expected, rtol=1e-5, atol=1e-5)
+
+
+SIGNAL = np.random.default_rng(3).normal(size=(4, 4096)).astype(np.float32)
+# A function, and how many columns a device may send.
+SHARED: dict[str, tuple[Function, int]] = {
+    "half overlap": (lambda t: t[:, frames(127, 32, 64)] * 2, 32),
+    "slices": (lambda t: windows(t.T, 127, 32, 64) * 2, 32),
+    # five slices, of which each sends what it is moved by: 2, 1, 0, 1 and 2 columns
+    "one further": (lambda t: t[:, frames(4092, 1, 5)].max(-1), 12),
+}
+
+
+@pytest.mark.parametrize("case", SHARED)
+def test_neighbours_send_what_frames_share(case: str) -> None:
+    function, columns = SHARED[case]
+    step = dtensor.jit(function, in_layouts=(dtensor.Layout([None, "y"], MESH),))
+    compiled = step.lower(SIGNAL).compile()
+    expected = jax.jit(function)(SIGNAL)
+    np.testing.assert_array_equal(compiled(SIGNAL).to_jax(), expected)
+    assert 0 < compiled.wire_bytes <= columns * 4 * SIGNAL.itemsize
+
+
 POSITIONS = [np.arange(15, -1, -1), np.arange(32) // 2, np.r_[8:16, 0:8], np.arange(13, 18)]
 
 

@@ -1,0 +1,117 @@
+"""Gathers of frames: windows of equal length at equal distances, as a spectrogram cuts its signal.
+
+`x[jnp.arange(n)[:, None] * hop + jnp.arange(length)]` reads most elements several times. In rows
+of `hop` elements frame i is the rows from i on: a few slices of the rows, side by side, in which a
+split dimension stays split and neighbours send each other the rows that frames share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dtensor.dialect.mlir import Value
+from dtensor.passes.builder import Builder
+from dtensor.passes.ops.numbers import Numbers
+
+_MOST_ROWS = 8  # of one frame: each is a slice of its own
+
+
+@dataclass(frozen=True)
+class Frames:
+    """Positions `start + hop * i + j` of element j of frame i.
+
+    Attributes:
+        start: the first position.
+        hop: from the start of a frame to the start of the next, 1 or more.
+        count: of frames.
+        length: of a frame.
+        is_turned: whether the dimension of positions that counts frames comes second.
+    """
+
+    start: int
+    hop: int
+    count: int
+    length: int
+    is_turned: bool
+
+    @staticmethod
+    def of(positions: Numbers) -> Frames | None:
+        """A matrix of positions as frames, of few rows each; None if they are none."""
+        return _frames(positions, False) or _frames(positions.T, True)
+
+    @property
+    def rows(self) -> int:
+        """Rows of `hop` elements that a frame reaches into."""
+        return -(-self.length // self.hop)
+
+    @property
+    def all_rows(self) -> int:
+        """Rows of `hop` elements that all frames together reach into."""
+        return self.count + self.rows - 1
+
+    def taken(self, make: Builder, value: Value, dim: int) -> Value:
+        """The frames along a dimension, in whose place stand those of the positions."""
+        shape = make.shape_of(value)
+        wanted = self.all_rows * self.hop
+        value = make.cut(value, dim, self.start, min(wanted, shape[dim] - self.start))
+        nothing = make.zeros(make.tensor_type((), make.element_of(value)))
+        value = _padded(make, value, nothing, dim, 0, wanted)
+        value = make.reshape(value, (*shape[:dim], self.all_rows, self.hop, *shape[dim + 1 :]))
+        rows = [make.cut(value, dim, row, self.count) for row in range(self.rows)]
+        value = make.cut(make.joined(rows, dim + 1), dim + 1, 0, self.length)
+        return self._turned(make, value, dim)
+
+    def put_back(
+        self, make: Builder, value: Value, dim: int, size: int, nothing: Value, beside: Value
+    ) -> Value:
+        """The sums of what frames hold at each of `size` places; `taken` transposed.
+
+        Args:
+            make: the builder.
+            value: the frames.
+            dim: the first of their two dimensions.
+            size: of the dimension that takes their place.
+            nothing: the scalar that no sum notices.
+            beside: the scalar where no frame is.
+        """
+        value = self._turned(make, value, dim)
+        shape = make.shape_of(value)
+        value = _padded(make, value, nothing, dim + 1, 0, self.rows * self.hop)
+        parts = []
+        for row in range(self.rows):
+            part = make.cut(value, dim + 1, row * self.hop, self.hop)
+            parts.append(_padded(make, part, nothing, dim, row, self.all_rows))
+        value = make.combined("add", parts)
+        value = make.reshape(value, (*shape[:dim], self.all_rows * self.hop, *shape[dim + 2 :]))
+        reached = (self.count - 1) * self.hop + self.length
+        value = make.cut(value, dim, 0, reached)
+        return _padded(make, value, beside, dim, self.start, size)
+
+    def _turned(self, make: Builder, value: Value, dim: int) -> Value:
+        if not self.is_turned:
+            return value
+        order = list(range(len(make.shape_of(value))))
+        order[dim : dim + 2] = dim + 1, dim
+        return make.transpose(value, order)
+
+
+def _frames(positions: Numbers, is_turned: bool) -> Frames | None:
+    count, length = positions.shape
+    if count < 2 or length < 1:
+        return None
+    start, hop = int(positions[0, 0]), int(positions[1, 0] - positions[0, 0])
+    if hop < 1 or length > _MOST_ROWS * hop:
+        return None
+    found = Frames(start, hop, count, length, is_turned)
+    expected = start + hop * np.arange(count)[:, None] + np.arange(length)
+    return found if np.array_equal(positions, expected) else None
+
+
+def _padded(make: Builder, value: Value, fill: Value, dim: int, before: int, size: int) -> Value:
+    """A value that is `size` long along a dimension, itself after `before` elements of `fill`."""
+    shape = make.shape_of(value)
+    lows = [before if d == dim else 0 for d in range(len(shape))]
+    highs = [size - before - n if d == dim else 0 for d, n in enumerate(shape)]
+    return make.pad(value, fill, lows, highs)
