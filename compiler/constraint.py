@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 from jax.interpreters import mlir as jax_mlir
 from jax.sharding import PartitionSpec, get_abstract_mesh
@@ -21,6 +20,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.runtime.keys import key_kind
 from dtensor.runtime.shardings import as_layout, as_mesh
+from dtensor.runtime.tracing import Primitive
 
 COMPOSITE_NAME = "dtensor.relayout"
 

@@ -16,7 +16,6 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Primitive
 from jax.interpreters import mlir as jax_mlir
 from jax.sharding import get_abstract_mesh
 
@@ -30,6 +29,7 @@ from dtensor.runtime.donation import Run, guarded, guarded_tensors
 from dtensor.runtime.empty import filled, with_empty, without_empty
 from dtensor.runtime.order import is_ordered, waiting, with_end
 from dtensor.runtime.placement import jax_mesh, named_sharding, refined_mesh
+from dtensor.runtime.tracing import Primitive
 
 _MAX_STEPS_IN_FLIGHT = 8
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from jax._src.core import eval_trace, trace_ctx
-from jax.extend.core import (
-    get_opaque_trace_state as trace_state,
-)
-from jax.extend.core import (  # type: ignore[attr-defined]
-    unsafe_am_i_under_a_jit_DO_NOT_USE as _under_jit,
-)
+# Not through jax.extend, which promises no more and takes 25 ms to load: it has Pallas with it.
+from jax._src.core import Primitive, eval_trace, trace_ctx
+from jax._src.core import get_opaque_trace_state as trace_state
+from jax._src.core import unsafe_am_i_under_a_jit as _under_jit
 
 
 def is_eager() -> bool:
@@ -24,4 +21,4 @@ def becomes_program() -> bool:
     return not is_eager() and bool(_under_jit())
 
 
-__all__ = ["becomes_program", "is_eager", "trace_state"]
+__all__ = ["Primitive", "becomes_program", "is_eager", "trace_state"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -156,6 +155,8 @@ class Machine:
         Raises:
             CompileError: the file cannot be read, lacks a key or has one of another type.
         """
+        import tomllib  # few programs have such a file
+
         try:
             found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError) as wrong:
