@@ -5,6 +5,7 @@ import os
 import sys
 
 import hypothesis
+import pytest
 
 from tests.py.xla_flags import QUICK
 
@@ -22,6 +23,15 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 # The same examples in every run; the first example of a property may wait for XLA to compile.
 hypothesis.settings.register_profile("dtensor", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("dtensor")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--every", type=int, default=1, metavar="N", help="run every Nth test only")
+
+
+@pytest.hookimpl(trylast=True)  # of those that marks leave
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items[:] = items[:: config.getoption("--every")]
 
 
 def pytest_collection_finish() -> None:

@@ -2,8 +2,8 @@
 
 What LLVM makes of a program is not under test: it need not optimise, nor get the functions of a
 small program in several modules. Of jax 0.10's two ways to write fused loops the older is the
-quicker to compile; 0.12 has one, and takes no notice. CI runs the quick tests once more with 0.12
-and with LLVM's optimisations.
+quicker to compile; 0.12 has one, and takes no notice. CI runs a sample of the tests once more with
+0.12 and with LLVM's optimisations.
 """
 
 QUICK = (
