@@ -15,7 +15,7 @@ from dtensor.passes.planning.limits import Limits
 from dtensor.passes.planning.options import Strategy
 from dtensor.passes.planning.prices import Prices
 from dtensor.passes.planning.problem import Problem
-from dtensor.passes.planning.strategies import Maker, ResultPlaces
+from dtensor.passes.planning.strategies import Maker, ResultPlaces, spec_numbers
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.task import Task
 from dtensor.passes.sharding.specs import RankSpecs, Specs
@@ -81,13 +81,7 @@ def make_plan(
     """
     specs = Specs(subaxes, task.mesh)
     maker = Maker(task, specs, result_places, kept)
-    start = _start(task, specs, outcomes)
-    for node in task.graph.nodes:
-        if node.rule is not None:
-            found = maker.with_algorithm(node.rule, start[node.index])
-            # Labels were priced one sub-axis at a time; together they may not fit an algorithm.
-            start[node.index] = maker.whole(node) if found is None else found
-    problem = Problem(maker, start, Prices(specs, task.cost))
+    problem = Problem(maker, _start(task, maker, outcomes), Prices(specs, task.cost))
     before = problem.total()
     bound = _solve(problem, limits)
     strategies = [problem.now[number] for number in problem.node_of]
@@ -127,17 +121,26 @@ def _has_choice(problem: Problem) -> bool:
     return False
 
 
-def _start(task: Task, specs: Specs, outcomes: Sequence[tuple[Label, ...]]) -> list[Strategy]:
-    """The strategies that labels of single sub-axes make together."""
-    memo: dict[object, Strategy] = {}
+def _start(task: Task, maker: Maker, outcomes: Sequence[tuple[Label, ...]]) -> list[Strategy]:
+    """The strategies that labels of single sub-axes make together.
+
+    Labels were chosen one sub-axis at a time: together they may fit no algorithm, or make a value
+    partial in several ways. The node then reads and writes whole values.
+    """
+    specs = maker.specs
+    memo: dict[object, Strategy | None] = {}
     found = []
     for node in task.graph.nodes:
         labels = [outcome[node.index] for outcome in outcomes]
         ins, outs = specs.sides(task.graph, node)
         key = (tuple(map(id, labels)), ins, outs)
-        strategy = memo.get(key)
+        if key not in memo:
+            memo[key] = _joint(labels, ins, outs, specs.sizes)
+        strategy = memo[key]
+        if strategy is not None and node.rule is not None:
+            strategy = maker.with_algorithm(node.rule, strategy)
         if strategy is None:
-            strategy = memo[key] = _joint(labels, ins, outs, specs.sizes)
+            strategy = maker.whole(node)
         if node.kind in BORDERS:
             given = task.pins.layouts.get(node.index)
             if given is None or given.has_open:
@@ -151,11 +154,12 @@ def _joint(
     operands: Sequence[RankSpecs],
     results: Sequence[RankSpecs],
     sizes: Sequence[int],
-) -> Strategy:
+) -> Strategy | None:
+    """One strategy; None if a value would be partial in several ways."""
     split = math.prod([n for label, n in zip(labels, sizes, strict=True) if label.divides])
-    ins = [side.of(tuple([x.ins[k] for x in labels])) for k, side in enumerate(operands)]
-    outs = [side.of(tuple([x.outs[k] for x in labels])) for k, side in enumerate(results)]
-    return Strategy(tuple(ins), tuple(outs), split)
+    ins = spec_numbers(operands, [x.ins for x in labels])
+    outs = spec_numbers(results, [x.outs for x in labels])
+    return None if ins is None or outs is None else Strategy(ins, outs, split)
 
 
 def _at_border(strategy: Strategy, rank: int, specs: Specs) -> Strategy:

@@ -258,8 +258,8 @@ class Maker:
                 return None
             labels.append(label)
             split *= n if label.divides else 1
-        ins = _numbers(operands, [label.ins for label in labels])
-        outs = _numbers(results, [label.outs for label in labels])
+        ins = spec_numbers(operands, [label.ins for label in labels])
+        outs = spec_numbers(results, [label.outs for label in labels])
         return None if ins is None or outs is None else Strategy(ins, outs, split)
 
     def with_algorithm(self, rule: OpRule, strategy: Strategy) -> Strategy | None:
@@ -381,13 +381,14 @@ def _label(labels: RuleLabels, choice: int, major: int) -> Label | None:
     return labels.digit(choice, major)
 
 
-def _numbers(
+def spec_numbers(
     sides: Sequence[RankSpecs], places: Sequence[tuple[int, ...]]
 ) -> tuple[int, ...] | None:
     """The specs of some tensors, from the places of each sub-axis on all; None for mixed parts."""
     found = []
-    for specs, mine in zip(sides, zip(*places, strict=True), strict=True):
-        if min(mine) < WHOLE and len({p for p in mine if p < WHOLE}) > 1:
+    for k, specs in enumerate(sides):
+        mine = tuple([each[k] for each in places])
+        if min(mine, default=WHOLE) < WHOLE and len({p for p in mine if p < WHOLE}) > 1:
             return None
         found.append(specs.of(mine))
     return tuple(found)

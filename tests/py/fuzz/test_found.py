@@ -220,3 +220,13 @@ def test_rows_that_nothing_is_added_to_keep_the_sign_of_their_zeros() -> None:
 
     got = dtensor.jit(bits, in_layouts=(dtensor.Layout([None, None], MESH),))(numbers(3, 9))
     np.testing.assert_array_equal(got.to_jax(), jax.jit(bits)(numbers(3, 9)))
+
+
+def test_a_value_that_two_axes_would_make_partial_in_two_ways_is_not() -> None:
+    # A largest value of each column is partial over the rows' axis; looking up positions of split
+    # columns makes parts of a sum over theirs.
+    def program(a: Any) -> Any:
+        return a.max(0)[jnp.array([[1, 11], [0, 7]])] + a.prod(0).take(jnp.array([5, 2, 8]))[0]
+
+    report = dtensor.verify(program, numbers(6, 12), in_layouts=dtensor.Layout(["x", "y"], MESH))
+    assert report.ok, str(report)
