@@ -96,11 +96,16 @@ class Maker:
     def _divided(
         self, node: Node, rule: OpRule, found: tuple[Strategy, ...], now: Strategy
     ) -> tuple[Strategy, ...]:
-        """Without the strategies that leave a large op less divided than it could be."""
+        """Without the strategies that leave a large op less divided than it could be.
+
+        What constants alone say is computed wherever that is cheaper than to send it.
+        """
         if rule.flops < self.task.min_flops:
             return found
-        found = tuple([s for s in found if s.split >= now.split])
-        if not opdef(node.name).must_divide:
+        must_divide = opdef(node.name).must_divide
+        if must_divide or not self.is_constant(node):
+            found = tuple([s for s in found if s.split >= now.split])
+        if not must_divide:
             return found
         most = max([s.split for s in found], default=1)
         small = rule.flops / self.task.min_flops
@@ -130,11 +135,15 @@ class Maker:
         undoes what they were split for.
         """
         info = self.graph.types[node.results[0]]
-        if info.bytes < _LARGE_CARRY:
+        if info.bytes < _LARGE_CARRY or self.is_constant(node):
             return found
         splits = self.specs.rank(len(info.shape)).splits
         least = splits[now.outs[0]]
         return tuple([s for s in found if splits[s.outs[0]] >= least])
+
+    def is_constant(self, node: Node) -> bool:
+        """Whether constants and scalars alone say what a node makes."""
+        return all([self.task.constant[value] for value in node.results])
 
     def _all(self, node: Node) -> tuple[Strategy, ...]:
         if node.results and self.task.free[node.results[0]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.cost.model import CostModel
-from dtensor.passes.graph import Graph, Node
+from dtensor.passes.graph import ARGUMENT, Graph, Node
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.propagation.pins import Pins
 
@@ -25,6 +25,8 @@ class Task:
         free: per value whether its producer can make any shard of it without communication:
             constants and iota read nothing; broadcasts of scalars read what every device has. They
             are cloned per distinct place when layouts are realised.
+        constant: per value whether constants and scalars alone say what it is, so that any device
+            could compute all of it: masks, tables of angles, random numbers of a key.
     """
 
     graph: Graph
@@ -33,6 +35,7 @@ class Task:
     cost: CostModel
     min_flops: float
     free: list[bool]
+    constant: list[bool]
 
     @classmethod
     def of(
@@ -44,7 +47,7 @@ class Task:
             if is_free(graph, node):
                 for value in node.results:
                     free[value] = True
-        return cls(graph, pins, mesh, cost, min_flops, free)
+        return cls(graph, pins, mesh, cost, min_flops, free, constants(graph))
 
 
 def is_free(graph: Graph, node: Node) -> bool:
@@ -52,3 +55,18 @@ def is_free(graph: Graph, node: Node) -> bool:
     if not opdef(node.name).rematerialisable:
         return False
     return not any(graph.types[value].shape for value in node.operands)
+
+
+def constants(graph: Graph) -> list[bool]:
+    """Per value whether it follows from constants and scalars, around loops too."""
+    found = [True] * len(graph.values)
+    changed = True
+    while changed:
+        changed = False
+        for node in graph.nodes:
+            if node.kind != ARGUMENT and all([found[value] for value in node.operands]):
+                continue
+            for value in node.results:
+                if found[value] and graph.types[value].shape:
+                    found[value], changed = False, True
+    return found
