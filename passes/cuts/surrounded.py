@@ -16,6 +16,7 @@ from dtensor.dialect.build import splice
 from dtensor.dialect.mlir import Value, ir, maker_of, stablehlo
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.align import read_along
+from dtensor.passes.cuts.padded import cut_dims, cut_padded, cut_slice
 from dtensor.passes.cuts.pads import CONVOLUTION, WINDOWED, Rows
 from dtensor.passes.cuts.parts import REVERSE, Part, Parts
 from dtensor.passes.cuts.pieces import CONCATENATE, PAD, SLICE, operation_of
@@ -42,14 +43,14 @@ def surrounded(ops: Sequence[Visit], shards: Shards) -> list[ir.Operation]:
         shards: tell which dimensions layouts split.
     """
     windowed = [op for op, name, _ in ops if name in WINDOWED and len(op.results) == 1]
-    if not windowed:
-        return []
+    slices = [op for op, name, _ in ops if name == SLICE]
     parts = Parts(shards)
     joined = [op for op in windowed if any(map(_meets_join, _walked(op)))]
     while joined:
         joined += _apart(parts, joined.pop())
-    slices = [op for op, name, _ in ops if name == SLICE]
-    _cut_windows(parts, slices)
+    if windowed:
+        _cut_windows(parts, slices)
+    cut_padded(parts, slices)
     parts.share()
     return parts.made
 
@@ -232,34 +233,20 @@ def _cut_windows(parts: Parts, slices: Sequence[ir.Operation]) -> None:
     """Let each slice of what windows gave be the windows that it keeps the results of."""
     mains: dict[At, int] = {}
     for op in slices:
-        for d in _cut_dims(op):
+        for d in cut_dims(op):
             found = _kept_of(parts, op, d)
             if found is not None:
                 mains.setdefault(*found)
     if not mains:
         return
     for op in slices:
-        value: Value = op.operands[0]
-        starts, limits, strides = slice_numbers(op)
-        for d in _cut_dims(op):
-            at = _windows_behind((value, d))
+        dims = list[tuple[int, int]]()
+        for d in cut_dims(op):
+            at = _windows_behind((op.operands[0], d))
             least = None if at is None else mains.get((parts.origins.get(at[0], at[0]), at[1]))
-            if least is None:
-                continue
-            value = parts.of(value, Part(d, starts[d], limits[d] - starts[d], least))
-            starts[d], limits[d] = 0, limits[d] - starts[d]
-        if value == op.operands[0]:
-            continue
-        if limits != shape_of(value) or any(starts):
-            value = Builder(op, parts.made).slice(value, starts, limits, strides)
-        op.results[0].replace_all_uses_with(value)
-
-
-def _cut_dims(op: ir.Operation) -> list[int]:
-    """The dimensions that a slice cuts one stretch out of."""
-    sizes, kept = shape_of(op.operands[0]), shape_of(op.results[0])
-    strides = integers(op.attributes["strides"])
-    return [d for d, size in enumerate(sizes) if 0 < kept[d] < size and strides[d] == 1]
+            if least is not None:
+                dims.append((d, least))
+        cut_slice(parts, op, dims)
 
 
 def _kept_of(parts: Parts, op: ir.Operation, dim: int) -> tuple[At, int] | None:

@@ -55,6 +55,14 @@ def pool(start: float, kind: Callable[..., Any]) -> Form:
     )
 
 
+def stencil(mode: str) -> Form:
+    def form(x: Any, _: Any) -> Any:
+        p = jnp.pad(x, ((0, 0), (1, 1), (0, 0), (0, 0)), mode=mode)
+        return (p[:, 2:] - 2 * p[:, 1:-1] + 3 * p[:, :-2]) ** 2
+
+    return form
+
+
 def gradient(form: Form) -> Form:
     return jax.grad(lambda x, k: jnp.sum(form(x, k) * jnp.arange(24)[:, None] % 5), (0, 1))
 
@@ -70,6 +78,7 @@ FORMS: dict[str, Form] = {
     "sums": pool(0.0, lax.add),
     "gradients of sums": gradient(pool(0.0, lax.add)),
     "largest": pool(-np.inf, lax.max),
+    **{f"gradients of a stencil, {mode}": gradient(stencil(mode)) for mode in ("wrap", "edge")},
     "of what is computed": lambda x, k: convolution("symmetric")(2 * x + 1, k),
     "computed in between": lambda x, k: lax.conv_general_dilated(
         jnp.abs(surrounded(x, "edge")), k, (1, 1), "VALID", dimension_numbers=NUMBERS
