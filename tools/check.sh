@@ -35,7 +35,7 @@ run_pytest() { # its arguments: which marks, and of how many tests one is run
     marks="${marks:+$marks and }not browser"
   fi
   # Two workers: each holds eight virtual devices, and CI has two cores.
-  "$python" -m pytest -q -n 2 --dist worksteal --every "$every" -m "$marks"
+  "$python" -m pytest -q -n 2 --dist worksteal --every="$every" -m "$marks"
 }
 
 run_step() {
