@@ -1,5 +1,6 @@
 """Eight virtual CPU devices for every test, chosen before jax is imported."""
 
+import argparse
 import gc
 import os
 import sys
@@ -25,13 +26,26 @@ hypothesis.settings.register_profile("dtensor", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("dtensor")
 
 
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a count; give 1 or more")
+    return int(text)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--every", type=int, default=1, metavar="N", help="run every Nth test only")
+    # Written --every=N: of two words, N is taken for a path while this file is not yet read.
+    parser.addoption(
+        "--every", type=_count, default=1, metavar="N", help="run every Nth test only (--every=N)"
+    )
 
 
 @pytest.hookimpl(trylast=True)  # of those that marks leave
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    items[:] = items[:: config.getoption("--every")]
+    every = config.getoption("--every")
+    left_out = [item for place, item in enumerate(items) if place % every]
+    items[:] = items[::every]
+    if left_out:  # pytest counts them at the end
+        config.hook.pytest_deselected(items=left_out)
 
 
 def pytest_collection_finish() -> None:
