@@ -266,7 +266,7 @@ def _why_result_whole(value: int, ledger: Ledger, facts: NodeFacts) -> str:
 
 
 def collective_lines(number: int, collective: Collective, ledger: Ledger) -> list[str]:
-    """What a collective is, where and why, and the choices that led to it, a line each."""
+    """What a collective is, where and why, and what could be done instead, a line each."""
     lines = [f"collective {number}: {collective.text()}"]
     if collective.location:
         lines.append(f"  at {collective.location}")
@@ -274,12 +274,8 @@ def collective_lines(number: int, collective: Collective, ledger: Ledger) -> lis
         lines.append(f"  because {collective.reason}")
     for number_ in collective.records:
         record = ledger.record(number_)
-        for parent in record.parents if record is not None else ():
-            choice = ledger.record(parent)
-            if choice is not None and f"  {choice.text}" not in lines:
-                lines.append(f"  {choice.text}")
-                if choice.runner_up:
-                    lines.append(f"  instead of: {choice.runner_up}")
+        if record is not None and record.runner_up:
+            lines.append(f"  instead {record.runner_up}")
     return lines
 
 

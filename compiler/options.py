@@ -43,8 +43,8 @@ class CompileOptions:
         budget: what the program may send, from `dtensor.budget`; more is an error.
         ops: definitions of operations, from `dtensor.define_op`; those that are registered are
             known too, and give way to these.
-        effort: how hard to search for a plan: "fast" makes single changes to a first choice,
-            "normal" looks for the best plan around it, "best" goes on until none is much cheaper
+        effort: how hard to search for a plan: "fast" takes the best of what a few rounds
+            lead to, "normal" looks for the cheapest, "best" goes on until none is much cheaper
             and says in the ledger how much cheaper one can be. Values never depend on it.
         pipeline: passes to run in place of the standard ones, as `dtensor-opt` writes them:
             `builtin.module(dtensor-import, ...)`. None is the standard pipeline.

@@ -26,7 +26,7 @@ class Record:
 
     Attributes:
         id: number of the record, from `FIRST_RECORD`.
-        kind: `choice`, `relayout`, `fallback`, `refusal`, `moved argument`, `warning`, ...
+        kind: `plan`, `relayout`, `fallback`, `refusal`, `moved argument`, `warning`, ...
         text: the reason, one sentence.
         ops: ids of the ops concerned, the responsible one first.
         axes: names of the mesh axes concerned.
@@ -37,7 +37,7 @@ class Record:
         seconds: planned seconds under the cost model.
         communication: of a plan, how many of its seconds it communicates.
         bound: of a plan, seconds that no other falls below; 0 if not known.
-        runner_up: the best alternative and its cost, in words.
+        runner_up: of a relayout, what could be done instead and what that costs, in words.
         location: `file:line:col` of the program line concerned; empty if unknown.
         asked_for: whether the user asked for it; what nobody asked for is an error under `strict`.
     """
@@ -130,10 +130,6 @@ class Ledger:
         """The record with this id; None if the id names an op."""
         index = number - FIRST_RECORD
         return self.records[index] if 0 <= index < len(self.records) else None
-
-    def choices_of(self, axes: Sequence[str]) -> tuple[int, ...]:
-        """Ids of the records that say what was chosen on these mesh axes."""
-        return tuple(r.id for r in self.of_kind("choice") if set(r.axes) & set(axes))
 
     def of_kind(self, *kinds: str) -> Iterator[Record]:
         """The records of these kinds, in order."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dtensor.dialect.layout import Layout
 from dtensor.passes.graph import ARGUMENT, RESULT, Node
-from dtensor.passes.planning.descend import descend, single_changes
+from dtensor.passes.planning.descend import Changes, descend
 from dtensor.passes.planning.limits import Limits
 from dtensor.passes.planning.options import Options, Strategy
 from dtensor.passes.planning.polish import polish
@@ -278,7 +278,7 @@ class _Search:
         layout = rank.layout(now.outs[0])
         if len(options) < 2:
             return Argument(layout, self._bytes(node), None, 0.0)
-        costs = single_changes(problem, number)
+        costs = Changes(problem).seconds(number)
         mine = options.index[now]
         more = costs - costs[mine]
         more[mine] = float("inf")

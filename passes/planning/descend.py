@@ -18,40 +18,34 @@ _GAIN = 1e-9  # relative to the plan; less is rounding
 
 def descend(problem: Problem, sweeps: int) -> int:
     """Change nodes one by one until none gains, or `sweeps` times through; how many changed."""
-    search = _Search(problem)
+    changes, total = Changes(problem), problem.total()
     waiting = set(range(len(problem.now)))
     changed = 0
     for _ in range(sweeps):
         now, waiting = sorted(waiting), set()
         for node in now:
-            if search.improve(node):
+            if changes.improve(node, _GAIN * total):
                 changed += 1
-                waiting |= search.neighbours(node)
+                waiting |= changes.neighbours(node)
         if not waiting:
             break
     return changed
 
 
-def single_changes(problem: Problem, node: int) -> NDArray[np.float64]:
-    """For every strategy of a node, the seconds of what it touches, all else equal."""
-    return _Search(problem).changes(node)
-
-
-class _Search:
-    """A plan under change."""
+class Changes:
+    """What single changes of a plan cost."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.total = problem.total()
 
-    def changes(self, node: int) -> Seconds:
+    def seconds(self, node: int) -> Seconds:
         """For every strategy of a node, the seconds of what it touches, all else equal."""
         problem = self.problem
         options = problem.options(node)
         mine = options.strategies
         found = problem.work[node] * options.share + problem.runs[node] * options.comm
         for number in problem.around[node]:
-            found = found + self._value_changes(node, problem.values[number])
+            found = found + self.value_seconds(node, problem.values[number])
         for pair in problem.pairs:
             if pair.one == node:
                 found = found - saved(problem, pair, mine, [problem.now[pair.other]])[:, 0]
@@ -59,7 +53,8 @@ class _Search:
                 found = found - saved(problem, pair, [problem.now[pair.one]], mine)[0]
         return found
 
-    def _value_changes(self, node: int, value: Value) -> Seconds | float:
+    def value_seconds(self, node: int, value: Value) -> Seconds | float:
+        """For every strategy of a node, the seconds of moving a value that it makes or reads."""
         problem = self.problem
         options, now = problem.options(node), problem.now
         mine = [k for n, k in value.uses if n == node]
@@ -116,15 +111,15 @@ class _Search:
             costs.append(memo[row])
         return np.array(costs)
 
-    def improve(self, node: int) -> bool:
-        """Give a node its cheapest strategy; whether it changed."""
+    def improve(self, node: int, least: float) -> bool:
+        """Give a node its cheapest strategy, if that gains more than so many seconds."""
         problem = self.problem
         options = problem.options(node)
         if len(options) < 2:
             return False
-        changes = self.changes(node)
+        changes = self.seconds(node)
         have, best = options.index[problem.now[node]], int(changes.argmin())
-        if changes[best] >= changes[have] - _GAIN * self.total:
+        if changes[best] >= changes[have] - least:
             return False
         problem.now[node] = options.strategies[best]
         return True

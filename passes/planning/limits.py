@@ -29,23 +29,22 @@ class Limits:
     """How long to search, in counts: a plan never depends on how fast the machine is.
 
     Attributes:
-        rounds: eliminations, each around the plan that the one before it found; 0 for single
-            changes alone.
-        effort: of each elimination.
-        sweeps: rounds of single changes after each.
+        passes: rounds of messages, there and back, that may prove a plan the cheapest.
+        effort: of the elimination, where they do not; None leaves it at what they lead to.
+        sweeps: rounds of single changes after that.
         polish: rounds of messages after that, which may find a better plan; they need the bound.
         bound: whether to find what no plan costs less than.
     """
 
-    rounds: int = 1
-    effort: Effort = field(default_factory=Effort)
+    passes: int = 4
+    effort: Effort | None = field(default_factory=Effort)
     sweeps: int = 4
     polish: int = 0
     bound: bool = False
 
 
 EFFORTS: Final[Mapping[str, Limits]] = {
-    "fast": Limits(rounds=0),  # single changes alone
+    "fast": Limits(passes=16, effort=None),
     "normal": Limits(),
     "best": Limits(polish=8, bound=True),
 }

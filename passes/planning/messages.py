@@ -20,9 +20,8 @@ _PATIENCE = 4  # idle passes in a row, and no more follow
 _DROP = 4  # passes after which states that are too dear are dropped
 _DIVE = 24  # passes among a few states
 _ROUNDING = 1e-6  # of the cost
-_FIRST = _DROP  # rounds of messages, to see whether a bound will be met
-_NEAR = 0.1  # of the cost; if the bound is as near as that after them, others follow
-_MORE = 12  # others
+_NEAR = 0.1  # of the cost; if the bound is as near as that after the first rounds, more follow
+_MORE = 12  # of them
 _MET = 1e-9  # of the cost; a bound as near as that is met
 _LEAST = 1e-30  # microseconds; what costs less is compared with this
 
@@ -184,19 +183,22 @@ class Messages:
             self.least, self.states = cost_now, found
 
 
-def proven(model: Model) -> list[int] | None:
-    """The cheapest states of a model, if a few rounds of messages prove that they are.
+def promising(model: Model, passes: int) -> tuple[list[int], bool]:
+    """The cheapest states that some rounds of messages meet, and whether they prove them such.
 
-    Where large arrays move, they mostly do.
+    Where large arrays move, few do.
+
+    Args:
+        model: variables and tables.
+        passes: how many rounds; more follow where they come near a proof.
     """
     now = model.cost(model.start)
     messages = Messages(dict(enumerate(model.unary)), model.tables, now)
-    messages.run(_FIRST, _MET, looks=True)
+    messages.run(passes, _MET, looks=True)
     if _MET < messages.gap <= _NEAR:
         messages.begin_anew()
         messages.run(_MORE, _MET, looks=True)
-    if messages.gap > _MET:
-        return None
+    is_least = messages.gap <= _MET
     if messages.least >= now * (1 - _MET):
-        return list(model.start)
-    return [messages.states[x] for x in range(len(model.unary))]
+        return list(model.start), is_least
+    return [messages.states[x] for x in range(len(model.unary))], is_least

@@ -1,4 +1,4 @@
-"""From a first choice, made one axis at a time, to a plan that is joint over all axes."""
+"""The cheapest plan over all axes together, searched from where what is given spreads."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dtensor.dialect.dim import Dim
 from dtensor.dialect.layout import Layout
 from dtensor.passes.graph import ARGUMENT, BORDERS, Graph, Node
 from dtensor.passes.ops.rule import FactorKind
+from dtensor.passes.planning.alternatives import Alternative, alternatives
 from dtensor.passes.planning.limits import Limits
 from dtensor.passes.planning.options import Strategy
 from dtensor.passes.planning.prices import Prices
@@ -34,9 +35,9 @@ class Plan:
         classes: per node of the graph, the number of its class: nodes of one are laid out alike.
         seconds: planned seconds per execution, work and communication.
         communication: the part of them that relayouts take.
-        start: seconds of the first choice, made one axis at a time.
         bound: seconds that no plan falls below in which equal layers are laid out alike; None if
             nobody asked and elimination does not say.
+        alternatives: per value of the graph that is moved, what could be done instead.
     """
 
     specs: Specs
@@ -44,8 +45,8 @@ class Plan:
     classes: list[int]
     seconds: float
     communication: float
-    start: float
     bound: float | None
+    alternatives: dict[int, Alternative]
     _layouts: dict[int, Sides] = field(default_factory=dict, repr=False, compare=False)
 
     def layouts(self, graph: Graph, node: Node) -> Sides:
@@ -64,32 +65,32 @@ class Plan:
 def make_plan(
     task: Task,
     subaxes: Sequence[AxisRef],
-    outcomes: Sequence[tuple[Label, ...]],
+    spread: Sequence[Sequence[Label]],
     result_places: Sequence[ResultPlaces],
     limits: Limits,
     kept: Sequence[Mapping[int, Label]] = (),
 ) -> Plan:
-    """Improve a choice of one label per node and sub-axis, all axes together.
+    """The cheapest plan that is found.
 
     Args:
         task: what is to be planned.
-        subaxes: the sub-axes that were decided one by one.
-        outcomes: per sub-axis the label of every node.
+        subaxes: the sub-axes.
+        spread: per sub-axis the label of every node at which the search starts.
         result_places: per sub-axis where results nobody laid out may have it.
         limits: how long to search.
         kept: per sub-axis and node, labels that must stay as they are.
     """
     specs = Specs(subaxes, task.mesh)
     maker = Maker(task, specs, result_places, kept)
-    problem = Problem(maker, _start(task, maker, outcomes), Prices(specs, task.cost))
-    before = problem.total()
+    problem = Problem(maker, _start(task, maker, spread), Prices(specs, task.cost))
     bound = _solve(problem, limits)
     strategies = [problem.now[number] for number in problem.node_of]
     work = sum(map(problem.work_seconds, range(len(problem.now))))
     seconds = problem.total()
     bound = None if bound is None else min(bound, seconds)  # above it by rounding alone
     communication = seconds - work
-    return Plan(specs, strategies, problem.node_of, seconds, communication, before, bound)
+    others = alternatives(problem)
+    return Plan(specs, strategies, problem.node_of, seconds, communication, bound, others)
 
 
 def _solve(problem: Problem, limits: Limits) -> float | None:
@@ -121,17 +122,17 @@ def _has_choice(problem: Problem) -> bool:
     return False
 
 
-def _start(task: Task, maker: Maker, outcomes: Sequence[tuple[Label, ...]]) -> list[Strategy]:
+def _start(task: Task, maker: Maker, spread: Sequence[Sequence[Label]]) -> list[Strategy]:
     """The strategies that labels of single sub-axes make together.
 
-    Labels were chosen one sub-axis at a time: together they may fit no algorithm, or make a value
+    Each sub-axis spread by itself: together they may fit no algorithm, or make a value
     partial in several ways. The node then reads and writes whole values.
     """
     specs = maker.specs
     memo: dict[object, Strategy | None] = {}
     found = []
     for node in task.graph.nodes:
-        labels = [outcome[node.index] for outcome in outcomes]
+        labels = [labels[node.index] for labels in spread]
         ins, outs = specs.sides(task.graph, node)
         key = (tuple(map(id, labels)), ins, outs)
         if key not in memo:

@@ -50,6 +50,7 @@ class Problem:
         pairs: nodes that may exchange the same with neighbours.
         example: per node of the problem, a node of the graph.
         node_of: per node of the graph, its node of the problem.
+        value_of: per value of the graph that may have to be moved, its number among `values`.
     """
 
     def __init__(self, maker: Maker, start: list[Strategy], prices: Prices) -> None:
@@ -72,6 +73,7 @@ class Problem:
             self.runs[number] += graph.nodes[node].weight
         self.now = [start[node] for node in self.example]
         self.values: list[Value] = []
+        self.value_of: dict[int, int] = {}
         self.around: list[list[int]] = [[] for _ in range(count)]
         self._read_values()
         self.pairs = list(pairs_of(self))
@@ -90,11 +92,10 @@ class Problem:
                 weight = graph.nodes[producer].weight  # its relayouts are hoisted out of the loop
             users = tuple(sorted({(node_of[n], k) for n, k in uses}))
             key = (node_of[producer], graph.producer_slot[v], users)
-            number = numbers.get(key)
-            if number is not None:
+            number = self.value_of[v] = numbers.setdefault(key, len(self.values))
+            if number < len(self.values):
                 self.values[number].weight += weight
                 continue
-            numbers[key] = len(self.values)
             for n in {key[0], *(n for n, _ in users)}:
                 self.around[n].append(len(self.values))
             cls = self.prices.class_of(info.shape, info.itemsize)

@@ -49,7 +49,7 @@ class Maker:
         self.specs = specs
         self.result_places = result_places
         self._groups = groups_of(specs.subaxes)
-        self._tables = {n: LabelTable(n, _priced_later) for n in set(specs.sizes)}
+        self._tables = {n: LabelTable(n) for n in set(specs.sizes)}
         self._blocks, self._factor_blocks = block_counts(graph, min(specs.sizes, default=1))
         self._kinds = partial_kinds(graph)
         self._memo: dict[object, tuple[Strategy, ...]] = {}
@@ -98,12 +98,13 @@ class Maker:
     ) -> tuple[Strategy, ...]:
         """Without the strategies that leave a large op less divided than it could be.
 
-        What constants alone say is computed wherever that is cheaper than to send it.
+        What constants alone say is computed wherever that is cheaper than to send it; an op whose
+        algorithm sends something is left whole where that is cheaper.
         """
         if rule.flops < self.task.min_flops:
             return found
         must_divide = opdef(node.name).must_divide
-        if must_divide or not self.is_constant(node):
+        if must_divide or not (self.is_constant(node) or now.comm):
             found = tuple([s for s in found if s.split >= now.split])
         if not must_divide:
             return found
@@ -375,11 +376,6 @@ class Maker:
 
 def _has_algorithms(rule: OpRule) -> bool:
     return rule.op is not None and len(opdef(rule.op.name).algorithms) > 1
-
-
-def _priced_later(rule: OpRule, ins: tuple[int, ...], outs: tuple[int, ...]) -> float:
-    """Algorithms that communicate are priced for all sub-axes at once: `with_algorithm`."""
-    return 0.0
 
 
 def _label(labels: RuleLabels, choice: int, major: int) -> Label | None:

@@ -1,9 +1,9 @@
-"""Setting up the problem of one mesh axis, given what the axes before it decided."""
+"""The labels of one mesh axis, given what the axes before it took."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import digit_size
@@ -11,13 +11,12 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import inner_layout
 from dtensor.passes.graph import BORDERS, RESULT, Graph, Node
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.propagation.inside import inside_seconds
+from dtensor.passes.propagation.computes import computes_with
 from dtensor.passes.propagation.labels import Label, LabelTable
 from dtensor.passes.propagation.pins import Pins
 from dtensor.passes.propagation.places import WHOLE, place_of, split_place
-from dtensor.passes.propagation.problem import Problem, Sizes, cost_arrays
+from dtensor.passes.propagation.reach import Reach, spread
 from dtensor.passes.propagation.rounds import ONLY, Round
-from dtensor.passes.propagation.spread import spread
 from dtensor.passes.propagation.task import Task
 
 Digit = tuple[int, int, int]  # factor (or dimension), major, devices
@@ -29,27 +28,24 @@ class Decided:
 
     Attributes:
         digits: per node the digits of its factors that are taken.
-        value_split: per value into how many shards its producer cuts it.
-        node_split: per node among how many devices its work is divided.
-        outcomes: per decided axis, in order, the label of every node.
+        split: per node among how many devices its work is divided.
     """
 
     digits: list[list[Digit]]
-    value_split: list[int]
-    node_split: list[int]
-    outcomes: list[tuple[Label, ...]] = field(default_factory=list)
+    split: list[int]
 
-    def add(self, graph: Graph, atom: AxisRef, labels: tuple[Label, ...]) -> None:
-        """Take in one more axis."""
-        self.outcomes.append(labels)
-        for node, label in zip(graph.nodes, labels, strict=True):
+    @classmethod
+    def nothing(cls, graph: Graph) -> Decided:
+        """The state before the first axis."""
+        return cls([[] for _ in graph.nodes], [1] * len(graph.nodes))
+
+    def add(self, atom: AxisRef, labels: Sequence[Label]) -> None:
+        """Take in one more axis, with the label of every node."""
+        for node, label in enumerate(labels):
             if label.factor >= 0:
-                self.take(node.index, atom, label)
+                self.take(node, atom, label)
                 if label.divides:
-                    self.node_split[node.index] *= atom.size
-            for value, place in zip(node.results, label.outs, strict=True):
-                if place > WHOLE:
-                    self.value_split[value] *= atom.size
+                    self.split[node] *= atom.size
 
     def take(self, node: int, atom: AxisRef, label: Label) -> None:
         """Let nobody else have the digit of a node that a label takes."""
@@ -58,31 +54,24 @@ class Decided:
             self.digits[node].append(digit)
 
 
-def nothing_decided(graph: Graph) -> Decided:
-    """The state before the first axis."""
-    return Decided([[] for _ in graph.nodes], [1] * len(graph.values), [1] * len(graph.nodes))
-
-
-def make_problem(
+def reach_of(
     task: Task,
     atom: AxisRef,
     decided: Decided,
-    sizes: Sizes,
     later: Sequence[int] = (),
     now: Round = ONLY,
-) -> Problem:
-    """The problem of one axis, its labels spread from the pins.
+) -> Reach:
+    """The labels of one axis, spread from the pins.
 
     Args:
         task: what is to be planned.
         atom: the axis.
         decided: what earlier axes decided.
-        sizes: of the task.
         later: devices of the axes that are still to be decided.
         now: the round, and what rounds before it decided.
     """
-    graph, pins, cost, free = task.graph, task.pins, task.cost, task.free
-    table = LabelTable(atom.size, inside_seconds(atom, cost))
+    graph, pins, free = task.graph, task.pins, task.free
+    table = LabelTable(atom.size, computes_with(atom))
     labels = [[table.idle(node)] for node in graph.nodes]
     fixed: list[Label | None] = [None] * len(graph.nodes)
     open_dims: dict[int, frozenset[int]] = {}
@@ -106,70 +95,65 @@ def make_problem(
         is_free = free[node.results[0]] if node.results else False
         if is_free or (fixed[node.index] is None and not node.may_use(atom.name)):
             fixed[node.index] = labels[node.index][0]
-    costs = cost_arrays(graph, sizes, cost, atom, decided.value_split, decided.node_split)
-    problem = Problem(
-        graph,
-        atom,
-        table,
-        labels,
-        fixed,
-        [],
-        free,
-        *costs,
-        open_dims=open_dims,
-        asleep=asleep,
-    )
-    spread(problem)
-    problem.result_places = {
-        node.index: frozenset(label.ins[0] for label in labels[node.index] if not label.is_idle)
-        for node in graph.nodes
-        if node.kind == RESULT
-    }
-    respect_taken_digits(problem, decided, pins)
-    keep_blocks_inside(problem, decided, later)
-    _forbid_idleness(problem, decided, task.min_flops)
-    problem.current = [ls[0] for ls in problem.labels]
-    return problem
+    found = Reach(graph, atom, table, labels, fixed, free, open_dims, asleep)
+    spread(found)
+    _note_results(found)
+    respect_taken_digits(found, decided, pins)
+    keep_blocks_inside(found, decided, later)
+    _note_results(found)
+    _forbid_idleness(found, decided, task.min_flops)
+    return found
 
 
-def respect_taken_digits(problem: Problem, decided: Decided, pins: Pins) -> None:
+def _note_results(found: Reach) -> None:
+    """Note where the axis can come out: of what conflicts, and what stands behind, both."""
+    for node in found.graph.nodes:
+        if node.kind == RESULT:
+            places = [label.ins[0] for label in found.labels[node.index] if not label.is_idle]
+            have = found.result_places.get(node.index, frozenset())
+            found.result_places[node.index] = have.union(places)
+
+
+def respect_taken_digits(found: Reach, decided: Decided, pins: Pins) -> None:
     """Drop labels that overlap digits of earlier axes; offer the place behind those instead.
 
     A layout with open dimensions takes axes behind all that it says, whichever axis comes first.
     """
-    n = problem.atom.size
-    for node in problem.graph.nodes:
-        labels = problem.labels[node.index]
+    n = found.atom.size
+    for node in found.graph.nodes:
+        labels = found.labels[node.index]
         taken = decided.digits[node.index]
         ends: dict[int, int] = {}
-        if node.index in problem.open_dims:
+        if node.index in found.open_dims:
             written, ends = _written(_inner(node, pins.layouts[node.index]))
             taken = taken + written
-        if not taken or len(labels) == 1 or problem.fixed[node.index] is not None:
+        if not taken or len(labels) == 1 or found.fixed[node.index] is not None:
             continue
-        problem.labels[node.index] = _different(
+        found.labels[node.index] = _different(
             label
             if label.factor < 0
             or (compatible(label, taken, n) and label.major % ends.get(label.factor, 1) == 0)
-            else behind(problem, node, label, taken)
+            else behind(found, node, label, taken)
             for label in labels
         )
 
 
-def keep_blocks_inside(problem: Problem, decided: Decided, later: Sequence[int] = ()) -> None:
+def keep_blocks_inside(found: Reach, decided: Decided, later: Sequence[int] = ()) -> None:
     """Move the axis ahead of blocks on arguments and results, which have none ahead of an axis.
 
     What stands ahead may be another axis that is decided, or one that comes later.
     """
-    for node in problem.graph.nodes:
-        if node.kind not in BORDERS or problem.fixed[node.index] is not None:
+    for node in found.graph.nodes:
+        if node.kind not in BORDERS or found.fixed[node.index] is not None:
             continue
-        labels = problem.labels[node.index]
+        labels = found.labels[node.index]
         if all(label.major == 1 for label in labels):
             continue
         taken = decided.digits[node.index]
-        problem.labels[node.index] = _different(
-            _ahead_of_blocks(problem, node, label, taken, later) for label in labels
+        found.labels[node.index] = _different(
+            moved
+            for label in labels
+            for moved in _ahead_of_blocks(found, node, label, taken, later)
         )
 
 
@@ -179,19 +163,18 @@ def _different(labels: Iterable[Label | None]) -> list[Label]:
 
 
 def _ahead_of_blocks(
-    problem: Problem, node: Node, label: Label, taken: list[Digit], later: Sequence[int]
-) -> Label | None:
-    """The label with nothing ahead of the axis but decided axes and, where it fits, later ones."""
+    found: Reach, node: Node, label: Label, taken: list[Digit], later: Sequence[int]
+) -> list[Label | None]:
+    """The labels with nothing ahead of the axis but decided axes and, if they fit, later ones."""
     if label.factor < 0:
-        return label
-    ahead = _axes_ahead(label, taken)
+        return [label]
+    ahead, moved = _axes_ahead(label, taken), []
     for count in _products(label.major // ahead, later):
         if ahead * count == label.major:
-            return label
-        moved = problem.table.joint(node, split_place(label.factor, ahead * count))
-        if compatible(moved, taken, problem.atom.size):
-            return moved
-    return behind(problem, node, label, taken)
+            return [label]
+        moved.append(found.table.joint(node, split_place(label.factor, ahead * count)))
+    fit = [each for each in moved if compatible(each, taken, found.atom.size)]
+    return [*fit] or [behind(found, node, label, taken)]
 
 
 def _axes_ahead(label: Label, taken: list[Digit]) -> int:
@@ -239,24 +222,24 @@ def compatible(label: Label, taken: list[Digit], n: int) -> bool:
     )
 
 
-def behind(problem: Problem, node: Node, label: Label, taken: list[Digit]) -> Label | None:
+def behind(found: Reach, node: Node, label: Label, taken: list[Digit]) -> Label | None:
     """The label that splits the same factor behind all digits that are taken of it, if it fits."""
     major = max(other * size for factor, other, size in taken if factor == label.factor)
     if node.rule is not None:
-        return problem.table.of_rule(node.rule).digit(label.factor, major)
-    if problem.graph.types[node.subject].shape[label.factor] % (major * problem.atom.size):
+        return found.table.of_rule(node.rule).digit(label.factor, major)
+    if found.graph.types[node.subject].shape[label.factor] % (major * found.atom.size):
         return None
-    return problem.table.joint(node, major * 64 + label.factor)
+    return found.table.joint(node, major * 64 + label.factor)
 
 
-def _forbid_idleness(problem: Problem, decided: Decided, min_flops: float) -> None:
-    for node in problem.graph.nodes:
-        if node.rule is None or problem.fixed[node.index] is not None:
+def _forbid_idleness(found: Reach, decided: Decided, min_flops: float) -> None:
+    for node in found.graph.nodes:
+        if node.rule is None or found.fixed[node.index] is not None:
             continue
-        if node.rule.flops < min_flops * decided.node_split[node.index]:
+        if node.rule.flops < min_flops * decided.split[node.index]:
             continue
         if not opdef(node.name).must_divide:
             continue
-        dividing = [label for label in problem.labels[node.index] if label.divides]
+        dividing = [label for label in found.labels[node.index] if label.divides]
         if dividing:
-            problem.labels[node.index] = dividing
+            found.labels[node.index] = dividing

@@ -13,14 +13,13 @@ from dtensor.passes.graph import JOINTS, MANUAL_EDGES, MANUAL_READ, Node
 from dtensor.passes.ops.rule import DimMap, OpRule
 from dtensor.passes.propagation.places import MAX_RANK, WHOLE, partial_place, split_place
 
-# Seconds that the algorithm of an op with this rule communicates, given the places of its operands
-# and results; None if no algorithm computes it there.
-Inside = Callable[[OpRule, tuple[int, ...], tuple[int, ...]], float | None]
+# Whether an op with this rule has an algorithm, given the places of its operands and results.
+Computes = Callable[[OpRule, tuple[int, ...], tuple[int, ...]], bool]
 
 
-def none_inside(rule: OpRule, ins: tuple[int, ...], outs: tuple[int, ...]) -> float | None:
-    """No algorithm communicates."""
-    return None
+def anywhere(rule: OpRule, ins: tuple[int, ...], outs: tuple[int, ...]) -> bool:
+    """Every op has one; or that is seen for all axes together."""
+    return True
 
 
 @dataclass(eq=False, slots=True)
@@ -33,7 +32,6 @@ class Label:
         factor: the factor that is split, the dimension for a node without a rule; -1 for none.
         major: the digit `(major, n)` of the factor.
         divides: whether the node's work is divided by the axis.
-        comm: seconds that the op's algorithm communicates inside, per execution.
         places: of operands and results together.
         is_idle: whether the axis does nothing here.
     """
@@ -43,7 +41,6 @@ class Label:
     factor: int = -1
     major: int = 1
     divides: bool = False
-    comm: float = 0.0
 
     places: tuple[int, ...] = field(init=False)
     is_idle: bool = field(init=False)
@@ -73,9 +70,9 @@ def fit(dims: tuple[DimMap | None, ...], factor: int, major: int, n: int) -> int
 class RuleLabels:
     """The labels of one rule for an axis of `n` devices."""
 
-    def __init__(self, rule: OpRule, n: int, inside: Inside = none_inside) -> None:
+    def __init__(self, rule: OpRule, n: int, computes: Computes = anywhere) -> None:
         self.rule = rule
-        self._inside = inside
+        self._computes = computes
         self.n = n
         self.idle = Label((WHOLE,) * len(rule.operands), (WHOLE,) * len(rule.results))
         self.passes = [
@@ -114,12 +111,9 @@ class RuleLabels:
                 places_in[k] = part
             places_out = [part if p == WHOLE else p for p in places_out]
         label = Label(tuple(places_in), tuple(places_out), factor, major, True)
-        if not spec.kind.is_local:
-            seconds = self._inside(rule, label.ins, label.outs)
-            if seconds is None:
-                return None
-            label.comm = seconds
-        return label
+        if spec.kind.is_local or self._computes(rule, label.ins, label.outs):
+            return label
+        return None
 
     def _note_cut(self, factor: int, major: int) -> None:
         """Remember where the axis would have to be cut for its parts to fit."""
@@ -162,9 +156,9 @@ class RuleLabels:
 class LabelTable:
     """Labels of all nodes for one axis size."""
 
-    def __init__(self, n: int, inside: Inside = none_inside) -> None:
+    def __init__(self, n: int, computes: Computes = anywhere) -> None:
         self.n = n
-        self._inside = inside
+        self._computes = computes
         self._rules: dict[int, RuleLabels] = {}
         self._joint: dict[tuple[int, int, int], Label] = {}
         self._idle: dict[tuple[int, int], Label] = {}
@@ -173,7 +167,7 @@ class LabelTable:
         """The labels of a rule."""
         found = self._rules.get(id(rule))
         if found is None:
-            found = self._rules[id(rule)] = RuleLabels(rule, self.n, self._inside)
+            found = self._rules[id(rule)] = RuleLabels(rule, self.n, self._computes)
         return found
 
     def rules(self) -> list[RuleLabels]:

@@ -10,7 +10,7 @@ from dtensor.dialect.diagnostics import error
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassOptionError, PassState
 from dtensor.passes.functions import main_function
-from dtensor.passes.graph import ARGUMENT, OP, Graph, read_graph
+from dtensor.passes.graph import OP, Graph, read_graph
 from dtensor.passes.ledger import Ledger, NodeFacts
 from dtensor.passes.ops.rule import FactorKind, OpRule
 from dtensor.passes.planning.limits import EFFORTS, Limits
@@ -18,10 +18,10 @@ from dtensor.passes.planning.not_parallel import lost_parallelism
 from dtensor.passes.planning.plan import Plan, make_plan
 from dtensor.passes.planning.provenance import Trail
 from dtensor.passes.propagation.barriers import Settled, stages
-from dtensor.passes.propagation.choose import Choice, largest_differences
+from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.pins import Pins, read_pins
 from dtensor.passes.propagation.places import MAX_RANK
-from dtensor.passes.propagation.problem import Problem
+from dtensor.passes.propagation.reach import Reach
 from dtensor.passes.propagation.strategy import Strategy, write_strategy
 from dtensor.passes.propagation.task import Task
 from dtensor.passes.propagation.turns import in_turn
@@ -32,9 +32,9 @@ from dtensor.passes.uneven.components import check_even
 class PropagatePass(Pass):
     """Decides the layouts in which every op reads and writes.
 
-    From the layouts of arguments, results and constraints, each mesh axis in turn: what is free
-    spreads; where operands disagree, candidates are costed and the cheapest is taken. Leaves
-    `dtensor.operands` and `dtensor.results` on every op; types stay global.
+    What arguments, results and constraints say spreads through the program; from there the plan
+    that costs the least, over all mesh axes together, is searched. Leaves `dtensor.operands` and
+    `dtensor.results` on every op; types stay global.
     """
 
     name: ClassVar[str] = "dtensor-propagate"
@@ -85,7 +85,7 @@ def _limits(effort: str, bound: bool) -> Limits:
 
 
 def decide(task: Task, limits: Limits, ledger: Ledger, function: ir.Operation) -> Strategy:
-    """Choose for every axis in turn, and then for all together."""
+    """Let what is given spread, then search the cheapest plan from there."""
     mesh = task.mesh
     settled: Settled = {}
     cuts: dict[str, set[int]] = {}
@@ -94,41 +94,39 @@ def decide(task: Task, limits: Limits, ledger: Ledger, function: ir.Operation) -
             turns = in_turn(stage, cuts, settled)
         except ValueError as wrong:
             error(function, str(wrong))
-        choices = turns.choices
         plan = make_plan(
             stage,
-            [problem.atom for problem, _ in choices],
-            [choice.winner.labels for _, choice in choices],
-            [_result_places(problem, choice) for problem, choice in choices],
+            [reach.atom for reach, _ in turns.axes],
+            [labels for _, labels in turns.axes],
+            [_result_places(reach, labels) for reach, labels in turns.axes],
             limits,
             turns.kept,
         )
         settled |= {node.index: plan.layouts(stage.graph, node) for node in ready}
-    refusals = [_refusals(problem) for problem, _ in choices]
-    for i, (problem, choice) in enumerate(choices):
-        axis = problem.atom.text(mesh.axis_size(problem.atom.name))
-        _record(problem, axis, choice, turns.order, ledger)
-        assert ledger.facts is not None
+    refusals = [_refusals(reach) for reach, _ in turns.axes]
+    assert ledger.facts is not None
+    for i, (reach, _) in enumerate(turns.axes):
+        axis = reach.atom.text(mesh.axis_size(reach.atom.name))
         ledger.trails.append(Trail(axis, i, plan, ledger.facts, refusals[i]))
-    _record_plan(plan, ledger)
+    _record_plan(plan, turns.order, ledger)
     for lost in lost_parallelism(task.graph, plan, refusals):
         at = lost.node.operation
         ledger.add("not_parallel", lost.text, at, axes=lost.axes, asked_for=lost.chosen)
     return _realise(task, plan)
 
 
-def _result_places(problem: Problem, choice: Choice) -> Mapping[int, frozenset[int]] | None:
+def _result_places(reach: Reach, labels: Sequence[Label]) -> Mapping[int, frozenset[int]] | None:
     """Per result the places that what is given leads to; None if the axis may come out anywhere.
 
     It may where an op cannot use it, or orders what it splits: to order or transform it, an op
     sends more than to move the axis to another dimension.
     """
-    pairs = zip(problem.graph.nodes, choice.winner.labels, strict=True)
-    if problem.refused or any(
+    pairs = zip(reach.graph.nodes, labels, strict=True)
+    if reach.refused or any(
         node.rule is not None and _orders(node.rule, label.factor) for node, label in pairs
     ):
         return None
-    return problem.result_places
+    return reach.result_places
 
 
 def _orders(rule: OpRule, factor: int) -> bool:
@@ -148,7 +146,7 @@ def _realise(task: Task, plan: Plan) -> Strategy:
         if uses:
             index, k = uses[0]
             results[node.index] = (operands[index][k].complete(),)
-    return Strategy(operands, results)
+    return Strategy(operands, results, plan.alternatives)
 
 
 def _note_fallbacks(graph: Graph, ledger: Ledger) -> None:
@@ -185,16 +183,6 @@ def _facts(graph: Graph, pins: Pins) -> NodeFacts:
     )
 
 
-def _agreement(choice: Choice) -> str:
-    """How far the given layouts agree on an axis, in words."""
-    rivals = sum(1 for group in choice.classes if group.rivals)
-    if not choice.classes:
-        return "nothing given is split over it"
-    if not rivals:
-        return "all that is given agrees"
-    return f"{rivals} groups of given layouts disagree; cheapest is {choice.winner.name}"
-
-
 def _order(priorities: Sequence[int]) -> str:
     """In which order what is given was spread, where something says so."""
     if len(priorities) < 2:
@@ -203,28 +191,11 @@ def _order(priorities: Sequence[int]) -> str:
     return f"; spread by priority, {first} first, then {', then '.join(rest)}"
 
 
-def _runner_up(problem: Problem, choice: Choice) -> str:
-    """The best alternative, its cost, and the moves that make most of the difference."""
-    runner_up = choice.runner_up
-    if runner_up is None:
-        return ""
-    graph = problem.graph
-    moves = []
-    for value, more in largest_differences(problem, choice, most=3):
-        node = graph.nodes[graph.producer[value]]
-        what = f"argument {node.slot}" if node.kind == ARGUMENT else node.name.split(".")[-1]
-        shape = "x".join(map(str, graph.types[value].shape))
-        moves.append(f"{'+' if more > 0 else '-'}{abs(more) * 1e6:.3g} us for {what} [{shape}]")
-    why = f" ({'; '.join(moves)})" if moves else ""
-    more = runner_up.seconds - choice.winner.seconds
-    return f"{runner_up.name}{why}, {more * 1e6:.3g} us more"
-
-
-def _refusals(problem: Problem) -> dict[int, str]:
+def _refusals(reach: Reach) -> dict[int, str]:
     """Per node that the axis reached but that cannot use it there, the reason in words."""
     reasons: dict[int, str] = {}
-    for (index, slot), place in problem.refused.items():
-        rule = problem.graph.nodes[index].rule
+    for (index, slot), place in reach.refused.items():
+        rule = reach.graph.nodes[index].rule
         if rule is None or index in reasons:
             continue
         major, dim = divmod(place, MAX_RANK)
@@ -232,31 +203,17 @@ def _refusals(problem: Problem) -> dict[int, str]:
         reason = rule.why_whole.get((slot, dim))
         if reason is None:
             behind = f" behind {major} blocks" if major > 1 else ""
-            reason = f"cannot be split into {problem.atom.size} there{behind}"
+            reason = f"cannot be split into {reach.atom.size} there{behind}"
         reasons[index] = f"dimension {dim} of {side} {reason}"
     return reasons
 
 
-def _record(
-    problem: Problem, axis: str, choice: Choice, order: Sequence[int], ledger: Ledger
-) -> None:
-    ledger.add(
-        "choice",
-        f"axis {axis}: {_agreement(choice)}{_order(order)}",
-        axes=(problem.atom.name,),
-        seconds=choice.winner.seconds,
-        runner_up=_runner_up(problem, choice),
-    )
-
-
-def _record_plan(plan: Plan, ledger: Ledger) -> None:
-    """What the plan of all axes together costs, and what it gains over one axis after the other."""
-    gain = 1.0 - plan.seconds / plan.start if plan.start else 0.0
-    saved = f", {gain:.1%} less than axis by axis" if gain > 5e-4 else ""
+def _record_plan(plan: Plan, priorities: Sequence[int], ledger: Ledger) -> None:
+    """What the plan costs, and how near it is to the cheapest."""
     ledger.add(
         "plan",
         f"{plan.seconds * 1e6:.3g} us planned, {plan.communication * 1e6:.3g} us of them to "
-        f"communicate{saved}{_proven(plan)}",
+        f"communicate{_order(priorities)}{_proven(plan)}",
         seconds=plan.seconds,
         communication=plan.communication,
         bound=plan.bound or 0.0,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from dtensor.dialect.attributes import layouts_array_attr, layouts_of_array
 from dtensor.dialect.diagnostics import error
@@ -38,6 +38,7 @@ from dtensor.passes.graph import (
 )
 from dtensor.passes.ops.opdef import Placed, Traffic, algorithm_of
 from dtensor.passes.ops.table import opdef
+from dtensor.passes.planning.alternatives import Alternative
 from dtensor.passes.propagation.pins import border_layouts
 
 Sides = tuple[tuple[Layout, ...], tuple[Layout, ...]]  # of operands, of results
@@ -46,10 +47,17 @@ Attributes = Sequence[tuple[str, ir.Attribute]]
 
 @dataclass
 class Strategy:
-    """Per node, by number, the layouts of its operands and results."""
+    """What was planned.
+
+    Attributes:
+        operands: per node, by number, the layouts of its operands.
+        results: per node the layouts of its results.
+        alternatives: per value that is moved, what could be done instead; empty if read from IR.
+    """
 
     operands: list[tuple[Layout, ...]]
     results: list[tuple[Layout, ...]]
+    alternatives: Mapping[int, Alternative] = field(default_factory=dict, compare=False)
 
 
 def write_strategy(graph: Graph, strategy: Strategy, cost: CostModel) -> list[Node]:

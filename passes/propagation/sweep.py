@@ -1,36 +1,48 @@
-"""Step 3: a first assignment, by letting classes of seeds spread one after the other.
+"""Where the search for a plan starts: what is given spreads, and the larger array wins.
 
 Forward and backward sweeps in program order; a node takes the label that matches the most bytes of
-what its neighbours already have. Partial values never decide a node here.
+what its neighbours already have. Partial values never decide a node: afterwards, nodes that could
+pass them on do, so that reductions come late and meet.
 """
 
 from __future__ import annotations
 
+from dtensor.passes.graph import Node
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.places import MAX_RANK, WHOLE
-from dtensor.passes.propagation.problem import Problem
-from dtensor.passes.propagation.seeds import Point
-from dtensor.passes.propagation.spread import ANY_DIMS
+from dtensor.passes.propagation.reach import ANY_DIMS, Reach
 from dtensor.passes.propagation.worklist import Worklist
 
 
-def sweep(problem: Problem, groups: list[list[Point]]) -> list[Label]:
-    """The assignment that results when the groups of seeds spread in this order."""
-    run = _Sweep(problem)
-    for seeds in groups:
-        for value, place in seeds:
-            run.touch(value, place)
-        for index in run.waiting.sweeps():
-            run.decide(index)
-    return [problem.labels[i][0] if label is None else label for i, label in enumerate(run.decided)]
+def sweep(found: Reach) -> tuple[Label, ...]:
+    """The label of every node; the largest values that are given spread first."""
+    run = _Sweep(found)
+    for value, place in _given(found):
+        run.touch(value, place)
+    for index in run.waiting.sweeps():
+        run.decide(index)
+    for node in found.graph.nodes:
+        if run.decided[node.index] is None:
+            run.decided[node.index] = run.passes_on(node) or found.labels[node.index][0]
+    return tuple([label for label in run.decided if label is not None])
+
+
+def _given(found: Reach) -> list[tuple[int, int]]:
+    """The given splits, as values and places, the largest values first; ties in program order."""
+    points: dict[tuple[int, int], None] = {}
+    for node, pinned in zip(found.graph.nodes, found.fixed, strict=True):
+        if pinned is not None and not pinned.is_idle and node.index not in found.asleep:
+            points |= dict.fromkeys(zip(node.operands + node.results, pinned.places, strict=True))
+    split = [(value, place) for value, place in points if place > WHOLE]
+    return sorted(split, key=lambda point: -found.graph.bytes(point[0]))
 
 
 class _Sweep:
-    def __init__(self, problem: Problem) -> None:
-        graph = problem.graph
-        self.problem = problem
+    def __init__(self, found: Reach) -> None:
+        graph = found.graph
+        self.found = found
         self.graph = graph
-        self.decided: list[Label | None] = list(problem.fixed)
+        self.decided: list[Label | None] = list(found.fixed)
         self.places: dict[int, int] = {}
         self.waiting = Worklist(len(graph.nodes))
         self.sizes = [t.bytes + 1 for t in graph.types]
@@ -38,13 +50,13 @@ class _Sweep:
     def touch(self, value: int, place: int) -> None:
         """Give a value its place, if it has none, and wake the undecided nodes around it."""
         graph = self.graph
-        if value in self.places or self.problem.free[value]:
+        if value in self.places or self.found.free[value]:
             return
         producer = graph.producer[value]
-        pinned = self.problem.fixed[producer]
+        pinned = self.found.fixed[producer]
         if pinned is not None and pinned.outs[graph.producer_slot[value]] != place:
             return
-        if place % MAX_RANK not in self.problem.open_dims.get(producer, ANY_DIMS):
+        if place % MAX_RANK not in self.found.open_dims.get(producer, ANY_DIMS):
             return
         self.places[value] = place
         if self.decided[producer] is None:
@@ -59,7 +71,7 @@ class _Sweep:
         values = node.operands + node.results
         have = [self.places.get(value, WHOLE) for value in values]
         winner, most = None, 0.0
-        for label in self.problem.labels[index]:
+        for label in self.found.labels[index]:
             matched = 0.0  # bytes of the values that have these places already
             for value, here, place in zip(values, have, label.places, strict=True):
                 if here == place != WHOLE:
@@ -73,3 +85,21 @@ class _Sweep:
             for value, place in zip(values, places, strict=True):
                 if place > WHOLE:
                     self.touch(value, place)
+
+    def passes_on(self, node: Node) -> Label | None:
+        """The label that passes on what the operands are parts of; None if there is none.
+
+        It takes every partial operand as it is, and asks for no other part.
+        """
+        labels = self.found.labels[node.index]
+        if len(labels) < 2:
+            return None
+        have = tuple([min(self._given_place(value), WHOLE) for value in node.operands])
+        if not any([place < WHOLE for place in have]):
+            return None
+        return next((x for x in labels if x.factor < 0 and x.ins == have), None)
+
+    def _given_place(self, value: int) -> int:
+        """The place at which a value is produced, as far as that is decided."""
+        label = self.decided[self.graph.producer[value]]
+        return WHOLE if label is None else label.outs[self.graph.producer_slot[value]]

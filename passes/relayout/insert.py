@@ -146,7 +146,7 @@ class _Inserter:
             after=after.asm(),
             bytes=wire * graph.weights[number],
             seconds=plan_seconds(before, after, info.shape, info.itemsize, self.cost),
-            parents=self.state.ledger.choices_of(_changed_axes(before, after)),
+            runner_up=self._alternative(number),
             asked_for=(
                 not wire
                 or before.is_partial  # the program itself sums
@@ -181,6 +181,18 @@ class _Inserter:
         parts = f"leaves parts of a {before.partial[0][1]}"
         through = "" if origin is producer else f" (through {name(producer)})"
         return f"{name(origin)} over what {axes} splits {parts}{through}, {wanted}"
+
+    def _alternative(self, number: int) -> str:
+        """What could be done instead of moving a value, and what that costs; empty if unknown."""
+        found = self.strategy.alternatives.get(number)
+        if found is None:
+            return ""
+        names = list(dict.fromkeys([self._name(self.graph.nodes[node]) for node in found.nodes]))
+        who = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+        is_maker = found.nodes[0] == self.graph.producer[number]
+        verb = "give" if is_maker else "take"
+        more = f"{found.seconds * 1e6:.3g} us more" if found.seconds else "as much time"
+        return f"{who} could {verb} it as {found.layout.short()}, for {more}"
 
     def _name(self, node: Node) -> str:
         """What a reader calls a node; ops that JAX's transposition made are `backward of`."""

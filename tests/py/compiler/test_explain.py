@@ -97,12 +97,15 @@ def test_a_whole_argument_says_why(compiled: Compiled) -> None:
     assert text.startswith("argument params['b']: float32 64, [{}]\n  whole on every device: ")
 
 
-def test_a_collective_has_its_line_its_reason_and_the_choice(compiled: Compiled) -> None:
+def test_a_collective_has_its_line_its_reason_and_what_could_be_instead(compiled: Compiled) -> None:
     lines = compiled.explain("collective 0").split("\n")
     assert lines[0] == "collective 0: all_reduce over y of f32 4x64, 1536 bytes per device, once"
     assert lines[1].startswith("  at test_explain.py:")
     assert lines[2].startswith("  because dot_general over what y splits leaves parts of a sum")
-    assert lines[3:] == ['  axis "y": all that is given agrees']
+    (instead,) = lines[3:]
+    assert re.fullmatch(
+        r'  instead dot_general could give it as \[\{"x"\}, \{\}\], for [\d.]+ us more', instead
+    )
 
 
 def test_everything_is_explained_once(compiled: Compiled) -> None:
@@ -153,7 +156,6 @@ def test_a_detour_says_what_it_goes_around() -> None:
     ), text
     assert re.search(
         r"collective 0: all_to_all over y .*\n.*\n"
-        r'  because a gives \[\{"y"\}, \{\}\], sort needs \[\{\}, \{"y"\}\]\n'
-        r'  axis "y": all that is given agrees$',
+        r'  because a gives \[\{"y"\}, \{\}\], sort needs \[\{\}, \{"y"\}\]$',
         text,
     ), text

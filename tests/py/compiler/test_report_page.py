@@ -170,7 +170,7 @@ def test_lines_of_mlir_are_shown_and_where_there_is_no_file_their_numbers(tmp_pa
         assert name in Reader(report_html(plan)).said("code")
 
 
-def test_collectives_are_grouped_and_sorted_with_line_reason_and_choices() -> None:
+def test_collectives_are_grouped_and_sorted_with_line_reason_and_what_could_be_instead() -> None:
     groups = groups_of(lowered()._plan().collectives)
     rows = [int(first) for first in page().attributes("data-first")]
     assert rows == [group.first for group in groups]
@@ -179,7 +179,7 @@ def test_collectives_are_grouped_and_sorted_with_line_reason_and_choices() -> No
         assert group.reason in text
         assert f"{group.members[0].kind} over {', '.join(group.members[0].mesh_axes)} of" in text
         assert group.members[0].location in text
-    assert 'axis "y": all that is given agrees' in page().said("pre")
+    assert "instead dot_general could give it as [{}, {}], for " in page().said("pre")
 
 
 def test_arguments_and_results_are_pictures_and_equal_layers_one() -> None:

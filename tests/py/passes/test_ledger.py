@@ -19,7 +19,7 @@ from dtensor.passes.ops.table import OPS
 from tests.py.passes.run_passes import counted_loop, function
 
 MESH = Mesh([("x", 2), ("y", 4)])
-KINDS = {"choice", "plan", "not_parallel", "relayout", "fallback", "refusal", "moved argument"}
+KINDS = {"plan", "not_parallel", "relayout", "fallback", "refusal", "moved argument"}
 KINDS |= {"warning"}
 TYPES: dict[str, type | tuple[type, ...]] = {
     "id": int,
@@ -102,7 +102,7 @@ def operations(block: ir.Block) -> Iterator[ir.Operation]:
 
 def test_records_number_from_a_place_no_operation_reaches() -> None:
     ledger = Ledger()
-    first, second = ledger.add("choice", "one"), ledger.add("relayout", "two")
+    first, second = ledger.add("plan", "one"), ledger.add("relayout", "two")
     assert (first.id, second.id) == (FIRST_RECORD, FIRST_RECORD + 1)
     assert ledger.record(second.id) is second
     assert ledger.record(0) is None
@@ -129,19 +129,15 @@ def test_a_warning_is_given_once_per_place() -> None:
     assert [r.text for r in ledger.of_kind("warning")] == ["slow", "wide", "slow"]
 
 
-def test_choices_are_found_by_axis_and_what_nobody_asked_for_by_mark() -> None:
+def test_what_nobody_asked_for_is_marked() -> None:
     ledger = Ledger()
-    x = ledger.add("choice", "x", axes=("x",))
-    y = ledger.add("choice", "y", axes=("y",))
+    ledger.add("plan", "p")
     fallback = ledger.add("fallback", "f", asked_for=False)
-    assert ledger.choices_of(["x"]) == (x.id,)
-    assert ledger.choices_of(["y", "x"]) == (x.id, y.id)
-    assert ledger.choices_of(["z"]) == ()
     assert ledger.unasked() == [fallback]
 
 
 def test_records_cannot_be_changed() -> None:
-    record = Ledger().add("choice", "one")
+    record = Ledger().add("plan", "one")
     with pytest.raises(AttributeError):
         record.text = "another"  # type: ignore[misc]
 
@@ -201,7 +197,7 @@ def test_every_collective_of_the_lowered_module_leads_to_a_reason(result: Driver
 
 
 def check_reason(ledger: Ledger, record: Record) -> None:
-    """A record leads to an annotation or a rule, and to the choice on each axis it moves."""
+    """A record leads to an annotation or a rule."""
     assert record.kind == "relayout"
     assert record.before != record.after
     assert record.location.startswith("p.mlir:")
@@ -211,16 +207,6 @@ def check_reason(ledger: Ledger, record: Record) -> None:
     else:
         (op,) = record.ops
         assert annotated or ledger.op_names[op] in {*OPS, "stablehlo.while"}
-    chosen = {axis for choice in choices_behind(ledger, record) for axis in choice.axes}
-    assert chosen == set(record.axes)
-
-
-def choices_behind(ledger: Ledger, record: Record) -> list[Record]:
-    """The choices that led to a record, through the records that it replaced."""
-    if record.kind == "choice":
-        return [record]
-    parents = [ledger.record(parent) for parent in record.parents]
-    return [c for parent in parents if parent is not None for c in choices_behind(ledger, parent)]
 
 
 def test_planned_collectives_carry_the_same_records(result: DriverResult) -> None:

@@ -139,7 +139,7 @@ def test_values_are_those_of_one_device(name: str, one: str) -> None:
 def test_explain_says_in_which_order() -> None:
     text = written("rows of the batch against columns of the weight", "p2", "p0")
     told = dtensor.compile_mlir(text, mesh=MESH).explain()
-    assert "all that is given agrees; spread by priority, p0 first, then p2" in told
+    assert "to communicate; spread by priority, p0 first, then p2" in told
 
 
 @pytest.mark.parametrize(("batch", "weight"), [("a", "a@1"), ("a@1", "a")])

@@ -1,6 +1,7 @@
 """Propagation: places, labels from rules, the choice by cost, and the same answer every time."""
 
 import itertools
+import re
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,7 @@ from dtensor.passes.functions import main_function
 from dtensor.passes.graph import CARRY, OP, Graph, read_graph
 from dtensor.passes.ops.rule import OpRule
 from dtensor.passes.pipeline import Pipeline
-from dtensor.passes.propagation.axis import make_problem, nothing_decided
-from dtensor.passes.propagation.choose import choose
-from dtensor.passes.propagation.descend import descend
+from dtensor.passes.propagation.axis import Decided, reach_of
 from dtensor.passes.propagation.labels import LabelTable, RuleLabels
 from dtensor.passes.propagation.pins import Pins, atoms_of, read_pins
 from dtensor.passes.propagation.places import (
@@ -28,8 +27,9 @@ from dtensor.passes.propagation.places import (
     place_of,
     split_place,
 )
-from dtensor.passes.propagation.problem import Problem, measure
+from dtensor.passes.propagation.reach import Reach
 from dtensor.passes.propagation.strategy import read_strategy
+from dtensor.passes.propagation.sweep import sweep
 from dtensor.passes.propagation.task import Task
 from tests.py.dialect.strategies import layouts
 from tests.py.fresh import under_hash_seeds
@@ -207,87 +207,53 @@ def test_a_carried_value_has_one_place_everywhere() -> None:
         assert table.at(carry, ~2, split_place(1, 1)) == (label,)
 
 
-# The choice.
+# What is given spreads.
 
 
-def problem_of(graph: Graph, meshes: dict[str, Mesh], cost: CostModel, axis: str) -> Problem:
+def reach_in(graph: Graph, meshes: dict[str, Mesh], axis: str) -> Reach:
     mesh = meshes["mesh"]
-    task = Task.of(graph, read_pins(graph, meshes), mesh, cost, 1e5)
-    return make_problem(task, mesh.axis(axis), nothing_decided(graph), measure(graph, cost))
+    task = Task.of(graph, read_pins(graph, meshes), mesh, CostModel(), 1e5)
+    return reach_of(task, mesh.axis(axis), Decided.nothing(graph))
 
 
-def cheapest(problem: Problem) -> float:
-    """The least cost of all assignments, by trying them all."""
-    best = float("inf")
-    for labels in itertools.product(*problem.labels):
-        problem.current = list(labels)
-        best = min(best, problem.total_seconds())
-    return best
-
-
-@pytest.mark.parametrize("link", [Link(1e-8, 1e11), Link(1e-5, 1e9), Link(0.0, 1e12)])
-def test_the_cheapest_of_all_assignments_is_found(link: Link) -> None:
-    cost = CostModel(link=link)
+def test_nodes_collect_what_leads_to_them_and_take_what_matches_the_most_bytes() -> None:
+    rows, columns = (split_place(0, 1),), (split_place(1, 1),)
     with after("dtensor-import", CONFLICT) as (module, state):
-        graph = read_graph(main_function(module))
-        problem = problem_of(graph, state.meshes, cost, "x")
-        choice = choose(problem)
-        assert choice.winner.seconds == problem.total_seconds()
-        assert len(choice.classes) == 2
-        assert all(o.seconds >= choice.winner.seconds for o in choice.others)
-        assert choice.winner.seconds == pytest.approx(cheapest(problem), rel=1e-9)
-
-
-def test_no_single_change_is_cheaper() -> None:
-    with after("dtensor-import", CONFLICT) as (module, state):
-        graph = read_graph(main_function(module))
-        problem = problem_of(graph, state.meshes, CostModel(), "x")
-        choose(problem)
-        least = problem.total_seconds()
-        for index, labels in enumerate(problem.labels):
-            kept = problem.current[index]
-            for label in labels:
-                problem.current[index] = label
-                assert problem.total_seconds() >= least * (1 - 1e-9)
-            problem.current[index] = kept
-
-
-def test_descent_never_makes_it_worse() -> None:
-    with after("dtensor-import", CONFLICT) as (module, state):
-        graph = read_graph(main_function(module))
-        problem = problem_of(graph, state.meshes, CostModel(), "x")
-        for start in itertools.islice(itertools.product(*problem.labels), 0, None, 7):
-            problem.current = list(start)
-            before = problem.total_seconds()
-            descend(problem)
-            assert problem.total_seconds() <= before * (1 + 1e-9)
-            assert descend(problem) == 0
+        reach = reach_in(read_graph(main_function(module)), state.meshes, "x")
+        found = sweep(reach)
+        ops = [node for node in reach.graph.nodes if node.kind == OP]
+        for node in ops:
+            assert {label.outs for label in reach.labels[node.index]} == {(WHOLE,), rows, columns}
+        # `a` reaches the first two; `b` and the result outnumber it at the multiplication
+        assert [found[node.index].outs for node in ops] == [rows, rows, columns, columns]
 
 
 def test_pinned_nodes_keep_their_labels() -> None:
     with after("dtensor-import", CONFLICT) as (module, state):
-        graph = read_graph(main_function(module))
-        problem = problem_of(graph, state.meshes, CostModel(), "x")
-        pinned = {i: label for i, label in enumerate(problem.fixed) if label is not None}
-        choose(problem)
+        reach = reach_in(read_graph(main_function(module)), state.meshes, "x")
+        pinned = {i: label for i, label in enumerate(reach.fixed) if label is not None}
+        found = sweep(reach)
         assert len(pinned) >= 3
-        assert all(problem.current[i] is label for i, label in pinned.items())
+        assert all(found[i] is label for i, label in pinned.items())
 
 
-def test_the_cost_of_changing_a_place() -> None:
-    with after("dtensor-import", CONFLICT) as (module, state):
-        graph = read_graph(main_function(module))
-        link = Link(alpha=1.0, bytes_per_second=1.0)
-        problem = problem_of(graph, state.meshes, CostModel(link=link), "x")
-        size, n = 64 * 32 * 4, 2
-        rows, columns = split_place(0, 1), split_place(1, 1)
-        share = size * (n - 1) / n
-        assert problem.change_seconds(0, WHOLE, rows) == 0
-        assert problem.change_seconds(0, rows, rows) == 0
-        assert problem.change_seconds(0, rows, WHOLE) == 1 + share
-        assert problem.change_seconds(0, rows, columns) == 1 + share / n
-        assert problem.change_seconds(0, SUM, WHOLE) == 1 + 2 * share
-        assert problem.change_seconds(0, SUM, rows) == 1 + share
+def test_parts_of_a_sum_are_passed_on_as_far_as_they_can_be() -> None:
+    text = function(
+        """(%a: tensor<8x12xf32> {dtensor.layout = #L[{}, {"x"}]#},
+            %b: tensor<12x16xf32>) -> tensor<8x16xf32>""",
+        """
+        %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
+            : (tensor<8x12xf32>, tensor<12x16xf32>) -> tensor<8x16xf32>
+        %1 = stablehlo.negate %0 : tensor<8x16xf32>
+        %2 = stablehlo.add %1, %0 : tensor<8x16xf32>
+        %3 = stablehlo.tanh %2 : tensor<8x16xf32>
+        return %3 : tensor<8x16xf32>""",
+    )
+    with after("dtensor-import", text) as (module, state):
+        reach = reach_in(read_graph(main_function(module)), state.meshes, "x")
+        found = sweep(reach)
+        outs = [found[node.index].outs for node in reach.graph.nodes if node.kind == OP]
+        assert outs == [(SUM,), (SUM,), (SUM,), (WHOLE,)]
 
 
 # What the pass leaves behind.
@@ -339,12 +305,17 @@ def test_fallbacks_and_unknown_loops_are_recorded() -> None:
         assert state.ledger.unasked() == [fallback]
 
 
-def test_the_choice_names_its_runner_up() -> None:
-    with after("dtensor-import, dtensor-propagate", CONFLICT) as (_, state):
-        (x,) = [r for r in state.ledger.of_kind("choice") if r.axes == ("x",)]
-        assert x.text.startswith('axis "x": 2 groups of given layouts disagree; cheapest is ')
-        assert x.runner_up.endswith(" us more")
-        assert x.seconds > 0
+def test_a_move_names_what_could_be_done_instead() -> None:
+    pipeline = "dtensor-import, dtensor-propagate, dtensor-insert-relayouts"
+    with after(pipeline, CONFLICT) as (_, state):
+        moves = [r.runner_up for r in state.ledger.of_kind("relayout")]
+        assert len(moves) >= 1
+        for move in moves:
+            assert re.fullmatch(
+                r"(argument \d|add|tanh|multiply) could (take|give) it as \[.*\], "
+                r"for (as much time|[\d.e-]+ us more)",
+                move,
+            )
 
 
 def test_an_axis_on_a_slow_network_is_spread_first() -> None:
@@ -362,8 +333,8 @@ def test_an_axis_on_a_slow_network_is_spread_first() -> None:
             state = PassState(mesh=MESH, meshes={"mesh": MESH})
             state.cost = CostModel(axis_links=((axis, slow),))
             Pipeline.parse("dtensor-import, dtensor-propagate").run(module, state)
-            orders.append([r.axes[0] for r in state.ledger.of_kind("choice")])
-    assert orders == [["x", "y"], ["y", "x"]]
+            orders.append([trail.axis for trail in state.ledger.trails])
+    assert orders == [['"x"', '"y"'], ['"y"', '"x"']]
 
 
 # The same answer every time.

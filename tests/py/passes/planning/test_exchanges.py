@@ -13,7 +13,7 @@ from dtensor.passes.pipeline import Pipeline
 from dtensor.passes.planning import plan as planning
 from dtensor.passes.planning import solve as solving
 from dtensor.passes.planning.bound import lower_bound
-from dtensor.passes.planning.descend import single_changes
+from dtensor.passes.planning.descend import Changes
 from dtensor.passes.planning.limits import Limits
 from dtensor.passes.planning.model import make_model
 from dtensor.passes.planning.options import Strategy
@@ -113,7 +113,7 @@ def _check_all_agree(problem: Problem, assignment: list[Strategy]) -> None:
             problem.now[node] = strategy
             totals.append(problem.total())
         problem.now[node] = assignment[node]
-        seconds = single_changes(problem, node)
+        seconds = Changes(problem).seconds(node)
         assert seconds - seconds[0] == pytest.approx(np.array(totals) - totals[0], abs=1e-15)
 
 
