@@ -34,6 +34,7 @@ class Model:
         tables: `(smaller, larger)` variables to costs.
         near: per variable, the variables it shares a table with.
         variable_of: per node of the problem, its variable; -1 without a choice.
+        is_coarse: whether some value has too many states for any spec to be the one that is shared.
     """
 
     unary: list[Costs] = field(default_factory=list)
@@ -41,6 +42,7 @@ class Model:
     tables: dict[tuple[int, ...], Costs] = field(default_factory=dict)
     near: list[dict[int, None]] = field(default_factory=list)
     variable_of: list[int] = field(default_factory=list)
+    is_coarse: bool = False
 
     def variable(self, unary: Costs, start: int) -> int:
         """A new variable."""
@@ -193,7 +195,8 @@ class Copies(NamedTuple):
 
 def _copies(model: Model, problem: Problem, value: Value, most_states: int) -> Copies:
     given = problem.options(value.producer).column(~value.slot)
-    first, shared = _states(problem, value, most_states)
+    first, shared, is_coarse = _states(problem, value, most_states)
+    model.is_coarse |= is_coarse
     unary = moves(problem, value, first, shared)
     now_first, now_shared = _now(problem, value)
     found = np.flatnonzero((first == now_first) & (shared == (*now_shared, now_first)[0]))
@@ -221,18 +224,20 @@ def _now(problem: Problem, value: Value) -> tuple[int, tuple[int, ...]]:
     return given, tuple(sorted(wanted))
 
 
-def _states(problem: Problem, value: Value, most_states: int) -> tuple[Numbers, Numbers]:
+def _states(problem: Problem, value: Value, most_states: int) -> tuple[Numbers, Numbers, bool]:
     """Produced specs, each alone and with one shared copy: a coarser spec, or what several want.
 
     Returns:
-        Per state the spec that is produced and the one that is shared, alike where there is none.
+        Per state the spec that is produced and the one that is shared, alike where there is none;
+        and whether only coarser specs may be shared, as there would be too many states.
     """
     specs = problem.maker.specs.rank(len(problem.graph.types[value.example].shape))
     counts = np.zeros(len(specs), np.intp)
     for node, k in value.uses:
         counts[problem.options(node).distinct(k)] += 1
     produced = problem.options(value.producer).distinct(~value.slot)
-    if len(produced) * np.count_nonzero(counts) <= most_states:
+    is_coarse = len(produced) * np.count_nonzero(counts) > most_states
+    if not is_coarse:
         allowed = np.broadcast_to(counts > 0, (len(produced), len(specs))).copy()
     else:
         allowed = specs.coarser()[produced]
@@ -240,4 +245,5 @@ def _states(problem: Problem, value: Value, most_states: int) -> tuple[Numbers, 
         allowed &= counts > 1
     allowed[np.arange(len(produced)), produced] = False
     which, shared = np.nonzero(allowed)
-    return np.concatenate([produced, produced[which]]), np.concatenate([produced, shared])
+    first = np.concatenate([produced, produced[which]])
+    return first, np.concatenate([produced, shared]), bool(is_coarse)

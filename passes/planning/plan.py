@@ -132,7 +132,7 @@ def _start(task: Task, maker: Maker, spread: Sequence[Sequence[Label]]) -> list[
     memo: dict[object, Strategy | None] = {}
     found = []
     for node in task.graph.nodes:
-        labels = [labels[node.index] for labels in spread]
+        labels = [of[node.index] for of in spread]
         ins, outs = specs.sides(task.graph, node)
         key = (tuple(map(id, labels)), ins, outs)
         if key not in memo:

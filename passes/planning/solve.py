@@ -39,7 +39,7 @@ def solve(problem: Problem, limits: Limits) -> bool:
     model = make_model(problem)
     states, is_least = promising(model, limits.passes)
     if not is_least and limits.effort is not None:
-        model = make_model(problem, FINE)
+        model = make_model(problem, FINE) if model.is_coarse else model
         states, is_least = _eliminate(model, limits.effort)
     model.take(problem, states)
     descend(problem, limits.sweeps)
