@@ -113,7 +113,7 @@ class _Maker(Maker):
         splits = self.specs.rank(len(info.shape)).splits
         return Options(
             [
-                s._replace(comm=self.price * info.bytes / splits[s.outs[0]])
+                s._replace(price=self.price * info.bytes / splits[s.outs[0]])
                 for s in options.strategies
             ]
         )

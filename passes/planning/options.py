@@ -17,12 +17,15 @@ class Strategy(NamedTuple):
         outs: spec of each result.
         split: among how many devices the node's work is divided.
         comm: seconds that the op's algorithm communicates inside, per execution.
+        price: seconds that the search counts beside these: of work that is repeated though it could
+            be divided, of memory. They are no part of what a plan takes.
     """
 
     ins: tuple[int, ...]
     outs: tuple[int, ...]
     split: int
     comm: float = 0.0
+    price: float = 0.0
 
 
 Exchange = tuple[tuple[int, ...], float]  # `Traffic.what`, and its seconds
@@ -49,7 +52,7 @@ class Options:
         self.ins = _columns([s.ins for s in self.strategies])
         self.outs = _columns([s.outs for s in self.strategies])
         self.share = 1.0 / np.array([s.split for s in self.strategies], float)
-        self.comm = np.array([s.comm for s in self.strategies], float)
+        self.extra = np.array([s.comm + s.price for s in self.strategies], float)
         self._distinct: dict[int, NDArray[np.intp]] = {}
 
     def __len__(self) -> int:

@@ -10,7 +10,6 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import Dim
 from dtensor.dialect.layout import Layout
 from dtensor.passes.graph import ARGUMENT, BORDERS, Graph, Node
-from dtensor.passes.ops.rule import FactorKind
 from dtensor.passes.planning.alternatives import Alternative, alternatives
 from dtensor.passes.planning.limits import Limits
 from dtensor.passes.planning.options import Strategy
@@ -21,7 +20,6 @@ from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.task import Task
 from dtensor.passes.sharding.specs import RankSpecs, Specs
 
-_MOVING = (FactorKind.ORDER, FactorKind.TRANSFORM)  # such algorithms send all that they read
 Sides = tuple[tuple[Layout, ...], tuple[Layout, ...]]  # of operands, of results
 
 
@@ -86,8 +84,9 @@ def make_plan(
     bound = _solve(problem, limits)
     strategies = [problem.now[number] for number in problem.node_of]
     work = sum(map(problem.work_seconds, range(len(problem.now))))
-    seconds = problem.total()
-    bound = None if bound is None else min(bound, seconds)  # above it by rounding alone
+    priced = sum([n * s.price for n, s in zip(problem.runs, problem.now, strict=True)])
+    seconds = problem.total() - priced
+    bound = None if bound is None else min(bound - priced, seconds)  # above it by rounding alone
     communication = seconds - work
     others = alternatives(problem)
     return Plan(specs, strategies, problem.node_of, seconds, communication, bound, others)
@@ -104,20 +103,15 @@ def _solve(problem: Problem, limits: Limits) -> float | None:
 
 
 def _has_choice(problem: Problem) -> bool:
-    """Whether anything is moved, inside an op too, or a large op is not divided among all.
-
-    What neighbours exchange, and the totals of scans, are small beside moving the arrays.
-    """
+    """Whether anything is moved, inside an op too, or a large op is not divided among all."""
     if any(problem.value_seconds(v) > 0.0 for v in range(len(problem.values))):
         return True
     devices, min_flops = problem.maker.specs.devices, problem.maker.task.min_flops
     for node, strategy in zip(problem.example, problem.now, strict=True):
-        rule = problem.graph.nodes[node].rule
-        if rule is None:
-            continue
-        if strategy.comm > 0.0 and any(factor.kind in _MOVING for factor in rule.factors):
+        if strategy.comm > 0.0:
             return True
-        if rule.flops >= min_flops * strategy.split < min_flops * devices:
+        rule = problem.graph.nodes[node].rule
+        if rule is not None and rule.flops >= min_flops * strategy.split < min_flops * devices:
             return True
     return False
 

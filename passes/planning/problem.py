@@ -127,8 +127,9 @@ class Problem:
         return self.work[node] / self.now[node].split
 
     def node_seconds(self, node: int) -> float:
-        """The same, and what its algorithm communicates."""
-        return self.work_seconds(node) + self.runs[node] * self.now[node].comm
+        """The same, what its algorithm communicates, and what else it is priced at."""
+        now = self.now[node]
+        return self.work_seconds(node) + self.runs[node] * (now.comm + now.price)
 
     def pair_seconds(self, pair: Pair) -> float:
         """Seconds that two nodes save under the present plan, as they exchange the same."""

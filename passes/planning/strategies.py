@@ -30,6 +30,7 @@ ResultPlaces = Mapping[int, frozenset[int]] | None  # by node; None is anywhere
 
 BEAM = 64  # strategies of one node
 _LARGE_CARRY = 65_536  # bytes
+_REPEATED = 8.0  # times what all devices compute alike is priced, where they could divide it
 _ALIKE = (*BORDERS, *JOINTS)  # without a rule: one spec everywhere
 
 
@@ -96,21 +97,28 @@ class Maker:
     def _divided(
         self, node: Node, rule: OpRule, found: tuple[Strategy, ...], now: Strategy
     ) -> tuple[Strategy, ...]:
-        """Without the strategies that leave a large op less divided than it could be.
+        """Those that leave a large op less divided than it could be are left out, or priced.
 
-        What constants alone say is computed wherever that is cheaper than to send it; an op whose
-        algorithm sends something is left whole where that is cheaper.
+        A matmul is never less divided than it can be; of other ops, what all devices would compute
+        alike counts several times, but for what constants alone say.
         """
         if rule.flops < self.task.min_flops:
             return found
-        must_divide = opdef(node.name).must_divide
-        if must_divide or not (self.is_constant(node) or now.comm):
+        if opdef(node.name).must_divide:
             found = tuple([s for s in found if s.split >= now.split])
-        if not must_divide:
+            most = max([s.split for s in found], default=1)
+            small = rule.flops / self.task.min_flops
+            return tuple([s for s in found if s.split == most or s.split > small])
+        if self.is_constant(node):
             return found
-        most = max([s.split for s in found], default=1)
-        small = rule.flops / self.task.min_flops
-        return tuple([s for s in found if s.split == most or s.split > small])
+        traffic = sum([self.graph.bytes(v) for v in (*node.operands, *node.results)])
+        seconds = _REPEATED * self.task.cost.local_seconds(rule.flops, traffic)
+
+        def priced(strategy: Strategy) -> Strategy:
+            more = 1 / strategy.split - 1 / now.split
+            return strategy._replace(price=seconds * more) if more > 0.0 else strategy
+
+        return tuple(map(priced, found))
 
     def _expected(
         self, node: Node, found: tuple[Strategy, ...], now: Strategy
