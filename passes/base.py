@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dtensor.passes.ops.bodies import BodyMaker
     from dtensor.passes.ops.definition import Definition
     from dtensor.passes.program import Visit
-    from dtensor.passes.propagation.strategy import Strategy
+    from dtensor.passes.propagation.planned import PlannedLayouts
     from dtensor.passes.reports.cost import CostReport
 
 
@@ -48,7 +48,7 @@ class PassState:
         ledger: the records of every decision.
         graph: cached reading of the IR. The pipeline drops it after every C++ pass; passes that
             change operations drop or update it themselves.
-        strategy: what propagation chose for `graph`; dropped with it.
+        planned: what propagation chose for `graph`; dropped with it.
         plan_checker: what dtensor-verify-plan found right, for when it runs again; C++ passes and
             dtensor-import drop it.
         cost: what plans cost; None is that of `machine`.
@@ -72,7 +72,7 @@ class PassState:
     meshes: dict[str, Mesh] = field(default_factory=dict)
     ledger: Ledger = field(default_factory=_new_ledger)
     graph: Graph | None = None
-    strategy: Strategy | None = None
+    planned: PlannedLayouts | None = None
     plan_checker: Checker | None = None
     cost: CostModel | None = None
     machine: Machine | None = None
@@ -110,7 +110,7 @@ class PassState:
     def forget_ir(self) -> None:
         """Drop what holds handles into the IR, which changes, or loses what they point to."""
         self.graph = None
-        self.strategy = None
+        self.planned = None
         self._operations = None
 
 

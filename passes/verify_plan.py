@@ -60,7 +60,7 @@ from dtensor.passes.program import (
     walk,
 )
 from dtensor.passes.propagation.pins import asked_layout
-from dtensor.passes.propagation.strategy import Strategy, read_strategy
+from dtensor.passes.propagation.planned import PlannedLayouts, read_planned
 
 
 @dataclass(frozen=True)
@@ -92,10 +92,10 @@ class VerifyPlanPass(Pass):
         if not meshes:
             error(function, "no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4")
         _check_boundary(function, meshes)
-        if state.strategy is not None or _is_planned(function):
+        if state.planned is not None or _is_planned(function):
             graph = state.graph if state.graph is not None else read_graph(function)
-            strategy = state.strategy or read_strategy(graph, meshes)
-            state.plan_checker = check_strategy(graph, strategy, meshes)
+            planned = state.planned or read_planned(graph, meshes)
+            state.plan_checker = check_planned(graph, planned, meshes)
         else:
             _Values(meshes, state.plan_checker or Checker()).check(function)
 
@@ -121,10 +121,10 @@ def _check_boundary(function: ir.Operation, meshes: dict[str, Mesh]) -> None:
                 error(function, f"{what} {i}: {problem}")
 
 
-# Before relayouts are inserted: the strategy.
+# Before relayouts are inserted: the plan.
 
 
-def check_strategy(graph: Graph, strategy: Strategy, meshes: dict[str, Mesh]) -> Checker:
+def check_planned(graph: Graph, planned: PlannedLayouts, meshes: dict[str, Mesh]) -> Checker:
     """Check every node.
 
     Returns:
@@ -136,7 +136,7 @@ def check_strategy(graph: Graph, strategy: Strategy, meshes: dict[str, Mesh]) ->
     checker = Checker()
     is_right, rules = checker.is_right, checker.rules
     for node in graph.nodes:
-        operands, results = strategy.operands[node.index], strategy.results[node.index]
+        operands, results = planned.operands[node.index], planned.results[node.index]
         if node.kind != OP or not is_right(node.rule, operands, results):
             check_node(graph, node, operands, results, checker, meshes)
         if node.kind == OP:

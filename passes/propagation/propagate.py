@@ -21,8 +21,8 @@ from dtensor.passes.propagation.barriers import Settled, stages
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.pins import Pins, read_pins
 from dtensor.passes.propagation.places import MAX_RANK
+from dtensor.passes.propagation.planned import PlannedLayouts, write_planned
 from dtensor.passes.propagation.reach import Reach
-from dtensor.passes.propagation.strategy import Strategy, write_strategy
 from dtensor.passes.propagation.task import Task
 from dtensor.passes.propagation.turns import in_turn
 from dtensor.passes.uneven.components import check_even
@@ -43,7 +43,7 @@ class PropagatePass(Pass):
     effort: str = ""  # fast, normal or best; empty is CompileOptions.effort
 
     def run(self, module: ir.Module, state: PassState) -> None:
-        """Annotate the module with the chosen strategy; keep it in `state` as well."""
+        """Annotate the module with the planned layouts; keep them in `state` as well."""
         function = main_function(module)
         mesh = state.mesh
         if mesh is None:
@@ -60,8 +60,8 @@ class PropagatePass(Pass):
         cost = state.cost_model()
         limits = _limits(self.effort or state.effort, self.bound)
         task = Task.of(graph, pins, mesh, cost, self.min_flops)
-        strategy = decide(task, limits, state.ledger, function)
-        for node in write_strategy(graph, strategy, cost):
+        planned = decide(task, limits, state.ledger, function)
+        for node in write_planned(graph, planned, cost):
             state.ledger.add(
                 "fallback",
                 f"{node.name} has no algorithm for the layouts that were planned: its operands are "
@@ -70,7 +70,7 @@ class PropagatePass(Pass):
                 bytes=0.0,
                 asked_for=False,
             )
-        state.strategy = strategy
+        state.planned = planned
 
 
 def _limits(effort: str, bound: bool) -> Limits:
@@ -84,7 +84,7 @@ def _limits(effort: str, bound: bool) -> Limits:
     return replace(limits, bound=bound or limits.bound)
 
 
-def decide(task: Task, limits: Limits, ledger: Ledger, function: ir.Operation) -> Strategy:
+def decide(task: Task, limits: Limits, ledger: Ledger, function: ir.Operation) -> PlannedLayouts:
     """Let what is given spread, then search the cheapest plan from there."""
     mesh = task.mesh
     settled: Settled = {}
@@ -136,7 +136,7 @@ def _orders(rule: OpRule, factor: int) -> bool:
     return any(k < 0 for k, _ in rule.dims_of_factor[factor])
 
 
-def _realise(task: Task, plan: Plan) -> Strategy:
+def _realise(task: Task, plan: Plan) -> PlannedLayouts:
     """The plan as layouts; a free value takes that which its first user wants, reductions aside."""
     graph = task.graph
     sides = [plan.layouts(graph, node) for node in graph.nodes]
@@ -146,7 +146,7 @@ def _realise(task: Task, plan: Plan) -> Strategy:
         if uses:
             index, k = uses[0]
             results[node.index] = (operands[index][k].complete(),)
-    return Strategy(operands, results, plan.alternatives)
+    return PlannedLayouts(operands, results, plan.alternatives)
 
 
 def _note_fallbacks(graph: Graph, ledger: Ledger) -> None:

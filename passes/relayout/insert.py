@@ -1,4 +1,4 @@
-"""Making operands agree with the chosen strategy."""
+"""Making operands agree with the planned layouts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from dtensor.passes.graph import (
 )
 from dtensor.passes.ledger import FIRST_RECORD
 from dtensor.passes.locations import operation_name, tag, tagged_id
-from dtensor.passes.propagation.strategy import Strategy, read_strategy
+from dtensor.passes.propagation.planned import PlannedLayouts, read_planned
 from dtensor.passes.propagation.task import is_free
 from dtensor.passes.relayout.copies import copies_in_order
 from dtensor.passes.relayout.search import plan_bytes, plan_seconds
@@ -52,10 +52,10 @@ class InsertRelayoutsPass(Pass):
         graph = state.graph
         if graph is None:
             graph = read_graph(main_function(module))
-        strategy = state.strategy
-        if strategy is None:
-            strategy = read_strategy(graph, state.meshes)
-        inserter = _Inserter(graph, strategy, state)
+        planned = state.planned
+        if planned is None:
+            planned = read_planned(graph, state.meshes)
+        inserter = _Inserter(graph, planned, state)
         for value in range(len(graph.values)):
             inserter.visit(value)
         for node in graph.nodes:
@@ -72,9 +72,9 @@ _ASKS = (RESULT, CONSTRAINT, MANUAL_READ)  # what the user gave a layout
 
 
 class _Inserter:
-    def __init__(self, graph: Graph, strategy: Strategy, state: PassState) -> None:
+    def __init__(self, graph: Graph, planned: PlannedLayouts, state: PassState) -> None:
         self.graph = graph
-        self.strategy = strategy
+        self.planned = planned
         self.state = state
         self.cost = state.cost_model()
 
@@ -82,10 +82,10 @@ class _Inserter:
         """Give every use of one value the layout it wants."""
         graph = self.graph
         producer = graph.nodes[graph.producer[number]]
-        given = self.strategy.results[producer.index][graph.producer_slot[number]]
+        given = self.planned.results[producer.index][graph.producer_slot[number]]
         wanted: dict[Layout, list[tuple[Node, int]]] = {}
         for index, k in graph.uses[number]:
-            want = self.strategy.operands[index][k]
+            want = self.planned.operands[index][k]
             if want is not given and want != given:
                 wanted.setdefault(want, []).append((graph.nodes[index], k))
         if not wanted:
@@ -184,7 +184,7 @@ class _Inserter:
 
     def _alternative(self, number: int) -> str:
         """What could be done instead of moving a value, and what that costs; empty if unknown."""
-        found = self.strategy.alternatives.get(number)
+        found = self.planned.alternatives.get(number)
         if found is None:
             return ""
         names = list(dict.fromkeys([self._name(self.graph.nodes[node]) for node in found.nodes]))
@@ -212,12 +212,12 @@ class _Inserter:
 
     def _origin_of_parts(self, number: int) -> Node:
         """The op that made a value partial: what only passes parts on is not to blame."""
-        graph, strategy = self.graph, self.strategy
+        graph, planned = self.graph, self.planned
         node = graph.nodes[graph.producer[number]]
         for _ in range(len(graph.nodes)):
             partial = [
                 value
-                for value, layout in zip(node.operands, strategy.operands[node.index], strict=True)
+                for value, layout in zip(node.operands, planned.operands[node.index], strict=True)
                 if layout.partial and graph.producer[value] < node.index
             ]
             made = [v for v in partial if self._given(v).partial]
@@ -228,7 +228,7 @@ class _Inserter:
 
     def _given(self, number: int) -> Layout:
         graph = self.graph
-        return self.strategy.results[graph.producer[number]][graph.producer_slot[number]]
+        return self.planned.results[graph.producer[number]][graph.producer_slot[number]]
 
 
 def _untagged(location: ir.Location) -> ir.Location:

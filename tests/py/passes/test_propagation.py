@@ -27,8 +27,8 @@ from dtensor.passes.propagation.places import (
     place_of,
     split_place,
 )
+from dtensor.passes.propagation.planned import read_planned
 from dtensor.passes.propagation.reach import Reach
-from dtensor.passes.propagation.strategy import read_strategy
 from dtensor.passes.propagation.sweep import sweep
 from dtensor.passes.propagation.task import Task
 from tests.py.dialect.strategies import layouts
@@ -266,20 +266,20 @@ def test_what_is_written_is_what_is_read() -> None:
     )
     with after("dtensor-import, dtensor-propagate", text) as (module, state):
         assert state.graph is not None
-        assert state.strategy is not None
-        again = read_strategy(read_graph(main_function(module)), state.meshes)
-        assert again == state.strategy
+        assert state.planned is not None
+        again = read_planned(read_graph(main_function(module)), state.meshes)
+        assert again == state.planned
 
 
 def test_every_layout_fits_its_tensor() -> None:
     with after("dtensor-import, dtensor-propagate", CONFLICT) as (_, state):
-        graph, strategy = state.graph, state.strategy
+        graph, planned = state.graph, state.planned
         assert graph is not None
-        assert strategy is not None
+        assert planned is not None
         for node in graph.nodes:
             for values, found in (
-                (node.operands, strategy.operands[node.index]),
-                (node.results, strategy.results[node.index]),
+                (node.operands, planned.operands[node.index]),
+                (node.results, planned.results[node.index]),
             ):
                 for value, layout in zip(values, found, strict=True):
                     assert layout.problem(graph.types[value].shape) is None

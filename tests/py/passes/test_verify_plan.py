@@ -19,7 +19,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.passes.derivation import Checker
 from dtensor.passes.graph import ARGUMENT, RESULT, Graph
 from dtensor.passes.propagation import propagate
-from dtensor.passes.propagation.strategy import Strategy
+from dtensor.passes.propagation.planned import PlannedLayouts
 from dtensor.passes.propagation.task import Task
 from dtensor.passes.verify_plan import check_node
 from tests.py.passes.random_programs import program
@@ -66,14 +66,14 @@ def damages(layout: Layout, shape: tuple[int, ...]) -> Iterator[Layout]:
     return (x for x in dict.fromkeys(found) if x != layout and x.problem(shape) is None)
 
 
-def accepted(graph: Graph, strategy: Strategy) -> list[tuple[str, Strategy]]:
+def accepted(graph: Graph, planned: PlannedLayouts) -> list[tuple[str, PlannedLayouts]]:
     """The plans with one layout changed that the verifier lets pass, and what was changed."""
     checker, found = Checker(), []
-    meshes = {layout.mesh.symbol: layout.mesh for row in strategy.results for layout in row}
+    meshes = {layout.mesh.symbol: layout.mesh for row in planned.results for layout in row}
     for node in graph.nodes:
         if node.kind in (ARGUMENT, RESULT):
             continue  # any layout is right there: the caller brings it, or gets it
-        rows = {"operands": strategy.operands[node.index], "results": strategy.results[node.index]}
+        rows = {"operands": planned.operands[node.index], "results": planned.results[node.index]}
         for side, values in (("operands", node.operands), ("results", node.results)):
             for k, value in enumerate(values):
                 for damaged in damages(rows[side][k], graph.types[value].shape):
@@ -86,14 +86,16 @@ def accepted(graph: Graph, strategy: Strategy) -> list[tuple[str, Strategy]]:
                     what = (
                         f"{side} {k} of {node.name}: {rows[side][k].short()} to {damaged.short()}"
                     )
-                    found.append((what, _with(strategy, node.index, new)))
+                    found.append((what, _with(planned, node.index, new)))
     return found
 
 
-def _with(strategy: Strategy, index: int, rows: dict[str, tuple[Layout, ...]]) -> Strategy:
-    operands, results = list(strategy.operands), list(strategy.results)
+def _with(
+    planned: PlannedLayouts, index: int, rows: dict[str, tuple[Layout, ...]]
+) -> PlannedLayouts:
+    operands, results = list(planned.operands), list(planned.results)
     operands[index], results[index] = rows["operands"], rows["results"]
-    return Strategy(operands, results)
+    return PlannedLayouts(operands, results)
 
 
 @settings(max_examples=10, deadline=None, derandomize=True, database=None, phases=(Phase.generate,))
@@ -102,11 +104,11 @@ def test_a_damaged_plan_that_is_accepted_gives_the_right_values(seed: int, pick:
     made = program(seed)
     done: list[str] = []
 
-    def decide(task: Task, *rest: Any) -> Strategy:
-        strategy = CHOSEN(task, *rest)
-        plans = accepted(task.graph, strategy)
+    def decide(task: Task, *rest: Any) -> PlannedLayouts:
+        planned = CHOSEN(task, *rest)
+        plans = accepted(task.graph, planned)
         if not plans:
-            return strategy
+            return planned
         what, plan = random.Random(pick).choice(plans)
         done.append(what)
         return plan

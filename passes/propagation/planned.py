@@ -46,7 +46,7 @@ Attributes = Sequence[tuple[str, ir.Attribute]]
 
 
 @dataclass
-class Strategy:
+class PlannedLayouts:
     """What was planned.
 
     Attributes:
@@ -60,12 +60,12 @@ class Strategy:
     alternatives: Mapping[int, Alternative] = field(default_factory=dict, compare=False)
 
 
-def write_strategy(graph: Graph, strategy: Strategy, cost: CostModel) -> list[Node]:
+def write_planned(graph: Graph, planned: PlannedLayouts, cost: CostModel) -> list[Node]:
     """Annotate the IR: layouts and algorithms on ops, layouts on the function.
 
     Args:
         graph: values and nodes.
-        strategy: what was planned.
+        planned: what was planned.
         cost: the machine, which says which of several algorithms is the cheapest.
 
     Returns:
@@ -77,18 +77,18 @@ def write_strategy(graph: Graph, strategy: Strategy, cost: CostModel) -> list[No
     said: dict[tuple[int, ...], tuple[Attributes, Sides]] = {}
     for node in graph.nodes:
         if node.kind in (OP, CONSTRAINT):
-            sides = strategy.operands[node.index], strategy.results[node.index]
+            sides = planned.operands[node.index], planned.results[node.index]
             key = id(node.rule), id(sides[0]), id(sides[1])  # a plan has one tuple for equal ops
             known = said.get(key) if node.rule is not None else None
             if known is not None:
                 says = known[0]
             else:
-                algorithm = "" if node.kind != OP else _algorithm(graph, node, strategy, cost)
+                algorithm = "" if node.kind != OP else _algorithm(graph, node, planned, cost)
                 if algorithm is None:
                     refused.append(node)
-                    algorithm = _read_whole(strategy, node)
-                says = _says(graph, node, strategy, names[algorithm] if algorithm else None)
-                if sides[0] is strategy.operands[node.index]:
+                    algorithm = _read_whole(planned, node)
+                says = _says(graph, node, planned, names[algorithm] if algorithm else None)
+                if sides[0] is planned.operands[node.index]:
                     said[key] = says, sides  # which keeps the tuples, and so their ids
             attributes = node.operation.attributes
             for name, attribute in says:
@@ -96,17 +96,17 @@ def write_strategy(graph: Graph, strategy: Strategy, cost: CostModel) -> list[No
         elif node.kind in (*JOINTS, *MANUAL_EDGES):
             by_op.setdefault(id(node.operation), []).append(node)
     for nodes in by_op.values():
-        _write_together(graph, nodes, strategy)
-    write_function_layouts(graph, strategy)
+        _write_together(graph, nodes, planned)
+    write_function_layouts(graph, planned)
     return refused
 
 
 def _says(
-    graph: Graph, node: Node, strategy: Strategy, algorithm: ir.Attribute | None
+    graph: Graph, node: Node, planned: PlannedLayouts, algorithm: ir.Attribute | None
 ) -> Attributes:
     """The attributes of an operation, or of a constraint, which has no algorithm."""
     named = [] if algorithm is None else [(ALGORITHM, algorithm)]
-    sides = (OPERANDS, node.operands, strategy.operands), (RESULTS, node.results, strategy.results)
+    sides = (OPERANDS, node.operands, planned.operands), (RESULTS, node.results, planned.results)
     return [*named, *((name, _array(graph, vs, ls[node.index])) for name, vs, ls in sides)]
 
 
@@ -119,18 +119,18 @@ def _array(graph: Graph, values: Sequence[int], layouts: Sequence[Layout]) -> ir
     return layouts_array_attr([x if types[v].itemsize else None for v, x in pairs])
 
 
-def _write_together(graph: Graph, nodes: list[Node], strategy: Strategy) -> None:
+def _write_together(graph: Graph, nodes: list[Node], planned: PlannedLayouts) -> None:
     """The layouts of an operation that has a node for each operand or result."""
     operation = nodes[0].operation
     came = [node for node in nodes if node.kind == MANUAL_READ]
     gave = [node for node in nodes if node.kind != MANUAL_READ]
     values = [node.results[-1] for node in gave]
-    results = _array(graph, values, [strategy.results[node.index][-1] for node in gave])
+    results = _array(graph, values, [planned.results[node.index][-1] for node in gave])
     if operation.name == MANUAL:
         values = [node.operands[0] for node in came]
-        operands = _array(graph, values, [strategy.operands[node.index][0] for node in came])
+        operands = _array(graph, values, [planned.operands[node.index][0] for node in came])
     elif gave[0].kind == JOIN:
-        operands = layouts_array_attr((Layout.replicated(_any_mesh(strategy), 0),))
+        operands = layouts_array_attr((Layout.replicated(_any_mesh(planned), 0),))
     else:
         operands = results
     operation.attributes[OPERANDS] = operands
@@ -145,14 +145,14 @@ class _Names(dict[str, ir.Attribute]):
         return made
 
 
-def _algorithm(graph: Graph, node: Node, strategy: Strategy, cost: CostModel) -> str | None:
+def _algorithm(graph: Graph, node: Node, planned: PlannedLayouts, cost: CostModel) -> str | None:
     """The name of the algorithm that computes a node in its layouts; None if none does."""
     definition = opdef(node.name)
     if len(definition.algorithms) == 1:
         return definition.algorithms[0].name
     sides = ([graph.types[v] for v in values] for values in (node.operands, node.results))
     info = op_info(node.operation, node.name, *sides)
-    placed = Placed(info, strategy.operands[node.index], strategy.results[node.index])
+    placed = Placed(info, planned.operands[node.index], planned.results[node.index])
 
     def price(traffic: Traffic) -> float:
         return cost.seconds_of(traffic.wire_bytes, traffic.collectives, traffic.axes)
@@ -161,23 +161,23 @@ def _algorithm(graph: Graph, node: Node, strategy: Strategy, cost: CostModel) ->
     return None if found is None else found.name
 
 
-def _read_whole(strategy: Strategy, node: Node) -> str:
+def _read_whole(planned: PlannedLayouts, node: Node) -> str:
     """Let a node read and write whole values, which its last algorithm always computes."""
-    for layouts in (strategy.operands, strategy.results):
+    for layouts in (planned.operands, planned.results):
         whole = [Layout.replicated(layout.mesh, layout.rank) for layout in layouts[node.index]]
         layouts[node.index] = tuple(whole)
     return opdef(node.name).algorithms[-1].name
 
 
-def _any_mesh(strategy: Strategy) -> Mesh:
-    return next(ls[0].mesh for ls in (*strategy.results, *strategy.operands) if ls)
+def _any_mesh(planned: PlannedLayouts) -> Mesh:
+    return next(ls[0].mesh for ls in (*planned.results, *planned.operands) if ls)
 
 
-def write_function_layouts(graph: Graph, strategy: Strategy) -> None:
+def write_function_layouts(graph: Graph, planned: PlannedLayouts) -> None:
     """Put the layouts of arguments and results on the function."""
     for kind, name, layouts in (
-        (ARGUMENT, ARG_ATTRS, strategy.results),
-        (RESULT, RES_ATTRS, strategy.operands),
+        (ARGUMENT, ARG_ATTRS, planned.results),
+        (RESULT, RES_ATTRS, planned.operands),
     ):
         nodes = [node for node in graph.nodes if node.kind == kind]
         if not nodes:
@@ -185,8 +185,8 @@ def write_function_layouts(graph: Graph, strategy: Strategy) -> None:
         set_boundary_layouts(nodes[0].operation, name, [layouts[node.index][0] for node in nodes])
 
 
-def read_strategy(graph: Graph, meshes: dict[str, Mesh]) -> Strategy:
-    """The strategy that `write_strategy` wrote; the graph must be of the same IR."""
+def read_planned(graph: Graph, meshes: dict[str, Mesh]) -> PlannedLayouts:
+    """What `write_planned` wrote; the graph must be of the same IR."""
     operands: list[tuple[Layout, ...]] = []
     results: list[tuple[Layout, ...]] = []
     mesh = next(iter(meshes.values()))
@@ -219,7 +219,7 @@ def read_strategy(graph: Graph, meshes: dict[str, Mesh]) -> Strategy:
             ranks = [len(graph.types[v].shape) for v in node.operands]
             operands.append(tuple([Layout.replicated(mesh, rank) for rank in ranks]))
             results.append(())
-    return Strategy(operands, results)
+    return PlannedLayouts(operands, results)
 
 
 def _layouts(
