@@ -134,15 +134,21 @@ def check_planned(graph: Graph, planned: PlannedLayouts, meshes: dict[str, Mesh]
         LocatedError: an operation has layouts that its rule does not derive.
     """
     checker = Checker()
-    is_right, rules = checker.is_right, checker.rules
+    rules = checker.rules
+    checked = set[tuple[int, int, int]]()  # a plan has one tuple for the layouts of equal ops
     for node in graph.nodes:
         operands, results = planned.operands[node.index], planned.results[node.index]
-        if node.kind != OP or not is_right(node.rule, operands, results):
+        if node.kind != OP:
             check_node(graph, node, operands, results, checker, meshes)
-        if node.kind == OP:
-            number = tagged_id(node.operation.location)
-            if number is not None:
-                rules[number] = node.name, node.rule
+            continue
+        same = id(node.rule), id(operands), id(results)
+        if same not in checked:
+            if not checker.is_right(node.rule, operands, results):
+                check_node(graph, node, operands, results, checker, meshes)
+            checked.add(same)
+        number = tagged_id(node.operation.location)
+        if number is not None:
+            rules[number] = node.name, node.rule
     return checker
 
 

@@ -97,21 +97,20 @@ def reach_of(
             fixed[node.index] = labels[node.index][0]
     found = Reach(graph, atom, table, labels, fixed, free, open_dims, asleep)
     spread(found)
-    _note_results(found)
+    results = [node.index for node in graph.nodes if node.kind == RESULT]
+    _note_results(found, results)
     respect_taken_digits(found, decided, pins)
     keep_blocks_inside(found, decided, later)
-    _note_results(found)
+    _note_results(found, results)
     _forbid_idleness(found, decided, task.min_flops)
     return found
 
 
-def _note_results(found: Reach) -> None:
+def _note_results(found: Reach, results: Sequence[int]) -> None:
     """Note where the axis can come out: of what conflicts, and what stands behind, both."""
-    for node in found.graph.nodes:
-        if node.kind == RESULT:
-            places = [label.ins[0] for label in found.labels[node.index] if not label.is_idle]
-            have = found.result_places.get(node.index, frozenset())
-            found.result_places[node.index] = have.union(places)
+    for index in results:
+        places = [label.ins[0] for label in found.labels[index] if not label.is_idle]
+        found.result_places[index] = found.result_places.get(index, frozenset()).union(places)
 
 
 def respect_taken_digits(found: Reach, decided: Decided, pins: Pins) -> None:
@@ -122,12 +121,14 @@ def respect_taken_digits(found: Reach, decided: Decided, pins: Pins) -> None:
     n = found.atom.size
     for node in found.graph.nodes:
         labels = found.labels[node.index]
+        if len(labels) == 1 or found.fixed[node.index] is not None:
+            continue
         taken = decided.digits[node.index]
         ends: dict[int, int] = {}
         if node.index in found.open_dims:
             written, ends = _written(_inner(node, pins.layouts[node.index]))
             taken = taken + written
-        if not taken or len(labels) == 1 or found.fixed[node.index] is not None:
+        if not taken:
             continue
         found.labels[node.index] = _different(
             label

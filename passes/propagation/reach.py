@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dtensor.dialect.axes import AxisRef
-from dtensor.passes.graph import ARGUMENT, CONSTRAINT, RESULT, Graph
+from dtensor.passes.graph import ARGUMENT, CONSTRAINT, RESULT, Graph, Node
 from dtensor.passes.propagation.labels import Label, LabelTable
 from dtensor.passes.propagation.places import MAX_RANK, WHOLE
 
@@ -50,8 +50,7 @@ def spread(found: Reach) -> None:
     spreader = _Spreader(found)
     for node, pinned in zip(found.graph.nodes, found.fixed, strict=True):
         if pinned is not None and not pinned.is_idle and node.index not in found.asleep:
-            spreader.reach(node.operands, pinned.ins)
-            spreader.reach(node.results, pinned.outs)
+            spreader.reach(node, pinned)
     spreader.run()
 
 
@@ -61,34 +60,38 @@ class _Spreader:
     def __init__(self, found: Reach) -> None:
         self.found = found
         self.seen: set[tuple[int, int]] = set()
-        self.queue: list[tuple[int, int]] = []
-        self.head = 0
+        self.queue: list[tuple[int, int, int, int]] = []
         of_rule = found.table.of_rule
         self.rules = [None if n.rule is None else of_rule(n.rule) for n in found.graph.nodes]
 
-    def reach(self, values: list[int], places: tuple[int, ...]) -> None:
-        """Values can have these places: their other nodes must hear of it."""
-        graph, seen = self.found.graph, self.seen
-        for value, place in zip(values, places, strict=True):
-            if place == WHOLE or self.found.free[value] or (value, place) in seen:
+    def reach(self, node: Node, label: Label) -> None:
+        """A node can have this label: the nodes around its values must hear of it."""
+        graph, fixed, free = self.found.graph, self.found.fixed, self.found.free
+        seen, index = self.seen, node.index
+        for slot, (value, place) in enumerate(zip(node.operands, label.ins, strict=True)):
+            if place == WHOLE or free[value] or (value, place) in seen:
                 continue
-            pinned = self.found.fixed[graph.producer[value]]
+            pinned = fixed[graph.producer[value]]
             if pinned is not None and pinned.outs[graph.producer_slot[value]] != place:
                 continue  # its users may take it so, but it leads nowhere else
             seen.add((value, place))
-            self.queue.append((value, place))
+            self.queue.append((value, place, index, slot))
+        for slot, (value, place) in enumerate(zip(node.results, label.outs, strict=True)):
+            if place != WHOLE and not free[value] and (value, place) not in seen:
+                seen.add((value, place))
+                self.queue.append((value, place, index, ~slot))
 
     def run(self) -> None:
         """Visit what was reached until nothing new is."""
-        graph, fixed, queue = self.found.graph, self.found.fixed, self.queue
+        graph, fixed = self.found.graph, self.found.fixed
         uses, producer, slots = graph.uses, graph.producer, graph.producer_slot
-        while self.head < len(queue):
-            value, place = queue[self.head]
-            self.head += 1
-            if fixed[producer[value]] is None:
-                self.visit(producer[value], ~slots[value], place)
+        for value, place, giver, at in self.queue:  # which grows
+            knows = giver if place > WHOLE else -1  # a split has one label, which the giver has
+            index, slot = producer[value], ~slots[value]
+            if fixed[index] is None and (index != knows or slot != at):
+                self.visit(index, slot, place)
             for index, slot in uses[value]:
-                if fixed[index] is None:
+                if fixed[index] is None and (index != knows or slot != at):
                     self.visit(index, slot, place)
 
     def visit(self, index: int, slot: int, place: int) -> None:
@@ -100,9 +103,7 @@ class _Spreader:
         for label in labels:
             if label not in have:
                 have.append(label)
-                node = self.found.graph.nodes[index]
-                self.reach(node.operands, label.ins)
-                self.reach(node.results, label.outs)
+                self.reach(self.found.graph.nodes[index], label)
 
     def labels(self, index: int, slot: int, place: int) -> tuple[Label, ...]:
         """What the node's rule, or its kind, offers."""
