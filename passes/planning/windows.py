@@ -35,18 +35,24 @@ def improve(
     now = list(states)
     order = sorted(range(len(now)), key=lambda x: (-regret(x, now[x]), x))
     tried: set[int] = set()
+    least: set[tuple[int, ...]] = set()  # centers, and states in and around their windows
     each = replace(effort, passes=_PASSES)
     for _ in range(effort.windows):
         center = next((x for x in order if x not in tried), None)
         if center is None:
             break
         window = _around(model, center, effort.window)
-        part = _part(model, now, window)
-        solution = Elimination(part, each).run()
-        if part.cost(solution.states) < part.cost(part.start) - _GAIN:
-            for x, state in zip(window, solution.states, strict=True):
-                now[x] = state
-            tried.clear()
+        seen = dict.fromkeys([*window, *(y for x in window for y in model.near[x])])
+        key = center, *(now[x] for x in seen)
+        if key not in least:
+            part = _part(model, now, window)
+            solution = Elimination(part, each).run()
+            if part.cost(solution.states) < part.cost(part.start) - _GAIN:
+                for x, state in zip(window, solution.states, strict=True):
+                    now[x] = state
+                tried.clear()
+            else:
+                least.add(key)
         tried |= {center, *model.near[center]}
     return now
 
