@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
-import numpy as np
 
 from dtensor.dialect.errors import CheckpointError
-from dtensor.runtime.array import DTensor
-from dtensor.runtime.checkpoint.named import is_variable
+from dtensor.runtime.checkpoint.arrays import ARRAYS
 
 Visit = Callable[[str, Any], Any]
 
-_ARRAYS = (DTensor, jax.Array, np.ndarray, np.generic)
 _PLAIN = (bool, int, float, str)
 _CODE = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType)
 _LIBRARIES = ("jax", "jaxlib", "dtensor", "numpy")  # their objects hold caches, not state
@@ -26,7 +24,13 @@ def is_plain(value: Any) -> bool:
     return type(value) in _PLAIN
 
 
-def transform(value: Any, name: str, visit: Visit) -> Any:
+def transform(
+    value: Any,
+    name: str,
+    visit: Visit,
+    is_attribute: bool = False,
+    inside: tuple[int, ...] = (),
+) -> Any:
     """The same value, with what `visit` returns in place of each thing to save.
 
     Dicts, lists and attributes of objects are changed in place, tuples and other nodes of jax's
@@ -37,28 +41,24 @@ def transform(value: Any, name: str, visit: Visit) -> Any:
         value: an array, variable, number or text, or something that holds them.
         name: its name; names of what it holds follow after a slash.
         visit: is given a name and an array, variable, number or text; returns what to put there.
+        is_attribute: whether an object around it has it as an attribute.
+        inside: the ids of what is around it.
 
     Raises:
         CheckpointError: something that cannot be saved.
     """
-    return _transform(value, name, visit, is_attribute=False, inside=())
-
-
-def _transform(
-    value: Any, name: str, visit: Visit, is_attribute: bool, inside: tuple[int, ...]
-) -> Any:
-    if is_variable(value) or isinstance(value, _ARRAYS) or is_plain(value):
+    if isinstance(value, ARRAYS) or is_plain(value):
         return value if is_attribute and is_plain(value) else visit(name, value)
     if id(value) in inside:
         return value
 
     def child(key: Any, item: Any, is_attribute: bool = is_attribute) -> Any:
         part = f"{name}/{key}" if name else str(key)
-        return _transform(item, part, visit, is_attribute, (*inside, id(value)))
+        return transform(item, part, visit, is_attribute, (*inside, id(value)))
 
     if isinstance(value, dict | list):
-        entries = value.items() if isinstance(value, dict) else enumerate(value)
-        _replace(entries, child, value.__setitem__)
+        for key, old in list(value.items() if isinstance(value, dict) else enumerate(value)):
+            _put(child(key, old), old, partial(value.__setitem__, key))
         return value
     node: Any
     found, node = jax.tree_util.tree_flatten_with_path(value, is_leaf=lambda x: x is not value)
@@ -67,7 +67,8 @@ def _transform(
         is_same = all(new is old for new, (_, old) in zip(made, found, strict=True))
         return value if is_same else node.unflatten(made)
     if _holds_state(value):
-        _replace(vars(value).items(), lambda k, v: child(k, v, True), _setter(value, name))
+        for key, old in list(vars(value).items()):
+            _put(child(key, old, True), old, partial(setattr, value, key))
     elif not is_attribute:
         raise CheckpointError(
             f"'{name}' is of type {type(value).__name__}, which cannot be saved; a checkpoint "
@@ -76,30 +77,11 @@ def _transform(
     return value
 
 
-def _replace(
-    entries: Iterable[tuple[Any, Any]],
-    child: Callable[[Any, Any], Any],
-    put: Callable[[Any, Any], Any],
-) -> None:
-    for key, old in list(entries):
-        new = child(key, old)
-        if new is not old:
-            put(key, new)
+def _put(new: Any, old: Any, put: Callable[[Any], None]) -> None:
+    if new is not old:
+        put(new)
 
 
 def _holds_state(value: Any) -> bool:
     home = type(value).__module__.split(".")[0]
     return hasattr(value, "__dict__") and not isinstance(value, _CODE) and home not in _LIBRARIES
-
-
-def _setter(value: Any, name: str) -> Callable[[str, Any], None]:
-    def put(key: str, new: Any) -> None:
-        try:
-            setattr(value, key, new)
-        except (AttributeError, TypeError) as error:
-            raise CheckpointError(
-                f"'{name}/{key}' cannot be restored: {type(value).__name__} does not let its "
-                f"attribute be set ({error}); keep it in a variable or a dict"
-            ) from None
-
-    return put
