@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import jax
-
-# Python's names of the operators, and of the work of those that module operator does not have.
-_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
-_REFLECTED = (
-    *("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "divmod", "pow"),
-    *("and", "or", "xor", "lshift", "rshift"),
-)
-_UNARY = ("neg", "pos", "abs", "invert", "round", "iter", "getitem", "contains")
-_BUILT_IN: dict[str, Callable[..., Any]] = {"divmod": divmod, "round": round, "iter": iter}
-_PROPERTIES = ("real", "imag", "T", "mT", "at")
+from dtensor.runtime.methods import Methods
+from dtensor.runtime.operators import Operators
 
 
 class ReadFirst:
@@ -34,21 +24,10 @@ class ReadFirst:
         def value(self) -> Any:
             """The value at this moment: a DTensor, or in a traced function an array of jax."""
 
-    def to_device(self, device: Any, /, *, stream: None = None) -> Any:
-        """The value on another mesh, or in another layout; the variable stays where it is."""
-        return self.value().to_device(device, stream=stream)
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        values = jax.tree_util.tree_map(value_of, inputs, is_leaf=is_readable)
-        return getattr(ufunc, method)(*values, **kwargs)
-
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        args, kwargs = jax.tree_util.tree_map(value_of, (args, kwargs), is_leaf=is_readable)
-        return function(*args, **kwargs)
-
     def _call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        args, kwargs = jax.tree_util.tree_map(value_of, (args, kwargs), is_leaf=is_readable)
-        return getattr(self.value(), name)(*args, **kwargs)
+        return getattr(self.value(), name)(
+            *map(value_of, args), **{key: value_of(arg) for key, arg in kwargs.items()}
+        )
 
 
 def value_of(value: Any) -> Any:
@@ -61,16 +40,12 @@ def is_readable(value: Any) -> bool:
     return value is None or isinstance(value, ReadFirst)
 
 
-def _binary(work: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    return lambda self, other: work(self.value(), value_of(other))
+def _reading(name: str) -> Callable[..., Any]:
+    return lambda self, *args: getattr(self.value(), name)(*map(value_of, args))
 
 
-def _reflected(work: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    return lambda self, other: work(value_of(other), self.value())
-
-
-def _unary(work: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda self, *args: work(self.value(), *map(value_of, args))
+def _property(name: str) -> property:
+    return property(lambda self: getattr(self.value(), name), doc=f"`{name}` of the value.")
 
 
 def _refusal(name: str) -> Callable[[Any, Any], Any]:
@@ -84,25 +59,15 @@ def _refusal(name: str) -> Callable[[Any, Any], Any]:
     return refuse
 
 
-def _property(name: str) -> property:
-    doc = f"`{name}` of the value at this moment."
-    return property(lambda self: getattr(self.value(), name), doc=doc)
-
-
-def _work(name: str) -> Callable[..., Any]:
-    return _BUILT_IN.get(name) or getattr(operator, f"__{name}__")
-
-
 def _install() -> None:
-    for name in (*_COMPARISONS, *_REFLECTED):
-        setattr(ReadFirst, f"__{name}__", _binary(_work(name)))
-    for name in _REFLECTED:
-        setattr(ReadFirst, f"__r{name}__", _reflected(_work(name)))
-        setattr(ReadFirst, f"__i{name}__", _refusal(name))
-    for name in _UNARY:
-        setattr(ReadFirst, f"__{name}__", _unary(_work(name)))
-    for name in _PROPERTIES:
-        setattr(ReadFirst, name, _property(name))
+    own = vars(Operators)
+    for name, work in (*own.items(), *vars(Methods).items()):
+        if isinstance(work, property) and name != "device":
+            setattr(ReadFirst, name, _property(name))
+        elif name in own and callable(work) and name not in ("__contains__", "__setitem__"):
+            setattr(ReadFirst, name, _reading(name))
+        if name.startswith("__r") and f"__{name[3:]}" in own:
+            setattr(ReadFirst, f"__i{name[3:]}", _refusal(name[3:-2]))
 
 
 _install()
