@@ -14,7 +14,7 @@ import numpy as np
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import array_type, dtensor_of
-from dtensor.runtime.data.elements import ElementSpec, HostArray
+from dtensor.runtime.data.elements import ElementSpec, HostArray, at
 from dtensor.runtime.padding import Ranges, true_ranges
 from dtensor.runtime.placement import named_sharding
 from dtensor.runtime.transfer import host_array
@@ -70,17 +70,12 @@ class Batching:
         for path, layout, shape in zip(
             self.spec.paths, self.layouts, self.shapes(examples), strict=True
         ):
-            text = f"layout {layout.short()}{' of ' + path if path else ''}"
+            text = f"layout {layout.short()}{at(path)}"
             if layout.rank != len(shape):
-                hint = (
-                    "is batched, as dataset_already_batched=True says"
-                    if self.batched
-                    else "is not batched before it comes to DTensorDataset; if it is, say "
-                    "dataset_already_batched=True"
-                )
                 raise LayoutError(
                     f"{text} has rank {layout.rank}, a global batch has rank {len(shape)}: its "
-                    f"shape is {shape}. Check that the dataset {hint}"
+                    f"shape is {shape}. Check that the dataset is batched if, and only if, "
+                    "dataset_already_batched=True says so"
                 )
             problem = layout.problem(shape, uneven=True)
             if problem is not None:
@@ -126,7 +121,6 @@ class Batching:
     ) -> Callable[[tuple[slice, ...] | None], HostArray]:
         """What reads a shard of array `i` of a batch; replicas share one read."""
         layout, dtype = self.layouts[i], self.spec.dtypes[i]
-        where = f" at {self.spec.paths[i]}" if self.spec.paths[i] else ""
         longer, local = layout.padded_shape(shape), layout.local_shape(shape)
         known: dict[Ranges, HostArray] = {}
 
@@ -137,13 +131,13 @@ class Batching:
                 known[region] = np.zeros(local, dtype)  # also behind the end, where there is one
                 inside = known[region][tuple(slice(stop - start) for start, stop in region)]
                 if inside.size:
-                    _copy([(start, arrays[i]) for start, arrays in chunks], region, inside, where)
+                    _copy([(start, arrays[i]) for start, arrays in chunks], region, inside)
             return known[region]
 
         return read
 
 
-def _copy(chunks: list[tuple[int, Any]], region: Ranges, out: HostArray, where: str) -> None:
+def _copy(chunks: list[tuple[int, Any]], region: Ranges, out: HostArray) -> None:
     """Copy the elements of one shard, each once, from the chunks that hold them."""
     (first, last), *inner = region
     inside = tuple(slice(*ends) for ends in inner)
@@ -153,8 +147,5 @@ def _copy(chunks: list[tuple[int, Any]], region: Ranges, out: HostArray, where: 
         rows = slice(max(first - start, 0), min(last - start, array.shape[0]))
         parts.append(np.asarray(array[(rows, *inside)]))
     if parts[0].dtype.itemsize > out.dtype.itemsize:  # jax makes it narrower
-        try:
-            parts = [host_array(np.concatenate(parts))]
-        except OverflowError as error:
-            raise OverflowError(f"dataset{where}: {error}") from None
+        parts = [host_array(np.concatenate(parts))]
     np.concatenate(parts, out=out, casting="safe")

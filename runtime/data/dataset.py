@@ -10,9 +10,10 @@ import numpy as np
 from dtensor.dialect.errors import ConfigError, LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.data.elements import at
 from dtensor.runtime.data.iterator import DTensorIterator
 from dtensor.runtime.data.passes import Plan
-from dtensor.runtime.data.sources import Arrays, Iterated, source_of
+from dtensor.runtime.data.sources import Arrays, source_of
 from dtensor.runtime.placement import named_sharding
 from dtensor.runtime.shardings import AnyMesh, as_mesh
 
@@ -76,53 +77,39 @@ class DTensorDataset:
                 "there is no tf.data service here: each client already reads only its part of the "
                 "dataset; leave tf_data_service_config out"
             )
-        if not isinstance(mesh, Mesh | jax.sharding.Mesh):
-            raise TypeError(f"mesh is a {type(mesh).__name__}; give a Mesh")
-        mesh = as_mesh(mesh)
-        self._mesh = mesh
+        self.mesh = as_mesh(mesh)
+        global_batch_size = _count("global_batch_size", global_batch_size, 1)
+        self.global_batch_size = global_batch_size
         self._batch_dim = batch_dim
-        self._batch_size = _count("global_batch_size", global_batch_size, 1)
-        self._prefetch = 0 if prefetch is None else _count("prefetch", prefetch, 0)
-        replica = self._replica_batch_size()
-        _check_layouts(layouts, mesh, batch_dim, self._batch_size)
+        self._prefetch = _count("prefetch", prefetch or 0, 0)
+        replicas = 1 if batch_dim is None else self.mesh.axis_size(batch_dim)
+        if global_batch_size % replicas:
+            raise LayoutError(
+                f"global_batch_size {global_batch_size} is not divisible by the {replicas} "
+                f'replicas of batch_dim "{batch_dim}"; make it a multiple of {replicas}'
+            )
+        _check_layouts(layouts, self.mesh, None if replicas == 1 else batch_dim)
         source = source_of(dataset)
         # A list may be read ahead of time: that costs nothing, and nobody can notice it.
         is_known = isinstance(source, Arrays) or type(dataset) in (list, tuple, range)
         if isinstance(source, Arrays) and dataset_already_batched:
             source = source.as_elements()
-        rows = (replica, self._batch_size) if dataset_already_batched else None
-        self._plan = Plan(source, layouts, self._batch_size, rows, drop_remainder)
+        rows = (global_batch_size // replicas, global_batch_size)
+        self._plan = Plan(
+            source,
+            layouts,
+            global_batch_size,
+            rows if dataset_already_batched else None,
+            drop_remainder,
+        )
         if is_known:
             self._plan.resolve()
-        if is_known or not dataset_already_batched:
-            self._plan.verify_total()
-
-    def _replica_batch_size(self) -> int:
-        if self._batch_dim is None:
-            return self._batch_size
-        replicas = self._mesh.axis_size(self._batch_dim)
-        if self._batch_size % replicas:
-            raise LayoutError(
-                f"global_batch_size {self._batch_size} is not divisible by the {replicas} replicas "
-                f'of batch_dim "{self._batch_dim}"; make it a multiple of {replicas}'
-            )
-        return self._batch_size // replicas
-
-    @property
-    def mesh(self) -> Mesh:
-        """The mesh that the batches lie on."""
-        return self._mesh
-
-    @property
-    def global_batch_size(self) -> int:
-        """Number of examples in a batch."""
-        return self._batch_size
 
     @property
     def element_spec(self) -> Any:
         """Global shape, element type and sharding of each array of a whole batch.
 
-        Reads one element where that is not known yet; the first pass does not read it again.
+        Reads the first element where that is not known yet.
 
         Returns:
             A `jax.ShapeDtypeStruct` for each array, in the structure of the elements.
@@ -133,7 +120,7 @@ class DTensorDataset:
             [
                 jax.ShapeDtypeStruct(shape, dtype, sharding=named_sharding(layout))
                 for shape, dtype, layout in zip(
-                    batching.shapes(self._batch_size),
+                    batching.shapes(self.global_batch_size),
                     batching.spec.dtypes,
                     batching.layouts,
                     strict=True,
@@ -141,20 +128,7 @@ class DTensorDataset:
             ],
         )
 
-    @property
-    def layouts(self) -> Any:
-        """The layout of each array of a batch, in the structure of the elements.
-
-        A single layout that was given for all stays one while no element is known.
-        """
-        batching = self._plan.batching
-        if batching is None:
-            return self._plan.layouts
-        return jax.tree.unflatten(batching.spec.structure, batching.layouts)
-
     def __iter__(self) -> DTensorIterator:
-        if isinstance(self._plan.source, Iterated):
-            self._plan.source.claim()
         return DTensorIterator(self, self._plan, self._prefetch)
 
     def __len__(self) -> int:
@@ -162,14 +136,14 @@ class DTensorDataset:
 
     def __repr__(self) -> str:
         plan, batching = self._plan, self._plan.batching
-        words = [str(plan.source), f"global_batch_size={self._batch_size}"]
+        words = [plan.source.name, f"global_batch_size={self.global_batch_size}"]
         words += [] if self._batch_dim is None else [f"batch_dim={self._batch_dim!r}"]
         words += [f"prefetch={self._prefetch}"] if self._prefetch else []
         if plan.source.length is not None and (batching or plan.element_rows is None):
             words.append(f"{len(self)} batches")
         lines = [f"DTensorDataset({', '.join(words)})"]
         if batching is not None:
-            shapes = batching.shapes(self._batch_size)
+            shapes = batching.shapes(self.global_batch_size)
             for path, dtype, shape, layout in zip(
                 batching.spec.paths, batching.spec.dtypes, shapes, batching.layouts, strict=True
             ):
@@ -178,7 +152,7 @@ class DTensorDataset:
         return "\n".join(lines)
 
 
-def _check_layouts(layouts: Any, mesh: Mesh, batch_dim: str | None, batch_size: int) -> None:
+def _check_layouts(layouts: Any, mesh: Mesh, batch_dim: str | None) -> None:
     leaves = jax.tree_util.tree_leaves_with_path(layouts)
     if not leaves:
         raise TypeError(f"layouts is {layouts!r}, which holds no Layout")
@@ -189,20 +163,14 @@ def _check_layouts(layouts: Any, mesh: Mesh, batch_dim: str | None, batch_size: 
                 f"layouts{where} is {layout!r}; layouts must be a Layout, or Layouts in the "
                 "structure of the dataset's elements"
             )
-        text = f"layout {layout.short()}{' of ' + where if where else ''}"
+        text = f"layout {layout.short()}{at(where)}"
         if layout.mesh != mesh:
             raise LayoutError(f"{text} is of {layout.mesh!r}, the dataset's mesh is {mesh!r}")
-        if layout.rank == 0:
-            raise LayoutError(f"{text} has no dimensions; the first dimension is the batch")
         problem = layout.border_problem()
         if problem is not None:
             raise LayoutError(f"no array can have {text}: {problem}")
-        problem = layout.problem((batch_size, *(dim.split for dim in layout.dims[1:])), uneven=True)
-        if problem is not None:
-            raise LayoutError(f"{text} does not fit a global batch of {batch_size}: {problem}")
-        if batch_dim is None or mesh.axis_size(batch_dim) == 1:
-            continue
-        if all(axis.name != batch_dim for axis in layout.dims[0].axes):
+        axes = layout.dims[0].axes if layout.dims else ()
+        if batch_dim is not None and all(axis.name != batch_dim for axis in axes):
             raise LayoutError(
                 f'batch_dim "{batch_dim}" does not split dimension 0 of {text}; let every layout '
                 "split it, or leave batch_dim out"

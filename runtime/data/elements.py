@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from dtensor.runtime.array import DTensor
+from dtensor.runtime.host_arrays import refusal
 
 HostArray = np.ndarray[Any, Any]
 
@@ -41,8 +42,6 @@ class ElementSpec:
             ValueError: it has another structure, shape or element type than the first one.
             TypeError: something in it is not numeric.
         """
-        if element is None:
-            raise ValueError(missing_element(number))
         leaves, structure = jax.tree.flatten(element)
         if structure != self.structure:
             raise ValueError(
@@ -53,7 +52,7 @@ class ElementSpec:
         for leaf, path, shape, dtype in zip(
             leaves, self.paths, self.shapes, self.dtypes, strict=True
         ):
-            where = f"element {number}{_at(path)}"
+            where = f"element {number}{at(path)}"
             array = host_array(leaf, where)
             if array.shape != shape:
                 raise ValueError(
@@ -61,7 +60,7 @@ class ElementSpec:
                     "crop them to one shape, or if they are batches, ensure drop_remainder=True "
                     "when batching the dataset"
                 )
-            if canonical_dtype(array.dtype) != dtype:
+            if _jax_dtype(array.dtype) != dtype:
                 raise ValueError(
                     f"{where} has element type {array.dtype}, the elements before it have {dtype}; "
                     "convert them all to one type"
@@ -70,23 +69,20 @@ class ElementSpec:
         return arrays
 
 
-def spec_of_element(element: Any, number: int) -> ElementSpec:
-    """The spec of a dataset of which `element` is the first that is read.
+def spec_of_element(element: Any) -> ElementSpec:
+    """The spec of a dataset of which `element` is the first.
 
     Raises:
         TypeError: something in it is not numeric.
         ValueError: it holds no array.
     """
-    if element is None:
-        raise ValueError(missing_element(number))
     found, structure = jax.tree_util.tree_flatten_with_path(element, is_leaf=_is_dtensor)
     if not found:
-        raise ValueError(f"element {number} of the dataset is {element!r}, which holds no array")
+        raise ValueError(f"element 0 of the dataset is {element!r}, which holds no array")
     paths = [jax.tree_util.keystr(path) for path, _ in found]
-    leaves = [leaf for _, leaf in found]
     arrays = [
-        host_array(leaf, f"element {number}{_at(path)}")
-        for leaf, path in zip(leaves, paths, strict=True)
+        host_array(leaf, f"element 0{at(path)}")
+        for path, (_, leaf) in zip(paths, found, strict=True)
     ]
     return spec_of_arrays(arrays, structure, paths)
 
@@ -96,17 +92,8 @@ def spec_of_arrays(
 ) -> ElementSpec:
     """The spec of what has the shapes of these arrays, from dimension `skip` on."""
     shapes = tuple([tuple(map(int, array.shape[skip:])) for array in arrays])
-    dtypes = tuple([canonical_dtype(array.dtype) for array in arrays])
+    dtypes = tuple([_jax_dtype(array.dtype) for array in arrays])
     return ElementSpec(structure, tuple(paths), shapes, dtypes)
-
-
-def missing_element(number: int) -> str:
-    """The message for an element that is None, as a filtered grain.MapDataset gives."""
-    return (
-        f"element {number} of the dataset is None, so which elements make a batch is not known "
-        "without reading them all; where a filter left it out, read the dataset in order: "
-        ".to_iter_dataset() of a grain.MapDataset"
-    )
 
 
 def host_array(value: Any, where: str) -> HostArray:
@@ -122,7 +109,7 @@ def host_array(value: Any, where: str) -> HostArray:
     if _is_dtensor(value):
         raise TypeError(f"{where} is a DTensor, which lies on a mesh already; give host arrays")
     if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"{where} is a masked array; fill it first: x.filled(value)")
+        raise TypeError(f"{where} {refusal(value)}")
     try:
         array = np.asarray(value)
     except Exception as error:
@@ -134,19 +121,10 @@ def host_array(value: Any, where: str) -> HostArray:
 
 
 def check_numeric(dtype: np.dtype[Any], where: str) -> None:
-    """Raise TypeError unless devices can hold elements of this type."""
-    # numpy counts bfloat16 and its like among the structures; jax knows them
-    is_number = dtype.kind != "m" and (dtype.kind == "b" or jax.numpy.issubdtype(dtype, np.number))
-    if not is_number or dtype.itemsize > (16 if dtype.kind == "c" else 8):
-        raise TypeError(
-            f"{where} has element type {dtype}, which devices cannot hold; make it numbers of at "
-            "most 64 bits before it comes to DTensorDataset"
-        )
-
-
-def canonical_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The element type that jax gives an array of `dtype`, of either order of bytes."""
-    return np.dtype(jax.dtypes.canonicalize_dtype(dtype.newbyteorder("=")))
+    """Raise TypeError unless devices can hold elements of this type, in any order of bytes."""
+    wrong = refusal(np.empty(0, dtype.newbyteorder("=")))
+    if wrong is not None:
+        raise TypeError(f"{where} {wrong}")
 
 
 def structure_text(structure: Any) -> str:
@@ -154,9 +132,15 @@ def structure_text(structure: Any) -> str:
     return str(structure).removeprefix("PyTreeDef(").removesuffix(")")
 
 
+def at(path: str) -> str:
+    """Where an array is in an element, for messages; "" where it is the element."""
+    return f" at {path}" if path else ""
+
+
 def _is_dtensor(value: Any) -> bool:
     return isinstance(value, DTensor)
 
 
-def _at(path: str) -> str:
-    return f" at {path}" if path else ""
+def _jax_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The element type that jax gives an array of `dtype`, of either order of bytes."""
+    return np.dtype(jax.dtypes.canonicalize_dtype(dtype.newbyteorder("=")))

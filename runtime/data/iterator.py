@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from dtensor.runtime.data.passes import Batches, Plan, Position, checked_state
@@ -36,7 +35,11 @@ class DTensorIterator:
     def __next__(self) -> Any:
         if self._is_closed:
             raise StopIteration
-        _check_not_tracing()
+        if not is_eager():
+            raise RuntimeError(
+                "a batch was asked for inside a traced function, which would make that one batch a "
+                "constant of the program; ask for it outside and pass it in"
+            )
         if self._batches is None:
             batches = self._plan.batches(self._at)
             self._batches = ReadAhead(batches, self._prefetch) if self._prefetch else batches
@@ -91,22 +94,9 @@ class DTensorIterator:
     def __enter__(self) -> DTensorIterator:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
         closed = ", closed" if self._is_closed else ""
         return f"DTensorIterator(next_batch={self._at.batch}{closed}) of {self._dataset!r}"
-
-
-def _check_not_tracing() -> None:
-    if not is_eager():
-        raise RuntimeError(
-            "a batch was asked for inside a traced function, which would make that one batch a "
-            "constant of the program; ask for it outside and pass it in"
-        )

@@ -9,15 +9,15 @@ of grain are sources for what they can do, and nothing imports it: arrays need n
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
 
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
-from dtensor.runtime.data.batching import Batching, Chunk, rows_held
-from dtensor.runtime.data.elements import ElementSpec, spec_of_element, structure_text
+from dtensor.runtime.data.batching import Batching, Chunk
+from dtensor.runtime.data.elements import ElementSpec, at, spec_of_element, structure_text
 from dtensor.runtime.data.sources import END, Arrays, Indexed, Iterated, Source
 
 
@@ -60,40 +60,28 @@ class Plan:
         """How elements become batches; reads one element where that is not known yet.
 
         Raises:
-            ValueError: there is no element, or it does not fit.
+            LayoutError: the layouts do not fit the elements.
+            ValueError: there is no element, it does not fit, or there are too few.
         """
         if self.batching is None:
-            self.batching = self._bind(self._spec())
+            spec = self.source.spec if isinstance(self.source, Arrays) else self._spec()
+            layouts, batched = self._layouts_for(spec), self.element_rows is not None
+            batching = Batching(spec, layouts, batched, self._rows(spec) if batched else 1)
+            batching.verify(self.batch_size)
+            if not isinstance(self.source, Iterated):
+                self._check_enough(self.source.length * batching.rows)
+            self.batching = batching
         return self.batching
 
     def _spec(self) -> ElementSpec:
-        source, number = self.source, 0
-        if isinstance(source, Arrays):
-            return source.spec
-        if isinstance(source, Iterated):
-            element = source.first()
-        elif source.length == 0:
-            element = END
+        if isinstance(self.source, Iterated):
+            element = self.source.first()
         else:
-            held = rows_held(tuple(jax.tree.leaves(self.layouts)), self.batch_size)
-            if self.element_rows is None and held and held[0][0] < source.length:
-                number = held[0][0]  # the first that this process would read anyway
-            element = source.first(number)
+            assert isinstance(self.source, Indexed)
+            element = self.source.element(0) if self.source.length else END
         if element is END:
             raise ValueError(self._empty())
-        return spec_of_element(element, number)
-
-    def _bind(self, spec: ElementSpec) -> Batching:
-        """How elements of this spec become batches."""
-        batching = Batching(spec, self._layouts_for(spec), self.element_rows is not None, 1)
-        for path, shape in zip(spec.paths, spec.shapes, strict=True):
-            if batching.batched and not shape:
-                raise ValueError(
-                    f"an element{' at ' + path if path else ''} has no dimensions; "
-                    "Check that the dataset is batched, as dataset_already_batched=True says"
-                )
-        batching.verify(self.batch_size)
-        return replace(batching, rows=self._rows(spec))
+        return spec_of_element(element)
 
     def _layouts_for(self, spec: ElementSpec) -> tuple[Layout, ...]:
         """One layout for each array of an element; one alone is for all."""
@@ -114,39 +102,24 @@ class Plan:
         )
 
     def _rows(self, spec: ElementSpec) -> int:
-        """Examples in an element."""
-        if self.element_rows is None:
-            return 1
-        size = spec.shapes[0][0]
-        for path, shape in zip(spec.paths, spec.shapes, strict=True):
-            if shape[0] != size:
+        """Examples in an element, which is a batch."""
+        allowed = dict.fromkeys(self.element_rows or ())
+        sizes = [shape[0] if shape else None for shape in spec.shapes]
+        for path, size in zip(spec.paths, sizes, strict=True):
+            if size not in allowed or size != sizes[0]:
+                text = "no examples" if size is None else f"{size} examples"
                 raise ValueError(
-                    f"an element has a batch of {size} at {spec.paths[0]} and of {shape[0]} at "
-                    f"{path}; its arrays need the same first dimension"
+                    f"an element{at(path)} is a batch of {text}, expected "
+                    f"{' or '.join(map(str, allowed))}, the same for all its arrays: the size for "
+                    f"one replica, or the global batch size of {self.batch_size}"
                 )
-        if size not in self.element_rows:
-            allowed = " or ".join(map(str, dict.fromkeys(self.element_rows)))
-            raise ValueError(
-                f"an element is a batch of {size} examples, expected {allowed}: the size for "
-                f"one replica, or the global batch size of {self.batch_size}"
-            )
-        return size
+        return int(sizes[0] or 0)
 
     def total(self) -> int | None:
         """Number of examples, where it is known."""
         if self.source.length is None:
             return None
         return self.source.length * (1 if self.element_rows is None else self.resolve().rows)
-
-    def verify_total(self) -> None:
-        """Check that the source's examples make batches, where their number is known.
-
-        Raises:
-            ValueError: they make none.
-        """
-        total = self.total()
-        if total is not None and not isinstance(self.source, Iterated):
-            self._check_enough(total)
 
     def _check_enough(self, examples: int) -> None:
         if not examples:
@@ -160,33 +133,26 @@ class Plan:
     def batches(self, start: Position) -> Batches:
         """The batches from a position on; elements are read when a batch is asked for."""
         batching = self.resolve()
-        self.verify_total()
         if isinstance(self.source, Iterated):
-            yield from self._in_order(self.source, batching, start)
-        elif start.source_state is not None:
-            raise ValueError(
-                "the state holds a position of the dataset's own, which a dataset that is read by "
-                "number does not have; restore it to the same dataset"
-            )
-        elif start.batch > len(self):
+            return self._in_order(self.source, batching, start)
+        if start.batch > len(self):
             raise ValueError(
                 f"the state is after batch {start.batch} but the dataset has {len(self)}; restore "
                 "it to the same dataset"
             )
-        else:
-            yield from self._by_number(self.source, batching, start.batch)
+        return self._by_number(self.source, batching, start.batch)
 
-    def _by_number(self, source: Arrays | Indexed, batching: Batching, first: int) -> Batches:
+    def _by_number(self, source: Arrays | Indexed, batching: Batching, start: int) -> Batches:
         total = source.length * batching.rows
         per_batch = self.batch_size // batching.rows
-        for number in range(first, len(self)):
+        for number in range(start, len(self)):
+            first = number * per_batch
             examples = min(self.batch_size, total - number * self.batch_size)
             if isinstance(source, Arrays):
                 chunks: list[Chunk] = [(-number * self.batch_size, source.leaves)]
             else:
                 chunks = [
-                    batching.chunk(source.element(at + i), at + i, i, per_batch)
-                    for at in [number * per_batch]
+                    batching.chunk(source.element(first + i), first + i, i, per_batch)
                     for i in batching.held(examples)
                 ]
             yield _assembled(batching, chunks, examples), None
@@ -219,12 +185,13 @@ class Plan:
         total = self.total()
         if total is None:
             raise TypeError(
-                f"the number of batches is not known: a {self.source} is read in order to its end"
+                f"the number of batches is not known: a {self.source.name} is read in order to its "
+                "end"
             )
         return total // self.batch_size if self.drop_remainder else -(-total // self.batch_size)
 
     def _empty(self) -> str:
-        text = f"the dataset is empty: its {self.source} gave no element"
+        text = f"the dataset is empty: its {self.source.name} gave no element"
         if isinstance(self.source, Iterated) and self.source.name.endswith("()"):
             text += "; each pass calls the function, which must make a new iterator every time"
         return text
@@ -236,20 +203,17 @@ def _assembled(batching: Batching, chunks: list[Chunk], examples: int) -> Any:
     return tensors
 
 
-def checked_state(state: Mapping[str, Any], batch_size: int) -> Position:
+def checked_state(state: Any, batch_size: int) -> Position:
     """The position that a state of an iterator names.
 
     Raises:
         ValueError: it is no such state, or one of another batch size.
     """
-    try:
-        number, size, source = (state[k] for k in ("next_batch", "global_batch_size", "source"))
-    except (KeyError, TypeError):
-        raise ValueError(f"{state!r} is not a state of a DTensorDataset's iterator") from None
-    if size != batch_size:
+    at = state if isinstance(state, Mapping) else {}
+    number = at.get("next_batch")
+    if not isinstance(number, int) or number < 0 or at.get("global_batch_size") != batch_size:
         raise ValueError(
-            f"the state is of batches of {size} examples, this dataset has batches of {batch_size}"
+            f"{state!r} is not a state of a DTensorDataset's iterator over batches of {batch_size} "
+            "examples"
         )
-    if not isinstance(number, int) or number < 0:
-        raise ValueError(f"the state's next_batch is {number!r}; it must be a number from 0 on")
-    return Position(number, source)
+    return Position(number, at.get("source"))

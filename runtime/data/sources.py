@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -24,14 +24,13 @@ class Arrays:
         leaves: the arrays: numpy's, or others with `shape`, `dtype` and slicing, such as a file's.
         spec: what one example is.
         length: number of examples.
+        name: what messages call it.
     """
 
     leaves: tuple[Any, ...]
     spec: ElementSpec
     length: int
-
-    def __str__(self) -> str:
-        return "arrays" if len(self.leaves) > 1 else "array"
+    name: str
 
     def as_elements(self) -> Indexed:
         """The same arrays as elements, each a row: for rows that are batches themselves."""
@@ -39,41 +38,44 @@ class Arrays:
         def row(number: int) -> Any:
             return jax.tree.unflatten(self.spec.structure, [leaf[number] for leaf in self.leaves])
 
-        return Indexed(row, self.length, str(self))
+        return Indexed(row, self.length, self.name)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Indexed:
     """Elements that can be read in any order: only those that are needed are read."""
 
     read: Callable[[int], Any]
     length: int
     name: str
-    _ahead: dict[int, Any] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        return self.name
-
-    def first(self, number: int) -> Any:
-        """An element that the first pass will not read again."""
-        self._ahead[number] = self.element(number)
-        return self._ahead[number]
 
     def element(self, number: int) -> Any:
-        """The element of this number."""
-        if number in self._ahead:
-            return self._ahead.pop(number)
+        """The element of this number.
+
+        Raises:
+            ValueError: it is None, as a filtered grain.MapDataset gives.
+        """
         try:
-            return self.read(number)
+            element = self.read(number)
         except Exception as error:
             error.add_note(f"while dtensor read element {number} of {self.length} of a {self.name}")
             raise
+        if element is None:
+            raise ValueError(
+                f"element {number} of the dataset is None, so which elements make a batch is not "
+                "known without reading them all; where a filter left it out, read the dataset in "
+                "order: .to_iter_dataset() of a grain.MapDataset"
+            )
+        return element
 
 
 class Iterated:
     """Elements that come in order: every process reads all of them.
 
-    Attributes:
+    Args:
+        make: gives the iterator of a pass.
+        name: what messages call it.
+        once: whether that is always the same, the user's own: it can be read once.
         length: number of elements where it is known.
     """
 
@@ -82,27 +84,10 @@ class Iterated:
     ) -> None:
         self._make = make
         self._once = once
-        self._claimed = False
         self._ahead: Stream | None = None
         self._lock = threading.Lock()
         self.name = name
         self.length = length
-
-    def __str__(self) -> str:
-        return self.name
-
-    def claim(self) -> None:
-        """Announce a pass.
-
-        Raises:
-            ValueError: the dataset can be read once, and was.
-        """
-        if self._once and self._claimed:
-            raise ValueError(
-                f"the dataset is a {self.name}, which can be read once, and a pass over it has "
-                "begun; for several passes give a function that makes one, or a list"
-            )
-        self._claimed = True
 
     def first(self) -> Any:
         """The first element, or END; the next pass gives it again without reading it twice."""
@@ -159,22 +144,18 @@ class Stream:
             state: what `state` gave there; None reads elements until there.
 
         Raises:
-            ValueError: the position is behind, past the end, or in another kind of iterator.
+            ValueError: the position is behind, or past the end.
+            AttributeError: a state, and the iterator is of another kind, which cannot take it.
         """
         if state is not None:
-            if not hasattr(self._iterator, "set_state"):
-                raise ValueError(
-                    f"the state holds a position of the dataset's own, which an iterator of type "
-                    f"{type(self._iterator).__name__} cannot take; restore it to the same dataset"
-                )
-            self._iterator.set_state(state)
+            self._iterator.set_state(state)  # type: ignore[attr-defined]
             self._ahead.clear()
             self.count = count
         if count < self.count:
             raise ValueError(
                 f"cannot go back to element {count}: the dataset is an iterator that can be read "
-                f"once, and {self.count} elements are read; make it anew, and restore before "
-                "the first batch"
+                f"once, and {self.count} elements are read; for several passes give a function "
+                "that makes one, or a list; to restore a state make it anew"
             )
         while self.count < count and self.next() is not END:
             pass
@@ -204,73 +185,41 @@ def source_of(dataset: Any) -> Source:
         TypeError: it is none of the things a dataset may be.
         ValueError: its arrays have different numbers of examples.
     """
-    if isinstance(dataset, DTensor):
-        raise TypeError("dataset is a DTensor, which lies on a mesh already; give host arrays")
-    if isinstance(dataset, np.ndarray | np.generic | jax.Array) and not dataset.shape:
-        raise TypeError(
-            "dataset is an array without dimensions; the first dimension counts the examples"
-        )
     is_node = jax.tree_util.default_registry.flatten_one_level(dataset) is not None
     if _is_array(dataset) or (is_node and not isinstance(dataset, list | None)):
-        found, structure = jax.tree_util.tree_flatten_with_path(dataset, is_leaf=_is_dtensor)
-        odd = next(((path, leaf) for path, leaf in found if not _is_array(leaf)), None)
-        if found and odd is None:
+        found, structure = jax.tree_util.tree_flatten_with_path(
+            dataset, is_leaf=lambda leaf: isinstance(leaf, DTensor)
+        )
+        if found and all(_is_array(leaf) for _, leaf in found):
             return _arrays(found, structure)
-        if type(dataset) is not tuple:
-            raise TypeError(_mixed(dataset, odd))
-    return _elements(dataset)
-
-
-def _elements(dataset: Any) -> Source:
     name = type(dataset).__name__
     if isinstance(dataset, Iterator):
         return Iterated(lambda: dataset, name, once=True)
-    if isinstance(dataset, set | frozenset | Mapping):
-        raise TypeError(f"dataset is a {name}, which has no order; give a list or a dict of arrays")
-    if isinstance(dataset, str | bytes | bytearray):
-        pass
-    elif hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__"):
+    if isinstance(dataset, Mapping | set | frozenset | str | bytes) or _has(dataset, "dtype"):
+        pass  # has no order, no numbers, or no dimension
+    elif is_node and type(dataset) not in (list, tuple):
+        pass  # has parts that are no arrays
+    elif _has(dataset, "__len__", "__getitem__"):
         return Indexed(dataset.__getitem__, len(dataset), name)
     elif isinstance(dataset, Iterable):
         length = len(dataset) if isinstance(dataset, Sized) else None
         return Iterated(lambda: iter(dataset), name, once=False, length=length)
     elif callable(dataset):
         name = getattr(dataset, "__name__", name)
-        return Iterated(lambda: _called(dataset, name), f"{name}()", once=False)
+        return Iterated(lambda: iter(dataset()), f"{name}()", once=False)
     raise TypeError(
-        f"dataset is {dataset!r}; it may be an array, a tuple or dict of arrays, a list or "
-        "anything with len() and [], an iterable, a function that makes an iterator, or a grain "
-        "dataset"
+        f"dataset is a {name}; it may be an array, a tuple or dict of arrays, whose first "
+        "dimension counts the examples, a list or anything with len() and [], an iterable, a "
+        "function that makes an iterator, or a grain dataset"
     )
 
 
-def _called(make: Callable[[], Any], name: str) -> Iterator[Any]:
-    made = make()
-    if not isinstance(made, Iterable):
-        raise TypeError(
-            f"the dataset's function {name} returned a {type(made).__name__}; it must return an "
-            "iterator"
-        )
-    return iter(made)
-
-
-def _mixed(dataset: Any, odd: tuple[Any, Any] | None) -> str:
-    name = type(dataset).__name__
-    if odd is None:
-        return f"dataset is an empty {name}"
-    return (
-        f"dataset{jax.tree_util.keystr(odd[0])} is a {type(odd[1]).__name__}; a {name} must hold "
-        "arrays, whose first dimension counts the examples: use np.asarray"
-    )
-
-
-def _is_dtensor(value: Any) -> bool:
-    return isinstance(value, DTensor)
+def _has(value: Any, *names: str) -> bool:
+    return all(hasattr(value, name) for name in names)
 
 
 def _is_array(value: Any) -> bool:
-    has_all = all(hasattr(value, name) for name in ("shape", "dtype", "__getitem__"))
-    return has_all and len(value.shape) > 0
+    return _has(value, "shape", "dtype", "__getitem__") and len(value.shape) > 0
 
 
 def _arrays(found: list[tuple[Any, Any]], structure: Any) -> Arrays:
@@ -289,4 +238,5 @@ def _arrays(found: list[tuple[Any, Any]], structure: Any) -> Arrays:
                 f"dataset{paths[0]} has {lengths[0]} examples, dataset{path} has {length}; all "
                 "arrays need the same first dimension"
             )
-    return Arrays(tuple(leaves), spec_of_arrays(leaves, structure, paths, skip=1), lengths[0])
+    spec = spec_of_arrays(leaves, structure, paths, skip=1)
+    return Arrays(tuple(leaves), spec, lengths[0], "arrays" if len(leaves) > 1 else "array")

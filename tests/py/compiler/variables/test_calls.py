@@ -50,7 +50,11 @@ def test_an_argument_is_updated_by_the_call() -> None:
 
 def test_functions_of_numpy_take_variables_in_a_compiled_function() -> None:
     v = variable()
-    for fn in (lambda: np.add(v, v), lambda: VALUES + v, lambda: np.concatenate([v, v])[:4] + v):
+    for fn in (
+        lambda: np.add(v, v),
+        lambda: VALUES + v,
+        lambda: np.concatenate([v, v])[: len(VALUES)] + v,
+    ):
         np.testing.assert_array_equal(values(jit(fn)()), 2 * VALUES)
     assert jit(lambda: v.to_device(ROWS))().layout == ROWS
 
