@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -122,9 +123,14 @@ def host_array(value: Any, where: str) -> HostArray:
 
 def check_numeric(dtype: np.dtype[Any], where: str) -> None:
     """Raise TypeError unless devices can hold elements of this type, in any order of bytes."""
-    wrong = refusal(np.empty(0, dtype.newbyteorder("=")))
+    wrong = _refusal_of(dtype)
     if wrong is not None:
         raise TypeError(f"{where} {wrong}")
+
+
+@lru_cache
+def _refusal_of(dtype: np.dtype[Any]) -> str | None:
+    return refusal(np.empty(0, dtype.newbyteorder("=")))
 
 
 def structure_text(structure: Any) -> str:

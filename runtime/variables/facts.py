@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
-from dtensor.runtime.array import ArrayType
-
-if TYPE_CHECKING:
-    from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.array import ArrayType, DTensor
 
 UPDATING: Any = object()
 """What a variable has in place of its value while a program takes that and gives another."""
@@ -26,45 +22,32 @@ def variable_type(type_: ArrayType) -> ArrayType:
     """The one type of variables that hold arrays of `type_`; no array has it."""
     found = _types.get(type_)
     if found is None:
-        found = ArrayType()
-        found.shape, found.dtype, found.layout = type_.shape, type_.dtype, type_.layout
-        found.sharding, found.weak_type = type_.sharding, type_.weak_type
-        found.padded_shape = type_.padded_shape
-        _types[type_] = found
+        found = _types[type_] = ArrayType()
+        for fact in ArrayType.__slots__:
+            setattr(found, fact, getattr(type_, fact))
     return found
 
 
-class VariableFacts:
+class VariableFacts(DTensor):
     """Properties that a variable keeps for its whole life.
 
     Attributes:
         trainable: for training loops, which may update only some variables.
     """
 
-    if TYPE_CHECKING:
-        _own: ArrayType
-        _name: str
-        _save_as_bf16: bool
-        _value: Any
-        trainable: bool
-
-        @property
-        def mesh(self) -> Mesh:
-            """The mesh the variable lies on."""
+    _own: ArrayType
+    _kind: ArrayType
+    _name: str
+    _save_as_bf16: bool
+    _value: Any
+    trainable: bool
 
     @property
     def _held(self) -> Any:
-        held = self._value
-        return held if held is not UPDATING else self._updated()
-
-    @_held.setter
-    def _held(self, value: Any) -> None:
-        self._value = value
-
-    def _updated(self) -> Any:
-        """The value once another thread has updated it."""
-        end = time.monotonic() + _WAIT_SECONDS
+        """The value; while another thread updates it, once it has."""
+        end = 0.0
         while (held := self._value) is UPDATING:
+            end = end or time.monotonic() + _WAIT_SECONDS
             if time.monotonic() > end:
                 raise RuntimeError(
                     f"variable {self.name!r} is being updated by a program that does not start; a "
@@ -72,6 +55,10 @@ class VariableFacts:
                 )
             time.sleep(1e-4)
         return held
+
+    @_held.setter
+    def _held(self, value: Any) -> None:
+        self._value = value
 
     @property
     def name(self) -> str:
@@ -91,7 +78,7 @@ class VariableFacts:
     @property
     def nbytes(self) -> int:
         """Global size in bytes; a replica does not count again."""
-        return math.prod(self.shape) * self.dtype.itemsize
+        return self.size * self.dtype.itemsize
 
     @property
     def layout(self) -> Layout:

@@ -10,6 +10,7 @@ import itertools
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -40,16 +41,14 @@ def current_scope() -> Scope | None:
     return _active.scope
 
 
+@dataclass
 class _Slot:
     """A variable within a scope."""
 
-    __slots__ = ("is_assigned", "is_read_inside", "value", "variable")
-
-    def __init__(self, variable: DVariable, value: Any) -> None:
-        self.variable = variable
-        self.value = value
-        self.is_assigned = False
-        self.is_read_inside = False
+    variable: DVariable
+    value: Any
+    is_assigned: bool = False
+    is_read_inside: bool = False
 
 
 class Scope:

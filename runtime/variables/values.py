@@ -18,8 +18,6 @@ from dtensor.runtime.transfer import host_array, place
 SMALL = 20
 """Integer and boolean arrays of fewer elements need no layout, as in single operations."""
 
-_NOT_NUMERIC = "OSUMm"
-
 
 def initial_tensor(value: Any, dtype: Any, layout: Layout | None, who: str) -> DTensor:
     """The first value of a variable.
@@ -82,18 +80,16 @@ def assigned_array(value: Any, type_: ArrayType, who: str) -> jax.Array:
     assert layout is not None
     found = _tensor(value)
     if found is None:
-        host = _host_values(value, type_.dtype, who)
+        host = _small_values(value, type_.dtype, who)
         _check_shape(host.shape, type_, who)
-        if host.ndim and not (host.size < SMALL and np.asarray(value).dtype.kind in "iub"):
-            raise LayoutError(
-                f"{who} is assigned a plain {_kind_of(value)} of {type_.dtype}{list(host.shape)}; "
-                f"only numbers and integer arrays of fewer than {SMALL} elements are copied to "
-                "the mesh by themselves: use dtensor.copy_to_mesh(array, v.layout)"
-            )
         return place(host, layout)._array
     _check_shape(found.shape, type_, who)
     _check_dtype(found.dtype, type_, who)
-    _check_mesh(found, type_, who)
+    if found.mesh != layout.mesh:
+        raise LayoutError(
+            f"{who} lies on {layout.mesh.short()}, the value assigned to it on "
+            f"{found.mesh.short()}; bring it over with dtensor.copy_to_mesh(value, v.layout)"
+        )
     if found.layout != layout:
         found = Slot.engine.to_device(found, layout)
     return found._array
@@ -113,7 +109,7 @@ def assigned_symbol(value: Any, type_: ArrayType, who: str) -> Any:
     return jnp.asarray(host)
 
 
-def check_delta(value: Any, type_: ArrayType, who: str) -> Any:
+def checked_delta(value: Any, type_: ArrayType, who: str) -> Any:
     """What is added to a variable outside of programs: a DTensor, a number, a small array.
 
     Raises:
@@ -122,31 +118,13 @@ def check_delta(value: Any, type_: ArrayType, who: str) -> Any:
         TypeError: not numeric.
     """
     found = _tensor(value)
-    if found is not None or isinstance(value, bool | int | float | complex):
-        if type(value) is int:
-            _check_range(np.asarray(value), type_.dtype, who)
-        return value if found is None else found
-    host = _host_values(value, None, who)
-    if host.ndim and not (host.size < SMALL and host.dtype.kind in "iub"):
-        raise LayoutError(
-            f"{who} is updated by a plain {_kind_of(value)} of {host.dtype}{list(host.shape)}; "
-            f"only numbers and integer arrays of fewer than {SMALL} elements are copied to the "
-            "mesh by themselves: use dtensor.copy_to_mesh(array, v.layout)"
-        )
-    return host
-
-
-def check_sum(delta: Any, type_: ArrayType, who: str) -> None:
-    """Check that a sum with `delta` can be the value of a variable.
-
-    Raises:
-        LayoutError: it has another shape, or `delta` lies on another mesh.
-        TypeError: it has another element type.
-    """
-    if isinstance(delta, DTensor):
-        _check_mesh(delta, type_, who)
-    _check_shape(jnp.broadcast_shapes(type_.shape, np.shape(delta)), type_, who)
-    _check_dtype(jnp.result_type(type_.dtype, getattr(delta, "dtype", delta)), type_, who)
+    if found is not None:
+        return found
+    if type(value) is int:
+        _check_range(np.asarray(value), type_.dtype, who)
+    if isinstance(value, bool | int | float | complex):
+        return value
+    return _small_values(value, None, who)
 
 
 def _tensor(value: Any) -> DTensor | None:
@@ -159,16 +137,23 @@ def _tensor(value: Any) -> DTensor | None:
     return None
 
 
+def _small_values(value: Any, dtype: Any, who: str) -> np.ndarray[Any, Any]:
+    host = _host_values(value, dtype, who)
+    if host.ndim and not (host.size < SMALL and np.asarray(value).dtype.kind in "iub"):
+        raise LayoutError(
+            f"{who} is given a plain {_kind_of(value)} of {host.dtype}{list(host.shape)}; only "
+            f"numbers and integer arrays of fewer than {SMALL} elements are copied to the mesh by "
+            "themselves: use dtensor.copy_to_mesh(array, v.layout)"
+        )
+    return host
+
+
 def _host_values(value: Any, dtype: Any, who: str) -> np.ndarray[Any, Any]:
     if isinstance(value, jax.Array) and not value.is_fully_addressable:
         raise LayoutError(
             f"{who} is given an array with sharding {value.sharding}, of which this process has "
             "only a part and which is not laid out over a mesh; use dtensor.copy_to_mesh"
         )
-    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.extended):
-        raise TypeError(f"{who} cannot hold {value.dtype}; give it jax.random.key_data(key)")
-    if np.asarray(value).dtype.kind in _NOT_NUMERIC:
-        raise TypeError(f"{who} cannot hold a {_kind_of(value)}, which is not numeric")
     host = host_array(value)
     if dtype is None:
         return host
@@ -203,16 +188,6 @@ def _check_range(values: np.ndarray[Any, Any], dtype: np.dtype[Any], who: str) -
                 f"{who} is of {np.dtype(dtype)}, {limits.min} to {limits.max}, and cannot take "
                 f"{value}; convert it first, with value.astype(v.dtype)"
             )
-
-
-def _check_mesh(value: DTensor, type_: ArrayType, who: str) -> None:
-    layout = type_.layout
-    assert layout is not None
-    if value.mesh != layout.mesh:
-        raise LayoutError(
-            f"{who} lies on {layout.mesh.short()}, the value assigned to it on "
-            f"{value.mesh.short()}; bring it over with dtensor.copy_to_mesh(value, v.layout)"
-        )
 
 
 def _check_shape(shape: tuple[int, ...], type_: ArrayType, who: str) -> None:
