@@ -29,25 +29,14 @@ _STORED = {"uint2": "uint8", "uint4": "uint8", _SAME_BITS: "uint8"}
 
 
 class Source(NamedTuple):
-    """An array to save.
-
-    Attributes:
-        tensor: the array; of random keys, their data.
-        saved: what the checkpoint says about it.
-    """
+    """An array to save, of random keys their data, and what the checkpoint says about it."""
 
     tensor: DTensor
     saved: SavedArray
 
 
 class Target(NamedTuple):
-    """An array to restore.
-
-    Attributes:
-        layout: the layout that it shall have.
-        shape: its global shape in elements; None takes the saved one.
-        dtype: its element type; None takes that of the array that was saved.
-    """
+    """What an array to restore shall be; None takes what was saved."""
 
     layout: Layout
     shape: tuple[int, ...] | None = None
@@ -80,13 +69,9 @@ def source_of(name: str, value: Any, mesh: Mesh) -> Source:
 
 
 def target_of(name: str, value: Any, mesh: Mesh) -> Target:
-    """As what is to be restored what takes the place of an array; of random keys, their data.
+    """As what an array is to be restored; of random keys, their data.
 
-    Args:
-        name: its name.
-        value: what `source_of` takes, whose values do not matter; a `jax.ShapeDtypeStruct`; or a
-            Layout alone.
-        mesh: the mesh of what is restored.
+    `value` is what `source_of` takes, a `jax.ShapeDtypeStruct`, or a Layout alone.
 
     Raises:
         CheckpointError: it does not say in which layout on `mesh`.

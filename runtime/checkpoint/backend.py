@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -123,4 +124,4 @@ def reason(error: BaseException) -> str:
         error = error.__cause__
     lines = str(error).strip().splitlines()
     text = lines[0] if lines else type(error).__name__
-    return text.split(" [source locations=")[0].rstrip(":.; ")
+    return re.split(r" \[(source locations|tensorstore_spec)", text)[0].rstrip(":.; ")

@@ -15,7 +15,6 @@ from dtensor.runtime.checkpoint.tree import is_plain, transform
 from dtensor.runtime.checkpoint.writing import Saving, write_checkpoint
 from dtensor.runtime.shardings import AnyMesh, as_mesh
 from dtensor.runtime.tracing import is_eager
-from dtensor.runtime.variables.variable import DVariable
 
 _COUNTER = "save_counter"
 
@@ -223,15 +222,6 @@ class DTensorCheckpoint:
             raise CheckpointError("the checkpoint holds no array, and nothing else to save")
         return arrays, plain
 
-    def __repr__(self) -> str:
-        head = f"DTensorCheckpoint of {self.mesh.short()}, save_counter={self._counter}"
-        try:
-            arrays, plain = self._found()
-        except CheckpointError as error:
-            return f"{head}\n  {error}"
-        lines = [f"  {name}: {_array_text(value)}" for name, value in arrays.items()]
-        return "\n".join([head, *lines, *(f"  {name}: {value!r}" for name, value in plain.items())])
-
 
 def check_eager() -> None:
     """Raise CheckpointError inside a traced function."""
@@ -240,9 +230,3 @@ def check_eager() -> None:
             "a checkpoint is saved or restored in a traced function, where there are no values; "
             "do it outside"
         )
-
-
-def _array_text(value: Any) -> str:
-    kind = "DVariable " if isinstance(value, DVariable) else ""
-    layout = f" {value.layout.short()}" if hasattr(value, "layout") else ""
-    return f"{kind}{value.dtype}{list(value.shape)}{layout}"

@@ -33,11 +33,7 @@ def clients_of(mesh: Mesh) -> tuple[int, ...]:
 
 
 def together(clients: tuple[int, ...], step: Callable[[], _Json]) -> list[_Json]:
-    """What `step` returns on each client; no client goes on before all are done.
-
-    Args:
-        clients: the processes; all of them call this, in the same order.
-        step: does the work and returns a JSON value.
+    """The JSON value that `step` returns on each client; none goes on before all are done.
 
     Raises:
         CheckpointError: the step failed here, or on another client.
@@ -59,12 +55,7 @@ def together(clients: tuple[int, ...], step: Callable[[], _Json]) -> list[_Json]
 
 
 def same_everywhere(clients: tuple[int, ...], what: str, entries: list[str]) -> None:
-    """Check that all clients have the same list.
-
-    Args:
-        clients: the processes; all of them call this, in the same order.
-        what: what is done with the entries, for the message.
-        entries: what this client has, one entry for each array, say.
+    """Check that all clients have the same entries, which they want to `what`: save, restore.
 
     Raises:
         CheckpointError: two clients differ; the message names a client and an entry.

@@ -26,18 +26,9 @@ Wanted = Mapping[str, tuple[SavedArray, Layout]]
 def read_checkpoint(
     path: Path, mesh: Mesh, targets: Mapping[str, Target], values: Sequence[str] = ()
 ) -> tuple[dict[str, DTensor], CheckpointInfo]:
-    """Arrays of a checkpoint, in the layouts of the targets.
+    """The arrays of a checkpoint by name, as the targets say, and what it says about itself.
 
-    Each process reads the parts that its devices hold.
-
-    Args:
-        path: absolute.
-        mesh: the mesh of the targets' layouts; any number of devices.
-        targets: what to restore, by name.
-        values: names of plain values that must be there.
-
-    Returns:
-        The arrays by name, and what the checkpoint says about itself.
+    Each process reads the parts that its devices hold. `values` are plain ones that must be there.
 
     Raises:
         CheckpointError: there is no such checkpoint, it lacks an array, an array has another
@@ -66,7 +57,16 @@ def read_checkpoint(
         for name, target in targets.items()
     }
     arrays: dict[str, jax.Array] = {}
-    together(clients, lambda: arrays.update(_read_or_say(folder, path, wanted, clients)))
+
+    def read() -> None:
+        try:
+            arrays.update(_read(folder, wanted, clients))
+        except Exception as error:  # of orbax or tensorstore: they have many kinds
+            raise CheckpointError(
+                f"checkpoint {path} is damaged ({backend.reason(error)}); restore another one"
+            ) from None
+
+    together(clients, read)
     restored = {}
     for name, target in targets.items():
         array = converted(arrays.pop(name), target.dtype or info[name].dtype)
@@ -75,23 +75,25 @@ def read_checkpoint(
 
 
 def _check_names(info: CheckpointInfo, names: Mapping[str, Target], values: Sequence[str]) -> None:
-    for kind, other, wanted, have in (
-        ("array", "a value", list(names), list(info)),
-        ("value", "an array", values, list(info.plain)),
+    for kind, wanted, have, other in (
+        ("array", list(names), list(info), info.plain),
+        ("value", values, list(info.plain), info),
     ):
         missing = [name for name in wanted if name not in have]
         if not missing:
             continue
         hint = did_you_mean(missing[0], have, listed=False)
-        if missing[0] in info or missing[0] in info.plain:
-            hint = f", but one of the other kind: {other}"
-        listed = ", ".join(f"'{name}'" for name in have[:8]) or f"no {kind}s"
+        if missing[0] in other:
+            hint = ", which it has as the other kind, of an array or a number"
         raise CheckpointError(
-            f"checkpoint {info.path} has no {kind} '{missing[0]}'"
-            + (f" and {len(missing) - 1} more" if len(missing) > 1 else "")
-            + f"{hint}; it has {listed}"
-            + (f" and {len(have) - 8} more" if len(have) > 8 else "")
+            f"checkpoint {info.path} has no {kind} {_listed(missing)}{hint}; it has "
+            f"{_listed(have) or f'no {kind}s'}"
         )
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return ", ".join(f"'{name}'" for name in names[:8]) + more
 
 
 def _check_fit(path: Path, saved: SavedArray, target: Target) -> None:
@@ -115,26 +117,6 @@ def _check_fit(path: Path, saved: SavedArray, target: Target) -> None:
             f"{saved.dtype} and convert it then"
         )
     check_width(which, saved.dtype)
-
-
-def _read_or_say(
-    folder: Path, path: Path, wanted: Wanted, clients: tuple[int, ...]
-) -> dict[str, jax.Array]:
-    """The arrays, or which of them cannot be read."""
-    try:
-        return _read(folder, wanted, clients)
-    except Exception as error:  # of orbax or tensorstore: they have many kinds
-        bad, why = [], error
-    for name, want in wanted.items():
-        try:
-            _read(folder, {name: want}, clients)
-        except Exception as error:
-            bad.append(f"'{name}'")
-            why = error
-    raise CheckpointError(
-        f"checkpoint {path} is damaged: array {', '.join(bad[:8])} cannot be read "
-        f"({backend.reason(why)}); restore another one"
-    )
 
 
 def _read(folder: Path, wanted: Wanted, clients: tuple[int, ...]) -> dict[str, jax.Array]:

@@ -23,14 +23,7 @@ _one_at_a_time = threading.Lock()  # orbax numbers what it begins, and waits for
 
 @dataclass
 class Saving:
-    """A checkpoint that is being written.
-
-    Attributes:
-        series: where.
-        number: its number there.
-        clients: who writes it.
-        manager: orbax's.
-    """
+    """A checkpoint that these clients are writing, by orbax's manager."""
 
     series: Series
     number: int
@@ -100,17 +93,8 @@ def write_checkpoint(
 ) -> Saving:
     """Begin to write arrays and plain values to the next checkpoint of a series.
 
-    Returns when the arrays may change; `Saving.wait` returns when it is on disk.
-
-    Args:
-        series: where, on a file system that all clients see.
-        mesh: the mesh of the arrays.
-        sources: the arrays.
-        values: numbers and texts by name.
-        counter: the name of one more, which is the number of the checkpoint.
-        least: the lowest number that it may have.
-        max_to_keep: how many of the series are kept; None is all.
-        checksums: whether the elements get checksums, which reading compares.
+    Returns when the arrays may change; `Saving.wait` returns when it is on disk. One more value, by
+    the name of `counter`, is the number of the checkpoint, which is not below `least`.
 
     Raises:
         CheckpointError: it cannot be written. What was there before still is.

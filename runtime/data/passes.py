@@ -75,7 +75,7 @@ class Plan:
 
     def _spec(self) -> ElementSpec:
         if isinstance(self.source, Iterated):
-            element = self.source.first()
+            element = self.source.open(keep=True).peek()
         else:
             assert isinstance(self.source, Indexed)
             element = self.source.element(0) if self.source.length else END

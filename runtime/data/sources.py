@@ -89,18 +89,15 @@ class Iterated:
         self.name = name
         self.length = length
 
-    def first(self) -> Any:
-        """The first element, or END; the next pass gives it again without reading it twice."""
-        with self._lock:
-            if self._ahead is None:
-                self._ahead = Stream(self._make(), owned=not self._once)
-            return self._ahead.peek()
+    def open(self, keep: bool = False) -> Stream:
+        """A stream of the elements from the first one; the same one where they come once.
 
-    def open(self) -> Stream:
-        """A stream of the elements from the first one; the same one where they come once."""
+        Args:
+            keep: whether the next pass gets this stream too, to read nothing twice.
+        """
         with self._lock:
             stream = self._ahead or Stream(self._make(), owned=not self._once)
-            self._ahead = stream if self._once else None
+            self._ahead = stream if keep or self._once else None
         return stream
 
 

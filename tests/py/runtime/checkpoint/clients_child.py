@@ -92,7 +92,7 @@ if client == 1:
     real = ocp.PyTreeCheckpointHandler.restore
     ocp.PyTreeCheckpointHandler.restore = None
 damaged = error(lambda: name_based_restore(mesh, folder / "c", targets))
-assert "is damaged: array 'both', 'columns', 'whole' cannot be read (" in damaged, damaged
+assert "/c is damaged (" in damaged, damaged
 assert damaged.startswith("client 1: ") == (client == 0), damaged
 if client == 1:
     ocp.PyTreeCheckpointHandler.restore = real

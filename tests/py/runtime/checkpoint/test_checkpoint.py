@@ -215,20 +215,6 @@ def test_what_cannot_be_a_checkpoint_is_one_error(tmp_path: Path) -> None:
         jax.jit(lambda x: checkpoint.restore(tmp_path / "c"))(1)
 
 
-def test_a_checkpoint_prints_what_it_holds(tmp_path: Path) -> None:
-    mesh = mesh_8()
-    checkpoint = DTensorCheckpoint(
-        mesh, v=DVariable(put(ramp(8), ["z"], mesh)), w=[put(ramp(3), [None], mesh)], n=7
-    )
-    assert repr(checkpoint).splitlines() == [
-        "DTensorCheckpoint of mesh(z=8), save_counter=0",
-        '  v: DVariable float32[8] [{"z"}]',
-        "  w/0: float32[3] [{}]",
-        "  n: 7",
-    ]
-    assert "'f' is of type" in repr(DTensorCheckpoint(mesh, f=print))
-
-
 def test_values_of_another_kind_are_errors(tmp_path: Path) -> None:
     mesh = mesh_8()
     a = put(ramp(8), ["z"], mesh)
@@ -237,9 +223,9 @@ def test_values_of_another_kind_are_errors(tmp_path: Path) -> None:
         CheckpointError, match=r"value 'n' of .* is 1, but one of type str is neede"
     ):
         DTensorCheckpoint(mesh, n="x").read(path)
-    with pytest.raises(CheckpointError, match="no value 'a', but one of the other kind: an array;"):
+    with pytest.raises(CheckpointError, match="no value 'a', which it has as the other kind"):
         DTensorCheckpoint(mesh, a=1).read(path)
-    with pytest.raises(CheckpointError, match="no array 'n', but one of the other kind: a value;"):
+    with pytest.raises(CheckpointError, match="no array 'n', which it has as the other kind"):
         DTensorCheckpoint(mesh, n=a).read(path)
     checkpoint = DTensorCheckpoint(mesh, n=0.5)
     checkpoint.read(path)
