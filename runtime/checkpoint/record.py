@@ -128,11 +128,7 @@ def to_json(info: CheckpointInfo) -> dict[str, Any]:
 
 
 def read_record(folder: Path, path: Path) -> CheckpointInfo:
-    """What the checkpoint in `folder` says.
-
-    Args:
-        folder: where its files are.
-        path: what the user calls it.
+    """What the checkpoint in `folder` says, which users call `path`.
 
     Raises:
         CheckpointError: the record is damaged, or of a later version of dtensor.

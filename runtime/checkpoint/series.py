@@ -28,12 +28,9 @@ _PARTS = {backend.ARRAYS, backend.ITEM, "_CHECKPOINT_METADATA", "commit_success.
 
 @dataclass(frozen=True)
 class Series:
-    """Checkpoints `<prefix>1`, `<prefix>2` in a folder; orbax's NameFormat of them.
+    """Checkpoints `<prefix>1`, `<prefix>2` in the folder `root`; orbax's NameFormat of them.
 
-    Attributes:
-        root: the folder.
-        prefix: what comes before the number.
-        path: what users call it.
+    `path` is what users call them.
     """
 
     root: Path

@@ -26,12 +26,7 @@ begin before the batch, and each array, with the examples along its first dimens
 
 @lru_cache(maxsize=256)
 def rows_held(layouts: tuple[Layout, ...], examples: int) -> tuple[tuple[int, int], ...]:
-    """The ranges of a batch's examples of which this process holds a part, in order.
-
-    Args:
-        layouts: layouts of the arrays of a batch.
-        examples: number of examples in the batch.
-    """
+    """The ranges of a batch's examples of which this process holds a part, in order."""
     ranges: set[tuple[int, int]] = set()
     for layout in layouts:
         smallest = (examples, *(dim.split for dim in layout.dims[1:]))  # inner sizes do not matter
@@ -43,13 +38,9 @@ def rows_held(layouts: tuple[Layout, ...], examples: int) -> tuple[tuple[int, in
 
 @dataclass(frozen=True)
 class Batching:
-    """How elements become global batches.
+    """How elements of `rows` examples become global batches; `layouts` are those of their arrays.
 
-    Attributes:
-        spec: the elements.
-        layouts: layout of each of their arrays, in a batch.
-        batched: whether elements have the batch dimension.
-        rows: examples in an element.
+    Elements that are `batched` have the batch dimension.
     """
 
     spec: ElementSpec
@@ -87,7 +78,7 @@ class Batching:
         return sorted({n for a, b in ranges for n in range(a // self.rows, -(-b // self.rows))})
 
     def chunk(self, element: Any, number: int, position: int, per_batch: int) -> Chunk:
-        """The chunk that an element makes, of that number in the dataset, and position in a batch.
+        """The chunk that an element makes, of that number in the dataset and position in a batch.
 
         A copy where others follow: the source may use its arrays again.
         """
@@ -99,14 +90,9 @@ class Batching:
         return position * self.rows, arrays
 
     def assemble(self, chunks: Sequence[Chunk], examples: int) -> Any:
-        """The global batch, of which each device gets its shard.
+        """The global batch, of which each device gets its shard: DTensors, structured as elements.
 
-        Args:
-            chunks: at least those examples of which this process holds a part, in order.
-            examples: number of examples in the batch.
-
-        Returns:
-            DTensors in the structure of the elements.
+        The chunks, in order, have at least those examples of which this process holds a part.
         """
         tensors = []
         for i, (layout, shape) in enumerate(zip(self.layouts, self.shapes(examples), strict=True)):

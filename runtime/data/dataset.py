@@ -10,10 +10,11 @@ import numpy as np
 from dtensor.dialect.errors import ConfigError, LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.data.batching import Batching
 from dtensor.runtime.data.elements import at
 from dtensor.runtime.data.iterator import DTensorIterator
-from dtensor.runtime.data.passes import Plan
-from dtensor.runtime.data.sources import Arrays, source_of
+from dtensor.runtime.data.passes import Batches, bound, by_number, check_enough, in_order
+from dtensor.runtime.data.sources import Iterated, source_of
 from dtensor.runtime.placement import named_sharding
 from dtensor.runtime.shardings import AnyMesh, as_mesh
 
@@ -89,21 +90,37 @@ class DTensorDataset:
                 f'replicas of batch_dim "{batch_dim}"; make it a multiple of {replicas}'
             )
         _check_layouts(layouts, self.mesh, None if replicas == 1 else batch_dim)
-        source = source_of(dataset)
-        # A list may be read ahead of time: that costs nothing, and nobody can notice it.
-        is_known = isinstance(source, Arrays) or type(dataset) in (list, tuple, range)
-        if isinstance(source, Arrays) and dataset_already_batched:
-            source = source.as_elements()
-        rows = (global_batch_size // replicas, global_batch_size)
-        self._plan = Plan(
-            source,
-            layouts,
-            global_batch_size,
-            rows if dataset_already_batched else None,
-            drop_remainder,
-        )
-        if is_known:
-            self._plan.resolve()
+        self._source = source_of(dataset, dataset_already_batched)
+        self._layouts = layouts
+        self._drop_remainder = drop_remainder
+        sizes = (global_batch_size // replicas, global_batch_size)
+        self._sizes = sizes if dataset_already_batched else None
+        self._batching: Batching | None = None
+        # These may be read ahead of time: that costs nothing, and nobody can notice it.
+        if self._source.name in ("array", "arrays", "list", "tuple", "range"):
+            self._resolved()
+
+    def _resolved(self) -> Batching:
+        if self._batching is None:
+            source, size = self._source, self.global_batch_size
+            batching = bound(source, self._layouts, size, self._sizes)
+            if not isinstance(source, Iterated):
+                least = size if self._drop_remainder else 1
+                check_enough(source, source.length * batching.rows, least)
+            self._batching = batching
+        return self._batching
+
+    def _batches(self, start: int, state: Any) -> Batches:
+        """The batches from a number on, where the source's own position is `state`, if known."""
+        batching, source, size = self._resolved(), self._source, self.global_batch_size
+        if isinstance(source, Iterated):
+            return in_order(source, batching, size, self._drop_remainder, start, state)
+        if start > len(self):
+            raise ValueError(
+                f"the state is after batch {start} but the dataset has {len(self)}; restore it to "
+                "the same dataset"
+            )
+        return by_number(source, batching, size, range(start, len(self)))
 
     @property
     def element_spec(self) -> Any:
@@ -114,32 +131,34 @@ class DTensorDataset:
         Returns:
             A `jax.ShapeDtypeStruct` for each array, in the structure of the elements.
         """
-        batching = self._plan.resolve()
-        return jax.tree.unflatten(
-            batching.spec.structure,
-            [
-                jax.ShapeDtypeStruct(shape, dtype, sharding=named_sharding(layout))
-                for shape, dtype, layout in zip(
-                    batching.shapes(self.global_batch_size),
-                    batching.spec.dtypes,
-                    batching.layouts,
-                    strict=True,
-                )
-            ],
-        )
+        batching = self._resolved()
+        shapes = batching.shapes(self.global_batch_size)
+        specs = [
+            jax.ShapeDtypeStruct(shape, dtype, sharding=named_sharding(layout))
+            for shape, dtype, layout in zip(
+                shapes, batching.spec.dtypes, batching.layouts, strict=True
+            )
+        ]
+        return jax.tree.unflatten(batching.spec.structure, specs)
 
     def __iter__(self) -> DTensorIterator:
-        return DTensorIterator(self, self._plan, self._prefetch)
+        return DTensorIterator(self, self._batches, self._prefetch)
 
     def __len__(self) -> int:
-        return len(self._plan)
+        source, size = self._source, self.global_batch_size
+        if source.length is None:
+            raise TypeError(
+                f"the number of batches is not known: a {source.name} is read in order to its end"
+            )
+        total = source.length * (1 if self._sizes is None else self._resolved().rows)
+        return total // size if self._drop_remainder else -(-total // size)
 
     def __repr__(self) -> str:
-        plan, batching = self._plan, self._plan.batching
-        words = [plan.source.name, f"global_batch_size={self.global_batch_size}"]
+        source, batching = self._source, self._batching
+        words = [source.name, f"global_batch_size={self.global_batch_size}"]
         words += [] if self._batch_dim is None else [f"batch_dim={self._batch_dim!r}"]
         words += [f"prefetch={self._prefetch}"] if self._prefetch else []
-        if plan.source.length is not None and (batching or plan.element_rows is None):
+        if source.length is not None and (batching or self._sizes is None):
             words.append(f"{len(self)} batches")
         lines = [f"DTensorDataset({', '.join(words)})"]
         if batching is not None:

@@ -33,11 +33,7 @@ class ElementSpec:
     dtypes: tuple[np.dtype[Any], ...]
 
     def arrays(self, element: Any, number: int) -> list[HostArray]:
-        """The arrays of an element, in the order of `paths`; nothing is copied.
-
-        Args:
-            element: what the dataset gave.
-            number: its number in the dataset, for messages.
+        """The arrays of the element of this number, in the order of `paths`; nothing is copied.
 
         Raises:
             ValueError: it has another structure, shape or element type than the first one.
@@ -98,11 +94,7 @@ def spec_of_arrays(
 
 
 def host_array(value: Any, where: str) -> HostArray:
-    """A number or an array as a numpy array on the host.
-
-    Args:
-        value: a number, a numpy or jax array, or anything that numpy reads as an array.
-        where: what the value is, for messages: `element 3['x']`.
+    """What numpy reads as an array, on the host; `where` is what messages call it.
 
     Raises:
         TypeError: it is not numeric, is masked, or lies on devices of other processes.

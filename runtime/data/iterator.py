@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from dtensor.runtime.data.passes import Batches, Plan, Position, checked_state
+from dtensor.runtime.data.passes import Batches
 from dtensor.runtime.data.prefetch import ReadAhead
 from dtensor.runtime.tracing import is_eager
 
@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 class DTensorIterator:
     """One pass over a `DTensorDataset`; ends with `close`, a `with` block, or when unused."""
 
-    def __init__(self, dataset: DTensorDataset, plan: Plan, prefetch: int) -> None:
+    def __init__(
+        self, dataset: DTensorDataset, start: Callable[[int, Any], Batches], prefetch: int
+    ) -> None:
         self._dataset = dataset
-        self._plan = plan
+        self._start = start
         self._prefetch = prefetch
-        self._at = Position()
+        self._next: tuple[int, Any] = (0, None)  # number of the batch, position of the source
         self._batches: Batches | ReadAhead[tuple[Any, Any]] | None = None
         self._is_closed = False
 
@@ -41,7 +43,7 @@ class DTensorIterator:
                 "constant of the program; ask for it outside and pass it in"
             )
         if self._batches is None:
-            batches = self._plan.batches(self._at)
+            batches = self._start(*self._next)
             self._batches = ReadAhead(batches, self._prefetch) if self._prefetch else batches
         try:
             tensors, source_state = next(self._batches)
@@ -51,7 +53,7 @@ class DTensorIterator:
         except BaseException:  # an interrupt does not wait for the thread
             self._is_closed, self._batches = True, None
             raise
-        self._at = Position(self._at.batch + 1, source_state)
+        self._next = self._next[0] + 1, source_state
         return tensors
 
     def close(self) -> None:
@@ -69,11 +71,9 @@ class DTensorIterator:
         Returns:
             Numbers, and the source's own position where it tells one, as grain's iterators do.
         """
-        return {
-            "next_batch": self._at.batch,
-            "global_batch_size": self._dataset.global_batch_size,
-            "source": self._at.source_state,
-        }
+        number, source = self._next
+        size = self._dataset.global_batch_size
+        return {"next_batch": number, "global_batch_size": size, "source": source}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on with the batch that came next when `state` was taken.
@@ -85,10 +85,16 @@ class DTensorIterator:
             ValueError: it is not such a state, or one of another batch size. The next batch raises
                 it where the dataset cannot go to that position.
         """
-        at = checked_state(state, self._dataset.global_batch_size)
+        known, size = state if isinstance(state, Mapping) else {}, self._dataset.global_batch_size
+        number = known.get("next_batch")
+        if not isinstance(number, int) or number < 0 or known.get("global_batch_size") != size:
+            raise ValueError(
+                f"{state!r} is not a state of a DTensorDataset's iterator over batches of {size} "
+                "examples"
+            )
         if not self._end_pass():
             raise RuntimeError("the thread that reads ahead is still reading; restore later")
-        self._at = at
+        self._next = number, known.get("source")
         self._is_closed = False
 
     def __enter__(self) -> DTensorIterator:
@@ -99,4 +105,4 @@ class DTensorIterator:
 
     def __repr__(self) -> str:
         closed = ", closed" if self._is_closed else ""
-        return f"DTensorIterator(next_batch={self._at.batch}{closed}) of {self._dataset!r}"
+        return f"DTensorIterator(next_batch={self._next[0]}{closed}) of {self._dataset!r}"

@@ -20,25 +20,13 @@ END = object()  # what comes after the last element
 class Arrays:
     """Arrays whose first dimension counts the examples; parts of them are read where needed.
 
-    Attributes:
-        leaves: the arrays: numpy's, or others with `shape`, `dtype` and slicing, such as a file's.
-        spec: what one example is.
-        length: number of examples.
-        name: what messages call it.
+    They are numpy's, or others with `shape`, `dtype` and slicing, such as a file's.
     """
 
     leaves: tuple[Any, ...]
     spec: ElementSpec
     length: int
     name: str
-
-    def as_elements(self) -> Indexed:
-        """The same arrays as elements, each a row: for rows that are batches themselves."""
-
-        def row(number: int) -> Any:
-            return jax.tree.unflatten(self.spec.structure, [leaf[number] for leaf in self.leaves])
-
-        return Indexed(row, self.length, self.name)
 
 
 @dataclass(frozen=True)
@@ -72,11 +60,8 @@ class Indexed:
 class Iterated:
     """Elements that come in order: every process reads all of them.
 
-    Args:
-        make: gives the iterator of a pass.
-        name: what messages call it.
-        once: whether that is always the same, the user's own: it can be read once.
-        length: number of elements where it is known.
+    `make` gives the iterator of a pass; `once` says that it is the user's own, which can be read
+    once.
     """
 
     def __init__(
@@ -90,10 +75,9 @@ class Iterated:
         self.length = length
 
     def open(self, keep: bool = False) -> Stream:
-        """A stream of the elements from the first one; the same one where they come once.
+        """A stream from the first element; the same one where they come once.
 
-        Args:
-            keep: whether the next pass gets this stream too, to read nothing twice.
+        With `keep` the next pass gets this stream too, and reads nothing twice.
         """
         with self._lock:
             stream = self._ahead or Stream(self._make(), owned=not self._once)
@@ -102,11 +86,7 @@ class Iterated:
 
 
 class Stream:
-    """One pass over elements that come in order.
-
-    Attributes:
-        count: number of elements given so far.
-    """
+    """One pass over elements that come in order; `count` are given so far."""
 
     def __init__(self, iterator: Iterator[Any], owned: bool) -> None:
         self._iterator = iterator
@@ -135,10 +115,7 @@ class Stream:
     def seek(self, count: int, batch: int, state: Any) -> None:
         """Go to the position after `count` elements, or to the end within the batch before it.
 
-        Args:
-            count: number of elements that come before.
-            batch: number of elements in a batch, of which the last one may have fewer.
-            state: what `state` gave there; None reads elements until there.
+        `state` is what `state()` gave there; None reads elements until there.
 
         Raises:
             ValueError: the position is behind, or past the end.
@@ -172,11 +149,11 @@ class Stream:
 Source = Arrays | Indexed | Iterated
 
 
-def source_of(dataset: Any) -> Source:
+def source_of(dataset: Any, batched: bool) -> Source:
     """How the elements of a dataset can be read; nothing is read yet.
 
-    A tuple, dict or other pytree of arrays is arrays; a list is a sequence of elements, and so is a
-    tuple of other things.
+    A tuple, dict or other pytree of arrays is arrays, and if it is batched, each row is an element;
+    a list is a sequence of elements, and so is a tuple of other things.
 
     Raises:
         TypeError: it is none of the things a dataset may be.
@@ -188,7 +165,7 @@ def source_of(dataset: Any) -> Source:
             dataset, is_leaf=lambda leaf: isinstance(leaf, DTensor)
         )
         if found and all(_is_array(leaf) for _, leaf in found):
-            return _arrays(found, structure)
+            return _arrays(found, structure, batched)
     name = type(dataset).__name__
     if isinstance(dataset, Iterator):
         return Iterated(lambda: dataset, name, once=True)
@@ -219,7 +196,7 @@ def _is_array(value: Any) -> bool:
     return _has(value, "shape", "dtype", "__getitem__") and len(value.shape) > 0
 
 
-def _arrays(found: list[tuple[Any, Any]], structure: Any) -> Arrays:
+def _arrays(found: list[tuple[Any, Any]], structure: Any, batched: bool) -> Source:
     paths = [jax.tree_util.keystr(path) for path, _ in found]
     leaves = []
     for path, (_, leaf) in zip(paths, found, strict=True):
@@ -235,5 +212,12 @@ def _arrays(found: list[tuple[Any, Any]], structure: Any) -> Arrays:
                 f"dataset{paths[0]} has {lengths[0]} examples, dataset{path} has {length}; all "
                 "arrays need the same first dimension"
             )
+    name = "arrays" if len(leaves) > 1 else "array"
+    if batched:
+        return Indexed(
+            lambda number: jax.tree.unflatten(structure, [leaf[number] for leaf in leaves]),
+            lengths[0],
+            name,
+        )
     spec = spec_of_arrays(leaves, structure, paths, skip=1)
-    return Arrays(tuple(leaves), spec, lengths[0], "arrays" if len(leaves) > 1 else "array")
+    return Arrays(tuple(leaves), spec, lengths[0], name)

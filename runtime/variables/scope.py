@@ -52,11 +52,7 @@ class _Slot:
 
 
 class Scope:
-    """Context in which variables have the values that a program knows; enter it while tracing.
-
-    Args:
-        variables: variables whose values the program takes.
-        values: their traced values.
+    """Context in which variables have the traced values that a program takes.
 
     Attributes:
         found: other variables that the function used. Their values are stand-ins of the right type,
@@ -95,11 +91,7 @@ class Scope:
         return slot.value
 
     def assign(self, variable: DVariable, value: Any) -> None:
-        """Make `value` the value of a variable from this point of the program on.
-
-        Args:
-            variable: the variable.
-            value: an array, traced or not, of the variable's shape and element type.
+        """Make an array the value of a variable from this point of the program on.
 
         Raises:
             CompileError: a transformation or a loop within the function is being traced.

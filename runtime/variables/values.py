@@ -20,13 +20,7 @@ SMALL = 20
 
 
 def initial_tensor(value: Any, dtype: Any, layout: Layout | None, who: str) -> DTensor:
-    """The first value of a variable.
-
-    Args:
-        value: a DTensor; or with `layout` any array or a function without arguments.
-        dtype: element type; None takes that of the value.
-        layout: layout; None takes that of the value.
-        who: the variable, for errors.
+    """The first value of a variable, which errors call `who`; its arguments are a variable's.
 
     Raises:
         LayoutError: there is no layout, or there are two, or it does not fit.
@@ -65,12 +59,7 @@ def initial_tensor(value: Any, dtype: Any, layout: Layout | None, who: str) -> D
 
 
 def assigned_array(value: Any, type_: ArrayType, who: str) -> jax.Array:
-    """The array that `value` gives a variable, in the variable's layout.
-
-    Args:
-        value: a DTensor of the same mesh, in any layout; or a number, or a small integer array.
-        type_: shape, element type and layout of the variable.
-        who: the variable, for errors.
+    """The array that `value` gives a variable of this type, in the variable's layout.
 
     Raises:
         LayoutError: another shape or mesh, or an array that lies on none.
