@@ -19,7 +19,7 @@ from dtensor.compiler.variables.use import NO_VARIABLES, Use, firsts_of, is_vari
 from dtensor.dialect.errors import CompileError, LayoutError
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType
-from dtensor.runtime.variables.operators import value_of
+from dtensor.runtime.variables.facts import value_of
 from dtensor.runtime.variables.scope import Scope
 from dtensor.runtime.variables.variable import DVariable, Existing
 

@@ -40,13 +40,11 @@ class RestoreStatus:
             raise CheckpointError(f"checkpoint {self.path} also has {named}, which nothing took")
         return self
 
-    def assert_existing_objects_matched(self) -> RestoreStatus:
-        """The status: an array that the checkpoint lacks was already an error."""
+    def expect_partial(self) -> RestoreStatus:
+        """The status: what is lacking was an error already, and what is beyond is none."""
         return self
 
-    def expect_partial(self) -> RestoreStatus:
-        """The status: what the checkpoint has beyond was not an error."""
-        return self
+    assert_existing_objects_matched = expect_partial
 
 
 class DTensorCheckpoint:
@@ -73,18 +71,17 @@ class DTensorCheckpoint:
     def __init__(
         self, mesh: AnyMesh, root: Any = None, *, checksums: bool = True, **kwargs: Any
     ) -> None:
-        own = ("mesh", "_names", "_root", "_counter", "_checksums", "_saving")
-        taken = next((name for name in kwargs if hasattr(type(self), name) or name in own), None)
-        if taken is not None:
-            raise CheckpointError(
-                f"DTensorCheckpoint cannot hold '{taken}', which is its own; use another keyword"
-            )
         self.mesh = as_mesh(mesh)
         self._names = tuple(kwargs)
         self._root = root
         self._counter = 0
         self._checksums = checksums
         self._saving: Saving | None = None
+        taken = next((name for name in kwargs if hasattr(self, name)), None)
+        if taken is not None:
+            raise CheckpointError(
+                f"DTensorCheckpoint cannot hold '{taken}', which is its own; use another keyword"
+            )
         vars(self).update(kwargs)
 
     @property

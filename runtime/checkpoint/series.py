@@ -11,7 +11,6 @@ import importlib
 import os
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,7 +72,7 @@ class Series:
                 )
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise CheckpointError(f"checkpoint {self.path} could not be written: {error}") from None
         return max([0, *(number for number, _ in entries)]) + 1
 
@@ -135,12 +134,7 @@ def checked(path: object) -> Path:
     backend.orbax()
     epath = importlib.import_module("etils.epath")
     try:
-        if "://" in text:
-            place: Path = epath.Path(text)
-        else:
-            place = epath.Path(os.path.abspath(text))
-            with suppress(FileNotFoundError, NotADirectoryError):
-                os.lstat(place)
+        place: Path = epath.Path(text if "://" in text else os.path.abspath(text))
     except (OSError, ValueError, KeyError) as error:
         raise CheckpointError(f"checkpoint path {text!r} cannot be used: {error}") from None
     return place

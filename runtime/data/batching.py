@@ -53,24 +53,19 @@ class Batching:
         return [(examples, *shape[self.batched :]) for shape in self.spec.shapes]
 
     def verify(self, examples: int) -> None:
-        """Check that the layouts fit a batch of so many examples.
-
-        Raises:
-            LayoutError: one has another rank.
-        """
+        """Raise LayoutError unless the layouts fit a batch of so many examples."""
         for path, layout, shape in zip(
             self.spec.paths, self.layouts, self.shapes(examples), strict=True
         ):
-            text = f"layout {layout.short()}{at(path)}"
-            if layout.rank != len(shape):
+            try:
+                layout.verify(shape, f"a global batch{at(path)}", uneven=True)
+            except LayoutError as error:
+                if layout.rank == len(shape):
+                    raise
                 raise LayoutError(
-                    f"{text} has rank {layout.rank}, a global batch has rank {len(shape)}: its "
-                    f"shape is {shape}. Check that the dataset is batched if, and only if, "
+                    f"{error}. Check that the dataset is batched if, and only if, "
                     "dataset_already_batched=True says so"
-                )
-            problem = layout.problem(shape, uneven=True)
-            if problem is not None:
-                raise LayoutError(f"{text} does not fit a global batch of shape {shape}: {problem}")
+                ) from None
 
     def held(self, examples: int) -> list[int]:
         """The elements, by their number in a batch, of which this process holds a part."""

@@ -9,7 +9,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from dtensor.runtime.array import DTensor
 from dtensor.runtime.host_arrays import refusal
 
 HostArray = np.ndarray[Any, Any]
@@ -73,7 +72,7 @@ def spec_of_element(element: Any) -> ElementSpec:
         TypeError: something in it is not numeric.
         ValueError: it holds no array.
     """
-    found, structure = jax.tree_util.tree_flatten_with_path(element, is_leaf=_is_dtensor)
+    found, structure = jax.tree_util.tree_flatten_with_path(element)
     if not found:
         raise ValueError(f"element 0 of the dataset is {element!r}, which holds no array")
     paths = [jax.tree_util.keystr(path) for path, _ in found]
@@ -99,8 +98,6 @@ def host_array(value: Any, where: str) -> HostArray:
     Raises:
         TypeError: it is not numeric, is masked, or lies on devices of other processes.
     """
-    if _is_dtensor(value):
-        raise TypeError(f"{where} is a DTensor, which lies on a mesh already; give host arrays")
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{where} {refusal(value)}")
     try:
@@ -133,10 +130,6 @@ def structure_text(structure: Any) -> str:
 def at(path: str) -> str:
     """Where an array is in an element, for messages; "" where it is the element."""
     return f" at {path}" if path else ""
-
-
-def _is_dtensor(value: Any) -> bool:
-    return isinstance(value, DTensor)
 
 
 def _jax_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -10,7 +10,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from dtensor.runtime.array import DTensor
 from dtensor.runtime.data.elements import ElementSpec, check_numeric, host_array, spec_of_arrays
 
 END = object()  # what comes after the last element
@@ -161,9 +160,7 @@ def source_of(dataset: Any, batched: bool) -> Source:
     """
     is_node = jax.tree_util.default_registry.flatten_one_level(dataset) is not None
     if _is_array(dataset) or (is_node and not isinstance(dataset, list | None)):
-        found, structure = jax.tree_util.tree_flatten_with_path(
-            dataset, is_leaf=lambda leaf: isinstance(leaf, DTensor)
-        )
+        found, structure = jax.tree_util.tree_flatten_with_path(dataset)
         if found and all(_is_array(leaf) for _, leaf in found):
             return _arrays(found, structure, batched)
     name = type(dataset).__name__
@@ -200,8 +197,7 @@ def _arrays(found: list[tuple[Any, Any]], structure: Any, batched: bool) -> Sour
     paths = [jax.tree_util.keystr(path) for path, _ in found]
     leaves = []
     for path, (_, leaf) in zip(paths, found, strict=True):
-        lies_elsewhere = isinstance(leaf, jax.Array | DTensor)
-        if lies_elsewhere or not isinstance(leaf.dtype, np.dtype) or isinstance(leaf, np.ndarray):
+        if isinstance(leaf, jax.Array | np.ndarray) or not isinstance(leaf.dtype, np.dtype):
             leaf = host_array(leaf, f"dataset{path}")
         check_numeric(leaf.dtype, f"dataset{path}")
         leaves.append(leaf)

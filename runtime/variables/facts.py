@@ -1,8 +1,9 @@
-"""What a variable is, apart from its value."""
+"""What a variable is apart from its value, and the operators that read it first."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import numpy as np
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import ArrayType, DTensor
+from dtensor.runtime.methods import Methods
+from dtensor.runtime.operators import Operators
 
 UPDATING: Any = object()
 """What a variable has in place of its value while a program takes that and gives another."""
@@ -29,7 +32,9 @@ def variable_type(type_: ArrayType) -> ArrayType:
 
 
 class VariableFacts(DTensor):
-    """Properties that a variable keeps for its whole life.
+    """Properties that a variable keeps for its whole life, and operators that read its value.
+
+    The value may be a traced array, whose operators are jax's.
 
     Attributes:
         trainable: for training loops, which may update only some variables.
@@ -41,6 +46,16 @@ class VariableFacts(DTensor):
     _save_as_bf16: bool
     _value: Any
     trainable: bool
+    __hash__ = None  # type: ignore[assignment]  # == compares elements
+
+    def value(self) -> Any:
+        """The value at this moment: a DTensor, or in a traced function an array of jax."""
+        raise NotImplementedError
+
+    def _call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return getattr(self.value(), name)(
+            *map(value_of, args), **{key: value_of(arg) for key, arg in kwargs.items()}
+        )
 
     @property
     def _held(self) -> Any:
@@ -110,3 +125,46 @@ class VariableFacts(DTensor):
                 f"variable {self.name!r} is of {self.dtype}; only float32 can be saved as bfloat16"
             )
         self._save_as_bf16 = bool(wanted)
+
+
+def value_of(value: Any) -> Any:
+    """The value of a variable; anything else as it is."""
+    return value.value() if isinstance(value, VariableFacts) else value
+
+
+def is_readable(value: Any) -> bool:
+    """Whether a value is a variable; None too, so that trees keep it."""
+    return value is None or isinstance(value, VariableFacts)
+
+
+def _reading(name: str) -> Callable[..., Any]:
+    return lambda self, *args: getattr(self.value(), name)(*map(value_of, args))
+
+
+def _property(name: str) -> property:
+    return property(lambda self: getattr(self.value(), name), doc=f"`{name}` of the value.")
+
+
+def _refusal(name: str) -> Callable[[Any, Any], Any]:
+    instead = {"add": "assign_add(x)", "sub": "assign_sub(x)"}.get(name, "assign(...)")
+
+    def refuse(self: Any, other: Any) -> Any:
+        raise TypeError(
+            f"an operator such as += would replace the variable by an array; use v.{instead}"
+        )
+
+    return refuse
+
+
+def _install() -> None:
+    own = vars(Operators)
+    for name, work in (*own.items(), *vars(Methods).items()):
+        if isinstance(work, property) and name != "device":
+            setattr(VariableFacts, name, _property(name))
+        elif name in own and callable(work) and name not in ("__contains__", "__setitem__"):
+            setattr(VariableFacts, name, _reading(name))
+        if name.startswith("__r") and f"__{name[3:]}" in own:
+            setattr(VariableFacts, f"__i{name[3:]}", _refusal(name[3:-2]))
+
+
+_install()

@@ -25,8 +25,7 @@ from dtensor.runtime.array import _unflatten as _tensor_unflatten
 from dtensor.runtime.donation import note_alias
 from dtensor.runtime.eager import Slot
 from dtensor.runtime.tracing import becomes_program, is_eager
-from dtensor.runtime.variables.facts import VariableFacts, variable_type
-from dtensor.runtime.variables.operators import ReadFirst, value_of
+from dtensor.runtime.variables.facts import VariableFacts, value_of, variable_type
 from dtensor.runtime.variables.scope import current_scope
 from dtensor.runtime.variables.values import (
     assigned_array,
@@ -38,7 +37,7 @@ from dtensor.runtime.variables.values import (
 _unnamed = itertools.count()
 
 
-class DVariable(ReadFirst, VariableFacts):
+class DVariable(VariableFacts):
     """An array whose values change, and whose layout, shape and element type do not.
 
     It can stand wherever a DTensor can: operators, methods and functions of arrays read its value.

@@ -264,5 +264,5 @@ def test_a_link_stays_one_and_what_it_points_to_is_replaced(tmp_path: Path) -> N
 @pytest.mark.parametrize("name", ["a\0b", "n" * 300], ids=["null", "long"])
 def test_a_path_that_no_file_can_have_is_an_error(tmp_path: Path, name: str) -> None:
     for use in (save, lambda path, _: list_checkpoint(path)):
-        with pytest.raises(CheckpointError, match="cannot be used: "):
+        with pytest.raises(CheckpointError, match=r"could not be written|there is no checkpoint"):
             use(tmp_path / name, 1)

@@ -12,6 +12,7 @@ from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.runtime.array import DTensor
 from dtensor.runtime.data.dataset import DTensorDataset
 from dtensor.runtime.placement import named_sharding
+from dtensor.runtime.transfer import place
 from tests.py.runtime.data.sources import (
     MESH,
     ROWS,
@@ -81,6 +82,7 @@ def generated() -> Iterator[Any]:
 SOURCES: dict[str, Callable[[], Any]] = {
     "array": lambda: images(10),
     "jax array": lambda: jax.numpy.asarray(images(10)),
+    "dtensor": lambda: place(images(10), IMAGES),
     "array in a file": lambda: CountedArray(images(10)),
     "list": lambda: list(images(10)),
     "sequence": lambda: CountedItems(images(10)),

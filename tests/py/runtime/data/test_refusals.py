@@ -11,7 +11,6 @@ from dtensor.dialect.errors import ConfigError, LayoutError, MeshError
 from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.runtime.client import create_mesh
 from dtensor.runtime.data.dataset import DTensorDataset
-from dtensor.runtime.transfer import place
 from tests.py.runtime.data.sources import MESH, ROWS, CountedArray, images, labels
 
 IMAGES = Layout(["x", UNSHARDED, "y"], MESH)
@@ -35,7 +34,7 @@ def dataset(source: Any, layouts: Any = ROWS, **options: Any) -> DTensorDataset:
         (
             {"layouts": Layout(["x"], MESH, partial={"sum": "y"})},
             LayoutError,
-            "no array can have layout .*: partial over",
+            "no array can have .*: partial over",
         ),
         ({"layouts": Layout([(3, "x")], MESH)}, LayoutError, "dimension 0 is cut into blocks"),
         (
@@ -94,8 +93,6 @@ def test_arguments(options: dict[str, Any], kind: type[Exception], match: str) -
         ),
         (np.zeros(3, "M8[s]"), TypeError, "dataset has element type datetime64"),
         (np.ma.masked_array(labels(8)), TypeError, "dataset is a masked array, .* fill it first"),
-        (place(labels(8), ROWS), TypeError, "dataset is a DTensor, which lies on a mesh already"),
-        ((place(labels(8), ROWS),), TypeError, r"dataset\[0\] is a DTensor, which lies on a mesh"),
     ],
 )
 def test_datasets(source: Any, kind: type[Exception], match: str) -> None:
@@ -123,7 +120,6 @@ def test_datasets(source: Any, kind: type[Exception], match: str) -> None:
         ),
         ([1, 2, np.ones(3), 4], ValueError, r"element 2 has shape \(3,\), the elements before it "),
         ([(1, 2)] * 4, LayoutError, r"layouts have structure \{'a': \*\}, .* elements have \(\*, "),
-        ([place(labels(8), ROWS)] * 4, TypeError, "element 0 is a DTensor, which lies on a mesh"),
     ],
 )
 @pytest.mark.parametrize("kind_of_source", ["list", "iterator"])
@@ -166,7 +162,9 @@ def test_an_error_of_the_dataset_says_which_element_was_read() -> None:
 
 @pytest.mark.parametrize("source", [images(8), list(images(8)), iter(images(8))])
 def test_a_layout_of_another_rank_asks_whether_the_dataset_is_batched(source: Any) -> None:
-    match = r"has rank 1, a global batch has rank 3: its shape is \(4, 4, 8\)\. Check that the data"
+    match = (
+        r"global batch of shape \[4, 4, 8\] cannot .* has rank 3.*\. Check that the dataset is bat"
+    )
     with pytest.raises(LayoutError, match=match):
         list(dataset(source))
 
