@@ -10,7 +10,6 @@ import jax.numpy as jnp
 
 from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import CheckpointError
-from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import DTensor, with_layout
 from dtensor.runtime.checkpoint import backend, series
@@ -19,8 +18,6 @@ from dtensor.runtime.checkpoint.clients import clients_of, same_everywhere, toge
 from dtensor.runtime.checkpoint.record import CheckpointInfo, SavedArray, read_record
 from dtensor.runtime.padding import even_layout
 from dtensor.runtime.placement import named_sharding
-
-Wanted = Mapping[str, tuple[SavedArray, Layout]]
 
 
 def read_checkpoint(
@@ -52,15 +49,11 @@ def read_checkpoint(
             f"the clients find different checkpoints at {path}; save to a file system that all see"
         )
     ((folder, info),) = found
-    wanted = {
-        name: (info[name], even_layout(target.layout, info[name].shape))
-        for name, target in targets.items()
-    }
     arrays: dict[str, jax.Array] = {}
 
     def read() -> None:
         try:
-            arrays.update(_read(folder, wanted, clients))
+            arrays.update(_read(folder, info, targets, clients))
         except Exception as error:  # of orbax or tensorstore: they have many kinds
             raise CheckpointError(
                 f"checkpoint {path} is damaged ({backend.reason(error)}); restore another one"
@@ -119,20 +112,20 @@ def _check_fit(path: Path, saved: SavedArray, target: Target) -> None:
     check_width(which, saved.dtype)
 
 
-def _read(folder: Path, wanted: Wanted, clients: tuple[int, ...]) -> dict[str, jax.Array]:
-    arrays = {  # orbax has no arrays without elements
-        name: jnp.zeros(saved.shape, saved.stored, device=named_sharding(layout))
-        for name, (saved, layout) in wanted.items()
-        if not saved.size
-    }
+def _read(
+    folder: Path, info: CheckpointInfo, targets: Mapping[str, Target], clients: tuple[int, ...]
+) -> dict[str, jax.Array]:
     ocp = backend.orbax()
-    args = {
-        series.array_key(name): ocp.ArrayRestoreArgs(
-            sharding=named_sharding(layout), global_shape=saved.shape, dtype=saved.stored
-        )
-        for name, (saved, layout) in wanted.items()
-        if saved.size
-    }
+    args, arrays = {}, {}
+    for name, target in targets.items():
+        saved = info[name]
+        sharding = named_sharding(even_layout(target.layout, saved.shape))
+        if saved.size:
+            args[series.array_key(name)] = ocp.ArrayRestoreArgs(
+                sharding=sharding, global_shape=saved.shape, dtype=saved.stored
+            )
+        else:  # orbax has no arrays without elements
+            arrays[name] = jnp.zeros(saved.shape, saved.stored, device=sharding)
     if not args:
         return arrays
     request = ocp.args.PyTreeRestore(
@@ -140,8 +133,8 @@ def _read(folder: Path, wanted: Wanted, clients: tuple[int, ...]) -> dict[str, j
     )
     with backend.quiet():
         found = backend.array_handler(clients).restore(folder / backend.ARRAYS, args=request)
-    for name in wanted.keys() - arrays.keys():
-        arrays[name] = found[series.array_key(name)]
-        if not isinstance(arrays[name], jax.Array):  # orbax gives back what it does not find
+    for name in targets:
+        array = arrays.setdefault(name, found.get(series.array_key(name)))
+        if not isinstance(array, jax.Array):  # orbax gives back what it does not find
             raise CheckpointError(f"'{name}' is not among the arrays in {folder}")
     return arrays

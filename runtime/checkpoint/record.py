@@ -7,7 +7,7 @@ import math
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -158,11 +158,6 @@ def read_record(folder: Path, path: Path) -> CheckpointInfo:
     }
     saved_at = datetime.fromisoformat(body["saved_at"])
     return CheckpointInfo(mesh, arrays, body["values"], body["clients"], saved_at, path)
-
-
-def now() -> datetime:
-    """The time, as checkpoints state it."""
-    return datetime.now(UTC)
 
 
 def _dtype(name: str) -> np.dtype[Any]:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import jax
@@ -15,7 +16,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.checkpoint import backend
 from dtensor.runtime.checkpoint.arrays import Source, converted
 from dtensor.runtime.checkpoint.clients import clients_of, same_everywhere, together
-from dtensor.runtime.checkpoint.record import CheckpointInfo, Plain, now, to_json
+from dtensor.runtime.checkpoint.record import CheckpointInfo, Plain, to_json
 from dtensor.runtime.checkpoint.series import Series, array_key
 
 _one_at_a_time = threading.Lock()  # orbax numbers what it begins, and waits for ever if two do
@@ -119,7 +120,7 @@ def write_checkpoint(
         number = max(least, *together(clients, lambda: series.begin() if is_first else 0))
         values = {**values, **({counter: number} if counter else {})}
         saved = {source.saved.name: source.saved for source in sources}
-        info = CheckpointInfo(mesh, saved, values, len(clients), now(), series.path)
+        info = CheckpointInfo(mesh, saved, values, len(clients), datetime.now(UTC), series.path)
         args = backend.orbax().args
         items = {backend.ITEM: args.JsonSave(to_json(info))}
         if arrays:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import jax
 import numpy as np
 
-from dtensor.runtime.host_arrays import refusal
+from dtensor.runtime import transfer
 
 HostArray = np.ndarray[Any, Any]
 
@@ -49,14 +49,15 @@ class ElementSpec:
             leaves, self.paths, self.shapes, self.dtypes, strict=True
         ):
             where = f"element {number}{at(path)}"
-            array = host_array(leaf, where)
+            is_alike = type(leaf) is np.ndarray and leaf.dtype == dtype
+            array = leaf if is_alike else host_array(leaf, where)
             if array.shape != shape:
                 raise ValueError(
                     f"{where} has shape {array.shape}, the elements before it have {shape}; pad or "
                     "crop them to one shape, or if they are batches, ensure drop_remainder=True "
                     "when batching the dataset"
                 )
-            if _jax_dtype(array.dtype) != dtype:
+            if array.dtype != dtype:
                 raise ValueError(
                     f"{where} has element type {array.dtype}, the elements before it have {dtype}; "
                     "convert them all to one type"
@@ -76,50 +77,27 @@ def spec_of_element(element: Any) -> ElementSpec:
     if not found:
         raise ValueError(f"element 0 of the dataset is {element!r}, which holds no array")
     paths = [jax.tree_util.keystr(path) for path, _ in found]
-    arrays = [
-        host_array(leaf, f"element 0{at(path)}")
-        for path, (_, leaf) in zip(paths, found, strict=True)
-    ]
+    leaves = [leaf for _, leaf in found]
+    arrays = [host_array(leaf, f"element 0{at(p)}") for p, leaf in zip(paths, leaves, strict=True)]
     return spec_of_arrays(arrays, structure, paths)
 
 
 def spec_of_arrays(
-    arrays: list[Any], structure: Any, paths: list[str], skip: int = 0
+    arrays: Sequence[Any], structure: Any, paths: Sequence[str], skip: int = 0
 ) -> ElementSpec:
     """The spec of what has the shapes of these arrays, from dimension `skip` on."""
     shapes = tuple([tuple(map(int, array.shape[skip:])) for array in arrays])
-    dtypes = tuple([_jax_dtype(array.dtype) for array in arrays])
+    dtypes = tuple([jax.dtypes.canonicalize_dtype(array.dtype) for array in arrays])
     return ElementSpec(structure, tuple(paths), shapes, dtypes)
 
 
 def host_array(value: Any, where: str) -> HostArray:
-    """What numpy reads as an array, on the host; `where` is what messages call it.
-
-    Raises:
-        TypeError: it is not numeric, is masked, or lies on devices of other processes.
-    """
-    if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"{where} {refusal(value)}")
+    """What numpy reads as an array, on the host, of a type that jax has; errors note `where`."""
     try:
-        array = np.asarray(value)
+        return transfer.host_array(value)
     except Exception as error:
-        raise TypeError(
-            f"{where}, a {type(value).__name__}, cannot be read as an array: {error}"
-        ) from error
-    check_numeric(array.dtype, where)
-    return array
-
-
-def check_numeric(dtype: np.dtype[Any], where: str) -> None:
-    """Raise TypeError unless devices can hold elements of this type, in any order of bytes."""
-    wrong = _refusal_of(dtype)
-    if wrong is not None:
-        raise TypeError(f"{where} {wrong}")
-
-
-@lru_cache
-def _refusal_of(dtype: np.dtype[Any]) -> str | None:
-    return refusal(np.empty(0, dtype.newbyteorder("=")))
+        error.add_note(f"{where} of the dataset")
+        raise
 
 
 def structure_text(structure: Any) -> str:
@@ -130,8 +108,3 @@ def structure_text(structure: Any) -> str:
 def at(path: str) -> str:
     """Where an array is in an element, for messages; "" where it is the element."""
     return f" at {path}" if path else ""
-
-
-def _jax_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The element type that jax gives an array of `dtype`, of either order of bytes."""
-    return np.dtype(jax.dtypes.canonicalize_dtype(dtype.newbyteorder("=")))

@@ -23,7 +23,7 @@ class DTensorIterator:
         self._start = start
         self._prefetch = prefetch
         self._next: tuple[int, Any] = (0, None)  # number of the batch, position of the source
-        self._batches: Batches | ReadAhead[tuple[Any, Any]] | None = None
+        self._batches: Batches | ReadAhead | None = None
         self._is_closed = False
 
     @property

@@ -41,28 +41,24 @@ def bound(source: Source, layouts: Any, batch_size: int, sizes: Sequence[int] | 
     if first is END:
         raise ValueError(_empty(source))
     spec = source.spec if isinstance(source, Arrays) else spec_of_element(first)
-    found = _layouts_for(source, layouts, spec)
+    found = _layouts_for(layouts, spec)
     batching = Batching(spec, found, sizes is not None, _rows(spec, sizes) if sizes else 1)
     batching.verify(batch_size)
     return batching
 
 
-def _layouts_for(source: Source, layouts: Any, spec: ElementSpec) -> tuple[Layout, ...]:
+def _layouts_for(layouts: Any, spec: ElementSpec) -> tuple[Layout, ...]:
     """One layout for each array of an element; one alone is for all."""
     if isinstance(layouts, Layout):
         return (layouts,) * len(spec.paths)
     leaves, structure = jax.tree.flatten(layouts)
     if structure == spec.structure:
         return tuple(leaves)
-    hint = ""
-    if isinstance(source, Arrays):
-        hint = ". A tuple or dict of arrays is taken apart; give elements as a list of them"
-    elif source.name == "list":
-        hint = ". A list holds elements; give arrays of all examples as a tuple or a dict"
     raise LayoutError(
         f"layouts have structure {structure_text(structure)}, the dataset's elements have "
         f"{structure_text(spec.structure)}; give one Layout for each array, in the same "
-        f"structure, or a single Layout for all{hint}"
+        f"structure, or a single Layout for all. Of a list the items are elements; a tuple or "
+        "dict of arrays is taken apart"
     )
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from dtensor.runtime.data.elements import ElementSpec, check_numeric, host_array, spec_of_arrays
+from dtensor.runtime.data.elements import ElementSpec, spec_of_arrays
+from dtensor.runtime.host_arrays import refusal
 
 END = object()  # what comes after the last element
 
@@ -197,9 +198,11 @@ def _arrays(found: list[tuple[Any, Any]], structure: Any, batched: bool) -> Sour
     paths = [jax.tree_util.keystr(path) for path, _ in found]
     leaves = []
     for path, (_, leaf) in zip(paths, found, strict=True):
-        if isinstance(leaf, jax.Array | np.ndarray) or not isinstance(leaf.dtype, np.dtype):
-            leaf = host_array(leaf, f"dataset{path}")
-        check_numeric(leaf.dtype, f"dataset{path}")
+        if isinstance(leaf, jax.Array) or not isinstance(leaf.dtype, np.dtype):
+            leaf = np.asarray(leaf)
+        wrong = refusal(leaf if isinstance(leaf, np.ndarray) else np.empty(0, leaf.dtype))
+        if wrong is not None:
+            raise TypeError(f"dataset{path} {wrong}")
         leaves.append(leaf)
     lengths = [int(leaf.shape[0]) for leaf in leaves]
     for path, length in zip(paths, lengths, strict=True):

@@ -160,15 +160,6 @@ def test_wide_types_stay_wide_where_jax_keeps_them_in_the_thread_too() -> None:
         np.testing.assert_array_equal(values(batch), [2**40, 2**41])
 
 
-@pytest.mark.parametrize("dtype", [">i4", ">f8", "<i8"])
-def test_the_order_of_bytes_does_not_matter(dtype: str) -> None:
-    array = np.arange(4).astype(dtype)
-    for source in (array, list(array)):
-        (batch,) = dataset(source, ROWS)
-        assert batch.dtype.isnative
-        np.testing.assert_array_equal(values(batch), array)
-
-
 def test_batches_do_not_change_when_the_examples_do() -> None:
     # Aligned to 64 bytes, as memory must be that jax takes for its own.
     memory = np.zeros(images(8).nbytes + 64, np.uint8)
