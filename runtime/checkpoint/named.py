@@ -11,7 +11,7 @@ from dtensor.runtime.array import DTensor, keys_like
 from dtensor.runtime.checkpoint import series
 from dtensor.runtime.checkpoint.arrays import target_of
 from dtensor.runtime.checkpoint.checkpoint import DTensorCheckpoint, check_eager
-from dtensor.runtime.checkpoint.reading import read_checkpoint
+from dtensor.runtime.checkpoint.files import read_checkpoint
 from dtensor.runtime.checkpoint.record import CheckpointInfo, read_record
 from dtensor.runtime.shardings import AnyMesh, as_mesh
 

@@ -10,10 +10,9 @@ import numpy as np
 from dtensor.dialect.errors import ConfigError, LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.data.batching import Batching
+from dtensor.runtime.data.batches import Batches, Batching, bound, by_number, check_enough, in_order
 from dtensor.runtime.data.elements import at
 from dtensor.runtime.data.iterator import DTensorIterator
-from dtensor.runtime.data.passes import Batches, bound, by_number, check_enough, in_order
 from dtensor.runtime.data.sources import Iterated, source_of
 from dtensor.runtime.placement import named_sharding
 from dtensor.runtime.shardings import AnyMesh, as_mesh

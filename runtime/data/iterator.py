@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from dtensor.runtime.data.passes import Batches
+from dtensor.runtime.data.batches import Batches
 from dtensor.runtime.data.prefetch import ReadAhead
 from dtensor.runtime.tracing import is_eager
 

@@ -12,7 +12,7 @@ import pytest
 
 from dtensor.dialect.errors import CheckpointError
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.checkpoint import backend, writing
+from dtensor.runtime.checkpoint import backend, files
 from dtensor.runtime.checkpoint.checkpoint import DTensorCheckpoint
 from dtensor.runtime.checkpoint.named import list_checkpoint, name_based_restore, name_based_save
 from dtensor.runtime.checkpoint.series import latest_checkpoint
@@ -44,7 +44,7 @@ def test_a_save_that_ends_early_leaves_the_old_one(
     path = tmp_path / "c"
     save(path, 1)
     with monkeypatch.context() as patch:
-        owner: Any = {"to_json": writing, "manager": backend}[step]
+        owner: Any = {"to_json": files, "manager": backend}[step]
         patch.setattr(owner, step, end)
         with pytest.raises(Ended):
             save(path, 2)
