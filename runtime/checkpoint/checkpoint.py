@@ -8,10 +8,15 @@ from typing import Any
 
 from dtensor.dialect.errors import CheckpointError
 from dtensor.runtime.checkpoint import series
-from dtensor.runtime.checkpoint.arrays import restored_like, source_of, target_of
 from dtensor.runtime.checkpoint.files import Saving, read_checkpoint, write_checkpoint
 from dtensor.runtime.checkpoint.record import CheckpointInfo, Plain
-from dtensor.runtime.checkpoint.tree import is_plain, transform
+from dtensor.runtime.checkpoint.state import (
+    is_plain,
+    restored_like,
+    source_of,
+    target_of,
+    transform,
+)
 from dtensor.runtime.shardings import AnyMesh, as_mesh
 from dtensor.runtime.tracing import is_eager
 

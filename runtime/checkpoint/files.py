@@ -18,7 +18,6 @@ from dtensor.dialect.errors import CheckpointError
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import DTensor, with_layout
 from dtensor.runtime.checkpoint import backend, series
-from dtensor.runtime.checkpoint.arrays import Source, Target, check_width, converted
 from dtensor.runtime.checkpoint.clients import clients_of, same_everywhere, together
 from dtensor.runtime.checkpoint.record import (
     CheckpointInfo,
@@ -28,6 +27,7 @@ from dtensor.runtime.checkpoint.record import (
     to_json,
 )
 from dtensor.runtime.checkpoint.series import Series, array_key
+from dtensor.runtime.checkpoint.state import Source, Target, check_width, converted
 from dtensor.runtime.padding import even_layout
 from dtensor.runtime.placement import named_sharding
 
@@ -51,11 +51,7 @@ class Saving:
         return str(series.root / series.build_name(self.number) if is_named else series.path)
 
     def start(self, max_to_keep: int | None, checksums: bool, items: Mapping[str, Any]) -> None:
-        """Begin to write; the arrays may change when this returns.
-
-        Raises:
-            CheckpointError: it could not be written. What was there before still is.
-        """
+        """Begin to write; the arrays may change when this returns."""
 
         def save() -> None:
             self.manager = backend.manager(self.series, self.clients, max_to_keep, checksums)
@@ -154,6 +150,7 @@ def read_checkpoint(
     Raises:
         CheckpointError: there is no such checkpoint, it lacks an array, an array has another
             shape or element type, or its files are damaged.
+        LayoutError: an array cannot have the layout of its target.
     """
     clients = clients_of(mesh)
     same_everywhere(clients, "restore", [f"'{n}' {t.layout.short()}" for n, t in targets.items()])
@@ -221,12 +218,8 @@ def _check_fit(path: Path, saved: SavedArray, target: Target) -> None:
             f"{which} has shape {list(saved.shape)}, but {list(shape)} is needed; restore it into "
             "an array of its own shape"
         )
-    problem = target.layout.problem(shape, uneven=True) or target.layout.border_problem()
-    if problem is not None:
-        raise CheckpointError(
-            f"array '{saved.name}' of shape {list(shape)} cannot be restored in layout "
-            f"{target.layout.short()}: {problem}"
-        )
+    target.layout.verify(shape, which, uneven=True)
+    named_sharding(target.layout)  # refuses layouts that no array can have
     allowed = [saved.dtype, *([saved.stored] if saved.stored == jnp.bfloat16 else [])]
     if target.dtype is not None and target.dtype not in allowed:
         raise CheckpointError(

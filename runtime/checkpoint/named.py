@@ -9,10 +9,10 @@ from typing import Any
 from dtensor.dialect.errors import CheckpointError
 from dtensor.runtime.array import DTensor, keys_like
 from dtensor.runtime.checkpoint import series
-from dtensor.runtime.checkpoint.arrays import target_of
 from dtensor.runtime.checkpoint.checkpoint import DTensorCheckpoint, check_eager
 from dtensor.runtime.checkpoint.files import read_checkpoint
 from dtensor.runtime.checkpoint.record import CheckpointInfo, read_record
+from dtensor.runtime.checkpoint.state import target_of
 from dtensor.runtime.shardings import AnyMesh, as_mesh
 
 
@@ -94,6 +94,7 @@ def name_based_restore(
     Raises:
         CheckpointError: there is no such checkpoint, it lacks a name, an array has another shape or
             element type, or its files are damaged.
+        LayoutError: an array cannot have the layout.
     """
     check_eager()
     arrays, mesh = _checked(name_tensor_dict), as_mesh(mesh)

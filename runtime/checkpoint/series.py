@@ -156,9 +156,7 @@ def existing(path: Path) -> Path:
     folder = path if is_checkpoint(path) else replaced(path).last()
     if folder is not None:
         return folder
-    if (path / backend.ARRAYS).is_dir():
-        said = f"checkpoint {path} is damaged: its {RECORD} is missing; restore another one"
-    elif inside := _names(path):
+    if inside := _names(path):
         said = f"{path} holds checkpoints ({inside}) and is none; use latest_checkpoint('{path}')"
     elif path.exists():
         said = f"{path} is not a whole checkpoint of dtensor's: it has no {RECORD}"

@@ -70,15 +70,8 @@ class Batching:
         for path, layout, shape in zip(
             self.spec.paths, self.layouts, self.shapes(examples), strict=True
         ):
-            try:
-                layout.verify(shape, f"a global batch{at(path)}", uneven=True)
-            except LayoutError as error:
-                if layout.rank == len(shape):
-                    raise
-                raise LayoutError(
-                    f"{error}. Check that the dataset is batched if, and only if, "
-                    "dataset_already_batched=True says so"
-                ) from None
+            said = f"with dataset_already_batched={self.batched}, a global batch{at(path)}"
+            layout.verify(shape, said, uneven=True)
 
     def held(self, examples: int) -> list[int]:
         """The elements, by their number in a batch, of which this process holds a part."""

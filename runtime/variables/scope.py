@@ -29,16 +29,13 @@ _state = jax.make_user_context(default_value=None)
 _states = itertools.count(1)
 
 
-class _Active(threading.local):
-    scope: Scope | None = None
-
-
-_active = _Active()
+_active = threading.local()
 
 
 def current_scope() -> Scope | None:
     """The scope of the function that `dtensor.jit` is tracing in this thread; None outside."""
-    return _active.scope
+    found: Scope | None = getattr(_active, "scope", None)
+    return found
 
 
 @dataclass
@@ -70,7 +67,7 @@ class Scope:
         self._outer: Scope | None = None
 
     def __enter__(self) -> Scope:
-        self._outer, _active.scope = _active.scope, self
+        self._outer, _active.scope = current_scope(), self
         self._contexts.enter_context(_state(next(_states)))
         return self
 

@@ -41,7 +41,7 @@ def initial_tensor(value: Any, dtype: Any, layout: Layout | None, who: str) -> D
         if layout is None:
             raise LayoutError(
                 f"{who} has no layout: give layout=, or a DTensor as the initial value, not a "
-                f"{_kind_of(value)}"
+                f"{type(value).__name__}"
             )
         return place(_host_values(value, dtype, who), layout)
     if layout is not None and found.layout != layout:
@@ -130,19 +130,14 @@ def _small_values(value: Any, dtype: Any, who: str) -> np.ndarray[Any, Any]:
     host = _host_values(value, dtype, who)
     if host.ndim and not (host.size < SMALL and np.asarray(value).dtype.kind in "iub"):
         raise LayoutError(
-            f"{who} is given a plain {_kind_of(value)} of {host.dtype}{list(host.shape)}; only "
-            f"numbers and integer arrays of fewer than {SMALL} elements are copied to the mesh by "
+            f"{who} is given a plain {type(value).__name__} of {host.dtype}{list(host.shape)}; "
+            f"only numbers and integer arrays of fewer than {SMALL} elements go to the mesh by "
             "themselves: use dtensor.copy_to_mesh(array, v.layout)"
         )
     return host
 
 
 def _host_values(value: Any, dtype: Any, who: str) -> np.ndarray[Any, Any]:
-    if isinstance(value, jax.Array) and not value.is_fully_addressable:
-        raise LayoutError(
-            f"{who} is given an array with sharding {value.sharding}, of which this process has "
-            "only a part and which is not laid out over a mesh; use dtensor.copy_to_mesh"
-        )
     host = host_array(value)
     if dtype is None:
         return host
@@ -193,9 +188,3 @@ def _check_dtype(dtype: Any, type_: ArrayType, who: str) -> None:
             f"{who} is of {type_.dtype}, the value assigned to it of {dtype}; convert it with "
             "value.astype(v.dtype)"
         )
-
-
-def _kind_of(value: Any) -> str:
-    if isinstance(value, jax.Array):
-        return "jax.Array"
-    return "NumPy array" if isinstance(value, np.ndarray) else type(value).__name__

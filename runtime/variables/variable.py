@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -12,7 +12,6 @@ import numpy as np
 
 from dtensor.dialect.errors import CompileError, LayoutError
 from dtensor.dialect.layout import Layout
-from dtensor.runtime import texts
 from dtensor.runtime.array import (
     TRACED,
     ArrayType,
@@ -67,6 +66,8 @@ class DVariable(VariableFacts):
         CompileError: called while jax traces a function.
     """
 
+    exist = False  # until there has been a variable in this process, no trace looks for any
+
     def __init__(
         self,
         initial_value: Any,
@@ -98,7 +99,7 @@ class DVariable(VariableFacts):
         own = array_type(tensor.shape, tensor.dtype, tensor.layout)
         _set_up(self, own, name, _noted(tensor._array, initial_value))
         self.trainable = trainable
-        Existing.any = True
+        DVariable.exist = True
 
     # Reading.
 
@@ -246,19 +247,15 @@ class DVariable(VariableFacts):
     # As text, and to Python.
 
     def __repr__(self) -> str:
-        head = (
-            f"DVariable(name={self.name!r}, shape={self.shape}, dtype={self.dtype}, "
-            f"layout={self.layout.short()}, mesh={self.mesh.short()})"
-        )
-        return f"{head}\n{self._text(texts.values)}"
+        return f"DVariable(name={self.name!r}, {self._text(repr).removeprefix('DTensor(')}"
 
     def __str__(self) -> str:
-        return f"<DVariable {self.name!r}: {self._text(texts.in_full)}>"
+        return f"<DVariable {self.name!r}: {self._text(str)}>"
 
-    def _text(self, write: Any) -> str:
+    def _text(self, write: Callable[[Any], str]) -> str:
         if self._held is None or isinstance(self._held, jax.core.Tracer):
-            return "traced"
-        return str(write(dtensor_of(self._held, self._own)))
+            return "DTensor(traced)"
+        return write(dtensor_of(self._held, self._own))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DVariable:
         copied = DVariable(self.value(), name=self.name, trainable=self.trainable)
@@ -281,14 +278,8 @@ def _noted(array: jax.Array, source: Any) -> jax.Array:
     return array
 
 
-class Existing:
-    """Whether there has been a variable in this process; until then no trace looks for any."""
-
-    any = False
-
-
 def _set_up(variable: DVariable, type_: ArrayType, name: str, held: Any) -> DVariable:
-    variable._name, variable._own, variable._held = name, type_, held
+    variable.name, variable._own, variable._held = name, type_, held
     variable._kind = variable_type(type_)
     variable._save_as_bf16 = False
     variable.trainable = True
@@ -301,13 +292,11 @@ def enable_save_as_bf16(variables: Iterable[DVariable]) -> None:
     Their files are half as large; what is restored is float32 again, of 8 significant bits.
 
     Raises:
-        TypeError: something else than a variable; none has been changed then.
+        TypeError: something else than a variable.
     """
-    every = list(variables)
-    odd = next((value for value in every if not isinstance(value, DVariable)), None)
-    if odd is not None:
-        raise TypeError(f"expected DVariables, got {type(odd).__name__}")
-    for variable in every:
+    for variable in variables:
+        if not isinstance(variable, DVariable):
+            raise TypeError(f"expected DVariables, got {type(variable).__name__}")
         if variable.dtype == np.float32:
             variable.save_as_bf16 = True
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
-from dtensor.dialect.errors import CheckpointError, MeshError
+from dtensor.dialect.errors import CheckpointError, LayoutError, MeshError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.checkpoint.named import (
     list_checkpoint,
@@ -271,14 +271,14 @@ def test_what_does_not_fit_is_one_error(tmp_path: Path) -> None:
         ({"kernel": Layout(["z"], mesh)}, "layout has 1 dimensions but the tensor has rank 2"),
         (
             {"bias": Layout([None], mesh, partial={"sum": "z"})},
-            "cannot be restored in layout .*partial over axes",
+            "no array can have the layout .*partial over axes",
         ),
         ({"bias": Layout(["x"], mesh_2x4())}, "'bias' is on mesh.x=2, y=4., but the checkpoint is"),
         ({"bias": "x"}, "'bias' is of type str; give an array, a variable, a jax.ShapeDtypeStruct"),
         ({}, "by name, in a dict that is not empty"),
     ]
     for target, match in cases:
-        with pytest.raises(CheckpointError, match=match) as caught:
+        with pytest.raises((CheckpointError, LayoutError), match=match) as caught:
             name_based_restore(mesh, tmp_path / "c", target)
         assert "\n" not in str(caught.value)
 

@@ -93,7 +93,7 @@ def test_arrays_of_an_element_must_have_one_batch_size() -> None:
 
 def test_examples_that_are_said_to_be_batches_are_an_error() -> None:
     with pytest.raises(
-        ValueError, match=r"has 2 dimensions but the tensor has rank 1.* Check that the d"
+        ValueError, match=r"already_batched=True, .* has 2 dimensions but the tensor has rank 1"
     ):
         batched(labels(8).reshape(2, 4), Layout(["x", UNSHARDED], MESH))
     with pytest.raises(ValueError, match="an element is a batch of no examples"):

@@ -59,7 +59,7 @@ def test_a_function_creates_its_array_in_shards() -> None:
 @pytest.mark.parametrize(
     ("initial_value", "kwargs", "error", "message"),
     [
-        (VALUES, {}, LayoutError, "variable 'w' has no layout: give layout=, or a DTensor .* Num"),
+        (VALUES, {}, LayoutError, "variable 'w' has no layout: give layout=, or a DTensor .* nda"),
         (lambda: VALUES, {}, LayoutError, "has no layout: give layout="),
         (jax.random.key(0), {"layout": WHOLE}, TypeError, r"Use jax.random.key_data"),
         ("text", {"layout": WHOLE}, TypeError, "has element type <U4, which devices cannot hold"),

@@ -1,10 +1,13 @@
-"""What is saved of arrays and variables, and what takes their place when it is restored.
+"""What there is to save in dicts, pytrees and objects, under which name, and what takes its place.
 
 Arrays that lie on no mesh, such as NumPy's, are saved once, and are whole on every device.
 """
 
 from __future__ import annotations
 
+import types
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -21,7 +24,7 @@ from dtensor.runtime.placement import jax_mesh, layout_of
 from dtensor.runtime.transfer import place
 from dtensor.runtime.variables.variable import DVariable
 
-ARRAYS = (DTensor, jax.Array, np.ndarray, np.generic)
+_ARRAYS = (DTensor, jax.Array, np.ndarray, np.generic)
 
 # Types that tensorstore does not have, as what they are stored: with the same values or bits.
 _SAME_BITS = "float8_e4m3"
@@ -95,7 +98,7 @@ def _layout_on(name: str, value: Any, mesh: Mesh) -> Layout:
                 "copy it to that mesh first, or use one checkpoint for each mesh"
             )
         return layout
-    if not isinstance(value, (*ARRAYS, jax.ShapeDtypeStruct)):
+    if not isinstance(value, (*_ARRAYS, jax.ShapeDtypeStruct)):
         raise CheckpointError(
             f"'{name}' is of type {type(value).__name__}; give an array, a variable, a "
             "jax.ShapeDtypeStruct or a Layout"
@@ -146,3 +149,74 @@ def restored_like(old: Any, tensor: DTensor) -> Any:
         return jax.device_put(tensor.to_jax(), old.sharding)
     values = np.array(tensor.to_jax().addressable_data(0))
     return values[()] if isinstance(old, np.generic) else values
+
+
+Visit = Callable[[str, Any], Any]
+
+_PLAIN = (bool, int, float, str)
+_CODE = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType)
+_LIBRARIES = ("jax", "jaxlib", "dtensor", "numpy")  # their objects hold caches, not state
+
+
+def is_plain(value: Any) -> bool:
+    """Whether this is a number or a text, which a checkpoint keeps as it is."""
+    return type(value) in _PLAIN
+
+
+def transform(
+    value: Any,
+    name: str,
+    visit: Visit,
+    is_attribute: bool = False,
+    inside: tuple[int, ...] = (),
+) -> Any:
+    """The same value, with what `visit` returns in place of each thing to save.
+
+    Dicts, lists and attributes of objects are changed in place, tuples and other nodes of jax's
+    pytrees are made anew. What is in an object's attributes and is neither an array nor a variable
+    is taken for configuration and left alone; anywhere else it is an error.
+
+    Names of what a value holds follow after its own and a slash. `inside` has the ids of what is
+    around it, and `is_attribute` says whether that is an object.
+
+    Raises:
+        CheckpointError: something that cannot be saved.
+    """
+    if isinstance(value, _ARRAYS) or is_plain(value):
+        return value if is_attribute and is_plain(value) else visit(name, value)
+    if id(value) in inside:
+        return value
+
+    def child(key: Any, item: Any, is_attribute: bool = is_attribute) -> Any:
+        part = f"{name}/{key}" if name else str(key)
+        return transform(item, part, visit, is_attribute, (*inside, id(value)))
+
+    if isinstance(value, dict | list):
+        for key, old in list(value.items() if isinstance(value, dict) else enumerate(value)):
+            _put(child(key, old), old, partial(value.__setitem__, key))
+        return value
+    node: Any
+    found, node = jax.tree_util.tree_flatten_with_path(value, is_leaf=lambda x: x is not value)
+    if all(path for path, _ in found):  # a leaf of jax's is itself, at an empty path
+        made = [child(jax.tree_util.keystr(path, simple=True), item) for path, item in found]
+        is_same = all(new is old for new, (_, old) in zip(made, found, strict=True))
+        return value if is_same else node.unflatten(made)
+    if _holds_state(value):
+        for key, old in list(vars(value).items()):
+            _put(child(key, old, True), old, partial(setattr, value, key))
+    elif not is_attribute:
+        raise CheckpointError(
+            f"'{name}' is of type {type(value).__name__}, which cannot be saved; a checkpoint "
+            "takes DTensors, variables, arrays, numbers, texts, and dicts, lists, objects of them"
+        )
+    return value
+
+
+def _put(new: Any, old: Any, put: Callable[[Any], None]) -> None:
+    if new is not old:
+        put(new)
+
+
+def _holds_state(value: Any) -> bool:
+    home = type(value).__module__.split(".")[0]
+    return hasattr(value, "__dict__") and not isinstance(value, _CODE) and home not in _LIBRARIES
