@@ -18,7 +18,6 @@ from dtensor.runtime.checkpoint.state import (
     transform,
 )
 from dtensor.runtime.shardings import AnyMesh, as_mesh
-from dtensor.runtime.tracing import is_eager
 
 _COUNTER = "save_counter"
 
@@ -110,7 +109,8 @@ class DTensorCheckpoint:
             raise CheckpointError(
                 f"max_to_keep is {max_to_keep!r}; it is a positive number or None"
             )
-        place = series.numbered(series.checked(path))
+        base = series.checked(path)
+        place = series.Series(base.parent, f"{base.name}-", base)
         saving = self._write(place, _COUNTER, max_to_keep, wait)
         self._counter = saving.number
         return saving.path
@@ -160,7 +160,6 @@ class DTensorCheckpoint:
     def _write(
         self, place: series.Series, counter: str | None, max_to_keep: int | None, wait: bool
     ) -> Saving:
-        check_eager()
         self.wait()
         arrays, plain = self._found()
         self._saving = saving = write_checkpoint(
@@ -178,7 +177,6 @@ class DTensorCheckpoint:
         return saving
 
     def _read(self, path: Any) -> tuple[CheckpointInfo, RestoreStatus]:
-        check_eager()
         self.wait()
         place = series.checked(path)
         arrays, plain = self._found()
@@ -222,12 +220,3 @@ class DTensorCheckpoint:
         if not arrays and not plain:
             raise CheckpointError("the checkpoint holds no array, and nothing else to save")
         return arrays, plain
-
-
-def check_eager() -> None:
-    """Raise CheckpointError inside a traced function."""
-    if not is_eager():
-        raise CheckpointError(
-            "a checkpoint is saved or restored in a traced function, where there are no values; "
-            "do it outside"
-        )

@@ -9,7 +9,7 @@ from typing import Any
 from dtensor.dialect.errors import CheckpointError
 from dtensor.runtime.array import DTensor, keys_like
 from dtensor.runtime.checkpoint import series
-from dtensor.runtime.checkpoint.checkpoint import DTensorCheckpoint, check_eager
+from dtensor.runtime.checkpoint.checkpoint import DTensorCheckpoint
 from dtensor.runtime.checkpoint.files import read_checkpoint
 from dtensor.runtime.checkpoint.record import CheckpointInfo, read_record
 from dtensor.runtime.checkpoint.state import target_of
@@ -96,7 +96,6 @@ def name_based_restore(
             element type, or its files are damaged.
         LayoutError: an array cannot have the layout.
     """
-    check_eager()
     arrays, mesh = _checked(name_tensor_dict), as_mesh(mesh)
     path = series.checked(checkpoint_prefix)
     targets = {name: target_of(name, value, mesh) for name, value in arrays.items()}

@@ -97,7 +97,7 @@ class CheckpointInfo(Mapping[str, SavedArray]):
     def __repr__(self) -> str:
         head = (
             f"checkpoint {self.path}: {len(self)} array{'s'[: len(self) != 1]}, "
-            f"{_bytes_text(self.nbytes)}, from {self.mesh.short()} by {self.clients} "
+            f"{self.nbytes:,} bytes, from {self.mesh.short()} by {self.clients} "
             f"client{'s'[: self.clients != 1]}, {self.saved_at:%Y-%m-%d %H:%M:%S} UTC"
         )
         rows = [("name", "shape", "dtype", "layout when saved")]
@@ -167,9 +167,3 @@ def _dtype(name: str) -> np.dtype[Any]:
 
 def _crc(body: Any) -> int:
     return zlib.crc32(json.dumps(body, sort_keys=True).encode())
-
-
-def _bytes_text(count: int) -> str:
-    if count < 10_000:
-        return f"{count} bytes"
-    return f"{count / 1e6:.1f} MB" if count < 1e9 else f"{count / 1e9:.2f} GB"

@@ -19,6 +19,7 @@ from urllib.parse import quote
 from dtensor.dialect.errors import CheckpointError
 from dtensor.runtime.checkpoint import backend
 from dtensor.runtime.checkpoint.record import RECORD, read_record
+from dtensor.runtime.tracing import is_eager
 
 _TEMPORARY = ".orbax-checkpoint-tmp"
 # All that is in the folder of a checkpoint.
@@ -104,11 +105,6 @@ def _is_left(place: Path) -> bool:
         return True
 
 
-def numbered(path: Path) -> Series:
-    """The series `path-1`, `path-2` and so on."""
-    return Series(path.parent, f"{path.name}-", path)
-
-
 def replaced(path: Path) -> Series:
     """The series inside of `path`."""
     return Series(path, "", path)
@@ -120,11 +116,16 @@ def array_key(name: str) -> str:
 
 
 def checked(path: object) -> Path:
-    """The path, absolute, or the URL.
+    """The path, absolute, or the URL, of a checkpoint that is saved, restored or looked at.
 
     Raises:
-        CheckpointError: no path.
+        CheckpointError: no path, or jax is tracing.
     """
+    if not is_eager():
+        raise CheckpointError(
+            "a checkpoint is saved or restored in a traced function, where there are no values; "
+            "do it outside"
+        )
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
         hint = "; there is no checkpoint yet" if path is None else ""
         raise CheckpointError(

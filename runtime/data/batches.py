@@ -38,15 +38,16 @@ begin before the batch, and each array, with the examples along its first dimens
 
 
 @lru_cache(maxsize=256)
-def rows_held(layouts: tuple[Layout, ...], examples: int) -> tuple[tuple[int, int], ...]:
-    """The ranges of a batch's examples of which this process holds a part, in order."""
-    ranges: set[tuple[int, int]] = set()
+def _held(layouts: tuple[Layout, ...], examples: int, rows: int) -> tuple[int, ...]:
+    """What `Batching.held` gives, for elements of so many rows."""
+    found: set[int] = set()
     for layout in layouts:
         smallest = (examples, *(dim.split for dim in layout.dims[1:]))  # inner sizes do not matter
         longer = layout.padded_shape(smallest)
-        indices = named_sharding(layout).addressable_devices_indices_map(longer).values()
-        ranges |= {true_ranges(index or (), longer, smallest)[0] for index in indices}
-    return tuple(sorted(held for held in ranges if held[0] < held[1]))
+        for index in named_sharding(layout).addressable_devices_indices_map(longer).values():
+            low, high = true_ranges(index or (), longer, smallest)[0]
+            found |= set(range(low // rows, -(-high // rows)) if low < high else ())
+    return tuple(sorted(found))
 
 
 @dataclass(frozen=True)
@@ -73,10 +74,9 @@ class Batching:
             said = f"with dataset_already_batched={self.batched}, a global batch{at(path)}"
             layout.verify(shape, said, uneven=True)
 
-    def held(self, examples: int) -> list[int]:
+    def held(self, examples: int) -> tuple[int, ...]:
         """The elements, by their number in a batch, of which this process holds a part."""
-        ranges = rows_held(self.layouts, examples)
-        return sorted({n for a, b in ranges for n in range(a // self.rows, -(-b // self.rows))})
+        return _held(self.layouts, examples, self.rows)
 
     def chunk(self, element: Any, number: int, position: int, per_batch: int) -> Chunk:
         """The chunk that an element makes, of that number in the dataset and position in a batch.

@@ -278,9 +278,7 @@ def _check_layouts(layouts: Any, mesh: Mesh, batch_dim: str | None) -> None:
         text = f"layout {layout.short()}{at(where)}"
         if layout.mesh != mesh:
             raise LayoutError(f"{text} is of {layout.mesh!r}, the dataset's mesh is {mesh!r}")
-        problem = layout.border_problem()
-        if problem is not None:
-            raise LayoutError(f"no array can have {text}: {problem}")
+        named_sharding(layout)  # refuses layouts that no array can have
         axes = layout.dims[0].axes if layout.dims else ()
         if batch_dim is not None and all(axis.name != batch_dim for axis in axes):
             raise LayoutError(

@@ -63,11 +63,9 @@ class ReadAhead:
             del found  # its traceback names this frame: a cycle would keep what the frames hold
 
     def close(self) -> bool:
-        """End the thread, which closes the generator.
+        """End the thread, which closes the generator; says whether it has ended within 10 s.
 
-        Returns:
-            Whether it has ended; it has not where the item that is being made takes longer than
-            10 s, and ends after that item.
+        If not, it ends after the item that is being made.
         """
         _stop(self._asked)
         self._thread.join(_SECONDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -57,6 +57,7 @@ class Indexed:
         return element
 
 
+@dataclass
 class Iterated:
     """Elements that come in order: every process reads all of them.
 
@@ -64,15 +65,12 @@ class Iterated:
     once.
     """
 
-    def __init__(
-        self, make: Callable[[], Iterator[Any]], name: str, once: bool, length: int | None = None
-    ) -> None:
-        self._make = make
-        self._once = once
-        self._ahead: Stream | None = None
-        self._lock = threading.Lock()
-        self.name = name
-        self.length = length
+    make: Callable[[], Iterator[Any]]
+    name: str
+    once: bool
+    length: int | None = None
+    _ahead: Stream | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def open(self, keep: bool = False) -> Stream:
         """A stream from the first element; the same one where they come once.
@@ -80,19 +78,19 @@ class Iterated:
         With `keep` the next pass gets this stream too, and reads nothing twice.
         """
         with self._lock:
-            stream = self._ahead or Stream(self._make(), owned=not self._once)
-            self._ahead = stream if keep or self._once else None
+            stream = self._ahead or Stream(self.make(), not self.once)
+            self._ahead = stream if keep or self.once else None
         return stream
 
 
+@dataclass
 class Stream:
     """One pass over elements that come in order; `count` are given so far."""
 
-    def __init__(self, iterator: Iterator[Any], owned: bool) -> None:
-        self._iterator = iterator
-        self._owned = owned
-        self._ahead: list[Any] = []
-        self.count = 0
+    _iterator: Iterator[Any]
+    _owned: bool
+    _ahead: list[Any] = field(default_factory=list)
+    count: int = 0
 
     def peek(self) -> Any:
         """The next element, or END; `next` gives it again."""

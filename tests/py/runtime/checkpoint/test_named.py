@@ -320,7 +320,7 @@ def test_a_checkpoint_lists_what_it_holds(tmp_path: Path) -> None:
     assert (info.mesh, info.clients, info.nbytes) == (mesh, 1, 16 * 24 * 4 + 24 * 4)
     head, *rows = repr(info).splitlines()
     assert head.startswith(
-        f"checkpoint {tmp_path}/c: 2 arrays, 1632 bytes, from mesh(x=2, y=4) by 1"
+        f"checkpoint {tmp_path}/c: 2 arrays, 1,632 bytes, from mesh(x=2, y=4) by 1"
     )
     assert rows == [
         "  name  shape     dtype    layout when saved",
