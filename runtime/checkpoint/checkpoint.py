@@ -8,7 +8,7 @@ from typing import Any
 
 from dtensor.dialect.errors import CheckpointError
 from dtensor.runtime.checkpoint import series
-from dtensor.runtime.checkpoint.files import Saving, read_checkpoint, write_checkpoint
+from dtensor.runtime.checkpoint.files import Saving, listed, read_checkpoint, write_checkpoint
 from dtensor.runtime.checkpoint.record import CheckpointInfo, Plain
 from dtensor.runtime.checkpoint.state import (
     is_plain,
@@ -39,8 +39,8 @@ class RestoreStatus:
     def assert_consumed(self) -> RestoreStatus:
         """Raise CheckpointError unless all of the checkpoint was restored; returns the status."""
         if self.unused:
-            named = ", ".join(f"'{name}'" for name in self.unused[:8])
-            raise CheckpointError(f"checkpoint {self.path} also has {named}, which nothing took")
+            rest = listed(self.unused)
+            raise CheckpointError(f"checkpoint {self.path} also has {rest}, which nothing took")
         return self
 
     def expect_partial(self) -> RestoreStatus:

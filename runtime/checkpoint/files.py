@@ -200,12 +200,13 @@ def _check_names(info: CheckpointInfo, names: Mapping[str, Target], values: Sequ
         if missing[0] in other:
             hint = ", which it has as the other kind, of an array or a number"
         raise CheckpointError(
-            f"checkpoint {info.path} has no {kind} {_listed(missing)}{hint}; it has "
-            f"{_listed(have) or f'no {kind}s'}"
+            f"checkpoint {info.path} has no {kind} {listed(missing)}{hint}; it has "
+            f"{listed(have) or f'no {kind}s'}"
         )
 
 
-def _listed(names: list[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Names as messages have them."""
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
     return ", ".join(f"'{name}'" for name in names[:8]) + more
 

@@ -24,15 +24,9 @@ def sharded_save(
     tensors: Sequence[Any],
     checksums: bool = True,
 ) -> None:
-    """As `name_based_save`, from lists.
+    """As `name_based_save`, from lists of names, of slices and of arrays.
 
-    Args:
-        mesh: the mesh of the arrays.
-        file_prefix: path of the checkpoint.
-        tensor_names: a name for each array.
-        shape_and_slices: "" or None for each array: arrays are saved whole.
-        tensors: DTensors, DVariables, or arrays of jax or NumPy.
-        checksums: whether the elements get checksums, which restoring compares.
+    Arrays are saved whole, so each slice is "" or None.
 
     Raises:
         CheckpointError: the lists do not fit together, an array cannot be saved, or the checkpoint
@@ -121,7 +115,7 @@ def _checked(tensors: Any) -> dict[str, Any]:
         raise CheckpointError(
             f"arrays are given by name, in a dict that is not empty, not as {tensors!r}"
         )
-    odd = next((name for name in tensors if not isinstance(name, str) or not name), None)
-    if odd is not None:
-        raise CheckpointError(f"the name of an array is a text that is not empty, not {odd!r}")
+    for name in tensors:
+        if not isinstance(name, str) or not name:
+            raise CheckpointError(f"the name of an array is a text that is not empty, not {name!r}")
     return dict(tensors)

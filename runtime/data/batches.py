@@ -66,6 +66,15 @@ class Batching:
         """Global shapes of the arrays of a batch of so many examples."""
         return [(examples, *shape[self.batched :]) for shape in self.spec.shapes]
 
+    def specs(self, examples: int) -> list[jax.ShapeDtypeStruct]:
+        """What the arrays of a batch of so many examples are."""
+        return [
+            jax.ShapeDtypeStruct(shape, dtype, sharding=named_sharding(layout))
+            for shape, dtype, layout in zip(
+                self.shapes(examples), self.spec.dtypes, self.layouts, strict=True
+            )
+        ]
+
     def verify(self, examples: int) -> None:
         """Raise LayoutError unless the layouts fit a batch of so many examples."""
         for path, layout, shape in zip(

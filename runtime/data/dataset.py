@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import jax
@@ -133,14 +134,7 @@ class DTensorDataset:
             A `jax.ShapeDtypeStruct` for each array, in the structure of the elements.
         """
         batching = self._resolved()
-        shapes = batching.shapes(self.global_batch_size)
-        specs = [
-            jax.ShapeDtypeStruct(shape, dtype, sharding=named_sharding(layout))
-            for shape, dtype, layout in zip(
-                shapes, batching.spec.dtypes, batching.layouts, strict=True
-            )
-        ]
-        return jax.tree.unflatten(batching.spec.structure, specs)
+        return jax.tree.unflatten(batching.spec.structure, batching.specs(self.global_batch_size))
 
     def __iter__(self) -> DTensorIterator:
         return DTensorIterator(self)
@@ -163,16 +157,16 @@ class DTensorDataset:
             words.append(f"{len(self)} batches")
         lines = [f"DTensorDataset({', '.join(words)})"]
         if batching is not None:
-            shapes = batching.shapes(self.global_batch_size)
-            for path, dtype, shape, layout in zip(
-                batching.spec.paths, batching.spec.dtypes, shapes, batching.layouts, strict=True
+            specs = batching.specs(self.global_batch_size)
+            for path, spec, layout in zip(
+                batching.spec.paths, specs, batching.layouts, strict=True
             ):
-                size = ",".join(map(str, shape))
-                lines.append(f"  {path + ': ' if path else ''}{dtype}[{size}] {layout.short()}")
+                size = ",".join(map(str, spec.shape))
+                lines.append(f"  {path}{': '[: len(path)]}{spec.dtype}[{size}] {layout.short()}")
         return "\n".join(lines)
 
 
-class DTensorIterator:
+class DTensorIterator(AbstractContextManager["DTensorIterator", None]):
     """One pass over a `DTensorDataset`; ends with `close`, a `with` block, or when unused."""
 
     def __init__(self, dataset: DTensorDataset) -> None:
@@ -253,15 +247,8 @@ class DTensorIterator:
         self._next = number, known.get("source")
         self._is_closed = False
 
-    def __enter__(self) -> DTensorIterator:
-        return self
-
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-    def __repr__(self) -> str:
-        closed = ", closed" if self._is_closed else ""
-        return f"DTensorIterator(next_batch={self._next[0]}{closed}) of {self._dataset!r}"
 
 
 def _check_layouts(layouts: Any, mesh: Mesh, batch_dim: str | None) -> None:

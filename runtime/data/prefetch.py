@@ -48,8 +48,7 @@ class ReadAhead:
     def __next__(self) -> Any:
         if self._process != os.getpid():
             raise RuntimeError(
-                "the thread that reads ahead is gone; a process that was forked must make its own "
-                "iterator"
+                "the thread that reads ahead is gone: a forked process must make its own iterator"
             )
         self._asked.put(True)
         found = self._made.get()

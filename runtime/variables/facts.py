@@ -73,10 +73,6 @@ class VariableFacts(DTensor):
             time.sleep(1e-4)
         return held
 
-    @_held.setter
-    def _held(self, value: Any) -> None:
-        self._value = value
-
     @property
     def shape(self) -> tuple[int, ...]:
         """Global shape in elements."""
@@ -135,7 +131,7 @@ def take_for_update(variables: Sequence[VariableFacts]) -> tuple[list[jax.Array]
     """
     arrays = [variable._held for variable in variables]
     for variable in variables:
-        variable._held = _UPDATING
+        variable._value = _UPDATING
     shared = [
         has_alias(arrays[i]) or _references(arrays, i) > _UNSHARED for i in range(len(arrays))
     ]
@@ -153,7 +149,7 @@ def take_for_update(variables: Sequence[VariableFacts]) -> tuple[list[jax.Array]
 def give_back(variables: Sequence[VariableFacts], arrays: Sequence[jax.Array]) -> None:
     """Let variables have these arrays."""
     for variable, array in zip(variables, arrays, strict=True):
-        variable._held = array
+        variable._value = array
 
 
 def _references(arrays: list[Any], index: int) -> int:

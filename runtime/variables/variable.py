@@ -147,7 +147,7 @@ class DVariable(VariableFacts):
         if self._is_assigned_traced():
             current_scope().assign(self, assigned_symbol(value, self._own, who))  # type: ignore[union-attr]
         else:
-            self._held = _noted(assigned_array(value, self._own, who), value)
+            self._value = _noted(assigned_array(value, self._own, who), value)
         return self if read_value else None
 
     def assign_add(self, delta: Any, *, read_value: bool = True) -> DVariable | None:
@@ -279,7 +279,7 @@ def _noted(array: jax.Array, source: Any) -> jax.Array:
 
 
 def _set_up(variable: DVariable, type_: ArrayType, name: str, held: Any) -> DVariable:
-    variable.name, variable._own, variable._held = name, type_, held
+    variable.name, variable._own, variable._value = name, type_, held
     variable._kind = variable_type(type_)
     variable._save_as_bf16 = False
     variable.trainable = True

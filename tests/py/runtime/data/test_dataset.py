@@ -291,9 +291,6 @@ def test_repr_says_what_it_is() -> None:
     assert repr(lazy) == (
         "DTensorDataset(generated(), global_batch_size=4, batch_dim='x', prefetch=2)"
     )
-    iterator = iter(data)
-    next(iterator)
-    assert repr(iterator).startswith("DTensorIterator(next_batch=1) of DTensorDataset(arrays")
 
 
 @pytest.mark.parametrize("batched", [False, True])
