@@ -71,7 +71,7 @@ def trace_call(call: Call, leaves: Sequence[Any] | None) -> tuple[TracedProgram,
         CompileError: the function uses other variables each time it is traced.
         LayoutError: a variable lies on another mesh than the arguments.
     """
-    if leaves is None or not DVariable.exist:
+    if leaves is None or not DVariable._exist:
         return _trace(call, call.fn, (), ()), NO_VARIABLES
     given = tuple(i for i, leaf in enumerate(leaves) if is_variable(leaf))
     passed = [leaves[i] for i in given]

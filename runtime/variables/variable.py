@@ -66,7 +66,7 @@ class DVariable(VariableFacts):
         CompileError: called while jax traces a function.
     """
 
-    exist = False  # until there has been a variable in this process, no trace looks for any
+    _exist = False  # until there has been a variable in this process, no trace looks for any
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class DVariable(VariableFacts):
         own = array_type(tensor.shape, tensor.dtype, tensor.layout)
         _set_up(self, own, name, _noted(tensor._array, initial_value))
         self.trainable = trainable
-        DVariable.exist = True
+        DVariable._exist = True
 
     # Reading.
 
