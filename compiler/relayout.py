@@ -20,7 +20,7 @@ from dtensor.runtime.array import DTensor
 from dtensor.runtime.shardings import AnyLayout, as_layout
 from dtensor.runtime.tracing import is_eager
 from dtensor.runtime.transfer import fetch_layout, host_array, place
-from dtensor.runtime.variables.operators import value_of
+from dtensor.runtime.variables.facts import value_of
 
 
 def relayout(tensor: Any, layout: AnyLayout, name: str | None = None) -> Any:

@@ -30,7 +30,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType, true_array
 from dtensor.runtime.operators import Operators
 from dtensor.runtime.tracing import becomes_program, is_eager
-from dtensor.runtime.variables.operators import is_readable, value_of
+from dtensor.runtime.variables.facts import is_readable, value_of
 
 _flatten = default_registry.flatten
 _config: Any = jax.config

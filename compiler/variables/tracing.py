@@ -19,9 +19,9 @@ from dtensor.compiler.variables.use import NO_VARIABLES, Use, firsts_of, is_vari
 from dtensor.dialect.errors import CompileError, LayoutError
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType
-from dtensor.runtime.variables.operators import value_of
+from dtensor.runtime.variables.facts import value_of
 from dtensor.runtime.variables.scope import Scope
-from dtensor.runtime.variables.variable import DVariable, Existing
+from dtensor.runtime.variables.variable import DVariable
 
 _MOST_TRACES = 8
 
@@ -71,7 +71,7 @@ def trace_call(call: Call, leaves: Sequence[Any] | None) -> tuple[TracedProgram,
         CompileError: the function uses other variables each time it is traced.
         LayoutError: a variable lies on another mesh than the arguments.
     """
-    if leaves is None or not Existing.any:
+    if leaves is None or not DVariable._exist:
         return _trace(call, call.fn, (), ()), NO_VARIABLES
     given = tuple(i for i, leaf in enumerate(leaves) if is_variable(leaf))
     passed = [leaves[i] for i in given]

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jax
-
 from dtensor.dialect.errors import CheckpointError
-from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.checkpoint import series
-from dtensor.runtime.checkpoint.leaves import restore_target, restored_like, save_source
-from dtensor.runtime.checkpoint.named import (
-    check_eager,
-    check_name,
-    is_variable,
-)
-from dtensor.runtime.checkpoint.reading import read_checkpoint
+from dtensor.runtime.checkpoint.files import Saving, listed, read_checkpoint, write_checkpoint
 from dtensor.runtime.checkpoint.record import CheckpointInfo, Plain
-from dtensor.runtime.checkpoint.tree import is_plain, transform
-from dtensor.runtime.checkpoint.writing import Saving, write_checkpoint
+from dtensor.runtime.checkpoint.state import (
+    is_plain,
+    restored_like,
+    source_of,
+    target_of,
+    transform,
+)
 from dtensor.runtime.shardings import AnyMesh, as_mesh
 
 _COUNTER = "save_counter"
@@ -44,17 +39,15 @@ class RestoreStatus:
     def assert_consumed(self) -> RestoreStatus:
         """Raise CheckpointError unless all of the checkpoint was restored; returns the status."""
         if self.unused:
-            named = ", ".join(f"'{name}'" for name in self.unused[:8])
-            raise CheckpointError(f"checkpoint {self.path} also has {named}, which nothing took")
-        return self
-
-    def assert_existing_objects_matched(self) -> RestoreStatus:
-        """The status: an array that the checkpoint lacks was already an error."""
+            rest = listed(self.unused)
+            raise CheckpointError(f"checkpoint {self.path} also has {rest}, which nothing took")
         return self
 
     def expect_partial(self) -> RestoreStatus:
-        """The status: what the checkpoint has beyond was not an error."""
+        """The status: what is lacking was an error already, and what is beyond is none."""
         return self
+
+    assert_existing_objects_matched = expect_partial
 
 
 class DTensorCheckpoint:
@@ -71,7 +64,8 @@ class DTensorCheckpoint:
     dict, list or attribute, or as the checkpoint's own attribute. Every client calls each method.
 
     Raises:
-        CheckpointError: a keyword is taken, or `mesh` is not a Mesh.
+        CheckpointError: a keyword is taken.
+        MeshError: `mesh` is not a Mesh.
 
     Example:
         `DTensorCheckpoint(mesh, model=model, step=0).save("runs/ckpt")`
@@ -80,23 +74,17 @@ class DTensorCheckpoint:
     def __init__(
         self, mesh: AnyMesh, root: Any = None, *, checksums: bool = True, **kwargs: Any
     ) -> None:
-        if not isinstance(mesh, Mesh | jax.sharding.Mesh):
-            raise CheckpointError(
-                f"DTensorCheckpoint needs a Mesh, got {type(mesh).__name__}; make one with "
-                "dtensor.create_mesh"
-            )
-        own = ("mesh", "_names", "_root", "_counter", "_checksums", "_saving")
-        taken = next((name for name in kwargs if hasattr(type(self), name) or name in own), None)
-        if taken is not None:
-            raise CheckpointError(
-                f"DTensorCheckpoint cannot hold '{taken}', which is its own; use another keyword"
-            )
         self.mesh = as_mesh(mesh)
         self._names = tuple(kwargs)
         self._root = root
         self._counter = 0
         self._checksums = checksums
         self._saving: Saving | None = None
+        taken = next((name for name in kwargs if hasattr(self, name)), None)
+        if taken is not None:
+            raise CheckpointError(
+                f"DTensorCheckpoint cannot hold '{taken}', which is its own; use another keyword"
+            )
         vars(self).update(kwargs)
 
     @property
@@ -121,9 +109,9 @@ class DTensorCheckpoint:
             raise CheckpointError(
                 f"max_to_keep is {max_to_keep!r}; it is a positive number or None"
             )
-        place = series.numbered(series.checked(path))
-        least = self._counter + 1
-        saving = self._write(place, lambda n: {_COUNTER: n}, max_to_keep, wait, least)
+        base = series.checked(path)
+        place = series.Series(base.parent, f"{base.name}-", base)
+        saving = self._write(place, _COUNTER, max_to_keep, wait)
         self._counter = saving.number
         return saving.path
 
@@ -137,7 +125,7 @@ class DTensorCheckpoint:
         Raises:
             CheckpointError: something cannot be saved, or the checkpoint cannot be written.
         """
-        return self._write(series.replaced(series.checked(path)), lambda n: {}, 1, wait, 1).path
+        return self._write(series.replaced(series.checked(path)), None, 1, wait).path
 
     def wait(self) -> None:
         """Return when what was saved with `wait=False` is on disk.
@@ -170,40 +158,37 @@ class DTensorCheckpoint:
         return self._read(path)[1]
 
     def _write(
-        self,
-        place: series.Series,
-        extra: Callable[[int], dict[str, Plain]],
-        max_to_keep: int | None,
-        wait: bool,
-        least: int,
+        self, place: series.Series, counter: str | None, max_to_keep: int | None, wait: bool
     ) -> Saving:
-        check_eager("DTensorCheckpoint.save")
         self.wait()
-        arrays, plain = self._found("save")
-        sources = {name: save_source(name, value, self.mesh) for name, value in arrays.items()}
-        saving = write_checkpoint(
+        arrays, plain = self._found()
+        self._saving = saving = write_checkpoint(
             place,
             self.mesh,
-            sources,
-            lambda number: {**plain, **extra(number)},
+            [source_of(name, value, self.mesh) for name, value in arrays.items()],
+            plain,
+            counter=counter,
+            least=self._counter + 1,
             max_to_keep=max_to_keep,
             checksums=self._checksums,
-            least=least,
         )
-        self._saving = saving
         if wait:
             self.wait()
         return saving
 
     def _read(self, path: Any) -> tuple[CheckpointInfo, RestoreStatus]:
-        check_eager("DTensorCheckpoint.restore")
         self.wait()
         place = series.checked(path)
-        arrays, plain = self._found("restore")
-        targets = {name: restore_target(name, value, self.mesh) for name, value in arrays.items()}
+        arrays, plain = self._found()
+        targets = {name: target_of(name, value, self.mesh) for name, value in arrays.items()}
         restored, info = read_checkpoint(place, self.mesh, targets, list(plain))
         for name, value in plain.items():
-            _check_kind(name, value, info)
+            found = info.plain[name]
+            if type(found) is not type(value) and (type(found), type(value)) != (int, float):
+                raise CheckpointError(
+                    f"value '{name}' of checkpoint {place} is {found!r}, but one of type "
+                    f"{type(value).__name__} is needed, as {value!r} is"
+                )
 
         def put(name: str, old: Any) -> Any:
             return info.plain[name] if is_plain(old) else restored_like(old, restored[name])
@@ -219,12 +204,11 @@ class DTensorCheckpoint:
         for name in self._names:
             vars(self)[name] = transform(vars(self)[name], name, visit)
 
-    def _found(self, what: str) -> tuple[dict[str, Any], dict[str, Plain]]:
+    def _found(self) -> tuple[dict[str, Any], dict[str, Plain]]:
         arrays: dict[str, Any] = {}
         plain: dict[str, Plain] = {}
 
         def note(name: str, value: Any) -> Any:
-            check_name(name)
             if name in arrays or name in plain or name == _COUNTER:
                 raise CheckpointError(
                     f"two things would have the name '{name}' in the checkpoint; rename one"
@@ -234,29 +218,5 @@ class DTensorCheckpoint:
 
         self._transform(note)
         if not arrays and not plain:
-            raise CheckpointError(f"there is nothing to {what}: the checkpoint holds no array")
+            raise CheckpointError("the checkpoint holds no array, and nothing else to save")
         return arrays, plain
-
-    def __repr__(self) -> str:
-        head = f"DTensorCheckpoint of {self.mesh.short()}, save_counter={self._counter}"
-        try:
-            arrays, plain = self._found("save")
-        except CheckpointError as error:
-            return f"{head}\n  {error}"
-        lines = [f"  {name}: {_array_text(value)}" for name, value in arrays.items()]
-        return "\n".join([head, *lines, *(f"  {name}: {value!r}" for name, value in plain.items())])
-
-
-def _check_kind(name: str, value: Plain, info: CheckpointInfo) -> None:
-    found = info.plain[name]
-    if type(found) is not type(value) and (type(found), type(value)) != (int, float):
-        raise CheckpointError(
-            f"value '{name}' of checkpoint {info.path} is {found!r}, but one of type "
-            f"{type(value).__name__} is needed, as {value!r} is"
-        )
-
-
-def _array_text(value: Any) -> str:
-    kind = type(value).__name__ if is_variable(value) else ""
-    layout = f" {value.layout.short()}" if hasattr(value, "layout") else ""
-    return f"{kind} {value.dtype}{list(value.shape)}{layout}".strip()

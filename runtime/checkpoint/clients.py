@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import Any, TypeVar
 
 import jax
@@ -31,17 +32,8 @@ def clients_of(mesh: Mesh) -> tuple[int, ...]:
     return clients
 
 
-def is_first(clients: tuple[int, ...]) -> bool:
-    """Whether this process does what one of the clients has to do."""
-    return jax.process_index() == clients[0]
-
-
 def together(clients: tuple[int, ...], step: Callable[[], _Json]) -> list[_Json]:
-    """What `step` returns on each client; no client goes on before all are done.
-
-    Args:
-        clients: the processes; all of them call this, in the same order.
-        step: does the work and returns a JSON value.
+    """The JSON value that `step` returns on each client; none goes on before all are done.
 
     Raises:
         CheckpointError: the step failed here, or on another client.
@@ -49,19 +41,13 @@ def together(clients: tuple[int, ...], step: Callable[[], _Json]) -> list[_Json]
     """
     if len(clients) == 1:
         return [step()]
-    error: CheckpointError | None = None
-    message: dict[str, Any] = {}
     try:
-        message["result"] = step()
-    except CheckpointError as caught:
-        error = caught
-        message["error"] = str(caught)
+        message: dict[str, Any] = {"result": step()}
     except BaseException as caught:
-        _exchange(clients, {"error": f"{type(caught).__name__}: {caught}"})
+        kind = "" if isinstance(caught, CheckpointError) else f"{type(caught).__name__}: "
+        _exchange(clients, {"error": f"{kind}{caught}"})
         raise
     found = _exchange(clients, message)
-    if error is not None:
-        raise error
     for client, answer in found.items():
         if "error" in answer:
             raise CheckpointError(f"client {client}: {answer['error']}")
@@ -69,31 +55,22 @@ def together(clients: tuple[int, ...], step: Callable[[], _Json]) -> list[_Json]
 
 
 def same_everywhere(clients: tuple[int, ...], what: str, entries: list[str]) -> None:
-    """Check that all clients have the same list.
-
-    Args:
-        clients: the processes; all of them call this, in the same order.
-        what: what the entries are, for the message.
-        entries: what this client has, one entry for each array, say.
+    """Check that all clients have the same entries, which they want to `what`: save, restore.
 
     Raises:
         CheckpointError: two clients differ; the message names a client and an entry.
     """
-    digest = hashlib.sha256(json.dumps(entries).encode()).hexdigest()
+    digest = hashlib.sha256(repr(entries).encode()).hexdigest()  # short, where all is well
     if len(set(together(clients, lambda: digest))) == 1:
         return
-    lists = together(clients, lambda: entries)
-    for client, other in zip(clients[1:], lists[1:], strict=True):
-        if other == lists[0]:
-            continue
-        odd = [entry for entry in other if entry not in lists[0]]
-        lacks = [entry for entry in lists[0] if entry not in other]
-        raise CheckpointError(
-            f"clients {what} different arrays: client {client} "
-            + (f"has {odd[0]}, " if odd else "")
-            + (f"lacks {lacks[0]}, " if lacks else "has another order, ")
-            + f"compared with client {clients[0]}; call it with the same arrays on every client"
-        )
+    first, *others = together(clients, lambda: entries)
+    for client, other in zip(clients[1:], others, strict=True):
+        for here, there in zip_longest(first, other, fillvalue="nothing more"):
+            if here != there:
+                raise CheckpointError(
+                    f"clients {what} different arrays: client {client} has {there} where client "
+                    f"{clients[0]} has {here}; call it with the same arrays on every client"
+                )
 
 
 def _exchange(clients: tuple[int, ...], message: dict[str, Any]) -> dict[int, dict[str, Any]]:

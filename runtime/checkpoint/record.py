@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import json
+import math
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from functools import cached_property
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
-from dtensor.dialect.errors import CheckpointError, DTensorError
+from dtensor.dialect.errors import CheckpointError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.checkpoint import backend
 
-ITEM = "dtensor"  # what orbax calls the part of a checkpoint that says what is in it
-RECORD = f"{ITEM}/metadata"  # and the file in which it writes that
-_FORMAT = 2
+RECORD = f"{backend.ITEM}/metadata"  # the file in which orbax writes the record
+_FORMAT = 3
 
 Plain = bool | int | float | str
 
@@ -35,7 +35,6 @@ class SavedArray:
         dtype: element type.
         stored: element type in the files; bfloat16 for what was saved with `save_as_bf16`.
         layout: how the array was laid out when it was saved.
-        checksum: of the stored elements, see `checksum.py`; None where none was wanted.
     """
 
     name: str
@@ -43,17 +42,22 @@ class SavedArray:
     dtype: np.dtype[Any]
     stored: np.dtype[Any]
     layout: Layout
-    checksum: int | None = field(repr=False)
 
     @property
     def size(self) -> int:
         """Number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
         """Bytes in the files."""
         return self.size * self.stored.itemsize
+
+    def cells(self) -> tuple[str, str, str, str]:
+        """Name, shape, element type and layout as texts."""
+        dtype = self.dtype.name
+        dtype += f" as {self.stored.name}" if self.stored != self.dtype else ""
+        return self.name, str(list(self.shape)), dtype, self.layout.short()
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class CheckpointInfo(Mapping[str, SavedArray]):
 
     Attributes:
         mesh: the mesh it was saved from.
-        arrays: the arrays in the order in which they were saved.
+        arrays: the arrays by name, in the order in which they were saved.
         plain: numbers and texts that were saved beside the arrays.
         clients: number of processes that saved it.
         saved_at: when, in UTC.
@@ -70,21 +74,17 @@ class CheckpointInfo(Mapping[str, SavedArray]):
     """
 
     mesh: Mesh
-    arrays: tuple[SavedArray, ...]
+    arrays: Mapping[str, SavedArray]
     plain: Mapping[str, Plain]
     clients: int
     saved_at: datetime
-    path: Path | None = None
+    path: Path
 
     def __getitem__(self, name: str) -> SavedArray:
-        return self._by_name[name]
-
-    @cached_property
-    def _by_name(self) -> dict[str, SavedArray]:
-        return {array.name: array for array in self.arrays}
+        return self.arrays[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._by_name)
+        return iter(self.arrays)
 
     def __len__(self) -> int:
         return len(self.arrays)
@@ -92,24 +92,18 @@ class CheckpointInfo(Mapping[str, SavedArray]):
     @property
     def nbytes(self) -> int:
         """Bytes of all elements in the files."""
-        return sum(array.nbytes for array in self.arrays)
+        return sum(array.nbytes for array in self.arrays.values())
 
     def __repr__(self) -> str:
         head = (
             f"checkpoint {self.path}: {len(self)} array{'s'[: len(self) != 1]}, "
-            f"{_bytes_text(self.nbytes)}, from {self.mesh.short()} by {self.clients} "
+            f"{self.nbytes:,} bytes, from {self.mesh.short()} by {self.clients} "
             f"client{'s'[: self.clients != 1]}, {self.saved_at:%Y-%m-%d %H:%M:%S} UTC"
         )
         rows = [("name", "shape", "dtype", "layout when saved")]
-        for array in self.arrays:
-            dtype = array.dtype.name
-            if array.stored != array.dtype:
-                dtype += f" as {array.stored.name}"
-            rows.append((array.name, str(list(array.shape)), dtype, array.layout.short()))
-        rows += [
-            (name, "", type(value).__name__, repr(value)) for name, value in self.plain.items()
-        ]
-        widths = [max(len(row[i]) for row in rows) for i in range(4)]
+        rows += [array.cells() for array in self.arrays.values()]
+        rows += [(name, "", type(v).__name__, repr(v)) for name, v in self.plain.items()]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [
             "  " + "  ".join(cell.ljust(n) for cell, n in zip(row, widths, strict=True)).rstrip()
             for row in rows
@@ -117,33 +111,16 @@ class CheckpointInfo(Mapping[str, SavedArray]):
         return "\n".join([head, *lines])
 
 
-def now() -> datetime:
-    """The time, as checkpoints state it."""
-    return datetime.now(UTC)
-
-
 def to_json(info: CheckpointInfo) -> dict[str, Any]:
     """The record, to be written as JSON, with a checksum of itself."""
-    mesh = info.mesh
     body = {
         "format": _FORMAT,
-        "mesh": {
-            "axes": [list(pair) for pair in mesh.axes],
-            "device_ids": None if mesh.device_ids is None else list(mesh.device_ids),
-            "name": mesh.name,
-        },
+        "mesh": [info.mesh.asm(), info.mesh.name],
         "clients": info.clients,
         "saved_at": info.saved_at.isoformat(),
         "arrays": [
-            {
-                "name": array.name,
-                "shape": list(array.shape),
-                "dtype": array.dtype.name,
-                "stored": array.stored.name,
-                "layout": array.layout.asm(),
-                "checksum": None if array.checksum is None else f"{array.checksum:016x}",
-            }
-            for array in info.arrays
+            [a.name, list(a.shape), a.dtype.name, a.stored.name, a.layout.asm()]
+            for a in info.arrays.values()
         ],
         "values": dict(info.plain),
     }
@@ -151,11 +128,7 @@ def to_json(info: CheckpointInfo) -> dict[str, Any]:
 
 
 def read_record(folder: Path, path: Path) -> CheckpointInfo:
-    """What the checkpoint in `folder` says.
-
-    Args:
-        folder: where its files are.
-        path: what the user calls it.
+    """What the checkpoint in `folder` says, which users call `path`.
 
     Raises:
         CheckpointError: the record is damaged, or of a later version of dtensor.
@@ -164,45 +137,27 @@ def read_record(folder: Path, path: Path) -> CheckpointInfo:
     try:
         written = json.loads(file.read_text(encoding="utf-8"))
         body = written["checkpoint"]
-        intact = written["crc32"] == _crc(body)
+        if written["crc32"] != _crc(body):
+            raise ValueError("it is not what was written")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
-            f"checkpoint {path} is damaged: {file} cannot be read ({_first_line(error)}); "
+            f"checkpoint {path} is damaged: {file} cannot be read ({backend.reason(error)}); "
             "restore another one"
         ) from None
-    if not intact:
-        raise CheckpointError(
-            f"checkpoint {path} is damaged: {file} is not what was written; restore another one"
-        )
     if body["format"] != _FORMAT:
         raise CheckpointError(
             f"checkpoint {path} has format {body['format']}, this dtensor reads {_FORMAT}; "
             "install the version that wrote it"
         )
-    try:
-        return _from_body(body, path)
-    except (DTensorError, AttributeError, TypeError) as error:
-        raise CheckpointError(
-            f"checkpoint {path} says what this dtensor cannot read: {_first_line(error)}"
-        ) from None
-
-
-def _from_body(body: dict[str, Any], path: Path) -> CheckpointInfo:
-    mesh = body["mesh"]
-    grid = Mesh([tuple(pair) for pair in mesh["axes"]], mesh["device_ids"], name=mesh["name"])
-    arrays = tuple(
-        SavedArray(
-            name=array["name"],
-            shape=tuple(array["shape"]),
-            dtype=_dtype(array["dtype"]),
-            stored=_dtype(array["stored"]),
-            layout=Layout.parse(array["layout"], grid),
-            checksum=None if array["checksum"] is None else int(array["checksum"], 16),
+    mesh = Mesh.parse(*body["mesh"])
+    arrays = {
+        name: SavedArray(
+            name, tuple(shape), _dtype(dtype), _dtype(stored), Layout.parse(layout, mesh)
         )
-        for array in body["arrays"]
-    )
+        for name, shape, dtype, stored, layout in body["arrays"]
+    }
     saved_at = datetime.fromisoformat(body["saved_at"])
-    return CheckpointInfo(grid, arrays, body["values"], body["clients"], saved_at, path)
+    return CheckpointInfo(mesh, arrays, body["values"], body["clients"], saved_at, path)
 
 
 def _dtype(name: str) -> np.dtype[Any]:
@@ -212,13 +167,3 @@ def _dtype(name: str) -> np.dtype[Any]:
 
 def _crc(body: Any) -> int:
     return zlib.crc32(json.dumps(body, sort_keys=True).encode())
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
-
-
-def _bytes_text(count: int) -> str:
-    if count < 10_000:
-        return f"{count} bytes"
-    return f"{count / 1e6:.1f} MB" if count < 1e9 else f"{count / 1e9:.2f} GB"

@@ -7,31 +7,30 @@ place of another one never takes the old one away before the new one is whole.
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from dtensor.dialect.errors import CheckpointError
 from dtensor.runtime.checkpoint import backend
-from dtensor.runtime.checkpoint.record import ITEM, RECORD, read_record
+from dtensor.runtime.checkpoint.record import RECORD, read_record
+from dtensor.runtime.tracing import is_eager
 
 _TEMPORARY = ".orbax-checkpoint-tmp"
 # All that is in the folder of a checkpoint.
-_PARTS = {backend.ARRAYS, ITEM, "_CHECKPOINT_METADATA", "commit_success.txt"}
+_PARTS = {backend.ARRAYS, backend.ITEM, "_CHECKPOINT_METADATA", "commit_success.txt"}
 
 
 @dataclass(frozen=True)
 class Series:
-    """Checkpoints `<prefix>1`, `<prefix>2` in a folder; orbax's NameFormat of them.
+    """Checkpoints `<prefix>1`, `<prefix>2` in the folder `root`; orbax's NameFormat of them.
 
-    Attributes:
-        root: the folder.
-        prefix: what comes before the number.
-        path: what users call it.
+    `path` is what users call them.
     """
 
     root: Path
@@ -42,7 +41,7 @@ class Series:
         """The name of the checkpoint with this number."""
         return f"{self.prefix}{step}"
 
-    def find_all(self, base_path: Any) -> Iterator[Any]:
+    def find_all(self, base_path: Any = None) -> Iterator[Any]:
         """Those that are whole."""
         steps = backend.orbax().path.step
         for number, place in self._entries():
@@ -51,33 +50,22 @@ class Series:
 
     def find_step(self, base_path: Any, step: int) -> Any:
         """The whole one with this number."""
-        for found in self.find_all(base_path):
-            if found.step == step:
-                return found
-        raise ValueError(f"there is no checkpoint {self.root / self.build_name(step)}")
-
-    def next_number(self) -> int:
-        """A number that none has, whole or not."""
-        return max([0, *(number for number, _ in self._entries())]) + 1
+        return next(found for found in self.find_all() if found.step == step)
 
     def last(self) -> Path | None:
         """The whole one with the highest number."""
         whole = [entry for entry in self._entries() if is_checkpoint(entry[1])]
         return max(whole)[1] if whole else None
 
-    def begin(self) -> None:
-        """Make the folder.
+    def begin(self) -> int:
+        """Make the folder; returns a number that no checkpoint in it has, whole or not.
 
         Raises:
             CheckpointError: something that is no checkpoint is in its place.
         """
-        above = next((p for p in (self.root, *self.root.parents) if p.exists()), self.root)
-        if above.exists() and not above.is_dir() and above != self.path:
-            raise CheckpointError(
-                f"checkpoint {self.path} cannot be written: {above} is not a folder"
-            )
+        entries = self._entries()
         if not self.prefix and self.root.exists():
-            own = [p.name for _, p in self._entries() if is_checkpoint(p) or _is_left(p)]
+            own = [p.name for _, p in entries if is_checkpoint(p) or _is_left(p)]
             if not self.root.is_dir() or any(p.name not in own for p in self.root.iterdir()):
                 raise CheckpointError(
                     f"{self.path} exists and is not a checkpoint; it is left as it is, choose "
@@ -85,8 +73,9 @@ class Series:
                 )
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise CheckpointError(f"checkpoint {self.path} could not be written: {error}") from None
+        return max([0, *(number for number, _ in entries)]) + 1
 
     def clear(self, number: int) -> None:
         """Remove what saves up to this number have left that never became whole."""
@@ -116,33 +105,37 @@ def _is_left(place: Path) -> bool:
         return True
 
 
-def numbered(path: Path) -> Series:
-    """The series `path-1`, `path-2` and so on."""
-    return Series(path.parent, f"{path.name}-", path)
-
-
 def replaced(path: Path) -> Series:
     """The series inside of `path`."""
     return Series(path, "", path)
 
 
+def array_key(name: str) -> str:
+    """The name by which the files know the array of this name."""
+    return quote(name, safe="")  # a store splits its keys at slashes
+
+
 def checked(path: object) -> Path:
-    """The path, absolute, or the URL.
+    """The path, absolute, or the URL, of a checkpoint that is saved, restored or looked at.
 
     Raises:
-        CheckpointError: no path.
+        CheckpointError: no path, or jax is tracing.
     """
-    if not isinstance(path, str | os.PathLike):
+    if not is_eager():
+        raise CheckpointError(
+            "a checkpoint is saved or restored in a traced function, where there are no values; "
+            "do it outside"
+        )
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
         hint = "; there is no checkpoint yet" if path is None else ""
-        raise CheckpointError(f"a checkpoint's path is a string or a Path, not {path!r}{hint}")
+        raise CheckpointError(
+            f"a checkpoint's path is a Path or a text that is not empty, not {path!r}{hint}"
+        )
     text = os.fspath(path)
-    if not isinstance(text, str) or not text:
-        raise CheckpointError(f"a checkpoint's path is a text that is not empty, not {text!r}")
+    backend.orbax()
+    epath = importlib.import_module("etils.epath")
     try:
-        place: Path = backend.path(text if "://" in text else os.path.abspath(text))
-        with suppress(FileNotFoundError, NotADirectoryError):
-            if "://" not in text:
-                os.lstat(place)
+        place: Path = epath.Path(text if "://" in text else os.path.abspath(text))
     except (OSError, ValueError, KeyError) as error:
         raise CheckpointError(f"checkpoint path {text!r} cannot be used: {error}") from None
     return place
@@ -161,34 +154,21 @@ def existing(path: Path) -> Path:
     Raises:
         CheckpointError: there is none; the message says what there is.
     """
-    if is_checkpoint(path):
-        return path
-    last = replaced(path).last()
-    if last is None:
-        raise CheckpointError(_what_is_there(path))
-    return last
+    folder = path if is_checkpoint(path) else replaced(path).last()
+    if folder is not None:
+        return folder
+    if inside := _names(path):
+        said = f"{path} holds checkpoints ({inside}) and is none; use latest_checkpoint('{path}')"
+    elif path.exists():
+        said = f"{path} is not a whole checkpoint of dtensor's: it has no {RECORD}"
+    else:
+        beside = _names(path.parent)
+        said = f"there is no checkpoint at {path}" + (f"; there are {beside}" if beside else "")
+    raise CheckpointError(said)
 
 
-def _what_is_there(path: Path) -> str:
-    if path.is_dir():
-        inside = [place.name for place in _checkpoints_in(path)]
-        if inside:
-            call = f"latest_checkpoint('{path}')"
-            return f"{path} holds checkpoints ({', '.join(inside[:8])}) and is none; use {call}"
-        if (path / backend.ARRAYS).is_dir():
-            return f"checkpoint {path} is damaged: its {RECORD} is missing; restore another one"
-        if (path / "_CHECKPOINT_METADATA").exists():
-            return f"{path} is a checkpoint that orbax wrote without dtensor; read it with orbax"
-        if any(_TEMPORARY in place.name for place in path.iterdir()):
-            return f"there is no checkpoint at {path}: its first save was interrupted"
-        return f"{path} is not a checkpoint: it has no {RECORD}"
-    if path.exists():
-        return f"{path} is a file; a checkpoint is a folder"
-    if not path.parent.is_dir():
-        return f"there is no checkpoint at {path}: {path.parent} does not exist"
-    beside = [place.name for place in _checkpoints_in(path.parent)]
-    rest = f"; there are {', '.join(beside[:8])}" if beside else ""
-    return f"there is no checkpoint at {path}{rest}"
+def _names(folder: Path) -> str:
+    return ", ".join(place.name for place in _checkpoints_in(folder)[:8])
 
 
 def latest_checkpoint(directory: object) -> str | None:

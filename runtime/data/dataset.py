@@ -1,7 +1,9 @@
-"""The dataset of DTensors: global batches of examples, laid out over a mesh."""
+"""The dataset of DTensors, global batches of examples, and passes over it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import jax
@@ -10,11 +12,13 @@ import numpy as np
 from dtensor.dialect.errors import ConfigError, LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.data.iterator import DTensorIterator
-from dtensor.runtime.data.passes import Plan
-from dtensor.runtime.data.sources import Arrays, Iterated, source_of
+from dtensor.runtime.data.batches import Batches, Batching, bound, by_number, check_enough, in_order
+from dtensor.runtime.data.elements import at
+from dtensor.runtime.data.prefetch import ReadAhead
+from dtensor.runtime.data.sources import Iterated, source_of
 from dtensor.runtime.placement import named_sharding
 from dtensor.runtime.shardings import AnyMesh, as_mesh
+from dtensor.runtime.tracing import is_eager
 
 
 class DTensorDataset:
@@ -76,109 +80,178 @@ class DTensorDataset:
                 "there is no tf.data service here: each client already reads only its part of the "
                 "dataset; leave tf_data_service_config out"
             )
-        if not isinstance(mesh, Mesh | jax.sharding.Mesh):
-            raise TypeError(f"mesh is a {type(mesh).__name__}; give a Mesh")
-        mesh = as_mesh(mesh)
-        self._mesh = mesh
+        self.mesh = as_mesh(mesh)
+        global_batch_size = _count("global_batch_size", global_batch_size, 1)
+        self.global_batch_size = global_batch_size
         self._batch_dim = batch_dim
-        self._batch_size = _count("global_batch_size", global_batch_size, 1)
-        self._prefetch = 0 if prefetch is None else _count("prefetch", prefetch, 0)
-        replica = self._replica_batch_size()
-        _check_layouts(layouts, mesh, batch_dim, self._batch_size)
-        source = source_of(dataset)
-        # A list may be read ahead of time: that costs nothing, and nobody can notice it.
-        is_known = isinstance(source, Arrays) or type(dataset) in (list, tuple, range)
-        if isinstance(source, Arrays) and dataset_already_batched:
-            source = source.as_elements()
-        rows = (replica, self._batch_size) if dataset_already_batched else None
-        self._plan = Plan(source, layouts, self._batch_size, rows, drop_remainder)
-        if is_known:
-            self._plan.resolve()
-        if is_known or not dataset_already_batched:
-            self._plan.verify_total()
-
-    def _replica_batch_size(self) -> int:
-        if self._batch_dim is None:
-            return self._batch_size
-        replicas = self._mesh.axis_size(self._batch_dim)
-        if self._batch_size % replicas:
+        self._prefetch = _count("prefetch", prefetch or 0, 0)
+        replicas = 1 if batch_dim is None else self.mesh.axis_size(batch_dim)
+        if global_batch_size % replicas:
             raise LayoutError(
-                f"global_batch_size {self._batch_size} is not divisible by the {replicas} replicas "
-                f'of batch_dim "{self._batch_dim}"; make it a multiple of {replicas}'
+                f"global_batch_size {global_batch_size} is not divisible by the {replicas} "
+                f'replicas of batch_dim "{batch_dim}"; make it a multiple of {replicas}'
             )
-        return self._batch_size // replicas
+        _check_layouts(layouts, self.mesh, None if replicas == 1 else batch_dim)
+        self._source = source_of(dataset, dataset_already_batched)
+        self._layouts = layouts
+        self._drop_remainder = drop_remainder
+        sizes = (global_batch_size // replicas, global_batch_size)
+        self._sizes = sizes if dataset_already_batched else None
+        self._batching: Batching | None = None
+        # These may be read ahead of time: that costs nothing, and nobody can notice it.
+        if self._source.name in ("array", "arrays", "list", "tuple", "range"):
+            self._resolved()
 
-    @property
-    def mesh(self) -> Mesh:
-        """The mesh that the batches lie on."""
-        return self._mesh
+    def _resolved(self) -> Batching:
+        if self._batching is None:
+            source, size = self._source, self.global_batch_size
+            batching = bound(source, self._layouts, size, self._sizes)
+            if not isinstance(source, Iterated):
+                least = size if self._drop_remainder else 1
+                check_enough(source, source.length * batching.rows, least)
+            self._batching = batching
+        return self._batching
 
-    @property
-    def global_batch_size(self) -> int:
-        """Number of examples in a batch."""
-        return self._batch_size
+    def _batches(self, start: int, state: Any) -> Batches:
+        """The batches from a number on, where the source's own position is `state`, if known."""
+        batching, source, size = self._resolved(), self._source, self.global_batch_size
+        if isinstance(source, Iterated):
+            return in_order(source, batching, size, self._drop_remainder, start, state)
+        if start > len(self):
+            raise ValueError(
+                f"the state is after batch {start} but the dataset has {len(self)}; restore it to "
+                "the same dataset"
+            )
+        return by_number(source, batching, size, range(start, len(self)))
 
     @property
     def element_spec(self) -> Any:
         """Global shape, element type and sharding of each array of a whole batch.
 
-        Reads one element where that is not known yet; the first pass does not read it again.
+        Reads the first element where that is not known yet.
 
         Returns:
             A `jax.ShapeDtypeStruct` for each array, in the structure of the elements.
         """
-        batching = self._plan.resolve()
-        return jax.tree.unflatten(
-            batching.spec.structure,
-            [
-                jax.ShapeDtypeStruct(shape, dtype, sharding=named_sharding(layout))
-                for shape, dtype, layout in zip(
-                    batching.shapes(self._batch_size),
-                    batching.spec.dtypes,
-                    batching.layouts,
-                    strict=True,
-                )
-            ],
-        )
-
-    @property
-    def layouts(self) -> Any:
-        """The layout of each array of a batch, in the structure of the elements.
-
-        A single layout that was given for all stays one while no element is known.
-        """
-        batching = self._plan.batching
-        if batching is None:
-            return self._plan.layouts
-        return jax.tree.unflatten(batching.spec.structure, batching.layouts)
+        batching = self._resolved()
+        return jax.tree.unflatten(batching.spec.structure, batching.specs(self.global_batch_size))
 
     def __iter__(self) -> DTensorIterator:
-        if isinstance(self._plan.source, Iterated):
-            self._plan.source.claim()
-        return DTensorIterator(self, self._plan, self._prefetch)
+        return DTensorIterator(self)
 
     def __len__(self) -> int:
-        return len(self._plan)
+        source, size = self._source, self.global_batch_size
+        if source.length is None:
+            raise TypeError(
+                f"the number of batches is not known: a {source.name} is read in order to its end"
+            )
+        total = source.length * (1 if self._sizes is None else self._resolved().rows)
+        return total // size if self._drop_remainder else -(-total // size)
 
     def __repr__(self) -> str:
-        plan, batching = self._plan, self._plan.batching
-        words = [str(plan.source), f"global_batch_size={self._batch_size}"]
+        source, batching = self._source, self._batching
+        words = [source.name, f"global_batch_size={self.global_batch_size}"]
         words += [] if self._batch_dim is None else [f"batch_dim={self._batch_dim!r}"]
         words += [f"prefetch={self._prefetch}"] if self._prefetch else []
-        if plan.source.length is not None and (batching or plan.element_rows is None):
+        if source.length is not None and (batching or self._sizes is None):
             words.append(f"{len(self)} batches")
         lines = [f"DTensorDataset({', '.join(words)})"]
         if batching is not None:
-            shapes = batching.shapes(self._batch_size)
-            for path, dtype, shape, layout in zip(
-                batching.spec.paths, batching.spec.dtypes, shapes, batching.layouts, strict=True
+            specs = batching.specs(self.global_batch_size)
+            for path, spec, layout in zip(
+                batching.spec.paths, specs, batching.layouts, strict=True
             ):
-                size = ",".join(map(str, shape))
-                lines.append(f"  {path + ': ' if path else ''}{dtype}[{size}] {layout.short()}")
+                size = ",".join(map(str, spec.shape))
+                lines.append(f"  {path}{': '[: len(path)]}{spec.dtype}[{size}] {layout.short()}")
         return "\n".join(lines)
 
 
-def _check_layouts(layouts: Any, mesh: Mesh, batch_dim: str | None, batch_size: int) -> None:
+class DTensorIterator(AbstractContextManager["DTensorIterator", None]):
+    """One pass over a `DTensorDataset`; ends with `close`, a `with` block, or when unused."""
+
+    def __init__(self, dataset: DTensorDataset) -> None:
+        self._dataset = dataset
+        self._next: tuple[int, Any] = (0, None)  # number of the batch, position of the source
+        self._batches: Batches | ReadAhead | None = None
+        self._is_closed = False
+
+    @property
+    def element_spec(self) -> Any:
+        """As the dataset's."""
+        return self._dataset.element_spec
+
+    def __iter__(self) -> DTensorIterator:
+        return self
+
+    def __next__(self) -> Any:
+        if self._is_closed:
+            raise StopIteration
+        if not is_eager():
+            raise RuntimeError(
+                "a batch was asked for inside a traced function, which would make that one batch a "
+                "constant of the program; ask for it outside and pass it in"
+            )
+        if self._batches is None:
+            batches = self._dataset._batches(*self._next)
+            ahead = self._dataset._prefetch
+            self._batches = ReadAhead(batches, ahead) if ahead else batches
+        try:
+            tensors, source_state = next(self._batches)
+        except Exception:
+            self.close()
+            raise
+        except BaseException:  # an interrupt does not wait for the thread
+            self._is_closed, self._batches = True, None
+            raise
+        self._next = self._next[0] + 1, source_state
+        return tensors
+
+    def close(self) -> None:
+        """End the pass and its thread; more batches are not given."""
+        self._is_closed = True
+        self._end_pass()
+
+    def _end_pass(self) -> bool:
+        batches, self._batches = self._batches, None
+        return batches is None or batches.close() is not False
+
+    def state(self) -> dict[str, Any]:
+        """Where the pass stands: what `restore` needs to go on with the next batch.
+
+        Returns:
+            Numbers, and the source's own position where it tells one, as grain's iterators do.
+        """
+        number, source = self._next
+        size = self._dataset.global_batch_size
+        return {"next_batch": number, "global_batch_size": size, "source": source}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on with the batch that came next when `state` was taken.
+
+        Arrays and whatever has `[]` go there at once, as do sources that tell their position; other
+        iterables are read until there.
+
+        Raises:
+            ValueError: it is not such a state, or one of another batch size. The next batch raises
+                it where the dataset cannot go to that position.
+        """
+        known, size = state if isinstance(state, Mapping) else {}, self._dataset.global_batch_size
+        number = known.get("next_batch")
+        if not isinstance(number, int) or number < 0 or known.get("global_batch_size") != size:
+            raise ValueError(
+                f"{state!r} is not a state of a DTensorDataset's iterator over batches of {size} "
+                "examples"
+            )
+        if not self._end_pass():
+            raise RuntimeError("the thread that reads ahead is still reading; restore later")
+        self._next = number, known.get("source")
+        self._is_closed = False
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def _check_layouts(layouts: Any, mesh: Mesh, batch_dim: str | None) -> None:
     leaves = jax.tree_util.tree_leaves_with_path(layouts)
     if not leaves:
         raise TypeError(f"layouts is {layouts!r}, which holds no Layout")
@@ -189,20 +262,12 @@ def _check_layouts(layouts: Any, mesh: Mesh, batch_dim: str | None, batch_size: 
                 f"layouts{where} is {layout!r}; layouts must be a Layout, or Layouts in the "
                 "structure of the dataset's elements"
             )
-        text = f"layout {layout.short()}{' of ' + where if where else ''}"
+        text = f"layout {layout.short()}{at(where)}"
         if layout.mesh != mesh:
             raise LayoutError(f"{text} is of {layout.mesh!r}, the dataset's mesh is {mesh!r}")
-        if layout.rank == 0:
-            raise LayoutError(f"{text} has no dimensions; the first dimension is the batch")
-        problem = layout.border_problem()
-        if problem is not None:
-            raise LayoutError(f"no array can have {text}: {problem}")
-        problem = layout.problem((batch_size, *(dim.split for dim in layout.dims[1:])), uneven=True)
-        if problem is not None:
-            raise LayoutError(f"{text} does not fit a global batch of {batch_size}: {problem}")
-        if batch_dim is None or mesh.axis_size(batch_dim) == 1:
-            continue
-        if all(axis.name != batch_dim for axis in layout.dims[0].axes):
+        named_sharding(layout)  # refuses layouts that no array can have
+        axes = layout.dims[0].axes if layout.dims else ()
+        if batch_dim is not None and all(axis.name != batch_dim for axis in axes):
             raise LayoutError(
                 f'batch_dim "{batch_dim}" does not split dimension 0 of {text}; let every layout '
                 "split it, or leave batch_dim out"

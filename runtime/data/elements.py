@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 
-from dtensor.runtime.array import DTensor
+from dtensor.runtime import transfer
 
 HostArray = np.ndarray[Any, Any]
 
@@ -31,18 +32,12 @@ class ElementSpec:
     dtypes: tuple[np.dtype[Any], ...]
 
     def arrays(self, element: Any, number: int) -> list[HostArray]:
-        """The arrays of an element, in the order of `paths`; nothing is copied.
-
-        Args:
-            element: what the dataset gave.
-            number: its number in the dataset, for messages.
+        """The arrays of the element of this number, in the order of `paths`; nothing is copied.
 
         Raises:
             ValueError: it has another structure, shape or element type than the first one.
             TypeError: something in it is not numeric.
         """
-        if element is None:
-            raise ValueError(missing_element(number))
         leaves, structure = jax.tree.flatten(element)
         if structure != self.structure:
             raise ValueError(
@@ -53,15 +48,16 @@ class ElementSpec:
         for leaf, path, shape, dtype in zip(
             leaves, self.paths, self.shapes, self.dtypes, strict=True
         ):
-            where = f"element {number}{_at(path)}"
-            array = host_array(leaf, where)
+            where = f"element {number}{at(path)}"
+            is_alike = type(leaf) is np.ndarray and leaf.dtype == dtype
+            array = leaf if is_alike else host_array(leaf, where)
             if array.shape != shape:
                 raise ValueError(
                     f"{where} has shape {array.shape}, the elements before it have {shape}; pad or "
                     "crop them to one shape, or if they are batches, ensure drop_remainder=True "
                     "when batching the dataset"
                 )
-            if canonical_dtype(array.dtype) != dtype:
+            if array.dtype != dtype:
                 raise ValueError(
                     f"{where} has element type {array.dtype}, the elements before it have {dtype}; "
                     "convert them all to one type"
@@ -70,83 +66,38 @@ class ElementSpec:
         return arrays
 
 
-def spec_of_element(element: Any, number: int) -> ElementSpec:
-    """The spec of a dataset of which `element` is the first that is read.
+def spec_of_element(element: Any) -> ElementSpec:
+    """The spec of a dataset of which `element` is the first.
 
     Raises:
         TypeError: something in it is not numeric.
         ValueError: it holds no array.
     """
-    if element is None:
-        raise ValueError(missing_element(number))
-    found, structure = jax.tree_util.tree_flatten_with_path(element, is_leaf=_is_dtensor)
+    found, structure = jax.tree_util.tree_flatten_with_path(element)
     if not found:
-        raise ValueError(f"element {number} of the dataset is {element!r}, which holds no array")
+        raise ValueError(f"element 0 of the dataset is {element!r}, which holds no array")
     paths = [jax.tree_util.keystr(path) for path, _ in found]
     leaves = [leaf for _, leaf in found]
-    arrays = [
-        host_array(leaf, f"element {number}{_at(path)}")
-        for leaf, path in zip(leaves, paths, strict=True)
-    ]
+    arrays = [host_array(leaf, f"element 0{at(p)}") for p, leaf in zip(paths, leaves, strict=True)]
     return spec_of_arrays(arrays, structure, paths)
 
 
 def spec_of_arrays(
-    arrays: list[Any], structure: Any, paths: list[str], skip: int = 0
+    arrays: Sequence[Any], structure: Any, paths: Sequence[str], skip: int = 0
 ) -> ElementSpec:
     """The spec of what has the shapes of these arrays, from dimension `skip` on."""
     shapes = tuple([tuple(map(int, array.shape[skip:])) for array in arrays])
-    dtypes = tuple([canonical_dtype(array.dtype) for array in arrays])
+    dtypes = tuple([jax.dtypes.canonicalize_dtype(array.dtype) for array in arrays])
     return ElementSpec(structure, tuple(paths), shapes, dtypes)
 
 
-def missing_element(number: int) -> str:
-    """The message for an element that is None, as a filtered grain.MapDataset gives."""
-    return (
-        f"element {number} of the dataset is None, so which elements make a batch is not known "
-        "without reading them all; where a filter left it out, read the dataset in order: "
-        ".to_iter_dataset() of a grain.MapDataset"
-    )
-
-
 def host_array(value: Any, where: str) -> HostArray:
-    """A number or an array as a numpy array on the host.
-
-    Args:
-        value: a number, a numpy or jax array, or anything that numpy reads as an array.
-        where: what the value is, for messages: `element 3['x']`.
-
-    Raises:
-        TypeError: it is not numeric, is masked, or lies on devices of other processes.
-    """
-    if _is_dtensor(value):
-        raise TypeError(f"{where} is a DTensor, which lies on a mesh already; give host arrays")
-    if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"{where} is a masked array; fill it first: x.filled(value)")
+    """What numpy reads as an array, on the host, of a type that jax has; errors note `where`."""
     try:
-        array = np.asarray(value)
+        return transfer.host_array(value)
     except Exception as error:
-        raise TypeError(
-            f"{where}, a {type(value).__name__}, cannot be read as an array: {error}"
-        ) from error
-    check_numeric(array.dtype, where)
-    return array
-
-
-def check_numeric(dtype: np.dtype[Any], where: str) -> None:
-    """Raise TypeError unless devices can hold elements of this type."""
-    # numpy counts bfloat16 and its like among the structures; jax knows them
-    is_number = dtype.kind != "m" and (dtype.kind == "b" or jax.numpy.issubdtype(dtype, np.number))
-    if not is_number or dtype.itemsize > (16 if dtype.kind == "c" else 8):
-        raise TypeError(
-            f"{where} has element type {dtype}, which devices cannot hold; make it numbers of at "
-            "most 64 bits before it comes to DTensorDataset"
-        )
-
-
-def canonical_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The element type that jax gives an array of `dtype`, of either order of bytes."""
-    return np.dtype(jax.dtypes.canonicalize_dtype(dtype.newbyteorder("=")))
+        error.add_note(f"{where} of the dataset")
+        raise
 
 
 def structure_text(structure: Any) -> str:
@@ -154,9 +105,6 @@ def structure_text(structure: Any) -> str:
     return str(structure).removeprefix("PyTreeDef(").removesuffix(")")
 
 
-def _is_dtensor(value: Any) -> bool:
-    return isinstance(value, DTensor)
-
-
-def _at(path: str) -> str:
+def at(path: str) -> str:
+    """Where an array is in an element, for messages; "" where it is the element."""
     return f" at {path}" if path else ""

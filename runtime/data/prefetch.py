@@ -16,27 +16,25 @@ import weakref
 from collections.abc import Generator
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import jax
 import numpy as np
-
-T = TypeVar("T")
 
 _SECONDS = 10.0  # how long close() and the end of the program wait for an item that is being made
 _NAME = "dtensor-prefetch"
 
 
-class ReadAhead(Generic[T]):
+class ReadAhead:
     """The items of a generator, of which a thread makes at most so many ahead.
 
     What is raised while an item is made is raised where it is asked for. The thread, which has no
     reference to this object, ends when this is closed, or unused, or the program ends.
     """
 
-    def __init__(self, items: Generator[T, None, None], ahead: int) -> None:
+    def __init__(self, items: Generator[Any, None, None], ahead: int) -> None:
         self._asked: SimpleQueue[bool] = SimpleQueue()
-        self._made: SimpleQueue[list[T] | BaseException] = SimpleQueue()
+        self._made: SimpleQueue[list[Any] | BaseException] = SimpleQueue()
         self._process = os.getpid()
         x64 = jax.dtypes.canonicalize_dtype(np.int64) == np.int64  # may be this thread's alone
         args = (items, self._asked, self._made, x64)
@@ -47,11 +45,10 @@ class ReadAhead(Generic[T]):
             self._asked.put(True)
         self._thread.start()
 
-    def __next__(self) -> T:
+    def __next__(self) -> Any:
         if self._process != os.getpid():
             raise RuntimeError(
-                "the thread that reads ahead is gone; a process that was forked must make its own "
-                "iterator"
+                "the thread that reads ahead is gone: a forked process must make its own iterator"
             )
         self._asked.put(True)
         found = self._made.get()
@@ -65,18 +62,16 @@ class ReadAhead(Generic[T]):
             del found  # its traceback names this frame: a cycle would keep what the frames hold
 
     def close(self) -> bool:
-        """End the thread, which closes the generator.
+        """End the thread, which closes the generator; says whether it has ended within 10 s.
 
-        Returns:
-            Whether it has ended; it has not where the item that is being made takes longer than
-            10 s, and ends after that item.
+        If not, it ends after the item that is being made.
         """
         _stop(self._asked)
         self._thread.join(_SECONDS)
         return not self._thread.is_alive()
 
 
-_open: weakref.WeakSet[ReadAhead[Any]] = weakref.WeakSet()
+_open: weakref.WeakSet[ReadAhead] = weakref.WeakSet()
 
 
 def _make(

@@ -10,8 +10,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from dtensor.runtime.array import DTensor
-from dtensor.runtime.data.elements import ElementSpec, check_numeric, host_array, spec_of_arrays
+from dtensor.runtime.data.elements import ElementSpec, spec_of_arrays
+from dtensor.runtime.host_arrays import refusal
 
 END = object()  # what comes after the last element
 
@@ -20,117 +20,77 @@ END = object()  # what comes after the last element
 class Arrays:
     """Arrays whose first dimension counts the examples; parts of them are read where needed.
 
-    Attributes:
-        leaves: the arrays: numpy's, or others with `shape`, `dtype` and slicing, such as a file's.
-        spec: what one example is.
-        length: number of examples.
+    They are numpy's, or others with `shape`, `dtype` and slicing, such as a file's.
     """
 
     leaves: tuple[Any, ...]
     spec: ElementSpec
     length: int
-
-    def __str__(self) -> str:
-        return "arrays" if len(self.leaves) > 1 else "array"
-
-    def as_elements(self) -> Indexed:
-        """The same arrays as elements, each a row: for rows that are batches themselves."""
-
-        def row(number: int) -> Any:
-            return jax.tree.unflatten(self.spec.structure, [leaf[number] for leaf in self.leaves])
-
-        return Indexed(row, self.length, str(self))
+    name: str
 
 
-@dataclass
+@dataclass(frozen=True)
 class Indexed:
     """Elements that can be read in any order: only those that are needed are read."""
 
     read: Callable[[int], Any]
     length: int
     name: str
-    _ahead: dict[int, Any] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        return self.name
-
-    def first(self, number: int) -> Any:
-        """An element that the first pass will not read again."""
-        self._ahead[number] = self.element(number)
-        return self._ahead[number]
 
     def element(self, number: int) -> Any:
-        """The element of this number."""
-        if number in self._ahead:
-            return self._ahead.pop(number)
+        """The element of this number.
+
+        Raises:
+            ValueError: it is None, as a filtered grain.MapDataset gives.
+        """
         try:
-            return self.read(number)
+            element = self.read(number)
         except Exception as error:
             error.add_note(f"while dtensor read element {number} of {self.length} of a {self.name}")
             raise
+        if element is None:
+            raise ValueError(
+                f"element {number} of the dataset is None, so which elements make a batch is not "
+                "known without reading them all; where a filter left it out, read the dataset in "
+                "order: .to_iter_dataset() of a grain.MapDataset"
+            )
+        return element
 
 
+@dataclass
 class Iterated:
     """Elements that come in order: every process reads all of them.
 
-    Attributes:
-        length: number of elements where it is known.
+    `make` gives the iterator of a pass; `once` says that it is the user's own, which can be read
+    once.
     """
 
-    def __init__(
-        self, make: Callable[[], Iterator[Any]], name: str, once: bool, length: int | None = None
-    ) -> None:
-        self._make = make
-        self._once = once
-        self._claimed = False
-        self._ahead: Stream | None = None
-        self._lock = threading.Lock()
-        self.name = name
-        self.length = length
+    make: Callable[[], Iterator[Any]]
+    name: str
+    once: bool
+    length: int | None = None
+    _ahead: Stream | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def __str__(self) -> str:
-        return self.name
+    def open(self, keep: bool = False) -> Stream:
+        """A stream from the first element; the same one where they come once.
 
-    def claim(self) -> None:
-        """Announce a pass.
-
-        Raises:
-            ValueError: the dataset can be read once, and was.
+        With `keep` the next pass gets this stream too, and reads nothing twice.
         """
-        if self._once and self._claimed:
-            raise ValueError(
-                f"the dataset is a {self.name}, which can be read once, and a pass over it has "
-                "begun; for several passes give a function that makes one, or a list"
-            )
-        self._claimed = True
-
-    def first(self) -> Any:
-        """The first element, or END; the next pass gives it again without reading it twice."""
         with self._lock:
-            if self._ahead is None:
-                self._ahead = Stream(self._make(), owned=not self._once)
-            return self._ahead.peek()
-
-    def open(self) -> Stream:
-        """A stream of the elements from the first one; the same one where they come once."""
-        with self._lock:
-            stream = self._ahead or Stream(self._make(), owned=not self._once)
-            self._ahead = stream if self._once else None
+            stream = self._ahead or Stream(self.make(), not self.once)
+            self._ahead = stream if keep or self.once else None
         return stream
 
 
+@dataclass
 class Stream:
-    """One pass over elements that come in order.
+    """One pass over elements that come in order; `count` are given so far."""
 
-    Attributes:
-        count: number of elements given so far.
-    """
-
-    def __init__(self, iterator: Iterator[Any], owned: bool) -> None:
-        self._iterator = iterator
-        self._owned = owned
-        self._ahead: list[Any] = []
-        self.count = 0
+    _iterator: Iterator[Any]
+    _owned: bool
+    _ahead: list[Any] = field(default_factory=list)
+    count: int = 0
 
     def peek(self) -> Any:
         """The next element, or END; `next` gives it again."""
@@ -153,28 +113,21 @@ class Stream:
     def seek(self, count: int, batch: int, state: Any) -> None:
         """Go to the position after `count` elements, or to the end within the batch before it.
 
-        Args:
-            count: number of elements that come before.
-            batch: number of elements in a batch, of which the last one may have fewer.
-            state: what `state` gave there; None reads elements until there.
+        `state` is what `state()` gave there; None reads elements until there.
 
         Raises:
-            ValueError: the position is behind, past the end, or in another kind of iterator.
+            ValueError: the position is behind, or past the end.
+            AttributeError: a state, and the iterator is of another kind, which cannot take it.
         """
         if state is not None:
-            if not hasattr(self._iterator, "set_state"):
-                raise ValueError(
-                    f"the state holds a position of the dataset's own, which an iterator of type "
-                    f"{type(self._iterator).__name__} cannot take; restore it to the same dataset"
-                )
-            self._iterator.set_state(state)
+            self._iterator.set_state(state)  # type: ignore[attr-defined]
             self._ahead.clear()
             self.count = count
         if count < self.count:
             raise ValueError(
                 f"cannot go back to element {count}: the dataset is an iterator that can be read "
-                f"once, and {self.count} elements are read; make it anew, and restore before "
-                "the first batch"
+                f"once, and {self.count} elements are read; for several passes give a function "
+                "that makes one, or a list; to restore a state make it anew"
             )
         while self.count < count and self.next() is not END:
             pass
@@ -194,93 +147,60 @@ class Stream:
 Source = Arrays | Indexed | Iterated
 
 
-def source_of(dataset: Any) -> Source:
+def source_of(dataset: Any, batched: bool) -> Source:
     """How the elements of a dataset can be read; nothing is read yet.
 
-    A tuple, dict or other pytree of arrays is arrays; a list is a sequence of elements, and so is a
-    tuple of other things.
+    A tuple, dict or other pytree of arrays is arrays, and if it is batched, each row is an element;
+    a list is a sequence of elements, and so is a tuple of other things.
 
     Raises:
         TypeError: it is none of the things a dataset may be.
         ValueError: its arrays have different numbers of examples.
     """
-    if isinstance(dataset, DTensor):
-        raise TypeError("dataset is a DTensor, which lies on a mesh already; give host arrays")
-    if isinstance(dataset, np.ndarray | np.generic | jax.Array) and not dataset.shape:
-        raise TypeError(
-            "dataset is an array without dimensions; the first dimension counts the examples"
-        )
     is_node = jax.tree_util.default_registry.flatten_one_level(dataset) is not None
     if _is_array(dataset) or (is_node and not isinstance(dataset, list | None)):
-        found, structure = jax.tree_util.tree_flatten_with_path(dataset, is_leaf=_is_dtensor)
-        odd = next(((path, leaf) for path, leaf in found if not _is_array(leaf)), None)
-        if found and odd is None:
-            return _arrays(found, structure)
-        if type(dataset) is not tuple:
-            raise TypeError(_mixed(dataset, odd))
-    return _elements(dataset)
-
-
-def _elements(dataset: Any) -> Source:
+        found, structure = jax.tree_util.tree_flatten_with_path(dataset)
+        if found and all(_is_array(leaf) for _, leaf in found):
+            return _arrays(found, structure, batched)
     name = type(dataset).__name__
     if isinstance(dataset, Iterator):
         return Iterated(lambda: dataset, name, once=True)
-    if isinstance(dataset, set | frozenset | Mapping):
-        raise TypeError(f"dataset is a {name}, which has no order; give a list or a dict of arrays")
-    if isinstance(dataset, str | bytes | bytearray):
-        pass
-    elif hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__"):
+    if isinstance(dataset, Mapping | set | frozenset | str | bytes) or _has(dataset, "dtype"):
+        pass  # has no order, no numbers, or no dimension
+    elif is_node and type(dataset) not in (list, tuple):
+        pass  # has parts that are no arrays
+    elif _has(dataset, "__len__", "__getitem__"):
         return Indexed(dataset.__getitem__, len(dataset), name)
     elif isinstance(dataset, Iterable):
         length = len(dataset) if isinstance(dataset, Sized) else None
         return Iterated(lambda: iter(dataset), name, once=False, length=length)
     elif callable(dataset):
         name = getattr(dataset, "__name__", name)
-        return Iterated(lambda: _called(dataset, name), f"{name}()", once=False)
+        return Iterated(lambda: iter(dataset()), f"{name}()", once=False)
     raise TypeError(
-        f"dataset is {dataset!r}; it may be an array, a tuple or dict of arrays, a list or "
-        "anything with len() and [], an iterable, a function that makes an iterator, or a grain "
-        "dataset"
+        f"dataset is a {name}; it may be an array, a tuple or dict of arrays, whose first "
+        "dimension counts the examples, a list or anything with len() and [], an iterable, a "
+        "function that makes an iterator, or a grain dataset"
     )
 
 
-def _called(make: Callable[[], Any], name: str) -> Iterator[Any]:
-    made = make()
-    if not isinstance(made, Iterable):
-        raise TypeError(
-            f"the dataset's function {name} returned a {type(made).__name__}; it must return an "
-            "iterator"
-        )
-    return iter(made)
-
-
-def _mixed(dataset: Any, odd: tuple[Any, Any] | None) -> str:
-    name = type(dataset).__name__
-    if odd is None:
-        return f"dataset is an empty {name}"
-    return (
-        f"dataset{jax.tree_util.keystr(odd[0])} is a {type(odd[1]).__name__}; a {name} must hold "
-        "arrays, whose first dimension counts the examples: use np.asarray"
-    )
-
-
-def _is_dtensor(value: Any) -> bool:
-    return isinstance(value, DTensor)
+def _has(value: Any, *names: str) -> bool:
+    return all(hasattr(value, name) for name in names)
 
 
 def _is_array(value: Any) -> bool:
-    has_all = all(hasattr(value, name) for name in ("shape", "dtype", "__getitem__"))
-    return has_all and len(value.shape) > 0
+    return _has(value, "shape", "dtype", "__getitem__") and len(value.shape) > 0
 
 
-def _arrays(found: list[tuple[Any, Any]], structure: Any) -> Arrays:
+def _arrays(found: list[tuple[Any, Any]], structure: Any, batched: bool) -> Source:
     paths = [jax.tree_util.keystr(path) for path, _ in found]
     leaves = []
     for path, (_, leaf) in zip(paths, found, strict=True):
-        lies_elsewhere = isinstance(leaf, jax.Array | DTensor)
-        if lies_elsewhere or not isinstance(leaf.dtype, np.dtype) or isinstance(leaf, np.ndarray):
-            leaf = host_array(leaf, f"dataset{path}")
-        check_numeric(leaf.dtype, f"dataset{path}")
+        if isinstance(leaf, jax.Array) or not isinstance(leaf.dtype, np.dtype):
+            leaf = np.asarray(leaf)
+        wrong = refusal(leaf if isinstance(leaf, np.ndarray) else np.empty(0, leaf.dtype))
+        if wrong is not None:
+            raise TypeError(f"dataset{path} {wrong}")
         leaves.append(leaf)
     lengths = [int(leaf.shape[0]) for leaf in leaves]
     for path, length in zip(paths, lengths, strict=True):
@@ -289,4 +209,12 @@ def _arrays(found: list[tuple[Any, Any]], structure: Any) -> Arrays:
                 f"dataset{paths[0]} has {lengths[0]} examples, dataset{path} has {length}; all "
                 "arrays need the same first dimension"
             )
-    return Arrays(tuple(leaves), spec_of_arrays(leaves, structure, paths, skip=1), lengths[0])
+    name = "arrays" if len(leaves) > 1 else "array"
+    if batched:
+        return Indexed(
+            lambda number: jax.tree.unflatten(structure, [leaf[number] for leaf in leaves]),
+            lengths[0],
+            name,
+        )
+    spec = spec_of_arrays(leaves, structure, paths, skip=1)
+    return Arrays(tuple(leaves), spec, lengths[0], name)

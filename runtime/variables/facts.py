@@ -1,23 +1,23 @@
-"""What a variable is, apart from its value."""
+"""What a variable is apart from its value, how that is swapped, and operators that read it."""
 
 from __future__ import annotations
 
-import math
+import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
+import jax
 import numpy as np
 
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
-from dtensor.runtime.array import ArrayType
+from dtensor.runtime.array import ArrayType, DTensor
+from dtensor.runtime.donation import has_alias
+from dtensor.runtime.methods import Methods
+from dtensor.runtime.operators import Operators
 
-if TYPE_CHECKING:
-    from dtensor.dialect.mesh import Mesh
-
-UPDATING: Any = object()
-"""What a variable has in place of its value while a program takes that and gives another."""
-
+_UPDATING: Any = object()  # in place of a value while a program takes that and gives another
 _WAIT_SECONDS = 10.0
 _types: dict[ArrayType, ArrayType] = {}
 
@@ -26,45 +26,45 @@ def variable_type(type_: ArrayType) -> ArrayType:
     """The one type of variables that hold arrays of `type_`; no array has it."""
     found = _types.get(type_)
     if found is None:
-        found = ArrayType()
-        found.shape, found.dtype, found.layout = type_.shape, type_.dtype, type_.layout
-        found.sharding, found.weak_type = type_.sharding, type_.weak_type
-        found.padded_shape = type_.padded_shape
-        _types[type_] = found
+        found = _types[type_] = ArrayType()
+        for fact in ArrayType.__slots__:
+            setattr(found, fact, getattr(type_, fact))
     return found
 
 
-class VariableFacts:
-    """Properties that a variable keeps for its whole life.
+class VariableFacts(DTensor):
+    """Properties that a variable keeps for its whole life, and operators that read its value.
+
+    The value may be a traced array, whose operators are jax's.
 
     Attributes:
+        name: for messages and checkpoints.
         trainable: for training loops, which may update only some variables.
     """
 
-    if TYPE_CHECKING:
-        _own: ArrayType
-        _name: str
-        _save_as_bf16: bool
-        _value: Any
-        trainable: bool
+    _own: ArrayType
+    _kind: ArrayType
+    _save_as_bf16: bool
+    _value: Any
+    name: str
+    trainable: bool
+    __hash__ = None  # type: ignore[assignment]  # == compares elements
 
-        @property
-        def mesh(self) -> Mesh:
-            """The mesh the variable lies on."""
+    def value(self) -> Any:
+        """The value at this moment: a DTensor, or in a traced function an array of jax."""
+        raise NotImplementedError
+
+    def _call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return getattr(self.value(), name)(
+            *map(value_of, args), **{key: value_of(arg) for key, arg in kwargs.items()}
+        )
 
     @property
     def _held(self) -> Any:
-        held = self._value
-        return held if held is not UPDATING else self._updated()
-
-    @_held.setter
-    def _held(self, value: Any) -> None:
-        self._value = value
-
-    def _updated(self) -> Any:
-        """The value once another thread has updated it."""
-        end = time.monotonic() + _WAIT_SECONDS
-        while (held := self._value) is UPDATING:
+        """The value; while another thread updates it, once it has."""
+        end = 0.0
+        while (held := self._value) is _UPDATING:
+            end = end or time.monotonic() + _WAIT_SECONDS
             if time.monotonic() > end:
                 raise RuntimeError(
                     f"variable {self.name!r} is being updated by a program that does not start; a "
@@ -72,11 +72,6 @@ class VariableFacts:
                 )
             time.sleep(1e-4)
         return held
-
-    @property
-    def name(self) -> str:
-        """The variable's name."""
-        return self._name
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -91,7 +86,7 @@ class VariableFacts:
     @property
     def nbytes(self) -> int:
         """Global size in bytes; a replica does not count again."""
-        return math.prod(self.shape) * self.dtype.itemsize
+        return self.size * self.dtype.itemsize
 
     @property
     def layout(self) -> Layout:
@@ -123,3 +118,85 @@ class VariableFacts:
                 f"variable {self.name!r} is of {self.dtype}; only float32 can be saved as bfloat16"
             )
         self._save_as_bf16 = bool(wanted)
+
+
+def take_for_update(variables: Sequence[VariableFacts]) -> tuple[list[jax.Array], list[jax.Array]]:
+    """The arrays of variables that a program will write over; copies where others hold them.
+
+    Until they have a value again, other threads that read the variables wait: one that got the old
+    value in between would find it deleted.
+
+    Returns:
+        The arrays for the program, and those that the variables had, for when it does not run.
+    """
+    arrays = [variable._held for variable in variables]
+    for variable in variables:
+        variable._value = _UPDATING
+    shared = [
+        has_alias(arrays[i]) or _references(arrays, i) > _UNSHARED for i in range(len(arrays))
+    ]
+    taken = list(arrays)
+    try:
+        for i, is_shared in enumerate(shared):
+            if is_shared:
+                taken[i] = jax.device_put(arrays[i], arrays[i].sharding, may_alias=False)
+    except BaseException:
+        give_back(variables, arrays)
+        raise
+    return taken, arrays
+
+
+def give_back(variables: Sequence[VariableFacts], arrays: Sequence[jax.Array]) -> None:
+    """Let variables have these arrays."""
+    for variable, array in zip(variables, arrays, strict=True):
+        variable._value = array
+
+
+def _references(arrays: list[Any], index: int) -> int:
+    return sys.getrefcount(arrays[index])
+
+
+_UNSHARED = _references([object()], 0)
+
+
+def value_of(value: Any) -> Any:
+    """The value of a variable; anything else as it is."""
+    return value.value() if isinstance(value, VariableFacts) else value
+
+
+def is_readable(value: Any) -> bool:
+    """Whether a value is a variable; None too, so that trees keep it."""
+    return value is None or isinstance(value, VariableFacts)
+
+
+def _reading(name: str) -> Callable[..., Any]:
+    return lambda self, *args: getattr(self.value(), name)(*map(value_of, args))
+
+
+def _property(name: str) -> property:
+    return property(lambda self: getattr(self.value(), name), doc=f"`{name}` of the value.")
+
+
+def _refusal(name: str) -> Callable[[Any, Any], Any]:
+    instead = {"add": "assign_add(x)", "sub": "assign_sub(x)"}.get(name, "assign(...)")
+
+    def refuse(self: Any, other: Any) -> Any:
+        raise TypeError(
+            f"an operator such as += would replace the variable by an array; use v.{instead}"
+        )
+
+    return refuse
+
+
+def _install() -> None:
+    own = vars(Operators)
+    for name, work in (*own.items(), *vars(Methods).items()):
+        if isinstance(work, property) and name != "device":
+            setattr(VariableFacts, name, _property(name))
+        elif name in own and callable(work) and name not in ("__contains__", "__setitem__"):
+            setattr(VariableFacts, name, _reading(name))
+        if name.startswith("__r") and f"__{name[3:]}" in own:
+            setattr(VariableFacts, f"__i{name[3:]}", _refusal(name[3:-2]))
+
+
+_install()

@@ -10,6 +10,7 @@ import itertools
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -28,36 +29,27 @@ _state = jax.make_user_context(default_value=None)
 _states = itertools.count(1)
 
 
-class _Active(threading.local):
-    scope: Scope | None = None
-
-
-_active = _Active()
+_active = threading.local()
 
 
 def current_scope() -> Scope | None:
     """The scope of the function that `dtensor.jit` is tracing in this thread; None outside."""
-    return _active.scope
+    found: Scope | None = getattr(_active, "scope", None)
+    return found
 
 
+@dataclass
 class _Slot:
     """A variable within a scope."""
 
-    __slots__ = ("is_assigned", "is_read_inside", "value", "variable")
-
-    def __init__(self, variable: DVariable, value: Any) -> None:
-        self.variable = variable
-        self.value = value
-        self.is_assigned = False
-        self.is_read_inside = False
+    variable: DVariable
+    value: Any
+    is_assigned: bool = False
+    is_read_inside: bool = False
 
 
 class Scope:
-    """Context in which variables have the values that a program knows; enter it while tracing.
-
-    Args:
-        variables: variables whose values the program takes.
-        values: their traced values.
+    """Context in which variables have the traced values that a program takes.
 
     Attributes:
         found: other variables that the function used. Their values are stand-ins of the right type,
@@ -75,7 +67,7 @@ class Scope:
         self._outer: Scope | None = None
 
     def __enter__(self) -> Scope:
-        self._outer, _active.scope = _active.scope, self
+        self._outer, _active.scope = current_scope(), self
         self._contexts.enter_context(_state(next(_states)))
         return self
 
@@ -96,11 +88,7 @@ class Scope:
         return slot.value
 
     def assign(self, variable: DVariable, value: Any) -> None:
-        """Make `value` the value of a variable from this point of the program on.
-
-        Args:
-            variable: the variable.
-            value: an array, traced or not, of the variable's shape and element type.
+        """Make an array the value of a variable from this point of the program on.
 
         Raises:
             CompileError: a transformation or a loop within the function is being traced.

@@ -18,17 +18,9 @@ from dtensor.runtime.transfer import host_array, place
 SMALL = 20
 """Integer and boolean arrays of fewer elements need no layout, as in single operations."""
 
-_NOT_NUMERIC = "OSUMm"
-
 
 def initial_tensor(value: Any, dtype: Any, layout: Layout | None, who: str) -> DTensor:
-    """The first value of a variable.
-
-    Args:
-        value: a DTensor; or with `layout` any array or a function without arguments.
-        dtype: element type; None takes that of the value.
-        layout: layout; None takes that of the value.
-        who: the variable, for errors.
+    """The first value of a variable, which errors call `who`; its arguments are a variable's.
 
     Raises:
         LayoutError: there is no layout, or there are two, or it does not fit.
@@ -49,7 +41,7 @@ def initial_tensor(value: Any, dtype: Any, layout: Layout | None, who: str) -> D
         if layout is None:
             raise LayoutError(
                 f"{who} has no layout: give layout=, or a DTensor as the initial value, not a "
-                f"{_kind_of(value)}"
+                f"{type(value).__name__}"
             )
         return place(_host_values(value, dtype, who), layout)
     if layout is not None and found.layout != layout:
@@ -67,12 +59,7 @@ def initial_tensor(value: Any, dtype: Any, layout: Layout | None, who: str) -> D
 
 
 def assigned_array(value: Any, type_: ArrayType, who: str) -> jax.Array:
-    """The array that `value` gives a variable, in the variable's layout.
-
-    Args:
-        value: a DTensor of the same mesh, in any layout; or a number, or a small integer array.
-        type_: shape, element type and layout of the variable.
-        who: the variable, for errors.
+    """The array that `value` gives a variable of this type, in the variable's layout.
 
     Raises:
         LayoutError: another shape or mesh, or an array that lies on none.
@@ -82,18 +69,16 @@ def assigned_array(value: Any, type_: ArrayType, who: str) -> jax.Array:
     assert layout is not None
     found = _tensor(value)
     if found is None:
-        host = _host_values(value, type_.dtype, who)
+        host = _small_values(value, type_.dtype, who)
         _check_shape(host.shape, type_, who)
-        if host.ndim and not (host.size < SMALL and np.asarray(value).dtype.kind in "iub"):
-            raise LayoutError(
-                f"{who} is assigned a plain {_kind_of(value)} of {type_.dtype}{list(host.shape)}; "
-                f"only numbers and integer arrays of fewer than {SMALL} elements are copied to "
-                "the mesh by themselves: use dtensor.copy_to_mesh(array, v.layout)"
-            )
         return place(host, layout)._array
     _check_shape(found.shape, type_, who)
     _check_dtype(found.dtype, type_, who)
-    _check_mesh(found, type_, who)
+    if found.mesh != layout.mesh:
+        raise LayoutError(
+            f"{who} lies on {layout.mesh.short()}, the value assigned to it on "
+            f"{found.mesh.short()}; bring it over with dtensor.copy_to_mesh(value, v.layout)"
+        )
     if found.layout != layout:
         found = Slot.engine.to_device(found, layout)
     return found._array
@@ -113,7 +98,7 @@ def assigned_symbol(value: Any, type_: ArrayType, who: str) -> Any:
     return jnp.asarray(host)
 
 
-def check_delta(value: Any, type_: ArrayType, who: str) -> Any:
+def checked_delta(value: Any, type_: ArrayType, who: str) -> Any:
     """What is added to a variable outside of programs: a DTensor, a number, a small array.
 
     Raises:
@@ -122,31 +107,13 @@ def check_delta(value: Any, type_: ArrayType, who: str) -> Any:
         TypeError: not numeric.
     """
     found = _tensor(value)
-    if found is not None or isinstance(value, bool | int | float | complex):
-        if type(value) is int:
-            _check_range(np.asarray(value), type_.dtype, who)
-        return value if found is None else found
-    host = _host_values(value, None, who)
-    if host.ndim and not (host.size < SMALL and host.dtype.kind in "iub"):
-        raise LayoutError(
-            f"{who} is updated by a plain {_kind_of(value)} of {host.dtype}{list(host.shape)}; "
-            f"only numbers and integer arrays of fewer than {SMALL} elements are copied to the "
-            "mesh by themselves: use dtensor.copy_to_mesh(array, v.layout)"
-        )
-    return host
-
-
-def check_sum(delta: Any, type_: ArrayType, who: str) -> None:
-    """Check that a sum with `delta` can be the value of a variable.
-
-    Raises:
-        LayoutError: it has another shape, or `delta` lies on another mesh.
-        TypeError: it has another element type.
-    """
-    if isinstance(delta, DTensor):
-        _check_mesh(delta, type_, who)
-    _check_shape(jnp.broadcast_shapes(type_.shape, np.shape(delta)), type_, who)
-    _check_dtype(jnp.result_type(type_.dtype, getattr(delta, "dtype", delta)), type_, who)
+    if found is not None:
+        return found
+    if type(value) is int:
+        _check_range(np.asarray(value), type_.dtype, who)
+    if isinstance(value, bool | int | float | complex):
+        return value
+    return _small_values(value, None, who)
 
 
 def _tensor(value: Any) -> DTensor | None:
@@ -159,16 +126,18 @@ def _tensor(value: Any) -> DTensor | None:
     return None
 
 
-def _host_values(value: Any, dtype: Any, who: str) -> np.ndarray[Any, Any]:
-    if isinstance(value, jax.Array) and not value.is_fully_addressable:
+def _small_values(value: Any, dtype: Any, who: str) -> np.ndarray[Any, Any]:
+    host = _host_values(value, dtype, who)
+    if host.ndim and not (host.size < SMALL and np.asarray(value).dtype.kind in "iub"):
         raise LayoutError(
-            f"{who} is given an array with sharding {value.sharding}, of which this process has "
-            "only a part and which is not laid out over a mesh; use dtensor.copy_to_mesh"
+            f"{who} is given a plain {type(value).__name__} of {host.dtype}{list(host.shape)}; "
+            f"only numbers and integer arrays of fewer than {SMALL} elements go to the mesh by "
+            "themselves: use dtensor.copy_to_mesh(array, v.layout)"
         )
-    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.extended):
-        raise TypeError(f"{who} cannot hold {value.dtype}; give it jax.random.key_data(key)")
-    if np.asarray(value).dtype.kind in _NOT_NUMERIC:
-        raise TypeError(f"{who} cannot hold a {_kind_of(value)}, which is not numeric")
+    return host
+
+
+def _host_values(value: Any, dtype: Any, who: str) -> np.ndarray[Any, Any]:
     host = host_array(value)
     if dtype is None:
         return host
@@ -205,16 +174,6 @@ def _check_range(values: np.ndarray[Any, Any], dtype: np.dtype[Any], who: str) -
             )
 
 
-def _check_mesh(value: DTensor, type_: ArrayType, who: str) -> None:
-    layout = type_.layout
-    assert layout is not None
-    if value.mesh != layout.mesh:
-        raise LayoutError(
-            f"{who} lies on {layout.mesh.short()}, the value assigned to it on "
-            f"{value.mesh.short()}; bring it over with dtensor.copy_to_mesh(value, v.layout)"
-        )
-
-
 def _check_shape(shape: tuple[int, ...], type_: ArrayType, who: str) -> None:
     if shape != type_.shape:
         raise LayoutError(
@@ -229,9 +188,3 @@ def _check_dtype(dtype: Any, type_: ArrayType, who: str) -> None:
             f"{who} is of {type_.dtype}, the value assigned to it of {dtype}; convert it with "
             "value.astype(v.dtype)"
         )
-
-
-def _kind_of(value: Any) -> str:
-    if isinstance(value, jax.Array):
-        return "jax.Array"
-    return "NumPy array" if isinstance(value, np.ndarray) else type(value).__name__

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+import operator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -11,11 +12,9 @@ import numpy as np
 
 from dtensor.dialect.errors import CompileError, LayoutError
 from dtensor.dialect.layout import Layout
-from dtensor.runtime import texts
 from dtensor.runtime.array import (
     TRACED,
     ArrayType,
-    DTensor,
     Kind,
     array_type,
     dtensor_of,
@@ -25,21 +24,19 @@ from dtensor.runtime.array import _unflatten as _tensor_unflatten
 from dtensor.runtime.donation import note_alias
 from dtensor.runtime.eager import Slot
 from dtensor.runtime.tracing import becomes_program, is_eager
-from dtensor.runtime.variables.facts import VariableFacts, variable_type
-from dtensor.runtime.variables.operators import ReadFirst, value_of
+from dtensor.runtime.variables.facts import VariableFacts, value_of, variable_type
 from dtensor.runtime.variables.scope import current_scope
 from dtensor.runtime.variables.values import (
     assigned_array,
     assigned_symbol,
-    check_delta,
-    check_sum,
+    checked_delta,
     initial_tensor,
 )
 
 _unnamed = itertools.count()
 
 
-class DVariable(ReadFirst, VariableFacts, DTensor):
+class DVariable(VariableFacts):
     """An array whose values change, and whose layout, shape and element type do not.
 
     It can stand wherever a DTensor can: operators, methods and functions of arrays read its value.
@@ -69,6 +66,8 @@ class DVariable(ReadFirst, VariableFacts, DTensor):
         CompileError: called while jax traces a function.
     """
 
+    _exist = False  # until there has been a variable in this process, no trace looks for any
+
     def __init__(
         self,
         initial_value: Any,
@@ -96,13 +95,11 @@ class DVariable(ReadFirst, VariableFacts, DTensor):
                 f"{list(shape)}; leave out shape=, or give another value"
             )
         number = next(_unnamed) if name is None else 0
-        self._name = name or ("Variable" if number == 0 else f"Variable_{number}")
+        name = name or ("Variable" if number == 0 else f"Variable_{number}")
+        own = array_type(tensor.shape, tensor.dtype, tensor.layout)
+        _set_up(self, own, name, _noted(tensor._array, initial_value))
         self.trainable = trainable
-        self._save_as_bf16 = False
-        self._own = array_type(tensor.shape, tensor.dtype, tensor.layout)
-        self._kind = variable_type(self._own)
-        self._held: Any = _noted(tensor._array, initial_value)
-        Existing.any = True
+        DVariable._exist = True
 
     # Reading.
 
@@ -122,20 +119,6 @@ class DVariable(ReadFirst, VariableFacts, DTensor):
     def read_value(self) -> Any:
         """The same as `value()`."""
         return self.value()
-
-    def numpy(self) -> np.ndarray[Any, Any]:
-        """The values, of a variable that is whole on every device.
-
-        Raises:
-            LayoutError: the variable is sharded, so no device has all of it.
-        """
-        value = self.value()
-        return value.numpy() if isinstance(value, DTensor) else np.asarray(value)
-
-    def block_until_ready(self) -> DVariable:
-        """Wait until the value is computed; returns the variable."""
-        self._array.block_until_ready()
-        return self
 
     def __jax_array__(self) -> Any:
         return true_array(self._array, self._own)
@@ -164,7 +147,7 @@ class DVariable(ReadFirst, VariableFacts, DTensor):
         if self._is_assigned_traced():
             current_scope().assign(self, assigned_symbol(value, self._own, who))  # type: ignore[union-attr]
         else:
-            self._held = _noted(assigned_array(value, self._own, who), value)
+            self._value = _noted(assigned_array(value, self._own, who), value)
         return self if read_value else None
 
     def assign_add(self, delta: Any, *, read_value: bool = True) -> DVariable | None:
@@ -182,28 +165,23 @@ class DVariable(ReadFirst, VariableFacts, DTensor):
             TypeError: the sum is of another element type.
             CompileError: jax traces the function that assigns, other than by `dtensor.jit`.
         """
-        delta = value_of(delta)
-        if self._is_assigned_traced():
-            return self.assign(self.value() + delta, read_value=read_value)
-        self._update(Slot.engine.add, delta)
-        return self if read_value else None
+        return self._update(operator.add, Slot.engine.add, delta, read_value)
 
     def assign_sub(self, delta: Any, *, read_value: bool = True) -> DVariable | None:
         """Subtract `delta` from the value, in the variable's own buffers; see `assign_add`."""
-        delta = value_of(delta)
-        if self._is_assigned_traced():
-            return self.assign(self.value() - delta, read_value=read_value)
-        self._update(Slot.engine.subtract, delta)
-        return self if read_value else None
+        return self._update(operator.sub, Slot.engine.subtract, delta, read_value)
 
-    def _update(self, work: Any, delta: Any) -> None:
-        who = f"variable {self.name!r}"
-        delta = check_delta(delta, self._own, who)
+    def _update(self, traced: Any, work: Any, delta: Any, read_value: bool) -> DVariable | None:
+        delta, who = value_of(delta), f"variable {self.name!r}"
+        if self._is_assigned_traced():
+            return self.assign(traced(self.value(), delta), read_value=read_value)
+        delta = checked_delta(delta, self._own, who)
         try:
             work(self, delta)
-        except (LayoutError, TypeError):
-            check_sum(delta, self._own, who)  # the program does not know which variable it is
+        except (LayoutError, TypeError) as error:  # of a program that knows no names
+            error.add_note(f"while {who} was updated")
             raise
+        return self if read_value else None
 
     def _is_assigned_traced(self) -> bool:
         """Whether an assignment, made now, belongs to a program."""
@@ -264,24 +242,20 @@ class DVariable(ReadFirst, VariableFacts, DTensor):
 
     def stand_in(self, name: str) -> DVariable:
         """What a traced function gets in place of this variable, so that it serves others too."""
-        return _made(self._own, name, None)
+        return _set_up(DVariable.__new__(DVariable), self._own, name, None)
 
     # As text, and to Python.
 
     def __repr__(self) -> str:
-        head = (
-            f"DVariable(name={self.name!r}, shape={self.shape}, dtype={self.dtype}, "
-            f"layout={self.layout.short()}, mesh={self.mesh.short()})"
-        )
-        return f"{head}\n{self._text(texts.values)}"
+        return f"DVariable(name={self.name!r}, {self._text(repr).removeprefix('DTensor(')}"
 
     def __str__(self) -> str:
-        return f"<DVariable {self.name!r}: {self._text(texts.in_full)}>"
+        return f"<DVariable {self.name!r}: {self._text(str)}>"
 
-    def _text(self, write: Any) -> str:
+    def _text(self, write: Callable[[Any], str]) -> str:
         if self._held is None or isinstance(self._held, jax.core.Tracer):
-            return "traced"
-        return str(write(dtensor_of(self._held, self._own)))
+            return "DTensor(traced)"
+        return write(dtensor_of(self._held, self._own))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DVariable:
         copied = DVariable(self.value(), name=self.name, trainable=self.trainable)
@@ -304,15 +278,8 @@ def _noted(array: jax.Array, source: Any) -> jax.Array:
     return array
 
 
-class Existing:
-    """Whether there has been a variable in this process; until then no trace looks for any."""
-
-    any = False
-
-
-def _made(type_: ArrayType, name: str, held: Any) -> DVariable:
-    variable = DVariable.__new__(DVariable)
-    variable._name, variable._own, variable._held = name, type_, held
+def _set_up(variable: DVariable, type_: ArrayType, name: str, held: Any) -> DVariable:
+    variable.name, variable._own, variable._value = name, type_, held
     variable._kind = variable_type(type_)
     variable._save_as_bf16 = False
     variable.trainable = True
@@ -325,13 +292,11 @@ def enable_save_as_bf16(variables: Iterable[DVariable]) -> None:
     Their files are half as large; what is restored is float32 again, of 8 significant bits.
 
     Raises:
-        TypeError: something else than a variable; none has been changed then.
+        TypeError: something else than a variable.
     """
-    every = list(variables)
-    for variable in every:
+    for variable in variables:
         if not isinstance(variable, DVariable):
             raise TypeError(f"expected DVariables, got {type(variable).__name__}")
-    for variable in every:
         if variable.dtype == np.float32:
             variable.save_as_bf16 = True
 
@@ -351,7 +316,8 @@ def _unflatten(of: Kind, children: tuple[Any]) -> Any:
     if not isinstance(child, jax.core.Tracer) or (scope is not None and scope.is_outside()):
         return child  # such as gradients: arrays like any other, to be combined with others
     layout = of.type.layout if child.shape == of.type.shape else None
-    return _made(array_type(child.shape, child.dtype, layout), "traced", child)
+    type_ = array_type(child.shape, child.dtype, layout)
+    return _set_up(DVariable.__new__(DVariable), type_, "traced", child)
 
 
 jax.tree_util.register_pytree_node(DVariable, _flatten, _unflatten)

@@ -48,6 +48,17 @@ def test_an_argument_is_updated_by_the_call() -> None:
     assert v.value().layout == BOTH
 
 
+def test_functions_of_numpy_take_variables_in_a_compiled_function() -> None:
+    v = variable()
+    for fn in (
+        lambda: np.add(v, v),
+        lambda: VALUES + v,
+        lambda: np.concatenate([v, v])[: len(VALUES)] + v,
+    ):
+        np.testing.assert_array_equal(values(jit(fn)()), 2 * VALUES)
+    assert jit(lambda: v.to_device(ROWS))().layout == ROWS
+
+
 def test_one_program_serves_all_variables_of_a_type_and_all_values() -> None:
     double, traces = traces_of(lambda v: v.assign(2 * v, read_value=False))
     double = jit(double)

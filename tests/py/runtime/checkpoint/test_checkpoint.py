@@ -11,7 +11,7 @@ import numpy as np
 import optax
 import pytest
 
-from dtensor.dialect.errors import CheckpointError
+from dtensor.dialect.errors import CheckpointError, MeshError
 from dtensor.runtime.checkpoint.checkpoint import DTensorCheckpoint
 from dtensor.runtime.checkpoint.named import list_checkpoint, name_based_restore
 from dtensor.runtime.checkpoint.series import latest_checkpoint
@@ -198,51 +198,21 @@ def test_what_cannot_be_a_checkpoint_is_one_error(tmp_path: Path) -> None:
         ({"a": put(ramp(8), ["x"], mesh_2x4()).to_jax()}, "'a' is laid out over several devices"),
         ({"save_counter": a}, "cannot hold 'save_counter', which is its own; use another keyword"),
         ({"mesh": a}, "multiple values|cannot hold 'mesh'"),
-        ({"a": []}, "there is nothing to save: the checkpoint holds no array"),
-        ({"a": None}, "there is nothing to save"),
-        ({}, "there is nothing to save"),
+        ({"a": []}, "the checkpoint holds no array, and nothing else to save"),
+        ({"a": None}, "the checkpoint holds no array"),
+        ({}, "the checkpoint holds no array"),
     ]
     for arguments, match in cases:
         with pytest.raises((CheckpointError, TypeError), match=match):
             DTensorCheckpoint(mesh, **arguments).save(tmp_path / "c")
-    with pytest.raises(CheckpointError, match="DTensorCheckpoint needs a Mesh, got NoneType"):
+    with pytest.raises(MeshError, match="expected a Mesh, got NoneType"):
         DTensorCheckpoint(None)  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())
     checkpoint = DTensorCheckpoint(mesh, a=a)
-    with pytest.raises(CheckpointError, match=r"DTensorCheckpoint\.save is in a traced function"):
+    with pytest.raises(CheckpointError, match="saved or restored in a traced function"):
         jax.jit(lambda x: checkpoint.save(tmp_path / "c"))(1)
-    with pytest.raises(
-        CheckpointError, match=r"DTensorCheckpoint\.restore is in a traced function"
-    ):
+    with pytest.raises(CheckpointError, match="saved or restored in a traced function"):
         jax.jit(lambda x: checkpoint.restore(tmp_path / "c"))(1)
-
-
-def test_an_attribute_that_cannot_be_set_is_one_error(tmp_path: Path) -> None:
-    class Fixed:
-        def __init__(self) -> None:
-            vars(self)["a"] = put(ramp(8), ["z"], mesh_8())
-
-        def __setattr__(self, name: str, value: object) -> None:
-            raise AttributeError("read only")
-
-    checkpoint = DTensorCheckpoint(mesh_8(), m=Fixed())
-    path = checkpoint.write(tmp_path / "c")
-    with pytest.raises(CheckpointError, match="'m/a' cannot be restored: Fixed does not let its"):
-        checkpoint.read(path)
-
-
-def test_a_checkpoint_prints_what_it_holds(tmp_path: Path) -> None:
-    mesh = mesh_8()
-    checkpoint = DTensorCheckpoint(
-        mesh, v=DVariable(put(ramp(8), ["z"], mesh)), w=[put(ramp(3), [None], mesh)], n=7
-    )
-    assert repr(checkpoint).splitlines() == [
-        "DTensorCheckpoint of mesh(z=8), save_counter=0",
-        '  v: DVariable float32[8] [{"z"}]',
-        "  w/0: float32[3] [{}]",
-        "  n: 7",
-    ]
-    assert "'f' is of type" in repr(DTensorCheckpoint(mesh, f=print))
 
 
 def test_values_of_another_kind_are_errors(tmp_path: Path) -> None:
@@ -253,9 +223,9 @@ def test_values_of_another_kind_are_errors(tmp_path: Path) -> None:
         CheckpointError, match=r"value 'n' of .* is 1, but one of type str is neede"
     ):
         DTensorCheckpoint(mesh, n="x").read(path)
-    with pytest.raises(CheckpointError, match="no value 'a', but one of the other kind: an array;"):
+    with pytest.raises(CheckpointError, match="no value 'a', which it has as the other kind"):
         DTensorCheckpoint(mesh, a=1).read(path)
-    with pytest.raises(CheckpointError, match="no array 'n', but one of the other kind: a value;"):
+    with pytest.raises(CheckpointError, match="no array 'n', which it has as the other kind"):
         DTensorCheckpoint(mesh, n=a).read(path)
     checkpoint = DTensorCheckpoint(mesh, n=0.5)
     checkpoint.read(path)

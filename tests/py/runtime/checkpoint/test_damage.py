@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,7 +46,7 @@ def error_of(path: Path, names: tuple[str, ...] = ("large", "small")) -> str:
         name_based_restore(mesh_8(), path, {name: layouts[name] for name in names})
     message = str(caught.value)
     assert "\n" not in message
-    assert message.startswith(f"checkpoint {path} is damaged: ")
+    assert message.startswith(f"checkpoint {path} is damaged (")
     return message
 
 
@@ -116,7 +117,8 @@ def test_elements_that_changed_are_never_given(good: Path, tmp_path: Path) -> No
     data = bytearray(file.read_bytes())
     data[data.find(part)] ^= 1
     rewrite(file, data)
-    assert "the elements of 'large' are not those that were saved; restore an" in error_of(copy)
+    said = error_of(copy)
+    assert re.search(r'is damaged \(.*"large/.*Digest mismatch.*\); restore another one$', said)
     small = name_based_restore(mesh_8(), copy, {"small": Layout(["z"], mesh_8())})["small"]
     np.testing.assert_array_equal(whole(small), SMALL)
 
@@ -125,4 +127,4 @@ def test_arrays_that_orbax_cannot_read_are_named(good: Path, tmp_path: Path) -> 
     copy = linked(good, tmp_path / "c")
     metadata = copy / "1" / "arrays" / "_METADATA"
     rewrite(metadata, metadata.read_bytes().replace(b"large", b"lerge"))
-    assert "is damaged: array 'large' cannot be read (" in error_of(copy)
+    assert "is damaged ('large' is not among the arrays in " in error_of(copy)

@@ -67,9 +67,11 @@ def own(client: int, batches: int, rows: int = 8) -> list[int]:
 
 def test_each_client_reads_its_own_examples(clients: Clients) -> None:
     for client, reads in enumerate(clients.reads):
-        assert reads["items"] == reads["items ahead"] == own(client, 2)
-        assert reads["items with a rest"] == [*own(client, 2), 16 + 2 * client, 17 + 2 * client]
-        assert reads["items across"] == list(range(16))  # each holds a part of every example
+        # The first one that each reads tells what they are.
+        assert reads["items"] == reads["items ahead"] == [0, *own(client, 2)]
+        rest = [16 + 2 * client, 17 + 2 * client]
+        assert reads["items with a rest"] == [0, *own(client, 2), *rest]
+        assert reads["items across"] == [0, *range(16)]  # each holds a part of every example
 
 
 def test_each_client_reads_its_own_part_of_arrays(clients: Clients) -> None:
@@ -84,7 +86,7 @@ def test_each_client_reads_its_own_part_of_arrays(clients: Clients) -> None:
 
 def test_of_batches_each_client_reads_those_of_its_replicas(clients: Clients) -> None:
     # The first element also tells how large they are.
-    assert [reads["batches"] for reads in clients.reads] == [[0, 2], [0, 1, 3]]
+    assert [reads["batches"] for reads in clients.reads] == [[0, 0, 2], [0, 1, 3]]
 
 
 def test_an_iterable_is_read_whole_by_each_client(clients: Clients) -> None:

@@ -257,7 +257,7 @@ os.waitpid(child, 0)
     done = run_python(program)
     assert done.stdout.splitlines() == [
         "0",
-        "the thread that reads ahead is gone; a process that was forked must make its own iterator",
+        "the thread that reads ahead is gone: a forked process must make its own iterator",
     ]
 
 

