@@ -1,4 +1,4 @@
-"""Inlining of what C++ `inline` leaves: callees that hold dtensor operations, and composites."""
+"""Inlining of what C++ `inline` leaves: callees with dtensor operations, composites, tuples."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import ClassVar
 
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.functions import function_name, functions
-from dtensor.dialect.mlir import every, ir
+from dtensor.dialect.mlir import every, ir, maker_of
 from dtensor.dialect.names import COMPOSITE_NAME
 from dtensor.passes.base import Pass, PassState
+from dtensor.passes.ops.attributes import integer
 from dtensor.passes.program import CALLS, COMPOSITE, dissolve, walk
 
 
@@ -19,7 +20,8 @@ class InlinePass(Pass):
 
     C++ `inline` runs first and takes most calls; it refuses callees that hold dtensor operations,
     whose effects it does not know. A composite means what its decomposition computes; those that
-    the user defined by name stay, and `dtensor.relayout`. Locations become call sites.
+    the user defined by name stay, and `dtensor.relayout`. Locations become call sites. Elements of
+    a tuple that is made in the program are what it was made of.
     """
 
     name: ClassVar[str] = "dtensor-inline"
@@ -30,6 +32,7 @@ class InlinePass(Pass):
         inliner = _Inliner(by_name, kept, set())
         for name in by_name:
             inliner.inline_into(name, [])
+            _open_tuples(by_name[name])
         state.graph = None
 
 
@@ -78,3 +81,20 @@ def _inline(call: ir.Operation, function: ir.Operation) -> None:
         for each in every(op):
             each.location = ir.Location.callsite(each.location, [site])
     copy.erase()
+
+
+def _open_tuples(function: ir.Operation) -> None:
+    """Let what reads an element of a tuple read what the tuple was made of."""
+    made = []
+    for op, kind, _ in walk(function):
+        if kind == "stablehlo.tuple":
+            made.append(op)
+        elif kind == "stablehlo.get_tuple_element":
+            maker = maker_of(op.operands[0])
+            if maker is not None and maker.name == "stablehlo.tuple":
+                element = maker.operands[integer(op.attributes["index"])]
+                op.results[0].replace_all_uses_with(element)
+                op.erase()
+    for op in reversed(made):
+        if not any(True for _ in op.results[0].uses):
+            op.erase()

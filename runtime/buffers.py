@@ -105,8 +105,8 @@ class Buffers:
 
     @property
     def weak_type(self) -> bool:
-        """False: the element type gives way to no other."""
-        return False
+        """Whether the element type gives way to others, as a Python number's does."""
+        return self._type.weak_type
 
     @property
     def itemsize(self) -> int:

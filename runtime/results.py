@@ -9,6 +9,7 @@ import jax
 
 from dtensor.runtime.array import ArrayType, DTensor, dtensor_of, new_dtensor, true_array
 from dtensor.runtime.keys import is_key, key_kind
+from dtensor.runtime.weak_types import weakened
 
 
 def result_of(type: ArrayType, as_jax: bool = False) -> Callable[[jax.Array], Any]:
@@ -20,6 +21,8 @@ def result_of(type: ArrayType, as_jax: bool = False) -> Callable[[jax.Array], An
     """
     make = true_array if as_jax else dtensor_of
     kind = key_kind(type.dtype)
+    if as_jax and type.weak_type:
+        return lambda array: weakened(true_array(array, type))
     if kind is None:
         return lambda array: make(array, type)
     return lambda array: make(kind.keys(array), type)
@@ -35,7 +38,7 @@ def results_of(
         as_jax: whether they are jax.Arrays, instead of DTensors.
     """
     has_keys = any(is_key(type_.dtype) for type_ in types)
-    if as_jax and not has_keys and not any(type_.is_padded for type_ in types):
+    if as_jax and not has_keys and not any(t.is_padded or t.weak_type for t in types):
         return lambda arrays: list(arrays[: len(types)])
     if as_jax or has_keys:
         makers = [result_of(type_, as_jax) for type_ in types]

@@ -13,9 +13,10 @@ from dtensor.dialect.build import splice
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.base import PassState
 from dtensor.passes.cuts.align import BROADCAST, MOVES, REDUCE, Aligner, Wanted
+from dtensor.passes.cuts.joined_pads import ADD, join_pads
 from dtensor.passes.cuts.pads import WINDOWED, does_nothing, fuse_window_padding
 from dtensor.passes.cuts.parts import REVERSE
-from dtensor.passes.cuts.pieces import CUTS, SLICE, Piece, Pieces, Source, operation_of
+from dtensor.passes.cuts.pieces import CUTS, PAD, SLICE, Piece, Pieces, Source, operation_of
 from dtensor.passes.cuts.pools import SELECT_AND_SCATTER, fuse_padding
 from dtensor.passes.cuts.positions import GATHER, SCATTER, written_as_cuts
 from dtensor.passes.cuts.shards import Shards
@@ -68,6 +69,7 @@ def _prepared(module: ir.Module, ops: list[Visit], state: PassState) -> list[Vis
             state.ledger.add_op(op)
         state.forget_ir()
         ops = state.operations(main_function(module))
+    ops = _joined(module, ops, state)
     idle = [op for op, name, _ in ops if name in CUTS and does_nothing(op)]
     if idle:
         for op in idle:
@@ -92,12 +94,28 @@ def _prepared(module: ir.Module, ops: list[Visit], state: PassState) -> list[Vis
     return state.operations(main_function(module))
 
 
+def _joined(module: ir.Module, ops: list[Visit], state: PassState) -> list[Visit]:
+    """Put together what stands side by side among zeros; what is then."""
+    made: list[ir.Operation] = []
+    if not any([join_pads(op, made) for op, name, _ in ops if name == ADD]):
+        return ops
+    old = [op for op, name, _ in ops if name in (ADD, PAD)]
+    return _replaced(module, old, made, state)
+
+
 def _parted(module: ir.Module, ops: list[Visit], state: PassState) -> list[Visit]:
     """Let windows that meet what was put around a value read the value alone; what is then."""
     made = surrounded(ops, Shards(main_function(module), state.meshes))
     if not made:
         return ops
     old = [op for op, name, _ in ops if _is_cut_through(op, name)]
+    return _replaced(module, old, made, state)
+
+
+def _replaced(
+    module: ir.Module, old: Sequence[ir.Operation], made: Sequence[ir.Operation], state: PassState
+) -> list[Visit]:
+    """Drop what nobody reads any more, and record what was made; what is then."""
     is_gone = _erase_unused([*old, *made])[len(old) :]
     for op, gone in zip(made, is_gone, strict=True):
         if not gone:

@@ -17,9 +17,9 @@ from dtensor.dialect.mlir import Value, ir, maker_of, stablehlo
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.frames import Frames
 from dtensor.passes.ops.attributes import integers, is_identity, shape_of
+from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.numbers import Numbers, known_integers
 from dtensor.passes.ops.reduction import Reduction
-from dtensor.passes.ops.reductions import combiner
 
 GATHER, SCATTER = "stablehlo.gather", "stablehlo.scatter"
 _MOST_RUNS = 4  # stretches of a gather that are put together

@@ -14,9 +14,9 @@ from dtensor.passes.cuts.align import REDUCE, Aligner, Wanted
 from dtensor.passes.cuts.pieces import operation_of
 from dtensor.passes.cuts.positions import GATHER, SCATTER
 from dtensor.passes.ops.attributes import integers, shape_of
+from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.ops.reduction import Reduction
-from dtensor.passes.ops.reductions import combiner
 
 USES = frozenset((SCATTER, REDUCE, GATHER))
 

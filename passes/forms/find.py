@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from dtensor.dialect.diagnostics import LocatedError, error, from_mlir
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.functions import main_function
@@ -27,8 +28,9 @@ class FindFormsPass(Pass):
     The slices, pads and sums that `jax.lax.associative_scan` is become one `dtensor.scan`.
     A value that windows start from, and that changes their sum, is added to the sum instead.
     The two calls of a library that a QR of a tall matrix is become one `dtensor.qr`.
-    What StableHLO says in other operations too, `einsum`, `torch_index_select` and the batch_norm
-    operations, is said in those.
+    What StableHLO says in other operations too, `einsum`, `torch_index_select`, the batch_norm
+    operations and CHLO's that broadcast, is said in those. A reduce of several arrays that have
+    nothing to do with one another is several.
     """
 
     name: ClassVar[str] = "dtensor-find-forms"
@@ -71,11 +73,22 @@ class FindFormsPass(Pass):
 
 
 def _replaced(op: ir.Operation, anew: Anew) -> list[ir.Operation]:
-    """What stands for an operation, which is erased; nothing where it stays."""
+    """What stands for an operation, which is erased; nothing where it stays.
+
+    Raises:
+        LocatedError: it does not give what it says, which MLIR does not check of every operation.
+    """
     made: list[ir.Operation] = []
     values = anew(op, made)
+    try:
+        for new in made:
+            new.verify()
+    except ir.MLIRError as failure:
+        raise LocatedError.of(from_mlir(failure)) from None
     if values:
         for result, value in zip(op.results, values, strict=True):
+            if value.type != result.type:
+                error(op, f"{op.name} gives {value.type}, and not {result.type} as it says")
             result.replace_all_uses_with(value)
         op.erase()
     return made

@@ -12,11 +12,11 @@ from dtensor.passes.builder import Builder, integers_attr
 from dtensor.passes.forms.row_places import RowPlaces
 from dtensor.passes.forms.scalars import is_scalar_work
 from dtensor.passes.ops.attributes import integer, integers, shape_of, splat_of
+from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.comparators import compare_by
 from dtensor.passes.ops.counting import known_places
 from dtensor.passes.ops.keys import orders
 from dtensor.passes.ops.loops import numbered
-from dtensor.passes.ops.reductions import combiner
 
 _MOST = 16  # places; of more, sorting is simpler
 

@@ -14,9 +14,9 @@ from dataclasses import replace
 from dtensor.dialect.mlir import ir
 from dtensor.passes.ops.accuracy import Accuracy, rounded, summed
 from dtensor.passes.ops.attributes import integer
+from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.opdef import BY_DEVICE, BY_RUN, UNKNOWN, OpDef, unknown_flops
 from dtensor.passes.ops.reduction import Reduction, reductions_of
-from dtensor.passes.ops.reductions import combiner
 from dtensor.passes.ops.rule import DimMap, Factor, OpInfo, OpRule, RuleBuilder
 
 

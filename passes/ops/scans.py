@@ -15,8 +15,8 @@ from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops.attributes import is_identity, splat_number
+from dtensor.passes.ops.combiners import combiners, is_choice
 from dtensor.passes.ops.opdef import Placed, Traffic
-from dtensor.passes.ops.reductions import combiners, is_choice
 from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import Window, element_bytes
 

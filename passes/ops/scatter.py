@@ -14,6 +14,7 @@ from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import all_of, summed
+from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.indexing import (
     ANY_INDEX,
     IndexedDims,
@@ -24,7 +25,6 @@ from dtensor.passes.ops.indexing import (
 )
 from dtensor.passes.ops.opdef import OpDef, local
 from dtensor.passes.ops.reduction import Reduction, reductions_of
-from dtensor.passes.ops.reductions import combiner
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 from dtensor.passes.ops.spread_windows import Spread, spread_windows
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops.attributes import is_identity, shape_of
-from dtensor.passes.ops.reductions import combiners
+from dtensor.passes.ops.combiners import combiners
 
 
 def started_apart(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:

@@ -14,6 +14,7 @@ from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import summed
 from dtensor.passes.ops.attributes import integers
+from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.halo import (
     WindowDim,
     fetch,
@@ -31,7 +32,6 @@ from dtensor.passes.ops.longer_windows import (
     window_tie,
 )
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
-from dtensor.passes.ops.reductions import combiner
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, Window
 from dtensor.passes.ops.scans import (
     expand_scan,

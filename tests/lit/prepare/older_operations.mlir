@@ -58,3 +58,52 @@ func.func @main(%a: tensor<2x3x4xbf16>, %f: tensor<3xbf16>) -> tensor<3xbf16> {
   %0:3 = "stablehlo.batch_norm_training"(%a, %f, %f) <{epsilon = 0.01 : f32, feature_index = 1 : i64}> : (tensor<2x3x4xbf16>, tensor<3xbf16>, tensor<3xbf16>) -> (tensor<2x3x4xbf16>, tensor<3xbf16>, tensor<3xbf16>)
   return %0#2 : tensor<3xbf16>
 }
+
+// -----
+
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<2x3xf32>, %b: tensor<3xf32>, %c: tensor<2x1xf32>, %p: tensor<i1>, %d: tensor<2xf32>) -> (tensor<2x3xf32>, tensor<2x3xi1>, tensor<2x3xf32>, tensor<2x3xf32>) {
+  // CHECK: %[[ROW:.*]] = stablehlo.broadcast_in_dim %arg1, dims = [1] : (tensor<3xf32>) -> tensor<2x3xf32>
+  // CHECK: stablehlo.add %arg0, %[[ROW]]
+  %0 = chlo.broadcast_add %a, %b : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+  // CHECK: %[[COLUMN:.*]] = stablehlo.broadcast_in_dim %arg2, dims = [0, 1]
+  // CHECK: stablehlo.compare LT, %[[COLUMN]], %{{.*}}, TOTALORDER
+  %1 = chlo.broadcast_compare %c, %b {comparison_direction = #chlo<comparison_direction LT>, compare_type = #chlo<comparison_type TOTALORDER>} : (tensor<2x1xf32>, tensor<3xf32>) -> tensor<2x3xi1>
+  // A predicate of no dimensions stays one.
+  // CHECK: stablehlo.select %arg3, %arg0, %{{.*}} : tensor<i1>, tensor<2x3xf32>
+  %2 = chlo.broadcast_select %p, %a, %c : (tensor<i1>, tensor<2x3xf32>, tensor<2x1xf32>) -> tensor<2x3xf32>
+  // What StableHLO does not have stays CHLO's.
+  // CHECK: %[[FIRST:.*]] = stablehlo.broadcast_in_dim %arg4, dims = [0]
+  // CHECK: chlo.next_after %arg0, %[[FIRST]]
+  %3 = chlo.broadcast_next_after %a, %d {broadcast_dimensions = array<i64: 0>} : (tensor<2x3xf32>, tensor<2xf32>) -> tensor<2x3xf32>
+  return %0, %1, %2, %3 : tensor<2x3xf32>, tensor<2x3xi1>, tensor<2x3xf32>, tensor<2x3xf32>
+}
+
+// -----
+
+// Of three arrays, the first and the last are reduced by what compares the first; the other one,
+// which has nothing to do with them, by itself.
+
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<2x3xf32>, %b: tensor<2x3xf32>, %c: tensor<2x3xi32>) -> (tensor<2xf32>, tensor<2xf32>, tensor<2xi32>) {
+  %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %first = stablehlo.constant dense<0> : tensor<i32>
+  // CHECK: %[[BEST:.*]]:2 = stablehlo.reduce(%arg0 init: %{{.*}}), (%arg2 init: %{{.*}}) across dimensions = [1]
+  // CHECK: reducer(%[[X:.*]]: tensor<f32>, %[[Y:.*]]: tensor<f32>) (%[[P:.*]]: tensor<i32>, %[[Q:.*]]: tensor<i32>)
+  // CHECK-NEXT: %[[GE:.*]] = stablehlo.compare GE, %[[X]], %[[Y]]
+  // CHECK-NEXT: %[[R:.*]] = stablehlo.select %[[GE]], %[[X]], %[[Y]]
+  // CHECK-NEXT: %[[S:.*]] = stablehlo.select %[[GE]], %[[P]], %[[Q]]
+  // CHECK-NEXT: stablehlo.return %[[R]], %[[S]]
+  // CHECK: %[[SUM:.*]] = stablehlo.reduce(%arg1 init: %{{.*}}) applies stablehlo.add across dimensions = [1]
+  // CHECK: return %[[BEST]]#0, %[[SUM]], %[[BEST]]#1
+  %0:3 = stablehlo.reduce(%a init: %low), (%b init: %zero), (%c init: %first) across dimensions = [1] : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xi32>, tensor<f32>, tensor<f32>, tensor<i32>) -> (tensor<2xf32>, tensor<2xf32>, tensor<2xi32>)
+   reducer(%x: tensor<f32>, %y: tensor<f32>) (%u: tensor<f32>, %v: tensor<f32>) (%p: tensor<i32>, %q: tensor<i32>) {
+    %ge = stablehlo.compare GE, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %r = stablehlo.select %ge, %x, %y : tensor<i1>, tensor<f32>
+    %t = stablehlo.add %u, %v : tensor<f32>
+    %s = stablehlo.select %ge, %p, %q : tensor<i1>, tensor<i32>
+    stablehlo.return %r, %t, %s : tensor<f32>, tensor<f32>, tensor<i32>
+  }
+  return %0#0, %0#1, %0#2 : tensor<2xf32>, tensor<2xf32>, tensor<2xi32>
+}

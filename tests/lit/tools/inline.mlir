@@ -65,3 +65,17 @@ func.func @composites(%arg0: tensor<2x4xf32>) -> tensor<2x4xf32> {
   %1 = stablehlo.composite "dtensor.relayout" %0 {composite_attributes = {layout = "#dtensor.layout<@mesh, [{}, {}]>"}, decomposition = @identity} : (tensor<2x4xf32>) -> tensor<2x4xf32>
   return %1 : tensor<2x4xf32>
 }
+
+// Elements of a tuple are what it was made of.
+
+// CHECK-LABEL: func.func @elements_of_tuples
+func.func @elements_of_tuples(%arg0: tensor<2x4xf32>, %arg1: tensor<3xf32>) -> (tensor<2x4xf32>, tensor<3xf32>) {
+  // CHECK-NOT: tuple
+  // CHECK: return %arg0, %arg1
+  %0 = stablehlo.tuple %arg0, %arg1 : tuple<tensor<2x4xf32>, tensor<3xf32>>
+  %1 = stablehlo.tuple %arg1, %0 : tuple<tensor<3xf32>, tuple<tensor<2x4xf32>, tensor<3xf32>>>
+  %2 = stablehlo.get_tuple_element %1[1] : (tuple<tensor<3xf32>, tuple<tensor<2x4xf32>, tensor<3xf32>>>) -> tuple<tensor<2x4xf32>, tensor<3xf32>>
+  %3 = stablehlo.get_tuple_element %2[0] : (tuple<tensor<2x4xf32>, tensor<3xf32>>) -> tensor<2x4xf32>
+  %4 = stablehlo.get_tuple_element %1[0] : (tuple<tensor<3xf32>, tuple<tensor<2x4xf32>, tensor<3xf32>>>) -> tensor<3xf32>
+  return %3, %4 : tensor<2x4xf32>, tensor<3xf32>
+}

@@ -51,6 +51,23 @@ def test_results_are_jax_arrays_on_request() -> None:
         jit(scaled, returns="numpy")  # type: ignore[call-overload]
 
 
+def test_what_is_made_of_numbers_alone_gives_way_to_other_types() -> None:
+    def rates(step: Any, x: Any) -> Any:
+        return step * 0.1, jnp.where(x > 1, 1.0, 0.5), x + step
+
+    expected = jax.jit(rates)(2.0, X)
+    found = jit(rates, in_layouts=(None, ROWS), mesh=MESH)(2.0, X)
+    arrays = jit(rates, in_layouts=(None, ROWS), mesh=MESH, returns="jax")(2.0, X)
+    half = jnp.ones(4, jnp.bfloat16)
+    for mine, array, theirs in zip(found, arrays, expected, strict=True):
+        assert mine.weak_type == array.weak_type == theirs.weak_type
+        assert (array * half).dtype == (theirs * half).dtype
+        np.testing.assert_array_equal(np.asarray(array), np.asarray(theirs))
+    assert arrays[1].sharding == NamedSharding(jax_mesh(MESH), P("x", None))
+    again = jit(rates, in_layouts=(None, ROWS), mesh=MESH, returns="jax")(arrays[0], X)
+    assert again[0].weak_type
+
+
 def test_gradients_of_integers_are_without_values() -> None:
     step = jax.grad(lambda p: jnp.sum(p["w"] * p["n"]), allow_int=True)
     params = {"w": V, "n": np.arange(4)}

@@ -1,0 +1,134 @@
+"""Sums of what zeros were put around, said as what they put together.
+
+The gradient of a roll, of a split or of slices side by side adds values, each with zeros where the
+others stand. As a concatenation it is known to move nothing but what stands elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dtensor.dialect.mlir import Value, ir, made_by
+from dtensor.passes.builder import Builder
+from dtensor.passes.cuts.pieces import PAD
+from dtensor.passes.ops.attributes import pad_numbers, shape_of, splat_number
+
+ADD = "stablehlo.add"
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A value with zeros before and behind it along one dimension.
+
+    Attributes:
+        value: the value.
+        dim: the dimension.
+        start: where the value begins.
+        limit: where it ends.
+    """
+
+    value: Value
+    dim: int
+    start: int
+    limit: int
+
+
+def join_pads(op: ir.Operation, made: list[ir.Operation]) -> bool:
+    """Join the terms of a sum that have zeros where the others stand; whether there are any.
+
+    Args:
+        op: an add of anything.
+        made: takes what is created.
+    """
+    if _goes_on(op):
+        return False  # the last add of a sum tells of all its terms
+    element = str(ir.RankedTensorType(op.results[0].type).element_type)
+    if element.startswith("complex"):
+        return False  # whose parts have a sign of zero each
+    terms = list(_terms(op))
+    runs = list(_runs(terms))
+    if len(runs) == len(terms):
+        return False
+    make = Builder(op, made)
+    shape = shape_of(op.results[0])
+    values = [_joined(make, run, shape) if len(run) > 1 else terms[k] for k, run in runs]
+    op.results[0].replace_all_uses_with(make.combined("add", values))
+    return True
+
+
+def _goes_on(op: ir.Operation) -> bool:
+    """Whether the one reader of a sum adds a further term to it, in the same block."""
+    uses = list(op.results[0].uses)
+    if len(uses) != 1:
+        return False
+    reader = uses[0].owner
+    is_first = reader.name == ADD and reader.operands[0] == op.results[0]
+    return bool(is_first and reader.parent == op.parent)
+
+
+def _terms(op: ir.Operation) -> Iterator[Value]:
+    """The terms of a sum in the order in which they are added."""
+    first = made_by(ADD, op.operands[0])
+    if first is not None and _goes_on(first):
+        yield from _terms(first)
+    else:
+        yield op.operands[0]
+    yield op.operands[1]
+
+
+def _runs(terms: Sequence[Value]) -> Iterator[tuple[int, list[_Placed]]]:
+    """Terms in a row that can be joined, with the number of the first; others alone.
+
+    Adding those of a run first rounds nothing otherwise: of each element all but one are zero.
+    """
+    first, run = 0, list[_Placed]()
+    for k, term in enumerate(terms):
+        placed = _placed(term)
+        if k and not (run and placed and _is_beside(placed, run)):
+            yield first, run
+            first, run = k, []
+        run = [*run, placed] if placed else []
+    yield first, run
+
+
+def _placed(term: Value) -> _Placed | None:
+    """A term as a value with zeros around it; None if it is anything else."""
+    pad = made_by(PAD, term)
+    if pad is None or splat_number(pad.operands[1]) != 0:
+        return None
+    lows, highs, gaps = pad_numbers(pad)
+    dims = [d for d in range(len(lows)) if lows[d] or highs[d]]
+    if any(gaps) or len(dims) != 1 or min(lows[dims[0]], highs[dims[0]]) < 0:
+        return None
+    dim: int = dims[0]
+    start = lows[dim]
+    return _Placed(pad.operands[0], dim, start, start + shape_of(pad.operands[0])[dim])
+
+
+def _is_beside(placed: _Placed, run: Sequence[_Placed]) -> bool:
+    """Whether a value has zeros where those of a run stand."""
+    return all(
+        other.dim == placed.dim and (other.limit <= placed.start or placed.limit <= other.start)
+        for other in run
+    )
+
+
+def _joined(make: Builder, run: Sequence[_Placed], shape: Sequence[int]) -> Value:
+    """The sum of terms of which each element is not zero in one at most.
+
+    A sum of zeros of two signs is 0.
+    """
+    dim, place, parts = run[0].dim, 0, list[Value]()
+    element = make.element_of(run[0].value)
+    zero = make.constant(0, make.tensor_type((), element))
+    for placed in sorted(run, key=lambda each: each.start):
+        low = [placed.start - place if d == dim else 0 for d in range(len(shape))]
+        parts.append(make.pad(placed.value, zero, low, [0] * len(shape)))
+        place = placed.limit
+    high = [shape[dim] - place if d == dim else 0 for d in range(len(shape))]
+    value = make.pad(make.joined(parts, dim), zero, [0] * len(shape), high)
+    if not element.startswith(("f", "bf")):
+        return value
+    zeros = make.broadcast(zero, shape)
+    return make.select(make.compare("EQ", value, zeros), zeros, value)

@@ -1,0 +1,73 @@
+"""What the body of a reduction does with each pair of its arguments."""
+
+from __future__ import annotations
+
+from dtensor.dialect.mlir import Value, ir
+from dtensor.passes.ops.reduction import Reduction, reductions_of
+
+
+def combiners(region: ir.Region, elements: tuple[str, ...]) -> tuple[Reduction, ...] | None:
+    """The reduction by which a combiner body joins each of its pairs of arguments.
+
+    Args:
+        region: a body `(a0.. an-1, b0.. bn-1) -> (r0.. rn-1)`.
+        elements: element types of the n values, as written.
+
+    Returns:
+        One reduction per value, `ri = ai op bi` in either order; None for any other body.
+    """
+    block = region.blocks[0]
+    count = len(elements)
+    operations = [view.operation for view in block.operations]
+    if len(block.arguments) != 2 * count or len(operations) != count + 1:
+        return None
+    numbers: dict[Value, int] = {argument: i for i, argument in enumerate(block.arguments)}
+    kinds: dict[Value, tuple[str, int]] = {}
+    for operation in operations[:-1]:
+        sides = sorted(numbers.get(v, -1) for v in operation.operands)
+        if len(sides) != 2 or sides[0] + count != sides[1] or sides[0] < 0:
+            return None
+        kinds[operation.results[0]] = (operation.name, sides[0])
+    found = []
+    for i, value in enumerate(operations[-1].operands):
+        name, pair = kinds.get(value, ("", -1))
+        reduction = Reduction.of_op(name, elements[i])
+        if pair != i or reduction not in reductions_of(elements[i]):
+            return None
+        assert reduction is not None
+        found.append(reduction)
+    return tuple(found)
+
+
+def combiner(region: ir.Region, elements: tuple[str, ...]) -> Reduction | None:
+    """The one reduction by which a combiner body joins all its pairs; None if there is not one."""
+    kinds = combiners(region, elements)
+    return kinds[0] if kinds and len(set(kinds)) == 1 else None
+
+
+def is_choice(region: ir.Region, count: int) -> bool:
+    """Whether a body of `count` pairs gives, of each pair, one or the other.
+
+    Choosing again among what was chosen changes nothing, and neither does meeting an init value
+    more than once.
+    """
+    block = region.blocks[0]
+    arguments = list(block.arguments)
+    makers = {view.operation.results[0]: view.operation for view in list(block.operations)[:-1]}
+    returned = list(block.operations)[-1].operation.operands
+    if len(arguments) != 2 * count or any(len(op.results) != 1 for op in makers.values()):
+        return False
+    for i, value in enumerate(returned):
+        maker = makers.get(value)
+        pair = {arguments[i], arguments[count + i]}
+        if maker is None or not _gives_operand(maker) or set(maker.operands[-2:]) != pair:
+            return False
+    return True
+
+
+def _gives_operand(maker: ir.Operation) -> bool:
+    """Whether an op gives one of its last two operands as it is."""
+    if maker.name == "stablehlo.select":
+        return True
+    reduction = Reduction.of_op(maker.name, "")
+    return reduction in (Reduction.MAX, Reduction.MIN)

@@ -1,0 +1,89 @@
+"""A reduce of several arrays that have nothing to do with one another, as several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dtensor.dialect.mlir import Value, ir
+from dtensor.passes.builder import Builder
+from dtensor.passes.ops.combiners import combiner
+
+
+def reduced_apart(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
+    """One reduce for each group of arrays whose elements the body combines with one another.
+
+    Where the body combines all by one known operation the op stays: its parts are combined so.
+
+    Args:
+        op: a reduce.
+        made: takes what is created.
+
+    Returns:
+        What stands for each result; nothing where the op stays.
+    """
+    count = len(op.results)
+    elements = tuple(str(ir.RankedTensorType(v.type).element_type) for v in op.results)
+    if count == 1 or combiner(op.regions[0], elements) is not None:
+        return []
+    groups = _groups(op.regions[0].blocks[0], count)
+    if len(groups) == 1:
+        return []
+    values: dict[int, Value] = {}
+    for group in groups:
+        new = _of_group(op, group, made)
+        values |= dict(zip(group, new.results, strict=True))
+    return [values[k] for k in range(count)]
+
+
+def _groups(body: ir.Block, count: int) -> list[list[int]]:
+    """The numbers of the arrays, those together that a result of the body reads."""
+    of: dict[Value, set[int]] = {value: {i % count} for i, value in enumerate(body.arguments)}
+    *operations, end = [view.operation for view in body.operations]
+    for operation in operations:
+        read = set().union(*(of.get(value, set()) for value in operation.operands))
+        if len(operation.regions):
+            read = set(range(count))  # which may read anything
+        of |= dict.fromkeys(operation.results, read)
+    groups = [{i} | of.get(value, set()) for i, value in enumerate(end.operands)]
+    found: list[set[int]] = []
+    for group in groups:
+        others = [other for other in found if not other & group]
+        found = [*others, group.union(*(other for other in found if other & group))]
+    return sorted(sorted(group) for group in found)
+
+
+def _of_group(op: ir.Operation, group: Sequence[int], made: list[ir.Operation]) -> ir.Operation:
+    """The reduce of some of the arrays, with that part of the body which they need."""
+    count = len(op.results)
+    places = [*group, *(count + k for k in group)]
+    attributes = {name: op.attributes[name] for name in op.attributes}
+    new = Builder(op, made).create(
+        op.name,
+        [op.operands[k] for k in places],
+        [op.results[k].type for k in group],
+        attributes,
+        regions=1,
+    )
+    body = op.regions[0].blocks[0]
+    arguments = [body.arguments[k] for k in places]
+    block = new.regions[0].blocks.append(
+        *(value.type for value in arguments), arg_locs=[op.location] * len(arguments)
+    )
+    known: dict[Value, Value] = dict(zip(arguments, block.arguments, strict=True))
+    inside = set(body.arguments) - set(arguments)  # what others alone read
+    *operations, end = [view.operation for view in body.operations]
+    for operation in operations:
+        if inside.intersection(operation.operands):
+            inside.update(operation.results)
+            continue
+        copy = operation.clone(ip=ir.InsertionPoint(block)).operation
+        for i, value in enumerate(operation.operands):
+            copy.operands[i] = known.get(value, value)
+        known |= dict(zip(operation.results, copy.results, strict=True))
+    ir.Operation.create(
+        end.name,
+        operands=[known.get(end.operands[k], end.operands[k]) for k in group],
+        loc=end.location,
+        ip=ir.InsertionPoint(block),
+    )
+    return new
