@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import jax
 import numpy as np
 
 from dtensor.dialect.errors import MeshError
-from dtensor.runtime.tpu.message import topology_proto
-from dtensor.runtime.tpu.rings import AXES, Location
 
-# x, y, z and core of one device.
 Coordinates = Sequence[int] | np.ndarray[Any, Any]
+"""x, y, z and core of one device."""
 
-_RANK = len(AXES)
+_AXES = ("x", "y", "z", "core")
+_RANK = len(_AXES)
 
 
 class Topology:
@@ -54,7 +53,8 @@ class Topology:
         self._mesh_shape = _frozen(shape)
         self._device_coordinates = _frozen(coordinates)
         self._serialized = None if serialized is None else bytes(serialized)
-        self._places = _places(self._device_coordinates)
+        rows: Any = self._device_coordinates.tolist()
+        self._places = {tuple(at): (t, d) for t, row in enumerate(rows) for d, at in enumerate(row)}
 
     @property
     def mesh_shape(self) -> np.ndarray[Any, Any]:
@@ -123,13 +123,9 @@ class Topology:
             shape = self._mesh_shape.tolist()
             raise MeshError(
                 f"no TPU device is at coordinates {list(at)}; give x, y, z and core inside "
-                f"{shape}, of which {self._missing()} are missing"
+                f"{shape}, of which {len(self.missing_devices)} are missing"
             )
         return self._places[at]
-
-    def _missing(self) -> int:
-        cores: int = math.prod(self._mesh_shape.tolist())
-        return cores - len(self._places)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Topology):
@@ -142,10 +138,11 @@ class Topology:
         return hash((self._mesh_shape.tobytes(), self._device_coordinates.tobytes()))
 
     def __repr__(self) -> str:
-        shape = ", ".join(f"{a}={n}" for a, n in zip(AXES, self._mesh_shape, strict=True))
-        tasks, devices = self.num_tasks, self.num_tpus_per_task
-        lacks = f", {self._missing()} missing" if self._missing() else ""
-        return f"Topology({shape}; {_count(tasks, 'task')} of {_count(devices, 'device')}{lacks})"
+        shape = ", ".join(f"{a}={n}" for a, n in zip(_AXES, self._mesh_shape, strict=True))
+        counts = zip((self.num_tasks, self.num_tpus_per_task), ("task", "device"), strict=True)
+        each = " of ".join(f"{number} {what}{'s'[: number != 1]}" for number, what in counts)
+        missing = len(self.missing_devices)
+        return f"Topology({shape}; {each}{f', {missing} missing' if missing else ''})"
 
 
 _COORDINATES = "a rank 3 int32 array with minor dimension equal to the mesh shape rank, 4"
@@ -196,17 +193,48 @@ def device_list(devices: Any) -> list[jax.Device]:
     return listed
 
 
-def device_location(device: Any) -> Location:
+def device_location(device: Any) -> tuple[int, int, int, int]:
     """Where a TPU device is: x, y, z and core.
 
     Raises:
         MeshError: it is no TPU.
     """
-    coordinates = getattr(device, "coords", None)
-    if coordinates is None:
+    if getattr(device, "coords", None) is None:
         raise MeshError(f"device {device} has no place in a TPU topology; give TPU devices")
-    x, y, z = coordinates
+    x, y, z = device.coords
     return int(x), int(y), int(z), int(device.core_on_chip)
+
+
+@cache
+def topology_proto() -> Any:
+    """The class of tensorflow.tpu.TopologyProto, as far as it is read here.
+
+    It is in a pool of its own: TensorFlow, if it is there, registers another. What the message has
+    beside, tpu_hardware_feature, protobuf keeps without knowing it.
+
+    Raises:
+        MeshError: protobuf is not installed.
+    """
+    try:
+        from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    except ImportError as error:
+        raise MeshError(
+            f"TopologyProto needs protobuf, which cannot be imported ({error}); install it with "
+            "pip install protobuf"
+        ) from None
+    names = ("mesh_shape", "num_tasks", "num_tpu_devices_per_task", "device_coordinates")
+    file = descriptor_pb2.FileDescriptorProto(
+        name="topology.proto", package="tensorflow.tpu", syntax="proto3"
+    )
+    message = file.message_type.add(name="TopologyProto")
+    for number, name in enumerate(names, 1):
+        label = "LABEL_OPTIONAL" if name.startswith("num_") else "LABEL_REPEATED"
+        message.field.add(name=name, number=number, label=label, type="TYPE_INT32")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(
+        pool.FindMessageTypeByName("tensorflow.tpu.TopologyProto")
+    )
 
 
 def _read(serialized: object) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -218,23 +246,13 @@ def _read(serialized: object) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any
     proto = topology_proto()()
     try:
         proto.ParseFromString(bytes(serialized))
-    except Exception as error:  # google.protobuf.message.DecodeError
+        sizes = np.array((proto.num_tasks, proto.num_tpu_devices_per_task, _RANK), np.uint32)
+        coordinates = np.array(proto.device_coordinates, np.int64).reshape(sizes)
+        return np.array(proto.mesh_shape, np.int64), coordinates
+    except Exception as error:  # google.protobuf.message.DecodeError, or numpy's of the sizes
         raise MeshError(
             f"malformed TopologyProto: {error}; give bytes of a serialised TopologyProto"
         ) from None
-    shape = np.array(proto.mesh_shape, dtype=np.int64)
-    tasks, devices = proto.num_tasks, proto.num_tpu_devices_per_task
-    if tasks < 0 or devices < 0:
-        raise MeshError(
-            f"`num_tasks` and `num_tpu_devices_per_task` must be >= 0; got {tasks} and {devices}"
-        )
-    if len(proto.device_coordinates) != tasks * devices * _RANK:
-        raise MeshError(
-            f"`device_coordinates` must have num_tasks ({tasks}) * num_tpu_devices_per_task "
-            f"({devices}) * {_RANK} entries; got {len(proto.device_coordinates)}"
-        )
-    coordinates = np.array(proto.device_coordinates, dtype=np.int64)
-    return shape, coordinates.reshape(tasks, devices, _RANK)
 
 
 def _check(shape: np.ndarray[Any, Any], coordinates: np.ndarray[Any, Any]) -> None:
@@ -277,12 +295,3 @@ def _frozen(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     frozen = np.array(array, dtype=np.int32)
     frozen.setflags(write=False)
     return frozen
-
-
-def _places(coordinates: np.ndarray[Any, Any]) -> dict[tuple[int, ...], tuple[int, int]]:
-    rows: Iterable[Iterable[Sequence[int]]] = coordinates.tolist()
-    return {tuple(at): (t, d) for t, task in enumerate(rows) for d, at in enumerate(task)}
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s'[: number != 1]}"
