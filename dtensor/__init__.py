@@ -93,7 +93,7 @@ if TYPE_CHECKING:
         shutdown_accelerator_system as shutdown_accelerator_system,
     )
     from dtensor.runtime.clients.accelerators import shutdown_tpu_system as shutdown_tpu_system
-    from dtensor.runtime.clients.barrier import barrier as barrier
+    from dtensor.runtime.clients.agreement import barrier as barrier
     from dtensor.runtime.clients.config import local_devices as local_devices
     from dtensor.runtime.clients.config import num_global_devices as num_global_devices
     from dtensor.runtime.clients.config import num_local_devices as num_local_devices
@@ -207,7 +207,7 @@ _HOMES = {
         "DTensor",
         "from_jax",
     ),
-    "dtensor.runtime.clients.barrier": ("barrier",),
+    "dtensor.runtime.clients.agreement": ("barrier",),
     "dtensor.runtime.checkpoint.checkpoint": ("DTensorCheckpoint",),
     "dtensor.runtime.checkpoint.named": (
         "list_checkpoint",

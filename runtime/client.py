@@ -189,7 +189,7 @@ def _written_devices(mesh: Mesh) -> tuple[jax.Device, ...]:
     return tuple(as_device(name, "") for name in names)
 
 
-def forget_devices() -> None:
+def forget() -> None:
     """Look at jax's devices anew: it was started again."""
     _devices_of.clear()
 

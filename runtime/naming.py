@@ -100,7 +100,7 @@ def _by_place(device_type: str) -> dict[tuple[int, int], jax.Device]:
     return {place: device for device, place in _places(device_type).items()}
 
 
-def forget_devices() -> None:
+def forget() -> None:
     """Look at jax's devices anew: it was started again."""
     _places.cache_clear()
     _by_place.cache_clear()

@@ -228,7 +228,7 @@ def local_devices(mesh: Mesh) -> tuple[jax.Device, ...]:
     return tuple(devices[i] for i in local)
 
 
-def forget_devices() -> None:
+def forget() -> None:
     """Look at jax's devices anew: it was started again."""
     for cached in (jax_mesh, _refined, _named_sharding, local_devices):
         cached.cache_clear()

@@ -21,9 +21,12 @@ import threading
 import time
 from types import TracebackType
 
+import jax
+
 from dtensor.dialect.errors import ClientError
 from dtensor.runtime.clients import coordination
-from dtensor.runtime.clients.environment import PEER_LOST, Seat
+from dtensor.runtime.clients.agreement import ENDED
+from dtensor.runtime.clients.environment import PEER_LOST, Seat, client_name
 
 HEARTBEAT_SECONDS = 13  # after so many silent ones jax gives up a client, and ends the others
 
@@ -49,7 +52,8 @@ class Watch:
         if not heartbeat:
             return
         if seat.index == 0:
-            coordination.publish(_ALIVE, "")
+            with coordination.store() as store:
+                store.key_value_set(_ALIVE, "")
         previous = sys.excepthook
 
         def note(
@@ -69,10 +73,17 @@ class Watch:
         if self._failure is not None and not hasattr(sys, "ps1"):
             self._fail(self._failure)
         try:
-            coordination.say_ended(self._seat.index)
+            with coordination.store() as store:
+                store.key_value_set(f"{ENDED}/{self._seat.index}", "")
         except ClientError:  # jax ends this process when it notices
             pass
-        coordination.disconnect()  # waits for the others, and ends what the thread waits for
+        try:  # waits for the others, and ends what the thread waits for
+            jax.distributed.shutdown()
+        except jax.errors.JaxRuntimeError as error:
+            raise ClientError(
+                "another client did not shut its accelerator system down: "
+                f"{str(error).splitlines()[0]}"
+            ) from None
         if self._thread.is_alive():
             self._thread.join()
 
@@ -82,7 +93,8 @@ class Watch:
             time.sleep(_VERDICT_SECONDS)
         text = f"{type(failure).__name__}: {failure}".strip().splitlines()[0].removesuffix(":")
         try:
-            coordination.publish(_FAILED, f"{self._seat.index} it failed with {text}")
+            with coordination.store() as store:
+                store.key_value_set(_FAILED, f"{self._seat.index} it failed with {text}")
         except ClientError:  # another one has failed before
             pass
         if self._seat.index == 0:
@@ -114,7 +126,7 @@ class Watch:
     def _end(self, lost: int, why: str) -> None:
         own_failure = self._failure is not None and not self._is_of_jax()
         if lost != self._seat.index and not own_failure:  # which it has said itself
-            name, other = self._seat.name(self._seat.index), self._seat.name(lost)
+            name, other = client_name(self._seat.index), client_name(lost)
             os.write(2, f"dtensor: {name} ends, because {other} is lost: {why}\n".encode())
             # Not sys.exit: the main thread may never return from where it is.
             flush = threading.Thread(target=_flush, daemon=True)

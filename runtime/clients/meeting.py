@@ -18,7 +18,7 @@ from typing import Any
 from jaxlib import _jax
 
 from dtensor.dialect.errors import ClientError
-from dtensor.runtime.clients.environment import Seat
+from dtensor.runtime.clients.environment import Seat, client_name
 
 _ADDRESS = "dtensor/address"
 _SILENT_SECONDS = 3600  # nobody is given up while the clients meet, before the time is up
@@ -78,7 +78,7 @@ def _service(seat: Seat, bind: str, wait: int) -> Any:
             free.bind(("", port))
     except OSError as error:
         raise ClientError(
-            f"{seat.name(0)} cannot listen at its port: {error.strerror}; choose another port "
+            f"{client_name(0)} cannot listen at its port: {error.strerror}; choose another port "
             f"for it in {seat.source}"
         ) from None
     return _jax.get_distributed_runtime_service(
@@ -111,18 +111,18 @@ def _last_words(client: Any) -> str:
 def _why(seat: Seat, seconds: float, said: str) -> str:
     if "ALREADY_EXISTS" in said:
         return (
-            f"two processes say they are {seat.name(seat.index)}; give each its own number in "
+            f"two processes say they are {client_name(seat.index)}; give each its own number in "
             f"{seat.source}"
         )
     longer = "set DTENSOR_CLIENT_TIMEOUT_SECONDS to wait longer"
     late = re.search(r"timed out task names:\s*((?:\d+\s+)+)", said)
     if late:
-        missing = ", ".join(map(seat.name, sorted(map(int, late.group(1).split()))))
+        missing = ", ".join(map(client_name, sorted(map(int, late.group(1).split()))))
         return (
             f"{missing} did not come within {seconds:g} s; start all {seat.count} clients, or "
             f"{longer}"
         )
     return (
-        f"{seat.name(seat.index)} did not find {seat.name(0)} within {seconds:g} s; start all "
+        f"{client_name(seat.index)} did not find {client_name(0)} within {seconds:g} s; start all "
         f"{seat.count} clients, or {longer}"
     )
