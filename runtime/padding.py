@@ -16,7 +16,6 @@ import numpy as np
 from dtensor.dialect.dim import WHOLE
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.context import anywhere
-from dtensor.runtime.empty import empty_array
 from dtensor.runtime.keys import key_kind
 from dtensor.runtime.placement import named_sharding
 
@@ -43,6 +42,14 @@ def padded(array: Any, layout: Layout) -> Any:
         return array
     behind = [(0, n - size) for n, size in zip(wanted, array.shape, strict=True)]
     return (np if isinstance(array, np.ndarray) else jnp).pad(array, behind)
+
+
+def empty_array(shape: Sequence[int], dtype: Any, layout: Layout) -> jax.Array:
+    """A new array without elements, for each call: its owner may donate it."""
+    nothing = np.empty(layout.local_shape(shape), dtype)
+    whole = layout.padded_shape(shape)
+    with jax.transfer_guard_host_to_device("allow"):  # there is nothing to transfer
+        return jax.make_array_from_callback(whole, named_sharding(layout), lambda _: nothing)
 
 
 def cut(array: jax.Array, shape: Shape, layout: Layout) -> jax.Array:

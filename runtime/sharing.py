@@ -15,8 +15,8 @@ import numpy as np
 
 from dtensor.runtime import splicing
 from dtensor.runtime.donation import guarded
-from dtensor.runtime.executable import Program, local_program
 from dtensor.runtime.placement import jax_mesh, named_sharding
+from dtensor.runtime.splicing import Program, local_program
 
 _config: Any = jax.config
 
