@@ -40,8 +40,8 @@ from dtensor.dialect.errors import CompileError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType
-from dtensor.runtime.axis_types import explicit_mesh, typed_on
 from dtensor.runtime.client import no_devices
+from dtensor.runtime.context import explicit_mesh, typed_on
 from dtensor.runtime.donation import refuse_deleted, refuse_twice
 from dtensor.runtime.executable import Executable
 from dtensor.runtime.placement import named_sharding, platform_of
@@ -492,6 +492,5 @@ def _finishing(
     make = results_of(types, as_jax)
     explicit = explicit_mesh([type_.sharding for type_ in given]) if as_jax else None
     if explicit is not None:  # jax refuses arrays of a mesh of other types beside these
-        typed = typed_on(explicit)
-        return lambda arrays: unflatten(list(map(typed, make(arrays))))
+        return lambda arrays: unflatten([typed_on(explicit, array) for array in make(arrays)])
     return lambda arrays: unflatten(make(arrays))

@@ -20,7 +20,7 @@ from dtensor.runtime import texts
 from dtensor.runtime.array_type import TRACED as TRACED
 from dtensor.runtime.array_type import ArrayType as ArrayType
 from dtensor.runtime.array_type import array_type as array_type
-from dtensor.runtime.axis_types import has_explicit_axes, in_context, sharding_on
+from dtensor.runtime.context import has_explicit_axes, sharding_on, typed_on
 from dtensor.runtime.donation import note_alias, refuse_deleted
 from dtensor.runtime.keys import KeyKind, data_of, is_key, key_kind
 from dtensor.runtime.operators import Operators, asked_by_operator
@@ -148,8 +148,10 @@ class DTensor(Operators):
         jax has no arrays that their sharding does not divide. Of such a layout this is a copy of
         the true size, the dimensions that are not divided whole on every device.
         """
-        is_padded = self._type.is_padded
-        return in_context(cut(self._array, self.shape, self.layout) if is_padded else self._array)
+        array = self._array
+        if self._type.is_padded:
+            array = cut(array, self.shape, self.layout)
+        return typed_on(get_abstract_mesh(), array) if has_explicit_axes() else array
 
     @property
     def __jax_array__(self) -> Callable[[], jax.Array]:

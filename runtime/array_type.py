@@ -29,7 +29,7 @@ class ArrayType:
     """
 
     shape: tuple[int, ...] = ()
-    dtype: np.dtype[Any] = np.dtype(bool)  # noqa: RUF009 - a type is never changed
+    dtype: np.dtype[Any] = np.dtype(bool)  # noqa: RUF009 - an element type does not change
     layout: Layout | None = None
     sharding: jax.sharding.Sharding | None = None
     weak_type: bool = False

@@ -7,17 +7,15 @@ beyond. `dtensor` sees to both.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dtensor.runtime.array import DTensor
 
 
-@dataclass(frozen=True)
-class Engine:
+class Engine(SimpleNamespace):
     """What runs one operation on DTensors and gives DTensors.
 
     Attributes:
@@ -45,37 +43,21 @@ class Engine:
     get: Callable[[Any, Any], DTensor]
     update: Callable[[Any, Any, str, Any], DTensor]
     to_device: Callable[[Any, Any], DTensor]
-    namespace: Callable[[str | None], Any]
-    numpy_ufunc: Callable[[Any, str, tuple[Any, ...], dict[str, Any]], Any]
-    numpy_function: Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]
     create: Callable[[Callable[[], Any], Any, Any, str], DTensor]
-    add: Callable[[Any, Any], None]
-    subtract: Callable[[Any, Any], None]
-    forget: Callable[[], None]
 
-
-def _missing(*args: Any) -> Any:
-    raise RuntimeError(
-        "operations on DTensors and variables need the compiler, which is not loaded: "
-        "import dtensor.compiler.eager, for variables dtensor.compiler.variables.engine"
-    )
-
-
-_nothing: dict[str, Any] = dict.fromkeys(Engine.__annotations__, _missing)
-NONE = Engine(**{**_nothing, "forget": lambda: None})
-"""An engine that only says that there is none."""
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(
+            "operations on DTensors and variables need the compiler, which is not loaded: "
+            "import dtensor.compiler.eager, for variables dtensor.compiler.variables.engine"
+        )
 
 
 class Slot:
-    """Holds the engine.
+    """Holds the engine; before `install` one that only says that there is none."""
 
-    Attributes:
-        engine: the engine; NONE before `install`.
-    """
-
-    engine = NONE
+    engine = Engine(forget=lambda: None)
 
 
 def install(**work: Any) -> None:
     """Let these functions run the operations of all DTensors, by what `Engine` calls them."""
-    Slot.engine = dataclasses.replace(Slot.engine, **work)
+    Slot.engine = Engine(**{**vars(Slot.engine), **work})

@@ -1,4 +1,4 @@
-"""What the arrays that a program returns are to its caller."""
+"""What the arrays that a program returns are to its caller: DTensors, or jax.Arrays."""
 
 from __future__ import annotations
 
@@ -12,12 +12,7 @@ from dtensor.runtime.keys import is_key, key_kind
 
 
 def result_of(type: ArrayType, as_jax: bool = False) -> Callable[[jax.Array], Any]:
-    """What makes a result of the array of a program.
-
-    Args:
-        type: its type.
-        as_jax: whether it is a jax.Array, instead of a DTensor.
-    """
+    """What makes a result of this type of the array of a program."""
     make = true_array if as_jax else dtensor_of
     kind = key_kind(type.dtype)
     if kind is None:
@@ -28,12 +23,7 @@ def result_of(type: ArrayType, as_jax: bool = False) -> Callable[[jax.Array], An
 def results_of(
     types: Sequence[ArrayType], as_jax: bool = False
 ) -> Callable[[Sequence[jax.Array]], list[Any]]:
-    """What makes the results of a call of the arrays that a program returns.
-
-    Args:
-        types: the types of the results. Arrays beyond them, at the end, are for others.
-        as_jax: whether they are jax.Arrays, instead of DTensors.
-    """
+    """What makes the results of a call, of these types; arrays beyond them are for others."""
     has_keys = any(is_key(type_.dtype) for type_ in types)
     if as_jax and not has_keys and not any(type_.is_padded for type_ in types):
         return lambda arrays: list(arrays[: len(types)])
