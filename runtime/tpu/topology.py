@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -29,6 +30,13 @@ class Topology:
         device_coordinates: whole numbers of shape [tasks, devices per task, 4]: where each TPU
             device of each task (a process) is.
 
+    Attributes:
+        mesh_shape: cores along x, y, z and core: int32[4].
+        mesh_rank: number of axes: 4.
+        device_coordinates: where each device of each task is: int32[tasks, devices per task, 4].
+        num_tasks: number of tasks, which are processes with TPU devices.
+        num_tpus_per_task: number of TPU devices of each task.
+
     Raises:
         MeshError: an argument is missing, malformed or does not agree with another.
     """
@@ -39,54 +47,47 @@ class Topology:
         mesh_shape: Sequence[int] | np.ndarray[Any, Any] | None = None,
         device_coordinates: Sequence[Any] | np.ndarray[Any, Any] | None = None,
     ) -> None:
-        if serialized is None:
-            shape = _integers(mesh_shape, "mesh_shape", "a sequence of 4 positive entries")
-            coordinates = _integers(device_coordinates, "device_coordinates", _COORDINATES)
-        elif mesh_shape is not None or device_coordinates is not None:
-            raise MeshError(
-                "a topology is given either as `serialized`, or as `mesh_shape` and "
-                "`device_coordinates`; leave one out"
-            )
-        else:
-            shape, coordinates = _read(serialized)
-        _check(shape, coordinates)
-        self._mesh_shape = _frozen(shape)
-        self._device_coordinates = _frozen(coordinates)
-        self._serialized = None if serialized is None else bytes(serialized)
-        rows: Any = self._device_coordinates.tolist()
+        self._serialized = None
+        if serialized is not None:
+            if mesh_shape is not None or device_coordinates is not None:
+                raise MeshError(
+                    "a topology is given either as `serialized`, or as `mesh_shape` and "
+                    "`device_coordinates`; leave one out"
+                )
+            mesh_shape, device_coordinates = _read(serialized)
+            self._serialized = bytes(serialized)
+        self.mesh_shape = _integers(mesh_shape, "mesh_shape", "a sequence of 4 positive entries", 1)
+        self.mesh_rank = _RANK
+        self.device_coordinates = _integers(
+            device_coordinates, "device_coordinates", "a rank 3 int32 array with 4 in a row", 3
+        )
+        self.num_tasks, self.num_tpus_per_task, _ = self.device_coordinates.shape
+        rows: Any = self.device_coordinates.tolist()
         self._places = {tuple(at): (t, d) for t, row in enumerate(rows) for d, at in enumerate(row)}
+        self._check()
 
-    @property
-    def mesh_shape(self) -> np.ndarray[Any, Any]:
-        """Cores along x, y, z and core: int32[4]."""
-        return self._mesh_shape
-
-    @property
-    def mesh_rank(self) -> int:
-        """Number of axes: 4."""
-        return len(self._mesh_shape)
-
-    @property
-    def device_coordinates(self) -> np.ndarray[Any, Any]:
-        """Where each device of each task is: int32[tasks, devices per task, 4]."""
-        return self._device_coordinates
+    def _check(self) -> None:
+        shape, flat = self.mesh_shape.tolist(), self.device_coordinates.reshape(-1, _RANK)
+        if min(shape) < 1:
+            raise MeshError(f"`mesh_shape` must be a sequence of 4 positive entries; got {shape}")
+        outside = flat[((flat < 0) | (flat >= shape)).any(axis=1)]
+        if len(outside):
+            raise MeshError(
+                f"`device_coordinates` must be >= 0 and below `mesh_shape` {shape}; got "
+                f"{outside[0].tolist()}"
+            )
+        if len(self._places) < len(flat):
+            raise MeshError(
+                f"`device_coordinates` has {len(flat)} devices at {len(self._places)} places; each "
+                "device has coordinates of its own"
+            )
 
     @property
     def missing_devices(self) -> np.ndarray[Any, Any]:
         """Coordinates inside `mesh_shape` at which no device is: int64[missing, 4]."""
-        cells = np.ndindex(*self._mesh_shape.tolist())
+        cells = np.ndindex(*self.mesh_shape.tolist())
         missing = [cell for cell in cells if cell not in self._places]
         return np.array(missing, np.int64).reshape(-1, _RANK)
-
-    @property
-    def num_tasks(self) -> int:
-        """Number of tasks, which are processes with TPU devices."""
-        return int(self._device_coordinates.shape[0])
-
-    @property
-    def num_tpus_per_task(self) -> int:
-        """Number of TPU devices of each task."""
-        return int(self._device_coordinates.shape[1])
 
     def task_ordinal_at_coordinates(self, device_coordinates: Coordinates) -> int:
         """Number of the task whose device is at x, y, z and core.
@@ -108,19 +109,18 @@ class Topology:
         """The topology as a TopologyProto in wire format; the bytes it was read from, if any."""
         if self._serialized is None:
             message = topology_proto()(
-                mesh_shape=self._mesh_shape.tolist(),
+                mesh_shape=self.mesh_shape.tolist(),
                 num_tasks=self.num_tasks,
                 num_tpu_devices_per_task=self.num_tpus_per_task,
-                device_coordinates=self._device_coordinates.ravel().tolist(),
+                device_coordinates=self.device_coordinates.ravel().tolist(),
             )
             self._serialized = bytes(message.SerializeToString(deterministic=True))
         return self._serialized
 
     def _place(self, coordinates: Coordinates) -> tuple[int, int]:
-        wanted = _integers(coordinates, "device_coordinates", "a sequence of x, y, z and core")
-        at = tuple(wanted.ravel().tolist())
+        at = tuple(np.ravel(coordinates).tolist())
         if at not in self._places:
-            shape = self._mesh_shape.tolist()
+            shape = self.mesh_shape.tolist()
             raise MeshError(
                 f"no TPU device is at coordinates {list(at)}; give x, y, z and core inside "
                 f"{shape}, of which {len(self.missing_devices)} are missing"
@@ -130,22 +130,19 @@ class Topology:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Topology):
             return NotImplemented
-        return np.array_equal(self._mesh_shape, other._mesh_shape) and np.array_equal(
-            self._device_coordinates, other._device_coordinates
+        return np.array_equal(self.mesh_shape, other.mesh_shape) and np.array_equal(
+            self.device_coordinates, other.device_coordinates
         )
 
     def __hash__(self) -> int:
-        return hash((self._mesh_shape.tobytes(), self._device_coordinates.tobytes()))
+        return hash((self.mesh_shape.tobytes(), self.device_coordinates.tobytes()))
 
     def __repr__(self) -> str:
-        shape = ", ".join(f"{a}={n}" for a, n in zip(_AXES, self._mesh_shape, strict=True))
+        shape = ", ".join(f"{a}={n}" for a, n in zip(_AXES, self.mesh_shape, strict=True))
         counts = zip((self.num_tasks, self.num_tpus_per_task), ("task", "device"), strict=True)
         each = " of ".join(f"{number} {what}{'s'[: number != 1]}" for number, what in counts)
         missing = len(self.missing_devices)
         return f"Topology({shape}; {each}{f', {missing} missing' if missing else ''})"
-
-
-_COORDINATES = "a rank 3 int32 array with minor dimension equal to the mesh shape rank, 4"
 
 
 def topology_of(devices: Any) -> Topology:
@@ -237,7 +234,7 @@ def topology_proto() -> Any:
     )
 
 
-def _read(serialized: object) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def _read(serialized: object) -> tuple[Any, Any]:
     if not isinstance(serialized, bytes | bytearray | memoryview):
         raise MeshError(
             f"`serialized` is of type {type(serialized).__name__}; give the bytes of a serialised "
@@ -255,43 +252,15 @@ def _read(serialized: object) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any
         ) from None
 
 
-def _check(shape: np.ndarray[Any, Any], coordinates: np.ndarray[Any, Any]) -> None:
-    if shape.shape != (_RANK,) or (shape < 1).any() or (shape >= 1 << 31).any():
-        raise MeshError(
-            f"`mesh_shape` must be a sequence of {_RANK} positive entries of 32 bits; got "
-            f"{shape.tolist()}"
-        )
-    if coordinates.ndim != 3 or coordinates.shape[2] != _RANK:
-        raise MeshError(
-            f"`device_coordinates` must be {_COORDINATES}; got shape {list(coordinates.shape)}"
-        )
-    flat = coordinates.reshape(-1, _RANK)
-    outside = flat[((flat < 0) | (flat >= shape)).any(axis=1)]
-    if len(outside):
-        raise MeshError(
-            f"`device_coordinates` must be >= 0 and below `mesh_shape` {shape.tolist()}; got "
-            f"{outside[0].tolist()}"
-        )
-    places, times = np.unique(flat, axis=0, return_counts=True)
-    if (times > 1).any():
-        raise MeshError(
-            f"`device_coordinates` has {times.max()} devices at {places[times.argmax()].tolist()}; "
-            "each device has coordinates of its own"
-        )
-
-
-def _integers(value: Any, what: str, needed: str) -> np.ndarray[Any, Any]:
-    """The value as an array of whole numbers."""
+def _integers(value: Any, what: str, needed: str, rank: int) -> np.ndarray[Any, Any]:
+    """The value as an array of so many dimensions, the last of 4: int32, not to be written."""
     try:
-        array = np.asarray(value)
-    except ValueError:  # rows of different lengths
-        raise MeshError(f"`{what}` must be {needed}; got rows of different lengths") from None
-    if array.dtype.kind not in "iu" and array.size:
-        raise MeshError(f"`{what}` must be {needed}; got {value!r}")
-    return array.astype(np.int64)
-
-
-def _frozen(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    frozen = np.array(array, dtype=np.int32)
-    frozen.setflags(write=False)
-    return frozen
+        given = np.array(value)
+        array = given.astype(np.int32)
+        fits = bool((array == given).all()) and array.ndim == rank and array.shape[-1] == _RANK
+    except (TypeError, ValueError):  # ValueError: rows of different lengths
+        fits = False
+    if not fits:
+        raise MeshError(f"`{what}` must be {needed}; got {reprlib.repr(value)}")
+    array.setflags(write=False)
+    return array
