@@ -108,9 +108,7 @@ class Executable:
         """The module as jax hands it to XLA."""
         args = [
             jax.ShapeDtypeStruct(
-                arg.layout.padded_shape(arg.shape),
-                np.dtype(arg.dtype),
-                sharding=named_sharding(arg.layout),
+                arg.padded_shape, np.dtype(arg.dtype), sharding=named_sharding(arg.layout)
             )
             for arg in _with_elements(self.program.args)
         ]
@@ -240,7 +238,7 @@ def without_empty(program: Program, body: Run) -> Run:
 
     @functools.wraps(body)
     def inner(*kept: Any) -> tuple[Any, ...]:
-        values = [jnp.zeros(a.layout.local_shape(a.shape), np.dtype(a.dtype)) for a in program.args]
+        values = [jnp.zeros(a.local_shape, np.dtype(a.dtype)) for a in program.args]
         for number, value in zip(taken, kept, strict=True):
             values[number] = value
         results = body(*values)

@@ -5,11 +5,13 @@ The module is checked on the way, and gets its Python functions.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any
 
 import jax
 import numpy as np
@@ -37,64 +39,43 @@ _GLOBAL_IDS_OPS = {"stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo.re
 _CALLBACK_BYTES = re.compile(rb"xla(?:_ffi)?(?:_partitioned)?_python_\w*callback")
 
 
-class ArraySpec(Protocol):
-    """What the runtime needs to know of an argument or a result."""
+@dataclass(frozen=True)
+class ArraySpec:
+    """An argument or a result, as far as it is loaded and called; `ArrayInfo` says the rest."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    layout: Layout
+    name: str = ""
 
     @property
-    def name(self) -> str:
-        """What messages call it."""
+    def padded_shape(self) -> tuple[int, ...]:
+        """Global shape of what the devices hold: longer where the layout does not divide."""
+        return self.layout.padded_shape(self.shape)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Global shape in elements."""
-
-    @property
-    def dtype(self) -> str:
-        """Name of the element type."""
-
-    @property
-    def layout(self) -> Layout:
-        """How the array is laid out."""
+    def local_shape(self) -> tuple[int, ...]:
+        """Shape of the shard one device holds, in elements."""
+        return self.layout.local_shape(self.shape)
 
 
-class Program(Protocol):
-    """What the runtime needs of a compiled program; `compiler.program.CompiledProgram` has it."""
+@dataclass(frozen=True, eq=False)
+class Program:
+    """What is loaded and called of a compiled program; `CompiledProgram` says what each is."""
 
-    @property
-    def bytecode(self) -> bytes:
-        """StableHLO module of one device, as MLIR bytecode."""
+    bytecode: bytes = field(repr=False)
+    mesh: Mesh
+    args: tuple[ArraySpec, ...]
+    results: tuple[ArraySpec, ...]
+    donated: tuple[int, ...] = ()
+    host_callbacks: tuple[Callable[..., Any], ...] = ()
+    keepalives: tuple[object, ...] = ()
+    compiler_options: tuple[tuple[str, Any], ...] = ()
 
-    @property
-    def mesh(self) -> Mesh:
-        """The mesh whose devices run the program."""
-
-    @property
-    def args(self) -> Sequence[ArraySpec]:
-        """The arguments of `@main`."""
-
-    @property
-    def results(self) -> Sequence[ArraySpec]:
-        """The results of `@main`."""
-
-    @property
-    def donated(self) -> tuple[int, ...]:
-        """Indices of the arguments whose buffers may be reused."""
-
-    @property
-    def host_callbacks(self) -> tuple[Callable[..., Any], ...]:
-        """Python functions the program calls, by callback index."""
-
-    @property
-    def keepalives(self) -> tuple[object, ...]:
-        """Objects that must live as long as the program."""
-
-    @property
-    def compiler_options(self) -> tuple[tuple[str, Any], ...]:
-        """Options of XLA."""
-
-    @property
+    @cached_property
     def fingerprint(self) -> str:
-        """Digest of the bytecode."""
+        """SHA-256 of the bytecode, in hexadecimal: equal wherever the same program was compiled."""
+        return hashlib.sha256(self.bytecode).hexdigest()
 
 
 def has_collectives(bytecode: bytes) -> bool:
@@ -145,7 +126,7 @@ _local_program.multiple_results = True
 
 def _abstract(*args: Any, key: _Key) -> list[jax.core.ShapedArray]:
     results = key.program.results
-    return [jax.core.ShapedArray(r.layout.local_shape(r.shape), np.dtype(r.dtype)) for r in results]
+    return [jax.core.ShapedArray(r.local_shape, np.dtype(r.dtype)) for r in results]
 
 
 def _evaluate(*args: Any, key: _Key) -> list[jax.Array]:
@@ -205,7 +186,7 @@ def _check_types(signature: Any, program: Program) -> None:
         (program.args, list(signature.inputs)),
         (program.results, list(signature.results)),
     ):
-        planned = [info.layout.local_shape(info.shape) for info in infos]
+        planned = [info.local_shape for info in infos]
         found = [tuple(ir.RankedTensorType(type_).shape) for type_ in types]
         assert planned == found, f"@main has local shapes {found}, the layouts say {planned}"
 

@@ -172,9 +172,7 @@ def _run(lowered: Lowered, arguments: Sequence[Array]) -> list[Array]:
     """The results of the program as it is."""
     executable = lowered.compile().executable
     placed = [
-        jax.device_put(
-            poisoned(value, info.layout.padded_shape(info.shape)), named_sharding(info.layout)
-        )
+        jax.device_put(poisoned(value, info.padded_shape), named_sharding(info.layout))
         for value, info in zip(arguments, executable.program.args, strict=True)
     ]
     return [np.asarray(result) for result in executable.runner()(*placed)]
