@@ -1,4 +1,4 @@
-"""Between hosts and devices: pack and unpack shards, copy an array to a mesh."""
+"""Between hosts and devices: pack and unpack shards, copy an array to a mesh, ask how it lies."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from dtensor.runtime.array import DTensor, array_type, dtensor_of, from_jax, wit
 from dtensor.runtime.clients.agreement import clients_of, exchange
 from dtensor.runtime.donation import note_alias
 from dtensor.runtime.keys import key_kind
+from dtensor.runtime.operators import Operators
 from dtensor.runtime.padding import Ranges, Shape, lengthened, padded, ranges_of
 from dtensor.runtime.placement import local_devices, named_sharding
 from dtensor.runtime.shardings import AnyLayout, as_layout
@@ -156,6 +157,34 @@ def fetch_layout(tensor: Any) -> Layout | None:
         except (LayoutError, TypeError):
             return None
     return None
+
+
+def is_dtensor(tensor: Any) -> bool:
+    """Whether a value is a DTensor, or a variable of one; False for anything else."""
+    return isinstance(tensor, Operators)
+
+
+def check_layout(tensor: Any, layout: Layout) -> None:
+    """Check that an array has a layout.
+
+    Args:
+        tensor: a DTensor, or a jax.Array on a mesh.
+        layout: the layout it should have, on the same mesh. Priorities say when the compiler
+            spreads a layout, and no array has them: they are not compared.
+
+    Raises:
+        LayoutError: it has another one, or none.
+    """
+    if not isinstance(layout, Layout):
+        wrong = type(layout).__name__
+        raise TypeError(f"check_layout compares with a Layout, not a value of type {wrong}")
+    found = fetch_layout(tensor)
+    is_open = any(dim.is_open for dim in layout.dims)
+    if found != (layout if is_open else layout.closed()):
+        raise LayoutError(
+            f"Layout of tensor: {found!s}, did not match expected layout: {layout!s}; bring it "
+            "there with dtensor.relayout(tensor, layout)"
+        )
 
 
 def place(array: Any, layout: Layout) -> DTensor:

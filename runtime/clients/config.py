@@ -90,3 +90,13 @@ def _clients(kind: str) -> list[int]:
         )
     with coordination.only_asking():
         return [device.process_index for device in naming.devices_of_type(kind)]
+
+
+def device_name() -> str:
+    """The name that stands for all devices of a mesh together, as TensorFlow DTensor writes it.
+
+    Such as `/job:localhost/replica:0/task:0/device:CUSTOM:0`. jax has no device of this name and
+    needs none: a program runs on the mesh of its arrays, or on the default mesh. It is here for
+    programs that print or compare it.
+    """
+    return DeviceSpec(environment.job_name(), 0, jax.process_index(), "CUSTOM", 0).to_string()
