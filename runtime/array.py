@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -24,7 +24,7 @@ from dtensor.runtime.context import has_explicit_axes, sharding_on, typed_on
 from dtensor.runtime.donation import note_alias, refuse_deleted
 from dtensor.runtime.keys import KeyKind, data_of, is_key, key_kind
 from dtensor.runtime.operators import Operators, asked_by_operator
-from dtensor.runtime.padding import cut, of_data, padded, true_part, true_ranges
+from dtensor.runtime.padding import cut, padded, true_part, true_ranges
 from dtensor.runtime.placement import layout_of, local_devices, named_sharding
 from dtensor.runtime.shardings import AnyMesh, as_mesh
 from dtensor.runtime.tracing import becomes_program
@@ -361,7 +361,10 @@ def with_layout(array: jax.Array, layout: Layout) -> DTensor:
     """
     type_ = array_type(array.shape, array.dtype, layout)
     if type_.is_padded:
-        array = of_data(array, padded, layout)
+        if (kind := key_kind(array.dtype)) is not None:
+            data = with_layout(jax.random.key_data(array), kind.data_layout(layout))
+            return keys_like(kind, data)
+        array = padded(array, layout)
     sharding = named_sharding(layout)
     if array.sharding != sharding:
         array = jax.device_put(array, sharding)
@@ -399,30 +402,17 @@ def _unpickled(
 ) -> DTensor:
     whole = layout if kind is None else kind.data_layout(layout)
     array = jax.device_put(padded(values, whole), named_sharding(whole))
-    if kind is not None:
-        array = kind.keys(array)
-    return dtensor_of(array, array_type(values.shape[: layout.rank], array.dtype, layout))
+    return keys_like(kind, dtensor_of(array, array_type(values.shape, array.dtype, whole)))
 
 
+@dataclass(frozen=True)
 class Kind:
     """The type of a DTensor in the structure of a tree, of which it is no part.
 
     All are equal, so that DTensors of several layouts can stand at one place of two trees.
     """
 
-    __slots__ = ("type",)
-
-    def __init__(self, type: ArrayType) -> None:
-        self.type = type
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Kind)
-
-    def __hash__(self) -> int:
-        return hash(Kind)
-
-    def __repr__(self) -> str:
-        return repr(self.type)
+    type: ArrayType = field(compare=False)
 
 
 def _flatten(tensor: DTensor) -> tuple[tuple[jax.Array], Kind]:
@@ -436,7 +426,8 @@ def _unflatten(of: Kind, children: tuple[Any]) -> Any:
     kind = of.type
     if not isinstance(child, jax.Array) or isinstance(child, jax.core.Tracer):
         return child
-    if _lies_nowhere(child) and kind.layout is not None and child.shape == kind.shape:
+    lies_nowhere = not child.committed and len(child.sharding.device_set) == 1
+    if lies_nowhere and kind.layout is not None and child.shape == kind.shape:
         # Such as a gradient that does not depend on the array, made on jax's default device.
         return with_layout(child, kind.layout)
     mesh = None if kind.layout is None else kind.layout.mesh
@@ -456,11 +447,6 @@ def _as_operand(tensor: DTensor) -> jax.Array:
 def _jax_type(tensor: DTensor) -> Any:
     sharding = None if tensor._type.is_padded else tensor.sharding
     return jax.typeof(jax.ShapeDtypeStruct(tensor.shape, tensor.dtype, sharding=sharding))
-
-
-def _lies_nowhere(array: jax.Array) -> bool:
-    """Whether jax may move an array as it needs it, since nobody said where it shall lie."""
-    return not array.committed and len(array.sharding.device_set) == 1
 
 
 jax.tree_util.register_pytree_node(DTensor, _flatten, _unflatten)

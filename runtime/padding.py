@@ -16,7 +16,6 @@ import numpy as np
 from dtensor.dialect.dim import WHOLE
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.context import anywhere
-from dtensor.runtime.keys import key_kind
 from dtensor.runtime.placement import named_sharding
 
 Shape = tuple[int, ...]
@@ -99,11 +98,3 @@ def true_part(data: jax.Array, ranges: Ranges) -> jax.Array:
     if tuple(sizes) == data.shape[: len(sizes)]:
         return data
     return data[tuple(map(slice, sizes))]
-
-
-def of_data(array: Any, work: Callable[[Any, Layout], Any], layout: Layout) -> Any:
-    """What `work` makes of an array; of random keys, of their data."""
-    kind = key_kind(array.dtype)
-    if kind is None:
-        return work(array, layout)
-    return kind.keys(work(jax.random.key_data(array), kind.data_layout(layout)))

@@ -13,7 +13,14 @@ import numpy as np
 
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
-from dtensor.runtime.array import DTensor, array_type, dtensor_of, from_jax, with_layout
+from dtensor.runtime.array import (
+    DTensor,
+    array_type,
+    dtensor_of,
+    from_jax,
+    keys_like,
+    with_layout,
+)
 from dtensor.runtime.clients.agreement import clients_of, exchange
 from dtensor.runtime.donation import note_alias
 from dtensor.runtime.keys import key_kind
@@ -205,8 +212,7 @@ def place(array: Any, layout: Layout) -> DTensor:
     if isinstance(source, jax.Array) and (kind := key_kind(source.dtype)) is not None:
         layout = layout.for_rank(source.ndim)
         layout.verify(source.shape, "an array of keys", uneven=True)
-        data = place(jax.random.key_data(source), kind.data_layout(layout))
-        return dtensor_of(kind.keys(data._array), array_type(source.shape, source.dtype, layout))
+        return keys_like(kind, place(jax.random.key_data(source), kind.data_layout(layout)))
     source = source if isinstance(source, jax.Array) else host_array(source)
     layout = layout.for_rank(source.ndim)
     sharding = named_sharding(layout)
