@@ -55,7 +55,7 @@ def initialize_accelerator_system(
         NotFoundError: there is no device of this type.
         ClientError: a client did not come in time, or the clients do not agree.
     """
-    if is_initialized():
+    if config.chosen is not None:
         raise ConfigError(
             f"accelerator system has already been initialized, for {config.chosen}; call "
             "dtensor.shutdown_accelerator_system() first"
@@ -106,7 +106,7 @@ def shutdown_accelerator_system() -> None:
     Raises:
         ConfigError: the accelerator system is not initialized.
     """
-    if not is_initialized():
+    if config.chosen is None:
         raise ConfigError(
             "accelerator system is not initialized; call dtensor.initialize_accelerator_system() "
             "first"
@@ -118,11 +118,6 @@ def shutdown_accelerator_system() -> None:
 
 
 shutdown_tpu_system = shutdown_accelerator_system
-
-
-def is_initialized() -> bool:
-    """Whether `initialize_accelerator_system` has been called, and not been undone."""
-    return config.chosen is not None
 
 
 def _checked_count(count: int | None) -> int | None:

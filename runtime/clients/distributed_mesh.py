@@ -12,7 +12,7 @@ from dtensor.dialect.device_spec import DeviceSpec
 from dtensor.dialect.errors import ConfigError, MeshError
 from dtensor.dialect.mesh import XLA_SPMD, Mesh
 from dtensor.runtime import client, naming
-from dtensor.runtime.clients import accelerators, agreement, config, environment
+from dtensor.runtime.clients import agreement, config, environment
 
 
 def create_distributed_mesh(
@@ -43,7 +43,7 @@ def create_distributed_mesh(
     """
     if use_xla_spmd:
         raise MeshError(XLA_SPMD)
-    if not accelerators.is_initialized():
+    if config.chosen is None:
         raise ConfigError(
             "accelerators are uninitialized; call dtensor.initialize_accelerator_system() first"
         )

@@ -10,7 +10,6 @@ from dtensor.dialect.errors import ConfigError, NotFoundError
 from dtensor.runtime.clients import accelerators, config, environment
 from dtensor.runtime.clients.accelerators import (
     initialize_accelerator_system,
-    is_initialized,
     shutdown_accelerator_system,
 )
 from tests.py import fresh
@@ -31,9 +30,9 @@ def run_python(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_best_device_type_is_chosen() -> None:
-    assert not is_initialized()
+    assert config.chosen is None
     assert initialize_accelerator_system() == "CPU"
-    assert is_initialized()
+    assert config.chosen == "CPU"
     assert config.default_device_type() == "CPU"
 
 
@@ -56,14 +55,14 @@ def test_stopping_what_does_not_run_is_an_error() -> None:
 def test_an_unknown_type_is_an_error(device_type: str) -> None:
     with pytest.raises(ConfigError, match=r"unknown device type .*; it is one of CPU, GPU, TPU"):
         initialize_accelerator_system(device_type)
-    assert not is_initialized()
+    assert config.chosen is None
 
 
 @pytest.mark.parametrize("device_type", ["TPU", "GPU"])
 def test_an_absent_accelerator_is_not_found(device_type: str) -> None:
     with pytest.raises(NotFoundError, match=rf"jax has no {device_type} device; it has 8 CPU\. In"):
         initialize_accelerator_system(device_type)
-    assert not is_initialized()
+    assert config.chosen is None
 
 
 @pytest.mark.parametrize("count", [0, -1, True, 2.0, "4"])
@@ -114,7 +113,7 @@ def test_a_malformed_variable_is_an_error_also_where_one_client_needs_none(
     monkeypatch.setenv(name, value)
     with pytest.raises(ConfigError, match=f"environment variable {name} is '{value}': it "):
         initialize_accelerator_system("CPU")
-    assert not is_initialized()
+    assert config.chosen is None
 
 
 def test_a_list_of_one_client_is_local_mode(monkeypatch: pytest.MonkeyPatch) -> None:
