@@ -22,7 +22,7 @@ from dtensor.runtime.clients.agreement import agree_on_program
 from dtensor.runtime.context import without_mesh
 from dtensor.runtime.donation import Run, guarded, guarded_tensors
 from dtensor.runtime.padding import empty_array
-from dtensor.runtime.placement import jax_mesh, named_sharding, refined_mesh
+from dtensor.runtime.placement import named_sharding, platform_of, refined_mesh
 from dtensor.runtime.splicing import ArraySpec, Program, local_program
 
 _MAX_STEPS_IN_FLIGHT = 8
@@ -99,9 +99,7 @@ class Executable:
         """`run` of arrays with elements, on all arguments."""
         if splicing.is_ordered(self.program.bytecode):
             run = _waiting(run)
-        if _needs_throttle(self.program):
-            run = _throttled(run)
-        return _with_empty(self.program, run)
+        return _with_empty(self.program, _throttled(self.program, run))
 
     @cached_property
     def lowered(self) -> jax.stages.Lowered:
@@ -171,19 +169,17 @@ def _with_elements(arrays: Sequence[ArraySpec]) -> list[ArraySpec]:
     return [arrays[number] for number in filled(arrays)]
 
 
-def _needs_throttle(program: Program) -> bool:
-    # Before jax 0.12, more than about eight unfinished steps with collectives deadlock on CPU:
-    # their devices' threads wait for one another.
-    if jax.__version_info__ >= (0, 12) or program.mesh.size == 1 or not program.results:
-        return False
-    platform = jax_mesh(program.mesh).devices.flat[0].platform
-    return bool(platform == "cpu" and splicing.has_collectives(program.bytecode))
-
-
 _steps_started = itertools.count(1)  # of all programs: they share the threads
 
 
-def _throttled(run: Run) -> Run:
+def _throttled(program: Program, run: Run) -> Run:
+    # Before jax 0.12, more than about eight unfinished steps with collectives deadlock on CPU:
+    # their devices' threads wait for one another.
+    if jax.__version_info__ >= (0, 12) or not program.results:
+        return run
+    if platform_of(program.mesh) != "cpu" or not splicing.has_collectives(program.bytecode):
+        return run
+
     def throttled(*arrays: Any) -> Sequence[jax.Array]:
         results = run(*arrays)
         is_traced = bool(results) and isinstance(results[-1], jax.core.Tracer)  # nothing runs

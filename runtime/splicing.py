@@ -151,7 +151,6 @@ def _splice(ctx: Any, *args: Any, key: _Key) -> Any:
     main = entry_function(module)
     assert main is not None, "the module has no entry function"
     signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
-    _check_types(signature, program)
     main.attributes[SYM_NAME] = ir.StringAttr.get(MAIN)  # what jax looks for
     _prepare(module, into, program)
     results = list(signature.results)
@@ -179,16 +178,6 @@ def python_callbacks(module: Any) -> Iterator[tuple[Any, int]]:
                 config = ir.DictAttr(op.attributes["mhlo.backend_config"])
                 if "index" in config:
                     yield op, ir.IntegerAttr(config["index"]).value
-
-
-def _check_types(signature: Any, program: Program) -> None:
-    for infos, types in (
-        (program.args, list(signature.inputs)),
-        (program.results, list(signature.results)),
-    ):
-        planned = [info.local_shape for info in infos]
-        found = [tuple(ir.RankedTensorType(type_).shape) for type_ in types]
-        assert planned == found, f"@main has local shapes {found}, the layouts say {planned}"
 
 
 def _prepare(module: Any, module_context: Any, program: Program) -> None:

@@ -130,8 +130,7 @@ def _checked_count(count: int | None) -> int | None:
 
 def _choose(kind: str | None, count: int | None) -> str:
     chosen = kind or config.preferred_device_type()
-    have = len(config.local_jax_devices(chosen))
-    if not have:
+    if not config.local_jax_devices(chosen):
         devices = jax.devices()
         raise NotFoundError(
             f"jax has no {chosen} device; it has {len(devices)} {devices[0].platform.upper()}. "
@@ -146,17 +145,7 @@ def _choose(kind: str | None, count: int | None) -> str:
             "initialize_accelerator_system before anything uses a jax device, or with "
             "experimental_reset_context=True"
         )
-    if count < have:
-        raise ConfigError(
-            f"num_logical_cpu_devices is {count}, but there are {have} {chosen} devices, each of "
-            f"which needs a CPU device beside it; give at least {have}, or leave it out"
-        )
     return chosen
-
-
-def _available() -> str:
-    devices = jax.devices()
-    return f"{len(devices)} {devices[0].platform.upper()}"
 
 
 def _connect(seat: environment.Seat | None) -> None:

@@ -73,13 +73,9 @@ def barrier(mesh: Mesh, barrier_name: str | None = None, timeout_in_ms: int | No
 
 
 def agree_on_program(fingerprint: str, mesh: Mesh) -> None:
-    """Check that all clients with devices in `mesh` are loading the same program.
+    """Check that all clients with devices in `mesh` are loading the program of this digest.
 
     XLA does not: clients that run different modules exchange bytes and get wrong numbers.
-
-    Args:
-        fingerprint: digest of the program.
-        mesh: where it runs. Programs must be loaded in the same order everywhere.
 
     Raises:
         ClientError: another client loads another program, or none in time.
@@ -175,16 +171,12 @@ def forget() -> None:
 
 
 def _same(values: Mapping[int, str], what: str, remedy: str) -> None:
-    """Raise ClientError, saying who has what, unless all clients have the same value."""
-    if len(set(values.values())) > 1:
-        raise ClientError(f"the clients differ in {what}: {by_value(values)}; {remedy}")
-
-
-def by_value(values: Mapping[int, str]) -> str:
-    """Who has what, most common first: `a on clients 0, 2; b on client 1 (host:port)`."""
+    """Raise ClientError, saying who has what, most common first, unless all have the same."""
     clients = defaultdict(list)
     for number in sorted(values):
         clients[values[number]].append(number)
     (common, first), *rest = sorted(clients.items(), key=lambda item: (-len(item[1]), item[1]))
-    said = f"{common} on client{'s'[: len(first) > 1]} {', '.join(map(str, first))}"
-    return "; ".join([said, *(f"{v} on {environment.client_names(who)}" for v, who in rest)])
+    if rest:
+        said = f"{common} on client{'s'[: len(first) > 1]} {', '.join(map(str, first))}"
+        odd = "; ".join(f"{value} on {environment.client_names(who)}" for value, who in rest)
+        raise ClientError(f"the clients differ in {what}: {said}; {odd}; {remedy}")

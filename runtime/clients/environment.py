@@ -198,15 +198,7 @@ def full_job_name(task_id: int | None = None) -> str:
 
 
 def checked_client(number: int, what: str) -> int:
-    """`number`, if it is a client's.
-
-    Args:
-        number: what was given.
-        what: name of the argument, for the message.
-
-    Raises:
-        ConfigError: it is not the id of a client.
-    """
+    """`number`, given as the argument `what`, if it is a client's; else ConfigError."""
     if isinstance(number, bool) or not isinstance(number, Integral):
         raise ConfigError(f"{what} is {number!r}; it must be an integer")
     count = num_clients()

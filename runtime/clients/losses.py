@@ -19,6 +19,7 @@ import re
 import sys
 import threading
 import time
+from contextlib import suppress
 from types import TracebackType
 
 import jax
@@ -72,18 +73,10 @@ class Watch:
         self._left = True
         if self._failure is not None and not hasattr(sys, "ps1"):
             self._fail(self._failure)
-        try:
-            with coordination.store() as store:
-                store.key_value_set(f"{ENDED}/{self._seat.index}", "")
-        except ClientError:  # jax ends this process when it notices
-            pass
-        try:  # waits for the others, and ends what the thread waits for
-            jax.distributed.shutdown()
-        except jax.errors.JaxRuntimeError as error:
-            raise ClientError(
-                "another client did not shut its accelerator system down: "
-                f"{str(error).splitlines()[0]}"
-            ) from None
+        with suppress(ClientError), coordination.store() as store:  # jax ends us when it notices
+            store.key_value_set(f"{ENDED}/{self._seat.index}", "")
+        with coordination.store():
+            jax.distributed.shutdown()  # waits for the others, and ends what the thread waits for
         if self._thread.is_alive():
             self._thread.join()
 
@@ -92,11 +85,8 @@ class Watch:
             # It may come from the loss of another client: then jax ends this one, and says which.
             time.sleep(_VERDICT_SECONDS)
         text = f"{type(failure).__name__}: {failure}".strip().splitlines()[0].removesuffix(":")
-        try:
-            with coordination.store() as store:
-                store.key_value_set(_FAILED, f"{self._seat.index} it failed with {text}")
-        except ClientError:  # another one has failed before
-            pass
+        with suppress(ClientError), coordination.store() as store:  # another one failed before
+            store.key_value_set(_FAILED, f"{self._seat.index} it failed with {text}")
         if self._seat.index == 0:
             time.sleep(_HEARD_SECONDS)
         _flush()
@@ -139,7 +129,5 @@ class Watch:
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with suppress(OSError, ValueError):
             stream.flush()
-        except (OSError, ValueError):
-            pass

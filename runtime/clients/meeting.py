@@ -66,7 +66,12 @@ def _address(client: Any, seat: Seat, seconds: float) -> str:
         address = client.blocking_key_value_get(_ADDRESS, math.ceil(seconds) * 1000)
         client.shutdown()
     except RuntimeError as error:
-        raise ClientError(_why(seat, seconds, f"{error} {_last_words(client)}")) from None
+        said = str(error)
+        try:
+            client.shutdown()
+        except RuntimeError as last:  # it says here why it could not connect
+            said += f" {last}"
+        raise ClientError(_why(seat, seconds, said)) from None
     return str(address)
 
 
@@ -100,29 +105,18 @@ def _address_for_jax(seat: Seat) -> str:
     return f"{seat.address.rpartition(':')[0]}:{port}"
 
 
-def _last_words(client: Any) -> str:
-    try:
-        client.shutdown()
-    except RuntimeError as error:  # it says here why it could not connect
-        return str(error)
-    return ""
-
-
 def _why(seat: Seat, seconds: float, said: str) -> str:
     if "ALREADY_EXISTS" in said:
         return (
             f"two processes say they are {client_name(seat.index)}; give each its own number in "
             f"{seat.source}"
         )
-    longer = "set DTENSOR_CLIENT_TIMEOUT_SECONDS to wait longer"
     late = re.search(r"timed out task names:\s*((?:\d+\s+)+)", said)
+    what = f"{client_name(seat.index)} did not find {client_name(0)}"
     if late:
-        missing = ", ".join(map(client_name, sorted(map(int, late.group(1).split()))))
-        return (
-            f"{missing} did not come within {seconds:g} s; start all {seat.count} clients, or "
-            f"{longer}"
-        )
+        missing = sorted(map(int, late.group(1).split()))
+        what = f"{', '.join(map(client_name, missing))} did not come"
     return (
-        f"{client_name(seat.index)} did not find {client_name(0)} within {seconds:g} s; start all "
-        f"{seat.count} clients, or {longer}"
+        f"{what} within {seconds:g} s; start all {seat.count} clients, or set "
+        "DTENSOR_CLIENT_TIMEOUT_SECONDS to wait longer"
     )

@@ -10,7 +10,7 @@ import pytest
 
 from dtensor.dialect.errors import ClientError
 from dtensor.runtime.clients import agreement, coordination
-from dtensor.runtime.clients.agreement import agree, by_value, exchange
+from dtensor.runtime.clients.agreement import agree, exchange
 from tests.py.runtime.clients.launching import run_jax_processes
 
 CHILD = Path(__file__).with_name("two_processes.py")
@@ -71,6 +71,13 @@ def told(monkeypatch: pytest.MonkeyPatch, said: dict[int, Any]) -> None:
     monkeypatch.setattr(agreement, "exchange", lambda what, clients, value: (5, texts))
 
 
-def test_who_has_what_is_said_most_common_first() -> None:
-    assert by_value({2: "x", 0: "y", 1: "x"}) == "x on clients 1, 2; y on client 0"
-    assert by_value({3: "x", 0: "y"}) == "y on client 0; x on client 3"
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({2: "x", 0: "y", 1: "x"}, "x on clients 1, 2; y on client 0;"),
+        ({3: "x", 0: "y"}, "y on client 0; x on client 3;"),
+    ],
+)
+def test_who_has_what_is_said_most_common_first(values: dict[int, str], said: str) -> None:
+    with pytest.raises(ClientError, match=said):
+        agreement._same(values, "", "")
