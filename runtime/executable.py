@@ -175,7 +175,7 @@ _steps_started = itertools.count(1)  # of all programs: they share the threads
 def _throttled(program: Program, run: Run) -> Run:
     # Before jax 0.12, more than about eight unfinished steps with collectives deadlock on CPU:
     # their devices' threads wait for one another.
-    if jax.__version_info__ >= (0, 12) or not program.results:
+    if jax.__version_info__ >= (0, 12) or program.mesh.size == 1 or not program.results:
         return run
     if platform_of(program.mesh) != "cpu" or not splicing.has_collectives(program.bytecode):
         return run
