@@ -107,7 +107,8 @@ class DTensor(Operators):
     @property
     def sharding(self) -> jax.sharding.Sharding:
         """The layout as jax's sharding."""
-        sharding = self._array.sharding
+        key = self._type.key
+        sharding = (self._array if key is None else key.keys(self._array)).sharding
         return sharding_on(sharding, get_abstract_mesh()) if has_explicit_axes() else sharding
 
     @property
@@ -128,9 +129,7 @@ class DTensor(Operators):
     @property
     def nbytes(self) -> int:
         """Global size in bytes; a replica does not count again."""
-        if self._type.is_padded:
-            return self._array.nbytes // self._array.size * self.size
-        return self._array.nbytes
+        return self._array.nbytes * self.size // max(1, math.prod(self._type.padded_shape))
 
     @property
     def itemsize(self) -> int:
@@ -148,9 +147,12 @@ class DTensor(Operators):
         jax has no arrays that their sharding does not divide. Of such a layout this is a copy of
         the true size, the dimensions that are not divided whole on every device.
         """
-        array = self._array
-        if self._type.is_padded:
-            array = cut(array, self.shape, self.layout)
+        array, type_ = self._array, self._type
+        if type_.is_padded:
+            data = data_of_keys(self)
+            array = cut(array, data.shape, data.layout)
+        if type_.key is not None:
+            array = type_.key.keys(array)
         return typed_on(get_abstract_mesh(), array) if has_explicit_axes() else array
 
     @property
@@ -180,12 +182,16 @@ class DTensor(Operators):
 
     def _shards(self) -> list[Any]:
         shards = self._array.addressable_shards
-        return list(map(self._true_shard, shards)) if self._type.is_padded else list(shards)
+        if self._type.key is not None or self._type.is_padded:
+            return list(map(self._true_shard, shards))
+        return list(shards)
 
     def _true_shard(self, shard: Any) -> Shard:
         ranges = true_ranges(shard.index, self._type.padded_shape, self.shape)
         index = tuple([slice(*ends) for ends in ranges])
         data = true_part(shard.data, ranges)
+        if self._type.key is not None:
+            data = self._type.key.keys(data)
         return Shard(shard.device, index, shard.replica_id, data)
 
     def addressable_data(self, index: int) -> jax.Array:
@@ -226,8 +232,7 @@ class DTensor(Operators):
                 "it; save it with dtensor.name_based_save"
             )
         refuse_deleted((self._array,), ("x",))
-        kind = key_kind(self.dtype)
-        return _unpickled, (np.asarray(data_of(self.to_jax())), self.layout, kind)
+        return _unpickled, (np.asarray(data_of(self.to_jax())), self.layout, self._type.key)
 
     def block_until_ready(self) -> DTensor:
         """Wait until the array is computed; returns the array."""
@@ -360,10 +365,10 @@ def with_layout(array: jax.Array, layout: Layout) -> DTensor:
     array's sharding becomes the one that `named_sharding` writes.
     """
     type_ = array_type(array.shape, array.dtype, layout)
+    if type_.key is not None:
+        data = with_layout(jax.random.key_data(array), type_.key.data_layout(layout))
+        return dtensor_of(data._array, type_)
     if type_.is_padded:
-        if (kind := key_kind(array.dtype)) is not None:
-            data = with_layout(jax.random.key_data(array), kind.data_layout(layout))
-            return keys_like(kind, data)
         array = padded(array, layout)
     sharding = named_sharding(layout)
     if array.sharding != sharding:
@@ -374,11 +379,7 @@ def with_layout(array: jax.Array, layout: Layout) -> DTensor:
 
 def data_of_keys(tensor: DTensor) -> DTensor:
     """The data of a DTensor of random keys; any other DTensor as it is."""
-    kind = key_kind(tensor.dtype)
-    if kind is None:
-        return tensor
-    data, layout = jax.random.key_data(tensor._array), kind.data_layout(tensor.layout)
-    return dtensor_of(data, array_type((*tensor.shape, *kind.shape), data.dtype, layout))
+    return tensor if tensor._type.key is None else dtensor_of(tensor._array, tensor._type.of_data())
 
 
 def keys_like(old: Any, data: DTensor) -> DTensor:
@@ -387,14 +388,14 @@ def keys_like(old: Any, data: DTensor) -> DTensor:
     if kind is None:
         return data
     layout = kind.layout(data.layout)
-    return dtensor_of(
-        kind.keys(data._array), array_type(data.shape[: layout.rank], old.dtype, layout)
-    )
+    return dtensor_of(data._array, array_type(data.shape[: layout.rank], old.dtype, layout))
 
 
 def true_array(array: jax.Array, type: ArrayType) -> jax.Array:
-    """What `to_jax` gives of a DTensor of this array and type; a traced array as it is."""
-    return array if isinstance(array, jax.core.Tracer) else dtensor_of(array, type).to_jax()
+    """What `to_jax` gives of a DTensor of this array and type; a traced array is not cut."""
+    if isinstance(array, jax.core.Tracer):
+        return array if type.key is None else type.key.keys(array)
+    return dtensor_of(array, type).to_jax()
 
 
 def _unpickled(

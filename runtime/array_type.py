@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from dtensor.dialect.layout import Layout
-from dtensor.runtime.keys import is_key
+from dtensor.runtime.keys import KeyKind, key_kind
 
 
 @dataclass(eq=False, repr=False, slots=True)
@@ -26,6 +26,7 @@ class ArrayType:
         weak_type: whether the element type gives way to others, as a Python number's does.
         padded_shape: global shape of what the devices hold, longer than `shape` along dimensions
             that the layout does not divide.
+        key: the kind of random keys that it is an array of, whose data the devices hold; else None.
     """
 
     shape: tuple[int, ...] = ()
@@ -34,11 +35,19 @@ class ArrayType:
     sharding: jax.sharding.Sharding | None = None
     weak_type: bool = False
     padded_shape: tuple[int, ...] = ()
+    key: KeyKind | None = None
 
     @property
     def is_padded(self) -> bool:
         """Whether the devices hold more than the array's elements."""
         return self.padded_shape != self.shape
+
+    def of_data(self) -> ArrayType:
+        """The type of what the devices hold: of random keys, their data."""
+        if self.key is None:
+            return self
+        layout = None if self.layout is None else self.key.data_layout(self.layout)
+        return array_type((*self.shape, *self.key.shape), self.key.data_dtype, layout)
 
     def __reduce__(self) -> Any:  # so that a copy is the same object again
         return array_type, (self.shape, self.dtype, self.layout, self.sharding, self.weak_type)
@@ -71,7 +80,8 @@ def array_type(
         # A layout that does not fit is refused elsewhere, by whoever lays the array out.
         if layout is not None and not layout.problem(shape, uneven=True):
             padded = layout.padded_shape(shape)
-        dtype = dtype if is_key(dtype) else np.dtype(dtype)
-        found = ArrayType(shape, dtype, layout, sharding, weak_type, padded)
+        kind = key_kind(dtype)
+        dtype = np.dtype(dtype) if kind is None else dtype
+        found = ArrayType(shape, dtype, layout, sharding, weak_type, padded, kind)
         found = _types.setdefault(key, found)  # another thread may have been first
     return found

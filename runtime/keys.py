@@ -7,7 +7,6 @@ is never divided among devices.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -73,10 +72,3 @@ def _kind(dtype: Any) -> KeyKind:
 def data_of(array: Any) -> Any:
     """The data of an array of keys; any other array as it is."""
     return jax.random.key_data(array) if is_key(array.dtype) else array
-
-
-def on_data(run: Callable[..., Any], are_keys: tuple[bool, ...]) -> Callable[..., Any]:
-    """`run`, which takes the data of those of its arguments that are keys."""
-    if not any(are_keys):
-        return run
-    return lambda *arrays: run(*map(data_of, arrays))

@@ -176,7 +176,7 @@ class Methods:
     def __dlpack_device__(self) -> Any:
         return self._exported().__dlpack_device__()
 
-    def _exported(self) -> Any:
+    def _exported(self: Any) -> Any:
         """The replica of one device, for other libraries.
 
         Raises:
@@ -187,7 +187,7 @@ class Methods:
                 f"an array of layout {self.layout.short()} cannot be exported: no device holds all "
                 "of it; gather it first, with dtensor.relayout, or export its shards, x.unpack()"
             )
-        return self._array.addressable_data(0)
+        return self.addressable_data(0)
 
     # NumPy's dispatch.
 

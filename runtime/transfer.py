@@ -23,7 +23,7 @@ from dtensor.runtime.array import (
 )
 from dtensor.runtime.clients.agreement import clients_of, exchange
 from dtensor.runtime.donation import note_alias
-from dtensor.runtime.keys import key_kind
+from dtensor.runtime.keys import data_of, key_kind
 from dtensor.runtime.operators import Operators
 from dtensor.runtime.padding import Ranges, Shape, lengthened, padded, ranges_of
 from dtensor.runtime.placement import local_devices, named_sharding
@@ -91,7 +91,7 @@ def pack(tensors: Sequence[Any], layout: AnyLayout) -> DTensor:
         layout.padded_shape(shape), named_sharding(layout), placed
     )
     note_alias(array)
-    return dtensor_of(array, array_type(shape, array.dtype, layout))
+    return dtensor_of(data_of(array), array_type(shape, array.dtype, layout))
 
 
 def _shape_of_parts(
