@@ -17,7 +17,7 @@ from dtensor.dialect.errors import StrictError
 from dtensor.dialect.layout import Layout
 from dtensor.passes.ledger import Ledger
 from dtensor.runtime.array import ArrayType, DTensor, array_type, from_jax
-from dtensor.runtime.keys import KeyKind
+from dtensor.runtime.keys import KeyKind, data_of
 from dtensor.runtime.padding import padded
 from dtensor.runtime.placement import layout_of, named_sharding
 from dtensor.runtime.transfer import place
@@ -56,7 +56,7 @@ def converter(
     if info.key is not None:
         data = _data_type(info.key, type_)
         bring = converter(dataclasses.replace(info, key=None), data, ledger, strict)
-        return partial(_bring_data, bring)
+        return None if bring is None and type_.layout else partial(_bring_data, bring)
     layout = type_.layout
     if layout == info.layout:
         return None
@@ -87,7 +87,7 @@ def _data_type(key: KeyKind, type_: ArrayType) -> ArrayType:
 
 
 def _bring_data(bring: Converter | None, leaf: Any) -> Any:
-    data = jax.random.key_data(array_of(leaf))
+    data = data_of(array_of(leaf))
     return data if bring is None else bring(data)
 
 

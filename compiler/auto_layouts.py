@@ -294,7 +294,7 @@ def _alike(
 
 def _infos(arrays: Sequence[TracedArray], found: Sequence[Argument]) -> list[ArrayInfo]:
     return [
-        ArrayInfo(array.shape, array.dtype, argument.layout, array.name, array.key)
+        ArrayInfo(array.shape, array.dtype, argument.layout, array.name, key=array.key)
         for array, argument in zip(arrays, found, strict=True)
     ]
 

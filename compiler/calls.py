@@ -19,8 +19,8 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import TRACED as TRACED
 from dtensor.runtime.array import ArrayType, DTensor, array_type
-from dtensor.runtime.host_arrays import refusal
 from dtensor.runtime.shardings import AUTO, as_layout, is_layout_leaf, mesh_in
+from dtensor.runtime.transfer import refusal
 
 is_dtensor: Callable[[Any], bool] = DTensor.__instancecheck__
 """Whether a value is a DTensor; as `is_leaf`, it makes leaves of them. A builtin, hence fast."""

@@ -18,7 +18,7 @@ from dtensor.compiler.border import argument_layouts
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType
-from dtensor.runtime.axis_types import has_explicit_axes
+from dtensor.runtime.context import has_explicit_axes
 from dtensor.runtime.placement import jax_mesh
 
 

@@ -146,6 +146,6 @@ class Planned(ABC):
 def infos(arrays: Sequence[TracedArray], layouts: Sequence[Layout]) -> tuple[ArrayInfo, ...]:
     """What arguments or results are, with the layouts they have."""
     return tuple(
-        ArrayInfo(array.shape, array.dtype, layout, array.name, array.key, array.weak_type)
+        ArrayInfo(array.shape, array.dtype, layout, array.name, array.weak_type, array.key)
         for array, layout in zip(arrays, layouts, strict=True)
     )

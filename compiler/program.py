@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
-from dtensor.dialect.layout import Layout
-from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType, array_type
 from dtensor.runtime.keys import KeyKind
+from dtensor.runtime.splicing import ArraySpec, Program
 
 MOST_PROGRAMS = 1024
 """How many a table keeps; each takes about 1.5 MB of host memory, most of it what jax keeps."""
@@ -24,7 +21,7 @@ Run = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class ArrayInfo:
+class ArrayInfo(ArraySpec):
     """An argument or a result of a compiled program.
 
     Attributes:
@@ -32,16 +29,11 @@ class ArrayInfo:
         dtype: name of the element type as numpy writes it: `float32`, `bfloat16`.
         layout: how the array is laid out over the mesh; complete and contiguous.
         name: where the array stands in the arguments or results: `params['w']`, `result[0]`.
-        key: the kind of the random keys whose data it is; None for any other array.
         weak_type: whether its element type gives way to others, as a Python number's does.
+        key: the kind of the random keys whose data it is; None for any other array.
     """
 
-    shape: tuple[int, ...]
-    dtype: str
-    layout: Layout
-    name: str = ""
     key: KeyKind | None = None
-    weak_type: bool = False
 
     @property
     def type(self) -> ArrayType:
@@ -52,19 +44,9 @@ class ArrayInfo:
         shape = self.shape[: len(self.shape) - len(self.key.shape)]
         return array_type(shape, self.key.dtype, self.key.layout(self.layout))
 
-    @property
-    def padded_shape(self) -> tuple[int, ...]:
-        """Global shape of what the devices hold: longer where the layout does not divide."""
-        return self.layout.padded_shape(self.shape)
-
-    @property
-    def local_shape(self) -> tuple[int, ...]:
-        """Shape of the shard one device holds, in elements."""
-        return self.layout.local_shape(self.shape)
-
 
 @dataclass(frozen=True, eq=False)
-class CompiledProgram:
+class CompiledProgram(Program):
     """A program for one device of the mesh, with explicit collectives, ready to be loaded.
 
     Compared by identity: two programs of equal bytecode may hold different Python callbacks.
@@ -81,20 +63,9 @@ class CompiledProgram:
         compiler_options: options of XLA, sorted by name.
     """
 
-    bytecode: bytes = field(repr=False)
-    mesh: Mesh
     args: tuple[ArrayInfo, ...]
     results: tuple[ArrayInfo, ...]
-    donated: tuple[int, ...] = ()
-    host_callbacks: tuple[Callable[..., Any], ...] = ()
-    keepalives: tuple[object, ...] = ()
     ledger: Any = field(default=None, repr=False)
-    compiler_options: tuple[tuple[str, Any], ...] = ()
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 of the bytecode, in hexadecimal: equal wherever the same program was compiled."""
-        return hashlib.sha256(self.bytecode).hexdigest()
 
 
 class Programs(dict[Any, Run]):

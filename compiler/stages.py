@@ -40,8 +40,8 @@ from dtensor.dialect.errors import CompileError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType
-from dtensor.runtime.axis_types import explicit_mesh, typed_on
 from dtensor.runtime.client import no_devices
+from dtensor.runtime.context import explicit_mesh, typed_on
 from dtensor.runtime.donation import refuse_deleted, refuse_twice
 from dtensor.runtime.executable import Executable
 from dtensor.runtime.placement import named_sharding, platform_of
@@ -322,11 +322,11 @@ class Compiled(Planned):
         ]
         finish = _finishing(self._source, self._result_types, types)
         if all(type_.layout is not None for type_ in types) and not any(converters):
-            start = self.executable.run_tensors_here
+            start = self.executable.runner(of_tensors=True)
             return lambda leaves: finish(start(leaves))
 
         brings = any(is_brought(c) for c in converters)
-        run = self.executable.run_compiled if brings else self.executable.run_here
+        run = self.executable.runner(brings=brings)
         convert = [c or array_of for c in converters]
         names = [info.name for info in infos]
 
@@ -366,7 +366,7 @@ class Compiled(Planned):
             for info, leaf in zip(infos, leaves, strict=True)
         ]
         finish = _finishing(self._source, self._result_types, types)
-        return bound_call(use, len(types), self.executable.run_here, converters, finish)
+        return bound_call(use, len(types), self.executable.runner(), converters, finish)
 
     def export(self) -> jax.export.Exported:
         """The program as `jax.export` has it: takes jax.Arrays, on as many devices as the mesh.
@@ -426,7 +426,7 @@ class Compiled(Planned):
 
     def cost_analysis(self) -> dict[str, float]:
         """XLA's counts for one device; loop bodies count once."""
-        return self.executable.cost_analysis()
+        return dict(self.executable.compiled.cost_analysis() or {})
 
     def _plan(self) -> driver.DriverResult:
         return self._result
@@ -436,7 +436,7 @@ class Compiled(Planned):
 
     def memory_analysis(self) -> Any:
         """XLA's count of the bytes of arguments, results and temporaries of one device."""
-        return self.executable.memory_analysis()
+        return self.executable.compiled.memory_analysis()
 
 
 def _platform(source: Source) -> str | None:
@@ -492,6 +492,5 @@ def _finishing(
     make = results_of(types, as_jax)
     explicit = explicit_mesh([type_.sharding for type_ in given]) if as_jax else None
     if explicit is not None:  # jax refuses arrays of a mesh of other types beside these
-        typed = typed_on(explicit)
-        return lambda arrays: unflatten(list(map(typed, make(arrays))))
+        return lambda arrays: unflatten([typed_on(explicit, array) for array in make(arrays)])
     return lambda arrays: unflatten(make(arrays))

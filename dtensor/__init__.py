@@ -93,7 +93,8 @@ if TYPE_CHECKING:
         shutdown_accelerator_system as shutdown_accelerator_system,
     )
     from dtensor.runtime.clients.accelerators import shutdown_tpu_system as shutdown_tpu_system
-    from dtensor.runtime.clients.barrier import barrier as barrier
+    from dtensor.runtime.clients.agreement import barrier as barrier
+    from dtensor.runtime.clients.config import device_name as device_name
     from dtensor.runtime.clients.config import local_devices as local_devices
     from dtensor.runtime.clients.config import num_global_devices as num_global_devices
     from dtensor.runtime.clients.config import num_local_devices as num_local_devices
@@ -108,12 +109,11 @@ if TYPE_CHECKING:
     from dtensor.runtime.clients.environment import jobs as jobs
     from dtensor.runtime.clients.environment import num_clients as num_clients
     from dtensor.runtime.data.dataset import DTensorDataset as DTensorDataset
-    from dtensor.runtime.inspection import check_layout as check_layout
-    from dtensor.runtime.inspection import device_name as device_name
-    from dtensor.runtime.inspection import is_dtensor as is_dtensor
     from dtensor.runtime.placement import named_sharding as named_sharding
     from dtensor.runtime.shardings import AUTO as AUTO
+    from dtensor.runtime.transfer import check_layout as check_layout
     from dtensor.runtime.transfer import fetch_layout as fetch_layout
+    from dtensor.runtime.transfer import is_dtensor as is_dtensor
     from dtensor.runtime.transfer import pack as pack
     from dtensor.runtime.transfer import unpack as unpack
     from dtensor.runtime.visualize import visualize as visualize
@@ -207,7 +207,7 @@ _HOMES = {
         "DTensor",
         "from_jax",
     ),
-    "dtensor.runtime.clients.barrier": ("barrier",),
+    "dtensor.runtime.clients.agreement": ("barrier",),
     "dtensor.runtime.checkpoint.checkpoint": ("DTensorCheckpoint",),
     "dtensor.runtime.checkpoint.named": (
         "list_checkpoint",
@@ -218,6 +218,7 @@ _HOMES = {
     "dtensor.runtime.checkpoint.series": ("latest_checkpoint",),
     "dtensor.runtime.client": ("create_mesh",),
     "dtensor.runtime.clients.config": (
+        "device_name",
         "local_devices",
         "num_global_devices",
         "num_local_devices",
@@ -233,15 +234,12 @@ _HOMES = {
     ),
     "dtensor.runtime.data.dataset": ("DTensorDataset",),
     "dtensor.runtime.clients.distributed_mesh": ("create_distributed_mesh",),
-    "dtensor.runtime.inspection": (
-        "check_layout",
-        "device_name",
-        "is_dtensor",
-    ),
     "dtensor.runtime.placement": ("named_sharding",),
     "dtensor.runtime.shardings": ("AUTO",),
     "dtensor.runtime.transfer": (
+        "check_layout",
         "fetch_layout",
+        "is_dtensor",
         "pack",
         "unpack",
     ),

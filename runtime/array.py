@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -16,88 +17,57 @@ from dtensor.dialect.errors import LayoutError, MeshError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime import texts
-from dtensor.runtime.axis_types import has_explicit_axes, in_context, sharding_on
-from dtensor.runtime.buffers import Buffers
+from dtensor.runtime.array_type import TRACED as TRACED
+from dtensor.runtime.array_type import ArrayType as ArrayType
+from dtensor.runtime.array_type import array_type as array_type
+from dtensor.runtime.context import has_explicit_axes, sharding_on, typed_on
 from dtensor.runtime.donation import note_alias, refuse_deleted
 from dtensor.runtime.keys import KeyKind, data_of, is_key, key_kind
 from dtensor.runtime.operators import Operators, asked_by_operator
-from dtensor.runtime.padding import Ranges, cut, of_data, padded, true_part, true_ranges
+from dtensor.runtime.padding import cut, padded, true_part, true_ranges
 from dtensor.runtime.placement import layout_of, local_devices, named_sharding
 from dtensor.runtime.shardings import AnyMesh, as_mesh
 from dtensor.runtime.tracing import becomes_program
 
+_WHOLE = "dtensor.relayout(x, Layout.replicated(x.mesh, x.ndim))"
+_OF_TORCH = {
+    "cpu": f"x.numpy(), of a sharded one {_WHOLE}.numpy()",
+    "device_mesh": "x.mesh",
+    "dim": "x.ndim",
+    "full_tensor": _WHOLE,
+    "placements": "x.layout",
+    "redistribute": "dtensor.relayout(x, layout)",
+    "to_local": "x.unpack()",
+}
+"""What PyTorch's DTensor has, and what to write here."""
 
-class ArrayType:
-    """Global shape, element type and layout of an array; one object for each combination.
 
-    Equal types are the same object, so a tuple of types is a cheap cache key.
+@dataclass(frozen=True, eq=False)
+class Shard:
+    """The part of an array that one device holds; jax's `Shard`, of true elements only.
 
     Attributes:
-        shape: global shape in elements.
-        dtype: element type; jax's own, for random keys.
-        layout: how the array is laid out; None where it is not laid out over a dtensor mesh.
-        sharding: jax's sharding, for an array on a device that came without a layout.
-        weak_type: whether the element type gives way to others, as a Python number's does.
-        padded_shape: global shape of what the devices hold, longer than `shape` along dimensions
-            that the layout does not divide.
+        device: jax's device.
+        index: where the part stands in the array, a slice for each dimension.
+        replica_id: 0 on the first device that holds this part, and so on.
+        data: the part, on its device.
     """
 
-    __slots__ = ("dtype", "layout", "padded_shape", "shape", "sharding", "weak_type")
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    layout: Layout | None
-    sharding: jax.sharding.Sharding | None
-    weak_type: bool
-    padded_shape: tuple[int, ...]
-
-    @property
-    def is_padded(self) -> bool:
-        """Whether the devices hold more than the array's elements."""
-        return self.padded_shape != self.shape
-
-    def __reduce__(self) -> Any:  # so that a copy is the same object again
-        return array_type, (self.shape, self.dtype, self.layout, self.sharding, self.weak_type)
-
-    def __repr__(self) -> str:
-        layout = "" if self.layout is None else f" {self.layout.short()}"
-        return f"{self.dtype}[{','.join(map(str, self.shape))}]{layout}"
+    device: jax.Device
+    index: tuple[slice, ...]
+    replica_id: int
+    data: jax.Array
 
 
-TRACED = ArrayType()
-"""The type of a leaf that jax is tracing: the call stands inside another traced function."""
+def _asked(name: str, what: str) -> Callable[..., Any]:
+    def method(self: Any) -> Any:
+        return getattr(self._array, name)()
 
-_types: dict[tuple[Any, ...], ArrayType] = {}
-
-
-def array_type(
-    shape: tuple[int, ...],
-    dtype: Any,
-    layout: Layout | None = None,
-    sharding: jax.sharding.Sharding | None = None,
-    weak_type: bool = False,
-) -> ArrayType:
-    """The one `ArrayType` of these properties."""
-    key = (shape, dtype, layout, sharding, weak_type)
-    found = _types.get(key)
-    if found is None and layout is not None and layout.closed() is not layout:
-        found = _types[key] = array_type(shape, dtype, layout.closed(), sharding, weak_type)
-    if found is None:
-        found = ArrayType()
-        found.shape, found.layout = shape, layout
-        found.dtype = dtype if is_key(dtype) else np.dtype(dtype)
-        found.sharding, found.weak_type = sharding, weak_type
-        found.padded_shape = shape if layout is None else _padded_shape(layout, shape)
-        found = _types.setdefault(key, found)  # another thread may have been first
-    return found
+    method.__name__, method.__doc__ = name, what
+    return method
 
 
-def _padded_shape(layout: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
-    # A layout that does not fit is refused elsewhere, by whoever lays the array out.
-    return shape if layout.problem(shape, uneven=True) else layout.padded_shape(shape)
-
-
-class DTensor(Operators, Buffers):
+class DTensor(Operators):
     """An array laid out over a mesh: a `jax.Array` plus its `Layout`.
 
     Made by `copy_to_mesh`, `pack`, `from_jax` and compiled functions. It is a leaf-like node of
@@ -137,7 +107,8 @@ class DTensor(Operators, Buffers):
     @property
     def sharding(self) -> jax.sharding.Sharding:
         """The layout as jax's sharding."""
-        sharding = self._array.sharding
+        key = self._type.key
+        sharding = (self._array if key is None else key.keys(self._array)).sharding
         return sharding_on(sharding, get_abstract_mesh()) if has_explicit_axes() else sharding
 
     @property
@@ -158,9 +129,12 @@ class DTensor(Operators, Buffers):
     @property
     def nbytes(self) -> int:
         """Global size in bytes; a replica does not count again."""
-        if self._type.is_padded:
-            return self._array.nbytes // self._array.size * self.size
-        return self._array.nbytes
+        return self._array.nbytes * self.size // max(1, math.prod(self._type.padded_shape))
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
 
     @property
     def local_shape(self) -> tuple[int, ...]:
@@ -173,8 +147,13 @@ class DTensor(Operators, Buffers):
         jax has no arrays that their sharding does not divide. Of such a layout this is a copy of
         the true size, the dimensions that are not divided whole on every device.
         """
-        is_padded = self._type.is_padded
-        return in_context(cut(self._array, self.shape, self.layout) if is_padded else self._array)
+        array, type_ = self._array, self._type
+        if type_.is_padded:
+            data = data_of_keys(self)
+            array = cut(array, data.shape, data.layout)
+        if type_.key is not None:
+            array = type_.key.keys(array)
+        return typed_on(get_abstract_mesh(), array) if has_explicit_axes() else array
 
     @property
     def __jax_array__(self) -> Callable[[], jax.Array]:
@@ -192,24 +171,57 @@ class DTensor(Operators, Buffers):
             does not divide a dimension, the last shards have fewer elements, or none.
         """
         refuse_deleted((self._array,), ("x",))
+        data = {shard.device: shard.data for shard in self.addressable_shards}
+        return [data[device] for device in local_devices(self.mesh)]
+
+    @property
+    def addressable_shards(self) -> list[Any]:
+        """The parts that this process holds: `device`, `index`, `replica_id` and `data` of each."""
         note_alias(self._array)
-        devices = local_devices(self.mesh)
-        parts = [(shard.device, data) for shard, data in self._shards()]
-        if tuple([device for device, _ in parts]) == devices:
-            return [data for _, data in parts]
-        by_device = dict(parts)
-        return [by_device[device] for device in devices]
+        return self._shards()
 
-    def _shards(self) -> Iterator[tuple[Any, jax.Array]]:
-        """Jax's shards that are here, and of each the elements that the array has."""
-        for shard in self._array.addressable_shards:
-            data = shard.data
-            if self._type.is_padded:
-                data = true_part(data, self._ranges(shard.index))
-            yield shard, data
+    def _shards(self) -> list[Any]:
+        shards = self._array.addressable_shards
+        if self._type.key is not None or self._type.is_padded:
+            return list(map(self._true_shard, shards))
+        return list(shards)
 
-    def _ranges(self, index: Sequence[slice]) -> Ranges:
-        return true_ranges(index, self._type.padded_shape, self.shape)
+    def _true_shard(self, shard: Any) -> Shard:
+        ranges = true_ranges(shard.index, self._type.padded_shape, self.shape)
+        index = tuple([slice(*ends) for ends in ranges])
+        data = true_part(shard.data, ranges)
+        if self._type.key is not None:
+            data = self._type.key.keys(data)
+        return Shard(shard.device, index, shard.replica_id, data)
+
+    def addressable_data(self, index: int) -> jax.Array:
+        """The part of one device, by its number among those of this process."""
+        data: jax.Array = self.addressable_shards[index].data
+        return data
+
+    devices = _asked("devices", "The devices of jax that hold a part of the array.")
+    is_deleted = _asked("is_deleted", "Whether the buffers are gone: donated, or deleted.")
+    delete = _asked("delete", "Free the buffers now; the array cannot be used any more.")
+    is_ready = _asked("is_ready", "Whether the array is computed.")
+    copy_to_host_async = _asked(
+        "copy_to_host_async", "Begin to copy this process's parts to the host."
+    )
+    committed = True  # jax moves no DTensor by itself
+
+    @property
+    def weak_type(self) -> bool:
+        """Whether the element type gives way to others, as a Python number's does."""
+        return self._type.weak_type
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether this process holds all of the array's parts."""
+        return self._array.is_fully_addressable
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether each device holds all of the array."""
+        return self._array.is_fully_replicated
 
     def __copy__(self) -> DTensor:
         return dtensor_of(self._array, self._type)
@@ -224,8 +236,7 @@ class DTensor(Operators, Buffers):
                 "it; save it with dtensor.name_based_save"
             )
         refuse_deleted((self._array,), ("x",))
-        kind = key_kind(self.dtype)
-        return _unpickled, (np.asarray(data_of(self.to_jax())), self.layout, kind)
+        return _unpickled, (np.asarray(data_of(self.to_jax())), self.layout, self._type.key)
 
     def block_until_ready(self) -> DTensor:
         """Wait until the array is computed; returns the array."""
@@ -257,6 +268,10 @@ class DTensor(Operators, Buffers):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers, of an array that is whole everywhere."""
+        return self.numpy().tolist()
 
     def item(self) -> Any:
         """The value of an array of one element, as a Python number."""
@@ -295,6 +310,17 @@ class DTensor(Operators, Buffers):
         from dtensor.dialect.pictures.html import array_html
 
         return array_html(self.shape, str(self.dtype), self.layout, texts.values(self))
+
+    def __getattr__(self, name: str) -> Any:
+        # Only names that a DTensor lacks come here.
+        hint = ""
+        if name in _OF_TORCH:
+            hint = f"; write {_OF_TORCH[name]}"
+        elif not name.startswith("_") and hasattr(type(self._array), name):
+            hint = f", but a jax.Array has: write x.to_jax().{name}"
+        raise AttributeError(
+            f"'{type(self).__name__}' object has no attribute '{name}'{hint}", name=name, obj=self
+        )
 
 
 new_dtensor = DTensor.__new__
@@ -343,8 +369,11 @@ def with_layout(array: jax.Array, layout: Layout) -> DTensor:
     array's sharding becomes the one that `named_sharding` writes.
     """
     type_ = array_type(array.shape, array.dtype, layout)
+    if type_.key is not None:
+        data = with_layout(jax.random.key_data(array), type_.key.data_layout(layout))
+        return dtensor_of(data._array, type_)
     if type_.is_padded:
-        array = of_data(array, padded, layout)
+        array = padded(array, layout)
     sharding = named_sharding(layout)
     if array.sharding != sharding:
         array = jax.device_put(array, sharding)
@@ -354,11 +383,7 @@ def with_layout(array: jax.Array, layout: Layout) -> DTensor:
 
 def data_of_keys(tensor: DTensor) -> DTensor:
     """The data of a DTensor of random keys; any other DTensor as it is."""
-    kind = key_kind(tensor.dtype)
-    if kind is None:
-        return tensor
-    data, layout = jax.random.key_data(tensor._array), kind.data_layout(tensor.layout)
-    return dtensor_of(data, array_type((*tensor.shape, *kind.shape), data.dtype, layout))
+    return tensor if tensor._type.key is None else dtensor_of(tensor._array, tensor._type.of_data())
 
 
 def keys_like(old: Any, data: DTensor) -> DTensor:
@@ -367,14 +392,14 @@ def keys_like(old: Any, data: DTensor) -> DTensor:
     if kind is None:
         return data
     layout = kind.layout(data.layout)
-    return dtensor_of(
-        kind.keys(data._array), array_type(data.shape[: layout.rank], old.dtype, layout)
-    )
+    return dtensor_of(data._array, array_type(data.shape[: layout.rank], old.dtype, layout))
 
 
 def true_array(array: jax.Array, type: ArrayType) -> jax.Array:
-    """What `to_jax` gives of a DTensor of this array and type; a traced array as it is."""
-    return array if isinstance(array, jax.core.Tracer) else dtensor_of(array, type).to_jax()
+    """What `to_jax` gives of a DTensor of this array and type; a traced array is not cut."""
+    if isinstance(array, jax.core.Tracer):
+        return array if type.key is None else type.key.keys(array)
+    return dtensor_of(array, type).to_jax()
 
 
 def _unpickled(
@@ -382,30 +407,17 @@ def _unpickled(
 ) -> DTensor:
     whole = layout if kind is None else kind.data_layout(layout)
     array = jax.device_put(padded(values, whole), named_sharding(whole))
-    if kind is not None:
-        array = kind.keys(array)
-    return dtensor_of(array, array_type(values.shape[: layout.rank], array.dtype, layout))
+    return keys_like(kind, dtensor_of(array, array_type(values.shape, array.dtype, whole)))
 
 
+@dataclass(frozen=True)
 class Kind:
     """The type of a DTensor in the structure of a tree, of which it is no part.
 
     All are equal, so that DTensors of several layouts can stand at one place of two trees.
     """
 
-    __slots__ = ("type",)
-
-    def __init__(self, type: ArrayType) -> None:
-        self.type = type
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Kind)
-
-    def __hash__(self) -> int:
-        return hash(Kind)
-
-    def __repr__(self) -> str:
-        return repr(self.type)
+    type: ArrayType = field(compare=False)
 
 
 def _flatten(tensor: DTensor) -> tuple[tuple[jax.Array], Kind]:
@@ -419,7 +431,8 @@ def _unflatten(of: Kind, children: tuple[Any]) -> Any:
     kind = of.type
     if not isinstance(child, jax.Array) or isinstance(child, jax.core.Tracer):
         return child
-    if _lies_nowhere(child) and kind.layout is not None and child.shape == kind.shape:
+    lies_nowhere = not child.committed and len(child.sharding.device_set) == 1
+    if lies_nowhere and kind.layout is not None and child.shape == kind.shape:
         # Such as a gradient that does not depend on the array, made on jax's default device.
         return with_layout(child, kind.layout)
     mesh = None if kind.layout is None else kind.layout.mesh
@@ -439,11 +452,6 @@ def _as_operand(tensor: DTensor) -> jax.Array:
 def _jax_type(tensor: DTensor) -> Any:
     sharding = None if tensor._type.is_padded else tensor.sharding
     return jax.typeof(jax.ShapeDtypeStruct(tensor.shape, tensor.dtype, sharding=sharding))
-
-
-def _lies_nowhere(array: jax.Array) -> bool:
-    """Whether jax may move an array as it needs it, since nobody said where it shall lie."""
-    return not array.committed and len(array.sharding.device_set) == 1
 
 
 jax.tree_util.register_pytree_node(DTensor, _flatten, _unflatten)

@@ -54,53 +54,44 @@ def create_mesh(
     if use_xla_spmd:
         raise MeshError(XLA_SPMD)
     kind = checked_device_type(device_type) if device_type else default_device_type()
-    chosen = None
     if isinstance(devices, str) or not isinstance(devices, Iterable | None):
         raise MeshError(f"devices is {devices!r}; give a list, with one for each place of the mesh")
+    have = devices_of_type(kind)
     if devices is not None:
-        chosen = [as_device(device, kind) for device in devices]
-        kind = common_type(chosen, device_type)
-    have = devices_of_type(kind) if chosen is None else chosen
+        have = [as_device(device, kind) for device in devices]
+        kind = common_type(have, device_type)
     if not have:
         raise MeshError(
             f"jax has no {kind} device to make a mesh of; name another device_type, or leave it "
             "out for the devices there are"
         )
-    pairs = _pairs(mesh_dims, len(have))
+    pairs = (("x", len(have)),) if mesh_dims is None else _pairs(mesh_dims, len(have))
     size = Mesh(pairs).size
-    if chosen is None:
-        if len(have) < size:
-            raise MeshError(_too_few(pairs, size, len(have), kind))
-        chosen = list(have[:size])
-    elif len(chosen) != size:
+    if devices is None and len(have) < size:
+        raise MeshError(_too_few(pairs, size, len(have), kind))
+    if devices is not None and len(have) != size:
         raise MeshError(
-            f"{Mesh(pairs).short()} has {size} places but {len(chosen)} devices were given; "
+            f"{Mesh(pairs).short()} has {size} places but {len(have)} devices were given; "
             "give one for each"
         )
-    asked = "" if kind == default_device_type() else kind
+    asked, chosen = "" if kind == default_device_type() else kind, have[:size]
     ids = [device.id for device in chosen]
     return bind_devices(Mesh(pairs, ids, name=mesh_name, device_type=asked), chosen)
 
 
 def _pairs(mesh_dims: Any, available: int) -> tuple[tuple[str, int], ...]:
-    if mesh_dims is None:
-        return (("x", available),)
+    """The axes, one of size -1 with the rest of the devices."""
     pairs = axis_pairs(mesh_dims)
-    open_axes = [pair for pair in pairs if isinstance(pair, Sequence) and tuple(pair)[1:] == (-1,)]
-    if not open_axes:
+    opened = [pair for pair in pairs if isinstance(pair, Sequence) and tuple(pair)[1:] == (-1,)]
+    if not opened:
         return pairs
-    if len(open_axes) > 1:
+    rest = Mesh([pair for pair in pairs if pair not in opened]).size
+    if len(opened) > 1 or available % rest or available < rest:
         raise MeshError(
-            f"mesh axes {[pair[0] for pair in open_axes]} have size -1; only one can have the rest "
-            "of the devices, so give the other sizes"
+            f"mesh axes {[pair[0] for pair in opened]} have size -1; only one can have the rest of "
+            f"{available} devices, which the other axes divide: {list(pairs)}; give the sizes"
         )
-    rest = Mesh([pair for pair in pairs if pair is not open_axes[0]]).size
-    if available % rest or available < rest:
-        raise MeshError(
-            f"mesh axis '{open_axes[-1][0]}' has size -1, for the rest of {available} devices, "
-            f"which the other axes do not divide: {list(pairs)}; give the sizes"
-        )
-    return tuple((pair[0], available // rest) if pair is open_axes[0] else pair for pair in pairs)
+    return tuple((pair[0], available // rest) if pair is opened[0] else pair for pair in pairs)
 
 
 def common_type(devices: Sequence[jax.Device], asked: str | None) -> str:
@@ -189,7 +180,7 @@ def _written_devices(mesh: Mesh) -> tuple[jax.Device, ...]:
     return tuple(as_device(name, "") for name in names)
 
 
-def forget_devices() -> None:
+def forget() -> None:
     """Look at jax's devices anew: it was started again."""
     _devices_of.clear()
 
@@ -201,12 +192,7 @@ class _Naming:
         """The devices of `mesh`; None if it is not in use yet and `bind` is false."""
         if mesh not in _devices_of and not bind:
             return None
-        try:
-            devices = mesh_devices(mesh)
-        except MeshError:
-            if bind:
-                raise
-            return None
+        devices = mesh_devices(mesh)
         names = names_of(devices)
         here = jax.process_index()
         local = tuple(i for i, device in enumerate(devices) if device.process_index == here)

@@ -1,16 +1,20 @@
-"""Running programs under `jax.set_mesh`: they have their own mesh, and jax's is none of theirs.
+"""Under `jax.set_mesh`: programs have their own mesh, and arrays the types of the one that is set.
 
-jax compiles a function anew for each mesh that is set, and refuses one on other devices.
+jax compiles a function anew for each mesh that is set, and refuses one on other devices. Where the
+axes are Explicit it types each array with its sharding, and refuses arrays of the same devices
+whose axes have other types beside them. A DTensor's own array always has axes of type Auto.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import jax
-from jax.sharding import get_abstract_mesh
+from jax.sharding import AbstractMesh, AxisType, NamedSharding, Sharding, get_abstract_mesh
+
+from dtensor.runtime.donation import note_alias
 
 
 def without_mesh() -> AbstractContextManager[Any]:
@@ -33,3 +37,40 @@ def anywhere(run: Callable[..., Any]) -> Callable[..., Any]:
         return run(*arrays)
 
     return run_anywhere
+
+
+def has_explicit_axes() -> bool:
+    """Whether jax types values with shardings around this call."""
+    return AxisType.Explicit in get_abstract_mesh().axis_types
+
+
+def explicit_mesh(shardings: Iterable[Sharding | None]) -> AbstractMesh | None:
+    """The mesh with Explicit axes that is set; else that of the first sharding with one."""
+    meshes = [s.mesh.abstract_mesh for s in shardings if isinstance(s, NamedSharding)]
+    found = [m for m in (get_abstract_mesh(), *meshes) if AxisType.Explicit in m.axis_types]
+    return found[0] if found else None
+
+
+def sharding_on(sharding: Sharding, mesh: AbstractMesh) -> Sharding:
+    """A sharding in the axis types of a mesh; one over other axes as it is."""
+    if not isinstance(sharding, NamedSharding) or sharding.mesh.shape != mesh.shape:
+        return sharding
+    devices = sharding.mesh.devices
+    return NamedSharding(
+        jax.sharding.Mesh(devices, mesh.axis_names, axis_types=mesh.axis_types), sharding.spec
+    )
+
+
+def typed_on(mesh: AbstractMesh, array: jax.Array) -> jax.Array:
+    """An array in the axis types of a mesh, its shards where they are.
+
+    Arrays over other axes, and traced ones, are left as they are.
+    """
+    if isinstance(array, jax.core.Tracer):
+        return array
+    sharding = sharding_on(array.sharding, mesh)
+    if sharding == array.sharding:
+        return array
+    note_alias(array)
+    shards = [shard.data for shard in array.addressable_shards]
+    return jax.make_array_from_single_device_arrays(array.shape, sharding, shards)

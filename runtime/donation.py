@@ -23,14 +23,8 @@ _aliased: dict[int, weakref.ref[jax.Array]] = {}
 def guarded(run: Run, names: Sequence[str], donated: Sequence[int]) -> Run:
     """`run`, but what XLA answers by ending the process is an error.
 
-    Args:
-        run: starts a program on its arguments.
-        names: what the arguments are called.
-        donated: indices of those whose buffers the program takes.
-
-    Returns:
-        What raises RuntimeError if an argument is deleted, ValueError if a donated one is passed
-        twice, and else calls `run`.
+    RuntimeError if an argument is deleted, ValueError if one of the `donated` numbers is passed
+    twice, both by the arguments' `names`.
     """
     is_donating = bool(donated)
 
@@ -72,11 +66,7 @@ def guarded_tensors(
 
 
 def refuse_deleted(arrays: Iterable[Any], names: Iterable[str]) -> None:
-    """Check that no array is deleted.
-
-    Raises:
-        RuntimeError: one is; the message names it.
-    """
+    """Raise RuntimeError, with its name, if an array is deleted."""
     for array, name in zip(arrays, names, strict=True):
         is_concrete = isinstance(array, jax.Array) and not isinstance(array, jax.core.Tracer)
         if is_concrete and array.is_deleted():
@@ -87,11 +77,7 @@ def refuse_deleted(arrays: Iterable[Any], names: Iterable[str]) -> None:
 
 
 def refuse_twice(arrays: Sequence[Any], names: Sequence[str], donated: Sequence[int]) -> None:
-    """Check that no donated array comes twice.
-
-    Raises:
-        ValueError: one does; the message names both arguments.
-    """
+    """Raise ValueError, with the names of both arguments, if a donated array comes twice."""
     if len(set(map(id, arrays))) == len(arrays):
         return
     for i in donated:

@@ -7,75 +7,45 @@ beyond. `dtensor` sees to both.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dtensor.runtime.array import DTensor
 
 
-@dataclass(frozen=True)
-class Engine:
-    """What runs one operation on DTensors and gives DTensors.
+class Engine(SimpleNamespace):
+    """What runs one operation on DTensors and gives DTensors."""
 
-    Attributes:
-        unary: `(name, x)`, an operator or a property of one operand.
-        binary: `(name, x, y)`, an operator of two operands; NotImplemented for a `y` of another
-            kind than arrays and numbers.
-        divmod: `(x, y)`, the quotient and the remainder.
-        method: `(name, x, args, kwargs)`, a method of jax.Array.
-        get: `(x, index)`, which is `x[index]`.
-        update: `(x, index, name, value)`, which is `x.at[index].set(value)` for the name "set".
-        to_device: `(x, device)`, the array on another mesh or in another layout.
-        namespace: `(api_version)`, the module of functions of arrays.
-        numpy_ufunc: `(ufunc, method, inputs, kwargs)`, a call of a ufunc of NumPy.
-        numpy_function: `(function, types, args, kwargs)`, of another function of NumPy.
-        create: `(fn, dtype, layout, who)`, what `fn()` returns for a variable, made in shards.
-        add: `(variable, delta)`, adds to the value of a variable in its own buffer.
-        subtract: the same with the other sign.
-        forget: drops all programs and arrays that are kept, whose devices are gone.
-    """
-
-    unary: Callable[[str, Any], DTensor]
-    binary: Callable[[str, Any, Any], DTensor]
+    unary: Callable[[str, Any], DTensor]  # of an operator's or a property's name and the operand
+    binary: Callable[[str, Any, Any], DTensor]  # NotImplemented for what is no array, no number
     divmod: Callable[[Any, Any], tuple[DTensor, DTensor]]
-    method: Callable[[str, Any, tuple[Any, ...], dict[str, Any]], DTensor]
-    get: Callable[[Any, Any], DTensor]
-    update: Callable[[Any, Any, str, Any], DTensor]
-    to_device: Callable[[Any, Any], DTensor]
-    namespace: Callable[[str | None], Any]
+    method: Callable[[str, Any, tuple[Any, ...], dict[str, Any]], DTensor]  # of jax.Array
+    get: Callable[[Any, Any], DTensor]  # x[index]
+    update: Callable[[Any, Any, str, Any], DTensor]  # x.at[index].set(value), of "set"
+    to_device: Callable[[Any, Any], DTensor]  # to another mesh, or in another layout
+    namespace: Callable[[str | None], Any]  # of a version of the array API
     numpy_ufunc: Callable[[Any, str, tuple[Any, ...], dict[str, Any]], Any]
     numpy_function: Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]
-    create: Callable[[Callable[[], Any], Any, Any, str], DTensor]
-    add: Callable[[Any, Any], None]
+    create: Callable[[Callable[[], Any], Any, Any, str], DTensor]  # fn, dtype, layout, who
+    add: Callable[[Any, Any], None]  # to a variable's value, in its own buffer
     subtract: Callable[[Any, Any], None]
-    forget: Callable[[], None]
+    forget: Callable[[], None]  # all programs and arrays that are kept, whose devices are gone
 
-
-def _missing(*args: Any) -> Any:
-    raise RuntimeError(
-        "operations on DTensors and variables need the compiler, which is not loaded: "
-        "import dtensor.compiler.eager, for variables dtensor.compiler.variables.engine"
-    )
-
-
-_nothing: dict[str, Any] = dict.fromkeys(Engine.__annotations__, _missing)
-NONE = Engine(**{**_nothing, "forget": lambda: None})
-"""An engine that only says that there is none."""
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(
+            "operations on DTensors and variables need the compiler, which is not loaded: "
+            "import dtensor.compiler.eager, for variables dtensor.compiler.variables.engine"
+        )
 
 
 class Slot:
-    """Holds the engine.
+    """Holds the engine; before `install` one that only says that there is none."""
 
-    Attributes:
-        engine: the engine; NONE before `install`.
-    """
-
-    engine = NONE
+    engine = Engine(forget=lambda: None)
 
 
 def install(**work: Any) -> None:
     """Let these functions run the operations of all DTensors, by what `Engine` calls them."""
-    Slot.engine = dataclasses.replace(Slot.engine, **work)
+    Slot.engine = Engine(**{**vars(Slot.engine), **work})

@@ -1,161 +1,31 @@
 """Loading and calling a compiled program: `jax.jit(jax.shard_map(primitive))`.
 
-The primitive stands for the program of one device; its lowering splices the compiled module into
-the one jax makes, so jax's own dispatch, donation, caches and ahead-of-time stages serve it.
+The primitive stands for the program of one device (`splicing.py`), so jax's own dispatch, donation,
+caches and ahead-of-time stages serve it.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
-import re
 from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.interpreters import mlir as jax_mlir
 from jax.sharding import get_abstract_mesh
 
-from dtensor.dialect.layout import Layout
-from dtensor.dialect.mesh import Mesh
 from dtensor.runtime import splicing
-from dtensor.runtime.array import DTensor
 from dtensor.runtime.clients.agreement import agree_on_program
 from dtensor.runtime.context import without_mesh
 from dtensor.runtime.donation import Run, guarded, guarded_tensors
-from dtensor.runtime.empty import filled, with_empty, without_empty
-from dtensor.runtime.order import is_ordered, waiting, with_end
-from dtensor.runtime.placement import jax_mesh, named_sharding, refined_mesh
-from dtensor.runtime.tracing import Primitive
+from dtensor.runtime.padding import empty_array
+from dtensor.runtime.placement import named_sharding, platform_of, refined_mesh
+from dtensor.runtime.splicing import ArraySpec, Program, local_program
 
 _MAX_STEPS_IN_FLIGHT = 8
-
-
-class ArraySpec(Protocol):
-    """What the runtime needs to know of an argument or a result."""
-
-    @property
-    def name(self) -> str:
-        """What messages call it."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Global shape in elements."""
-
-    @property
-    def dtype(self) -> str:
-        """Name of the element type."""
-
-    @property
-    def layout(self) -> Layout:
-        """How the array is laid out."""
-
-    @property
-    def padded_shape(self) -> tuple[int, ...]:
-        """Global shape of what the devices hold."""
-
-    @property
-    def local_shape(self) -> tuple[int, ...]:
-        """Shape of a shard in elements."""
-
-
-class Program(Protocol):
-    """What the runtime needs of a compiled program; `compiler.program.CompiledProgram` has it."""
-
-    @property
-    def bytecode(self) -> bytes:
-        """StableHLO module of one device, as MLIR bytecode."""
-
-    @property
-    def mesh(self) -> Mesh:
-        """The mesh whose devices run the program."""
-
-    @property
-    def args(self) -> Sequence[ArraySpec]:
-        """The arguments of `@main`."""
-
-    @property
-    def results(self) -> Sequence[ArraySpec]:
-        """The results of `@main`."""
-
-    @property
-    def donated(self) -> tuple[int, ...]:
-        """Indices of the arguments whose buffers may be reused."""
-
-    @property
-    def host_callbacks(self) -> tuple[Callable[..., Any], ...]:
-        """Python functions the program calls, by callback index."""
-
-    @property
-    def keepalives(self) -> tuple[object, ...]:
-        """Objects that must live as long as the program."""
-
-    @property
-    def compiler_options(self) -> tuple[tuple[str, Any], ...]:
-        """Options of XLA."""
-
-    @property
-    def fingerprint(self) -> str:
-        """Digest of the bytecode."""
-
-
-class ProgramKey:
-    """Stands for a program in jax's traces: hashed by digest, printed short."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.results = [
-            jax.core.ShapedArray(result.local_shape, np.dtype(result.dtype))
-            for result in program.results
-        ]
-
-    def __hash__(self) -> int:
-        return hash(self.program.fingerprint)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ProgramKey) and self.program is other.program
-
-    def __repr__(self) -> str:
-        return f"program {self.program.fingerprint[:12]}"
-
-
-_local_program = Primitive("dtensor_local_program")
-_local_program.multiple_results = True
-
-
-def _abstract(*args: Any, key: ProgramKey) -> list[jax.core.ShapedArray]:
-    return key.results
-
-
-_local_program.def_abstract_eval(_abstract)
-
-
-def _evaluate(*args: Any, key: ProgramKey) -> list[jax.Array]:
-    # Under jax.disable_jit, which is for Python code: there is none in a program. And where jax
-    # found a NaN in a program, and looks for the line of Python that made it.
-    with jax.disable_jit(False), jax.debug_nans(False), jax.debug_infs(False):
-        return list(_compiled(key)(*args))
-
-
-@lru_cache(maxsize=64)
-def _compiled(key: ProgramKey) -> Callable[..., Sequence[jax.Array]]:
-    run: Callable[..., Sequence[jax.Array]] = jax.jit(
-        lambda *args: _local_program.bind(*args, key=key)
-    )
-    return run
-
-
-_local_program.def_impl(_evaluate)
-
-
-def _lower(ctx: Any, *args: Any, key: ProgramKey) -> Any:
-    return splicing.splice(ctx.module_context, key.program, args)
-
-
-jax_mlir.register_lowering(_local_program, _lower)
 
 
 def prepare_lapack() -> None:
@@ -193,28 +63,20 @@ class Executable:
         self._start = self._of_all(self._jitted)
         self.run = guarded(self._start, *self._guards)
 
-    @property
-    def run_here(self) -> Run:
+    def runner(self, of_tensors: bool = False, brings: bool = False) -> Callable[..., Any]:
         """`run`, for calls under the `jax.set_mesh` that is around this one, or under none.
 
-        jax would compile the program anew for each mesh that is set.
+        jax would compile the program anew for each mesh that is set, and for arrays that lie
+        nowhere, which its types tell apart; what it compiled already takes them too.
+
+        Args:
+            of_tensors: whether it takes a sequence of DTensors, which lie as the program takes
+                them.
+            brings: whether arrays may lie nowhere yet: jax brings those along.
         """
-        return self.run_compiled if get_abstract_mesh().axis_names else self.run
-
-    @property
-    def run_compiled(self) -> Run:
-        """`run` under any mesh, and on arrays that lie nowhere yet: jax brings those along.
-
-        For such arrays, which its types tell apart, jax would compile the program anew in `run`.
-        """
-        return guarded(self._start_compiled, *self._guards)
-
-    @property
-    def run_tensors_here(self) -> Callable[[Sequence[DTensor]], Sequence[jax.Array]]:
-        """`run_here`, of a sequence of DTensors that lie as the program takes them."""
-        is_under_mesh = bool(get_abstract_mesh().axis_names)
-        start = self._start_compiled if is_under_mesh else self._start
-        return guarded_tensors(start, *self._guards)
+        is_compiled = brings or bool(get_abstract_mesh().axis_names)
+        start = self._start_compiled if is_compiled else self._start
+        return (guarded_tensors if of_tensors else guarded)(start, *self._guards)
 
     @cached_property
     def _start_compiled(self) -> Run:
@@ -233,16 +95,11 @@ class Executable:
     def _guards(self) -> tuple[list[str], Sequence[int]]:
         return [arg.name for arg in self.program.args], self.program.donated
 
-    def _of_all(
-        self, run: Callable[..., Sequence[jax.Array]]
-    ) -> Callable[..., Sequence[jax.Array]]:
+    def _of_all(self, run: Run) -> Run:
         """`run` of arrays with elements, on all arguments."""
-        program = self.program
-        if is_ordered(program.bytecode):
-            run = waiting(run)
-        if _needs_throttle(program):
-            run = _throttled(run)
-        return with_empty(program, run)
+        if splicing.is_ordered(self.program.bytecode):
+            run = _waiting(run)
+        return _with_empty(self.program, _throttled(self.program, run))
 
     @cached_property
     def lowered(self) -> jax.stages.Lowered:
@@ -266,26 +123,6 @@ class Executable:
         """The optimised HLO."""
         return self.compiled.as_text() or ""
 
-    def cost_analysis(self) -> dict[str, float]:
-        """XLA's counts for one device; loop bodies count once."""
-        analysis: Any = self.compiled.cost_analysis()
-        return dict(analysis[0] if isinstance(analysis, list) else analysis or {})
-
-    def memory_analysis(self) -> Any:
-        """XLA's count of the bytes that arguments, results and temporaries take on one device."""
-        return self.compiled.memory_analysis()
-
-
-def local_program(program: Program, name: str) -> Callable[..., tuple[Any, ...]]:
-    """The program of one device, as a function that jax can trace."""
-    key = ProgramKey(program)
-
-    def body(*args: Any) -> tuple[Any, ...]:
-        return tuple(_local_program.bind(*args, key=key))
-
-    body.__name__ = body.__qualname__ = f"dtensor_{re.sub(r'[^A-Za-z0-9_]', '_', name)}"
-    return body
-
 
 def jit_program(program: Program, name: str) -> Any:
     """The program as a `jax.jit` over its mesh; profiles and the HLO call it `dtensor_<name>`.
@@ -294,12 +131,11 @@ def jit_program(program: Program, name: str) -> Any:
     """
     body = without_empty(program, local_program(program, name))
     args, results = _with_elements(program.args), _with_elements(program.results)
-    numbers = filled(program.args)
     refined = refined_mesh(program.mesh, [info.layout for info in (*args, *results)])
     out_specs = [refined.spec(result.layout) for result in results]
     out_shardings = [named_sharding(result.layout) for result in results]
-    if is_ordered(program.bytecode):
-        body = with_end(body)
+    if splicing.is_ordered(program.bytecode):
+        body = _with_end(body)
         out_specs.append(jax.P(refined.jax_mesh.axis_names))
         out_shardings.append(jax.NamedSharding(refined.jax_mesh, out_specs[-1]))
     mapped = body
@@ -323,7 +159,7 @@ def jit_program(program: Program, name: str) -> Any:
         mapped,
         in_shardings=tuple(named_sharding(arg.layout) for arg in args),
         out_shardings=tuple(out_shardings),
-        donate_argnums=[k for k, number in enumerate(numbers) if number in program.donated],
+        donate_argnums=[k for k, n in enumerate(filled(program.args)) if n in program.donated],
         keep_unused=True,
         compiler_options=dict(program.compiler_options) or None,
     )
@@ -333,19 +169,17 @@ def _with_elements(arrays: Sequence[ArraySpec]) -> list[ArraySpec]:
     return [arrays[number] for number in filled(arrays)]
 
 
-def _needs_throttle(program: Program) -> bool:
-    # Before jax 0.12, more than about eight unfinished steps with collectives deadlock on CPU:
-    # their devices' threads wait for one another.
-    if jax.__version_info__ >= (0, 12) or program.mesh.size == 1 or not program.results:
-        return False
-    platform = jax_mesh(program.mesh).devices.flat[0].platform
-    return bool(platform == "cpu" and splicing.has_collectives(program.bytecode))
-
-
 _steps_started = itertools.count(1)  # of all programs: they share the threads
 
 
-def _throttled(run: Run) -> Run:
+def _throttled(program: Program, run: Run) -> Run:
+    # Before jax 0.12, more than about eight unfinished steps with collectives deadlock on CPU:
+    # their devices' threads wait for one another.
+    if jax.__version_info__ >= (0, 12) or program.mesh.size == 1 or not program.results:
+        return run
+    if platform_of(program.mesh) != "cpu" or not splicing.has_collectives(program.bytecode):
+        return run
+
     def throttled(*arrays: Any) -> Sequence[jax.Array]:
         results = run(*arrays)
         is_traced = bool(results) and isinstance(results[-1], jax.core.Tracer)  # nothing runs
@@ -354,3 +188,72 @@ def _throttled(run: Run) -> Run:
         return results
 
     return throttled
+
+
+# A run of a program that calls Python in order returns when all of it has been called: within a
+# program tokens keep the order, and each run starts an order of its own. Runs go on behind the back
+# of the caller; so each device gives one more element, when it is done, and that is awaited.
+
+
+def _with_end(body: Run) -> Run:
+    @functools.wraps(body)
+    def ending(*args: Any) -> tuple[Any, ...]:
+        return (*body(*args), jnp.zeros(1, bool))
+
+    return ending
+
+
+def _waiting(run: Run) -> Run:
+    def run_and_wait(*arrays: Any) -> Sequence[jax.Array]:
+        *results, end = run(*arrays)
+        jax.block_until_ready(end)
+        return results
+
+    return run_and_wait
+
+
+# Arrays without elements pass by jax.jit: XLA replaces each by a constant of the global shape, so
+# that every device is left with a shard of that shape, and it refuses a shard_map whose arguments
+# all went this way. So a program is run on the arrays that have elements; inside, the others are
+# made anew, and so are results without any.
+
+
+def filled(arrays: Sequence[ArraySpec]) -> list[int]:
+    """The numbers of the arguments, or results, that have elements."""
+    return [i for i, array in enumerate(arrays) if 0 not in array.shape]
+
+
+def without_empty(program: Program, body: Run) -> Run:
+    """The program of one device as a function of what has elements, to what has elements.
+
+    Args:
+        program: the program.
+        body: takes local values of all its arguments and returns all its results.
+    """
+    taken, given = filled(program.args), filled(program.results)
+
+    @functools.wraps(body)
+    def inner(*kept: Any) -> tuple[Any, ...]:
+        values = [jnp.zeros(a.local_shape, np.dtype(a.dtype)) for a in program.args]
+        for number, value in zip(taken, kept, strict=True):
+            values[number] = value
+        results = body(*values)
+        return tuple(results[number] for number in given)
+
+    return inner if len(taken) < len(program.args) or len(given) < len(program.results) else body
+
+
+def _with_empty(program: Program, run: Run) -> Run:
+    """The program on all its global arguments and to all its global results."""
+    taken, given = filled(program.args), filled(program.results)
+    if len(taken) == len(program.args) and len(given) == len(program.results):
+        return run
+
+    def outer(*arrays: Any) -> Sequence[jax.Array]:
+        kept = iter(run(*[arrays[number] for number in taken]))
+        return [
+            empty_array(info.shape, info.dtype, info.layout) if 0 in info.shape else next(kept)
+            for info in program.results
+        ]
+
+    return outer

@@ -7,7 +7,6 @@ is never divided among devices.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -40,8 +39,7 @@ class KeyKind:
 
     def layout(self, data_layout: Layout) -> Layout:
         """The layout of keys whose data is laid out as `data_layout` says."""
-        rank = len(data_layout.dims) - len(self.shape)
-        return Layout.of(data_layout.dims[:rank], data_layout.mesh)
+        return Layout.of(data_layout.dims[: data_layout.rank - len(self.shape)], data_layout.mesh)
 
     def keys(self, data: jax.Array) -> jax.Array:
         """The keys of a data array."""
@@ -74,20 +72,3 @@ def _kind(dtype: Any) -> KeyKind:
 def data_of(array: Any) -> Any:
     """The data of an array of keys; any other array as it is."""
     return jax.random.key_data(array) if is_key(array.dtype) else array
-
-
-def on_data(run: Callable[..., Any], args: tuple[bool, ...]) -> Callable[..., Any]:
-    """`run`, which takes the data of those arguments that are keys.
-
-    Args:
-        run: takes arrays in order.
-        args: for each argument, whether it is of keys.
-    """
-    if not any(args):
-        return run
-
-    def run_on_data(*arrays: Any) -> Any:
-        data = jax.random.key_data
-        return run(*[data(a) if key else a for a, key in zip(arrays, args, strict=True)])
-
-    return run_on_data

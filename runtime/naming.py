@@ -34,25 +34,9 @@ def type_of_device(device: jax.Device) -> str:
     return str(device.platform).upper()
 
 
-def device_spec(device: jax.Device, job: str | None = None) -> DeviceSpec:
-    """The name of a device: its client, and its number among the client's devices of its type.
-
-    Args:
-        device: the device.
-        job: the job's name, for those who name many devices; None looks it up.
-    """
-    device_type = type_of_device(device)
-    task, index = _places(device_type).get(device, (device.process_index, device.id))
-    return DeviceSpec(job or job_name(), 0, task, device_type, index)
-
-
 def find_device(spec: DeviceSpec) -> jax.Device | None:
-    """The device that `spec` names; None if there is none. A part it leaves out fits any client's.
-
-    Raises:
-        MeshError: the job is another one.
-    """
-    if spec.job is not None and spec.job != job_name():
+    """The device that `spec` names; None if there is none. Without a task it is this client's."""
+    if spec.job not in (None, job_name()):
         return None
     task = jax.process_index() if spec.task is None else spec.task
     return _by_place(spec.device_type).get((task, spec.device_index))
@@ -70,7 +54,7 @@ def as_device(given: jax.Device | int | str | DeviceSpec, device_type: str) -> j
         found = find_device(given)
         if found is None:
             have = devices_of_type(given.device_type)
-            names = f"{device_spec(have[0])} to {device_spec(have[-1])}" if have else "none"
+            names = " to ".join(names_of(have[:1] + have[-1:])) or "none"
             raise MeshError(
                 f"unknown device {given}; the {given.device_type} devices here are {names}"
             )
@@ -85,14 +69,31 @@ def as_device(given: jax.Device | int | str | DeviceSpec, device_type: str) -> j
     return by_id[given]
 
 
-@cache
-def _places(device_type: str) -> dict[jax.Device, tuple[int, int]]:
+def names_of(devices: Sequence[jax.Device]) -> tuple[str, ...]:
+    """The names of devices; those of a topology that is not here are numbered among themselves."""
+    here = _places(type_of_device(devices[0])) if devices else {}
+    absent = sorted({device for device in devices if device not in here}, key=lambda d: d.id)
+    places, job = {**here, **_numbered(absent)}, job_name()
+    return tuple(
+        DeviceSpec(job, 0, places[d][0], type_of_device(d), places[d][1]).to_string()
+        for d in devices
+    )
+
+
+def _numbered(devices: Sequence[jax.Device]) -> dict[jax.Device, tuple[int, int]]:
+    """The client of each device, and its number among those of the client."""
     seen: Counter[int] = Counter()
     places = {}
-    for device in devices_of_type(device_type):
-        places[device] = (device.process_index, seen[device.process_index])
-        seen[device.process_index] += 1
+    for device in devices:
+        task = device.process_index
+        places[device] = task, seen[task]
+        seen[task] += 1
     return places
+
+
+@cache
+def _places(device_type: str) -> dict[jax.Device, tuple[int, int]]:
+    return _numbered(devices_of_type(device_type))
 
 
 @cache
@@ -100,21 +101,7 @@ def _by_place(device_type: str) -> dict[tuple[int, int], jax.Device]:
     return {place: device for device, place in _places(device_type).items()}
 
 
-def forget_devices() -> None:
+def forget() -> None:
     """Look at jax's devices anew: it was started again."""
     _places.cache_clear()
     _by_place.cache_clear()
-
-
-def names_of(devices: Sequence[jax.Device]) -> tuple[str, ...]:
-    """The names of devices; those of a topology that is not here are numbered among themselves."""
-    places = _places(type_of_device(devices[0])) if devices else {}
-    absent = sorted((d for d in devices if d not in places), key=lambda device: device.id)
-    seen: Counter[int] = Counter()
-    specs = {}
-    job = job_name()
-    for device in absent:
-        task = device.process_index
-        specs[device] = DeviceSpec(job, 0, task, type_of_device(device), seen[task])
-        seen[task] += 1
-    return tuple((specs.get(device) or device_spec(device, job)).to_string() for device in devices)

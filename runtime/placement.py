@@ -6,7 +6,7 @@ axis of 8 devices is written on a refined jax mesh, whose axes `x_0` and `x_1` h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -94,10 +94,9 @@ def _refined(mesh: Mesh, cuts: tuple[tuple[str, tuple[int, ...]], ...]) -> Refin
                     "common refinement; cut it where one divides the other"
                 )
         refs = [AxisRef(name, low, high // low) for low, high in pairwise(chain)]
+        parts[name] = tuple((_part_name(name, i, mesh), ref) for i, ref in enumerate(refs))
         if len(refs) <= 1:
             parts[name] = ((name, mesh.axis(name)),)
-        else:
-            parts[name] = tuple((_part_name(name, i, mesh), ref) for i, ref in enumerate(refs))
     base = jax_mesh(mesh)
     flat = [(name, ref) for axis in mesh.axis_names for name, ref in parts[axis]]
     if len(flat) == len(mesh.axes):
@@ -147,24 +146,14 @@ def _named_sharding(layout: Layout) -> NamedSharding:
 def layout_of(sharding: object, rank: int, mesh: Mesh | None = None) -> Layout | None:
     """The layout of an array of `rank` dimensions that jax placed by `sharding`.
 
-    Args:
-        sharding: any jax sharding.
-        rank: number of dimensions of the array.
-        mesh: the mesh the layout should be on, where it is known.
-
-    Returns:
-        The layout, or None where no mesh of dtensor's can say it: another kind of sharding, or
-        other devices than those of `mesh`.
+    None where no mesh of dtensor's can say it: another kind of sharding, or other devices than
+    those of `mesh`, where that is known.
     """
-    if isinstance(sharding, NamedSharding):
-        return _layout_of_named(sharding, rank, mesh)
     if isinstance(sharding, SingleDeviceSharding) and mesh is not None and mesh.size == 1:
-        if sharding.device_set == set(jax_mesh(mesh).devices.flat):
-            return Layout.replicated(mesh, rank)
-    return None
-
-
-def _layout_of_named(sharding: NamedSharding, rank: int, mesh: Mesh | None) -> Layout | None:
+        is_there = sharding.device_set == set(jax_mesh(mesh).devices.flat)
+        return Layout.replicated(mesh, rank) if is_there else None
+    if not isinstance(sharding, NamedSharding):
+        return None
     spec = sharding.spec
     if getattr(spec, "unreduced", None) or len(spec) > rank:
         return None
@@ -177,15 +166,13 @@ def _layout_of_named(sharding: NamedSharding, rank: int, mesh: Mesh | None) -> L
         found, names = known, {name: known.axis(name) for name in known.axis_names}
     if mesh is not None and found != mesh:
         return None
-    specs: list[Any] = []
-    for entry in (*spec, *[None] * (rank - len(spec))):
+    specs: list[Any] = [None] * rank
+    for i, entry in enumerate(spec):
         if entry is PartitionSpec.UNCONSTRAINED:
-            specs.append(OPEN)
-        elif entry is None:
-            specs.append(None)
-        else:
+            specs[i] = OPEN
+        elif entry is not None:
             axes = (entry,) if isinstance(entry, str) else tuple(entry)
-            specs.append(tuple(names[axis] for axis in axes))
+            specs[i] = tuple(names[axis] for axis in axes)
     return Layout(specs, found)
 
 
@@ -206,14 +193,11 @@ def mesh_of(
             return preferred
     if isinstance(jax_mesh_, AbstractMesh):
         return None
+    devices = list(jax_mesh_.devices.flat)
     try:
-        return client.bind_devices(Mesh(axes, _ids(jax_mesh_)), list(jax_mesh_.devices.flat))
+        return client.bind_devices(Mesh(axes, [device.id for device in devices]), devices)
     except MeshError:
         return None
-
-
-def _ids(jax_mesh_: jax.sharding.Mesh) -> Sequence[int]:
-    return [device.id for device in jax_mesh_.devices.flat]
 
 
 @cache
@@ -228,7 +212,7 @@ def local_devices(mesh: Mesh) -> tuple[jax.Device, ...]:
     return tuple(devices[i] for i in local)
 
 
-def forget_devices() -> None:
+def forget() -> None:
     """Look at jax's devices anew: it was started again."""
     for cached in (jax_mesh, _refined, _named_sharding, local_devices):
         cached.cache_clear()

@@ -1,4 +1,4 @@
-"""What the arrays that a program returns are to its caller."""
+"""What the arrays that a program returns are to its caller: DTensors, or jax.Arrays."""
 
 from __future__ import annotations
 
@@ -7,42 +7,17 @@ from typing import Any
 
 import jax
 
-from dtensor.runtime.array import ArrayType, DTensor, dtensor_of, new_dtensor, true_array
-from dtensor.runtime.keys import is_key, key_kind
-from dtensor.runtime.weak_types import weakened
-
-
-def result_of(type: ArrayType, as_jax: bool = False) -> Callable[[jax.Array], Any]:
-    """What makes a result of the array of a program.
-
-    Args:
-        type: its type.
-        as_jax: whether it is a jax.Array, instead of a DTensor.
-    """
-    make = true_array if as_jax else dtensor_of
-    kind = key_kind(type.dtype)
-    if as_jax and type.weak_type:
-        return lambda array: weakened(true_array(array, type))
-    if kind is None:
-        return lambda array: make(array, type)
-    return lambda array: make(kind.keys(array), type)
+from dtensor.runtime.array import ArrayType, DTensor, new_dtensor, true_array
 
 
 def results_of(
     types: Sequence[ArrayType], as_jax: bool = False
 ) -> Callable[[Sequence[jax.Array]], list[Any]]:
-    """What makes the results of a call of the arrays that a program returns.
-
-    Args:
-        types: the types of the results. Arrays beyond them, at the end, are for others.
-        as_jax: whether they are jax.Arrays, instead of DTensors.
-    """
-    has_keys = any(is_key(type_.dtype) for type_ in types)
-    if as_jax and not has_keys and not any(t.is_padded or t.weak_type for t in types):
+    """What makes the results of a call, of these types; arrays beyond them are for others."""
+    if as_jax and not any(type_.key or type_.is_padded for type_ in types):
         return lambda arrays: list(arrays[: len(types)])
-    if as_jax or has_keys:
-        makers = [result_of(type_, as_jax) for type_ in types]
-        return lambda arrays: [make(a) for make, a in zip(makers, arrays, strict=False)]
+    if as_jax:
+        return lambda arrays: [true_array(a, t) for a, t in zip(arrays, types, strict=False)]
 
     def results(arrays: Sequence[jax.Array]) -> list[Any]:
         tensors = []

@@ -87,20 +87,18 @@ def as_layout(layout: Any, rank: int, mesh: Mesh | None = None, what: str = "") 
         _check_memory(layout, where)
         if mesh is None and isinstance(layout.mesh, AbstractMesh):
             mesh = as_mesh(layout.mesh)
-        if len(layout.spec) > rank or _unreduced(layout.spec):
+        if len(layout.spec) > rank or getattr(layout.spec, "unreduced", None):
             return _layout_of_spec(layout.spec, rank, mesh or as_mesh(layout.mesh), where)
         found = layout_of(layout, rank, mesh)
         if found is None:
             target = "a mesh" if mesh is None else mesh.short()
             raise LayoutError(f"{where}{layout} is not a sharding over {target}")
         return found
-    if what:
-        raise LayoutError(
-            f"{what} holds {layout!r}; its leaves are Layouts, PartitionSpecs or NamedShardings, "
-            "or None to leave the choice"
-        )
     raise LayoutError(
-        f"expected a Layout, got {type(layout).__name__}; make one with "
+        f"{what} holds {layout!r}; its leaves are Layouts, PartitionSpecs or NamedShardings, "
+        "or None to leave the choice"
+        if what
+        else f"expected a Layout, got {type(layout).__name__}; make one with "
         "dtensor.Layout(sharding_specs, mesh)"
     )
 
@@ -138,21 +136,15 @@ def context_mesh() -> Mesh | None:
 
 def context_jax_mesh() -> jax.sharding.Mesh | None:
     """The same, as jax's."""
-    if not get_abstract_mesh().axis_names:
-        return None
     try:
-        mesh = jax.sharding.get_mesh()
+        mesh = jax.sharding.get_mesh() if get_abstract_mesh().axis_names else None
     except ValueError:  # jax is tracing
         return None
-    return None if mesh.empty else mesh
-
-
-def _unreduced(spec: PartitionSpec) -> Any:
-    return getattr(spec, "unreduced", None)
+    return None if mesh is None or mesh.empty else mesh
 
 
 def _layout_of_spec(spec: PartitionSpec, rank: int, mesh: Mesh, where: str) -> Layout:
-    if _unreduced(spec):
+    if getattr(spec, "unreduced", None):
         raise LayoutError(
             f"{where}{spec} has unreduced axes; no array that is given or asked for can be partial"
         )

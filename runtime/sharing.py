@@ -15,8 +15,8 @@ import numpy as np
 
 from dtensor.runtime import splicing
 from dtensor.runtime.donation import guarded
-from dtensor.runtime.executable import Program, local_program
 from dtensor.runtime.placement import jax_mesh, named_sharding
+from dtensor.runtime.splicing import Program, local_program
 
 _config: Any = jax.config
 
@@ -41,12 +41,7 @@ def can_run_once(program: Program) -> bool:
 
 
 def run_once(program: Program, name: str) -> Callable[..., Sequence[jax.Array]]:
-    """The program of `can_run_once`, on the first device of its mesh.
-
-    Returns:
-        Takes global arrays as the program's arguments describe them and returns the global results,
-        when they are computed.
-    """
+    """Runs the program of `can_run_once` on the first device of its mesh, and waits for it."""
     device = jax_mesh(program.mesh).devices.flat[0]
     jitted = jax.jit(
         local_program(program, name),
@@ -67,7 +62,7 @@ def _on_all_devices(result: jax.Array, sharding: jax.sharding.Sharding) -> jax.A
     if isinstance(result, jax.core.Tracer):
         return result  # the caller tells what to do
     values = np.asarray(result)  # its memory, which nothing writes to
-    if _config.jax_transfer_guard_host_to_device is None:
+    if _config.jax_transfer_guard_host_to_device is None:  # the guard takes its time
         return jax.make_array_from_callback(values.shape, sharding, lambda _: values)
     with jax.transfer_guard_host_to_device("allow"):  # it only looks like a transfer
         return jax.make_array_from_callback(values.shape, sharding, lambda _: values)

@@ -1,22 +1,30 @@
-"""Putting a compiled module into the one that jax is lowering, checked and with its callbacks."""
+"""The program of one device in jax's programs: a primitive, whose lowering is the compiled module.
+
+The module is checked on the way, and gets its Python functions.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any
 
+import jax
+import numpy as np
 from jax.interpreters import mlir as jax_mlir
 
 from dtensor.dialect.callbacks import is_callback
 from dtensor.dialect.functions import entry_function
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.modules import read_module
 from dtensor.dialect.names import MAIN, SYM_NAME
-from dtensor.runtime.transforms import constrain_transforms
-
-if TYPE_CHECKING:
-    from dtensor.runtime.executable import Program
+from dtensor.runtime.tracing import Primitive
 
 _COLLECTIVES = (
     "all_gather",
@@ -28,8 +36,47 @@ _COLLECTIVES = (
 )
 _COLLECTIVE_OPS = {f"stablehlo.{name}" for name in _COLLECTIVES}
 _GLOBAL_IDS_OPS = {"stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo.reduce_scatter"}
-_MAIN = "main"  # the function that jax looks for
 _CALLBACK_BYTES = re.compile(rb"xla(?:_ffi)?(?:_partitioned)?_python_\w*callback")
+
+
+@dataclass(frozen=True)
+class ArraySpec:
+    """An argument or a result, as far as it is loaded and called; `ArrayInfo` says the rest."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    layout: Layout
+    name: str = ""
+    weak_type: bool = False
+
+    @property
+    def padded_shape(self) -> tuple[int, ...]:
+        """Global shape of what the devices hold: longer where the layout does not divide."""
+        return self.layout.padded_shape(self.shape)
+
+    @property
+    def local_shape(self) -> tuple[int, ...]:
+        """Shape of the shard one device holds, in elements."""
+        return self.layout.local_shape(self.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """What is loaded and called of a compiled program; `CompiledProgram` says what each is."""
+
+    bytecode: bytes = field(repr=False)
+    mesh: Mesh
+    args: tuple[ArraySpec, ...]
+    results: tuple[ArraySpec, ...]
+    donated: tuple[int, ...] = ()
+    host_callbacks: tuple[Callable[..., Any], ...] = ()
+    keepalives: tuple[object, ...] = ()
+    compiler_options: tuple[tuple[str, Any], ...] = ()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the bytecode, in hexadecimal: equal wherever the same program was compiled."""
+        return hashlib.sha256(self.bytecode).hexdigest()
 
 
 def has_collectives(bytecode: bytes) -> bool:
@@ -48,34 +95,81 @@ def has_python_callbacks(bytecode: bytes) -> bool:
     return _CALLBACK_BYTES.search(bytecode) is not None
 
 
-def splice(module_context: Any, program: Program, args: Sequence[Any]) -> Any:
-    """Add the program's functions to the module jax is lowering, and a call of its `@main`.
+def is_ordered(bytecode: bytes) -> bool:
+    """Whether the module calls Python in an order, which it begins by an `after_all`."""
+    return b"after_all" in bytecode
 
-    Args:
-        module_context: jax's `ModuleContext`.
-        program: the program; its module is parsed into jax's own MLIR context.
-        args: the values of the arguments, of local shapes.
 
-    Returns:
-        The results of the call.
-    """
-    module = read_module(program.bytecode, module_context.context)
+class _Key:
+    """Stands for a program in jax's traces, which print it."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    def __repr__(self) -> str:
+        return f"program {self.program.fingerprint[:12]}"
+
+
+def local_program(program: Program, name: str) -> Callable[..., tuple[Any, ...]]:
+    """The program of one device, as a function that jax can trace."""
+    key = _Key(program)
+
+    def body(*args: Any) -> tuple[Any, ...]:
+        return tuple(_local_program.bind(*args, key=key))
+
+    body.__name__ = body.__qualname__ = f"dtensor_{re.sub(r'[^A-Za-z0-9_]', '_', name)}"
+    return body
+
+
+_local_program = Primitive("dtensor_local_program")
+_local_program.multiple_results = True
+
+
+def _abstract(*args: Any, key: _Key) -> list[jax.core.ShapedArray]:
+    return [
+        jax.core.ShapedArray(result.local_shape, np.dtype(result.dtype), result.weak_type)
+        for result in key.program.results
+    ]
+
+
+def _evaluate(*args: Any, key: _Key) -> list[jax.Array]:
+    # Under jax.disable_jit, which is for Python code: there is none in a program. And where jax
+    # found a NaN in a program, and looks for the line of Python that made it.
+    with jax.disable_jit(False), jax.debug_nans(False), jax.debug_infs(False):
+        return list(_compiled(key)(*args))
+
+
+@lru_cache(maxsize=64)
+def _compiled(key: _Key) -> Callable[..., Sequence[jax.Array]]:
+    run: Callable[..., Sequence[jax.Array]] = jax.jit(
+        lambda *args: _local_program.bind(*args, key=key)
+    )
+    return run
+
+
+def _splice(ctx: Any, *args: Any, key: _Key) -> Any:
+    """Add the program's functions to the module jax is lowering, and a call of its `@main`."""
+    into, program = ctx.module_context, key.program
+    module = read_module(program.bytecode, into.context)  # in jax's own MLIR context
     main = entry_function(module)
     assert main is not None, "the module has no entry function"
-    main.attributes[SYM_NAME] = ir.StringAttr.get(MAIN)  # what jax looks for
     signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
-    _check_types(signature, program)
-    main.attributes["sym_name"] = ir.StringAttr.get(_MAIN)
-    _prepare(module, module_context, program)
+    main.attributes[SYM_NAME] = ir.StringAttr.get(MAIN)  # what jax looks for
+    _prepare(module, into, program)
     results = list(signature.results)
     for keepalive in program.keepalives:
-        module_context.add_keepalive(keepalive)
+        into.add_keepalive(keepalive)
     name = jax_mlir.merge_mlir_modules(
-        module_context.module, "dtensor_main", module, dst_symtab=module_context.symbol_table
+        into.module, "dtensor_main", module, dst_symtab=into.symbol_table
     )
     callee: dict[str, ir.Attribute] = {"callee": ir.FlatSymbolRefAttr.get(name)}
     here = ir.InsertionPoint.current
     return ir.Operation.create("func.call", results, list(args), callee, ip=here).results
+
+
+_local_program.def_abstract_eval(_abstract)
+_local_program.def_impl(_evaluate)
+jax_mlir.register_lowering(_local_program, _splice)
 
 
 def python_callbacks(module: Any) -> Iterator[tuple[Any, int]]:
@@ -89,20 +183,12 @@ def python_callbacks(module: Any) -> Iterator[tuple[Any, int]]:
                     yield op, ir.IntegerAttr(config["index"]).value
 
 
-def _check_types(signature: Any, program: Program) -> None:
-    for infos, types in (
-        (program.args, list(signature.inputs)),
-        (program.results, list(signature.results)),
-    ):
-        planned = [info.local_shape for info in infos]
-        found = [tuple(ir.RankedTensorType(type_).shape) for type_ in types]
-        assert planned == found, f"@main has local shapes {found}, the layouts say {planned}"
-
-
 def _prepare(module: Any, module_context: Any, program: Program) -> None:
     if b"fft" in program.bytecode and "cpu" in module_context.platforms:
         with module.context, ir.Location.unknown():
-            constrain_transforms(list(_walk(module.operation)))
+            for op in list(_walk(module.operation)):
+                if op.name == "stablehlo.fft":
+                    _constrain_transform(op)
     callbacks = has_python_callbacks(program.bytecode)
     if not (callbacks or has_collectives(program.bytecode) or b"dtensor" in program.bytecode):
         return
@@ -135,3 +221,39 @@ def _walk(op: Any) -> Iterator[Any]:
             for inner in block.operations:
                 yield inner.operation
                 yield from _walk(inner)
+
+
+def _constrain_transform(op: Any) -> None:
+    """Let a Fourier transform on CPU have operand and result row-major in memory.
+
+    XLA chooses an order per value, and lets a gather along a dimension that is not the first spread
+    its own to the transform beside it; XLA's CPU code then refuses ("IsMonotonicWithDim0Major").
+    Other code takes any order, and a TPU's cannot constrain a complex value.
+    """
+    before = _row_major(op.operands[0], op, ir.InsertionPoint(op))
+    op.operands[0] = before.results[0]
+    result = op.results[0]
+    after = _row_major(result, op, ir.InsertionPoint.after(op))
+    result.replace_all_uses_except(after.results[0], after)
+
+
+def _row_major(
+    value: ir.Value[Any], transform: ir.Operation, point: ir.InsertionPoint
+) -> ir.Operation:
+    rank = ir.RankedTensorType(value.type).rank
+    order = ir.DenseElementsAttr.get(
+        array("q", range(rank - 1, -1, -1)),
+        type=ir.RankedTensorType.get([rank], ir.IndexType.get()),
+    )
+    return ir.Operation.create(
+        "stablehlo.custom_call",
+        results=[value.type],
+        operands=[value],
+        attributes={
+            "call_target_name": ir.StringAttr.get("LayoutConstraint"),
+            "operand_layouts": ir.ArrayAttr.get([order]),
+            "result_layouts": ir.ArrayAttr.get([order]),
+        },
+        loc=transform.location,
+        ip=point,
+    )

@@ -9,6 +9,7 @@ import numpy as np
 
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.keys import data_of
+from dtensor.runtime.padding import ranges_of
 from dtensor.runtime.placement import jax_mesh, local_devices
 
 if TYPE_CHECKING:
@@ -44,15 +45,17 @@ def values(x: DTensor) -> str:
         values = _host(x._array.addressable_data(0))
         return np.array2string(values, threshold=_WHOLE_VALUES)
     seen: dict[str, str] = {}
-    for shard, data in x._shards():
-        ranges = x._ranges(shard.index)
+    for shard in x._shards():
+        ranges = ranges_of(shard.index, x.shape)
         index = "[" + ", ".join(f"{start}:{stop}" for start, stop in ranges) + "]"
         if index in seen:
             continue
         if len(seen) == _SHARDS_SHOWN:
             seen["..."] = ""
             break
-        text = np.array2string(_host(data), threshold=8, edgeitems=2, max_line_width=1_000_000)
+        text = np.array2string(
+            _host(shard.data), threshold=8, edgeitems=2, max_line_width=1_000_000
+        )
         seen[index] = " ".join(text.split())
     return "\n".join(f"{index} {values}".rstrip() for index, values in seen.items())
 

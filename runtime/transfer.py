@@ -1,9 +1,10 @@
-"""Between hosts and devices: pack and unpack shards, copy an array to a mesh."""
+"""Between hosts and devices: pack and unpack shards, copy an array to a mesh, ask how it lies."""
 
 from __future__ import annotations
 
 import json
 import math
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,18 +13,22 @@ import numpy as np
 
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.array import DTensor, array_type, dtensor_of, from_jax, with_layout
+from dtensor.runtime.array import (
+    DTensor,
+    array_type,
+    dtensor_of,
+    from_jax,
+    keys_like,
+    with_layout,
+)
 from dtensor.runtime.clients.agreement import clients_of, exchange
 from dtensor.runtime.donation import note_alias
-from dtensor.runtime.host_arrays import refusal
-from dtensor.runtime.keys import key_kind
-from dtensor.runtime.padding import Ranges, Shape, padded, ranges_of, shape_of_parts
+from dtensor.runtime.keys import data_of, key_kind
+from dtensor.runtime.operators import Operators
+from dtensor.runtime.padding import Ranges, Shape, lengthened, padded, ranges_of
 from dtensor.runtime.placement import local_devices, named_sharding
 from dtensor.runtime.shardings import AnyLayout, as_layout
 from dtensor.runtime.tracing import is_eager
-
-Index = tuple[slice, ...]
 
 
 def pack(tensors: Sequence[Any], layout: AnyLayout) -> DTensor:
@@ -43,15 +48,10 @@ def pack(tensors: Sequence[Any], layout: AnyLayout) -> DTensor:
         ClientError: another client does not call it in time.
         RuntimeError: called while tracing.
     """
-    if not isinstance(tensors, Iterable):
+    if isinstance(tensors, DTensor | dict) or not isinstance(tensors, Iterable):
         raise TypeError(
             f"pack needs a list of shards, got {type(tensors).__name__}; to split one array, use "
-            "dtensor.copy_to_mesh"
-        )
-    if isinstance(tensors, DTensor | dict):
-        raise TypeError(
-            f"pack needs a list of shards, got a {type(tensors).__name__}; a DTensor goes to "
-            "another layout by dtensor.relayout"
+            "dtensor.copy_to_mesh, and dtensor.relayout to lay a DTensor out otherwise"
         )
     parts = list(tensors)
     if any(isinstance(part, jax.core.Tracer) for part in parts) or not is_eager():
@@ -69,29 +69,29 @@ def pack(tensors: Sequence[Any], layout: AnyLayout) -> DTensor:
             "to tell its shape by; call pack on the clients that have"
         )
     parts = [part if isinstance(part, jax.Array) else _on_host(part) for part in parts]
-    dtypes = [part.dtype for part in parts]
-    odd = next((i for i, dtype in enumerate(dtypes) if dtype != dtypes[0]), None)
+    odd = next((i for i, part in enumerate(parts) if part.dtype != parts[0].dtype), None)
     if odd is not None:
         raise LayoutError(
-            f"shards must all have one dtype: shard 0 has {dtypes[0]}, shard {odd} has "
-            f"{dtypes[odd]}"
+            f"shards must all have one dtype: shard 0 has {parts[0].dtype}, shard {odd} has "
+            f"{parts[odd].dtype}"
         )
     if parts[0].ndim != layout.rank:
-        is_array = isinstance(tensors, jax.Array | np.ndarray)
         raise LayoutError(
             f"layout {layout.short()} has {layout.rank} dimensions but the shards have rank "
-            f"{parts[0].ndim}"
-            + ("; to split one array, use dtensor.copy_to_mesh" if is_array else "")
+            f"{parts[0].ndim}; to split one array, use dtensor.copy_to_mesh"
         )
-    sharding = named_sharding(layout)
     shape = _shape_of_parts([part.shape for part in parts], devices, layout)
     local = layout.local_shape(shape)
-    parts = [_lengthened(part, local) for part in parts]
-    placed = [jax.device_put(_owned(p), device) for p, device in zip(parts, devices, strict=True)]
-    whole = layout.padded_shape(shape)
-    array = jax.make_array_from_single_device_arrays(whole, sharding, placed)
+    placed = [
+        # On CPU jax may use a NumPy array's memory as the buffer; the caller may write to it.
+        jax.device_put(part if isinstance(part, jax.Array) else np.array(host_array(part)), device)
+        for part, device in zip([lengthened(part, local) for part in parts], devices, strict=True)
+    ]
+    array = jax.make_array_from_single_device_arrays(
+        layout.padded_shape(shape), named_sharding(layout), placed
+    )
     note_alias(array)
-    return dtensor_of(array, array_type(shape, array.dtype, layout))
+    return dtensor_of(data_of(array), array_type(shape, array.dtype, layout))
 
 
 def _shape_of_parts(
@@ -101,41 +101,32 @@ def _shape_of_parts(
 
     A client whose shards are all alike cannot tell by them whether another has a shorter one.
     """
-    whole = [dim.split for dim in layout.dims]
-    places = named_sharding(layout).devices_indices_map(tuple(whole))
-    starts = [tuple([start for start, _ in ranges_of(places[d], whole)]) for d in devices]
-    if len(set(starts)) != math.prod(whole):
-        shapes, starts = _of_all_clients(shapes, starts, layout.mesh)
+    counts = tuple([dim.split for dim in layout.dims])
+    indices = named_sharding(layout).devices_indices_map(counts)
+    places = [tuple([start for start, _ in ranges_of(indices[d], counts)]) for d in devices]
+    if len(set(places)) != math.prod(counts):
+        own = json.dumps([shapes, places])
+        _, said = exchange("pack", clients_of(layout.mesh), own)
+        every = [json.loads(said[client]) for client in sorted(said)]
+        shapes, places = ([tuple(row) for each in every for row in each[k]] for k in range(2))
     if all(shape == shapes[0] for shape in shapes):
         return layout.global_shape(shapes[0])
+    if all(len(shape) == layout.rank for shape in shapes):
+        sizes: list[dict[int, int]] = [{} for _ in counts]
+        for shape, place in zip(shapes, places, strict=True):
+            for d, k in enumerate(place):
+                sizes[d][k] = shape[d]
+        found = tuple([sum(of.values()) for of in sizes])
+        each = layout.local_shape(found)
+        starts = [tuple(map(operator.mul, place, each)) for place in places]
+        parts = [tuple(np.clip(np.subtract(found, s), 0, each).tolist()) for s in starts]
+        if list(shapes) == parts:
+            return found
     odd = next(i for i, shape in enumerate(shapes) if shape != shapes[0])
-    is_alike = all(len(shape) == layout.rank for shape in shapes)
-    found = shape_of_parts(shapes, starts, layout) if is_alike else None
-    if found is None:
-        raise LayoutError(
-            f"shards must all have one shape: shard 0 has {shapes[0]}, shard {odd} has "
-            f"{shapes[odd]}; of a dimension that the devices do not divide only the last may be "
-            "shorter"
-        )
-    return found
-
-
-def _of_all_clients(
-    shapes: Sequence[Shape], starts: Sequence[Shape], mesh: Mesh
-) -> tuple[list[Shape], list[Shape]]:
-    """The shapes of the shards of all clients, and which shard along each dimension each is."""
-    own = json.dumps([shapes, starts])
-    _, said = exchange("pack", clients_of(mesh), own)
-    every = [json.loads(said[client]) for client in sorted(said)]
-    found = [[tuple(row) for each in every for row in each[k]] for k in range(2)]
-    return found[0], found[1]
-
-
-def _lengthened(part: Any, local_shape: tuple[int, ...]) -> Any:
-    if part.shape == local_shape:
-        return part
-    behind = [(0, n - size) for n, size in zip(local_shape, part.shape, strict=True)]
-    return (jax.numpy if isinstance(part, jax.Array) else np).pad(part, behind)
+    raise LayoutError(
+        f"shards must all have one shape: shard 0 has {shapes[0]}, shard {odd} has {shapes[odd]}; "
+        "of a dimension that the devices do not divide only the last may be shorter"
+    )
 
 
 def unpack(tensor: DTensor) -> list[jax.Array]:
@@ -175,6 +166,34 @@ def fetch_layout(tensor: Any) -> Layout | None:
     return None
 
 
+def is_dtensor(tensor: Any) -> bool:
+    """Whether a value is a DTensor, or a variable of one; False for anything else."""
+    return isinstance(tensor, Operators)
+
+
+def check_layout(tensor: Any, layout: Layout) -> None:
+    """Check that an array has a layout.
+
+    Args:
+        tensor: a DTensor, or a jax.Array on a mesh.
+        layout: the layout it should have, on the same mesh. Priorities say when the compiler
+            spreads a layout, and no array has them: they are not compared.
+
+    Raises:
+        LayoutError: it has another one, or none.
+    """
+    if not isinstance(layout, Layout):
+        wrong = type(layout).__name__
+        raise TypeError(f"check_layout compares with a Layout, not a value of type {wrong}")
+    found = fetch_layout(tensor)
+    is_open = any(dim.is_open for dim in layout.dims)
+    if found != (layout if is_open else layout.closed()):
+        raise LayoutError(
+            f"Layout of tensor: {found!s}, did not match expected layout: {layout!s}; bring it "
+            "there with dtensor.relayout(tensor, layout)"
+        )
+
+
 def place(array: Any, layout: Layout) -> DTensor:
     """Copy an array to the mesh of `layout`, shard by shard.
 
@@ -193,8 +212,7 @@ def place(array: Any, layout: Layout) -> DTensor:
     if isinstance(source, jax.Array) and (kind := key_kind(source.dtype)) is not None:
         layout = layout.for_rank(source.ndim)
         layout.verify(source.shape, "an array of keys", uneven=True)
-        data = place(jax.random.key_data(source), kind.data_layout(layout))
-        return dtensor_of(kind.keys(data._array), array_type(source.shape, source.dtype, layout))
+        return keys_like(kind, place(jax.random.key_data(source), kind.data_layout(layout)))
     source = source if isinstance(source, jax.Array) else host_array(source)
     layout = layout.for_rank(source.ndim)
     sharding = named_sharding(layout)
@@ -209,7 +227,7 @@ def place(array: Any, layout: Layout) -> DTensor:
     whole = padded(source, layout)
     shards: dict[Ranges, np.ndarray[Any, Any]] = {}  # copies: jax may take their memory as its own
 
-    def shard(index: Index | None) -> np.ndarray[Any, Any]:
+    def shard(index: tuple[slice, ...] | None) -> np.ndarray[Any, Any]:
         ranges = ranges_of(index or (), whole.shape)
         if ranges not in shards:
             shards[ranges] = np.array(whole[index or ...])
@@ -237,8 +255,8 @@ def host_array(value: Any) -> np.ndarray[Any, Any]:
         ) from None
     except ValueError as error:
         raise ValueError(
-            f"{type(value).__name__} is not an array: {_first_sentence(error)}; give "
-            "rows of one length"
+            f"{type(value).__name__} is not an array: {str(error).split('. ')[0].rstrip('.')}; "
+            "give rows of one length"
         ) from None
     if isinstance(value, Layout):
         raise TypeError("got a Layout where an array is expected; the array comes first")
@@ -253,7 +271,13 @@ def host_array(value: Any) -> np.ndarray[Any, Any]:
     else:
         wanted = jax.dtypes.canonicalize_dtype(array.dtype)
     if wanted != array.dtype and wanted.kind in "iu" and array.size:
-        _check_range(int(array.min()), int(array.max()), array.dtype, wanted)
+        low, high, info = int(array.min()), int(array.max()), np.iinfo(wanted)
+        if low < info.min or high > info.max:
+            raise OverflowError(
+                f"integer {low if low < info.min else high} does not fit {wanted}, which jax makes "
+                f"of {array.dtype} unless jax_enable_x64 is on; turn that on, or convert the array "
+                "first"
+            )
     return array.astype(wanted, copy=False)
 
 
@@ -266,19 +290,24 @@ def _on_host(value: Any) -> np.ndarray[Any, Any]:
     return array
 
 
-def _first_sentence(error: BaseException) -> str:
-    return str(error).split(". ", 1)[0].rstrip(".")
+def refusal(array: Any) -> str | None:
+    """Why devices cannot hold a NumPy array as it is: what follows its name; None if they can.
 
-
-def _check_range(low: int, high: int, given: np.dtype[Any], wanted: np.dtype[Any]) -> None:
-    info = np.iinfo(wanted)
-    if low < info.min or high > info.max:
-        raise OverflowError(
-            f"integer {low if low < info.min else high} does not fit {wanted}, which jax makes of "
-            f"{given} unless jax_enable_x64 is on; turn that on, or convert the array first"
+    What is no array of NumPy's is not looked at.
+    """
+    if isinstance(array, np.ma.MaskedArray):
+        return "is a masked array, whose mask would be lost; fill it first: x.filled(value)"
+    if not isinstance(array, np.ndarray | np.generic):
+        return None
+    dtype = array.dtype
+    # numpy counts bfloat16 and its like among the structures; jax knows them
+    is_number = dtype.kind == "b" or (dtype.kind != "m" and jax.numpy.issubdtype(dtype, np.number))
+    if not is_number or dtype.itemsize > (16 if dtype.kind == "c" else 8):
+        limit = "give numbers of at most 64 bits, or an array of them"
+        return f"has element type {dtype}, which devices cannot hold; {limit}"
+    if not dtype.isnative:
+        return (
+            f"has element type {dtype}, of another order of bytes than the machine; give "
+            "x.astype(x.dtype.newbyteorder('='))"
         )
-
-
-def _owned(part: Any) -> Any:
-    # On CPU jax may use a numpy array's memory as the buffer itself; the caller may write to it.
-    return part if isinstance(part, jax.Array) else np.array(host_array(part))
+    return None

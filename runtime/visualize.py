@@ -40,15 +40,14 @@ def visualize(
         ValueError: jax draws an array of one or two dimensions alone.
     """
     titled = _titled_picture(x, shape, dims)
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
     if titled is None:
         jax.debug.visualize_array_sharding(x)
-        return
-    title, picture = titled
-    if _in_notebook():
-        display = sys.modules["IPython"].display
-        display.display(display.HTML(figure(title, picture)))
+    elif ipython is not None and hasattr(shell, "kernel"):  # a notebook; a terminal shows no HTML
+        ipython.display.display(ipython.display.HTML(figure(*titled)))
     else:
-        print_picture(title, picture)
+        print_picture(*titled)
 
 
 def _titled_picture(
@@ -83,10 +82,3 @@ def _titled_picture(
 
 def _shape_text(shape: Sequence[int]) -> str:
     return "x".join(map(str, shape)) or "scalar"
-
-
-def _in_notebook() -> bool:
-    """Whether IPython runs this in a kernel, which can show HTML; its terminal cannot."""
-    ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    return shell is not None and hasattr(shell, "kernel")

@@ -15,10 +15,9 @@ from dtensor.compiler.options import CompileOptions
 from dtensor.compiler.program import Run
 from dtensor.compiler.stages import Lowered
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.array import ArrayType
+from dtensor.runtime.array import ArrayType, dtensor_of
 from dtensor.runtime.context import anywhere
-from dtensor.runtime.keys import on_data
-from dtensor.runtime.results import result_of, results_of
+from dtensor.runtime.results import results_of
 from dtensor.runtime.sharing import can_run_once, run_once
 
 OPTIONS = CompileOptions()
@@ -109,18 +108,17 @@ def load(lowered: Lowered) -> Run:
     compiled = lowered.compile()
     program, name = compiled.program, compiled._source.name
     run = run_once(program, name) if can_run_once(program) else compiled.executable.run
-    run = on_data(anywhere(run), tuple([info.key is not None for info in program.args]))
+    run = anywhere(run)
     types = [info.type for info in program.results]
     tree: Any = compiled._source.out_tree
     tracer = jax.core.Tracer
     if tree == default_registry.flatten(0)[1]:
-        make = result_of(types[0])
 
         def call(*arrays: Any) -> Any:
             (result,) = run(*arrays)
             if isinstance(result, tracer):
                 raise TypeError(_CAPTURED)
-            return make(result)
+            return dtensor_of(result, types[0])
 
     else:
         make_all = results_of(types)

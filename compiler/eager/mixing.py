@@ -17,10 +17,9 @@ from dtensor.dialect.errors import LayoutError, MeshError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType, array_type, from_jax
-from dtensor.runtime.host_arrays import refusal
 from dtensor.runtime.keys import is_key
 from dtensor.runtime.placement import layout_of
-from dtensor.runtime.transfer import place
+from dtensor.runtime.transfer import place, refusal
 
 SMALL = 20
 """Integer and boolean arrays of fewer elements are replicated by themselves."""

@@ -175,7 +175,7 @@ def _run(lowered: Lowered, arguments: Sequence[Array]) -> list[Array]:
         jax.device_put(poisoned(value, info.padded_shape), named_sharding(info.layout))
         for value, info in zip(arguments, executable.program.args, strict=True)
     ]
-    return [np.asarray(result) for result in executable.run_here(*placed)]
+    return [np.asarray(result) for result in executable.runner()(*placed)]
 
 
 def _of_all(block: Block, dtype: np.dtype[Any]) -> Accuracy:

@@ -14,9 +14,9 @@ from dtensor.compiler.verification.blocks import ALONE, Program, Value
 from dtensor.compiler.verification.parts import Parted, Parts
 from dtensor.compiler.verification.shards import Shards
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.empty import filled, without_empty
-from dtensor.runtime.executable import local_program, prepare_lapack
+from dtensor.runtime.executable import filled, prepare_lapack, without_empty
 from dtensor.runtime.placement import jax_mesh
+from dtensor.runtime.splicing import local_program
 
 # A narrow intermediate value is rounded wherever it is looked at; it must be so everywhere else.
 # Without optimisation LLVM keeps the halves in a fusion as floats. The barriers that hold what is

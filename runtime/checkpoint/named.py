@@ -12,7 +12,7 @@ from dtensor.runtime.checkpoint import series
 from dtensor.runtime.checkpoint.checkpoint import DTensorCheckpoint
 from dtensor.runtime.checkpoint.files import read_checkpoint
 from dtensor.runtime.checkpoint.record import CheckpointInfo, read_record
-from dtensor.runtime.checkpoint.state import target_of
+from dtensor.runtime.checkpoint.state import is_plain, target_of
 from dtensor.runtime.shardings import AnyMesh, as_mesh
 
 
@@ -67,6 +67,12 @@ def name_based_save(
         CheckpointError: an array cannot be saved, or the checkpoint cannot be written.
     """
     arrays = _checked(name_tensor_dict)
+    for name, value in arrays.items():
+        if is_plain(value):
+            raise CheckpointError(
+                f"'{name}' is of type {type(value).__name__}; what is saved by name are DTensors, "
+                "variables, and arrays of jax or NumPy"
+            )
     DTensorCheckpoint(mesh, arrays, checksums=checksums).write(checkpoint_prefix)
 
 
@@ -113,7 +119,8 @@ def list_checkpoint(path: Any) -> CheckpointInfo:
 def _checked(tensors: Any) -> dict[str, Any]:
     if not isinstance(tensors, Mapping) or not tensors:
         raise CheckpointError(
-            f"arrays are given by name, in a dict that is not empty, not as {tensors!r}"
+            "arrays are given by name, in a dict that is not empty; this one is of type "
+            f"{type(tensors).__name__}{'' if tensors else ', and empty'}"
         )
     for name in tensors:
         if not isinstance(name, str) or not name:

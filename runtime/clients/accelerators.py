@@ -5,14 +5,22 @@ from __future__ import annotations
 import importlib
 import math
 import os
+from numbers import Integral
 
 import jax
 
 from dtensor.dialect.errors import ConfigError, NotFoundError
-from dtensor.runtime import naming
+from dtensor.runtime import client, eager, naming, placement
 from dtensor.runtime.clients import agreement, config, coordination, environment
 from dtensor.runtime.clients.losses import HEARTBEAT_SECONDS, Watch
 from dtensor.runtime.clients.meeting import meeting
+
+_SETTINGS = {
+    environment.JOBS: environment.jobs,
+    environment.JOB_NAME: environment.job_name,
+    environment.ENABLE_HEARTBEAT: environment.heartbeat_enabled,
+}
+"""What all clients must have alike, and the questions that refuse a malformed value."""
 
 _watches: list[Watch] = []
 
@@ -47,16 +55,16 @@ def initialize_accelerator_system(
         NotFoundError: there is no device of this type.
         ClientError: a client did not come in time, or the clients do not agree.
     """
-    if is_initialized():
+    if config.chosen is not None:
         raise ConfigError(
-            f"accelerator system has already been initialized, for {config.default_device_type()}; "
-            "call dtensor.shutdown_accelerator_system() first"
+            f"accelerator system has already been initialized, for {config.chosen}; call "
+            "dtensor.shutdown_accelerator_system() first"
         )
     kind = None if device_type is None else config.checked_device_type(device_type)
-    config.check_count(num_logical_cpu_devices)
+    count = _checked_count(num_logical_cpu_devices)
     several = environment.num_clients() > 1
-    environment.client_id()
-    environment.check_rest()
+    for question in (environment.client_id, environment.client_timeout, *_SETTINGS.values()):
+        question()  # a malformed variable is an error also where it is not needed
     if several and not enable_coordination_service:
         raise ConfigError(
             f"enable_coordination_service=False, but there are {environment.num_clients()} clients "
@@ -65,23 +73,23 @@ def initialize_accelerator_system(
         )
     if experimental_reset_context and coordination.jax_is_running():
         _forget_jax()
-    fresh = not several and not coordination.jax_is_running()
-    count = jax.config.jax_num_cpu_devices  # type: ignore[attr-defined]
-    if num_logical_cpu_devices is not None and not coordination.jax_is_running():
-        jax.config.update("jax_num_cpu_devices", int(num_logical_cpu_devices))
+    fresh = not coordination.jax_is_running()
+    before = jax.config.jax_num_cpu_devices  # type: ignore[attr-defined]
+    if count is not None and fresh:
+        jax.config.update("jax_num_cpu_devices", count)
     if several:
         _connect(environment.seat())
     try:
-        chosen = _choose(kind, num_logical_cpu_devices)
+        chosen = _choose(kind, count)
     except NotFoundError:
-        if fresh:  # another type can still be asked for, with any number of CPU devices
+        if fresh and not several:  # another type can still be asked for, with any number of CPUs
             coordination.forget_cpu()
-            jax.config.update("jax_num_cpu_devices", count)
+            jax.config.update("jax_num_cpu_devices", before)
         raise
     if several:
         everyone = range(environment.num_clients())
         agreement.agree("device type", everyone, {"the device type": chosen}, "give all the same")
-    config.choose(chosen)
+    config.chosen = chosen
     return chosen
 
 
@@ -98,31 +106,35 @@ def shutdown_accelerator_system() -> None:
     Raises:
         ConfigError: the accelerator system is not initialized.
     """
-    if not is_initialized():
+    if config.chosen is None:
         raise ConfigError(
             "accelerator system is not initialized; call dtensor.initialize_accelerator_system() "
             "first"
         )
-    _disconnect()
+    if _watches:
+        _watches.pop().leave()
     _forget_jax()
-    config.choose(None)
+    config.chosen = None
 
 
 shutdown_tpu_system = shutdown_accelerator_system
 
 
-def is_initialized() -> bool:
-    """Whether `initialize_accelerator_system` has been called, and not been undone."""
-    return config.chosen_device_type() is not None
+def _checked_count(count: int | None) -> int | None:
+    if count is None:
+        return None
+    if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
+        raise ConfigError(f"num_logical_cpu_devices is {count!r}; it must be a positive integer")
+    return int(count)
 
 
 def _choose(kind: str | None, count: int | None) -> str:
     chosen = kind or config.preferred_device_type()
-    have = len(config.local_jax_devices(chosen))
-    if not have:
+    if not config.local_jax_devices(chosen):
+        devices = jax.devices()
         raise NotFoundError(
-            f"jax has no {chosen} device; it has {_available()}. Install jax for {chosen}, or let "
-            "JAX_PLATFORMS name it"
+            f"jax has no {chosen} device; it has {len(devices)} {devices[0].platform.upper()}. "
+            f"Install jax for {chosen}, or let JAX_PLATFORMS name it"
         )
     if count is None:
         return chosen
@@ -133,27 +145,16 @@ def _choose(kind: str | None, count: int | None) -> str:
             "initialize_accelerator_system before anything uses a jax device, or with "
             "experimental_reset_context=True"
         )
-    if count < have:
-        raise ConfigError(
-            f"num_logical_cpu_devices is {count}, but there are {have} {chosen} devices, each of "
-            f"which needs a CPU device beside it; give at least {have}, or leave it out"
-        )
     return chosen
-
-
-def _available() -> str:
-    devices = jax.devices()
-    return f"{len(devices)} {devices[0].platform.upper()}"
 
 
 def _connect(seat: environment.Seat | None) -> None:
     process = coordination.jax_process()
     if process is not None:  # by the program itself, which then answers for it
-        if seat is not None and (process.index, process.count) != (seat.index, seat.count):
+        if seat is not None and process != (seat.index, seat.count):
             raise ConfigError(
-                f"jax.distributed was initialized as process {process.index} of {process.count}, "
-                f"but {seat.source} say client {seat.index} of {seat.count}; leave one of the two "
-                "out"
+                f"jax.distributed was initialized as process {process[0]} of {process[1]}, but "
+                f"{seat.source} say client {seat.index} of {seat.count}; leave one of the two out"
             )
         return
     assert seat is not None  # without jax.distributed, it is what several clients come from
@@ -177,34 +178,18 @@ def _connect(seat: environment.Seat | None) -> None:
             shutdown_timeout_seconds=math.ceil(seconds),
             **options,  # type: ignore[arg-type]
         )
-        _agree_on_settings()
+        packages = {name: importlib.import_module(name) for name in ("dtensor", "jax", "jaxlib")}
+        own = {f"the version of {name}": each.__version__ for name, each in packages.items()}
+        own |= {name: str(question()) for name, question in _SETTINGS.items()}
+        agreement.agree("settings", range(seat.count), own, "all clients must have the same")
     _watches.append(Watch(seat, heartbeat))
-
-
-def _agree_on_settings() -> None:
-    modules = {name: importlib.import_module(name) for name in ("dtensor", "jax", "jaxlib")}
-    own = {f"the version of {name}": module.__version__ for name, module in modules.items()}
-    own[environment.JOBS] = ",".join(environment.jobs())
-    own[environment.JOB_NAME] = environment.job_name()
-    own[environment.ENABLE_HEARTBEAT] = str(environment.heartbeat_enabled()).lower()
-    everyone = range(environment.num_clients())
-    agreement.agree("settings", everyone, own, "all clients must have the same")
-
-
-def _disconnect() -> None:
-    if _watches:
-        _watches.pop().leave()
 
 
 def _forget_jax() -> None:
     from jax.extend import backend
 
-    from dtensor.runtime import client, eager, placement
-
     backend.clear_backends()
     jax.clear_caches()
-    naming.forget_devices()
-    agreement.forget()
-    client.forget_devices()
-    placement.forget_devices()
+    for module in (naming, agreement, client, placement):
+        module.forget()
     eager.Slot.engine.forget()

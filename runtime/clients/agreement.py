@@ -1,39 +1,88 @@
-"""Several clients that run one program: they must all have the same one."""
+"""What several clients do at one point: compare what they run, and wait for one another."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
 
-from dtensor.dialect.errors import ClientError
+from dtensor.dialect.errors import ClientError, ConfigError, MeshError
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.clients import coordination, environment
 from dtensor.runtime.placement import jax_mesh
+from dtensor.runtime.tracing import is_eager
 
-SAME_CALLS = "all clients must call the same functions in the same order"
+ENDED = "dtensor/ended"  # where clients write that their programs have ended
+
+_SAME_CALLS = "all clients must call the same functions in the same order"
+_SLICE_SECONDS = 2.0  # how long one look at the store waits; between two, ended clients show
+_DAY_IN_MILLISECONDS = 24 * 60 * 60 * 1000
 
 _counts: Counter[tuple[str, tuple[int, ...]]] = Counter()
 
 
-def agree_on_program(fingerprint: str, mesh: Mesh) -> None:
-    """Check that all clients with devices in `mesh` are loading the same program.
-
-    XLA does not: clients that run different modules exchange bytes and get wrong numbers.
+def barrier(mesh: Mesh, barrier_name: str | None = None, timeout_in_ms: int | None = None) -> None:
+    """Wait until every client with devices in `mesh` is here, and its devices have finished.
 
     Args:
-        fingerprint: digest of the program.
-        mesh: where it runs. Programs must be loaded in the same order everywhere.
+        mesh: whose clients and devices to wait for.
+        barrier_name: what messages call this barrier; the same on every client.
+        timeout_in_ms: how long to wait for the other clients, in milliseconds; None is 24 hours,
+            since the others may have much to do first.
+
+    Raises:
+        ClientError: a client did not come in time, has ended, or is at another barrier.
+        MeshError: this client has no device in the mesh.
+        ConfigError: the name is no text, or the time no number above 0.
+        TypeError: `mesh` is not a mesh.
+        RuntimeError: called while tracing.
+    """
+    if not isinstance(mesh, Mesh):
+        raise TypeError(f"barrier needs a Mesh, got {type(mesh).__name__}")
+    if not is_eager():
+        raise RuntimeError("barrier must be called outside of traced functions")
+    if not isinstance(barrier_name, str | None):
+        raise ConfigError(f"barrier_name is {barrier_name!r}; it must be a string, or None")
+    wait = _DAY_IN_MILLISECONDS if timeout_in_ms is None else timeout_in_ms
+    if isinstance(wait, bool) or not isinstance(wait, int) or wait < 1:
+        raise ConfigError(f"timeout_in_ms is {wait!r}; it must be a positive integer")
+    clients = clients_of(mesh)
+    if jax.process_index() not in clients:
+        raise MeshError(
+            f"this is {environment.client_name(jax.process_index())}, which has no device in "
+            f"{mesh.short()}; its clients are {', '.join(map(str, clients))}"
+        )
+    if len(clients) > 1:
+        name = f"'{barrier_name or ''}'"
+        point = f"barrier {name}" if barrier_name else "the barrier"
+        _, names = exchange("barrier", clients, name, point, wait / 1000)
+        _same(names, "where they wait, at the barrier", _SAME_CALLS)
+    # A device runs one program after the other, so when this sum is there, all before it are done.
+    own, whole = (
+        NamedSharding(jax_mesh(mesh), PartitionSpec(*axes)) for axes in ([mesh.axis_names], [])
+    )
+    ones = jax.make_array_from_callback((mesh.size,), own, lambda i: np.ones(mesh.size)[i])
+    jax.jit(jnp.sum, out_shardings=whole)(ones).block_until_ready()
+
+
+def agree_on_program(fingerprint: str, mesh: Mesh) -> None:
+    """Check that all clients with devices in `mesh` are loading the program of this digest.
+
+    XLA does not: clients that run different modules exchange bytes and get wrong numbers.
 
     Raises:
         ClientError: another client loads another program, or none in time.
     """
     clients = clients_of(mesh)
     if len(clients) > 1:
-        remedy = SAME_CALLS.replace(" in the", " with the same shapes and layouts, in the")
+        remedy = _SAME_CALLS.replace(" in the", " with the same shapes and layouts, in the")
         agree("program", clients, {"program {}": fingerprint[:12]}, remedy)
 
 
@@ -44,9 +93,7 @@ def clients_of(mesh: Mesh) -> tuple[int, ...]:
     return tuple(sorted({device.process_index for device in jax_mesh(mesh).devices.flat}))
 
 
-def agree(
-    what: str, clients: Sequence[int], facts: Mapping[str, str], remedy: str, beside: Any = None
-) -> dict[int, Any]:
+def agree(what: str, clients: Sequence[int], facts: Mapping[str, str], remedy: str) -> None:
     """Check that all `clients` have the same facts.
 
     Args:
@@ -54,23 +101,15 @@ def agree(
         clients: which take part, this one among them.
         facts: what this client has, by what messages call it, with `{}` for the count.
         remedy: what to do where they differ, for the message.
-        beside: what to tell the others too, a JSON value.
-
-    Returns:
-        What each client told beside.
 
     Raises:
         ClientError: the clients differ, or one did not come to this point in time.
     """
-    number, texts = exchange(what, clients, json.dumps([facts, beside]))
+    number, texts = exchange(what, clients, json.dumps(facts))
     found = {client: json.loads(text) for client, text in texts.items()}
     for fact in facts:
-        same(
-            {client: said[0].get(fact, "") for client, said in found.items()},
-            fact.format(number),
-            remedy,
-        )
-    return {client: said[1] for client, said in found.items()}
+        values = {client: said.get(fact, "") for client, said in found.items()}
+        _same(values, fact.format(number), remedy)
 
 
 def exchange(
@@ -95,24 +134,35 @@ def exchange(
     Raises:
         ClientError: a client did not come to this point in time, or has ended.
     """
-    group = tuple(clients)
+    group, here = tuple(clients), jax.process_index()
     number = _counts[what, group]
     _counts[what, group] += 1
     everyone = len(group) == jax.process_count()
     prefix = f"dtensor/{what}/{'all' if everyone else '-'.join(map(str, group))}"
-    here = jax.process_index()
-    coordination.publish(f"{prefix}/{number}/{here}", value)
-    if number > 1:  # all came to the last one, so all have read the one before
-        coordination.remove(f"{prefix}/{number - 2}/{here}")
-    return number, coordination.collect(
-        f"{prefix}/{number}",
-        clients,
-        environment.client_timeout() if seconds is None else seconds,
-        lambda missing, why: (
-            f"{environment.client_names(missing)} {why.format(point or f'{what} {number}')}; "
-            f"{SAME_CALLS}"
-        ),
-    )
+    wait = environment.client_timeout() if seconds is None else seconds
+    deadline = time.monotonic() + wait
+    with coordination.store() as store:
+        store.key_value_set(f"{prefix}/{number}/{here}", value)
+        if number > 1:  # all came to the last one, so all have read the one before
+            store.key_value_delete(f"{prefix}/{number - 2}/{here}")
+        while True:
+            found = _directory(store, f"{prefix}/{number}")
+            rest = [client for client in group if client not in found]
+            if not rest:
+                return number, {client: found[client] for client in group}
+            ended = [client for client in _directory(store, ENDED) if client in rest]
+            left = deadline - time.monotonic()
+            if ended or left <= 0:
+                did = f"did not get to {{}} within {wait:g} s" if not ended else "ended before {}"
+                who = environment.client_names(ended or rest)
+                at = point or f"{what} {number}"
+                raise ClientError(f"{who} {did.format(at)}; {_SAME_CALLS}")
+            coordination.ask(f"{prefix}/{number}/{rest[0]}", min(left, _SLICE_SECONDS))
+
+
+def _directory(store: Any, prefix: str) -> dict[int, str]:
+    found = store.key_value_dir_get(f"{prefix}/")
+    return {int(key.rpartition("/")[2]): value for key, value in found}
 
 
 def forget() -> None:
@@ -120,17 +170,13 @@ def forget() -> None:
     _counts.clear()
 
 
-def same(values: Mapping[int, str], what: str, remedy: str) -> None:
-    """Raise ClientError, saying who has what, unless all clients have the same value."""
-    if len(set(values.values())) > 1:
-        raise ClientError(f"the clients differ in {what}: {by_value(values)}; {remedy}")
-
-
-def by_value(values: Mapping[int, str]) -> str:
-    """Who has what, most common first: `a on clients 0, 2; b on client 1 (host:port)`."""
+def _same(values: Mapping[int, str], what: str, remedy: str) -> None:
+    """Raise ClientError, saying who has what, most common first, unless all have the same."""
     clients = defaultdict(list)
     for number in sorted(values):
         clients[values[number]].append(number)
     (common, first), *rest = sorted(clients.items(), key=lambda item: (-len(item[1]), item[1]))
-    said = f"{common} on client{'s'[: len(first) > 1]} {', '.join(map(str, first))}"
-    return "; ".join([said, *(f"{v} on {environment.client_names(who)}" for v, who in rest)])
+    if rest:
+        said = f"{common} on client{'s'[: len(first) > 1]} {', '.join(map(str, first))}"
+        odd = "; ".join(f"{value} on {environment.client_names(who)}" for value, who in rest)
+        raise ClientError(f"the clients differ in {what}: {said}; {odd}; {remedy}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -11,7 +12,7 @@ from dtensor.dialect.device_spec import DeviceSpec
 from dtensor.dialect.errors import ConfigError, MeshError
 from dtensor.dialect.mesh import XLA_SPMD, Mesh
 from dtensor.runtime import client, naming
-from dtensor.runtime.clients import accelerators, agreement, config, environment
+from dtensor.runtime.clients import agreement, config, environment
 
 
 def create_distributed_mesh(
@@ -42,16 +43,25 @@ def create_distributed_mesh(
     """
     if use_xla_spmd:
         raise MeshError(XLA_SPMD)
-    if not accelerators.is_initialized():
+    if config.chosen is None:
         raise ConfigError(
             "accelerators are uninitialized; call dtensor.initialize_accelerator_system() first"
         )
     axes = Mesh(mesh_dims).axes
-    kind, chosen = _devices_here(local_devices, device_type)
+    kind = config.checked_device_type(device_type or config.default_device_type())
+    if kind == "TPU" and local_devices is not None:
+        raise MeshError(
+            "local_devices was given for a TPU mesh, which always has all devices; leave it out"
+        )
+    chosen = config.local_jax_devices(kind)
+    if local_devices is not None:
+        chosen = _own(local_devices, kind)
+        kind = client.common_type(chosen, device_type)
+    everywhere = _exchange(axes, mesh_name, kind, naming.names_of(chosen))
     if kind == "TPU":
-        return _tpu_mesh(axes, mesh_name, local_devices)
-    names = naming.names_of(chosen)
-    everywhere = _exchange(axes, mesh_name, kind, names)
+        from dtensor.runtime.tpu.mesh import create_tpu_mesh
+
+        return create_tpu_mesh([axis for axis, _ in axes], [size for _, size in axes], mesh_name)
     size = math.prod(size for _, size in axes)
     if len(everywhere) != size:
         raise MeshError(
@@ -59,28 +69,20 @@ def create_distributed_mesh(
             f"devices ({len(chosen)} per client * {environment.num_clients()} clients); the sizes "
             "must multiply to that"
         )
-    devices = [naming.as_device(name, kind) for name in everywhere]
-    return client.create_mesh(axes, mesh_name, devices, kind)
+    return client.create_mesh(axes, mesh_name, everywhere, kind)
 
 
-def _devices_here(
-    local_devices: Sequence[str | DeviceSpec] | None, device_type: str | None
-) -> tuple[str, list[jax.Device]]:
-    """The type of the mesh's devices, and those that this client gives."""
-    kind = config.checked_device_type(device_type or config.default_device_type())
-    if local_devices is None or kind == "TPU":
-        return kind, config.local_jax_devices(kind)
-    if isinstance(local_devices, str) or not isinstance(local_devices, Sequence):
-        raise MeshError(f"local_devices is {local_devices!r}; give a list of names")
-    chosen = [naming.as_device(device, kind) for device in local_devices]
-    kind = client.common_type(chosen, device_type)
-    own = config.local_jax_devices(kind)
-    odd = next((device for device in chosen if device not in own), None)
+def _own(names: Sequence[str | DeviceSpec], kind: str) -> list[jax.Device]:
+    """The devices of these names, which are this client's."""
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise MeshError(f"local_devices is {names!r}; give a list of names")
+    chosen = [naming.as_device(name, kind) for name in names]
+    odd = next((device for device in chosen if device.process_index != jax.process_index()), None)
     if odd is not None:
-        raise MeshError(f"local_devices names {odd}, which is not one of this client's: {own}")
+        raise MeshError(f"local_devices names {odd}, which is not one of this client's")
     if len(set(chosen)) < len(chosen):
         raise MeshError(f"local_devices names a device twice: {chosen}")
-    return kind, chosen
+    return chosen
 
 
 def _exchange(
@@ -95,24 +97,9 @@ def _exchange(
         "the device type": kind,
         "the number of devices": str(len(devices)),
     }
-    found = agreement.agree(
-        "create_distributed_mesh",
-        range(jax.process_count()),
-        {f"{fact} of distributed mesh {{}}": text for fact, text in facts.items()},
-        "all clients must ask for the same mesh",
-        list(devices),
-    )
-    return [device for client_id in sorted(found) for device in found[client_id]]
-
-
-def _tpu_mesh(
-    axes: Sequence[tuple[str, int]], name: str, local_devices: Sequence[str | DeviceSpec] | None
-) -> Mesh:
-    if local_devices is not None:
-        raise MeshError(
-            "local_devices was given for a TPU mesh, which always has all devices; leave it out"
-        )
-    from dtensor.runtime.tpu.mesh import create_tpu_mesh
-
-    _exchange(axes, name, "TPU", naming.names_of(config.local_jax_devices("TPU")))
-    return create_tpu_mesh([axis for axis, _ in axes], [size for _, size in axes], name)
+    everyone = range(jax.process_count())
+    own = {f"{fact} of distributed mesh {{}}": text for fact, text in facts.items()}
+    what = "create_distributed_mesh"
+    agreement.agree(what, everyone, own, "all clients must ask for the same mesh")
+    _, found = agreement.exchange(f"{what} of devices", everyone, json.dumps(devices))
+    return [device for client_id in everyone for device in json.loads(found[client_id])]

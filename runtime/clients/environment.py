@@ -11,7 +11,6 @@ import math
 import os
 import re
 import warnings
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -25,15 +24,13 @@ CLIENT_ID = "DTENSOR_CLIENT_ID"
 JOB_NAME = "DTENSOR_JOB_NAME"
 NUM_CLIENTS = "DTENSOR_NUM_CLIENTS"
 ENABLE_HEARTBEAT = "DTENSOR_ENABLE_HEARTBEAT"
-PARALLEL_EXECUTOR = "DTENSOR_USE_PARALLEL_EXECUTOR"
 CLIENT_TIMEOUT = "DTENSOR_CLIENT_TIMEOUT_SECONDS"
 
 PEER_LOST = 75  # exit status of a client that ends because another one is lost; "try again"
 
 _TORCHRUN = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
-_DEFAULT_TIMEOUT_SECONDS = 300.0
-_WORDS = {"true": True, "1": True, "yes": True, "on": True}
-_WORDS |= {"false": False, "0": False, "no": False, "off": False}
+_ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:]+):(\d{1,5})", re.ASCII)
+_WORDS = {True: ("true", "1", "yes", "on"), False: ("false", "0", "no", "off")}
 
 
 @dataclass(frozen=True)
@@ -54,28 +51,21 @@ class Seat:
     source: str
     devices: tuple[int, ...] | None = None
 
-    def name(self, number: int) -> str:
-        """What messages call a client."""
-        return client_name(number)
-
 
 def seat() -> Seat | None:
-    """This process's place among several clients; None in local mode.
+    """This process's place among several clients, as a launcher says it; None in local mode.
 
     Raises:
         ConfigError: a variable is malformed, or two do not agree.
     """
     addresses = jobs()
     if addresses:
-        return Seat(addresses[0], len(addresses), client_id(), JOBS) if len(addresses) > 1 else None
-    found = None if os.environ.get(NUM_CLIENTS, "") == "1" else _launched()
+        found: Seat | None = Seat(addresses[0], len(addresses), client_id(), JOBS)
+    elif os.environ.get(NUM_CLIENTS) == "1":
+        found = None
+    else:
+        found = _torchrun() if all(map(os.environ.get, _TORCHRUN)) else _detected()
     return found if found is not None and found.count > 1 else None
-
-
-def _launched() -> Seat | None:
-    if all(os.environ.get(name) for name in _TORCHRUN):
-        return _torchrun()
-    return _detected()
 
 
 def _torchrun() -> Seat:
@@ -94,8 +84,18 @@ def _torchrun() -> Seat:
 
 @cache  # every device's name asks, and on a Cloud TPU jax asks a server
 def _detected() -> Seat | None:
+    """What jax finds in the environment: SLURM, Open MPI, GKE, Cloud TPU, Kubernetes.
+
+    jax.distributed.initialize() does the same, but a process learns its place there only when all
+    others have come.
+    """
+    from jax._src.clusters import ClusterEnv
+
+    unknown = (None, None, None, None, None)
     try:
-        found = coordination.detected_cluster(math.ceil(client_timeout()))
+        address, count, index, devices = ClusterEnv.auto_detect_unset_distributed_params(
+            *unknown, math.ceil(client_timeout())
+        )
     except RuntimeError as error:
         warnings.warn(
             f"jax cannot tell which process of the cluster this is, so it is a run of one client: "
@@ -104,10 +104,10 @@ def _detected() -> Seat | None:
             stacklevel=2,
         )
         return None
-    if found is None:
+    if address is None or count is None or index is None:
         return None
-    address, count, index, devices = found
-    return Seat(address, count, index, "the cluster's variables", devices)
+    own = None if devices is None else tuple(devices)
+    return Seat(address, int(count), int(index), "the cluster's variables", own)
 
 
 def jobs() -> list[str]:
@@ -121,15 +121,24 @@ def jobs() -> list[str]:
 
 @lru_cache(maxsize=4)  # every device's name asks
 def _parse_jobs(text: str) -> tuple[str, ...]:
-    if not text:
-        return ()
-    entries = tuple(text.split(","))
+    entries = tuple(text.split(",")) if text else ()
     for number, entry in enumerate(entries):
-        _check_job(entry, number, text)
-    if len(set(entries)) < len(entries):
-        entry = Counter(entries).most_common(1)[0][0]
-        raise _bad(JOBS, text, f"'{entry}' is there twice; every client needs its own port")
+        address = _ADDRESS.fullmatch(entry)
+        if address is None or not 1 <= int(address[1]) <= 65535:
+            needed = "is not host:port, without spaces and with a port of 1 to 65535"
+            raise _bad(JOBS, text, f"entry {number}, {entry!r}, {needed}")
+        if entry in entries[:number]:
+            raise _bad(JOBS, text, f"'{entry}' is there twice; every client needs its own port")
     return entries
+
+
+def _launched() -> tuple[int, int]:
+    """Which process this is and of how many, as jax or else a launcher counts them."""
+    process = coordination.jax_process()
+    if process is None:
+        found = seat()
+        process = (0, 1) if found is None else (found.index, found.count)
+    return process
 
 
 def num_clients() -> int:
@@ -138,17 +147,11 @@ def num_clients() -> int:
     Raises:
         ConfigError: DTENSOR_JOBS is malformed, or DTENSOR_NUM_CLIENTS says something else.
     """
-    count = len(jobs())
-    if not count:
-        process = coordination.jax_process()
-        found = seat() if process is None else process
-        count = 1 if found is None else found.count
+    count = len(jobs()) or _launched()[1]
     text = os.environ.get(NUM_CLIENTS, "")
     if text and _integer(NUM_CLIENTS, text, 1) != count:
-        where = f"{JOBS} lists {count}" if jobs() else f"{JOBS} is not set, which means {count}"
-        if count > 1 and not jobs():
-            where = f"the launcher says {count}"
-        raise _bad(NUM_CLIENTS, text, f"{where}; leave {NUM_CLIENTS} out, that is enough")
+        who = JOBS if jobs() else f"the launcher, without {JOBS},"
+        raise _bad(NUM_CLIENTS, text, f"{who} says {count}; leave {NUM_CLIENTS} out")
     return count
 
 
@@ -158,18 +161,15 @@ def client_id() -> int:
     Raises:
         ConfigError: DTENSOR_CLIENT_ID is not such a number, or DTENSOR_JOBS is malformed.
     """
-    count = num_clients()
+    count, index = num_clients(), 0 if jobs() else _launched()[0]
     text = os.environ.get(CLIENT_ID, "")
-    process = None if jobs() else coordination.jax_process() or seat()
     if not text:
-        return 0 if process is None else process.index
+        return index
     number = _integer(CLIENT_ID, text, 0)
     if number >= count:
-        why = f"{JOBS} lists {count} clients" if jobs() else f"{JOBS} is not set: one client, 0"
-        raise _bad(CLIENT_ID, text, f"it must be below {count}; {why}")
-    if process is not None and number != process.index:
-        said = "the launcher" if isinstance(process, Seat) else "jax.distributed"
-        raise _bad(CLIENT_ID, text, f"{said} says this is process {process.index}")
+        raise _bad(CLIENT_ID, text, f"it must be below {count}, how many {JOBS} or a launcher says")
+    if number != index and not jobs():
+        raise _bad(CLIENT_ID, text, f"the launcher says this is process {index}; leave it out")
     return number
 
 
@@ -198,15 +198,7 @@ def full_job_name(task_id: int | None = None) -> str:
 
 
 def checked_client(number: int, what: str) -> int:
-    """`number`, if it is a client's.
-
-    Args:
-        number: what was given.
-        what: name of the argument, for the message.
-
-    Raises:
-        ConfigError: it is not the id of a client.
-    """
+    """`number`, given as the argument `what`, if it is a client's; else ConfigError."""
     if isinstance(number, bool) or not isinstance(number, Integral):
         raise ConfigError(f"{what} is {number!r}; it must be an integer")
     count = num_clients()
@@ -222,12 +214,11 @@ def heartbeat_enabled() -> bool:
     Raises:
         ConfigError: DTENSOR_ENABLE_HEARTBEAT is neither true nor false.
     """
-    text = os.environ.get(ENABLE_HEARTBEAT, "")
-    if not text:
-        return True
-    if text.lower() not in _WORDS:
-        raise _bad(ENABLE_HEARTBEAT, text, "it must be true or false (or 1, 0, yes, no, on, off)")
-    return _WORDS[text.lower()]
+    text = os.environ.get(ENABLE_HEARTBEAT) or "true"
+    for is_on, words in _WORDS.items():
+        if text.lower() in words:
+            return is_on
+    raise _bad(ENABLE_HEARTBEAT, text, "it must be true or false (or 1, 0, yes, no, on, off)")
 
 
 def client_timeout() -> float:
@@ -236,55 +227,24 @@ def client_timeout() -> float:
     Raises:
         ConfigError: DTENSOR_CLIENT_TIMEOUT_SECONDS is not a positive number.
     """
-    text = os.environ.get(CLIENT_TIMEOUT, "")
-    if not text:
-        return _DEFAULT_TIMEOUT_SECONDS
-    seconds = float(text) if re.fullmatch(r"\d+(\.\d+)?", text, re.ASCII) else math.nan
+    text = os.environ.get(CLIENT_TIMEOUT) or "300"
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
     if not 0 < seconds <= 1e6:
         raise _bad(CLIENT_TIMEOUT, text, "it must be a number of seconds above 0, up to 1000000")
     return seconds
 
 
-def check_rest() -> None:
-    """Check the variables that may not be needed in this run; a malformed one is still an error.
-
-    Raises:
-        ConfigError: one is malformed.
-    """
-    job_name()
-    heartbeat_enabled()
-    client_timeout()
-    text = os.environ.get(PARALLEL_EXECUTOR, "")
-    if text:
-        needed = "unset it; for Pathways call pathwaysutils.initialize() first in the program"
-        raise _bad(PARALLEL_EXECUTOR, text, f"there is no other executor than jax's: {needed}")
-
-
 def client_name(number: int) -> str:
     """What messages call a client: `client 2 (host:port)`."""
-    addresses = jobs()
-    return (
-        f"client {number} ({addresses[number]})" if number < len(addresses) else f"client {number}"
-    )
+    return f"client {number}" + "".join(f" ({at})" for at in jobs()[number : number + 1])
 
 
 def client_names(numbers: Sequence[int]) -> str:
     """What messages call several clients."""
     return ", ".join(client_name(number) for number in numbers)
-
-
-def _check_job(entry: str, number: int, text: str) -> None:
-    if not entry:
-        raise _bad(JOBS, text, f"entry {number} is empty; the form is host:port,host:port")
-    if re.search(r"\s", entry):
-        raise _bad(JOBS, text, f"entry {number}, {entry!r}, has a space in it; leave spaces out")
-    host, _, port = entry.rpartition(":")
-    if not host or (":" in host and not re.fullmatch(r"\[[0-9A-Fa-f:.]+\]", host)):
-        raise _bad(JOBS, text, f"entry {number}, {entry!r}, is not host:port")
-    if not re.fullmatch(r"\d{1,5}", port, re.ASCII) or not 1 <= int(port) <= 65535:
-        raise _bad(
-            JOBS, text, f"entry {number}, {entry!r}, has port '{port}'; it must be 1 to 65535"
-        )
 
 
 def _integer(name: str, text: str, least: int) -> int:

@@ -19,11 +19,15 @@ import re
 import sys
 import threading
 import time
+from contextlib import suppress
 from types import TracebackType
+
+import jax
 
 from dtensor.dialect.errors import ClientError
 from dtensor.runtime.clients import coordination
-from dtensor.runtime.clients.environment import PEER_LOST, Seat
+from dtensor.runtime.clients.agreement import ENDED
+from dtensor.runtime.clients.environment import PEER_LOST, Seat, client_name
 
 HEARTBEAT_SECONDS = 13  # after so many silent ones jax gives up a client, and ends the others
 
@@ -49,7 +53,8 @@ class Watch:
         if not heartbeat:
             return
         if seat.index == 0:
-            coordination.publish(_ALIVE, "")
+            with coordination.store() as store:
+                store.key_value_set(_ALIVE, "")
         previous = sys.excepthook
 
         def note(
@@ -68,11 +73,10 @@ class Watch:
         self._left = True
         if self._failure is not None and not hasattr(sys, "ps1"):
             self._fail(self._failure)
-        try:
-            coordination.say_ended(self._seat.index)
-        except ClientError:  # jax ends this process when it notices
-            pass
-        coordination.disconnect()  # waits for the others, and ends what the thread waits for
+        with suppress(ClientError), coordination.store() as store:  # jax ends us when it notices
+            store.key_value_set(f"{ENDED}/{self._seat.index}", "")
+        with coordination.store():
+            jax.distributed.shutdown()  # waits for the others, and ends what the thread waits for
         if self._thread.is_alive():
             self._thread.join()
 
@@ -81,10 +85,8 @@ class Watch:
             # It may come from the loss of another client: then jax ends this one, and says which.
             time.sleep(_VERDICT_SECONDS)
         text = f"{type(failure).__name__}: {failure}".strip().splitlines()[0].removesuffix(":")
-        try:
-            coordination.publish(_FAILED, f"{self._seat.index} it failed with {text}")
-        except ClientError:  # another one has failed before
-            pass
+        with suppress(ClientError), coordination.store() as store:  # another one failed before
+            store.key_value_set(_FAILED, f"{self._seat.index} it failed with {text}")
         if self._seat.index == 0:
             time.sleep(_HEARD_SECONDS)
         _flush()
@@ -114,7 +116,7 @@ class Watch:
     def _end(self, lost: int, why: str) -> None:
         own_failure = self._failure is not None and not self._is_of_jax()
         if lost != self._seat.index and not own_failure:  # which it has said itself
-            name, other = self._seat.name(self._seat.index), self._seat.name(lost)
+            name, other = client_name(self._seat.index), client_name(lost)
             os.write(2, f"dtensor: {name} ends, because {other} is lost: {why}\n".encode())
             # Not sys.exit: the main thread may never return from where it is.
             flush = threading.Thread(target=_flush, daemon=True)
@@ -127,7 +129,5 @@ class Watch:
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with suppress(OSError, ValueError):
             stream.flush()
-        except (OSError, ValueError):
-            pass

@@ -18,7 +18,7 @@ from typing import Any
 from jaxlib import _jax
 
 from dtensor.dialect.errors import ClientError
-from dtensor.runtime.clients.environment import Seat
+from dtensor.runtime.clients.environment import Seat, client_name
 
 _ADDRESS = "dtensor/address"
 _SILENT_SECONDS = 3600  # nobody is given up while the clients meet, before the time is up
@@ -66,7 +66,12 @@ def _address(client: Any, seat: Seat, seconds: float) -> str:
         address = client.blocking_key_value_get(_ADDRESS, math.ceil(seconds) * 1000)
         client.shutdown()
     except RuntimeError as error:
-        raise ClientError(_why(seat, seconds, f"{error} {_last_words(client)}")) from None
+        said = str(error)
+        try:
+            client.shutdown()
+        except RuntimeError as last:  # it says here why it could not connect
+            said += f" {last}"
+        raise ClientError(_why(seat, seconds, said)) from None
     return str(address)
 
 
@@ -78,7 +83,7 @@ def _service(seat: Seat, bind: str, wait: int) -> Any:
             free.bind(("", port))
     except OSError as error:
         raise ClientError(
-            f"{seat.name(0)} cannot listen at its port: {error.strerror}; choose another port "
+            f"{client_name(0)} cannot listen at its port: {error.strerror}; choose another port "
             f"for it in {seat.source}"
         ) from None
     return _jax.get_distributed_runtime_service(
@@ -100,29 +105,18 @@ def _address_for_jax(seat: Seat) -> str:
     return f"{seat.address.rpartition(':')[0]}:{port}"
 
 
-def _last_words(client: Any) -> str:
-    try:
-        client.shutdown()
-    except RuntimeError as error:  # it says here why it could not connect
-        return str(error)
-    return ""
-
-
 def _why(seat: Seat, seconds: float, said: str) -> str:
     if "ALREADY_EXISTS" in said:
         return (
-            f"two processes say they are {seat.name(seat.index)}; give each its own number in "
+            f"two processes say they are {client_name(seat.index)}; give each its own number in "
             f"{seat.source}"
         )
-    longer = "set DTENSOR_CLIENT_TIMEOUT_SECONDS to wait longer"
     late = re.search(r"timed out task names:\s*((?:\d+\s+)+)", said)
+    what = f"{client_name(seat.index)} did not find {client_name(0)}"
     if late:
-        missing = ", ".join(map(seat.name, sorted(map(int, late.group(1).split()))))
-        return (
-            f"{missing} did not come within {seconds:g} s; start all {seat.count} clients, or "
-            f"{longer}"
-        )
+        missing = sorted(map(int, late.group(1).split()))
+        what = f"{', '.join(map(client_name, missing))} did not come"
     return (
-        f"{seat.name(seat.index)} did not find {seat.name(0)} within {seconds:g} s; start all "
-        f"{seat.count} clients, or {longer}"
+        f"{what} within {seconds:g} s; start all {seat.count} clients, or set "
+        "DTENSOR_CLIENT_TIMEOUT_SECONDS to wait longer"
     )

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from dtensor.runtime.data.elements import ElementSpec, spec_of_arrays
-from dtensor.runtime.host_arrays import refusal
+from dtensor.runtime.transfer import refusal
 
 END = object()  # what comes after the last element
 
@@ -178,7 +178,7 @@ def source_of(dataset: Any, batched: bool) -> Source:
         name = getattr(dataset, "__name__", name)
         return Iterated(lambda: iter(dataset()), f"{name}()", once=False)
     raise TypeError(
-        f"dataset is a {name}; it may be an array, a tuple or dict of arrays, whose first "
+        f"dataset is of type {name}; it may be an array, a tuple or dict of arrays, whose first "
         "dimension counts the examples, a list or anything with len() and [], an iterable, a "
         "function that makes an iterator, or a grain dataset"
     )

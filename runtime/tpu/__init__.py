@@ -1,1 +1,1 @@
-"""TPUs: their topology, their system, and meshes whose neighbours are neighbours in it."""
+"""TPUs: their topology, their system, and meshes over all cores of one."""

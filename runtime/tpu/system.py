@@ -31,11 +31,10 @@ def initialize_tpu_system(cluster_resolver: str | None = None) -> Topology:
             "initialize_tpu_system was called inside a function that jax is tracing; call it "
             "before, outside of jit, grad and the like"
         )
-    if not (cluster_resolver is None or cluster_resolver in ("", "local")):
+    if cluster_resolver not in (None, "", "local"):
         raise TypeError(
             f"cluster_resolver is {cluster_resolver!r}; give None or 'local', for the TPUs that "
-            "jax drives. Clients on several hosts find each other by the environment variables "
-            "DTENSOR_JOBS and DTENSOR_CLIENT_ID; see docs/multi-client.md"
+            "jax drives. Clients on several hosts find each other by DTENSOR_JOBS"
         )
     with coordination.only_asking():
         devices = devices_of_type("TPU")
@@ -48,12 +47,9 @@ def no_tpus(caller: str) -> str:
     """The sentence that says that there are no TPUs, and what there is."""
     try:
         devices = jax.devices()
+        have = f"jax has {len(devices)} {type_of_device(devices[0])} devices"
     except RuntimeError as error:  # JAX_PLATFORMS names what cannot be started
         have = f"jax cannot start any device ({str(error).splitlines()[0]})"
-    else:
-        have = (
-            f"jax has {len(devices)} {type_of_device(devices[0])} device{'s'[: len(devices) != 1]}"
-        )
     return (
         f"{caller} found no TPUs: {have}. Run on a host with TPUs and with jax[tpu] installed, and "
         "let JAX_PLATFORMS, if it is set, name tpu"

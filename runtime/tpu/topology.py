@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+import reprlib
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import jax
 import numpy as np
 
 from dtensor.dialect.errors import MeshError
-from dtensor.runtime.tpu.message import topology_proto
-from dtensor.runtime.tpu.rings import AXES, Location
 
-# x, y, z and core of one device.
 Coordinates = Sequence[int] | np.ndarray[Any, Any]
+"""x, y, z and core of one device."""
 
-_RANK = len(AXES)
+_AXES = ("x", "y", "z", "core")
+_RANK = len(_AXES)
 
 
 class Topology:
@@ -30,6 +30,13 @@ class Topology:
         device_coordinates: whole numbers of shape [tasks, devices per task, 4]: where each TPU
             device of each task (a process) is.
 
+    Attributes:
+        mesh_shape: cores along x, y, z and core: int32[4].
+        mesh_rank: number of axes: 4.
+        device_coordinates: where each device of each task is: int32[tasks, devices per task, 4].
+        num_tasks: number of tasks, which are processes with TPU devices.
+        num_tpus_per_task: number of TPU devices of each task.
+
     Raises:
         MeshError: an argument is missing, malformed or does not agree with another.
     """
@@ -40,53 +47,47 @@ class Topology:
         mesh_shape: Sequence[int] | np.ndarray[Any, Any] | None = None,
         device_coordinates: Sequence[Any] | np.ndarray[Any, Any] | None = None,
     ) -> None:
-        if serialized is None:
-            shape = _integers(mesh_shape, "mesh_shape", "a sequence of 4 positive entries")
-            coordinates = _integers(device_coordinates, "device_coordinates", _COORDINATES)
-        elif mesh_shape is not None or device_coordinates is not None:
+        self._serialized = None
+        if serialized is not None:
+            if mesh_shape is not None or device_coordinates is not None:
+                raise MeshError(
+                    "a topology is given either as `serialized`, or as `mesh_shape` and "
+                    "`device_coordinates`; leave one out"
+                )
+            mesh_shape, device_coordinates = _read(serialized)
+            self._serialized = bytes(serialized)
+        self.mesh_shape = _integers(mesh_shape, "mesh_shape", "a sequence of 4 positive entries", 1)
+        self.mesh_rank = _RANK
+        self.device_coordinates = _integers(
+            device_coordinates, "device_coordinates", "a rank 3 int32 array with 4 in a row", 3
+        )
+        self.num_tasks, self.num_tpus_per_task, _ = self.device_coordinates.shape
+        rows: Any = self.device_coordinates.tolist()
+        self._places = {tuple(at): (t, d) for t, row in enumerate(rows) for d, at in enumerate(row)}
+        self._check()
+
+    def _check(self) -> None:
+        shape, flat = self.mesh_shape.tolist(), self.device_coordinates.reshape(-1, _RANK)
+        if min(shape) < 1:
+            raise MeshError(f"`mesh_shape` must be a sequence of 4 positive entries; got {shape}")
+        outside = flat[((flat < 0) | (flat >= shape)).any(axis=1)]
+        if len(outside):
             raise MeshError(
-                "a topology is given either as `serialized`, or as `mesh_shape` and "
-                "`device_coordinates`; leave one out"
+                f"`device_coordinates` must be >= 0 and below `mesh_shape` {shape}; got "
+                f"{outside[0].tolist()}"
             )
-        else:
-            shape, coordinates = _read(serialized)
-        _check(shape, coordinates)
-        self._mesh_shape = _frozen(shape)
-        self._device_coordinates = _frozen(coordinates)
-        self._serialized = None if serialized is None else bytes(serialized)
-        self._places = _places(self._device_coordinates)
-
-    @property
-    def mesh_shape(self) -> np.ndarray[Any, Any]:
-        """Cores along x, y, z and core: int32[4]."""
-        return self._mesh_shape
-
-    @property
-    def mesh_rank(self) -> int:
-        """Number of axes: 4."""
-        return len(self._mesh_shape)
-
-    @property
-    def device_coordinates(self) -> np.ndarray[Any, Any]:
-        """Where each device of each task is: int32[tasks, devices per task, 4]."""
-        return self._device_coordinates
+        if len(self._places) < len(flat):
+            raise MeshError(
+                f"`device_coordinates` has {len(flat)} devices at {len(self._places)} places; each "
+                "device has coordinates of its own"
+            )
 
     @property
     def missing_devices(self) -> np.ndarray[Any, Any]:
         """Coordinates inside `mesh_shape` at which no device is: int64[missing, 4]."""
-        cells = np.ndindex(*self._mesh_shape.tolist())
+        cells = np.ndindex(*self.mesh_shape.tolist())
         missing = [cell for cell in cells if cell not in self._places]
         return np.array(missing, np.int64).reshape(-1, _RANK)
-
-    @property
-    def num_tasks(self) -> int:
-        """Number of tasks, which are processes with TPU devices."""
-        return int(self._device_coordinates.shape[0])
-
-    @property
-    def num_tpus_per_task(self) -> int:
-        """Number of TPU devices of each task."""
-        return int(self._device_coordinates.shape[1])
 
     def task_ordinal_at_coordinates(self, device_coordinates: Coordinates) -> int:
         """Number of the task whose device is at x, y, z and core.
@@ -108,47 +109,40 @@ class Topology:
         """The topology as a TopologyProto in wire format; the bytes it was read from, if any."""
         if self._serialized is None:
             message = topology_proto()(
-                mesh_shape=self._mesh_shape.tolist(),
+                mesh_shape=self.mesh_shape.tolist(),
                 num_tasks=self.num_tasks,
                 num_tpu_devices_per_task=self.num_tpus_per_task,
-                device_coordinates=self._device_coordinates.ravel().tolist(),
+                device_coordinates=self.device_coordinates.ravel().tolist(),
             )
             self._serialized = bytes(message.SerializeToString(deterministic=True))
         return self._serialized
 
     def _place(self, coordinates: Coordinates) -> tuple[int, int]:
-        wanted = _integers(coordinates, "device_coordinates", "a sequence of x, y, z and core")
-        at = tuple(wanted.ravel().tolist())
+        at = tuple(np.ravel(coordinates).tolist())
         if at not in self._places:
-            shape = self._mesh_shape.tolist()
+            shape = self.mesh_shape.tolist()
             raise MeshError(
                 f"no TPU device is at coordinates {list(at)}; give x, y, z and core inside "
-                f"{shape}, of which {self._missing()} are missing"
+                f"{shape}, of which {len(self.missing_devices)} are missing"
             )
         return self._places[at]
-
-    def _missing(self) -> int:
-        cores: int = math.prod(self._mesh_shape.tolist())
-        return cores - len(self._places)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Topology):
             return NotImplemented
-        return np.array_equal(self._mesh_shape, other._mesh_shape) and np.array_equal(
-            self._device_coordinates, other._device_coordinates
+        return np.array_equal(self.mesh_shape, other.mesh_shape) and np.array_equal(
+            self.device_coordinates, other.device_coordinates
         )
 
     def __hash__(self) -> int:
-        return hash((self._mesh_shape.tobytes(), self._device_coordinates.tobytes()))
+        return hash((self.mesh_shape.tobytes(), self.device_coordinates.tobytes()))
 
     def __repr__(self) -> str:
-        shape = ", ".join(f"{a}={n}" for a, n in zip(AXES, self._mesh_shape, strict=True))
-        tasks, devices = self.num_tasks, self.num_tpus_per_task
-        lacks = f", {self._missing()} missing" if self._missing() else ""
-        return f"Topology({shape}; {_count(tasks, 'task')} of {_count(devices, 'device')}{lacks})"
-
-
-_COORDINATES = "a rank 3 int32 array with minor dimension equal to the mesh shape rank, 4"
+        shape = ", ".join(f"{a}={n}" for a, n in zip(_AXES, self.mesh_shape, strict=True))
+        counts = zip((self.num_tasks, self.num_tpus_per_task), ("task", "device"), strict=True)
+        each = " of ".join(f"{number} {what}{'s'[: number != 1]}" for number, what in counts)
+        missing = len(self.missing_devices)
+        return f"Topology({shape}; {each}{f', {missing} missing' if missing else ''})"
 
 
 def topology_of(devices: Any) -> Topology:
@@ -196,20 +190,51 @@ def device_list(devices: Any) -> list[jax.Device]:
     return listed
 
 
-def device_location(device: Any) -> Location:
+def device_location(device: Any) -> tuple[int, int, int, int]:
     """Where a TPU device is: x, y, z and core.
 
     Raises:
         MeshError: it is no TPU.
     """
-    coordinates = getattr(device, "coords", None)
-    if coordinates is None:
+    if getattr(device, "coords", None) is None:
         raise MeshError(f"device {device} has no place in a TPU topology; give TPU devices")
-    x, y, z = coordinates
+    x, y, z = device.coords
     return int(x), int(y), int(z), int(device.core_on_chip)
 
 
-def _read(serialized: object) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+@cache
+def topology_proto() -> Any:
+    """The class of tensorflow.tpu.TopologyProto, as far as it is read here.
+
+    It is in a pool of its own: TensorFlow, if it is there, registers another. What the message has
+    beside, tpu_hardware_feature, protobuf keeps without knowing it.
+
+    Raises:
+        MeshError: protobuf is not installed.
+    """
+    try:
+        from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    except ImportError as error:
+        raise MeshError(
+            f"TopologyProto needs protobuf, which cannot be imported ({error}); install it with "
+            "pip install protobuf"
+        ) from None
+    names = ("mesh_shape", "num_tasks", "num_tpu_devices_per_task", "device_coordinates")
+    file = descriptor_pb2.FileDescriptorProto(
+        name="topology.proto", package="tensorflow.tpu", syntax="proto3"
+    )
+    message = file.message_type.add(name="TopologyProto")
+    for number, name in enumerate(names, 1):
+        label = "LABEL_OPTIONAL" if name.startswith("num_") else "LABEL_REPEATED"
+        message.field.add(name=name, number=number, label=label, type="TYPE_INT32")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(
+        pool.FindMessageTypeByName("tensorflow.tpu.TopologyProto")
+    )
+
+
+def _read(serialized: object) -> tuple[Any, Any]:
     if not isinstance(serialized, bytes | bytearray | memoryview):
         raise MeshError(
             f"`serialized` is of type {type(serialized).__name__}; give the bytes of a serialised "
@@ -218,71 +243,24 @@ def _read(serialized: object) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any
     proto = topology_proto()()
     try:
         proto.ParseFromString(bytes(serialized))
-    except Exception as error:  # google.protobuf.message.DecodeError
+        sizes = np.array((proto.num_tasks, proto.num_tpu_devices_per_task, _RANK), np.uint32)
+        coordinates = np.array(proto.device_coordinates, np.int64).reshape(sizes)
+        return np.array(proto.mesh_shape, np.int64), coordinates
+    except Exception as error:  # google.protobuf.message.DecodeError, or numpy's of the sizes
         raise MeshError(
             f"malformed TopologyProto: {error}; give bytes of a serialised TopologyProto"
         ) from None
-    shape = np.array(proto.mesh_shape, dtype=np.int64)
-    tasks, devices = proto.num_tasks, proto.num_tpu_devices_per_task
-    if tasks < 0 or devices < 0:
-        raise MeshError(
-            f"`num_tasks` and `num_tpu_devices_per_task` must be >= 0; got {tasks} and {devices}"
-        )
-    if len(proto.device_coordinates) != tasks * devices * _RANK:
-        raise MeshError(
-            f"`device_coordinates` must have num_tasks ({tasks}) * num_tpu_devices_per_task "
-            f"({devices}) * {_RANK} entries; got {len(proto.device_coordinates)}"
-        )
-    coordinates = np.array(proto.device_coordinates, dtype=np.int64)
-    return shape, coordinates.reshape(tasks, devices, _RANK)
 
 
-def _check(shape: np.ndarray[Any, Any], coordinates: np.ndarray[Any, Any]) -> None:
-    if shape.shape != (_RANK,) or (shape < 1).any() or (shape >= 1 << 31).any():
-        raise MeshError(
-            f"`mesh_shape` must be a sequence of {_RANK} positive entries of 32 bits; got "
-            f"{shape.tolist()}"
-        )
-    if coordinates.ndim != 3 or coordinates.shape[2] != _RANK:
-        raise MeshError(
-            f"`device_coordinates` must be {_COORDINATES}; got shape {list(coordinates.shape)}"
-        )
-    flat = coordinates.reshape(-1, _RANK)
-    outside = flat[((flat < 0) | (flat >= shape)).any(axis=1)]
-    if len(outside):
-        raise MeshError(
-            f"`device_coordinates` must be >= 0 and below `mesh_shape` {shape.tolist()}; got "
-            f"{outside[0].tolist()}"
-        )
-    places, times = np.unique(flat, axis=0, return_counts=True)
-    if (times > 1).any():
-        raise MeshError(
-            f"`device_coordinates` has {times.max()} devices at {places[times.argmax()].tolist()}; "
-            "each device has coordinates of its own"
-        )
-
-
-def _integers(value: Any, what: str, needed: str) -> np.ndarray[Any, Any]:
-    """The value as an array of whole numbers."""
+def _integers(value: Any, what: str, needed: str, rank: int) -> np.ndarray[Any, Any]:
+    """The value as an array of so many dimensions, the last of 4: int32, not to be written."""
     try:
-        array = np.asarray(value)
-    except ValueError:  # rows of different lengths
-        raise MeshError(f"`{what}` must be {needed}; got rows of different lengths") from None
-    if array.dtype.kind not in "iu" and array.size:
-        raise MeshError(f"`{what}` must be {needed}; got {value!r}")
-    return array.astype(np.int64)
-
-
-def _frozen(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    frozen = np.array(array, dtype=np.int32)
-    frozen.setflags(write=False)
-    return frozen
-
-
-def _places(coordinates: np.ndarray[Any, Any]) -> dict[tuple[int, ...], tuple[int, int]]:
-    rows: Iterable[Iterable[Sequence[int]]] = coordinates.tolist()
-    return {tuple(at): (t, d) for t, task in enumerate(rows) for d, at in enumerate(task)}
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s'[: number != 1]}"
+        given = np.array(value)
+        array = given.astype(np.int32)
+        fits = bool((array == given).all()) and array.ndim == rank and array.shape[-1] == _RANK
+    except (TypeError, ValueError):  # ValueError: rows of different lengths
+        fits = False
+    if not fits:
+        raise MeshError(f"`{what}` must be {needed}; got {reprlib.repr(value)}")
+    array.setflags(write=False)
+    return array

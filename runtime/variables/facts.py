@@ -14,8 +14,7 @@ from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import ArrayType, DTensor
 from dtensor.runtime.donation import has_alias
-from dtensor.runtime.methods import Methods
-from dtensor.runtime.operators import Operators
+from dtensor.runtime.operators import Methods, Operators
 
 _UPDATING: Any = object()  # in place of a value while a program takes that and gives another
 _WAIT_SECONDS = 10.0

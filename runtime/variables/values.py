@@ -40,8 +40,8 @@ def initial_tensor(value: Any, dtype: Any, layout: Layout | None, who: str) -> D
     if found is None:
         if layout is None:
             raise LayoutError(
-                f"{who} has no layout: give layout=, or a DTensor as the initial value, not a "
-                f"{type(value).__name__}"
+                f"{who} has no layout: give layout=, or a DTensor as the initial value, not one of "
+                f"type {type(value).__name__}"
             )
         return place(_host_values(value, dtype, who), layout)
     if layout is not None and found.layout != layout:

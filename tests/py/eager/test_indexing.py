@@ -168,9 +168,3 @@ def test_updates_with_arrays_and_at_indices_from_arrays() -> None:
     assert_same(x.at[2, 1].get(), VALUES[2, 1])
     assert isinstance(x.at[2].get(), DTensor)
     assert whole(x)[2, 1, 0] == VALUES[2, 1, 0]
-
-
-def test_an_update_says_of_what_it_is() -> None:
-    x = placed(np.ones((6, 4)), MESH_3X2, "x", UNSHARDED)
-    assert repr(x.at) == 'x.at of float32[6,4] [{"x"}, {}]'
-    assert repr(x.at[1:3]) == 'x.at[slice(1, 3, None)] of float32[6,4] [{"x"}, {}]'

@@ -10,7 +10,8 @@ import pytest
 import dtensor
 from dtensor import LayoutError
 from dtensor.compiler.relayout import relayout_like
-from dtensor.runtime.inspection import check_layout, device_name, is_dtensor
+from dtensor.runtime.clients.config import device_name
+from dtensor.runtime.transfer import check_layout, is_dtensor
 from tests.py.eager.support import MESH_2X4, MESH_3X2, assert_same, layout, message, placed
 
 VALUES = np.arange(24, dtype=np.float32).reshape(6, 4)

@@ -10,7 +10,7 @@ import pytest
 
 import dtensor
 from dtensor import UNSHARDED
-from dtensor.runtime.methods import Methods
+from dtensor.runtime.operators import Methods
 from tests.py.eager.support import MESH_2X4, MESH_3X2, assert_same, layout, placed
 
 VALUES = (np.arange(6 * 4 * 2, dtype=np.float32) * 7 % 11 + 1).reshape(6, 4, 2)

@@ -13,7 +13,7 @@ import pytest
 import dtensor
 from dtensor import UNSHARDED, DTensor
 from dtensor.compiler.eager.calls import programs
-from dtensor.runtime.eager import NONE, Slot
+from dtensor.runtime.eager import Engine, Slot
 from tests.py.eager.support import (
     MESH_2X4,
     MESH_3X2,
@@ -198,7 +198,7 @@ def test_programs_can_be_forgotten() -> None:
 def test_without_the_engine_operators_say_what_to_import() -> None:
     x = placed(FLOATS, MESH_3X2)
     engine = Slot.engine
-    Slot.engine = NONE
+    Slot.engine = Engine()
     try:
         with pytest.raises(RuntimeError, match=r"is not loaded: import dtensor\.compiler\.eager"):
             x + x

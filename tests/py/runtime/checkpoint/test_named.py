@@ -234,8 +234,8 @@ def bad_saves() -> dict[str, Any]:
         },
         "the name of an array is a text that is not empty, not 3": {3: a},
         "the name of an array is a text that is not empty, not ''": {"": a},
-        "arrays are given by name, in a dict that is not empty, not as .3": [3],
-        "arrays are given by name, in a dict that is not empty, not as {}": {},
+        "arrays are given by name, in a dict that is not empty; this one is of type list": [3],
+        "that is not empty; this one is of type dict, and empty": {},
         "'a' is deleted: its buffers were donated": {"a": donated},
     }
 

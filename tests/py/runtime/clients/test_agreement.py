@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from dtensor.dialect.errors import ClientError
 from dtensor.runtime.clients import agreement, coordination
-from dtensor.runtime.clients.agreement import agree, by_value, exchange
+from dtensor.runtime.clients.agreement import agree, exchange
 from tests.py.runtime.clients.launching import run_jax_processes
 
 CHILD = Path(__file__).with_name("two_processes.py")
@@ -29,28 +30,34 @@ def test_different_programs_are_an_error_on_every_process() -> None:
         assert said in process.err, process.err
 
 
+class Store(dict[str, str]):
+    """Jax's key-value store, in which another client has written already."""
+
+    key_value_set = dict.__setitem__
+    key_value_delete = dict.__delitem__
+
+    def key_value_dir_get(self, prefix: str) -> list[tuple[str, str]]:
+        return [(key, value) for key, value in self.items() if key.startswith(prefix)]
+
+
 def test_what_everybody_has_read_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    store: dict[str, str] = {}
+    store = Store()
     monkeypatch.setattr(agreement, "_counts", Counter())
-    monkeypatch.setattr(coordination, "publish", store.__setitem__)
-    monkeypatch.setattr(coordination, "remove", store.__delitem__)
-    monkeypatch.setattr(coordination, "collect", lambda prefix, *rest: {0: store[f"{prefix}/0"]})
+    monkeypatch.setattr(coordination, "store", lambda: nullcontext(store))
     for number in range(5):
         assert exchange("meeting", [0], "here") == (number, {0: "here"})
     assert list(store) == ["dtensor/meeting/all/3/0", "dtensor/meeting/all/4/0"]
 
 
-def test_equal_facts_pass_and_what_is_told_beside_comes_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    told(monkeypatch, {0: [{"the name": "a"}, [1]], 1: [{"the name": "a"}, [2]]})
-    assert agree("mesh", [0, 1], {"the name": "a"}, "") == {0: [1], 1: [2]}
+def test_equal_facts_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    told(monkeypatch, {0: {"the name": "a"}, 1: {"the name": "a"}})
+    agree("mesh", [0, 1], {"the name": "a"}, "")
 
 
 def test_the_error_names_the_odd_client_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DTENSOR_JOBS", "a:1,b:2,c:3,d:4")
     names = {0: "a", 1: "a", 2: "b", 3: "a"}
-    told(monkeypatch, {n: [{"size": "1", "name of mesh {}": a}, None] for n, a in names.items()})
+    told(monkeypatch, {n: {"size": "1", "name of mesh {}": a} for n, a in names.items()})
     with pytest.raises(ClientError) as error:
         agree("mesh", range(4), {"size": "1", "name of mesh {}": "a"}, "name it alike")
     assert str(error.value) == (
@@ -64,6 +71,13 @@ def told(monkeypatch: pytest.MonkeyPatch, said: dict[int, Any]) -> None:
     monkeypatch.setattr(agreement, "exchange", lambda what, clients, value: (5, texts))
 
 
-def test_who_has_what_is_said_most_common_first() -> None:
-    assert by_value({2: "x", 0: "y", 1: "x"}) == "x on clients 1, 2; y on client 0"
-    assert by_value({3: "x", 0: "y"}) == "y on client 0; x on client 3"
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({2: "x", 0: "y", 1: "x"}, "x on clients 1, 2; y on client 0;"),
+        ({3: "x", 0: "y"}, "y on client 0; x on client 3;"),
+    ],
+)
+def test_who_has_what_is_said_most_common_first(values: dict[int, str], said: str) -> None:
+    with pytest.raises(ClientError, match=said):
+        agreement._same(values, "", "")

@@ -15,66 +15,69 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("JOBS", "CLIENT_ID", "JOB_NAME", "NUM_CLIENTS", "ENABLE_HEARTBEAT"):
         monkeypatch.delenv(f"DTENSOR_{name}", raising=False)
     monkeypatch.delenv("DTENSOR_CLIENT_TIMEOUT_SECONDS", raising=False)
-    monkeypatch.delenv("DTENSOR_USE_PARALLEL_EXECUTOR", raising=False)
 
 
 def test_without_variables_a_process_is_the_only_client() -> None:
-    assert (config.jobs(), config.num_clients(), config.client_id()) == ([], 1, 0)
-    assert (config.job_name(), config.full_job_name()) == (
+    assert (environment.jobs(), environment.num_clients(), environment.client_id()) == ([], 1, 0)
+    assert (environment.job_name(), environment.full_job_name()) == (
         "localhost",
         "localhost/replica:0/task:0",
     )
-    assert config.heartbeat_enabled()
+    assert environment.heartbeat_enabled()
     assert environment.client_timeout() == 300
 
 
 def test_an_empty_variable_is_like_none(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("JOBS", "CLIENT_ID", "JOB_NAME", "NUM_CLIENTS", "ENABLE_HEARTBEAT"):
         monkeypatch.setenv(f"DTENSOR_{name}", "")
-    assert (config.jobs(), config.num_clients(), config.client_id()) == ([], 1, 0)
-    assert config.job_name() == "localhost"
-    assert config.heartbeat_enabled()
+    assert (environment.jobs(), environment.num_clients(), environment.client_id()) == ([], 1, 0)
+    assert environment.job_name() == "localhost"
+    assert environment.heartbeat_enabled()
 
 
 def test_clients_are_those_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DTENSOR_JOBS", FOUR)
     monkeypatch.setenv("DTENSOR_CLIENT_ID", "2")
     monkeypatch.setenv("DTENSOR_NUM_CLIENTS", "4")
-    assert config.jobs() == FOUR.split(",")
-    assert (config.num_clients(), config.client_id(), config.job_name()) == (4, 2, "worker")
-    assert config.full_job_name() == "worker/replica:0/task:2"
-    assert config.full_job_name(3) == "worker/replica:0/task:3"
+    assert environment.jobs() == FOUR.split(",")
+    assert (environment.num_clients(), environment.client_id(), environment.job_name()) == (
+        4,
+        2,
+        "worker",
+    )
+    assert environment.full_job_name() == "worker/replica:0/task:2"
+    assert environment.full_job_name(3) == "worker/replica:0/task:3"
     assert environment.client_names([0, 3]) == "client 0 (host1:10000), client 3 (host2:10003)"
     monkeypatch.setenv("DTENSOR_JOB_NAME", "train.a-1")
-    assert config.full_job_name(0) == "train.a-1/replica:0/task:0"
+    assert environment.full_job_name(0) == "train.a-1/replica:0/task:0"
 
 
 @pytest.mark.parametrize("jobs", ["[::1]:1", "a-b.example.com:65535,c:1"])
 def test_forms_of_addresses(monkeypatch: pytest.MonkeyPatch, jobs: str) -> None:
     monkeypatch.setenv("DTENSOR_JOBS", jobs)
-    assert config.jobs() == jobs.split(",")
+    assert environment.jobs() == jobs.split(",")
 
 
 @pytest.mark.parametrize(
     ("jobs", "problem"),
     [
-        (",", "entry 0 is empty; the form is host:port,host:port"),
-        ("a:1,", "entry 1 is empty"),
-        ("a:1,,b:2", "entry 1 is empty"),
-        (" ", "entry 0, ' ', has a space in it; leave spaces out"),
-        ("a:1, b:2", "entry 1, ' b:2', has a space in it"),
-        ("a:1\n", "has a space in it"),
+        (",", "entry 0, '', is not host:port, without spaces and with a port of 1 to 65535"),
+        ("a:1,", "entry 1, '', is not host:port"),
+        ("a:1,,b:2", "entry 1, '', is not host:port"),
+        (" ", "entry 0, ' ', is not host:port, without spaces"),
+        ("a:1, b:2", "entry 1, ' b:2', is not host:port, without spaces"),
+        ("a:1\n", "is not host:port, without spaces"),
         ("a", "entry 0, 'a', is not host:port"),
         (":1", "entry 0, ':1', is not host:port"),
         ("::1:5", "entry 0, '::1:5', is not host:port"),
         ("http://a:1", "entry 0, 'http://a:1', is not host:port"),
-        ("a:", "entry 0, 'a:', has port ''; it must be 1 to 65535"),
-        ("a:x", "has port 'x'"),
-        ("a:0", "has port '0'"),
-        ("a:65536", "has port '65536'"),
-        ("a:-1", "has port '-1'"),
-        ("a:1.5", "has port '1.5'"),
-        ("a:\u0661", "has port"),  # a digit, but not one of ours
+        ("a:", "entry 0, 'a:', is not host:port, without spaces and with a port"),
+        ("a:x", "is not host:port"),
+        ("a:0", "with a port of 1 to 65535"),
+        ("a:65536", "with a port of 1 to 65535"),
+        ("a:-1", "is not host:port"),
+        ("a:1.5", "is not host:port"),
+        ("a:\u0661", "is not host:port"),  # a digit, but not one of ours
         ("a:1,b:1,a:1", "'a:1' is there twice; every client needs its own port"),
         ("/bns/a/0,/bns/a/1", "entry 0, '/bns/a/0', is not host:port"),
     ],
@@ -84,7 +87,7 @@ def test_a_malformed_list_is_an_error_that_shows_it(
 ) -> None:
     monkeypatch.setenv("DTENSOR_JOBS", jobs)
     with pytest.raises(ConfigError) as error:
-        config.jobs()
+        environment.jobs()
     assert str(error.value).startswith(f"environment variable DTENSOR_JOBS is {jobs!r}: ")
     assert problem in str(error.value)
     assert "\n" not in str(error.value)
@@ -99,9 +102,9 @@ def test_a_malformed_list_is_an_error_that_shows_it(
         (" 1", TWO, "it must be an integer"),
         ("\u0661", TWO, "it must be an integer"),
         ("9" * 30, TWO, "it must be an integer"),
-        ("1", "", "it must be below 1; DTENSOR_JOBS is not set: one client, 0"),
-        ("3", "a:1", "it must be below 1; DTENSOR_JOBS lists 1 clients"),
-        ("2", TWO, "it must be below 2; DTENSOR_JOBS lists 2 clients"),
+        ("1", "", "it must be below 1, how many DTENSOR_JOBS or a launcher says"),
+        ("3", "a:1", "it must be below 1, how many DTENSOR_JOBS or a launcher says"),
+        ("2", TWO, "it must be below 2, how many DTENSOR_JOBS or a launcher says"),
     ],
 )
 def test_a_malformed_id_is_an_error_that_shows_it(
@@ -110,14 +113,14 @@ def test_a_malformed_id_is_an_error_that_shows_it(
     monkeypatch.setenv("DTENSOR_JOBS", jobs)
     monkeypatch.setenv("DTENSOR_CLIENT_ID", text)
     with pytest.raises(ConfigError) as error:
-        config.client_id()
+        environment.client_id()
     assert str(error.value) == f"environment variable DTENSOR_CLIENT_ID is {text!r}: {problem}"
 
 
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [
-        ("NUM_CLIENTS", "3", "DTENSOR_JOBS lists 2; leave DTENSOR_NUM_CLIENTS out"),
+        ("NUM_CLIENTS", "3", "DTENSOR_JOBS says 2; leave DTENSOR_NUM_CLIENTS out"),
         ("NUM_CLIENTS", "0", "it must be at least 1"),
         ("NUM_CLIENTS", "two", "it must be an integer"),
         ("JOB_NAME", "a b", "it must be letters, digits"),
@@ -139,9 +142,9 @@ def test_other_malformed_variables(
     monkeypatch.setenv("DTENSOR_JOBS", TWO)
     monkeypatch.setenv(f"DTENSOR_{name}", text)
     question = {
-        "NUM_CLIENTS": config.num_clients,
-        "JOB_NAME": config.job_name,
-        "ENABLE_HEARTBEAT": config.heartbeat_enabled,
+        "NUM_CLIENTS": environment.num_clients,
+        "JOB_NAME": environment.job_name,
+        "ENABLE_HEARTBEAT": environment.heartbeat_enabled,
         "CLIENT_TIMEOUT_SECONDS": environment.client_timeout,
     }[name]
     with pytest.raises(ConfigError) as error:
@@ -152,8 +155,8 @@ def test_other_malformed_variables(
 
 def test_a_number_of_clients_without_a_list_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DTENSOR_NUM_CLIENTS", "2")
-    with pytest.raises(ConfigError, match="DTENSOR_JOBS is not set, which means 1; leave"):
-        config.num_clients()
+    with pytest.raises(ConfigError, match="the launcher, without DTENSOR_JOBS, says 1; leave"):
+        environment.num_clients()
 
 
 @pytest.mark.parametrize(
@@ -163,7 +166,7 @@ def test_the_heartbeat_can_be_switched(
     monkeypatch: pytest.MonkeyPatch, text: str, on: bool
 ) -> None:
     monkeypatch.setenv("DTENSOR_ENABLE_HEARTBEAT", text)
-    assert config.heartbeat_enabled() is on
+    assert environment.heartbeat_enabled() is on
 
 
 def test_the_timeout_may_have_a_fraction(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,12 +176,12 @@ def test_the_timeout_may_have_a_fraction(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_clients_that_do_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="task_id is 1, but local mode has client 0 only"):
-        config.full_job_name(1)
+        environment.full_job_name(1)
     monkeypatch.setenv("DTENSOR_JOBS", TWO)
     with pytest.raises(ConfigError, match="task_id is -1, but there are 0 to 1"):
-        config.full_job_name(-1)
+        environment.full_job_name(-1)
     with pytest.raises(ConfigError, match="task_id is True; it must be an integer"):
-        config.full_job_name(True)
+        environment.full_job_name(True)
 
 
 def test_devices_of_one_client(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,12 +213,3 @@ def test_devices_of_clients_that_are_not_connected(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("dtensor.runtime.clients.coordination.jax_is_running", lambda: False)
     with pytest.raises(ConfigError, match="the clients of DTENSOR_JOBS are not connected"):
         config.num_local_devices("CPU")
-
-
-def test_the_count_before_jax_starts_is_what_it_is_set_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dtensor.runtime.clients.coordination.jax_is_running", lambda: False)
-    flag = "--xla_force_host_platform_device_count"
-    monkeypatch.setenv("XLA_FLAGS", f"{flag}=4 {flag}=6")
-    assert config.num_local_devices("CPU") == 6
-    monkeypatch.delenv("XLA_FLAGS")
-    assert config.num_global_devices("CPU") == 1

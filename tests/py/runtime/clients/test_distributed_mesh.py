@@ -7,7 +7,7 @@ from dtensor.dialect.device_spec import DeviceSpec
 from dtensor.dialect.errors import ConfigError, MeshError
 from dtensor.runtime.client import create_mesh
 from dtensor.runtime.clients import config
-from dtensor.runtime.clients.barrier import barrier
+from dtensor.runtime.clients.agreement import barrier
 from dtensor.runtime.clients.distributed_mesh import create_distributed_mesh
 from dtensor.runtime.placement import jax_mesh
 
@@ -17,7 +17,7 @@ CPU = "/job:localhost/replica:0/task:0/device:CPU:"
 @pytest.fixture(autouse=True)
 def initialized(monkeypatch: pytest.MonkeyPatch) -> None:
     jax.devices()
-    monkeypatch.setattr(config, "_chosen", ["CPU"])
+    monkeypatch.setattr(config, "chosen", "CPU")
 
 
 def test_all_devices_of_the_client_make_the_mesh() -> None:
@@ -34,7 +34,7 @@ def test_some_devices_make_it_in_the_order_given() -> None:
 
 
 def test_it_must_be_initialized_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(config, "_chosen", [])
+    monkeypatch.setattr(config, "chosen", None)
     with pytest.raises(ConfigError, match=r"accelerators are uninitialized; call dtensor\.initial"):
         create_distributed_mesh([("x", 8)])
 

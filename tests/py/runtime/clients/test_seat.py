@@ -4,9 +4,10 @@ import warnings
 from collections.abc import Iterator
 
 import pytest
+from jax._src.clusters import ClusterEnv
 
 from dtensor.dialect.errors import ConfigError
-from dtensor.runtime.clients import config, coordination, environment
+from dtensor.runtime.clients import environment
 from dtensor.runtime.clients.environment import Seat
 
 SLURM = {
@@ -41,10 +42,13 @@ def test_slurm_says_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
     found = environment.seat()
     # jax makes the port of the job's number.
     assert found == Seat("node007:61444", 6, 4, "the cluster's variables", (1,))
-    assert (config.num_clients(), config.client_id(), config.job_name()) == (6, 4, "worker")
-    assert config.full_job_name() == "worker/replica:0/task:4"
-    assert found is not None
-    assert found.name(5) == "client 5"
+    assert (environment.num_clients(), environment.client_id(), environment.job_name()) == (
+        6,
+        4,
+        "worker",
+    )
+    assert environment.full_job_name() == "worker/replica:0/task:4"
+    assert environment.client_name(5) == "client 5"
 
 
 def test_torchruns_variables_go_before_the_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,22 +67,28 @@ def test_dtensors_own_go_before_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DTENSOR_JOBS", "a:1")
     monkeypatch.setenv("DTENSOR_CLIENT_ID", "0")
     assert environment.seat() is None
-    assert config.num_clients() == 1
+    assert environment.num_clients() == 1
 
 
 def test_one_process_of_a_launcher_can_run_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     set_all(monkeypatch, {**SLURM, "DTENSOR_NUM_CLIENTS": "1"})
     assert environment.seat() is None
-    assert (config.num_clients(), config.client_id(), config.job_name()) == (1, 0, "localhost")
+    assert (environment.num_clients(), environment.client_id(), environment.job_name()) == (
+        1,
+        0,
+        "localhost",
+    )
     monkeypatch.setenv("DTENSOR_NUM_CLIENTS", "2")
-    with pytest.raises(ConfigError, match="DTENSOR_NUM_CLIENTS is '2': the launcher says 6"):
-        config.num_clients()
+    with pytest.raises(
+        ConfigError, match="DTENSOR_NUM_CLIENTS is '2': the launcher, without DTENSOR_JOBS, says 6"
+    ):
+        environment.num_clients()
 
 
 def test_a_launcher_of_one_process_is_local_mode(monkeypatch: pytest.MonkeyPatch) -> None:
     set_all(monkeypatch, {**TORCHRUN, "WORLD_SIZE": "1", "RANK": "0"})
     assert environment.seat() is None
-    assert config.num_clients() == 1
+    assert environment.num_clients() == 1
 
 
 @pytest.mark.parametrize(
@@ -96,17 +106,17 @@ def test_malformed_variables(
 ) -> None:
     set_all(monkeypatch, {**TORCHRUN, name: value})
     with pytest.raises(ConfigError, match=f"environment variable {name} is '{value}': {problem}"):
-        config.client_id()
+        environment.client_id()
 
 
 def test_a_cluster_that_cannot_be_asked_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(seconds: int) -> None:
+    def refuse(*unknown: object) -> None:
         raise RuntimeError("Kubernetes API Error: 403 - Forbidden")
 
-    monkeypatch.setattr(coordination, "detected_cluster", refuse)
+    monkeypatch.setattr(ClusterEnv, "auto_detect_unset_distributed_params", refuse)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     with pytest.warns(RuntimeWarning, match="it is a run of one client: Kubernetes API Error: 403"):
-        assert config.num_clients() == 1
+        assert environment.num_clients() == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert config.num_clients() == 1  # it was said
+        assert environment.num_clients() == 1  # it was said

@@ -67,18 +67,22 @@ def test_arguments(options: dict[str, Any], kind: type[Exception], match: str) -
 @pytest.mark.parametrize(
     ("source", "kind", "match"),
     [
-        (None, TypeError, "dataset is a NoneType; it may be an array, a tuple or dict of arrays"),
-        ("text", TypeError, "dataset is a str; it may be an array"),
-        (3, TypeError, "dataset is a int; it may be"),
+        (
+            None,
+            TypeError,
+            "dataset is of type NoneType; it may be an array, a tuple or dict of arrays",
+        ),
+        ("text", TypeError, "dataset is of type str; it may be an array"),
+        (3, TypeError, "dataset is of type int; it may be"),
         (
             np.array(3),
             TypeError,
-            "dataset is a ndarray; it may be .* whose first dimension counts the ex",
+            "dataset is of type ndarray; it may be .* whose first dimension counts the ex",
         ),
-        (np.float32(3), TypeError, "dataset is a float32; it may be"),
-        ({1, 2}, TypeError, "dataset is a set; it may be"),
-        ({}, TypeError, "dataset is a dict; it may be an array, a tuple or dict of arrays"),
-        ({"a": [1, 2]}, TypeError, "dataset is a dict; it may be"),
+        (np.float32(3), TypeError, "dataset is of type float32; it may be"),
+        ({1, 2}, TypeError, "dataset is of type set; it may be"),
+        ({}, TypeError, "dataset is of type dict; it may be an array, a tuple or dict of arrays"),
+        ({"a": [1, 2]}, TypeError, "dataset is of type dict; it may be"),
         ((labels(3), labels(4)), ValueError, r"dataset\[0\] has 3 examples, dataset\[1\] has 4; a"),
         (
             np.array(["a", "b"]),

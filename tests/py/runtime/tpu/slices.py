@@ -4,17 +4,6 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dtensor.runtime.tpu.rings import CORE, Location
-
-
-def distance(a: Location, b: Location) -> int:
-    """Hops between two cores on the grid of chips; 1 between two cores of one chip.
-
-    Links that close an axis to a torus do not count: which axes have one is not known.
-    """
-    chips = sum(abs(p - q) for p, q in zip(a[:CORE], b[:CORE], strict=True))
-    return chips or int(a != b)
-
 
 @dataclass(frozen=True)
 class FakeTpu:
@@ -34,6 +23,7 @@ def tpu_slice(
     host: Sequence[int] = (2, 2, 1),
     origin: Sequence[int] = (0, 0, 0),
     slice_index: int = 0,
+    device_kind: str = "fake TPU",
 ) -> list[FakeTpu]:
     """The devices of a slice, process by process.
 
@@ -42,6 +32,7 @@ def tpu_slice(
         host: chips of one process along x, y and z.
         origin: coordinates of the first chip.
         slice_index: number of the slice.
+        device_kind: what jax calls the devices.
     """
     x_size, y_size, z_size, cores = sizes
     hosts_x, hosts_y = -(-x_size // host[0]), -(-y_size // host[1])
@@ -51,5 +42,5 @@ def tpu_slice(
     ):
         process = (z // host[2] * hosts_y + y // host[1]) * hosts_x + x // host[0]
         at = (x + origin[0], y + origin[1], z + origin[2])
-        devices.append(FakeTpu(number, process, at, core, slice_index))
+        devices.append(FakeTpu(number, process, at, core, slice_index, device_kind=device_kind))
     return sorted(devices, key=lambda device: (device.process_index, device.id))

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dtensor.dialect.errors import DTensorError, MeshError
-from dtensor.runtime.tpu.message import topology_proto
-from dtensor.runtime.tpu.topology import Topology, topology_of
+from dtensor.runtime.tpu.topology import Topology, topology_of, topology_proto
 from tests.py.runtime.tpu.slices import FakeTpu, tpu_slice
 
 COORDINATES = [[[0, 0, 0, 0], [0, 0, 0, 1]], [[1, 0, 0, 0], [1, 0, 0, 1]]]
@@ -111,20 +110,20 @@ def test_what_a_topology_holds_cannot_be_changed() -> None:
     ("mesh_shape", "coordinates", "message"),
     [
         (None, None, "`mesh_shape` must be a sequence of 4 positive entries; got None"),
-        ([2, 1, 2], COORDINATES, r"sequence of 4 positive entries of 32 bits; got \[2, 1, 2\]"),
-        ([2, 0, 1, 2], COORDINATES, "sequence of 4 positive entries"),
-        ([2**32 + 2, 1, 1, 2], COORDINATES, "positive entries of 32 bits; got "),
+        ([2, 1, 2], COORDINATES, r"sequence of 4 positive entries; got \[2, 1, 2\]"),
+        ([2, 0, 1, 2], COORDINATES, r"sequence of 4 positive entries; got \[2, 0, 1, 2\]"),
+        ([2**32 + 2, 1, 1, 2], COORDINATES, "sequence of 4 positive entries; got "),
         ([2, 1, 1, 2.5], COORDINATES, "sequence of 4 positive entries"),
         ("abcd", COORDINATES, "sequence of 4 positive entries; got 'abcd'"),
         ([[2, 1], [1, 2]], COORDINATES, "sequence of 4 positive entries"),
-        ([2, 1, 1, 2], None, "`device_coordinates` must be a rank 3 int32 array with minor"),
-        ([2, 1, 1, 2], COORDINATES[0], r"must be a rank 3 int32 array .*; got shape \[2, 4\]"),
-        ([2, 1, 1, 2], [[[0, 0, 0]]], r"must be a rank 3 int32 array .*; got shape \[1, 1, 3\]"),
-        ([2, 1, 1, 2], [[[0, 0, 0, 0]], []], "got rows of different lengths"),
+        ([2, 1, 1, 2], None, "`device_coordinates` must be a rank 3 int32 array with 4 in a row"),
+        ([2, 1, 1, 2], COORDINATES[0], r"must be a rank 3 int32 array .*; got \[\[0, 0, 0, 0\]"),
+        ([2, 1, 1, 2], [[[0, 0, 0]]], r"must be a rank 3 int32 array .*; got \[\[\[0, 0, 0\]\]\]"),
+        ([2, 1, 1, 2], [[[0, 0, 0, 0]], []], "must be a rank 3 int32 array"),
         ([2, 1, 1, 2], [[[0, 0, 0, 0.5]]], "must be a rank 3 int32 array"),
         ([2, 1, 1, 2], [[[2, 0, 0, 0]]], r"below `mesh_shape` .*; got \[2, 0, 0, 0\]"),
         ([2, 1, 1, 2], [[[0, 0, -1, 0]]], r"must be >= 0 .*; got \[0, 0, -1, 0\]"),
-        ([2, 1, 1, 2], [[[0, 0, 0, 1]] * 2], r"has 2 devices at \[0, 0, 0, 1\]"),
+        ([2, 1, 1, 2], [[[0, 0, 0, 1]] * 2], "has 2 devices at 1 places"),
     ],
 )
 def test_malformed_arguments_are_refused(mesh_shape: Any, coordinates: Any, message: str) -> None:
@@ -137,12 +136,12 @@ def test_malformed_arguments_are_refused(mesh_shape: Any, coordinates: Any, mess
 @pytest.mark.parametrize(
     ("fields", "match"),
     [
-        ((), r"`mesh_shape` must be a sequence of 4 positive entries of 32 bits; got \[\]"),
+        ((), "`mesh_shape` must be a sequence of 4 positive entries; got "),
         (([1, 1, 1],), "sequence of 4 positive entries"),
         (([1, 1, 1, -1],), "sequence of 4 positive entries"),
-        (((1, 1, 1, 1), -1, 1), "`num_tasks` and .* must be >= 0; got -1 and 1"),
-        (((1, 1, 1, 1), 1, -2), "must be >= 0; got 1 and -2"),
-        (((1, 1, 1, 1), 1, 1, (0,) * 5), r"num_tasks \(1\) .* \* 4 entries; got 5"),
+        (((1, 1, 1, 1), -1, 1, (0,) * 4), r"malformed TopologyProto: .*"),
+        (((1, 1, 1, 1), 1, -2), r"malformed TopologyProto: .*"),
+        (((1, 1, 1, 1), 1, 1, (0,) * 5), r"malformed TopologyProto: cannot reshape .* \(1,1,4\)"),
         (((1, 1, 1, 1), 1, 1, (0, 0, 0, -1)), "must be >= 0"),
     ],
 )
@@ -196,5 +195,5 @@ def test_devices_that_make_no_topology_are_refused() -> None:
     with pytest.raises(MeshError, match=r"are of 2 TPU slices, \[0, 1\], whose coordinates"):
         topology_of(both)
     twice = FakeTpu(7, 0, (0, 0, 0))
-    with pytest.raises(MeshError, match=r"has 2 devices at \[0, 0, 0, 0\]"):
+    with pytest.raises(MeshError, match="has 2 devices at 1 places"):
         topology_of([twice, twice])

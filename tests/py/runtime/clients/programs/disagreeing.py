@@ -12,12 +12,12 @@ import numpy as np
 import dtensor
 from dtensor import Layout
 from dtensor.dialect.errors import ClientError
-from dtensor.runtime.clients import config
-from dtensor.runtime.clients.barrier import barrier
+from dtensor.runtime.clients import environment
+from dtensor.runtime.clients.agreement import barrier
 from dtensor.runtime.clients.distributed_mesh import create_distributed_mesh
 
 dtensor.initialize_accelerator_system("CPU")
-me = config.client_id()
+me = environment.client_id()
 mesh = create_distributed_mesh([("x", 8)])
 
 

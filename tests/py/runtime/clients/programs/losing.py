@@ -12,8 +12,8 @@ import numpy as np
 
 import dtensor
 from dtensor import Layout
-from dtensor.runtime.clients import config
-from dtensor.runtime.clients.barrier import barrier
+from dtensor.runtime.clients import config, environment
+from dtensor.runtime.clients.agreement import barrier
 from dtensor.runtime.clients.distributed_mesh import create_distributed_mesh
 
 mode, lost = sys.argv[1], int(sys.argv[2])
@@ -23,7 +23,7 @@ total = dtensor.jit(jnp.sum, out_layouts=Layout.replicated(mesh, 0))
 x = dtensor.copy_to_mesh(np.ones(mesh.size, np.float32), Layout(["x"], mesh))
 jax.block_until_ready(total(x))
 barrier(mesh)
-if config.client_id() == lost:
+if environment.client_id() == lost:
     print(time.monotonic(), flush=True)
     if mode == "killed" and lost and os.fork() == 0:  # as a data loader does; it lives on
         os.closerange(0, 3)
@@ -47,7 +47,7 @@ if mode == "holding":
     barrier(mesh)
     print("all came back")
     sys.exit(0)
-if config.client_id() % 2:
+if environment.client_id() % 2:
     barrier(mesh)  # waits in Python for what the lost client never says
 jax.block_until_ready(total(x))  # waits inside a collective
 print("not reached")

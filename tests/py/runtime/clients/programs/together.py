@@ -9,9 +9,9 @@ import numpy as np
 
 import dtensor
 from dtensor import UNSHARDED, Layout
-from dtensor.runtime.clients import config
+from dtensor.runtime.clients import config, environment
 from dtensor.runtime.clients.accelerators import shutdown_accelerator_system
-from dtensor.runtime.clients.barrier import barrier
+from dtensor.runtime.clients.agreement import barrier
 from dtensor.runtime.clients.distributed_mesh import create_distributed_mesh
 
 
@@ -21,8 +21,9 @@ def whole(tensor: dtensor.DTensor) -> np.ndarray[Any, Any]:
 
 
 def check_names(mesh: dtensor.Mesh) -> None:
-    me, clients, local = config.client_id(), config.num_clients(), config.num_local_devices("CPU")
-    assert config.full_job_name() == f"worker/replica:0/task:{me}"
+    me, clients = environment.client_id(), environment.num_clients()
+    local = config.num_local_devices("CPU")
+    assert environment.full_job_name() == f"worker/replica:0/task:{me}"
     assert config.num_global_devices("CPU") == clients * local == mesh.size
     last = config.local_devices("CPU", clients - 1)[-1]
     assert str(last) == f"/job:worker/replica:0/task:{clients - 1}/device:CPU:{local - 1}"
@@ -76,7 +77,7 @@ def check_training(mesh: dtensor.Mesh) -> None:
 
 def check_barrier(mesh: dtensor.Mesh) -> None:
     barrier(mesh)
-    if config.client_id() == 1:
+    if environment.client_id() == 1:
         time.sleep(0.3)
     print("came", time.monotonic())
     barrier(mesh, "after a nap", timeout_in_ms=100_000)
@@ -98,6 +99,6 @@ assert turned.local_devices() == [str(d) for d in reversed(config.local_devices(
 check_matmul(turned)
 shutdown_accelerator_system()
 dtensor.initialize_accelerator_system("CPU", num_logical_cpu_devices=1)
-again = create_distributed_mesh([("x", 1), ("y", config.num_clients())])
+again = create_distributed_mesh([("x", 1), ("y", environment.num_clients())])
 check_matmul(again)
 print("right", kind, again.size)
