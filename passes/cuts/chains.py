@@ -13,8 +13,8 @@ from dtensor.dialect.build import splice
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.base import PassState
 from dtensor.passes.cuts.align import BROADCAST, MOVES, REDUCE, Aligner, Wanted
+from dtensor.passes.cuts.around import REVERSE
 from dtensor.passes.cuts.pads import WINDOWED, does_nothing, fuse_window_padding
-from dtensor.passes.cuts.parts import REVERSE
 from dtensor.passes.cuts.pieces import CUTS, SLICE, Piece, Pieces, Source, operation_of
 from dtensor.passes.cuts.pools import SELECT_AND_SCATTER, fuse_padding
 from dtensor.passes.cuts.positions import GATHER, SCATTER, written_as_cuts
@@ -95,7 +95,7 @@ def _prepared(module: ir.Module, ops: list[Visit], state: PassState) -> list[Vis
 def _parted(module: ir.Module, ops: list[Visit], state: PassState) -> list[Visit]:
     """Let windows that meet what was put around a value read the value alone; what is then."""
     made = surrounded(ops, Shards(main_function(module), state.meshes))
-    if not made:
+    if made is None:
         return ops
     old = [op for op, name, _ in ops if _is_cut_through(op, name)]
     is_gone = _erase_unused([*old, *made])[len(old) :]

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 from dtensor.dialect.mlir import Value, ir, made_by, stablehlo
+from dtensor.dialect.names import ENDS
 from dtensor.passes.cuts.pieces import PAD, SLICE
 from dtensor.passes.ops.attributes import (
     integers,
@@ -98,7 +99,8 @@ def _take_padding(op: ir.Operation, pad: ir.Operation) -> bool:
     lows, highs, gaps = pad_numbers(pad)
     rows = Rows.read(op)
     shape = shape_of(pad.operands[0])
-    if not _pads_alike(op, pad) or min([0, *lows, *highs]) < 0 or 0 in shape:
+    is_alike = ENDS not in op.attributes and _pads_alike(op, pad)
+    if not is_alike or min([0, *lows, *highs]) < 0 or 0 in shape:
         return False
     for d in range(len(shape)):
         row = rows.ins.index(d) if d in rows.ins else None

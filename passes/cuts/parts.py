@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dtensor.dialect.mlir import Value, ir, maker_of
-from dtensor.dialect.names import DIM, SPLICE
+from dtensor.dialect.names import DIM, ENDS, SPLICE
 from dtensor.passes.builder import Trail, integers_attr
 from dtensor.passes.cuts.align import read_along
+from dtensor.passes.cuts.around import REVERSE
 from dtensor.passes.cuts.pads import WINDOWED, Rows
 from dtensor.passes.cuts.pieces import CONCATENATE, PAD, SLICE, operation_of
 from dtensor.passes.cuts.shards import Shards
@@ -24,7 +25,6 @@ from dtensor.passes.ops.attributes import (
     slice_numbers,
 )
 
-REVERSE = "stablehlo.reverse"
 _SHARE = 4  # of a dimension is few: its owners give it to all
 
 
@@ -180,7 +180,7 @@ class Parts:
     def of_windows(self, op: ir.Operation, part: Part) -> Value | None:
         """The results of some windows; None if there is nothing that they read."""
         rows = Rows.read(op)
-        if part.dim not in rows.outs or len(op.results) != 1 or not _reads_one(op):
+        if part.dim not in rows.outs or not reads_one(op) or ENDS in op.attributes:
             return None
         row = rows.outs.index(part.dim)
         dim, gap = rows.ins[row], rows.gaps[row]
@@ -208,8 +208,8 @@ class Parts:
         return made
 
 
-def _reads_one(op: ir.Operation) -> bool:
-    """Whether windows walk over operand 0 alone."""
+def reads_one(op: ir.Operation) -> bool:
+    """Whether windows walk over operand 0 alone, and give one result."""
     return op.name != "stablehlo.reduce_window" or len(op.operands) == 2
 
 

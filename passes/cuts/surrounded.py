@@ -10,15 +10,15 @@ each stretch of them becomes windows of its own. Either way what is long is as l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from dtensor.dialect.build import splice
-from dtensor.dialect.mlir import Value, ir, maker_of, stablehlo
-from dtensor.passes.builder import Builder
+from dtensor.dialect.ends import Ends, write_ends
+from dtensor.dialect.mlir import Value, ir, maker_of
+from dtensor.dialect.names import ENDS
 from dtensor.passes.cuts.align import read_along
+from dtensor.passes.cuts.around import REVERSE, Reader
 from dtensor.passes.cuts.padded import cut_dims, cut_padded, cut_slice
-from dtensor.passes.cuts.pads import CONVOLUTION, WINDOWED, Rows
-from dtensor.passes.cuts.parts import REVERSE, Part, Parts
+from dtensor.passes.cuts.pads import WINDOWED, Rows
+from dtensor.passes.cuts.parts import Part, Parts, reads_one
 from dtensor.passes.cuts.pieces import CONCATENATE, PAD, SLICE, operation_of
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.ops.attributes import (
@@ -35,8 +35,8 @@ _DEEPEST = 100  # operations one behind the other
 At = tuple[Value, int]  # a value and one of its dimensions
 
 
-def surrounded(ops: Sequence[Visit], shards: Shards) -> list[ir.Operation]:
-    """Write windows anew that meet what stands around a long value; the operations made.
+def surrounded(ops: Sequence[Visit], shards: Shards) -> list[ir.Operation] | None:
+    """Write windows anew that meet what stands around a value; what was made, if anything changed.
 
     Args:
         ops: of the function.
@@ -44,34 +44,33 @@ def surrounded(ops: Sequence[Visit], shards: Shards) -> list[ir.Operation]:
     """
     windowed = [op for op, name, _ in ops if name in WINDOWED and len(op.results) == 1]
     slices = [op for op, name, _ in ops if name == SLICE]
-    parts = Parts(shards)
-    joined = [op for op in windowed if any(map(_meets_join, _walked(op)))]
-    while joined:
-        joined += _apart(parts, joined.pop())
+    parts, reader = Parts(shards), Reader()
+    has_ends = [op for op in windowed if _with_ends(parts, reader, op)]
     if windowed:
         _cut_windows(parts, slices)
     cut_padded(parts, slices)
     parts.share()
-    return parts.made
+    return parts.made if parts.made or has_ends else None
 
 
-def _walked(op: ir.Operation) -> list[At]:
-    return [(op.operands[0], d) for d in Rows.read(op).ins]
-
-
-def _meets_join(at: At) -> bool:
-    """Whether a value was put together along a dimension, and computed of it."""
-    for _ in range(_DEEPEST):
-        op = maker_of(at[0])
-        if op is None:
-            return False
-        if op.name == CONCATENATE and _joined(op) == at[1]:
-            return len(op.operands) > 1
-        found = _longest(op, at[1])
-        if found is None:
-            return False
-        at = found[:2]
-    return False
+def _with_ends(parts: Parts, reader: Reader, op: ir.Operation) -> bool:
+    """Let windows read a value alone that was padded with its own elements, and say how."""
+    if not reads_one(op) or ENDS in op.attributes:
+        return False
+    rows = Rows.read(op)
+    ends: list[Ends | None] = [None] * len(rows.ins)
+    value: Value = op.operands[0]
+    for row, dim in enumerate(rows.ins):
+        found = reader.around(value, dim)
+        if found is None or rows.lows[row] or rows.highs[row] or rows.gaps[row] > 1:
+            continue
+        value = parts.of(value, Part(dim, found.low, found.size, found.size))
+        rows.lows[row], rows.highs[row], ends[row] = found.low, found.high, Ends(found.mode)
+    if any(ends):
+        op.operands[0] = value
+        rows.write(op)
+        write_ends(op, ends)
+    return any(ends)
 
 
 def _joined(op: ir.Operation) -> int:
@@ -103,130 +102,6 @@ def _longest(op: ir.Operation, dim: int) -> tuple[Value, int, int] | None:
     for k, d in (read or {}).items():
         return op.operands[k], d, 0
     return None
-
-
-def _main(shards: Shards, value: Value, dim: int) -> tuple[int, int] | None:
-    """Where in a value the longest stretch of elements begins that shards hold, and how many."""
-    at, place, size = (value, dim), 0, shape_of(value)[dim]
-    for _ in range(_DEEPEST):
-        count = shape_of(at[0])[at[1]]
-        if shards.splits(at):
-            return (place, count) if 0 <= place <= size - count else None
-        op = maker_of(at[0])
-        found = None if op is None else _longest(op, at[1])
-        if found is None:
-            return None
-        at, place = found[:2], place + found[2]
-    return None
-
-
-def _apart(parts: Parts, op: ir.Operation) -> list[ir.Operation]:
-    """Replace windows that meet what stands around a long value; the windowed operations made."""
-    rows = Rows.read(op)
-    for row, dim in enumerate(rows.ins):
-        found = _main(parts.shards, op.operands[0], dim)
-        if found is None or found[1] == shape_of(op.operands[0])[dim] or rows.gaps[row] > 1:
-            continue
-        main = Part(dim, *found, least=found[1])
-        if 2 * rows.reach(row) < main.count:
-            made = _of_results(parts, op, row, main)
-        else:
-            made = _of_terms(parts, op, row, main) if op.name == CONVOLUTION else []
-        if made:
-            return made
-    return []
-
-
-def _of_results(parts: Parts, op: ir.Operation, row: int, main: Part) -> list[ir.Operation]:
-    """The results whose windows meet anything but `main` from windows of their own."""
-    rows, result = Rows.read(op), op.results[0]
-    out, low, stride = rows.outs[row], rows.lows[row], rows.strides[row]
-    size, count = shape_of(op.operands[0])[main.dim], shape_of(result)[out]
-    end = main.start + main.count
-    first = -(-(main.start + low) // stride) if main.start else 0
-    last = (end + low - rows.reach(row)) // stride + 1 if end < size else count
-    last = min(last, count)
-    if -(-main.count // stride) != count or count > 2 * (last - first):
-        return []
-    found, stretches = list[Value](), [(0, first, last - first)]
-    for at, length in ((0, first), (last, count - last)):
-        value = parts.of_windows(op, Part(out, at, length, main.least)) if length else None
-        if value is not None:
-            found.append(value)
-            stretches.insert(2 * (at > 0), (len(found), 0, length))
-        elif length:
-            return []
-    rows.lows[row] += main.start
-    rows.highs[row] += size - end
-    operands = [parts.of(op.operands[0], main), *list(op.operands)[1:]]
-    found.insert(0, parts.windows(op, rows, operands, out, count))
-    whole = splice(found, out, stretches, loc=op.location, ip=ir.InsertionPoint(op))
-    parts.made.append(operation_of(whole))
-    result.replace_all_uses_with(whole)
-    return [operation_of(value) for value in found]
-
-
-def _of_terms(parts: Parts, op: ir.Operation, row: int, main: Part) -> list[ir.Operation]:
-    """Windows almost as long as what they walk over: the sum of what each stretch of it gives."""
-    rows, result = Rows.read(op), op.results[0]
-    kernel = stablehlo.ConvDimensionNumbers(
-        op.attributes["dimension_numbers"]
-    ).kernel_spatial_dimensions[row]
-    size, length = shape_of(op.operands[0])[main.dim], shape_of(op.operands[1])[kernel]
-    end = main.start + main.count
-    if _is_reversed(op):
-        return []
-    terms = []
-    for start, count in ((main.start, main.count), (0, main.start), (end, size - end)):
-        part = Part(main.dim, start, count, main.least)
-        term = _term(rows, row, shape_of(result)[rows.outs[row]], part) if count else None
-        if term is not None:
-            terms.append((part, *term))
-    if (
-        not terms
-        or terms[0][1].count < length
-        or any(min(low, high) < 0 for *_, low, high in terms)
-    ):
-        return []
-    values = []
-    for part, taps, low, high in terms:
-        rows.lows[row], rows.highs[row] = low, high
-        taps = replace(taps, dim=kernel)
-        operands = [parts.of(op.operands[0], part), parts.of(op.operands[1], taps)]
-        out = rows.outs[row]
-        values.append(parts.windows(op, rows, operands, out, shape_of(result)[out]))
-    result.replace_all_uses_with(Builder(op, parts.made).combined("add", values))
-    return [operation_of(value) for value in values]
-
-
-def _term(rows: Rows, row: int, count: int, part: Part) -> tuple[Part, int, int] | None:
-    """What of windows meets a stretch of what they walk over, one place after another.
-
-    Args:
-        rows: of the windows.
-        row: which dimension.
-        count: of the windows.
-        part: the stretch.
-
-    Returns:
-        The elements of each window, and the padding of the stretch, in front and behind, with which
-        as many windows of these elements alone walk over it; None if there are none.
-    """
-    low, step, walk = rows.lows[row], rows.steps[row], (count - 1) * rows.strides[row]
-    first = max(0, -(-(part.start + low - walk) // step))
-    last = min(rows.counts[row] - 1, (part.start + part.count - 1 + low) // step)
-    if first > last:
-        return None
-    begin = first * step - low  # where the first window begins
-    end = begin + walk + (last - first) * step + 1  # behind the last element of the last one
-    taps = Part(0, first, last - first + 1, rows.counts[row])
-    return taps, part.start - begin, end - part.start - part.count
-
-
-def _is_reversed(op: ir.Operation) -> bool:
-    """Whether windows are read from their ends."""
-    name = "window_reversal"
-    return name in op.attributes and any(ir.DenseBoolArrayAttr(op.attributes[name]))
 
 
 def _cut_windows(parts: Parts, slices: Sequence[ir.Operation]) -> None:

@@ -13,6 +13,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any, Self
 
+from dtensor.dialect.ends import Ends
 from dtensor.dialect.mlir import ir
 from dtensor.passes.ops.reduction import Reduction
 
@@ -49,7 +50,11 @@ class FactorKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """How a window walks along one dimension; the fields are those of StableHLO."""
+    """How a window walks along one dimension; the fields are those of StableHLO.
+
+    Attributes:
+        ends: what stands in the padding, if it is neither zeros nor init values.
+    """
 
     size: int
     stride: int
@@ -57,6 +62,7 @@ class Window:
     high: int
     base_dilation: int
     dilation: int
+    ends: Ends | None = None
 
     @property
     def reach(self) -> int:

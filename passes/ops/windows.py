@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.ends import read_ends
+from dtensor.dialect.mlir import Value, forget, ir
+from dtensor.dialect.names import ENDS
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import summed
@@ -21,6 +23,7 @@ from dtensor.passes.ops.halo import (
     local_padding,
     reaches,
     split_windows,
+    with_ends,
 )
 from dtensor.passes.ops.longer_windows import (
     info_of,
@@ -67,6 +70,7 @@ def windows_of(op: OpInfo, sizes: Sequence[int], base: str, dilation: str) -> li
         padding[1::2],
         _integers(op, base, count),
         _integers(op, dilation, count),
+        read_ends(op.operation, count),
     )
     return [Window(*values) for values in zip(*columns, strict=True)]
 
@@ -114,16 +118,18 @@ def _reads_padding(window: Window, size: int, results: int) -> bool:
 
 
 def said_of_start(operation: ir.Operation) -> tuple[object, ...]:
-    """Whether windows may meet their init values again, which operands say."""
+    """Whether windows may meet their init values again, which operands say; what pads them."""
     count = len(operation.results)
     types = [ir.RankedTensorType(value.type) for value in operation.operands[:count]]
-    return (starts_from_identity(operation, tuple([str(t.element_type) for t in types])),)
+    starts = starts_from_identity(operation, tuple([str(t.element_type) for t in types]))
+    return starts, *read_ends(operation, types[0].rank if types else 0)
 
 
 def _is_scan(op: OpInfo, windows: Sequence[Window], dim: int) -> bool:
     """Whether a dimension, and no other, is scanned by a body that may be applied to totals."""
     return (
-        scans(windows[dim], op.operand_shapes[0][dim])
+        windows[dim].ends is None
+        and scans(windows[dim], op.operand_shapes[0][dim])
         and all(w.size == 1 and w.tiles(n) for w, n in _others(op, windows, dim))
         and is_associative(op.operation.regions[0], op.result_elements)
         and op.operand_elements[: len(op.result_shapes)] == op.result_elements
@@ -181,13 +187,15 @@ def _overlapping(op: OpInfo) -> list[WindowDim]:
 def expand_reduce_window(op: LocalOp) -> None:
     """Each shard reduces its windows, with what they read of its neighbours."""
     placed, count = placed_of(op), len(op.result_layouts)
-    split = split_windows(placed, _overlapping(placed.op))
-    for dim in split:
-        for k in range(count):
-            read = fetch(op.ctx, op.operands[k], placed, dim, op.operands[count + k])
-            op.operation.operands[k] = read
+    dims = _overlapping(placed.op)
+    for k in range(count):
+        value = op.operands[k]
+        for dim in split_windows(placed, dims):
+            value = fetch(op.ctx, value, placed, dim, op.operands[count + k])
+        op.operation.operands[k] = with_ends(op.ctx, value, placed, dims)
     rank = len(op.operand_shapes[0])
-    op.operation.attributes["padding"] = local_padding(placed, split, rank)
+    op.operation.attributes["padding"] = local_padding(placed, dims, rank)
+    forget(op.operation, ENDS)
 
 
 def reduce_window_flops(op: OpInfo) -> float:
@@ -223,7 +231,8 @@ def reduce_window_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Ti
             is_read = reads_end(window, op.operand_shapes[0][d], op.result_shapes[0][d])
         if is_read and not may_pad:
             continue
-        fill = padding.Fill.INIT if is_read else padding.Fill.ANY
+        is_filled = is_read and window.ends is None
+        fill = padding.Fill.INIT if is_filled else padding.Fill.ANY
         ties.append(window_tie(count, WindowDim(d, (~0, d), d, window), fill))
     return ties
 
@@ -246,7 +255,8 @@ def lengthen_windows(op: padding.Grown) -> None:
         else:
             rows[d] = longer_padding(window, size, steps)
     op.set_integers("window_dimensions", sizes)
-    set_padding(op, windows, rows)
+    pairs = zip(info.operand_shapes[0], info.result_shapes[0], strict=True)
+    set_padding(op, windows, rows, dict(enumerate(pairs)))
 
 
 def _anew(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
@@ -269,7 +279,9 @@ REDUCE_WINDOW = OpDef(
             lambda placed: tuple(halo_bytes(placed, _overlapping(placed.op), len(placed.results))),
         ),
         Algorithm(
-            "local", applies=lambda placed: not split_windows(placed, _overlapping(placed.op))
+            "local",
+            expand_reduce_window,
+            lambda placed: not split_windows(placed, _overlapping(placed.op)),
         ),
     ),
     flops=reduce_window_flops,
