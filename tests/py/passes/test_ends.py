@@ -19,7 +19,7 @@ Form = Callable[..., Any]
 MODES = ("wrap", "reflect", "symmetric", "edge")
 FIVE = create_mesh([("x", 5)])
 SIX = create_mesh([("x", 3), ("y", 2)])
-MESHES = {
+MESHES: dict[str, tuple[Any, list[Any]]] = {
     "8": (LINE, ["x", UNSHARDED]),
     "2x4, rows": (GRID, ["x", UNSHARDED]),
     "2x4, columns": (GRID, [UNSHARDED, ("y", "x")]),
