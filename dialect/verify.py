@@ -80,6 +80,7 @@ _OWNERS = {
     names.SIZE: (_ORDERS, "only top_k, sort and ranked take rows that are padded"),
     names.FILL: (("stablehlo.select_and_scatter",), "only select_and_scatter pads so"),
     names.ENDS: (WINDOWED, f"only these have windows: {', '.join(WINDOWED)}"),
+    names.FOLDS: (WINDOWED, f"only these have windows: {', '.join(WINDOWED)}"),
     names.PLACES: (("stablehlo.sort",), "it says what a sort sorts along"),
 }
 
@@ -276,8 +277,8 @@ class _Verifier:
         right, why = _OWNERS[name]
         if owner not in right:
             self._report(op, f"'{name}' stands on '{owner}'; {why}")
-        elif name == names.ENDS:
-            for problem in ends_problems(op):
+        elif name in (names.ENDS, names.FOLDS):
+            for problem in ends_problems(op, name):
                 self._report(op, problem)
 
     def _unknown_attribute(self, name: str) -> str:

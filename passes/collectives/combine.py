@@ -6,10 +6,16 @@ import math
 from collections.abc import Sequence
 
 from dtensor.dialect import names
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.collectives.reader import Collective, Collectives
 from dtensor.passes.ops.rule import element_bytes
 from dtensor.passes.program import Scope
+
+_DEEPEST = 8  # operations one behind the other that cut out what is sent
+_CUTTING = frozenset(
+    f"stablehlo.{name}"
+    for name in ("slice", "concatenate", "reverse", "select", "compare", "constant")
+)
 
 _Group = list[Collective]
 _Key = tuple[object, ...]
@@ -33,9 +39,17 @@ def merge_duplicates(work: Collectives) -> None:
             work.replace(item, earlier.op.results)
 
 
-def _key(op: ir.Operation) -> _Key:
+def _key(op: ir.Operation, depth: int = 0) -> _Key:
+    """What an operation computes; what little of a value it sends may have been cut out twice."""
     attributes = tuple((name, op.attributes[name]) for name in op.attributes)
-    return (op.name, tuple(op.operands), attributes, tuple(r.type for r in op.results))
+    operands = tuple([_value_key(value, depth) for value in op.operands])
+    return (op.name, operands, attributes, tuple(r.type for r in op.results))
+
+
+def _value_key(value: Value, depth: int) -> object:
+    op = maker_of(value)
+    is_known = op is not None and op.name in _CUTTING and depth < _DEEPEST
+    return value if op is None or not is_known else _key(op, depth + 1)
 
 
 def combine_all_reduces(work: Collectives, limit_bytes: int) -> None:

@@ -223,14 +223,15 @@ def _stands_around(
     mode: str, size: int, ends: tuple[Sequence[Run], Sequence[Run]], low: int, high: int
 ) -> bool:
     """Whether these are the elements in front and behind that a mode asks for."""
-    wanted = _front(mode, size, low), _behind(mode, size, high)
+    wanted = front(mode, size, low), behind(mode, size, high)
     return all(
         list(asked) == [place for run in runs for place in run.places]
         for asked, runs in zip(wanted, ends, strict=True)
     )
 
 
-def _front(mode: str, size: int, count: int) -> Iterator[int]:
+def front(mode: str, size: int, count: int) -> Iterator[int]:
+    """Which of `size` elements stand in front of them."""
     for i in range(-count, 0):
         if mode == WRAP:
             yield size + i
@@ -240,7 +241,8 @@ def _front(mode: str, size: int, count: int) -> Iterator[int]:
             yield -i - (mode != REFLECT)
 
 
-def _behind(mode: str, size: int, count: int) -> Iterator[int]:
+def behind(mode: str, size: int, count: int) -> Iterator[int]:
+    """Which of `size` elements stand behind them."""
     for i in range(count):
         if mode == WRAP:
             yield i

@@ -87,6 +87,11 @@ class Rows:
             op.attributes[self.gaps_name] = ir.DenseI64ArrayAttr.get(self.gaps)
 
 
+def reads_one(op: ir.Operation) -> bool:
+    """Whether windows walk over operand 0 alone, and give one result."""
+    return op.name != REDUCE_WINDOW or len(op.operands) == 2
+
+
 def fuse_window_padding(op: ir.Operation) -> bool:
     """Take what is padded before and cut off behind into a window op; whether it was rewritten."""
     has_changed = False

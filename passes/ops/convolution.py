@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from dtensor.dialect.ends import read_ends
-from dtensor.dialect.mlir import forget, ir, stablehlo
+from dtensor.dialect.ends import read_ends, read_folds
+from dtensor.dialect.mlir import Value, forget, ir, stablehlo
 from dtensor.dialect.names import ENDS
 from dtensor.passes.builder import integer_attr
 from dtensor.passes.expansion.context import LocalOp
@@ -16,8 +16,8 @@ from dtensor.passes.ops.accuracy import all_of, summed
 from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.contraction import known_finite, products_flops
 from dtensor.passes.ops.elements import keeps_sums
+from dtensor.passes.ops.folds import folded_results
 from dtensor.passes.ops.halo import (
-    WindowDim,
     fetch,
     halo_bytes,
     local_padding,
@@ -30,12 +30,13 @@ from dtensor.passes.ops.longer_windows import (
     is_one_to_one,
     longer_padding,
     reads_end,
+    set_ends,
     set_padding,
     window_tie,
 )
 from dtensor.passes.ops.opdef import Algorithm, OpDef, placed_of
 from dtensor.passes.ops.reduction import Reduction, reductions_of
-from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, WindowDim
 from dtensor.passes.ops.windows import OVERLAP, share_windows, windows_of
 
 REVERSED = "window_reversal"
@@ -134,7 +135,7 @@ def _windows(op: OpInfo, numbers: stablehlo.ConvDimensionNumbers) -> list[Window
         steps, count = (~0, result), op.result_shapes[0][result]
         sums = Reduction.SUM in reductions_of(op.result_elements[0])
         is_plain = window.base_dilation == 1 and not any(is_reversed[row : row + 1])
-        if window.size > count > 0 and is_plain and sums:
+        if window.size > count > 0 and is_plain and sums and window.folds is None:
             steps = (1, numbers.kernel_spatial_dimensions[row])
             size, stride = count, window.dilation
             window = replace(window, size=size, stride=stride, dilation=window.stride)
@@ -148,7 +149,7 @@ def _overlapping(op: OpInfo) -> list[WindowDim]:
     return [dim for dim in _windows(op, numbers) if not dim.window.tiles(shape[dim.operand])]
 
 
-def expand_convolution(op: LocalOp) -> None:
+def expand_convolution(op: LocalOp) -> Sequence[Value] | None:
     """Each shard's windows, with what they read of its neighbours, and local numbers of groups."""
     placed = placed_of(op)
     dims, value = _overlapping(placed.op), op.operands[0]
@@ -161,6 +162,7 @@ def expand_convolution(op: LocalOp) -> None:
     for name, grouped in _grouped(op.operation):
         split = op.operand_layouts[0].dims[grouped].split
         _scale_groups(op.operation, name, 1, split)
+    return folded_results(op, dims, rank - 2)
 
 
 def _grouped(operation: ir.Operation) -> Iterator[tuple[str, int]]:
@@ -193,7 +195,7 @@ def convolution_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]
             continue  # elements around the end may be infinite, and the kernel's there are zero
         steps = op.operand_shapes[1][d] if slot >= 0 else op.result_shapes[0][d]
         is_read = slot >= 0 or reads_end(dim.window, op.operand_shapes[0][dim.operand], steps)
-        is_filled = is_read and dim.window.ends is None
+        is_filled = (is_read or dim.window.folds is not None) and dim.window.ends is None
         fill = Reduction.SUM if is_filled else padding.Fill.ANY
         ties.append(window_tie(1, dim, fill))
     for name, lhs in _grouped(operation):
@@ -233,7 +235,8 @@ def lengthen_convolution(op: padding.Grown) -> None:
         if before != after:
             rows[row] = longer_padding(longer[row], after[0], after[2])
             sizes[row] = before[0], before[2]
-    set_padding(op, windows, rows, sizes)
+    set_padding(op, windows, rows)
+    set_ends(op, windows, sizes)
     for name, dim in _grouped(op.operation):
         _scale_groups(op.operation, name, op.operands[0][dim], info.operand_shapes[0][dim])
 
@@ -241,7 +244,8 @@ def lengthen_convolution(op: padding.Grown) -> None:
 def _known(operation: ir.Operation) -> tuple[object, ...]:
     """Whether its sides are finite, and what pads its windows."""
     rank = ir.RankedTensorType(operation.operands[0].type).rank
-    return *known_finite(operation), *read_ends(operation, rank - 2)
+    said = *read_ends(operation, rank - 2), *read_folds(operation, rank - 2)
+    return *known_finite(operation), *said
 
 
 CONVOLUTION = OpDef(

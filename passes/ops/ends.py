@@ -42,9 +42,7 @@ class Around:
     def of(cls, ends: Ends, size: int, shards: int, low: int, high: int) -> Around:
         """What shards of `size` elements in all need."""
         local = size // shards
-        true = size if ends.size is None else ends.size
-        last = (true - 1) // local
-        kept = true - last * local
+        last, kept = end_of(ends.size, size, shards)
         behind = high if kept == local else min(ends.behind, local + high - kept)
         return cls(ends, low, high, last, kept, behind)
 
@@ -85,6 +83,20 @@ def surrounded(
         return ctx.joined(ended, dim)
     whole = ctx.joined([*front, value, *make.behind()], dim)
     return make.on(around.last, ctx.joined(ended, dim), whole)
+
+
+def end_of(true: int | None, size: int, shards: int) -> tuple[int, int]:
+    """The shard of `size` elements in which the first `true` end, and how many of them it has."""
+    last = ((size if true is None else true) - 1) // (size // shards)
+    return last, (size if true is None else true) - last * (size // shards)
+
+
+def on_shard(
+    ctx: ExpansionContext, axes: Sequence[AxisRef], shard: int, here: Value, elsewhere: Value
+) -> Value:
+    """One value on one shard, another on all others."""
+    index = ctx.axis_index(axes)
+    return ctx.select(ctx.compare("EQ", index, ctx.constant_like(shard, index)), here, elsewhere)
 
 
 class _Maker:
@@ -153,10 +165,7 @@ class _Maker:
 
     def on(self, shard: int, here: Value, elsewhere: Value) -> Value:
         """One value on one shard, another on all others."""
-        ctx = self._ctx
-        index = ctx.axis_index(self._axes)
-        is_here = ctx.compare("EQ", index, ctx.constant_like(shard, index))
-        return ctx.select(is_here, here, elsewhere)
+        return on_shard(self._ctx, self._axes, shard, here, elsewhere)
 
     def _come(self) -> Value:
         """The first elements of the next shard, on the last one of the first."""

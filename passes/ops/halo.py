@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.axes import AxisRef
@@ -23,24 +22,9 @@ from dtensor.passes.builder import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.ends import Around, surrounded
+from dtensor.passes.ops.folds import fold_bytes, fold_fits
 from dtensor.passes.ops.opdef import Placed, Traffic
-from dtensor.passes.ops.rule import Window, element_bytes
-
-
-class WindowDim(NamedTuple):
-    """A dimension over which windows overlap, are padded or leave gaps.
-
-    Attributes:
-        operand: the dimension of operand 0.
-        steps: `(operand or ~result, dimension)` that has an element for each place of the window.
-        row: which window of the op it is.
-        window: how the window walks.
-    """
-
-    operand: int
-    steps: tuple[int, int]
-    row: int
-    window: Window
+from dtensor.passes.ops.rule import Window, WindowDim, element_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +108,9 @@ def _sizes(placed: Placed, dim: WindowDim) -> tuple[int, int]:
 def _reach(placed: Placed, dim: WindowDim) -> Reach | None:
     split = placed.operands[0].dims[dim.operand].split
     found = reach(*_sizes(placed, dim), dim.window, split)
-    if found is None or dim.window.ends is None or _around(placed, dim, found).fits:
-        return found
-    return None
+    if found is None or (dim.window.ends is not None and not _around(placed, dim, found).fits):
+        return None
+    return found if fold_fits(dim.window.folds, _sizes(placed, dim)[1], split) else None
 
 
 def _around(placed: Placed, dim: WindowDim, found: Reach | None) -> Around:
@@ -162,6 +146,7 @@ def halo_bytes(
     size = sum(map(element_bytes, placed.op.operand_elements[:operands]))
     is_shared = operands == 1
     modes: tuple[int, ...] = ()  # what stands around the dimensions so far
+    yield from fold_bytes(placed, dims)
     for dim in split_windows(placed, dims):
         found = _reach(placed, dim)
         assert found is not None, "priced where it does not apply"

@@ -350,7 +350,7 @@ def lengthen_windows(op: padding.Grown) -> None:
         for d, window in enumerate(windows)
         if (op.grows(0, d) or op.grows(1, d)) and not is_one_to_one(window)
     }
-    set_padding(op, windows, rows, {})
+    set_padding(op, windows, rows)
     if rows and not any([(window.low, window.high) != (0, 0) for window in windows]):
         # None but the windows added read padding now, and they scatter nothing. XLA's own padding
         # would change which of equal elements the others select.

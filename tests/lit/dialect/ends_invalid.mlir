@@ -53,3 +53,51 @@ func.func @end(%a: tensor<3x6x4xf32>, %k: tensor<3x4x5xf32>) -> tensor<3x6x5xf32
   %0 = stablehlo.convolution(%a, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {pad = [[1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64, dtensor.ends = ["wrap of 7 and 1"]} : (tensor<3x6x4xf32>, tensor<3x4x5xf32>) -> tensor<3x6x5xf32>
   return %0 : tensor<3x6x5xf32>
 }
+
+// -----
+
+func.func @no_results_of_windows(%a: tensor<6xf32>) -> tensor<6xf32> {
+  // expected-error @below {{'dtensor.folds' stands on 'stablehlo.abs'; only these have windows: stablehlo.convolution, stablehlo.reduce_window}}
+  %0 = stablehlo.abs %a {dtensor.folds = ["wrap by 1 and 1"]} : tensor<6xf32>
+  return %0 : tensor<6xf32>
+}
+
+// -----
+
+func.func @folds_text(%a: tensor<3x6x4xf32>, %k: tensor<3x4x5xf32>) -> tensor<3x6x5xf32> {
+  // expected-error @below {{'dtensor.folds' has "wrap"; it knows "wrap by 1 and 2" and the like, or nothing}}
+  %0 = stablehlo.convolution(%a, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {pad = [[1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64, dtensor.folds = ["wrap"]} : (tensor<3x6x4xf32>, tensor<3x4x5xf32>) -> tensor<3x6x5xf32>
+  return %0 : tensor<3x6x5xf32>
+}
+
+// -----
+
+func.func @folds_and_strides(%a: tensor<3x6x4xf32>, %k: tensor<3x4x5xf32>) -> tensor<3x3x5xf32> {
+  // expected-error @below {{'dtensor.folds' of dimension 1 needs windows at each place, and zeros for padding}}
+  %0 = stablehlo.convolution(%a, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {stride = [2], pad = [[1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64, dtensor.folds = ["edge by 1 and 1"]} : (tensor<3x6x4xf32>, tensor<3x4x5xf32>) -> tensor<3x3x5xf32>
+  return %0 : tensor<3x3x5xf32>
+}
+
+// -----
+
+func.func @folds_and_ends(%a: tensor<3x6x4xf32>, %k: tensor<3x4x5xf32>) -> tensor<3x6x5xf32> {
+  // expected-error @below {{'dtensor.folds' of dimension 1 needs windows at each place, and zeros for padding}}
+  %0 = stablehlo.convolution(%a, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {pad = [[1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64, dtensor.ends = ["wrap"], dtensor.folds = ["wrap by 1 and 1"]} : (tensor<3x6x4xf32>, tensor<3x4x5xf32>) -> tensor<3x6x5xf32>
+  return %0 : tensor<3x6x5xf32>
+}
+
+// -----
+
+func.func @more_than_results(%a: tensor<3x6x4xf32>, %k: tensor<3x4x5xf32>) -> tensor<3x6x5xf32> {
+  // expected-error @below {{dimension 1 of 6 results gets 6 and 1; 'reflect' takes up to 5}}
+  %0 = stablehlo.convolution(%a, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {pad = [[1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64, dtensor.folds = ["reflect by 6 and 1"]} : (tensor<3x6x4xf32>, tensor<3x4x5xf32>) -> tensor<3x6x5xf32>
+  return %0 : tensor<3x6x5xf32>
+}
+
+// -----
+
+func.func @end_of_results(%a: tensor<3x6x4xf32>, %k: tensor<3x4x5xf32>) -> tensor<3x6x5xf32> {
+  // expected-error @below {{7 of 6 results along dimension 1; name some of them}}
+  %0 = stablehlo.convolution(%a, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {pad = [[1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64, dtensor.folds = ["reflect by 1 and 1 of 7"]} : (tensor<3x6x4xf32>, tensor<3x4x5xf32>) -> tensor<3x6x5xf32>
+  return %0 : tensor<3x6x5xf32>
+}

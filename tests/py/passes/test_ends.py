@@ -170,3 +170,98 @@ def test_what_stands_around_may_be_all_of_it() -> None:
     run(one_row("wrap", 9, 4, 9), LINE, [ROWS, None], SIGNAL[:, :4], TAPS)
     run(one_row("edge", 9, 4, 9), LINE, [ROWS, None], SIGNAL[:, :16], TAPS)
     run(one_row("edge", 1, 1, 3), LINE, [ROWS, None], SIGNAL[:, :1], TAPS)
+
+
+def differentiated(form: Form) -> Form:
+    """Gradients of the value and of the kernel; each result counts another number of times."""
+
+    def loss(x: Any, k: Any) -> Any:
+        parts = jax.tree.leaves(form(x, k))
+        return sum(
+            jnp.sum(part * (jnp.arange(part.size).reshape(part.shape) % 5)) for part in parts
+        )
+
+    return jax.grad(loss, (0, 1))
+
+
+def averages(mode: str) -> Form:
+    """Convolutions and sums over windows of several shapes."""
+
+    def form(x: Any, k: Any) -> Any:
+        found = []
+        for low, high, size, dilation, stride in WALKS:
+            if max(low, high) < min(x.shape):
+                p = padded(x, mode, low, high)
+                found.append(convolved(p, k[:size, :size], stride, dilation))
+                window = (size, 2), (stride, 1), "VALID", None, (dilation, 1)
+                found.append(lax.reduce_window(p, 0.0, lax.add, *window))
+        return found
+
+    return form
+
+
+GRADIENTS = {mode: differentiated(averages(mode)) for mode in MODES}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mesh", MESHES)
+@pytest.mark.parametrize("shape", [(120, 48), (31, 17), (9, 7)])
+def test_gradients_of_windows_of_any_shape(mode: str, mesh: str, shape: tuple[int, int]) -> None:
+    devices, layout = MESHES[mesh]
+    for given in (layout, None):
+        run(GRADIENTS[mode], devices, [given, None], numbers(shape), numbers((6, 6), seed=1))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("low", "high", "size", "stride", "rows"),
+    [(1, 1, 3, 1, 4), (2, 0, 3, 1, 4), (0, 1, 2, 1, 2), (1, 1, 3, 2, 2), (6, 6, 13, 1, 24)],
+)
+def test_gradients_send_rows_there_and_back(
+    mode: str, low: int, high: int, size: int, stride: int, rows: int
+) -> None:
+    taps = TAPS[:size]
+    form = differentiated(lambda x, k: one_row(mode, low, high, size, stride)(x, k) ** 2)
+    compiled = run(form, LINE, [ROWS, None], SIGNAL, taps)
+    assert sent(compiled) == rows * ROW + 2 * 7 / 8 * taps.nbytes
+    assert kinds(compiled) <= {"halo_exchange", "shard_permute", "all_reduce"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("size", [63, 57, 20, 9])
+def test_gradients_of_dimensions_that_no_axis_divides(mode: str, size: int) -> None:
+    x = SIGNAL[:, :size]
+    for low, high, taps, stride in ((1, 1, 3, 1), (1, 1, 3, 2), (2, 1, 4, 1), (0, 2, 3, 1)):
+        form = differentiated(one_row(mode, low, high, taps, stride))
+        run(form, LINE, [ROWS, None], x, TAPS)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_gradients_of_gradients(mode: str) -> None:
+    form = one_row(mode, 1, 1, 3)
+
+    def loss(x: Any, k: Any) -> Any:
+        return jnp.sum(form(form(x, k) ** 2, k))
+
+    def twice(x: Any, k: Any) -> Any:
+        return jax.grad(lambda x: jnp.sum(jax.grad(loss)(x, k) ** 2) / 64)(x)
+
+    run(twice, LINE, [ROWS, None], SIGNAL / 4, TAPS / 4, error=1e-5, absolute=1e-2)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, jnp.bfloat16, np.float16])
+@pytest.mark.parametrize("mode", MODES)
+def test_what_is_added_back_of_any_type(mode: str, dtype: Any) -> None:
+    """Small whole numbers, as sums along each dimension padded are."""
+
+    def form(g: Any, k: Any) -> Any:
+        def pads(x: Any) -> Any:
+            return padded(x, mode, 2, 1)
+
+        zeros = jax.ShapeDtypeStruct(g.shape, g.dtype)
+        (back,) = jax.linear_transpose(pads, zeros)(convolved(jnp.pad(g, 3), k[:4, :4]))
+        return back
+
+    for size in (24, 22):
+        g = numbers((size, 16), np.int32).astype(dtype)
+        run(form, LINE, [["x", UNSHARDED], None], g, numbers((4, 4), np.int32).astype(dtype))
