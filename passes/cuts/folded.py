@@ -84,9 +84,9 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """A value as sums of elements of another along one dimension; of none, if it is zero."""
+    """A value as sums of elements of another along one dimension."""
 
-    source: Value | None
+    source: Value
     moves: tuple[Move, ...]
 
     def having(self, moves: Iterable[Move]) -> Sums:
@@ -95,11 +95,18 @@ class Sums:
 
 
 def folded(op: ir.Operation, made: list[ir.Operation]) -> bool:
-    """Let windows give an addition of what they give at their ends; whether it was rewritten."""
+    """Let windows give an addition of what they give at their ends; whether it was rewritten.
+
+    An addition of what is zero, for it is a sum of no elements, is what it is added to.
+    """
     result: Value = op.results[0]
+    for k, side in enumerate(map(maker_of, op.operands)):
+        if side is not None and _is_nothing(side):
+            result.replace_all_uses_with(op.operands[1 - k])
+            return True
     for dim in range(len(shape_of(result))):
         sums = None if _is_cut(result, dim) else _sums(result, dim, 0)
-        if sums is None or sums.source is None or len(sums.moves) < 2:
+        if sums is None or len(sums.moves) < 2:
             continue
         windows = operation_of(sums.source)
         fold = _fold(sums.moves, shape_of(sums.source)[dim], shape_of(result)[dim])
@@ -127,8 +134,6 @@ def _sums(value: Value, dim: int, depth: int) -> Sums | None:
         return Sums(value, (Move(0, shape_of(value)[dim], 1, 0),)) if is_walked else None
     if op.name == ADD:
         return _added(op, dim, depth)
-    if _is_nothing(op):
-        return Sums(None, ())
     if op.name == SLICE:
         return _sliced(op, dim, depth)
     if op.name == PAD:
@@ -145,20 +150,15 @@ def _sums(value: Value, dim: int, depth: int) -> Sums | None:
 
 
 def _added(op: ir.Operation, dim: int, depth: int) -> Sums | None:
-    source: Value | None = None
-    moves: list[Move] = []
+    found: Sums | None = None
     for operand in op.operands:
         side = _sums(operand, dim, depth + 1)
-        if side is None:
+        if side is None or (found is not None and found.source != side.source):
             return None
-        if source is None or side.source is None:
-            source = side.source if source is None else source
-        elif source != side.source:
+        found = side if found is None else found.having((*found.moves, *side.moves))
+        if len(found.moves) > _MOST:
             return None
-        moves += side.moves
-        if len(moves) > _MOST:
-            return None
-    return Sums(source, tuple(moves))
+    return found
 
 
 def _is_nothing(op: ir.Operation) -> bool:

@@ -49,10 +49,13 @@ def _with_ends(parts: Parts, reader: Reader, op: ir.Operation) -> bool:
     value: Value = op.operands[0]
     for row, dim in enumerate(rows.ins):
         found = reader.around(value, dim)
-        if found is None or rows.lows[row] or rows.highs[row] or rows.gaps[row] > 1:
+        low, high = rows.lows[row], rows.highs[row]  # what is cut off of what was put around
+        if found is None or max(low, high) > 0 or rows.gaps[row] > 1:
             continue
-        value = parts.of(value, Part(dim, found.low, found.size, found.size))
-        rows.lows[row], rows.highs[row], ends[row] = found.low, found.high, Ends(found.mode)
+        low, high = found.low + low, found.high + high
+        if min(low, high) >= 0:
+            value = parts.of(value, Part(dim, found.low, found.size, found.size))
+            rows.lows[row], rows.highs[row], ends[row] = low, high, Ends(found.mode)
     if any(ends):
         op.operands[0] = value
         rows.write(op)
