@@ -7,15 +7,14 @@ from collections.abc import Sequence
 
 from dtensor.dialect import names
 from dtensor.dialect.mlir import Value, ir, maker_of
+from dtensor.dialect.ops import OPS
 from dtensor.passes.collectives.reader import Collective, Collectives
+from dtensor.passes.ops.attributes import CONSTANT, constant_attribute
 from dtensor.passes.ops.rule import element_bytes
+from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import Scope
 
-_DEEPEST = 8  # operations one behind the other that cut out what is sent
-_CUTTING = frozenset(
-    f"stablehlo.{name}"
-    for name in ("slice", "concatenate", "reverse", "select", "compare", "constant")
-)
+_DEEPEST = 5  # operations one behind the other that cut out what is sent
 
 _Group = list[Collective]
 _Key = tuple[object, ...]
@@ -48,8 +47,13 @@ def _key(op: ir.Operation, depth: int = 0) -> _Key:
 
 def _value_key(value: Value, depth: int) -> object:
     op = maker_of(value)
-    is_known = op is not None and op.name in _CUTTING and depth < _DEEPEST
-    return value if op is None or not is_known else _key(op, depth + 1)
+    if op is None or depth == _DEEPEST or len(op.regions):
+        return value
+    if op.name == CONSTANT and constant_attribute(op) is None:
+        return value
+    definition = opdef(op.name)
+    is_equal = definition.moves_only or (depth > 0 and definition.fuses and not definition.varies)
+    return _key(op, depth + 1) if is_equal and op.name not in OPS else value
 
 
 def combine_all_reduces(work: Collectives, limit_bytes: int) -> None:
