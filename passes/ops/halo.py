@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import Dim
-from dtensor.dialect.ends import MODES
+from dtensor.dialect.ends import MODES, WRAP
 from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import AXES, DIM, HALO_EXCHANGE, HIGH, LOW
 from dtensor.passes.builder import matrix_attr
@@ -156,6 +156,8 @@ def halo_bytes(
             around = _around(placed, dim, found)
             high = around.fetched
             modes = (*modes, dim.operand, MODES.index(around.ends.mode), around.behind)
+            # A tensor that ends inside of a shard is sent from where it ends, which each op chooses.
+            is_shared &= around.ends.mode != WRAP or around.ends.size is None
         wire = row * (found.low + high)
         word = layout.dims[dim.operand]
         what = (dim.operand, found.low, high, *modes) if is_shared else ()
