@@ -146,7 +146,6 @@ def halo_bytes(
     size = sum(map(element_bytes, placed.op.operand_elements[:operands]))
     is_shared = operands == 1
     modes: tuple[int, ...] = ()  # what stands around the dimensions so far
-    yield from fold_bytes(placed, dims)
     for dim in split_windows(placed, dims):
         found = _reach(placed, dim)
         assert found is not None, "priced where it does not apply"
@@ -156,7 +155,7 @@ def halo_bytes(
             around = _around(placed, dim, found)
             high = around.fetched
             modes = (*modes, dim.operand, MODES.index(around.ends.mode), around.behind)
-            # A tensor that ends inside of a shard is sent from where it ends, which each op chooses.
+            # What ends inside of a shard is sent from there, which each op chooses for itself.
             is_shared &= around.ends.mode != WRAP or around.ends.size is None
         wire = row * (found.low + high)
         word = layout.dims[dim.operand]
@@ -166,6 +165,7 @@ def halo_bytes(
         if fills and dim.window.ends is None:
             is_shared &= not _is_padded(found, _sizes(placed, dim)[0], word.split)
         local[dim.operand] = found.length
+    yield from fold_bytes(placed, dims)
 
 
 def fetch(
