@@ -21,6 +21,7 @@ from dtensor.dialect.diagnostics import (
     did_you_mean,
     from_mlir,
 )
+from dtensor.dialect.ends import WINDOWED, ends_problems
 from dtensor.dialect.errors import DTensorError, LayoutError
 from dtensor.dialect.functions import entry_function
 from dtensor.dialect.layout import Layout
@@ -78,6 +79,8 @@ _OWNERS = {
     names.DEFINED: (("stablehlo.custom_call",), "it says what a custom call does"),
     names.SIZE: (_ORDERS, "only top_k, sort and ranked take rows that are padded"),
     names.FILL: (("stablehlo.select_and_scatter",), "only select_and_scatter pads so"),
+    names.ENDS: (WINDOWED, f"only these have windows: {', '.join(WINDOWED)}"),
+    names.FOLDS: (WINDOWED, f"only these have windows: {', '.join(WINDOWED)}"),
     names.PLACES: (("stablehlo.sort",), "it says what a sort sorts along"),
 }
 
@@ -262,15 +265,21 @@ class _Verifier:
             if not isinstance(op.attributes[name], ir.StringAttr):
                 self._report(op, f"'{name}' is {op.attributes[name]}; give an algorithm's name")
         elif name in _OWNERS:
-            right, why = _OWNERS[name]
-            if owner not in right:
-                self._report(op, f"'{name}' stands on '{owner}'; {why}")
+            self._owned(op, owner, name)
         elif name in (names.LOCAL, names.LAYOUT):
             place = "the module" if name == names.LOCAL else "function arguments and results"
             remedy = "remove it" if name == names.LOCAL else f"use {names.RELAYOUT}"
             self._report(op, f"'{name}' stands on '{owner}'; it belongs to {place}: {remedy}")
         else:
             self._report(op, self._unknown_attribute(name))
+
+    def _owned(self, op: ir.Operation, owner: str, name: str) -> None:
+        right, why = _OWNERS[name]
+        if owner not in right:
+            self._report(op, f"'{name}' stands on '{owner}'; {why}")
+        elif name in (names.ENDS, names.FOLDS):
+            for problem in ends_problems(op, name):
+                self._report(op, problem)
 
     def _unknown_attribute(self, name: str) -> str:
         return f"unknown attribute '{name}'{did_you_mean(name, list(names.DISCARDABLE))}"

@@ -6,10 +6,15 @@ import math
 from collections.abc import Sequence
 
 from dtensor.dialect import names
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir, maker_of
+from dtensor.dialect.ops import OPS
 from dtensor.passes.collectives.reader import Collective, Collectives
+from dtensor.passes.ops.attributes import CONSTANT, constant_attribute
 from dtensor.passes.ops.rule import element_bytes
+from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import Scope
+
+_DEEPEST = 5  # operations one behind the other that cut out what is sent
 
 _Group = list[Collective]
 _Key = tuple[object, ...]
@@ -33,9 +38,22 @@ def merge_duplicates(work: Collectives) -> None:
             work.replace(item, earlier.op.results)
 
 
-def _key(op: ir.Operation) -> _Key:
+def _key(op: ir.Operation, depth: int = 0) -> _Key:
+    """What an operation computes; what little of a value it sends may have been cut out twice."""
     attributes = tuple((name, op.attributes[name]) for name in op.attributes)
-    return (op.name, tuple(op.operands), attributes, tuple(r.type for r in op.results))
+    operands = tuple([_value_key(value, depth) for value in op.operands])
+    return (op.name, operands, attributes, tuple(r.type for r in op.results))
+
+
+def _value_key(value: Value, depth: int) -> object:
+    op = maker_of(value)
+    if op is None or depth == _DEEPEST or len(op.regions):
+        return value
+    if op.name == CONSTANT and constant_attribute(op) is None:
+        return value
+    definition = opdef(op.name)
+    is_equal = definition.moves_only or (depth > 0 and definition.fuses and not definition.varies)
+    return _key(op, depth + 1) if is_equal and op.name not in OPS else value
 
 
 def combine_all_reduces(work: Collectives, limit_bytes: int) -> None:

@@ -13,9 +13,9 @@ from dtensor.dialect.build import splice
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.base import PassState
 from dtensor.passes.cuts.align import BROADCAST, MOVES, REDUCE, Aligner, Wanted
+from dtensor.passes.cuts.around import REVERSE
 from dtensor.passes.cuts.joined_pads import ADD, join_pads
 from dtensor.passes.cuts.pads import WINDOWED, does_nothing, fuse_window_padding
-from dtensor.passes.cuts.parts import REVERSE
 from dtensor.passes.cuts.pieces import CUTS, PAD, SLICE, Piece, Pieces, Source, operation_of
 from dtensor.passes.cuts.pools import SELECT_AND_SCATTER, fuse_padding
 from dtensor.passes.cuts.positions import GATHER, SCATTER, written_as_cuts
@@ -69,7 +69,6 @@ def _prepared(module: ir.Module, ops: list[Visit], state: PassState) -> list[Vis
             state.ledger.add_op(op)
         state.forget_ir()
         ops = state.operations(main_function(module))
-    ops = _joined(module, ops, state)
     idle = [op for op, name, _ in ops if name in CUTS and does_nothing(op)]
     if idle:
         for op in idle:
@@ -83,7 +82,7 @@ def _prepared(module: ir.Module, ops: list[Visit], state: PassState) -> list[Vis
         _erase_unused([op for op, name, _ in ops if name in CUTS])
         state.forget_ir()
         ops = state.operations(main_function(module))
-    ops = _parted(module, ops, state)
+    ops = _joined(module, _parted(module, ops, state), state)
     cuts = [(op, name) for op, name, _ in ops if name in CUTS]
     splitter = StrideSplitter(state)
     strided = [op for op, name in cuts if splitter.split(op, name)]
@@ -106,7 +105,7 @@ def _joined(module: ir.Module, ops: list[Visit], state: PassState) -> list[Visit
 def _parted(module: ir.Module, ops: list[Visit], state: PassState) -> list[Visit]:
     """Let windows that meet what was put around a value read the value alone; what is then."""
     made = surrounded(ops, Shards(main_function(module), state.meshes))
-    if not made:
+    if made is None:
         return ops
     old = [op for op, name, _ in ops if _is_cut_through(op, name)]
     return _replaced(module, old, made, state)

@@ -23,9 +23,9 @@ class FuseCutsPass(Pass):
     element, is computed in the size of what was sliced. Where layouts given split the dimension
     into n shards, an n-th that hardly moves is enough, and stays where it is.
 
-    Windows that meet what was put around a value whose dimension layouts split (`jnp.pad` in the
-    modes wrap, reflect, edge and symmetric) read the value alone, and those at its ends what they
-    need; windows whose results are sliced, as in the gradient, become windows of slices.
+    Windows over what was padded with its own elements (`jnp.pad` in the modes wrap, reflect, edge
+    and symmetric) read the value, and say so in `dtensor.ends`. What its gradient adds up at the
+    ends of what windows give, they give: `dtensor.folds`.
 
     A gather of rows at positions that the program computes of constants (`jax.image.resize`, a
     table at `jnp.arange`) becomes slices, reversals and repetitions first, and its gradient sums;

@@ -107,11 +107,15 @@ def _placed(term: Value) -> _Placed | None:
 
 
 def _is_beside(placed: _Placed, run: Sequence[_Placed]) -> bool:
-    """Whether a value has zeros where those of a run stand."""
-    return all(
-        other.dim == placed.dim and (other.limit <= placed.start or placed.limit <= other.start)
-        for other in run
-    )
+    """Whether a value has zeros where those of a run stand, and stands next to one of them.
+
+    Two edges far apart, as of a padded stencil's gradient, cost less where each is added by itself.
+    """
+    if any(other.dim != placed.dim for other in run):
+        return False
+    ends = {other.limit for other in run} | {other.start for other in run}
+    is_apart = all(o.limit <= placed.start or placed.limit <= o.start for o in run)
+    return is_apart and not ends.isdisjoint((placed.start, placed.limit))
 
 
 def _joined(make: Builder, run: Sequence[_Placed], shape: Sequence[int]) -> Value:

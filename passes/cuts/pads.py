@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 from dtensor.dialect.mlir import Value, ir, made_by, stablehlo
+from dtensor.dialect.names import ENDS
 from dtensor.passes.cuts.pieces import PAD, SLICE
 from dtensor.passes.ops.attributes import (
     integers,
@@ -86,6 +87,11 @@ class Rows:
             op.attributes[self.gaps_name] = ir.DenseI64ArrayAttr.get(self.gaps)
 
 
+def reads_one(op: ir.Operation) -> bool:
+    """Whether windows walk over operand 0 alone, and give one result."""
+    return op.name != REDUCE_WINDOW or len(op.operands) == 2
+
+
 def fuse_window_padding(op: ir.Operation) -> bool:
     """Take what is padded before and cut off behind into a window op; whether it was rewritten."""
     has_changed = False
@@ -98,7 +104,8 @@ def _take_padding(op: ir.Operation, pad: ir.Operation) -> bool:
     lows, highs, gaps = pad_numbers(pad)
     rows = Rows.read(op)
     shape = shape_of(pad.operands[0])
-    if not _pads_alike(op, pad) or min([0, *lows, *highs]) < 0 or 0 in shape:
+    is_alike = ENDS not in op.attributes and _pads_alike(op, pad)
+    if not is_alike or min([0, *lows, *highs]) < 0 or 0 in shape:
         return False
     for d in range(len(shape)):
         row = rows.ins.index(d) if d in rows.ins else None

@@ -1,7 +1,6 @@
 """Some elements of a value along one dimension, computed of as few as they need.
 
-A slice of a sum is the sum of slices, one of what was put together is put together of slices, and
-some windows read some of the elements that all of them read.
+A slice of a sum is the sum of slices, and one of what was put together is put together of slices.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.dialect.names import DIM, SPLICE
 from dtensor.passes.builder import Trail, integers_attr
 from dtensor.passes.cuts.align import read_along
-from dtensor.passes.cuts.pads import WINDOWED, Rows
-from dtensor.passes.cuts.pieces import CONCATENATE, PAD, SLICE, operation_of
+from dtensor.passes.cuts.around import REVERSE
+from dtensor.passes.cuts.pieces import CONCATENATE, PAD, SLICE
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.ops.attributes import (
     integer,
@@ -24,7 +23,6 @@ from dtensor.passes.ops.attributes import (
     slice_numbers,
 )
 
-REVERSE = "stablehlo.reverse"
 _SHARE = 4  # of a dimension is few: its owners give it to all
 
 
@@ -49,12 +47,10 @@ class Parts:
     Attributes:
         shards: are told how parts are split.
         made: what was made.
-        origins: of windows made anew, the result that they are some of.
     """
 
     shards: Shards
     made: list[ir.Operation] = field(default_factory=list)
-    origins: dict[Value, Value] = field(default_factory=dict)
     _parts: dict[tuple[Value, Part], Value] = field(default_factory=dict)
     _cuts: dict[tuple[Value, int], None] = field(default_factory=dict)  # what is sliced, in order
 
@@ -116,8 +112,6 @@ class Parts:
             return self._of_pad(make, op, part)
         if op.name == REVERSE:
             return self._of_reversed(make, op, part)
-        if op.name in WINDOWED:
-            return self.of_windows(op, part)
         if op.name == SPLICE and integer(op.attributes[DIM]) == part.dim:
             return None
         read = read_along(op, part.dim) if len(op.results) == 1 and len(op.operands) else None
@@ -176,41 +170,6 @@ class Parts:
             start = shape_of(value)[part.dim] - start - part.count
         value = self.of(value, Part(part.dim, start, part.count, part.least))
         return make.value(REVERSE, [value], value.type, {"dimensions": integers_attr(dims)})
-
-    def of_windows(self, op: ir.Operation, part: Part) -> Value | None:
-        """The results of some windows; None if there is nothing that they read."""
-        rows = Rows.read(op)
-        if part.dim not in rows.outs or len(op.results) != 1 or not _reads_one(op):
-            return None
-        row = rows.outs.index(part.dim)
-        dim, gap = rows.ins[row], rows.gaps[row]
-        size = shape_of(op.operands[0])[dim]
-        begin = part.start * rows.strides[row] - rows.lows[row]
-        end = begin + (part.count - 1) * rows.strides[row] + rows.reach(row)
-        first, last = max(0, -(-begin // gap)), min(size - 1, (end - 1) // gap)
-        if first > last:
-            return None
-        rows.lows[row], rows.highs[row] = first * gap - begin, end - 1 - last * gap
-        value = self.of(op.operands[0], Part(dim, first, last - first + 1, part.least))
-        operands = [value, *list(op.operands)[1:]]
-        return self.windows(op, rows, operands, part.dim, part.count)
-
-    def windows(
-        self, op: ir.Operation, rows: Rows, operands: list[Value], dim: int, size: int
-    ) -> Value:
-        """The op on other operands and with other rows, `size` results along a dimension."""
-        make = Trail(ir.InsertionPoint(op), op.location, self.made)
-        made, result = make.like(op, operands, dim, size), op.results[0]
-        rows.write(operation_of(made))
-        self.origins[made] = self.origins.get(result, result)
-        for d in range(len(shape_of(made))):
-            self.shards.know(made, d, (result, d))
-        return made
-
-
-def _reads_one(op: ir.Operation) -> bool:
-    """Whether windows walk over operand 0 alone."""
-    return op.name != "stablehlo.reduce_window" or len(op.operands) == 2
 
 
 def _few_of(value: Value, dim: int) -> Iterator[tuple[Part, ir.Operation]]:

@@ -72,7 +72,7 @@ def _own_operations(function: ir.Operation) -> list[ir.Operation]:
             continue
         if name == CUSTOM_CALL:
             forget(op, names.DEFINED)
-        for left in (names.FILL, names.SIZE):
+        for left in (names.ENDS, names.FOLDS, names.FILL, names.SIZE):
             if left in op.attributes:
                 error(op, f"'{name}' with '{left}'; run dtensor-expand before dtensor-lower")
     return found

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from dtensor.dialect.mlir import ir, stablehlo
+from dtensor.dialect.ends import read_ends, read_folds
+from dtensor.dialect.mlir import Value, forget, ir, stablehlo
+from dtensor.dialect.names import ENDS
 from dtensor.passes.builder import integer_attr
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
@@ -13,25 +16,27 @@ from dtensor.passes.ops.accuracy import all_of, summed
 from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.contraction import known_finite, products_flops
 from dtensor.passes.ops.elements import keeps_sums
+from dtensor.passes.ops.folds import folded_results
 from dtensor.passes.ops.halo import (
-    WindowDim,
     fetch,
     halo_bytes,
     local_padding,
     reaches,
     split_windows,
+    with_ends,
 )
 from dtensor.passes.ops.longer_windows import (
     info_of,
     is_one_to_one,
     longer_padding,
     reads_end,
+    set_ends,
     set_padding,
     window_tie,
 )
 from dtensor.passes.ops.opdef import Algorithm, OpDef, placed_of
 from dtensor.passes.ops.reduction import Reduction, reductions_of
-from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, Window
+from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, WindowDim
 from dtensor.passes.ops.windows import OVERLAP, share_windows, windows_of
 
 REVERSED = "window_reversal"
@@ -130,9 +135,10 @@ def _windows(op: OpInfo, numbers: stablehlo.ConvDimensionNumbers) -> list[Window
         steps, count = (~0, result), op.result_shapes[0][result]
         sums = Reduction.SUM in reductions_of(op.result_elements[0])
         is_plain = window.base_dilation == 1 and not any(is_reversed[row : row + 1])
-        if window.size > count > 0 and is_plain and sums:
+        if window.size > count > 0 and is_plain and sums and window.folds is None:
             steps = (1, numbers.kernel_spatial_dimensions[row])
-            window = Window(count, window.dilation, window.low, window.high, 1, window.stride)
+            size, stride = count, window.dilation
+            window = replace(window, size=size, stride=stride, dilation=window.stride)
         found.append(WindowDim(lhs, steps, row, window))
     return found
 
@@ -143,22 +149,20 @@ def _overlapping(op: OpInfo) -> list[WindowDim]:
     return [dim for dim in _windows(op, numbers) if not dim.window.tiles(shape[dim.operand])]
 
 
-def expand_convolution_with_halo(op: LocalOp) -> None:
+def expand_convolution(op: LocalOp) -> Sequence[Value] | None:
     """Each shard's windows, with what they read of its neighbours, and local numbers of groups."""
     placed = placed_of(op)
-    split = split_windows(placed, _overlapping(placed.op))
-    for dim in split:
-        op.operation.operands[0] = fetch(op.ctx, op.operands[0], placed, dim)
+    dims, value = _overlapping(placed.op), op.operands[0]
+    for dim in split_windows(placed, dims):
+        value = fetch(op.ctx, value, placed, dim)
+    op.operation.operands[0] = with_ends(op.ctx, value, placed, dims)
     rank = len(op.operand_shapes[0])
-    op.operation.attributes["padding"] = local_padding(placed, split, rank - 2)
-    expand_convolution(op)
-
-
-def expand_convolution(op: LocalOp) -> None:
-    """Local numbers of groups."""
-    for name, dim in _grouped(op.operation):
-        split = op.operand_layouts[0].dims[dim].split
+    op.operation.attributes["padding"] = local_padding(placed, dims, rank - 2)
+    forget(op.operation, ENDS)
+    for name, grouped in _grouped(op.operation):
+        split = op.operand_layouts[0].dims[grouped].split
         _scale_groups(op.operation, name, 1, split)
+    return folded_results(op, dims, rank - 2)
 
 
 def _grouped(operation: ir.Operation) -> Iterator[tuple[str, int]]:
@@ -187,9 +191,12 @@ def convolution_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]
         if is_one_to_one(dim.window):
             continue
         slot, d = dim.steps
+        if slot >= 0 and dim.window.ends is not None:
+            continue  # elements around the end may be infinite, and the kernel's there are zero
         steps = op.operand_shapes[1][d] if slot >= 0 else op.result_shapes[0][d]
         is_read = slot >= 0 or reads_end(dim.window, op.operand_shapes[0][dim.operand], steps)
-        fill = Reduction.SUM if is_read else padding.Fill.ANY
+        is_filled = (is_read or dim.window.folds is not None) and dim.window.ends is None
+        fill = Reduction.SUM if is_filled else padding.Fill.ANY
         ties.append(window_tie(1, dim, fill))
     for name, lhs in _grouped(operation):
         groups = group_count(operation, name)
@@ -221,15 +228,24 @@ def lengthen_convolution(op: padding.Grown) -> None:
         windows_of(info, [kernel[k] for k, _ in places], "lhs_dilation", "rhs_dilation")
         for kernel, _ in (true, now)
     )
-    rows = {}
+    rows, sizes = {}, {}
     for row, ((k, d), lhs) in enumerate(zip(places, numbers.input_spatial_dimensions, strict=True)):
         before = (info.operand_shapes[0][lhs], true[0][k], true[1][d])
         after = (op.operands[0][lhs], now[0][k], now[1][d])
         if before != after:
             rows[row] = longer_padding(longer[row], after[0], after[2])
+            sizes[row] = before[0], before[2]
     set_padding(op, windows, rows)
+    set_ends(op, windows, sizes)
     for name, dim in _grouped(op.operation):
         _scale_groups(op.operation, name, op.operands[0][dim], info.operand_shapes[0][dim])
+
+
+def _known(operation: ir.Operation) -> tuple[object, ...]:
+    """Whether its sides are finite, and what pads its windows."""
+    rank = ir.RankedTensorType(operation.operands[0].type).rank
+    said = *read_ends(operation, rank - 2), *read_folds(operation, rank - 2)
+    return *known_finite(operation), *said
 
 
 CONVOLUTION = OpDef(
@@ -237,7 +253,7 @@ CONVOLUTION = OpDef(
     (
         Algorithm(
             "halo",
-            expand_convolution_with_halo,
+            expand_convolution,
             lambda placed: reaches(placed, _overlapping(placed.op)),
             lambda placed: tuple(halo_bytes(placed, _overlapping(placed.op), fills=False)),
         ),
@@ -251,5 +267,5 @@ CONVOLUTION = OpDef(
     accuracy=summed(all_of(1)),
     must_divide=True,
     padding=padding.Padding(padding.reducing, lengthen_convolution, convolution_ties),
-    known=known_finite,
+    known=_known,
 )

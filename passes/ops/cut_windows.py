@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.attributes import integers
-from dtensor.passes.ops.halo import WindowDim, fetch, halo_bytes, reaches
+from dtensor.passes.ops.halo import fetch, halo_bytes, reaches
 from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
-from dtensor.passes.ops.rule import FactorKind, OpInfo, RuleBuilder, Window
+from dtensor.passes.ops.rule import FactorKind, OpInfo, RuleBuilder, Window, WindowDim
 
 Slides = Callable[[OpInfo, int], Window | None]
 

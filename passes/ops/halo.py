@@ -11,34 +11,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import Dim
+from dtensor.dialect.ends import MODES, WRAP
 from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import AXES, DIM, HALO_EXCHANGE, HIGH, LOW
 from dtensor.passes.builder import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.expansion.indices import index_element
+from dtensor.passes.ops.ends import Around, surrounded
+from dtensor.passes.ops.folds import fold_bytes, fold_fits
 from dtensor.passes.ops.opdef import Placed, Traffic
-from dtensor.passes.ops.rule import Window, element_bytes
-
-
-class WindowDim(NamedTuple):
-    """A dimension over which windows overlap, are padded or leave gaps.
-
-    Attributes:
-        operand: the dimension of operand 0.
-        steps: `(operand or ~result, dimension)` that has an element for each place of the window.
-        row: which window of the op it is.
-        window: how the window walks.
-    """
-
-    operand: int
-    steps: tuple[int, int]
-    row: int
-    window: Window
+from dtensor.passes.ops.rule import Window, WindowDim, element_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +107,26 @@ def _sizes(placed: Placed, dim: WindowDim) -> tuple[int, int]:
 
 def _reach(placed: Placed, dim: WindowDim) -> Reach | None:
     split = placed.operands[0].dims[dim.operand].split
-    return reach(*_sizes(placed, dim), dim.window, split)
+    found = reach(*_sizes(placed, dim), dim.window, split)
+    if found is None or (dim.window.ends is not None and not _around(placed, dim, found).fits):
+        return None
+    return found if fold_fits(dim.window.folds, _sizes(placed, dim)[1], split) else None
+
+
+def _around(placed: Placed, dim: WindowDim, found: Reach | None) -> Around:
+    """What stands around a dimension, with what a shard reads of it; None if it is whole."""
+    window, layout = dim.window, placed.operands[0]
+    assert window.ends is not None, "zeros or init values"
+    low, high = max(0, window.low // window.base_dilation), _behind(window)
+    if found is not None:
+        low, high = found.low, found.high
+    size, split = placed.op.operand_shapes[0][dim.operand], layout.dims[dim.operand].split
+    return Around.of(window.ends, size, split, low, high)
+
+
+def _behind(window: Window) -> int:
+    """Elements in the padding behind a dimension."""
+    return max(0, window.high // window.base_dilation)
 
 
 def halo_bytes(
@@ -140,17 +145,27 @@ def halo_bytes(
     local = list(layout.local_shape(placed.op.operand_shapes[0]))
     size = sum(map(element_bytes, placed.op.operand_elements[:operands]))
     is_shared = operands == 1
+    modes: tuple[int, ...] = ()  # what stands around the dimensions so far
     for dim in split_windows(placed, dims):
         found = _reach(placed, dim)
         assert found is not None, "priced where it does not apply"
         row = math.prod(n for d, n in enumerate(local) if d != dim.operand) * size
-        wire = row * (found.low + found.high)
+        high = found.high
+        if dim.window.ends is not None:
+            around = _around(placed, dim, found)
+            high = around.fetched
+            modes = (*modes, dim.operand, MODES.index(around.ends.mode), around.behind)
+            # What ends inside of a shard is sent from there, which each op chooses for itself.
+            is_shared &= around.ends.mode != WRAP or around.ends.size is None
+        wire = row * (found.low + high)
         word = layout.dims[dim.operand]
-        what = (dim.operand, found.low, found.high) if is_shared else ()
-        yield Traffic(word.axes, wire, (found.low > 0) + (found.high > 0), what)
+        what = (dim.operand, found.low, high, *modes) if is_shared else ()
+        yield Traffic(word.axes, wire, (found.low > 0) + (high > 0), what)
         is_shared &= found.length == local[dim.operand] + found.low + found.high
-        is_shared &= not (fills and _is_padded(found, _sizes(placed, dim)[0], word.split))
+        if fills and dim.window.ends is None:
+            is_shared &= not _is_padded(found, _sizes(placed, dim)[0], word.split)
         local[dim.operand] = found.length
+    yield from fold_bytes(placed, dims)
 
 
 def fetch(
@@ -173,7 +188,11 @@ def fetch(
     word = layout.dims[dim.operand]
     found = _reach(placed, dim)
     assert found is not None, "a halo of more than the direct neighbours"
-    value = exchange(ctx, value, word.axes, dim.operand, found.low, found.high)
+    if dim.window.ends is None:
+        value = exchange(ctx, value, word.axes, dim.operand, found.low, found.high)
+    else:
+        value = surrounded(ctx, value, word.axes, dim.operand, _around(placed, dim, found))
+        fill = None
     shard = ctx.axis_index(word.axes)
     if ctx.shape_of(value)[dim.operand] != found.length:
         start = ctx.binary(
@@ -216,6 +235,17 @@ def _is_padded(found: Reach, size: int, shards: int) -> bool:
     return found.origin < 0 or end > size
 
 
+def with_ends(
+    ctx: ExpansionContext, value: Value, placed: Placed, dims: Sequence[WindowDim]
+) -> Value:
+    """A value with what stands around those of the dimensions that are whole."""
+    for dim in dims:
+        is_whole = placed.operands[0].dims[dim.operand].split == 1
+        if is_whole and dim.window.ends is not None:
+            value = surrounded(ctx, value, (), dim.operand, _around(placed, dim, None))
+    return value
+
+
 def local_padding(placed: Placed, dims: Sequence[WindowDim], count: int) -> ir.Attribute:
     """The attribute `padding` of the op on what was fetched along `dims`; it has `count` rows."""
     rows = [0] * (2 * count)
@@ -223,7 +253,12 @@ def local_padding(placed: Placed, dims: Sequence[WindowDim], count: int) -> ir.A
         given = ir.DenseIntElementsAttr(placed.op.attribute("padding"))
         rows = [given[i] for i in range(len(given))]
     for dim in dims:
-        found = _reach(placed, dim)
-        assert found is not None, "a halo of more than the direct neighbours"
-        rows[2 * dim.row : 2 * dim.row + 2] = found.pads
+        window, gap = dim.window, dim.window.base_dilation
+        if placed.operands[0].dims[dim.operand].split > 1:
+            found = _reach(placed, dim)
+            assert found is not None, "a halo of more than the direct neighbours"
+            rows[2 * dim.row : 2 * dim.row + 2] = found.pads
+        elif window.ends is not None:
+            pads = (window.low % gap, window.high - _behind(window) * gap)
+            rows[2 * dim.row : 2 * dim.row + 2] = pads
     return matrix_attr(list(zip(rows[::2], rows[1::2], strict=True)))

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from dtensor.dialect.ends import write_ends, write_folds
 from dtensor.dialect.mlir import ir
 from dtensor.passes.builder import matrix_attr
-from dtensor.passes.ops.halo import WindowDim
 from dtensor.passes.ops.padding import Along, Fill, Grown, Tie
 from dtensor.passes.ops.reduction import Reduction
-from dtensor.passes.ops.rule import OpInfo, OpRule, Window
+from dtensor.passes.ops.rule import OpInfo, OpRule, Window, WindowDim
 
 
 def window_tie(count: int, dim: WindowDim, fill: Fill | Reduction) -> Tie:
@@ -57,6 +57,28 @@ def set_padding(op: Grown, windows: Sequence[Window], rows: Mapping[int, tuple[i
         return
     pairs = [rows.get(i, (window.low, window.high)) for i, window in enumerate(windows)]
     op.operation.attributes["padding"] = matrix_attr(pairs)
+
+
+def set_ends(op: Grown, windows: Sequence[Window], sizes: Mapping[int, tuple[int, int]]) -> None:
+    """Say where dimensions end that have become longer.
+
+    Args:
+        op: the operation.
+        windows: as they were.
+        sizes: by window, how many elements it walked over, and how many windows there were.
+    """
+    if not op.has_end:
+        return
+    ends, folds = ([each.ends for each in windows], [each.folds for each in windows])
+    for i, (size, steps) in sizes.items():
+        window = windows[i]
+        if window.ends is not None:
+            behind = max(0, longer_padding(window, size, steps)[1] // window.base_dilation)
+            ends[i] = replace(window.ends, size=size, behind=behind)
+        if window.folds is not None:
+            folds[i] = replace(window.folds, size=steps)
+    write_ends(op.operation, ends)
+    write_folds(op.operation, folds)
 
 
 def info_of(rule: OpRule, operation: ir.Operation) -> OpInfo:

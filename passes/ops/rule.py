@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
+from dtensor.dialect.ends import Ends, Folds
 from dtensor.dialect.mlir import ir
 from dtensor.passes.ops.reduction import Reduction
 
@@ -49,7 +50,12 @@ class FactorKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """How a window walks along one dimension; the fields are those of StableHLO."""
+    """How a window walks along one dimension; the fields are those of StableHLO.
+
+    Attributes:
+        ends: what stands in the padding, if it is neither zeros nor init values.
+        folds: what windows beyond the first and the last one add to the results of others.
+    """
 
     size: int
     stride: int
@@ -57,6 +63,8 @@ class Window:
     high: int
     base_dilation: int
     dilation: int
+    ends: Ends | None = None
+    folds: Folds | None = None
 
     @property
     def reach(self) -> int:
@@ -72,6 +80,22 @@ class Window:
             and (self.base_dilation == 1 or elements <= 1)
             and (self.dilation == 1 or self.size == 1)
         )
+
+
+class WindowDim(NamedTuple):
+    """A dimension over which windows overlap, are padded or leave gaps.
+
+    Attributes:
+        operand: the dimension of operand 0.
+        steps: `(operand or ~result, dimension)` that has an element for each place of the window.
+        row: which window of the op it is.
+        window: how the window walks.
+    """
+
+    operand: int
+    steps: tuple[int, int]
+    row: int
+    window: Window
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,30 +9,35 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.ends import read_ends, read_folds
+from dtensor.dialect.mlir import Value, forget, ir
+from dtensor.dialect.names import ENDS
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import summed
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.combiners import combiner
+from dtensor.passes.ops.folds import folded_results
 from dtensor.passes.ops.halo import (
-    WindowDim,
     fetch,
     halo_bytes,
     local_padding,
     reaches,
     split_windows,
+    with_ends,
 )
 from dtensor.passes.ops.longer_windows import (
     info_of,
     is_one_to_one,
     longer_padding,
     reads_end,
+    set_ends,
     set_padding,
     window_tie,
 )
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
-from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, Window
+from dtensor.passes.ops.reduction import Reduction
+from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, Window, WindowDim
 from dtensor.passes.ops.scans import (
     expand_scan,
     is_associative,
@@ -67,6 +72,8 @@ def windows_of(op: OpInfo, sizes: Sequence[int], base: str, dilation: str) -> li
         padding[1::2],
         _integers(op, base, count),
         _integers(op, dilation, count),
+        read_ends(op.operation, count),
+        read_folds(op.operation, count),
     )
     return [Window(*values) for values in zip(*columns, strict=True)]
 
@@ -104,7 +111,8 @@ def reduce_window_rule(op: OpInfo) -> OpRule:
         for k in range(0 if window.tiles(size) else count):
             builder.whole(k, d, OVERLAP)
     reduction = combiner(op.operation.regions[0], op.result_elements)
-    if reduction is not None and op.operand_elements[:count] == op.result_elements:
+    is_sum = reduction is Reduction.SUM or all(window.folds is None for window in windows)
+    if reduction is not None and is_sum and op.operand_elements[:count] == op.result_elements:
         builder.passes_each([reduction], [True] * (2 * count))
     return builder.build()
 
@@ -114,16 +122,20 @@ def _reads_padding(window: Window, size: int, results: int) -> bool:
 
 
 def said_of_start(operation: ir.Operation) -> tuple[object, ...]:
-    """Whether windows may meet their init values again, which operands say."""
+    """Whether windows may meet their init values again, which operands say; what pads them."""
     count = len(operation.results)
     types = [ir.RankedTensorType(value.type) for value in operation.operands[:count]]
-    return (starts_from_identity(operation, tuple([str(t.element_type) for t in types])),)
+    starts = starts_from_identity(operation, tuple([str(t.element_type) for t in types]))
+    rank = types[0].rank if types else 0
+    return starts, *read_ends(operation, rank), *read_folds(operation, rank)
 
 
 def _is_scan(op: OpInfo, windows: Sequence[Window], dim: int) -> bool:
     """Whether a dimension, and no other, is scanned by a body that may be applied to totals."""
     return (
-        scans(windows[dim], op.operand_shapes[0][dim])
+        windows[dim].ends is None
+        and windows[dim].folds is None
+        and scans(windows[dim], op.operand_shapes[0][dim])
         and all(w.size == 1 and w.tiles(n) for w, n in _others(op, windows, dim))
         and is_associative(op.operation.regions[0], op.result_elements)
         and op.operand_elements[: len(op.result_shapes)] == op.result_elements
@@ -178,16 +190,19 @@ def _overlapping(op: OpInfo) -> list[WindowDim]:
     ]
 
 
-def expand_reduce_window(op: LocalOp) -> None:
+def expand_reduce_window(op: LocalOp) -> Sequence[Value] | None:
     """Each shard reduces its windows, with what they read of its neighbours."""
     placed, count = placed_of(op), len(op.result_layouts)
-    split = split_windows(placed, _overlapping(placed.op))
-    for dim in split:
-        for k in range(count):
-            read = fetch(op.ctx, op.operands[k], placed, dim, op.operands[count + k])
-            op.operation.operands[k] = read
+    dims = _overlapping(placed.op)
+    for k in range(count):
+        value = op.operands[k]
+        for dim in split_windows(placed, dims):
+            value = fetch(op.ctx, value, placed, dim, op.operands[count + k])
+        op.operation.operands[k] = with_ends(op.ctx, value, placed, dims)
     rank = len(op.operand_shapes[0])
-    op.operation.attributes["padding"] = local_padding(placed, split, rank)
+    op.operation.attributes["padding"] = local_padding(placed, dims, rank)
+    forget(op.operation, ENDS)
+    return folded_results(op, dims, rank)
 
 
 def reduce_window_flops(op: OpInfo) -> float:
@@ -223,7 +238,8 @@ def reduce_window_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Ti
             is_read = reads_end(window, op.operand_shapes[0][d], op.result_shapes[0][d])
         if is_read and not may_pad:
             continue
-        fill = padding.Fill.INIT if is_read else padding.Fill.ANY
+        is_filled = (is_read or window.folds is not None) and window.ends is None
+        fill = padding.Fill.INIT if is_filled else padding.Fill.ANY
         ties.append(window_tie(count, WindowDim(d, (~0, d), d, window), fill))
     return ties
 
@@ -247,6 +263,7 @@ def lengthen_windows(op: padding.Grown) -> None:
             rows[d] = longer_padding(window, size, steps)
     op.set_integers("window_dimensions", sizes)
     set_padding(op, windows, rows)
+    set_ends(op, windows, {d: (info.operand_shapes[0][d], info.result_shapes[0][d]) for d in rows})
 
 
 def _anew(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
@@ -269,7 +286,9 @@ REDUCE_WINDOW = OpDef(
             lambda placed: tuple(halo_bytes(placed, _overlapping(placed.op), len(placed.results))),
         ),
         Algorithm(
-            "local", applies=lambda placed: not split_windows(placed, _overlapping(placed.op))
+            "local",
+            expand_reduce_window,
+            lambda placed: not split_windows(placed, _overlapping(placed.op)),
         ),
     ),
     flops=reduce_window_flops,

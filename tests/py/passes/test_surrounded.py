@@ -90,7 +90,7 @@ FORMS: dict[str, Form] = {
 def test_what_stands_around_costs_a_few_rows(name: str) -> None:
     rows = [UNSHARDED, "x", UNSHARDED, UNSHARDED]
     compiled = run(FORMS[name], LINE, [rows, [UNSHARDED] * 4], X, KERNEL)
-    assert sent(compiled) <= 30 * ROW, sent(compiled) / ROW
+    assert sent(compiled) <= 8 * ROW, sent(compiled) / ROW
 
 
 @pytest.mark.parametrize("name", FORMS)

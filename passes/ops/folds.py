@@ -1,0 +1,144 @@
+"""Windows whose results at the ends are added to others: the gradient of `jnp.pad(x, mode="edge")`.
+
+Each shard computes as many more windows as there are ends, and those that hold the ends of the
+result add them up: what was reflected comes from rows that a shard holds already. Where a padding
+went round, the ends go round too, to the shard that holds the rows that they were made of.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.ends import EDGE, REFLECT, WRAP, Folds
+from dtensor.dialect.mlir import Value, forget, ir
+from dtensor.dialect.names import FOLDS
+from dtensor.passes.builder import matrix_attr
+from dtensor.passes.expansion.context import ExpansionContext, LocalOp
+from dtensor.passes.ops.ends import end_of, on_shard
+from dtensor.passes.ops.opdef import Placed, Traffic
+from dtensor.passes.ops.ring import permuted
+from dtensor.passes.ops.rule import WindowDim, element_bytes
+
+
+def fold_fits(folds: Folds | None, size: int, shards: int) -> bool:
+    """Whether the shards at the ends hold what the ends of `size` results are added to."""
+    if folds is None:
+        return True
+    _, kept = end_of(folds.size, size, shards)
+    return max(folds.front, folds.behind) <= kept - (folds.mode == REFLECT)
+
+
+def fold_bytes(placed: Placed, dims: Sequence[WindowDim]) -> Iterator[Traffic]:
+    """What shards are sent of results, where the ends go round."""
+    shape = placed.results[0].local_shape(placed.op.result_shapes[0])
+    for _, (slot, d), _, window in dims:
+        folds, word = window.folds, placed.results[0].dims[d] if slot < 0 else None
+        if folds is None or folds.mode != WRAP or word is None or word.split == 1:
+            continue
+        row = math.prod(shape) / shape[d] * element_bytes(placed.op.result_elements[0])
+        count = (folds.front > 0) + (folds.behind > 0)
+        yield Traffic(word.axes, row * (folds.front + folds.behind), count)
+
+
+def folded_results(op: LocalOp, dims: Sequence[WindowDim], count: int) -> list[Value] | None:
+    """The result of windows with what there is at its ends added; None where nothing is.
+
+    Args:
+        op: the operation, which reads what its windows read; its padding, of `count` rows, is that
+            of the windows whose results are kept.
+        dims: the dimensions that windows overlap in.
+        count: of the windows.
+    """
+    found = [(dim, dim.window.folds) for dim in dims if dim.window.folds is not None]
+    if not found:
+        return None
+    ctx, shape = op.ctx, list(op.local_result_shape())
+    padding = ir.DenseIntElementsAttr(op.operation.attributes["padding"])
+    rows = [[padding[2 * i], padding[2 * i + 1]] for i in range(count)]
+    for dim, folds in found:
+        shape[dim.steps[1]] += folds.front + folds.behind
+        rows[dim.row][0] += folds.front
+        rows[dim.row][1] += folds.behind
+    op.operation.attributes["padding"] = matrix_attr(rows)
+    forget(op.operation, FOLDS)
+    types = [ctx.tensor_type(shape, op.result_element())]
+    value: Value = op.again(types=types).results[0]
+    for dim, folds in found:
+        d = dim.steps[1]
+        word = op.result_layouts[0].dims[d]
+        axes = word.axes if word.split > 1 else ()
+        value = _folded(
+            ctx, value, axes, d, folds, end_of(folds.size, op.result_shapes[0][d], word.split)
+        )
+    return [value]
+
+
+def _folded(
+    ctx: ExpansionContext,
+    value: Value,
+    axes: Sequence[AxisRef],
+    dim: int,
+    folds: Folds,
+    end: tuple[int, int],
+) -> Value:
+    """The results of a shard with those at the ends added.
+
+    Args:
+        ctx: where to create operations.
+        value: the results, with those of more windows at both ends.
+        axes: the mesh axes that split them; none if they are whole.
+        dim: the dimension.
+        folds: how many there are.
+        end: the shard in which the results end, and how many of them it has.
+    """
+    (last, kept), front, behind = end, folds.front, folds.behind
+    result = ctx.cut(value, dim, front, ctx.shape_of(value)[dim] - front - behind)
+    for here, start, count in ((0, 0, front), (last, front + kept, behind)):
+        if not count:
+            continue
+        piece, is_front = ctx.cut(value, dim, start, count), start == 0
+        if folds.mode == WRAP:
+            piece = _sent(ctx, piece, axes, here, last - here)
+            place = kept - count if is_front else 0
+        else:
+            piece, place = _turned(ctx, piece, dim, folds.mode, 0 if is_front else kept)
+            if axes:
+                piece = on_shard(ctx, axes, here, piece, ctx.zeros(piece.type))
+        lows, highs = ([0] * len(ctx.shape_of(value)) for _ in range(2))
+        lows[dim] = place
+        highs[dim] = ctx.shape_of(result)[dim] - place - ctx.shape_of(piece)[dim]
+        zero = ctx.zeros(ctx.tensor_type((), ctx.element_of(value)))
+        result = ctx.binary("add", result, ctx.pad(piece, zero, lows, highs))
+    return result
+
+
+def _sent(
+    ctx: ExpansionContext, piece: Value, axes: Sequence[AxisRef], source: int, target: int
+) -> Value:
+    """That of one shard on another; zeros on all others."""
+    shards = math.prod(axis.size for axis in axes)
+    sources = [source if k == target else -1 for k in range(shards)]
+    return permuted(ctx, piece, axes, sources)
+
+
+def _turned(
+    ctx: ExpansionContext, piece: Value, dim: int, mode: str, kept: int
+) -> tuple[Value, int]:
+    """What is added for results at an end, and from which place on.
+
+    Args:
+        ctx: where to create operations.
+        piece: the results.
+        dim: the dimension.
+        mode: of the padding.
+        kept: how many results the shard has in which they end; 0 of those in front.
+    """
+    shape = list(ctx.shape_of(piece))
+    if mode == EDGE:
+        shape[dim], count = 1, shape[dim]
+        summed = piece if count == 1 else ctx.reshape(ctx.reduced(piece, dim, "sum"), shape)
+        return summed, max(kept - 1, 0)
+    shift = int(mode == REFLECT)
+    return ctx.reversed(piece, dim), kept - shape[dim] - shift if kept else shift
