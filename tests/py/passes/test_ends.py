@@ -28,6 +28,8 @@ MESHES: dict[str, tuple[Any, list[Any]]] = {
     "3x2, rows": (SIX, [("x", "y"), UNSHARDED]),
     "5": (FIVE, ["x", UNSHARDED]),
 }
+SHAPES = [(120, 48), (31, 17), (9, 7)]
+SHAPE_OF = [(mesh, SHAPES[i % len(SHAPES)]) for i, mesh in enumerate(MESHES)]
 # What is padded in front and behind, elements of a window, places between them, windows apart.
 WALKS = [
     (1, 1, 3, 1, 1),
@@ -84,8 +86,7 @@ FORMS = {mode: walks(mode) for mode in MODES}
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("mesh", MESHES)
-@pytest.mark.parametrize("shape", [(120, 48), (31, 17), (9, 7)])
+@pytest.mark.parametrize(("mesh", "shape"), SHAPE_OF)
 def test_windows_of_any_shape(mode: str, mesh: str, shape: tuple[int, int]) -> None:
     devices, layout = MESHES[mesh]
     for given in (layout, None):
@@ -204,8 +205,7 @@ GRADIENTS = {mode: differentiated(averages(mode)) for mode in MODES}
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("mesh", MESHES)
-@pytest.mark.parametrize("shape", [(120, 48), (31, 17), (9, 7)])
+@pytest.mark.parametrize(("mesh", "shape"), SHAPE_OF)
 def test_gradients_of_windows_of_any_shape(mode: str, mesh: str, shape: tuple[int, int]) -> None:
     devices, layout = MESHES[mesh]
     for given in (layout, None):
