@@ -117,6 +117,11 @@ class DTensor(Operators):
         return self.layout.mesh
 
     @property
+    def device(self) -> Mesh:
+        """Where the array lies, in the array API's words: its mesh."""
+        return self.mesh
+
+    @property
     def ndim(self) -> int:
         """Number of dimensions."""
         return len(self.shape)

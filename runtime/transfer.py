@@ -24,7 +24,6 @@ from dtensor.runtime.array import (
 from dtensor.runtime.clients.agreement import clients_of, exchange
 from dtensor.runtime.donation import note_alias
 from dtensor.runtime.keys import data_of, key_kind
-from dtensor.runtime.operators import Operators
 from dtensor.runtime.padding import Ranges, Shape, lengthened, padded, ranges_of
 from dtensor.runtime.placement import local_devices, named_sharding
 from dtensor.runtime.shardings import AnyLayout, as_layout
@@ -168,7 +167,7 @@ def fetch_layout(tensor: Any) -> Layout | None:
 
 def is_dtensor(tensor: Any) -> bool:
     """Whether a value is a DTensor, or a variable of one; False for anything else."""
-    return isinstance(tensor, Operators)
+    return isinstance(tensor, DTensor)
 
 
 def check_layout(tensor: Any, layout: Layout) -> None:
