@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -29,6 +29,7 @@ from dtensor.runtime.placement import layout_of, local_devices, named_sharding
 from dtensor.runtime.shardings import AnyMesh, as_mesh
 from dtensor.runtime.tracing import becomes_program
 
+_T = TypeVar("_T")
 _WHOLE = "dtensor.relayout(x, Layout.replicated(x.mesh, x.ndim))"
 _OF_TORCH = {
     "cpu": f"x.numpy(), of a sharded one {_WHOLE}.numpy()",
@@ -65,6 +66,10 @@ def _asked(name: str, what: str) -> Callable[..., Any]:
 
     method.__name__, method.__doc__ = name, what
     return method
+
+
+def _to_python(kind: Callable[[Any], _T]) -> Callable[[Any], _T]:
+    return lambda self: kind(self.item())
 
 
 class DTensor(Operators):
@@ -282,17 +287,10 @@ class DTensor(Operators):
         """The value of an array of one element, as a Python number."""
         return self.numpy().item()
 
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __bool__(self) -> bool:
-        return bool(self.item())
-
-    def __complex__(self) -> complex:
-        return complex(self.item())
+    __float__ = _to_python(float)
+    __int__ = _to_python(int)
+    __bool__ = _to_python(bool)
+    __complex__ = _to_python(complex)
 
     def __len__(self) -> int:
         if not self.shape:
