@@ -23,7 +23,7 @@ from dtensor.runtime.array_type import array_type as array_type
 from dtensor.runtime.context import has_explicit_axes, sharding_on, typed_on
 from dtensor.runtime.donation import note_alias, refuse_deleted
 from dtensor.runtime.keys import KeyKind, data_of, is_key, key_kind
-from dtensor.runtime.operators import Operators, asked_by_operator
+from dtensor.runtime.operators import Operators, asked_by_operator, named
 from dtensor.runtime.padding import cut, padded, true_part, true_ranges
 from dtensor.runtime.placement import layout_of, local_devices, named_sharding
 from dtensor.runtime.shardings import AnyMesh, as_mesh
@@ -61,11 +61,7 @@ class Shard:
 
 
 def _asked(name: str, what: str) -> Callable[..., Any]:
-    def method(self: Any) -> Any:
-        return getattr(self._array, name)()
-
-    method.__name__, method.__doc__ = name, what
-    return method
+    return named(lambda self: getattr(self._array, name)(), name, what)
 
 
 def _to_python(kind: Callable[[Any], _T]) -> Callable[[Any], _T]:

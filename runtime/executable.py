@@ -94,7 +94,6 @@ class Executable:
         return self._of_all(run)
 
     def _of_all(self, run: Run) -> Run:
-        """`run` of arrays with elements, on all arguments."""
         if splicing.is_ordered(self.program.bytecode):
             run = _waiting(run)
         return _with_empty(self.program, _throttled(self.program, run))

@@ -45,20 +45,19 @@ def _property(name: str, what: str) -> property:
     return property(_unary(name), doc=what)
 
 
-def _method(name: str, what: str) -> Callable[..., DTensor]:
-    def method(self: Methods, *args: Any, **kwargs: Any) -> DTensor:
-        return self._call(name, args, kwargs)
-
-    method.__name__, method.__doc__ = name, what
+def named(method: Callable[..., Any], name: str, what: str) -> Callable[..., Any]:
+    """A method with a name and a docstring."""
+    method.__name__ = method.__qualname__ = name  # the second in Python's own errors
+    method.__doc__ = what
     return method
 
 
-def _update(name: str, what: str) -> Callable[[Any, Any], DTensor]:
-    def update(part: Part, value: Any) -> DTensor:
-        return Slot.engine.update(part._x, part._index, name, value)
+def _method(name: str, what: str) -> Callable[..., DTensor]:
+    return named(lambda self, *args, **kwargs: self._call(name, args, kwargs), name, what)
 
-    update.__name__, update.__doc__ = name, what
-    return update
+
+def _update(name: str, what: str) -> Callable[[Any, Any], DTensor]:
+    return named(lambda at, value: Slot.engine.update(at._x, at._index, name, value), name, what)
 
 
 def _refuse_item(self: Any, index: Any, value: Any) -> None:
