@@ -17,8 +17,8 @@ from dtensor.compiler.default_mesh import get_default_mesh
 from dtensor.compiler.eager.calls import call
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.array import DTensor
 from dtensor.runtime.keys import KeyKind, is_key, key_kind
-from dtensor.runtime.operators import Operators
 from dtensor.runtime.shardings import as_mesh
 
 _GENERATOR = "threefry2x32"
@@ -167,13 +167,13 @@ def dropout(
         raise ValueError(f"rate must be at least 0 and less than 1 for dropout, got {rate}")
     if seed is None:
         raise ValueError("seed must be specified for DTensor dropout. Got: None")
-    if not isinstance(x, Operators | jax.Array):
+    if not isinstance(x, DTensor | jax.Array):
         raise TypeError(f"dropout needs a DTensor, got {type(x).__name__}")
     if not jnp.issubdtype(x.dtype, jnp.floating):
         raise TypeError(f"dropout needs an array of a floating-point type, got {x.dtype}")
     pair = (seed, 0) if isinstance(seed, int) else seed
     shape = _noise_shape(x.shape, noise_shape)
-    layout = x.layout if isinstance(x, Operators) else None
+    layout = x.layout if isinstance(x, DTensor) else None
     return call(_dropout, (x, _seed(pair), rate, shape), {}, "dropout", layout)
 
 
@@ -228,10 +228,10 @@ def _seed(seed: Any) -> Any:
     Raises:
         TypeError: neither two integers nor a key of this generator.
     """
-    if isinstance(seed, Operators | jax.Array) and (kind := key_kind(seed.dtype)) is not None:
+    if isinstance(seed, DTensor | jax.Array) and (kind := key_kind(seed.dtype)) is not None:
         _check_key(kind, seed.shape)
         return seed
-    if isinstance(seed, Operators | jax.Array):
+    if isinstance(seed, DTensor | jax.Array):
         _check_pair(seed.shape, seed.dtype)
         return seed
     pair = np.asarray(seed)

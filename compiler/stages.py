@@ -43,9 +43,8 @@ from dtensor.runtime.array import ArrayType
 from dtensor.runtime.client import no_devices
 from dtensor.runtime.context import explicit_mesh, typed_on
 from dtensor.runtime.donation import refuse_deleted, refuse_twice
-from dtensor.runtime.executable import Executable
+from dtensor.runtime.executable import Executable, results_of
 from dtensor.runtime.placement import named_sharding, platform_of
-from dtensor.runtime.results import results_of
 from dtensor.runtime.tracing import becomes_program, is_eager
 
 Returns = Literal["dtensor", "jax"]

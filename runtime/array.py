@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -23,12 +23,13 @@ from dtensor.runtime.array_type import array_type as array_type
 from dtensor.runtime.context import has_explicit_axes, sharding_on, typed_on
 from dtensor.runtime.donation import note_alias, refuse_deleted
 from dtensor.runtime.keys import KeyKind, data_of, is_key, key_kind
-from dtensor.runtime.operators import Operators, asked_by_operator
+from dtensor.runtime.operators import Operators, asked_by_operator, named
 from dtensor.runtime.padding import cut, padded, true_part, true_ranges
 from dtensor.runtime.placement import layout_of, local_devices, named_sharding
 from dtensor.runtime.shardings import AnyMesh, as_mesh
 from dtensor.runtime.tracing import becomes_program
 
+_T = TypeVar("_T")
 _WHOLE = "dtensor.relayout(x, Layout.replicated(x.mesh, x.ndim))"
 _OF_TORCH = {
     "cpu": f"x.numpy(), of a sharded one {_WHOLE}.numpy()",
@@ -60,11 +61,11 @@ class Shard:
 
 
 def _asked(name: str, what: str) -> Callable[..., Any]:
-    def method(self: Any) -> Any:
-        return getattr(self._array, name)()
+    return named(lambda self: getattr(self._array, name)(), name, what)
 
-    method.__name__, method.__doc__ = name, what
-    return method
+
+def _to_python(kind: Callable[[Any], _T]) -> Callable[[Any], _T]:
+    return lambda self: kind(self.item())
 
 
 class DTensor(Operators):
@@ -115,6 +116,11 @@ class DTensor(Operators):
     def mesh(self) -> Mesh:
         """The mesh the array lies on."""
         return self.layout.mesh
+
+    @property
+    def device(self) -> Mesh:
+        """Where the array lies, in the array API's words: its mesh."""
+        return self.mesh
 
     @property
     def ndim(self) -> int:
@@ -277,17 +283,10 @@ class DTensor(Operators):
         """The value of an array of one element, as a Python number."""
         return self.numpy().item()
 
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __bool__(self) -> bool:
-        return bool(self.item())
-
-    def __complex__(self) -> complex:
-        return complex(self.item())
+    __float__ = _to_python(float)
+    __int__ = _to_python(int)
+    __bool__ = _to_python(bool)
+    __complex__ = _to_python(complex)
 
     def __len__(self) -> int:
         if not self.shape:

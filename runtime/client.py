@@ -160,11 +160,12 @@ def no_devices(mesh: Mesh) -> str:
 
 def _devices_by_id(mesh: Mesh) -> tuple[jax.Device, ...]:
     kind = mesh.type_asked or default_device_type()
-    by_id = {device.id: device for device in devices_of_type(kind)}
-    if mesh.device_ids is None and len(by_id) < mesh.size:
-        raise MeshError(_too_few(mesh.axes, mesh.size, len(by_id), kind))
-    ids: Sequence[int] = mesh.ids() if mesh.device_ids is not None else list(by_id)[: mesh.size]
-    return tuple(as_device(i, kind) for i in ids)
+    if mesh.device_ids is not None:
+        return tuple(as_device(i, kind) for i in mesh.ids())
+    have = devices_of_type(kind)
+    if len(have) < mesh.size:
+        raise MeshError(_too_few(mesh.axes, mesh.size, len(have), kind))
+    return tuple(have[: mesh.size])
 
 
 def _written_devices(mesh: Mesh) -> tuple[jax.Device, ...]:

@@ -18,6 +18,7 @@ import numpy as np
 from jax.sharding import get_abstract_mesh
 
 from dtensor.runtime import splicing
+from dtensor.runtime.array import ArrayType, DTensor, new_dtensor, true_array
 from dtensor.runtime.clients.agreement import agree_on_program
 from dtensor.runtime.context import without_mesh
 from dtensor.runtime.donation import Run, guarded, guarded_tensors
@@ -59,6 +60,7 @@ class Executable:
         agree_on_program(program.fingerprint, program.mesh)
         if b"lapack_" in program.bytecode:
             prepare_lapack()
+        self._guards = [arg.name for arg in program.args], program.donated
         self._jitted = jit_program(program, name)
         self._start = self._of_all(self._jitted)
         self.run = guarded(self._start, *self._guards)
@@ -91,12 +93,7 @@ class Executable:
 
         return self._of_all(run)
 
-    @property
-    def _guards(self) -> tuple[list[str], Sequence[int]]:
-        return [arg.name for arg in self.program.args], self.program.donated
-
     def _of_all(self, run: Run) -> Run:
-        """`run` of arrays with elements, on all arguments."""
         if splicing.is_ordered(self.program.bytecode):
             run = _waiting(run)
         return _with_empty(self.program, _throttled(self.program, run))
@@ -111,8 +108,7 @@ class Executable:
             for arg in _with_elements(self.program.args)
         ]
         with without_mesh():
-            lowered: jax.stages.Lowered = self._jitted.lower(*args)
-        return lowered
+            return self._jitted.lower(*args)
 
     @cached_property
     def compiled(self) -> jax.stages.Compiled:
@@ -124,7 +120,7 @@ class Executable:
         return self.compiled.as_text() or ""
 
 
-def jit_program(program: Program, name: str) -> Any:
+def jit_program(program: Program, name: str) -> jax.stages.Wrapped:
     """The program as a `jax.jit` over its mesh; profiles and the HLO call it `dtensor_<name>`.
 
     It takes the arguments that have elements and returns the results that have some.
@@ -230,23 +226,23 @@ def without_empty(program: Program, body: Run) -> Run:
         program: the program.
         body: takes local values of all its arguments and returns all its results.
     """
-    taken, given = filled(program.args), filled(program.results)
 
     @functools.wraps(body)
     def inner(*kept: Any) -> tuple[Any, ...]:
-        values = [jnp.zeros(a.local_shape, np.dtype(a.dtype)) for a in program.args]
-        for number, value in zip(taken, kept, strict=True):
-            values[number] = value
+        rest = iter(kept)
+        values = [
+            jnp.zeros(arg.local_shape, np.dtype(arg.dtype)) if 0 in arg.shape else next(rest)
+            for arg in program.args
+        ]
         results = body(*values)
-        return tuple(results[number] for number in given)
+        return tuple(results[number] for number in filled(program.results))
 
-    return inner if len(taken) < len(program.args) or len(given) < len(program.results) else body
+    return inner
 
 
 def _with_empty(program: Program, run: Run) -> Run:
-    """The program on all its global arguments and to all its global results."""
-    taken, given = filled(program.args), filled(program.results)
-    if len(taken) == len(program.args) and len(given) == len(program.results):
+    taken = filled(program.args)
+    if len(taken) == len(program.args) and len(filled(program.results)) == len(program.results):
         return run
 
     def outer(*arrays: Any) -> Sequence[jax.Array]:
@@ -257,3 +253,24 @@ def _with_empty(program: Program, run: Run) -> Run:
         ]
 
     return outer
+
+
+def results_of(
+    types: Sequence[ArrayType], as_jax: bool = False
+) -> Callable[[Sequence[jax.Array]], list[Any]]:
+    """What makes the results of a call, of these types; arrays beyond them are for others."""
+    if as_jax and not any(type_.key or type_.is_padded for type_ in types):
+        return lambda arrays: list(arrays[: len(types)])
+    if as_jax:
+        return lambda arrays: [true_array(a, t) for a, t in zip(arrays, types, strict=False)]
+
+    def results(arrays: Sequence[jax.Array]) -> list[Any]:
+        tensors = []
+        for number, type_ in enumerate(types):
+            tensor = new_dtensor(DTensor)
+            tensor._array = arrays[number]
+            tensor._type = type_
+            tensors.append(tensor)
+        return tensors
+
+    return results

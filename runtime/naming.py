@@ -14,6 +14,7 @@ from dtensor.dialect.errors import MeshError
 from dtensor.runtime.clients.environment import job_name as job_name
 
 PLATFORMS = {"CPU": ("cpu",), "GPU": ("cuda", "rocm", "gpu"), "TPU": ("tpu",)}
+_TYPES = {platform: kind for kind, platforms in PLATFORMS.items() for platform in platforms}
 
 
 def devices_of_type(device_type: str) -> list[jax.Device]:
@@ -28,10 +29,7 @@ def devices_of_type(device_type: str) -> list[jax.Device]:
 
 def type_of_device(device: jax.Device) -> str:
     """The type, "CPU", "GPU" or "TPU", of a device; jax's own word for others."""
-    for device_type, platforms in PLATFORMS.items():
-        if device.platform in platforms:
-            return device_type
-    return str(device.platform).upper()
+    return _TYPES.get(device.platform, str(device.platform).upper())
 
 
 def find_device(spec: DeviceSpec) -> jax.Device | None:

@@ -13,13 +13,7 @@ from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.runtime.eager import Slot
 
 if TYPE_CHECKING:
-    import jax
-    import numpy as np
-
-    from dtensor.dialect.layout import Layout
-    from dtensor.dialect.mesh import Mesh
     from dtensor.runtime.array import DTensor
-    from dtensor.runtime.array_type import ArrayType
 
 # Each name has its line, so that type checkers see what there is; a call costs microseconds, so
 # nothing stands between an operator and the engine. `x += y` is `x = x + y`.
@@ -51,20 +45,19 @@ def _property(name: str, what: str) -> property:
     return property(_unary(name), doc=what)
 
 
-def _method(name: str, what: str) -> Callable[..., DTensor]:
-    def method(self: Methods, *args: Any, **kwargs: Any) -> DTensor:
-        return self._call(name, args, kwargs)
-
-    method.__name__, method.__doc__ = name, what
+def named(method: Callable[..., Any], name: str, what: str) -> Callable[..., Any]:
+    """A method with a name and a docstring."""
+    method.__name__ = method.__qualname__ = name  # the second in Python's own errors
+    method.__doc__ = what
     return method
 
 
-def _update(name: str, what: str) -> Callable[[Any, Any], DTensor]:
-    def update(part: Part, value: Any) -> DTensor:
-        return Slot.engine.update(part._x, part._index, name, value)
+def _method(name: str, what: str) -> Callable[..., DTensor]:
+    return named(lambda self, *args, **kwargs: self._call(name, args, kwargs), name, what)
 
-    update.__name__, update.__doc__ = name, what
-    return update
+
+def _update(name: str, what: str) -> Callable[[Any, Any], DTensor]:
+    return named(lambda at, value: Slot.engine.update(at._x, at._index, name, value), name, what)
 
 
 def _refuse_item(self: Any, index: Any, value: Any) -> None:
@@ -75,26 +68,6 @@ class Methods:
     """Methods that return DTensors; each takes what the method of jax.Array of its name takes."""
 
     __slots__ = ()
-
-    if TYPE_CHECKING:  # of DTensor, and of what stands for one
-        _array: jax.Array
-        _type: ArrayType
-
-        @property
-        def shape(self) -> tuple[int, ...]:
-            """Global shape in elements."""
-
-        @property
-        def dtype(self) -> np.dtype[Any]:
-            """Element type."""
-
-        @property
-        def layout(self) -> Layout:
-            """How the array is laid out over its mesh."""
-
-        @property
-        def mesh(self) -> Mesh:
-            """The mesh the array lies on."""
 
     # Reductions.
 
@@ -147,11 +120,6 @@ class Methods:
     mT = _property("mT", "The array with its last two dimensions exchanged.")
 
     # The array API.
-
-    @property
-    def device(self) -> Mesh:
-        """Where the array lies, in the array API's words: its mesh."""
-        return self.mesh
 
     def to_device(self, device: Any, /, *, stream: None = None) -> DTensor:
         """The array on another mesh, or in another layout.
@@ -220,32 +188,19 @@ class Operators(Methods):
     __pos__ = _unary("pos")
     __abs__ = _unary("abs")
     __invert__ = _unary("invert")
-    __add__ = _binary("add")
-    __radd__ = _binary("radd")
-    __sub__ = _binary("sub")
-    __rsub__ = _binary("rsub")
-    __mul__ = _binary("mul")
-    __rmul__ = _binary("rmul")
-    __matmul__ = _binary("matmul")
-    __rmatmul__ = _binary("rmatmul")
-    __truediv__ = _binary("truediv")
-    __rtruediv__ = _binary("rtruediv")
-    __floordiv__ = _binary("floordiv")
-    __rfloordiv__ = _binary("rfloordiv")
-    __mod__ = _binary("mod")
-    __rmod__ = _binary("rmod")
-    __pow__ = _binary("pow")
-    __rpow__ = _binary("rpow")
-    __and__ = _binary("and")
-    __rand__ = _binary("rand")
-    __or__ = _binary("or")
-    __ror__ = _binary("ror")
-    __xor__ = _binary("xor")
-    __rxor__ = _binary("rxor")
-    __lshift__ = _binary("lshift")
-    __rlshift__ = _binary("rlshift")
-    __rshift__ = _binary("rshift")
-    __rrshift__ = _binary("rrshift")
+    __add__, __radd__ = _binary("add"), _binary("radd")
+    __sub__, __rsub__ = _binary("sub"), _binary("rsub")
+    __mul__, __rmul__ = _binary("mul"), _binary("rmul")
+    __matmul__, __rmatmul__ = _binary("matmul"), _binary("rmatmul")
+    __truediv__, __rtruediv__ = _binary("truediv"), _binary("rtruediv")
+    __floordiv__, __rfloordiv__ = _binary("floordiv"), _binary("rfloordiv")
+    __mod__, __rmod__ = _binary("mod"), _binary("rmod")
+    __pow__, __rpow__ = _binary("pow"), _binary("rpow")
+    __and__, __rand__ = _binary("and"), _binary("rand")
+    __or__, __ror__ = _binary("or"), _binary("ror")
+    __xor__, __rxor__ = _binary("xor"), _binary("rxor")
+    __lshift__, __rlshift__ = _binary("lshift"), _binary("rlshift")
+    __rshift__, __rrshift__ = _binary("rshift"), _binary("rrshift")
 
     def __divmod__(self, other: Any) -> tuple[DTensor, DTensor]:
         return Slot.engine.divmod(self, other)
@@ -256,7 +211,7 @@ class Operators(Methods):
     def __round__(self, ndigits: int | None = None) -> DTensor:
         return self.round(ndigits or 0)
 
-    def __index__(self) -> int:
+    def __index__(self: Any) -> int:
         if self.shape or self.dtype.kind not in "iu":
             raise TypeError(f"only integer scalars can be an index, not {self._type}")
         return int(self._array.addressable_data(0))
@@ -273,7 +228,7 @@ class Operators(Methods):
         """Updates of a part: `x.at[index].set(value)` is a new array."""
         return At(self)
 
-    def __iter__(self) -> Iterator[DTensor]:
+    def __iter__(self: Any) -> Iterator[DTensor]:
         if not self.shape:
             raise TypeError("iteration over an array without dimensions")
         return (self[i] for i in range(self.shape[0]))

@@ -72,8 +72,7 @@ def _cutter(shape: Shape, layout: Layout) -> Callable[[jax.Array], jax.Array]:
         array = jax.lax.with_sharding_constraint(array, sharding)
         return jax.lax.slice(array, [0] * len(shape), shape)
 
-    run: Callable[[jax.Array], jax.Array] = jax.jit(cut, out_shardings=sharding)
-    return run
+    return jax.jit(cut, out_shardings=sharding)
 
 
 def ranges_of(index: Sequence[slice], shape: Sequence[int]) -> Ranges:

@@ -186,14 +186,12 @@ def mesh_of(
         name than dtensor's meshes may have.
     """
     axes = tuple(zip(jax_mesh_.axis_names, jax_mesh_.axis_sizes, strict=True))
-    if preferred is not None and preferred.axes == axes:
-        if isinstance(jax_mesh_, AbstractMesh):
-            return preferred
-        if tuple(jax_mesh_.devices.flat) == tuple(jax_mesh(preferred).devices.flat):
-            return preferred
+    is_alike = preferred is not None and preferred.axes == axes
     if isinstance(jax_mesh_, AbstractMesh):
-        return None
+        return preferred if is_alike else None
     devices = list(jax_mesh_.devices.flat)
+    if preferred is not None and is_alike and devices == list(jax_mesh(preferred).devices.flat):
+        return preferred
     try:
         return client.bind_devices(Mesh(axes, [device.id for device in devices]), devices)
     except MeshError:
@@ -204,7 +202,7 @@ def mesh_of(
 def local_devices(mesh: Mesh) -> tuple[jax.Device, ...]:
     """The devices of `mesh` that this process drives, in the order of `mesh.local_devices()`."""
     here = jax.process_index()
-    devices = list(jax_mesh(mesh).devices.flat)
+    devices = client.mesh_devices(mesh)
     local = [i for i, device in enumerate(devices) if device.process_index == here]
     listed = () if mesh.written is None else mesh.written.local_positions
     if sorted(listed) == local:  # as whoever wrote the mesh counts them, in any order

@@ -104,7 +104,6 @@ def as_layout(layout: Any, rank: int, mesh: Mesh | None = None, what: str = "") 
 
 
 def _check_memory(sharding: NamedSharding, where: str) -> None:
-    """Raise LayoutError for a sharding of another memory than the devices' own."""
     own = NamedSharding(sharding.mesh, sharding.spec).memory_kind
     if sharding.memory_kind not in (None, own):
         raise LayoutError(

@@ -141,10 +141,7 @@ def _evaluate(*args: Any, key: _Key) -> list[jax.Array]:
 
 @lru_cache(maxsize=64)
 def _compiled(key: _Key) -> Callable[..., Sequence[jax.Array]]:
-    run: Callable[..., Sequence[jax.Array]] = jax.jit(
-        lambda *args: _local_program.bind(*args, key=key)
-    )
-    return run
+    return jax.jit(lambda *args: _local_program.bind(*args, key=key))
 
 
 def _splice(ctx: Any, *args: Any, key: _Key) -> Any:
@@ -230,9 +227,8 @@ def _constrain_transform(op: Any) -> None:
     its own to the transform beside it; XLA's CPU code then refuses ("IsMonotonicWithDim0Major").
     Other code takes any order, and a TPU's cannot constrain a complex value.
     """
-    before = _row_major(op.operands[0], op, ir.InsertionPoint(op))
-    op.operands[0] = before.results[0]
     result = op.results[0]
+    op.operands[0] = _row_major(op.operands[0], op, ir.InsertionPoint(op)).results[0]
     after = _row_major(result, op, ir.InsertionPoint.after(op))
     result.replace_all_uses_except(after.results[0], after)
 

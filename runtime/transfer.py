@@ -17,16 +17,14 @@ from dtensor.runtime.array import (
     DTensor,
     array_type,
     dtensor_of,
-    from_jax,
     keys_like,
     with_layout,
 )
 from dtensor.runtime.clients.agreement import clients_of, exchange
 from dtensor.runtime.donation import note_alias
 from dtensor.runtime.keys import data_of, key_kind
-from dtensor.runtime.operators import Operators
 from dtensor.runtime.padding import Ranges, Shape, lengthened, padded, ranges_of
-from dtensor.runtime.placement import local_devices, named_sharding
+from dtensor.runtime.placement import layout_of, local_devices, named_sharding
 from dtensor.runtime.shardings import AnyLayout, as_layout
 from dtensor.runtime.tracing import is_eager
 
@@ -158,17 +156,13 @@ def fetch_layout(tensor: Any) -> Layout | None:
             "fetch_layout got a traced array, whose layout is decided only after tracing; fetch it "
             "outside of the traced function"
         )
-    if isinstance(tensor, jax.Array):
-        try:
-            return from_jax(tensor).layout
-        except (LayoutError, TypeError):
-            return None
-    return None
+    found = layout_of(tensor.sharding, tensor.ndim) if isinstance(tensor, jax.Array) else None
+    return None if found is None else found.closed()
 
 
 def is_dtensor(tensor: Any) -> bool:
     """Whether a value is a DTensor, or a variable of one; False for anything else."""
-    return isinstance(tensor, Operators)
+    return isinstance(tensor, DTensor)
 
 
 def check_layout(tensor: Any, layout: Layout) -> None:

@@ -21,9 +21,8 @@ from dtensor.compiler.eager.mixing import (
 )
 from dtensor.compiler.eager.positions import array_positions
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.array import ArrayType
+from dtensor.runtime.array import ArrayType, DTensor
 from dtensor.runtime.keys import is_key
-from dtensor.runtime.operators import Operators
 
 
 class Number:
@@ -86,7 +85,7 @@ class Bound:
         self.indices: list[int] = []
         self.is_settled = True
         for index, leaf in enumerate(leaves):
-            if isinstance(leaf, Operators):
+            if isinstance(leaf, DTensor):
                 self._add_array(leaf._type, leaf._array)
             elif type(leaf) is Number:
                 beside = () if leaf.is_index else leaves
@@ -137,7 +136,7 @@ def _dtype_beside(value: Any, leaves: Sequence[Any]) -> np.dtype[Any]:
     dtype = number_dtype(kind, jax.config.jax_enable_x64)  # type: ignore[attr-defined]
     if kind is not int:
         return dtype
-    types = {leaf._type.dtype for leaf in leaves if isinstance(leaf, Operators)}
+    types = {leaf._type.dtype for leaf in leaves if isinstance(leaf, DTensor)}
     if not types:
         return dtype
     common = types.pop() if len(types) == 1 else np.dtype(jax.numpy.result_type(*types))

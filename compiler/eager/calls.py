@@ -27,14 +27,13 @@ from dtensor.compiler.stages import Lowered
 from dtensor.dialect.errors import DTensorError, LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.array import ArrayType, true_array
-from dtensor.runtime.operators import Operators
+from dtensor.runtime.array import ArrayType, DTensor, true_array
 from dtensor.runtime.tracing import becomes_program, is_eager
 from dtensor.runtime.variables.facts import is_readable, value_of
 
 _flatten = default_registry.flatten
 _config: Any = jax.config
-_is_leaf = Operators.__instancecheck__
+_is_leaf = DTensor.__instancecheck__
 
 programs = Programs()
 _repeated = Programs()
@@ -235,7 +234,7 @@ _BUILTIN_ERRORS = (TypeError, ValueError, IndexError, OverflowError, NotImplemen
 
 def _mesh_of(leaves: Sequence[Any]) -> Mesh | None:
     for leaf in leaves:
-        if isinstance(leaf, Operators):
+        if isinstance(leaf, DTensor):
             return leaf.mesh
     return None
 
@@ -256,13 +255,13 @@ def _replicated(operation: Operation, mesh: Mesh) -> Any:
 
 
 def _is_array(value: Any) -> bool:
-    return is_readable(value) or isinstance(value, Operators)
+    return is_readable(value) or isinstance(value, DTensor)
 
 
 def _traced(value: Any) -> Any:
     """What a traced function computes with: an array of jax's."""
     value = value_of(value)
-    return true_array(value._array, value._type) if isinstance(value, Operators) else value
+    return true_array(value._array, value._type) if isinstance(value, DTensor) else value
 
 
 def _inline(

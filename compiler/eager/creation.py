@@ -15,7 +15,7 @@ from dtensor.compiler.relayout import copy_to_mesh, relayout
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.operators import Operators
+from dtensor.runtime.array import DTensor
 from dtensor.runtime.shardings import as_mesh
 
 
@@ -46,7 +46,7 @@ def layout_of_model(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     """The layout of the array that a new one is to be like; None for any other function."""
     if name not in _LIKE or not args or kwargs.get("shape") is not None:
         return None
-    return args[0].layout if isinstance(args[0], Operators) else None
+    return args[0].layout if isinstance(args[0], DTensor) else None
 
 
 def array(
@@ -78,9 +78,9 @@ def array(
     if order not in ("K", "C"):
         raise ValueError(f"array got order={order!r}; a DTensor has no other than 'C'")
     leaves = jax.tree_util.tree_leaves(object, is_leaf=_is_dtensor)
-    if isinstance(object, Operators):
+    if isinstance(object, DTensor):
         return _of_dtensor(object, dtype, copy, ndmin, layout, mesh)
-    if any(isinstance(leaf, Operators) for leaf in leaves):
+    if any(isinstance(leaf, DTensor) for leaf in leaves):
         return call(jnp.array, (object,), {"dtype": dtype, "ndmin": ndmin}, "array", layout)
     if is_traced(leaves):
         traced = jnp.array(object, dtype=dtype, ndmin=ndmin)
@@ -187,4 +187,4 @@ def _host_array(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
 
 
 def _is_dtensor(value: Any) -> bool:
-    return isinstance(value, Operators)
+    return isinstance(value, DTensor)

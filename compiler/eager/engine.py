@@ -17,7 +17,7 @@ from dtensor.compiler.stages import Lowered
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType, dtensor_of
 from dtensor.runtime.context import anywhere
-from dtensor.runtime.results import results_of
+from dtensor.runtime.executable import results_of
 from dtensor.runtime.sharing import can_run_once, run_once
 
 OPTIONS = CompileOptions()

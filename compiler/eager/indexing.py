@@ -13,7 +13,7 @@ import numpy as np
 from dtensor.compiler.eager.arguments import Number
 from dtensor.compiler.eager.calls import call
 from dtensor.compiler.eager.mixing import array_of_list, is_host_array
-from dtensor.runtime.operators import Operators
+from dtensor.runtime.array import DTensor
 
 # An index is a tuple of slices, None, Ellipsis, integers and arrays. Integers are arguments of the
 # program, so that a loop over x[i] compiles once; slices are static.
@@ -27,7 +27,7 @@ def get(x: Any, index: Any) -> Any:
         TypeError: a boolean DTensor, whose count of True would be the shape of the result.
     """
     parts = _parts(x.shape, index)
-    if any(isinstance(part, Operators | np.ndarray) for part in parts):
+    if any(isinstance(part, DTensor | np.ndarray) for part in parts):
         return call(_take, (x, *map(_static_integer, parts)), {}, "x[index]")
     return call(_slice, (x, *parts), {}, "x[index]")
 
@@ -98,7 +98,7 @@ def _entry(part: Any) -> Any:
         return slice(*map(_slice_bound, (part.start, part.stop, part.step)))
     if isinstance(part, list):
         part = array_of_list(part) if part else np.zeros(0, np.int32)
-    if isinstance(part, Operators):
+    if isinstance(part, DTensor):
         return _checked_dtensor(part)
     if is_host_array(part) and not isinstance(part, jax.core.Tracer):
         return _checked_array(np.asarray(part))

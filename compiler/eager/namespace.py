@@ -21,7 +21,6 @@ from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import DTensor
-from dtensor.runtime.operators import Operators
 
 # What they say of plain values needs no mesh.
 _FACTS = frozenset(
@@ -155,7 +154,7 @@ def _has_dtensor(args: Any, kwargs: Any) -> bool:
 
 
 def _is_dtensor(value: Any) -> bool:
-    return isinstance(value, Operators)
+    return isinstance(value, DTensor)
 
 
 NUMPY = Namespace("dtensor.numpy", jnp, _OWN)

@@ -17,7 +17,7 @@ import numpy as np
 from dtensor.compiler.eager.calls import call
 from dtensor.compiler.eager.creation import layout_of_model
 from dtensor.compiler.eager.mixing import array_of_list
-from dtensor.runtime.operators import Operators
+from dtensor.runtime.array import DTensor
 
 # Facts of an array, without a program.
 _FACTS: dict[Callable[..., Any], Callable[[Any], Any]] = {
@@ -58,9 +58,9 @@ def numpy_function(
     Raises:
         TypeError: jax.numpy has no such function, or an argument asks for what a DTensor cannot do.
     """
-    if not all(issubclass(type_, Operators | np.ndarray | jax.Array) for type_ in types):
+    if not all(issubclass(type_, DTensor | np.ndarray | jax.Array) for type_ in types):
         return NotImplemented
-    if function in _FACTS and len(args) == 1 and isinstance(args[0], Operators):
+    if function in _FACTS and len(args) == 1 and isinstance(args[0], DTensor):
         return _FACTS[function](args[0])
     if function in _READERS:
         return function(*jax.tree.map(_read, (args), is_leaf=_is_dtensor), **kwargs)
@@ -109,8 +109,8 @@ def _arrays(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _is_dtensor(value: Any) -> bool:
-    return isinstance(value, Operators)
+    return isinstance(value, DTensor)
 
 
 def _read(value: Any) -> Any:
-    return np.asarray(value) if isinstance(value, Operators) else value
+    return np.asarray(value) if isinstance(value, DTensor) else value

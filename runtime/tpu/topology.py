@@ -64,9 +64,6 @@ class Topology:
         self.num_tasks, self.num_tpus_per_task, _ = self.device_coordinates.shape
         rows: Any = self.device_coordinates.tolist()
         self._places = {tuple(at): (t, d) for t, row in enumerate(rows) for d, at in enumerate(row)}
-        self._check()
-
-    def _check(self) -> None:
         shape, flat = self.mesh_shape.tolist(), self.device_coordinates.reshape(-1, _RANK)
         if min(shape) < 1:
             raise MeshError(f"`mesh_shape` must be a sequence of 4 positive entries; got {shape}")

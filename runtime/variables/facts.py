@@ -190,7 +190,7 @@ def _refusal(name: str) -> Callable[[Any, Any], Any]:
 def _install() -> None:
     own = vars(Operators)
     for name, work in (*own.items(), *vars(Methods).items()):
-        if isinstance(work, property) and name != "device":
+        if isinstance(work, property):
             setattr(VariableFacts, name, _property(name))
         elif name in own and callable(work) and name not in ("__contains__", "__setitem__"):
             setattr(VariableFacts, name, _reading(name))
