@@ -75,14 +75,6 @@ class Batching:
             )
         ]
 
-    def verify(self, examples: int) -> None:
-        """Raise LayoutError unless the layouts fit a batch of so many examples."""
-        for path, layout, shape in zip(
-            self.spec.paths, self.layouts, self.shapes(examples), strict=True
-        ):
-            said = f"with dataset_already_batched={self.batched}, a global batch{at(path)}"
-            layout.verify(shape, said, uneven=True)
-
     def held(self, examples: int) -> tuple[int, ...]:
         """The elements, by their number in a batch, of which this process holds a part."""
         return _held(self.layouts, examples, self.rows)
@@ -99,10 +91,11 @@ class Batching:
             arrays = [np.array(array) for array in arrays]
         return position * self.rows, arrays
 
-    def assemble(self, chunks: Sequence[Chunk], examples: int) -> Any:
+    def assemble(self, chunks: list[Chunk], examples: int) -> Any:
         """The global batch, of which each device gets its shard: DTensors, structured as elements.
 
-        The chunks, in order, have at least those examples of which this process holds a part.
+        The chunks, in order, have at least those examples of which this process holds a part. The
+        list is emptied: a generator that waits would keep it, and with it the examples.
         """
         tensors = []
         for i, (layout, shape) in enumerate(zip(self.layouts, self.shapes(examples), strict=True)):
@@ -110,6 +103,7 @@ class Batching:
                 layout.padded_shape(shape), named_sharding(layout), self._reader(i, chunks, shape)
             )
             tensors.append(dtensor_of(array, array_type(shape, self.spec.dtypes[i], layout)))
+        chunks.clear()
         return jax.tree.unflatten(self.spec.structure, tensors)
 
     def _reader(
@@ -171,7 +165,9 @@ def bound(source: Source, layouts: Any, batch_size: int, sizes: Sequence[int] | 
     spec = source.spec if isinstance(source, Arrays) else spec_of_element(first)
     found = _layouts_for(layouts, spec)
     batching = Batching(spec, found, sizes is not None, _rows(spec, sizes) if sizes else 1)
-    batching.verify(batch_size)
+    for path, layout, shape in zip(spec.paths, found, batching.shapes(batch_size), strict=True):
+        said = f"with dataset_already_batched={batching.batched}, a global batch{at(path)}"
+        layout.verify(shape, said, uneven=True)
     return batching
 
 
@@ -237,7 +233,7 @@ def by_number(
                 batching.chunk(source.element(first + i), first + i, i, per_batch)
                 for i in batching.held(examples)
             ]
-        yield _assembled(batching, chunks, examples), None
+        yield batching.assemble(chunks, examples), None
 
 
 def in_order(
@@ -267,12 +263,6 @@ def in_order(
             if stream.count == count:  # the first batch
                 check_enough(source, examples, batch_size if drop_remainder else 1)
             if examples and (examples == batch_size or not drop_remainder):
-                yield _assembled(batching, chunks, examples), stream.state()
+                yield batching.assemble(chunks, examples), stream.state()
     finally:
         stream.close()
-
-
-def _assembled(batching: Batching, chunks: list[Chunk], examples: int) -> Any:
-    tensors = batching.assemble(chunks, examples)
-    chunks.clear()  # a generator that waits keeps its variables: no example, nor any batch
-    return tensors
