@@ -39,7 +39,7 @@ begin before the batch, and each array, with the examples along its first dimens
 
 @lru_cache(maxsize=256)
 def _held(layouts: tuple[Layout, ...], examples: int, rows: int) -> tuple[int, ...]:
-    """What `Batching.held` gives, for elements of so many rows."""
+    """The elements of so many rows, by number in a batch, of which this process holds a part."""
     found: set[int] = set()
     for layout in layouts:
         smallest = (examples, *(dim.split for dim in layout.dims[1:]))  # inner sizes do not matter
@@ -74,10 +74,6 @@ class Batching:
                 self.shapes(examples), self.spec.dtypes, self.layouts, strict=True
             )
         ]
-
-    def held(self, examples: int) -> tuple[int, ...]:
-        """The elements, by their number in a batch, of which this process holds a part."""
-        return _held(self.layouts, examples, self.rows)
 
     def chunk(self, element: Any, number: int, position: int, per_batch: int) -> Chunk:
         """The chunk that an element makes, of that number in the dataset and position in a batch.
@@ -231,7 +227,7 @@ def by_number(
         else:
             chunks = [
                 batching.chunk(source.element(first + i), first + i, i, per_batch)
-                for i in batching.held(examples)
+                for i in _held(batching.layouts, examples, batching.rows)
             ]
         yield batching.assemble(chunks, examples), None
 
@@ -247,7 +243,9 @@ def in_order(
     """The batches from number `start` on, where the source's own position is `state`, if known."""
     per_batch = batch_size // batching.rows
     # A remainder is divided otherwise than a whole batch is: any part may be ours.
-    kept = set(batching.held(batch_size) if drop_remainder else range(per_batch))
+    kept = set(range(per_batch))
+    if drop_remainder:
+        kept = set(_held(batching.layouts, batch_size, batching.rows))
     stream = source.open()
     try:
         stream.seek(start * per_batch, per_batch, state)
