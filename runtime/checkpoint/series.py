@@ -54,8 +54,7 @@ class Series:
 
     def last(self) -> Path | None:
         """The whole one with the highest number."""
-        whole = [entry for entry in self._entries() if is_checkpoint(entry[1])]
-        return max(whole)[1] if whole else None
+        return next((p for _, p in reversed(self._entries()) if is_checkpoint(p)), None)
 
     def begin(self) -> int:
         """Make the folder; returns a number that no checkpoint in it has, whole or not.

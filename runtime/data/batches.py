@@ -39,7 +39,7 @@ begin before the batch, and each array, with the examples along its first dimens
 
 @lru_cache(maxsize=256)
 def _held(layouts: tuple[Layout, ...], examples: int, rows: int) -> tuple[int, ...]:
-    """What `Batching.held` gives, for elements of so many rows."""
+    """The elements of so many rows, by number in a batch, of which this process holds a part."""
     found: set[int] = set()
     for layout in layouts:
         smallest = (examples, *(dim.split for dim in layout.dims[1:]))  # inner sizes do not matter
@@ -75,18 +75,6 @@ class Batching:
             )
         ]
 
-    def verify(self, examples: int) -> None:
-        """Raise LayoutError unless the layouts fit a batch of so many examples."""
-        for path, layout, shape in zip(
-            self.spec.paths, self.layouts, self.shapes(examples), strict=True
-        ):
-            said = f"with dataset_already_batched={self.batched}, a global batch{at(path)}"
-            layout.verify(shape, said, uneven=True)
-
-    def held(self, examples: int) -> tuple[int, ...]:
-        """The elements, by their number in a batch, of which this process holds a part."""
-        return _held(self.layouts, examples, self.rows)
-
     def chunk(self, element: Any, number: int, position: int, per_batch: int) -> Chunk:
         """The chunk that an element makes, of that number in the dataset and position in a batch.
 
@@ -99,10 +87,11 @@ class Batching:
             arrays = [np.array(array) for array in arrays]
         return position * self.rows, arrays
 
-    def assemble(self, chunks: Sequence[Chunk], examples: int) -> Any:
+    def assemble(self, chunks: list[Chunk], examples: int) -> Any:
         """The global batch, of which each device gets its shard: DTensors, structured as elements.
 
-        The chunks, in order, have at least those examples of which this process holds a part.
+        The chunks, in order, have at least those examples of which this process holds a part. The
+        list is emptied: a generator that waits would keep it, and with it the examples.
         """
         tensors = []
         for i, (layout, shape) in enumerate(zip(self.layouts, self.shapes(examples), strict=True)):
@@ -110,6 +99,7 @@ class Batching:
                 layout.padded_shape(shape), named_sharding(layout), self._reader(i, chunks, shape)
             )
             tensors.append(dtensor_of(array, array_type(shape, self.spec.dtypes[i], layout)))
+        chunks.clear()
         return jax.tree.unflatten(self.spec.structure, tensors)
 
     def _reader(
@@ -171,7 +161,9 @@ def bound(source: Source, layouts: Any, batch_size: int, sizes: Sequence[int] | 
     spec = source.spec if isinstance(source, Arrays) else spec_of_element(first)
     found = _layouts_for(layouts, spec)
     batching = Batching(spec, found, sizes is not None, _rows(spec, sizes) if sizes else 1)
-    batching.verify(batch_size)
+    for path, layout, shape in zip(spec.paths, found, batching.shapes(batch_size), strict=True):
+        said = f"with dataset_already_batched={batching.batched}, a global batch{at(path)}"
+        layout.verify(shape, said, uneven=True)
     return batching
 
 
@@ -235,9 +227,9 @@ def by_number(
         else:
             chunks = [
                 batching.chunk(source.element(first + i), first + i, i, per_batch)
-                for i in batching.held(examples)
+                for i in _held(batching.layouts, examples, batching.rows)
             ]
-        yield _assembled(batching, chunks, examples), None
+        yield batching.assemble(chunks, examples), None
 
 
 def in_order(
@@ -251,7 +243,9 @@ def in_order(
     """The batches from number `start` on, where the source's own position is `state`, if known."""
     per_batch = batch_size // batching.rows
     # A remainder is divided otherwise than a whole batch is: any part may be ours.
-    kept = set(batching.held(batch_size) if drop_remainder else range(per_batch))
+    kept = set(range(per_batch))
+    if drop_remainder:
+        kept = set(_held(batching.layouts, batch_size, batching.rows))
     stream = source.open()
     try:
         stream.seek(start * per_batch, per_batch, state)
@@ -267,12 +261,6 @@ def in_order(
             if stream.count == count:  # the first batch
                 check_enough(source, examples, batch_size if drop_remainder else 1)
             if examples and (examples == batch_size or not drop_remainder):
-                yield _assembled(batching, chunks, examples), stream.state()
+                yield batching.assemble(chunks, examples), stream.state()
     finally:
         stream.close()
-
-
-def _assembled(batching: Batching, chunks: list[Chunk], examples: int) -> Any:
-    tensors = batching.assemble(chunks, examples)
-    chunks.clear()  # a generator that waits keeps its variables: no example, nor any batch
-    return tensors

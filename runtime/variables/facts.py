@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import jax
@@ -18,17 +19,15 @@ from dtensor.runtime.operators import Methods, Operators
 
 _UPDATING: Any = object()  # in place of a value while a program takes that and gives another
 _WAIT_SECONDS = 10.0
-_types: dict[ArrayType, ArrayType] = {}
 
 
+@cache
 def variable_type(type_: ArrayType) -> ArrayType:
     """The one type of variables that hold arrays of `type_`; no array has it."""
-    found = _types.get(type_)
-    if found is None:
-        found = _types[type_] = ArrayType()
-        for fact in ArrayType.__slots__:
-            setattr(found, fact, getattr(type_, fact))
-    return found
+    made = ArrayType()
+    for fact in ArrayType.__slots__:
+        setattr(made, fact, getattr(type_, fact))
+    return made
 
 
 class VariableFacts(DTensor):

@@ -64,15 +64,14 @@ class Scope:
         }
         self._base = trace_state()
         self._contexts = ExitStack()
-        self._outer: Scope | None = None
 
     def __enter__(self) -> Scope:
-        self._outer, _active.scope = current_scope(), self
+        self._contexts.callback(setattr, _active, "scope", current_scope())
+        _active.scope = self
         self._contexts.enter_context(_state(next(_states)))
         return self
 
     def __exit__(self, *exception: object) -> None:
-        _active.scope = self._outer
         self._contexts.close()
 
     def is_outside(self) -> bool:
