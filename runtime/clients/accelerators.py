@@ -63,6 +63,7 @@ def initialize_accelerator_system(
     kind = None if device_type is None else config.checked_device_type(device_type)
     count = _checked_count(num_logical_cpu_devices)
     several = environment.num_clients() > 1
+    environment.refuse_executor()
     for question in (environment.client_id, environment.client_timeout, *_SETTINGS.values()):
         question()  # a malformed variable is an error also where it is not needed
     if several and not enable_coordination_service:

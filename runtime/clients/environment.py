@@ -25,6 +25,7 @@ JOB_NAME = "DTENSOR_JOB_NAME"
 NUM_CLIENTS = "DTENSOR_NUM_CLIENTS"
 ENABLE_HEARTBEAT = "DTENSOR_ENABLE_HEARTBEAT"
 CLIENT_TIMEOUT = "DTENSOR_CLIENT_TIMEOUT_SECONDS"
+PARALLEL_EXECUTOR = "DTENSOR_USE_PARALLEL_EXECUTOR"
 
 PEER_LOST = 75  # exit status of a client that ends because another one is lost; "try again"
 
@@ -235,6 +236,18 @@ def client_timeout() -> float:
     if not 0 < seconds <= 1e6:
         raise _bad(CLIENT_TIMEOUT, text, "it must be a number of seconds above 0, up to 1000000")
     return seconds
+
+
+def refuse_executor() -> None:
+    """Refuse DTENSOR_USE_PARALLEL_EXECUTOR, which would do nothing.
+
+    Raises:
+        ConfigError: it is set.
+    """
+    text = os.environ.get(PARALLEL_EXECUTOR)
+    if text:
+        remedy = "unset it, and for Pathways call pathwaysutils.initialize() first in the program"
+        raise _bad(PARALLEL_EXECUTOR, text, f"it means nothing to jax's executor: {remedy}")
 
 
 def client_name(number: int) -> str:

@@ -50,7 +50,7 @@ class VariableFacts(DTensor):
 
     def value(self) -> Any:
         """The value at this moment: a DTensor, or in a traced function an array of jax."""
-        raise NotImplementedError
+        raise AssertionError(f"{type(self).__name__} does not define value()")
 
     def _call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return getattr(self.value(), name)(
@@ -158,7 +158,9 @@ _UNSHARED = _references([object()], 0)
 
 
 def value_of(value: Any) -> Any:
-    """The value of a variable; anything else as it is."""
+    """The value of a variable, those of an index that holds some too; anything else as it is."""
+    if type(value) is tuple:
+        return tuple(map(value_of, value))
     return value.value() if isinstance(value, VariableFacts) else value
 
 

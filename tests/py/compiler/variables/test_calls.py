@@ -59,6 +59,13 @@ def test_functions_of_numpy_take_variables_in_a_compiled_function() -> None:
     assert jit(lambda: v.to_device(ROWS))().layout == ROWS
 
 
+def test_an_index_of_several_parts_takes_variables() -> None:
+    v = variable()
+    row = DVariable(copy_to_mesh(np.array(1), Layout.replicated(v.mesh, 0)))
+    for found in (v[row, 1], jit(lambda: v[row, 1])()):
+        np.testing.assert_array_equal(values(found), VALUES[1, 1])
+
+
 def test_one_program_serves_all_variables_of_a_type_and_all_values() -> None:
     double, traces = traces_of(lambda v: v.assign(2 * v, read_value=False))
     double = jit(double)

@@ -98,6 +98,7 @@ def test_clients_cannot_connect_when_jax_runs_alone(monkeypatch: pytest.MonkeyPa
         ("DTENSOR_CLIENT_TIMEOUT_SECONDS", "-3"),
         ("DTENSOR_ENABLE_HEARTBEAT", "maybe"),
         ("DTENSOR_JOB_NAME", "a/b"),
+        ("DTENSOR_USE_PARALLEL_EXECUTOR", "pw"),
     ],
 )
 def test_a_malformed_variable_is_an_error_also_where_one_client_needs_none(

@@ -15,6 +15,7 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("JOBS", "CLIENT_ID", "JOB_NAME", "NUM_CLIENTS", "ENABLE_HEARTBEAT"):
         monkeypatch.delenv(f"DTENSOR_{name}", raising=False)
     monkeypatch.delenv("DTENSOR_CLIENT_TIMEOUT_SECONDS", raising=False)
+    monkeypatch.delenv("DTENSOR_USE_PARALLEL_EXECUTOR", raising=False)
 
 
 def test_without_variables_a_process_is_the_only_client() -> None:
