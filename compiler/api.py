@@ -44,6 +44,7 @@ from dtensor.compiler.equations import check_placements
 from dtensor.compiler.explicit import explicit_shardings
 from dtensor.compiler.jax_frontend import argument_names
 from dtensor.compiler.keywords import check_forms, refuse_unknown
+from dtensor.compiler.layouts import AUTO
 from dtensor.compiler.options import CompileOptions, check_arguments, with_known_ops
 from dtensor.compiler.parameters import completed, layouts_of_call, positional_names
 from dtensor.compiler.stages import Compiled, Lowered, Returns, Source, Traced
@@ -54,15 +55,8 @@ from dtensor.compiler.variables.use import NO_VARIABLES, Use, is_variable
 from dtensor.dialect.errors import CompileError
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType, DTensor
-from dtensor.runtime.shardings import (
-    AUTO,
-    AnyMesh,
-    as_mesh,
-    context_jax_mesh,
-    context_mesh,
-)
-from dtensor.runtime.tracing import becomes_program, is_eager
-from dtensor.runtime.variables.scope import current_scope
+from dtensor.runtime.shardings import AnyMesh, as_mesh, context_jax_mesh, context_mesh
+from dtensor.runtime.tracing import becomes_program, current_scope, is_eager
 
 _flatten = default_registry.flatten
 _NUMPY = np.ndarray | np.generic

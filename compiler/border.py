@@ -1,10 +1,11 @@
-"""The layouts of a program's arguments and results: those given, and those that arrays come in."""
+"""The border of a program: layouts of its arguments and results, and results made of arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 from jax.tree_util import PyTreeDef
 
 from dtensor.compiler.calls import spread_layouts
@@ -12,7 +13,7 @@ from dtensor.compiler.jax_frontend import TracedProgram
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import OPEN, Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.array import ArrayType
+from dtensor.runtime.array import ArrayType, DTensor, new_dtensor, true_array
 from dtensor.runtime.keys import KeyKind, key_kind
 from dtensor.runtime.placement import layout_of
 
@@ -137,3 +138,24 @@ def _fitting(layout: Layout | None, shape: tuple[int, ...], what: str) -> Layout
     if problem is not None:
         raise LayoutError(f"{what} cannot have the layout {layout.short()}: {problem}")
     return layout
+
+
+def results_of(
+    types: Sequence[ArrayType], as_jax: bool = False
+) -> Callable[[Sequence[jax.Array]], list[Any]]:
+    """What makes the results of a call, of these types; arrays beyond them are for others."""
+    if as_jax and not any(type_.key or type_.is_padded for type_ in types):
+        return lambda arrays: list(arrays[: len(types)])
+    if as_jax:
+        return lambda arrays: [true_array(a, t) for a, t in zip(arrays, types, strict=False)]
+
+    def results(arrays: Sequence[jax.Array]) -> list[Any]:
+        tensors = []
+        for number, type_ in enumerate(types):
+            tensor = new_dtensor(DTensor)
+            tensor._array = arrays[number]
+            tensor._type = type_
+            tensors.append(tensor)
+        return tensors
+
+    return results

@@ -12,6 +12,7 @@ import numpy as np
 from jax.sharding import Sharding
 from jax.tree_util import PyTreeDef, default_registry
 
+from dtensor.compiler.layouts import AUTO, is_layout_leaf, mesh_in
 from dtensor.compiler.parameters import completed
 from dtensor.compiler.trees import Difference, Leaf, first_difference
 from dtensor.dialect.errors import LayoutError
@@ -19,7 +20,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import TRACED as TRACED
 from dtensor.runtime.array import ArrayType, DTensor, array_type
-from dtensor.runtime.shardings import AUTO, as_layout, is_layout_leaf, mesh_in
+from dtensor.runtime.shardings import as_layout
 from dtensor.runtime.transfer import refusal
 
 is_dtensor: Callable[[Any], bool] = DTensor.__instancecheck__

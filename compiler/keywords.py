@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dtensor.compiler.layouts import is_layout_leaf
 from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import LayoutError
-from dtensor.runtime.shardings import AnyMesh, is_layout_leaf
+from dtensor.runtime.shardings import AnyMesh
 
 _SHARDINGS = "which takes NamedShardings and PartitionSpecs as it takes Layouts"
 _OF_JAX = {

@@ -1,4 +1,4 @@
-"""Layouts of the leaves of a tree, chosen by the leaves' names."""
+"""Trees of layouts: what their leaves may be, and leaves chosen by names."""
 
 from __future__ import annotations
 
@@ -7,13 +7,42 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
+from jax.sharding import NamedSharding, PartitionSpec, Sharding
 from jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
 
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import DTensor
-from dtensor.runtime.shardings import AnyLayout, AnyMesh, as_layout, as_mesh, is_layout_leaf
+from dtensor.runtime.placement import mesh_of
+from dtensor.runtime.shardings import AnyLayout, AnyMesh, as_layout, as_mesh
+
+
+class _Auto:
+    """Stands for layouts that the planner finds, in `in_layouts` of `dtensor.jit`."""
+
+    def __repr__(self) -> str:
+        return "AUTO"
+
+    def __reduce__(self) -> str:
+        return "AUTO"
+
+
+AUTO = _Auto()
+
+
+def is_layout_leaf(value: Any) -> bool:
+    """Whether a value in a tree of layouts is one, or stands for none."""
+    return value is None or isinstance(value, Layout | Sharding | PartitionSpec | _Auto)
+
+
+def mesh_in(layout: Any) -> Mesh | None:
+    """The mesh that a leaf of a tree of layouts brings along; None if it has none."""
+    if isinstance(layout, Layout):
+        return layout.mesh
+    if isinstance(layout, NamedSharding) and isinstance(layout.mesh, jax.sharding.Mesh):
+        return mesh_of(layout.mesh)
+    return None
 
 
 def path_text(path: Sequence[Any]) -> str:

@@ -15,6 +15,7 @@ from jax.interpreters import mlir as jax_mlir
 
 from dtensor.compiler.calls import meshes_in
 from dtensor.compiler.jax_frontend import TracedArray
+from dtensor.compiler.layouts import is_layout_leaf
 from dtensor.compiler.options import CompileOptions, check_arguments, with_known_ops
 from dtensor.compiler.stages import Compiled, Lowered, Source
 from dtensor.compiler.targets.target import Target, check_mesh
@@ -25,13 +26,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.verify import verify_module
 from dtensor.passes.functions import main_function
-from dtensor.runtime.shardings import (
-    AnyLayout,
-    AnyMesh,
-    as_layout,
-    as_mesh,
-    is_layout_leaf,
-)
+from dtensor.runtime.shardings import AnyLayout, AnyMesh, as_layout, as_mesh
 from dtensor.runtime.splicing import has_python_callbacks
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
+from dtensor.compiler.layouts import is_layout_leaf
 from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import LayoutError
-from dtensor.runtime.shardings import is_layout_leaf
 
 
 def completed(

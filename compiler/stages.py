@@ -15,6 +15,7 @@ from jax.tree_util import PyTreeDef, default_registry
 
 from dtensor.compiler import driver
 from dtensor.compiler.arguments import array_of, converter, is_brought
+from dtensor.compiler.border import results_of
 from dtensor.compiler.budget import active_budgets
 from dtensor.compiler.calls import (
     TRACED,
@@ -43,7 +44,7 @@ from dtensor.runtime.array import ArrayType
 from dtensor.runtime.client import no_devices
 from dtensor.runtime.context import explicit_mesh, typed_on
 from dtensor.runtime.donation import refuse_deleted, refuse_twice
-from dtensor.runtime.executable import Executable, results_of
+from dtensor.runtime.executable import Executable
 from dtensor.runtime.placement import named_sharding, platform_of
 from dtensor.runtime.tracing import becomes_program, is_eager
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dtensor.compiler.default_mesh import get_default_mesh as get_default_mesh
     from dtensor.compiler.define_op import DefinedOp as DefinedOp
     from dtensor.compiler.define_op import define_op as define_op
+    from dtensor.compiler.layouts import AUTO as AUTO
     from dtensor.compiler.layouts import layouts_by_name as layouts_by_name
     from dtensor.compiler.mlir_frontend import compile_mlir as compile_mlir
     from dtensor.compiler.mlir_frontend import lower_mlir as lower_mlir
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from dtensor.compiler.verification.report import Difference as Difference
     from dtensor.compiler.verification.report import Verification as Verification
     from dtensor.compiler.verification.verify import verify as verify
+    from dtensor.compiler.visualize import visualize as visualize
     from dtensor.dialect.axes import AxisRef as AxisRef
     from dtensor.dialect.device_spec import DeviceSpec as DeviceSpec
     from dtensor.dialect.diagnostics import LocatedError as LocatedError
@@ -110,13 +112,11 @@ if TYPE_CHECKING:
     from dtensor.runtime.clients.environment import num_clients as num_clients
     from dtensor.runtime.data.dataset import DTensorDataset as DTensorDataset
     from dtensor.runtime.placement import named_sharding as named_sharding
-    from dtensor.runtime.shardings import AUTO as AUTO
     from dtensor.runtime.transfer import check_layout as check_layout
     from dtensor.runtime.transfer import fetch_layout as fetch_layout
     from dtensor.runtime.transfer import is_dtensor as is_dtensor
     from dtensor.runtime.transfer import pack as pack
     from dtensor.runtime.transfer import unpack as unpack
-    from dtensor.runtime.visualize import visualize as visualize
 
 _HOMES = {
     "dtensor.compiler.api": ("jit",),
@@ -129,7 +129,10 @@ _HOMES = {
         "default_mesh",
         "get_default_mesh",
     ),
-    "dtensor.compiler.layouts": ("layouts_by_name",),
+    "dtensor.compiler.layouts": (
+        "AUTO",
+        "layouts_by_name",
+    ),
     "dtensor.compiler.mlir_frontend": (
         "compile_mlir",
         "lower_mlir",
@@ -161,6 +164,7 @@ _HOMES = {
         "Verification",
     ),
     "dtensor.compiler.verification.verify": ("verify",),
+    "dtensor.compiler.visualize": ("visualize",),
     "dtensor.dialect.axes": ("AxisRef",),
     "dtensor.dialect.diagnostics": ("LocatedError",),
     "dtensor.dialect.device_spec": ("DeviceSpec",),
@@ -235,7 +239,6 @@ _HOMES = {
     "dtensor.runtime.data.dataset": ("DTensorDataset",),
     "dtensor.runtime.clients.distributed_mesh": ("create_distributed_mesh",),
     "dtensor.runtime.placement": ("named_sharding",),
-    "dtensor.runtime.shardings": ("AUTO",),
     "dtensor.runtime.transfer": (
         "check_layout",
         "fetch_layout",
@@ -243,7 +246,6 @@ _HOMES = {
         "pack",
         "unpack",
     ),
-    "dtensor.runtime.visualize": ("visualize",),
 }
 # What lets arrays run operations, and variables be part of compiled functions.
 _ENGINES = ("dtensor.compiler.eager", "dtensor.compiler.variables.engine")

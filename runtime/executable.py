@@ -18,7 +18,6 @@ import numpy as np
 from jax.sharding import get_abstract_mesh
 
 from dtensor.runtime import splicing
-from dtensor.runtime.array import ArrayType, DTensor, new_dtensor, true_array
 from dtensor.runtime.clients.agreement import agree_on_program
 from dtensor.runtime.context import without_mesh
 from dtensor.runtime.donation import Run, guarded, guarded_tensors
@@ -253,24 +252,3 @@ def _with_empty(program: Program, run: Run) -> Run:
         ]
 
     return outer
-
-
-def results_of(
-    types: Sequence[ArrayType], as_jax: bool = False
-) -> Callable[[Sequence[jax.Array]], list[Any]]:
-    """What makes the results of a call, of these types; arrays beyond them are for others."""
-    if as_jax and not any(type_.key or type_.is_padded for type_ in types):
-        return lambda arrays: list(arrays[: len(types)])
-    if as_jax:
-        return lambda arrays: [true_array(a, t) for a, t in zip(arrays, types, strict=False)]
-
-    def results(arrays: Sequence[jax.Array]) -> list[Any]:
-        tensors = []
-        for number, type_ in enumerate(types):
-            tensor = new_dtensor(DTensor)
-            tensor._array = arrays[number]
-            tensor._type = type_
-            tensors.append(tensor)
-        return tensors
-
-    return results

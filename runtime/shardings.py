@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec, Sharding, get_abstract_mesh
+from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec, get_abstract_mesh
 
 from dtensor.dialect.errors import LayoutError, MeshError
 from dtensor.dialect.layout import OPEN, Layout
@@ -21,19 +21,6 @@ AnyMesh = Mesh | jax.sharding.Mesh | AbstractMesh
 
 AnyLayout = Layout | PartitionSpec | NamedSharding
 """What is taken for a layout."""
-
-
-class _Auto:
-    """Stands for layouts that the planner finds, in `in_layouts` of `dtensor.jit`."""
-
-    def __repr__(self) -> str:
-        return "AUTO"
-
-    def __reduce__(self) -> str:
-        return "AUTO"
-
-
-AUTO = _Auto()
 
 
 def as_mesh(mesh: Any) -> Mesh:
@@ -111,20 +98,6 @@ def _check_memory(sharding: NamedSharding, where: str) -> None:
             f"of a DTensor lie in the memory that devices compute in, {own!r}; leave memory_kind "
             "out"
         )
-
-
-def is_layout_leaf(value: Any) -> bool:
-    """Whether a value in a tree of layouts is one, or stands for none."""
-    return value is None or isinstance(value, Layout | Sharding | PartitionSpec | _Auto)
-
-
-def mesh_in(layout: Any) -> Mesh | None:
-    """The mesh that a leaf of a tree of layouts brings along; None if it has none."""
-    if isinstance(layout, Layout):
-        return layout.mesh
-    if isinstance(layout, NamedSharding) and isinstance(layout.mesh, jax.sharding.Mesh):
-        return mesh_of(layout.mesh)
-    return None
 
 
 def context_mesh() -> Mesh | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 # Not through jax.extend, which promises no more and takes 25 ms to load: it has Pallas with it.
 from jax._src.core import Primitive, eval_trace, trace_ctx
 from jax._src.core import get_opaque_trace_state as trace_state
@@ -21,4 +24,13 @@ def becomes_program() -> bool:
     return not is_eager() and bool(_under_jit())
 
 
-__all__ = ["Primitive", "becomes_program", "is_eager", "trace_state"]
+active = threading.local()
+"""`scope` is that of the function that `dtensor.jit` is tracing in this thread."""
+
+
+def current_scope() -> Any:
+    """The `Scope`, of the compiler, that has the values of variables here; None outside of one."""
+    return getattr(active, "scope", None)
+
+
+__all__ = ["Primitive", "active", "becomes_program", "current_scope", "is_eager", "trace_state"]

@@ -11,14 +11,14 @@ import numpy as np
 from jax.tree_util import PyTreeDef, default_registry
 
 from dtensor.compiler.api import jit
+from dtensor.compiler.border import results_of
+from dtensor.compiler.eager.sharing import can_run_once, run_once
 from dtensor.compiler.options import CompileOptions
 from dtensor.compiler.program import Run
 from dtensor.compiler.stages import Lowered
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType, dtensor_of
 from dtensor.runtime.context import anywhere
-from dtensor.runtime.executable import results_of
-from dtensor.runtime.sharing import can_run_once, run_once
 
 OPTIONS = CompileOptions()
 """How single operations are compiled."""

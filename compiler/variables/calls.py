@@ -9,8 +9,8 @@ from typing import Any
 import jax
 
 from dtensor.compiler.variables.use import Use, pattern_of
+from dtensor.runtime.tracing import current_scope
 from dtensor.runtime.variables.facts import give_back, take_for_update
-from dtensor.runtime.variables.scope import current_scope
 from dtensor.runtime.variables.variable import DVariable
 
 Converter = Callable[[Any], Any]

@@ -15,12 +15,12 @@ from jax.sharding import NamedSharding
 from dtensor.compiler.calls import StaticArgs
 from dtensor.compiler.jax_frontend import TracedProgram, trace
 from dtensor.compiler.targets.target import Target
+from dtensor.compiler.variables.scope import Scope
 from dtensor.compiler.variables.use import NO_VARIABLES, Use, firsts_of, is_variable, pattern_of
 from dtensor.dialect.errors import CompileError, LayoutError
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType
 from dtensor.runtime.variables.facts import value_of
-from dtensor.runtime.variables.scope import Scope
 from dtensor.runtime.variables.variable import DVariable
 
 _MOST_TRACES = 8

@@ -23,9 +23,8 @@ from dtensor.runtime.array import (
 from dtensor.runtime.array import _unflatten as _tensor_unflatten
 from dtensor.runtime.donation import note_alias
 from dtensor.runtime.eager import Slot
-from dtensor.runtime.tracing import becomes_program, is_eager
+from dtensor.runtime.tracing import becomes_program, current_scope, is_eager
 from dtensor.runtime.variables.facts import VariableFacts, value_of, variable_type
-from dtensor.runtime.variables.scope import current_scope
 from dtensor.runtime.variables.values import (
     assigned_array,
     assigned_symbol,
@@ -145,7 +144,7 @@ class DVariable(VariableFacts):
         value = value_of(value)
         who = f"variable {self.name!r}"
         if self._is_assigned_traced():
-            current_scope().assign(self, assigned_symbol(value, self._own, who))  # type: ignore[union-attr]
+            current_scope().assign(self, assigned_symbol(value, self._own, who))
         else:
             self._value = _noted(assigned_array(value, self._own, who), value)
         return self if read_value else None

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from dtensor.compiler.api import jit
+from dtensor.compiler.layouts import AUTO
 from dtensor.compiler.relayout import copy_to_mesh, relayout
 from dtensor.compiler.variables.engine import DVariable
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import DTensor
-from dtensor.runtime.shardings import AUTO
 from dtensor.runtime.transfer import pack, unpack
 from tests.py.uneven.on_meshes import FIVE, GRID, LINE
 

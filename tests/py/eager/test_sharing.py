@@ -12,7 +12,7 @@ import pytest
 import dtensor
 import dtensor.numpy as dnp
 from dtensor import UNSHARDED, DTensor, Layout
-from dtensor.runtime.sharing import can_run_once, run_once
+from dtensor.compiler.eager.sharing import can_run_once, run_once
 from tests.py.eager.support import MESH_3X2, assert_same, placed, whole
 from tests.py.runtime.programs import program, sum_over_rows
 

@@ -7,35 +7,23 @@ symbol, assigning replaces it, and the variable itself stays as it is. The scope
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from dtensor.dialect.errors import CompileError
-from dtensor.runtime.tracing import trace_state
-
-if TYPE_CHECKING:
-    from dtensor.runtime.variables.variable import DVariable
+from dtensor.runtime.tracing import active, current_scope, trace_state
+from dtensor.runtime.variables.variable import DVariable
 
 # jax keeps the traces of inner functions (jit, scan, cond) by the function and the types of its
 # arguments. A variable that such a function closes over is no argument, so another value of this
 # context stands for another state of the variables, and jax traces again.
 _state = jax.make_user_context(default_value=None)
 _states = itertools.count(1)
-
-
-_active = threading.local()
-
-
-def current_scope() -> Scope | None:
-    """The scope of the function that `dtensor.jit` is tracing in this thread; None outside."""
-    found: Scope | None = getattr(_active, "scope", None)
-    return found
 
 
 @dataclass
@@ -66,8 +54,8 @@ class Scope:
         self._contexts = ExitStack()
 
     def __enter__(self) -> Scope:
-        self._contexts.callback(setattr, _active, "scope", current_scope())
-        _active.scope = self
+        self._contexts.callback(setattr, active, "scope", current_scope())
+        active.scope = self
         self._contexts.enter_context(_state(next(_states)))
         return self
 
