@@ -55,6 +55,7 @@ from dtensor.compiler.variables.use import NO_VARIABLES, Use, is_variable
 from dtensor.dialect.errors import CompileError
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType, DTensor
+from dtensor.runtime.clients.coordination import resets
 from dtensor.runtime.shardings import AnyMesh, as_mesh, context_jax_mesh, context_mesh
 from dtensor.runtime.tracing import becomes_program, current_scope, is_eager
 
@@ -63,10 +64,12 @@ _NUMPY = np.ndarray | np.generic
 _compiled: weakref.WeakSet[JitFunction] = weakref.WeakSet()
 
 
-def forget_programs() -> None:
-    """Drop what every function was compiled to: its devices are gone."""
+def _forget_programs() -> None:
     for function in list(_compiled):
         function._forget()
+
+
+resets.append(_forget_programs)
 
 
 class _How(TypedDict, total=False):

@@ -7,11 +7,18 @@ and what it asks for is done.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
-from jax.sharding import AxisType, NamedSharding, PartitionSpec, get_abstract_mesh
+from jax.sharding import (
+    AbstractMesh,
+    AxisType,
+    NamedSharding,
+    PartitionSpec,
+    Sharding,
+    get_abstract_mesh,
+)
 from jax.tree_util import PyTreeDef
 
 from dtensor.compiler.border import argument_layouts
@@ -57,3 +64,10 @@ def explicit_shardings(
         return [None] * len(types)
     layouts = argument_layouts(in_layouts, types, names, tree, mesh)
     return [explicit_sharding(layout) for layout in layouts]
+
+
+def explicit_mesh(shardings: Iterable[Sharding | None]) -> AbstractMesh | None:
+    """The mesh with Explicit axes that is set; else that of the first sharding with one."""
+    meshes = [s.mesh.abstract_mesh for s in shardings if isinstance(s, NamedSharding)]
+    found = [m for m in (get_abstract_mesh(), *meshes) if AxisType.Explicit in m.axis_types]
+    return found[0] if found else None

@@ -17,6 +17,7 @@ from dtensor.compiler.program import Programs, Run
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import DTensor
+from dtensor.runtime.clients.coordination import resets
 from dtensor.runtime.shardings import AnyLayout, as_layout
 from dtensor.runtime.tracing import is_eager
 from dtensor.runtime.transfer import fetch_layout, host_array, place
@@ -135,12 +136,8 @@ def _whole_layout(tensor: Any, layout: Any) -> Layout:
     return whole.closed()
 
 
-def forget_moves() -> None:
-    """Drop the programs that move arrays: their devices are gone."""
-    _moves.clear()
-
-
 _moves = Programs()  # by type of the array and layout to move to
+resets.append(_moves.clear)
 
 
 def _move(tensor: DTensor, layout: Layout) -> Run:

@@ -26,6 +26,7 @@ from dtensor.compiler.calls import (
     tree_difference,
     types_of,
 )
+from dtensor.compiler.explicit import explicit_mesh
 from dtensor.compiler.jax_frontend import TracedArray, unflattening
 from dtensor.compiler.options import CompileOptions
 from dtensor.compiler.planned import Planned, infos
@@ -42,7 +43,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType
 from dtensor.runtime.client import no_devices
-from dtensor.runtime.context import explicit_mesh, typed_on
+from dtensor.runtime.context import typed_on
 from dtensor.runtime.donation import refuse_deleted, refuse_twice
 from dtensor.runtime.executable import Executable
 from dtensor.runtime.placement import named_sharding, platform_of

@@ -11,6 +11,7 @@ from dtensor.dialect.device_spec import DeviceSpec
 from dtensor.dialect.errors import MeshError
 from dtensor.dialect.mesh import XLA_SPMD, Mesh, axis_pairs
 from dtensor.dialect.mesh_devices import MeshDevices, install_naming
+from dtensor.runtime.clients import coordination
 from dtensor.runtime.clients.config import checked_device_type, default_device_type
 from dtensor.runtime.naming import (
     as_device,
@@ -23,6 +24,7 @@ from dtensor.runtime.naming import (
 # The devices of each mesh that was made over given ones; a Mesh itself knows only their ids, which
 # the devices of two platforms share.
 _devices_of: dict[Mesh, tuple[jax.Device, ...]] = {}
+coordination.resets.append(_devices_of.clear)
 
 
 def create_mesh(
@@ -179,11 +181,6 @@ def _written_devices(mesh: Mesh) -> tuple[jax.Device, ...]:
             "names, those of one client; make it with create_mesh or create_distributed_mesh"
         )
     return tuple(as_device(name, "") for name in names)
-
-
-def forget() -> None:
-    """Look at jax's devices anew: it was started again."""
-    _devices_of.clear()
 
 
 class _Naming:

@@ -7,7 +7,7 @@ whose axes have other types beside them. A DTensor's own array always has axes o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -42,13 +42,6 @@ def anywhere(run: Callable[..., Any]) -> Callable[..., Any]:
 def has_explicit_axes() -> bool:
     """Whether jax types values with shardings around this call."""
     return AxisType.Explicit in get_abstract_mesh().axis_types
-
-
-def explicit_mesh(shardings: Iterable[Sharding | None]) -> AbstractMesh | None:
-    """The mesh with Explicit axes that is set; else that of the first sharding with one."""
-    meshes = [s.mesh.abstract_mesh for s in shardings if isinstance(s, NamedSharding)]
-    found = [m for m in (get_abstract_mesh(), *meshes) if AxisType.Explicit in m.axis_types]
-    return found[0] if found else None
 
 
 def sharding_on(sharding: Sharding, mesh: AbstractMesh) -> Sharding:

@@ -31,7 +31,6 @@ class Engine(SimpleNamespace):
     create: Callable[[Callable[[], Any], Any, Any, str], DTensor]  # fn, dtype, layout, who
     add: Callable[[Any, Any], None]  # to a variable's value, in its own buffer
     subtract: Callable[[Any, Any], None]
-    forget: Callable[[], None]  # all programs and arrays that are kept, whose devices are gone
 
     def __getattr__(self, name: str) -> Any:
         raise RuntimeError(
@@ -43,7 +42,7 @@ class Engine(SimpleNamespace):
 class Slot:
     """Holds the engine; before `install` one that only says that there is none."""
 
-    engine = Engine(forget=lambda: None)
+    engine = Engine()
 
 
 def install(**work: Any) -> None:

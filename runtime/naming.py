@@ -11,6 +11,7 @@ import jax
 
 from dtensor.dialect.device_spec import DeviceSpec
 from dtensor.dialect.errors import MeshError
+from dtensor.runtime.clients import coordination
 from dtensor.runtime.clients.environment import job_name as job_name
 
 PLATFORMS = {"CPU": ("cpu",), "GPU": ("cuda", "rocm", "gpu"), "TPU": ("tpu",)}
@@ -99,7 +100,4 @@ def _by_place(device_type: str) -> dict[tuple[int, int], jax.Device]:
     return {place: device for device, place in _places(device_type).items()}
 
 
-def forget() -> None:
-    """Look at jax's devices anew: it was started again."""
-    _places.cache_clear()
-    _by_place.cache_clear()
+coordination.resets += [_places.cache_clear, _by_place.cache_clear]

@@ -21,6 +21,7 @@ from dtensor.dialect.errors import LayoutError, MeshError
 from dtensor.dialect.layout import OPEN, Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime import client
+from dtensor.runtime.clients.coordination import resets
 
 
 @dataclass(frozen=True)
@@ -210,8 +211,5 @@ def local_devices(mesh: Mesh) -> tuple[jax.Device, ...]:
     return tuple(devices[i] for i in local)
 
 
-def forget() -> None:
-    """Look at jax's devices anew: it was started again."""
-    for cached in (jax_mesh, _refined, _named_sharding, local_devices):
-        cached.cache_clear()
-    _AXES_OF_REFINED.clear()
+_caches = (jax_mesh, _refined, _named_sharding, local_devices)
+resets += [*[cached.cache_clear for cached in _caches], _AXES_OF_REFINED.clear]

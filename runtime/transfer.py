@@ -264,15 +264,23 @@ def host_array(value: Any) -> np.ndarray[Any, Any]:
         wanted = jax.dtypes.result_type(value)
     else:
         wanted = jax.dtypes.canonicalize_dtype(array.dtype)
-    if wanted != array.dtype and wanted.kind in "iu" and array.size:
-        low, high, info = int(array.min()), int(array.max()), np.iinfo(wanted)
-        if low < info.min or high > info.max:
-            raise OverflowError(
-                f"integer {low if low < info.min else high} does not fit {wanted}, which jax makes "
-                f"of {array.dtype} unless jax_enable_x64 is on; turn that on, or convert the array "
-                "first"
-            )
+    beyond = None if wanted == array.dtype else outside(array, wanted)
+    if beyond is not None:
+        raise OverflowError(
+            f"integer {beyond} does not fit {wanted}, which jax makes of {array.dtype} unless "
+            "jax_enable_x64 is on; turn that on, or convert the array first"
+        )
     return array.astype(wanted, copy=False)
+
+
+def outside(values: np.ndarray[Any, Any], dtype: Any) -> int | None:
+    """One of some integers that an integer type does not have; None where it has them all."""
+    is_integer = values.dtype.kind in "iuO" and jax.numpy.issubdtype(dtype, np.integer)
+    if not is_integer or not values.size:
+        return None
+    limits: Any = jax.numpy.iinfo(dtype)  # type: ignore[no-untyped-call]
+    ends = int(values.min()), int(values.max())
+    return next((end for end in ends if not int(limits.min) <= end <= int(limits.max)), None)
 
 
 def _on_host(value: Any) -> np.ndarray[Any, Any]:

@@ -14,5 +14,4 @@ install(
     namespace=array_api.array_namespace,
     numpy_ufunc=numpy_protocol.numpy_ufunc,
     numpy_function=numpy_protocol.numpy_function,
-    forget=operators.forget,
 )

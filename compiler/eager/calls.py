@@ -28,6 +28,7 @@ from dtensor.dialect.errors import DTensorError, LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType, DTensor, true_array
+from dtensor.runtime.clients.coordination import resets
 from dtensor.runtime.tracing import becomes_program, is_eager
 from dtensor.runtime.variables.facts import is_readable, value_of
 
@@ -37,12 +38,7 @@ _is_leaf = DTensor.__instancecheck__
 
 programs = Programs()
 _repeated = Programs()
-
-
-def forget_programs() -> None:
-    """Drop all programs: their devices are gone."""
-    programs.clear()
-    _repeated.clear()
+resets += [programs.clear, _repeated.clear]
 
 
 def call(

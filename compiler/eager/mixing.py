@@ -17,6 +17,7 @@ from dtensor.dialect.errors import LayoutError, MeshError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType, array_type, from_jax
+from dtensor.runtime.clients.coordination import resets
 from dtensor.runtime.keys import is_key
 from dtensor.runtime.placement import layout_of
 from dtensor.runtime.transfer import place, refusal
@@ -57,9 +58,7 @@ def _placed_number(kind: Any, text: str, dtype: np.dtype[Any], mesh: Mesh) -> _P
     return array_type((), tensor.dtype, layout, None, kind is not bool), tensor._array
 
 
-def forget_numbers() -> None:
-    """Drop the numbers that were placed: their devices are gone."""
-    _placed_number.cache_clear()
+resets.append(_placed_number.cache_clear)
 
 
 def check_range(value: int, dtype: np.dtype[Any]) -> None:

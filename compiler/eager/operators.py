@@ -10,23 +10,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dtensor.compiler import api
-from dtensor.compiler.eager.calls import call, compiled, forget_programs
+from dtensor.compiler.eager.calls import call, compiled
 from dtensor.compiler.eager.mixing import (
     NUMBERS,
     array_of_list,
-    forget_numbers,
     is_host_array,
     place_array,
     place_number,
 )
 from dtensor.compiler.program import Programs
-from dtensor.compiler.relayout import forget_moves
 from dtensor.runtime.array import ArrayType, true_array
+from dtensor.runtime.clients.coordination import resets
 from dtensor.runtime.tracing import becomes_program
 
 _config: Any = jax.config
 _programs = Programs()
+resets.append(_programs.clear)
 
 
 def _reflected(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -150,15 +149,6 @@ def _common_dtype(dtype: np.dtype[Any], kind: Any, x64: bool) -> np.dtype[Any]:
 def divided(x: Any, y: Any) -> Any:
     """Quotient and remainder, of which at least one operand is a DTensor."""
     return binary("divmod", x, y) if hasattr(x, "_type") else binary("rdivmod", y, x)
-
-
-def forget() -> None:
-    """Drop all programs and placed numbers: their devices are gone."""
-    api.forget_programs()
-    _programs.clear()
-    forget_programs()
-    forget_numbers()
-    forget_moves()
 
 
 def method(name: str, x: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

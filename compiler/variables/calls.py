@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import jax
 
 from dtensor.compiler.variables.use import Use, pattern_of
+from dtensor.runtime.donation import has_alias
 from dtensor.runtime.tracing import current_scope
-from dtensor.runtime.variables.facts import give_back, take_for_update
+from dtensor.runtime.variables.facts import UPDATING, VariableFacts
 from dtensor.runtime.variables.variable import DVariable
 
 Converter = Callable[[Any], Any]
@@ -51,16 +53,16 @@ def bound_call(
         written = [variables[k] for k in updated]
         if not own:
             return finish(run(*arrays, *others))
-        taken, former = take_for_update(written)
+        taken, former = _take_for_update(written)
         for k, array in zip(updated, taken, strict=True):
             arrays[k] = array
         del taken
         try:
             results = run(*arrays, *others)
         except BaseException:
-            give_back(written, former)
+            _give_back(written, former)
             raise
-        give_back(written, results[-own:])
+        _give_back(written, results[-own:])
         return finish(results)
 
     return call
@@ -107,3 +109,42 @@ class VariableCall:
             members = use.members(leaves)
             self._bound[use.pattern] = bound
         return bound(members, leaves)
+
+
+def _take_for_update(variables: Sequence[VariableFacts]) -> tuple[list[jax.Array], list[jax.Array]]:
+    """The arrays of variables that a program will write over; copies where others hold them.
+
+    Until they have a value again, other threads that read the variables wait: one that got the old
+    value in between would find it deleted.
+
+    Returns:
+        The arrays for the program, and those that the variables had, for when it does not run.
+    """
+    arrays = [variable._held for variable in variables]
+    for variable in variables:
+        variable._value = UPDATING
+    shared = [
+        has_alias(arrays[i]) or _references(arrays, i) > _UNSHARED for i in range(len(arrays))
+    ]
+    taken = list(arrays)
+    try:
+        for i, is_shared in enumerate(shared):
+            if is_shared:
+                taken[i] = jax.device_put(arrays[i], arrays[i].sharding, may_alias=False)
+    except BaseException:
+        _give_back(variables, arrays)
+        raise
+    return taken, arrays
+
+
+def _give_back(variables: Sequence[VariableFacts], arrays: Sequence[jax.Array]) -> None:
+    """Let variables have these arrays."""
+    for variable, array in zip(variables, arrays, strict=True):
+        variable._value = array
+
+
+def _references(arrays: list[Any], index: int) -> int:
+    return sys.getrefcount(arrays[index])
+
+
+_UNSHARED = _references([object()], 0)

@@ -50,26 +50,18 @@ class Saving:
         is_named = bool(series.prefix)
         return str(series.root / series.build_name(self.number) if is_named else series.path)
 
-    def start(self, max_to_keep: int | None, checksums: bool, items: Mapping[str, Any]) -> None:
-        """Begin to write; the arrays may change when this returns."""
-
-        def save() -> None:
-            self.manager = backend.manager(self.series, self.clients, max_to_keep, checksums)
-            args = backend.orbax().args.Composite(**items)
-            self.manager.save(self.number, args=args, force=True)
-
-        self._all_try(save)
-
     def wait(self) -> None:
         """Return when it is on disk, whole, on every client.
 
         Raises:
             CheckpointError: it could not be written. What was there before still is.
         """
-        self._all_try(lambda: self.manager.close())
+        self.all_try(lambda: self.manager.close())
         self._clear()
 
-    def _all_try(self, step: Callable[[], None]) -> None:
+    def all_try(self, step: Callable[[], None]) -> None:
+        """Do a step of the writing on every client; where one fails, all clear up and raise."""
+
         def attempt() -> None:
             try:
                 with backend.quiet():
@@ -136,7 +128,12 @@ def write_checkpoint(
             save_args = dict.fromkeys(arrays, chunk)
             items[backend.ARRAYS] = args.PyTreeSave(arrays, save_args=save_args)
         saving = Saving(series, number, clients)
-        saving.start(max_to_keep, checksums, items)
+
+        def save() -> None:
+            saving.manager = backend.manager(series, clients, max_to_keep, checksums)
+            saving.manager.save(number, args=args.Composite(**items), force=True)
+
+        saving.all_try(save)
     return saving
 
 

@@ -10,7 +10,6 @@ from numbers import Integral
 import jax
 
 from dtensor.dialect.errors import ConfigError, NotFoundError
-from dtensor.runtime import client, eager, naming, placement
 from dtensor.runtime.clients import agreement, config, coordination, environment
 from dtensor.runtime.clients.losses import HEARTBEAT_SECONDS, Watch
 from dtensor.runtime.clients.meeting import meeting
@@ -73,7 +72,7 @@ def initialize_accelerator_system(
             "DTENSOR_JOBS, or set DTENSOR_NUM_CLIENTS=1, to run this client alone"
         )
     if experimental_reset_context and coordination.jax_is_running():
-        _forget_jax()
+        coordination.forget_jax()
     fresh = not coordination.jax_is_running()
     before = jax.config.jax_num_cpu_devices  # type: ignore[attr-defined]
     if count is not None and fresh:
@@ -114,7 +113,7 @@ def shutdown_accelerator_system() -> None:
         )
     if _watches:
         _watches.pop().leave()
-    _forget_jax()
+    coordination.forget_jax()
     config.chosen = None
 
 
@@ -184,13 +183,3 @@ def _connect(seat: environment.Seat | None) -> None:
         own |= {name: str(question()) for name, question in _SETTINGS.items()}
         agreement.agree("settings", range(seat.count), own, "all clients must have the same")
     _watches.append(Watch(seat, heartbeat))
-
-
-def _forget_jax() -> None:
-    from jax.extend import backend
-
-    backend.clear_backends()
-    jax.clear_caches()
-    for module in (naming, agreement, client, placement):
-        module.forget()
-    eager.Slot.engine.forget()

@@ -26,6 +26,7 @@ _SLICE_SECONDS = 2.0  # how long one look at the store waits; between two, ended
 _DAY_IN_MILLISECONDS = 24 * 60 * 60 * 1000
 
 _counts: Counter[tuple[str, tuple[int, ...]]] = Counter()
+coordination.resets.append(_counts.clear)
 
 
 def barrier(mesh: Mesh, barrier_name: str | None = None, timeout_in_ms: int | None = None) -> None:
@@ -163,11 +164,6 @@ def exchange(
 def _directory(store: Any, prefix: str) -> dict[int, str]:
     found = store.key_value_dir_get(f"{prefix}/")
     return {int(key.rpartition("/")[2]): value for key, value in found}
-
-
-def forget() -> None:
-    """Count anew: the clients have been disconnected."""
-    _counts.clear()
 
 
 def _same(values: Mapping[int, str], what: str, remedy: str) -> None:

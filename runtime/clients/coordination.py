@@ -7,13 +7,16 @@ reach into jax for these are here.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from dtensor.dialect.errors import ClientError
 
 NO_ANSWER, CANCELLED = "no answer", "cancelled"  # why `ask` came back without a value
+
+resets: list[Callable[[], object]] = []
+"""What forgets jax's devices and clients, called when jax is to start anew."""
 
 
 def jax_process() -> tuple[int, int] | None:
@@ -49,13 +52,18 @@ def only_asking() -> Iterator[None]:
 def forget_cpu() -> None:
     """Let jax start anew, if it has started nothing but the CPU and nobody has used it."""
     import jax
-    from jax.extend import backend
-
-    from dtensor.runtime import naming
 
     if all(device.platform == "cpu" for device in jax.devices()):
-        backend.clear_backends()
-        naming.forget()
+        forget_jax()
+
+
+def forget_jax() -> None:
+    """Let jax start anew."""
+    from jax.extend import backend
+
+    backend.clear_backends()
+    for reset in resets:
+        reset()
 
 
 @contextmanager

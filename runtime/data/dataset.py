@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from dtensor.dialect.errors import ConfigError, LayoutError
+from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.data.batches import Batches, Batching, bound, by_number, check_enough, in_order
@@ -48,12 +48,10 @@ class DTensorDataset:
             None leaves that to the layouts.
         prefetch: how many batches a thread may read ahead and put on the devices; None reads
             when a batch is asked for.
-        tf_data_service_config: refused; it is here so that the error can say why.
         drop_remainder: whether examples at the end that do not fill a batch are left out. If not,
             they make a smaller batch.
 
     Raises:
-        ConfigError: tf_data_service_config is given; there is no such service.
         LayoutError: a layout is of another mesh, lacks `batch_dim`, or does not fit a batch.
         ValueError: batch size, structure, shapes or number of examples do not fit.
         TypeError: an argument is of the wrong type, or examples are not numeric.
@@ -72,14 +70,8 @@ class DTensorDataset:
         dataset_already_batched: bool = False,
         batch_dim: str | None = None,
         prefetch: int | None = None,
-        tf_data_service_config: None = None,
         drop_remainder: bool = True,
     ) -> None:
-        if tf_data_service_config is not None:
-            raise ConfigError(
-                "there is no tf.data service here: each client already reads only its part of the "
-                "dataset; leave tf_data_service_config out"
-            )
         self.mesh = as_mesh(mesh)
         global_batch_size = _count("global_batch_size", global_batch_size, 1)
         self.global_batch_size = global_batch_size

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import jax
 import numpy as np
 
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import ArrayType, DTensor
-from dtensor.runtime.donation import has_alias
 from dtensor.runtime.operators import Methods, Operators
 
-_UPDATING: Any = object()  # in place of a value while a program takes that and gives another
+UPDATING: Any = object()
+"""Stands in place of a value while a program takes that and gives another."""
+
 _WAIT_SECONDS = 10.0
 
 
@@ -61,7 +60,7 @@ class VariableFacts(DTensor):
     def _held(self) -> Any:
         """The value; while another thread updates it, once it has."""
         end = 0.0
-        while (held := self._value) is _UPDATING:
+        while (held := self._value) is UPDATING:
             end = end or time.monotonic() + _WAIT_SECONDS
             if time.monotonic() > end:
                 raise RuntimeError(
@@ -116,45 +115,6 @@ class VariableFacts(DTensor):
                 f"variable {self.name!r} is of {self.dtype}; only float32 can be saved as bfloat16"
             )
         self._save_as_bf16 = bool(wanted)
-
-
-def take_for_update(variables: Sequence[VariableFacts]) -> tuple[list[jax.Array], list[jax.Array]]:
-    """The arrays of variables that a program will write over; copies where others hold them.
-
-    Until they have a value again, other threads that read the variables wait: one that got the old
-    value in between would find it deleted.
-
-    Returns:
-        The arrays for the program, and those that the variables had, for when it does not run.
-    """
-    arrays = [variable._held for variable in variables]
-    for variable in variables:
-        variable._value = _UPDATING
-    shared = [
-        has_alias(arrays[i]) or _references(arrays, i) > _UNSHARED for i in range(len(arrays))
-    ]
-    taken = list(arrays)
-    try:
-        for i, is_shared in enumerate(shared):
-            if is_shared:
-                taken[i] = jax.device_put(arrays[i], arrays[i].sharding, may_alias=False)
-    except BaseException:
-        give_back(variables, arrays)
-        raise
-    return taken, arrays
-
-
-def give_back(variables: Sequence[VariableFacts], arrays: Sequence[jax.Array]) -> None:
-    """Let variables have these arrays."""
-    for variable, array in zip(variables, arrays, strict=True):
-        variable._value = array
-
-
-def _references(arrays: list[Any], index: int) -> int:
-    return sys.getrefcount(arrays[index])
-
-
-_UNSHARED = _references([object()], 0)
 
 
 def value_of(value: Any) -> Any:

@@ -13,7 +13,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import ArrayType, DTensor, from_jax
 from dtensor.runtime.eager import Slot
 from dtensor.runtime.placement import layout_of
-from dtensor.runtime.transfer import host_array, place
+from dtensor.runtime.transfer import host_array, outside, place
 
 SMALL = 20
 """Integer and boolean arrays of fewer elements need no layout, as in single operations."""
@@ -163,15 +163,13 @@ def _rank(dtype: Any) -> int:
 
 def _check_range(values: np.ndarray[Any, Any], dtype: np.dtype[Any], who: str) -> None:
     """Raise OverflowError where integers would change their value in an integer type."""
-    if values.dtype.kind not in "iuO" or not jnp.issubdtype(dtype, np.integer) or not values.size:
-        return
-    limits: Any = jnp.iinfo(dtype)  # type: ignore[no-untyped-call]
-    for value in (int(values.min()), int(values.max())):
-        if not int(limits.min) <= value <= int(limits.max):
-            raise OverflowError(
-                f"{who} is of {np.dtype(dtype)}, {limits.min} to {limits.max}, and cannot take "
-                f"{value}; convert it first, with value.astype(v.dtype)"
-            )
+    beyond = outside(values, dtype)
+    if beyond is not None:
+        limits: Any = jnp.iinfo(dtype)  # type: ignore[no-untyped-call]
+        raise OverflowError(
+            f"{who} is of {np.dtype(dtype)}, {limits.min} to {limits.max}, and cannot take "
+            f"{beyond}; convert it first, with value.astype(v.dtype)"
+        )
 
 
 def _check_shape(shape: tuple[int, ...], type_: ArrayType, who: str) -> None:

@@ -13,6 +13,7 @@ import pytest
 import dtensor
 from dtensor import UNSHARDED, DTensor
 from dtensor.compiler.eager.calls import programs
+from dtensor.runtime.clients.coordination import resets
 from dtensor.runtime.eager import Engine, Slot
 from tests.py.eager.support import (
     MESH_2X4,
@@ -190,7 +191,8 @@ def test_programs_can_be_forgotten() -> None:
     x = placed(FLOATS, MESH_3X2, "x", "y")
     assert_same(x * 2.5 + x.sum(), FLOATS * 2.5 + FLOATS.sum(), 1e-5)
     assert programs
-    Slot.engine.forget()
+    for reset in resets:
+        reset()
     assert not programs
     assert_same(x * 2.5 + x.sum(), FLOATS * 2.5 + FLOATS.sum(), 1e-5)
 

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from dtensor.dialect.errors import ConfigError, LayoutError, MeshError
+from dtensor.dialect.errors import LayoutError, MeshError
 from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.runtime.client import create_mesh
 from dtensor.runtime.data.dataset import DTensorDataset
@@ -52,11 +52,6 @@ def dataset(source: Any, layouts: Any = ROWS, **options: Any) -> DTensorDataset:
             "5 is not divisible by the 2 replicas of batch_dim",
         ),
         ({"prefetch": -1}, ValueError, "prefetch is -1; it must be an integer of at least 0"),
-        (
-            {"tf_data_service_config": object()},
-            ConfigError,
-            "no tf.data service here: each client already reads only its part",
-        ),
     ],
 )
 def test_arguments(options: dict[str, Any], kind: type[Exception], match: str) -> None:
