@@ -126,18 +126,19 @@ class Emitter(Builder):
         return self.number(0) if total is None else total
 
     def _digit(self, devices: int, stride: int, size: int) -> Value:
-        value = self._partition_id()
-        if stride != 1:
-            value = self._start().binary("divide", value, self.number(stride))
-        if stride * size != devices:
-            value = self._start().binary("remainder", value, self.number(size))
-        return value
+        """A digit of the position, computed without a sign: XLA makes shifts and masks of it."""
+        start, value = self._start(), self._partition_id()
+        for name, by in (("divide", stride), ("remainder", size if stride * size != devices else 1)):
+            if by != 1:
+                value = start.binary(name, value, start.constant(by, value.type))
+        return start.convert(value, "i32")
 
     def _partition_id(self) -> Value:
         if self._partition is None:
             start = self._start()
-            number = start.value("stablehlo.partition_id", [], start.tensor_type((), "ui32"))
-            self._partition = start.convert(number, "i32")
+            self._partition = start.value(
+                "stablehlo.partition_id", [], start.tensor_type((), "ui32")
+            )
         return self._partition
 
     def number(self, value: int) -> Value:
