@@ -128,7 +128,8 @@ class Emitter(Builder):
     def _digit(self, devices: int, stride: int, size: int) -> Value:
         """A digit of the position, computed without a sign: XLA makes shifts and masks of it."""
         start, value = self._start(), self._partition_id()
-        for name, by in (("divide", stride), ("remainder", size if stride * size != devices else 1)):
+        modulus = 1 if stride * size == devices else size
+        for name, by in (("divide", stride), ("remainder", modulus)):
             if by != 1:
                 value = start.binary(name, value, start.constant(by, value.type))
         return start.convert(value, "i32")

@@ -1,16 +1,18 @@
 // RUN: dtensor-opt %s -p dtensor-lower | filecheck %s
 
-// Coordinates are arithmetic on partition_id, read once per function, in front of everything.
+// Coordinates are arithmetic on partition_id, read once per function, in front of everything. It is
+// without a sign: XLA makes a shift or a mask of each division.
 
 "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
 
 // CHECK-LABEL: func.func @slices_and_indices
 func.func @slices_and_indices(%arg0: tensor<8x6xf32>) -> (tensor<2x6xf32>, tensor<8x3xf32>, tensor<i32>) {
   // CHECK: %[[P:.*]] = stablehlo.partition_id : tensor<ui32>
-  // CHECK-NEXT: %[[I:.*]] = stablehlo.convert %[[P]] : (tensor<ui32>) -> tensor<i32>
   // CHECK-NOT: partition_id
-  // CHECK: %[[Y:.*]] = stablehlo.remainder %[[I]], %{{.*}}
-  // CHECK: %[[X:.*]] = stablehlo.divide %[[I]], %{{.*}}
+  // CHECK: %[[REST:.*]] = stablehlo.remainder %[[P]], %{{.*}} : tensor<ui32>
+  // CHECK-NEXT: %[[Y:.*]] = stablehlo.convert %[[REST]] : (tensor<ui32>) -> tensor<i32>
+  // CHECK: %[[QUOTIENT:.*]] = stablehlo.divide %[[P]], %{{.*}} : tensor<ui32>
+  // CHECK-NEXT: %[[X:.*]] = stablehlo.convert %[[QUOTIENT]] : (tensor<ui32>) -> tensor<i32>
   // CHECK: %[[ROW:.*]] = stablehlo.multiply %[[Y]], %{{.*}}
   // CHECK: stablehlo.dynamic_slice %arg0, %[[ROW]], %{{.*}}, sizes = [2, 6]
   // CHECK: %[[COLUMN:.*]] = stablehlo.multiply %[[X]], %{{.*}}
@@ -35,8 +37,9 @@ func.func @the_position() -> tensor<i32> {
 
 // CHECK-LABEL: func.func @in_another_order
 func.func @in_another_order() -> tensor<i32> {
-  // CHECK-DAG: %[[X:.*]] = stablehlo.divide
-  // CHECK-DAG: %[[Y:.*]] = stablehlo.remainder
+  // CHECK: %[[X:.*]] = stablehlo.convert
+  // CHECK: stablehlo.remainder
+  // CHECK-NEXT: %[[Y:.*]] = stablehlo.convert
   // CHECK: %[[C2:.*]] = stablehlo.constant dense<2>
   // CHECK: %[[M:.*]] = stablehlo.multiply %[[Y]], %[[C2]]
   // CHECK: stablehlo.add %[[M]], %[[X]]
