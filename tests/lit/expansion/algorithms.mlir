@@ -18,7 +18,7 @@ func.func @main(%a: tensor<3x8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}
     %2 = stablehlo.select %1, %x, %y : tensor<i1>, tensor<f32>
     %3 = stablehlo.select %1, %u, %v : tensor<i1>, tensor<i32>
     stablehlo.return %2, %3 : tensor<f32>, tensor<i32>
-  }) {dtensor.algorithm = "gather_choices", dtensor.results = [#dtensor.layout<@mesh, [{}]>, #dtensor.layout<@mesh, [{}]>]} : (tensor<3x8xf32>, tensor<3x8xi32>, tensor<f32>, tensor<i32>) -> (tensor<3xf32>, tensor<3xi32>)
+  }) {dtensor.algorithm = "gather_totals", dtensor.results = [#dtensor.layout<@mesh, [{}]>, #dtensor.layout<@mesh, [{}]>]} : (tensor<3x8xf32>, tensor<3x8xi32>, tensor<f32>, tensor<i32>) -> (tensor<3xf32>, tensor<3xi32>)
   return %0#1 : tensor<3xi32>
 }
 

@@ -17,12 +17,12 @@ func.func @main(%a: tensor<8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"
 
 func.func @main(%a: tensor<8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}]>}, %i: tensor<f32> {dtensor.layout = #dtensor.layout<@mesh, []>})
     -> (tensor<f32> {dtensor.layout = #dtensor.layout<@mesh, []>}) {
-  // expected-error @+1 {{algorithm 'gather_choices' of 'stablehlo.reduce' does not compute [] from [{"x"}], []; let dtensor-propagate choose layouts and algorithm}}
+  // expected-error @+1 {{algorithm 'gather_totals' of 'stablehlo.reduce' does not compute [] from [{"x"}], []; let dtensor-propagate choose layouts and algorithm}}
   %0 = "stablehlo.reduce"(%a, %i) <{dimensions = array<i64: 0>}> ({
   ^bb0(%x: tensor<f32>, %y: tensor<f32>):
     %1 = stablehlo.add %x, %y : tensor<f32>
     stablehlo.return %1 : tensor<f32>
-  }) {dtensor.algorithm = "gather_choices", dtensor.results = [#dtensor.layout<@mesh, []>]} : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
+  }) {dtensor.algorithm = "gather_totals", dtensor.results = [#dtensor.layout<@mesh, []>]} : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
   return %0 : tensor<f32>
 }
 

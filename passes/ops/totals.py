@@ -1,0 +1,193 @@
+"""Reductions by any body: shards reduce their parts, and what they get is reduced again, in order.
+
+A body is associative, says the specification, and what it reduces stays in order. So totals of
+contiguous shards may be reduced, and those of others where the body commutes. The init value is met
+once, as on one device: a shard reduces from nothing, with a flag that says whether there is
+anything yet. What stands beyond the true end of a dimension is nothing too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.dim import WHOLE, Dim, canonical_digits
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mlir import Value, ir, terminator
+from dtensor.passes.builder import Builder, integers_attr
+from dtensor.passes.cost.model import all_gather_bytes, all_to_all_bytes
+from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.expansion.indices import index_element
+from dtensor.passes.ops.attributes import integers
+from dtensor.passes.ops.combiners import combiner, is_choice
+from dtensor.passes.ops.commuting import commutes
+from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
+from dtensor.passes.ops.padding import Grown
+from dtensor.passes.ops.rule import OpInfo, element_bytes
+
+
+def axes_of_reduced(placed: Placed) -> tuple[AxisRef, ...]:
+    """The axes that split the reduced dimensions, the first major."""
+    dims = sorted(integers(placed.op.attribute("dimensions")))
+    return tuple(axis for d in dims for axis in placed.operands[0].dims[d].axes)
+
+
+def why_whole(op: OpInfo, dim: int) -> str:
+    """Why shards of a reduced dimension have no totals; empty where they have."""
+    count, shape = len(op.result_shapes), op.operand_shapes[0]
+    reduced = sorted(integers(op.attribute("dimensions")))
+    if not all(shape[d] for d in reduced):
+        return "is reduced, and there is nothing to reduce"
+    if not op.operand_elements == 2 * op.result_elements:
+        return "is reduced in another element type"
+    if all(shape[d] == 1 for d in reduced if d < dim) or commutes(op.operation.regions[0], count):
+        return ""
+    return "is reduced inside of another dimension, by a body that may not commute"
+
+
+def has_totals(placed: Placed) -> bool:
+    """Whether a reduced dimension is split, and shards have totals."""
+    op, layout, count = placed.op, placed.operands[0], len(placed.results)
+    split = [d for d in integers(op.attribute("dimensions")) if layout.dims[d].split > 1]
+    region = op.operation.regions[0]
+    if not split or combiner(region, op.operand_elements[:count]) is not None:
+        return False
+    if any(why_whole(op, d) for d in split):
+        return False
+    return all(layout.dims[d].is_contiguous for d in split) or commutes(region, count)
+
+
+def gather_bytes(placed: Placed) -> tuple[Traffic, ...]:
+    """Every shard's totals, on every device."""
+    axes, sizes = axes_of_reduced(placed), _total_bytes(placed)
+    devices = math.prod(axis.size for axis in axes)
+    wire = sum(all_gather_bytes(devices * size, devices) for size in sizes)
+    return (Traffic(axes, wire, len(sizes)),)
+
+
+def expand_gathered(op: LocalOp) -> Sequence[Value]:
+    """Each shard reduces its part, the totals are gathered in order, and reduced."""
+    return _expanded(op, None)
+
+
+def has_shares(placed: Placed) -> bool:
+    """Whether shards have totals, of which each can reduce a part of all."""
+    return has_totals(placed) and _shared_dim(placed) is not None
+
+
+def exchange_bytes(placed: Placed) -> tuple[Traffic, ...]:
+    """Parts of a shard's totals to all others, and then of what each has reduced."""
+    axes, sizes = axes_of_reduced(placed), _total_bytes(placed)
+    devices = math.prod(axis.size for axis in axes)
+    wire = sum(all_to_all_bytes(n, devices) + all_gather_bytes(n, devices) for n in sizes)
+    return (Traffic(axes, wire, 2 * len(sizes)),)
+
+
+def expand_exchanged(op: LocalOp) -> Sequence[Value]:
+    """Each shard reduces its part, then a part of the totals of all; the results are gathered."""
+    return _expanded(op, _shared_dim(placed_of(op)))
+
+
+def _total_bytes(placed: Placed) -> list[float]:
+    """Bytes of the totals of one shard, of each operand."""
+    n = math.prod(_local_result(placed))
+    return [n * element_bytes(element) for element in placed.op.result_elements]
+
+
+def _local_result(placed: Placed) -> tuple[int, ...]:
+    return placed.results[0].local_shape(placed.op.result_shapes[0])
+
+
+def _shared_dim(placed: Placed) -> int | None:
+    """A dimension of the results that divides among the shards; None if there is none."""
+    devices = math.prod(axis.size for axis in axes_of_reduced(placed))
+    sizes = enumerate(_local_result(placed))
+    return next((d for d, size in sizes if size and size % devices == 0), None)
+
+
+def _expanded(op: LocalOp, shared: int | None) -> list[Value]:
+    """The totals of all shards reduced, on all; or each a part of them along a dimension."""
+    ctx, whole, shape = op.ctx, op.result_layouts[0], op.result_shapes[0]
+    axes = axes_of_reduced(placed_of(op))
+    split = Dim(canonical_digits(axes, ctx.mesh))
+    dims = list(whole.dims)
+    if shared is not None:
+        dims[shared] = Dim(canonical_digits((*dims[shared].digits, *axes), ctx.mesh))
+    part = Layout.of(dims, whole.mesh)
+    before = Layout.of((split, *whole.dims), whole.mesh)
+    after = Layout.of((WHOLE, *dims), whole.mesh)
+    rows = [ctx.reshape(value, (1, *ctx.shape_of(value))) for value in _local_totals(op)]
+    rows = [ctx.relayout(row, before, after, (split.split, *shape)) for row in rows]
+    types = [ctx.tensor_type(part.local_shape(shape), ctx.element_of(row)) for row in rows]
+    copy = op.again(rows, types)
+    copy.attributes["dimensions"] = integers_attr([0])
+    return [ctx.relayout(value, part, whole, shape) for value in copy.results]
+
+
+def _local_totals(op: LocalOp) -> Sequence[Value]:
+    """What a shard's part comes to; a body that chooses may meet init values more than once."""
+    ctx, count = op.ctx, len(op.result_layouts)
+    if is_choice(op.operation.regions[0], count):
+        return list(op.again().results)
+    types = [op.local_result_type(k) for k in range(count)]
+    shape = ctx.shape_of(op.operands[0])
+    valid = ctx.constant(True, ctx.tensor_type(shape, "i1"))
+    return _flagged(ctx, op.operation, types, valid, False)
+
+
+def _flagged(
+    make: Builder, op: ir.Operation, types: Sequence[ir.Type], valid: Value, start: bool
+) -> Sequence[Value]:
+    """The reduce of those elements that a flag marks.
+
+    Args:
+        make: where to create operations.
+        op: the reduce.
+        types: of its results.
+        valid: which elements count.
+        start: whether the init values do.
+    """
+    count, flag = len(types), make.tensor_type((), "i1")
+    flags = make.tensor_type(make.read_type(types[0])[0], "i1")
+    inits = [*op.operands[count:], make.constant(start, flag)]
+    attributes = {"dimensions": op.attributes["dimensions"]}
+    new = make.create(
+        op.name, [*op.operands[:count], valid, *inits], [*types, flags], attributes, regions=1
+    )
+    copy = op.clone(ip=ir.InsertionPoint(new)).operation  # nested regions may read the arguments
+    copy.regions[0].blocks[0].append_to(new.regions[0])
+    copy.erase()
+    block = new.regions[0].blocks[0]
+    earlier, later = list(block.arguments)[:count], list(block.arguments)[count:]
+    has_earlier = block.add_argument(flag, op.location)
+    moved = [block.add_argument(value.type, op.location) for value in later]
+    has_later = block.add_argument(flag, op.location)
+    for value, other in zip(later, moved, strict=True):
+        value.replace_all_uses_with(other)
+        block.erase_argument(count)
+    end = terminator(block)
+    inside = Builder(end)
+    both = [
+        inside.select(has_earlier, inside.select(has_later, value, one), other)
+        for value, one, other in zip(end.operands, earlier, moved, strict=True)
+    ]
+    inside.create(end.name, [*both, inside.binary("or", has_earlier, has_later)], [])
+    end.erase()
+    return list(new.results)[:count]
+
+
+def refit_reduce(op: Grown) -> None:
+    """What stands beyond the true end of a reduced dimension does not count."""
+    operation, count = op.operation, len(op.results)
+    region, elements = operation.regions[0], op.rule.info.operand_elements[:count]
+    dims = [d for d in integers(operation.attributes["dimensions"]) if op.grows(0, d)]
+    if not dims or combiner(region, elements) is not None or is_choice(region, count):
+        return
+    make, shape, valid = Builder(operation, op.made), op.operands[0], list[Value]()
+    for d in dims:
+        place = make.iota((shape[d],), 0, index_element(shape[d]))
+        inside = make.compare("LT", place, make.constant_like(op.operands_before(0)[d], place))
+        valid.append(make.broadcast(inside, shape, [d]))
+    types = [result.type for result in operation.results]
+    op.instead |= enumerate(_flagged(make, operation, types, make.combined("and", valid), True))
