@@ -17,7 +17,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, ir, terminator
 from dtensor.passes.builder import Builder, integers_attr
 from dtensor.passes.cost.model import all_gather_bytes, all_to_all_bytes
-from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.expansion.context import ExpansionContext, LocalOp, Shape
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.combiners import combiner, is_choice
@@ -63,7 +63,7 @@ def gather_bytes(placed: Placed) -> tuple[Traffic, ...]:
     axes, sizes = axes_of_reduced(placed), _total_bytes(placed)
     devices = math.prod(axis.size for axis in axes)
     wire = sum(all_gather_bytes(devices * size, devices) for size in sizes)
-    return (Traffic(axes, wire, len(sizes)),)
+    return (Traffic(axes, wire, len(set(placed.op.result_elements))),)
 
 
 def expand_gathered(op: LocalOp) -> Sequence[Value]:
@@ -81,7 +81,7 @@ def exchange_bytes(placed: Placed) -> tuple[Traffic, ...]:
     axes, sizes = axes_of_reduced(placed), _total_bytes(placed)
     devices = math.prod(axis.size for axis in axes)
     wire = sum(all_to_all_bytes(n, devices) + all_gather_bytes(n, devices) for n in sizes)
-    return (Traffic(axes, wire, 2 * len(sizes)),)
+    return (Traffic(axes, wire, len(set(placed.op.result_elements)) + len(sizes)),)
 
 
 def expand_exchanged(op: LocalOp) -> Sequence[Value]:
@@ -117,12 +117,28 @@ def _expanded(op: LocalOp, shared: int | None) -> list[Value]:
     part = Layout.of(dims, whole.mesh)
     before = Layout.of((split, *whole.dims), whole.mesh)
     after = Layout.of((WHOLE, *dims), whole.mesh)
-    rows = [ctx.reshape(value, (1, *ctx.shape_of(value))) for value in _local_totals(op)]
-    rows = [ctx.relayout(row, before, after, (split.split, *shape)) for row in rows]
+    rows = _gathered(ctx, _local_totals(op), before, after, (split.split, *shape))
     types = [ctx.tensor_type(part.local_shape(shape), ctx.element_of(row)) for row in rows]
     copy = op.again(rows, types)
     copy.attributes["dimensions"] = integers_attr([0])
     return [ctx.relayout(value, part, whole, shape) for value in copy.results]
+
+
+def _gathered(
+    ctx: ExpansionContext, totals: Sequence[Value], before: Layout, after: Layout, shape: Shape
+) -> list[Value]:
+    """Rows of totals, one of each shard; what is of one element type goes together."""
+    found: dict[int, Value] = {}
+    for element in dict.fromkeys(map(ctx.element_of, totals)):
+        alike = [k for k, value in enumerate(totals) if ctx.element_of(value) == element]
+        rows = [ctx.reshape(totals[k], (1, 1, *ctx.shape_of(totals[k]))) for k in alike]
+        here, there = (Layout.of((x.dims[0], WHOLE, *x.dims[1:]), x.mesh) for x in (before, after))
+        moved = ctx.relayout(ctx.joined(rows, 1), here, there, (shape[0], len(alike), *shape[1:]))
+        for i, k in enumerate(alike):
+            row = ctx.cut(moved, 1, i, 1)
+            first, _, *rest = ctx.shape_of(row)
+            found[k] = ctx.reshape(row, (first, *rest))
+    return [found[k] for k in range(len(totals))]
 
 
 def _local_totals(op: LocalOp) -> Sequence[Value]:

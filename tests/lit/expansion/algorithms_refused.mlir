@@ -36,3 +36,20 @@ func.func @main(%a: tensor<8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"
   %0 = stablehlo.tanh %a {dtensor.algorithm = 3 : i64, dtensor.results = [#dtensor.layout<@mesh, [{"x"}]>]} : tensor<8xf32>
   return %0 : tensor<8xf32>
 }
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+
+// Totals of columns are not those of rows, one after the other.
+func.func @main(%a: tensor<3x8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}]>}, %i: tensor<f32> {dtensor.layout = #dtensor.layout<@mesh, []>})
+    -> (tensor<f32> {dtensor.layout = #dtensor.layout<@mesh, []>}) {
+  // expected-error @+1 {{'stablehlo.reduce' has no algorithm that computes [] from [{}, {"x"}], []; let dtensor-propagate choose layouts and algorithm}}
+  %0 = "stablehlo.reduce"(%a, %i) <{dimensions = array<i64: 0, 1>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.multiply %x, %y : tensor<f32>
+    %2 = stablehlo.add %1, %y : tensor<f32>
+    stablehlo.return %2 : tensor<f32>
+  }) {dtensor.results = [#dtensor.layout<@mesh, []>]} : (tensor<3x8xf32>, tensor<f32>) -> tensor<f32>
+  return %0 : tensor<f32>
+}

@@ -186,18 +186,16 @@ def test_what_is_neither_nan_nor_absent() -> None:
 
 
 def test_wide_results_are_shared_among_the_shards() -> None:
-    values = numbers(2, (64, 96))
-    compiled = run(
-        lambda a, b: reduce([a, b], [1, 0], affine, (0,)), LINE, [["x", UNSHARDED]] * 2, *values
-    )
-    assert sent(compiled) == 2 * 2 * 7 / 8 * 96 * 4
-    narrow = run(
-        lambda a, b: reduce([a, b], [1, 0], affine, (1,)),
-        LINE,
-        [[UNSHARDED, "x"]] * 2,
-        *numbers(2, (9, 64)),
-    )
-    assert sent(narrow) == 2 * 7 * 9 * 4
+    def rows(a: Any, b: Any) -> Any:
+        return reduce([a, b], [1, 0], affine, (1,))
+
+    def of(count: int, out: Any = None) -> float:
+        values = numbers(2, (count, 64))
+        return sent(run(rows, LINE, [[UNSHARDED, "x"]] * 2, *values, out=out))
+
+    assert of(96) == 2 * 2 * 7 / 8 * 96 * 4
+    assert of(96, ["x"]) == 2 * 7 / 8 * 96 * 4
+    assert of(9) == 2 * 7 * 9 * 4
 
 
 def test_loops_and_batches() -> None:
