@@ -17,6 +17,7 @@ from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops.attributes import is_identity, splat_number
 from dtensor.passes.ops.combiners import combiners, is_choice
 from dtensor.passes.ops.opdef import Placed, Traffic
+from dtensor.passes.ops.proofs import changes_nothing
 from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import Window, element_bytes
 
@@ -170,8 +171,10 @@ def starts_from_identity(operation: ir.Operation, elements: tuple[str, ...]) -> 
     if kinds is None and is_choice(region, count):
         return True
     inits = operation.operands[count:]
-    if kinds is None:  # log(exp(a) + exp(b))
+    if kinds is None and _is_log_add_exp(region):
         return all(splat_number(init) == -math.inf for init in inits)
+    if kinds is None:
+        return changes_nothing(region, inits)
     rows = zip(inits, kinds, elements, strict=True)
     return all(kind.idempotent or is_identity(init, kind, name) for init, kind, name in rows)
 

@@ -21,9 +21,10 @@ from dtensor.passes.expansion.context import ExpansionContext, LocalOp, Shape
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.combiners import combiner, is_choice
-from dtensor.passes.ops.commuting import commutes
+from dtensor.passes.ops.extremes import extreme
 from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
 from dtensor.passes.ops.padding import Grown
+from dtensor.passes.ops.proofs import commutes
 from dtensor.passes.ops.rule import OpInfo, element_bytes
 
 
@@ -41,7 +42,10 @@ def why_whole(op: OpInfo, dim: int) -> str:
         return "is reduced, and there is nothing to reduce"
     if not op.operand_elements == 2 * op.result_elements:
         return "is reduced in another element type"
-    if all(shape[d] == 1 for d in reduced if d < dim) or commutes(op.operation.regions[0], count):
+    region = op.operation.regions[0]
+    if all(shape[d] == 1 for d in reduced if d < dim) or commutes(region, count):
+        return ""
+    if extreme(region, op.result_elements) is not None:
         return ""
     return "is reduced inside of another dimension, by a body that may not commute"
 

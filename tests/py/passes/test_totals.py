@@ -221,6 +221,18 @@ def test_gradients() -> None:
     run(jax.grad(loss, (0, 1)), GRID, [["y", "x"]] * 2, *values, error=1e-4, absolute=1e-5)
 
 
+@pytest.mark.parametrize("pad", ["SAME", "VALID"])
+def test_windows_whose_init_values_change_nothing(pad: str) -> None:
+    def windows(a: Any, b: Any) -> Any:
+        starts, sizes, strides = (np.float32(1), np.float32(0)), (5, 1), (1, 1)
+        return jax.lax.reduce_window((a, b), starts, complex_product, sizes, strides, pad)
+
+    values = [value / 8 for value in numbers(2, (64, 9), np.float32)]
+    compiled = run(windows, LINE, [["x", UNSHARDED]] * 2, *values)  # products of eighths are exact
+    assert kinds(compiled) == {"halo_exchange"}
+    assert sent(compiled) == 2 * 4 * 9 * 4
+
+
 UNEVEN: list[tuple[Mesh, list[Any], tuple[int, ...]]] = [
     (LINE, ["x", None], (13, 4)),
     (LINE, ["x", None], (5, 4)),  # shards that hold nothing

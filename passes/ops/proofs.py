@@ -1,8 +1,8 @@
-"""Whether a body of scalars gives the same of two elements in either order, rounding aside.
+"""What is proven of a body of scalars, rounding aside: it commutes, or values change nothing.
 
-It is computed twice in a finite field, the arguments random numbers and then those swapped. Sums,
-products and quotients are what they are there, so that two ways to write one fraction agree; what
-else there is becomes a random number of its name and its operands.
+It is computed in a finite field, the arguments random numbers: those in either order, or some of
+them the values. Sums, products and quotients are what they are there, so that two ways to write one
+fraction agree; what else there is becomes a random number of its name and its operands.
 """
 
 from __future__ import annotations
@@ -23,22 +23,47 @@ _TURNED = {"GT": "LT", "GE": "LE"}
 
 
 def commutes(region: ir.Region, count: int) -> bool:
-    """Whether the body gives the same of elements in either order; False if that is not seen.
+    """Whether the body gives the same of two elements in either order; False if that is not seen.
 
     Args:
         region: a body `(a0.. an-1, b0.. bn-1) -> (r0.. rn-1)`.
         count: n.
     """
     numbers = [_random("argument", k) for k in range(2 * count)]
-    found = _evaluated(region.blocks[0], numbers)
-    return found is not None and found == _evaluated(
-        region.blocks[0], numbers[count:] + numbers[:count]
-    )
+    body = region.blocks[0]
+    found = _evaluated(body, numbers)
+    return found is not None and found == _evaluated(body, numbers[count:] + numbers[:count])
+
+
+def changes_nothing(region: ir.Region, inits: Sequence[Value]) -> bool:
+    """Whether the body gives elements as they are beside values, those too; False if not seen.
+
+    Args:
+        region: a body `(a0.. an-1, b0.. bn-1) -> (r0.. rn-1)`.
+        inits: n scalars.
+    """
+    starts = [_number(init) for init in inits]
+    values = [start for start in starts if start is not None]
+    if len(values) != len(starts):
+        return False
+    others = [_random("argument", k) for k in range(len(values))]
+    body = region.blocks[0]
+    both = _evaluated(body, values + others), _evaluated(body, others + values)
+    return both == (others, others) and _evaluated(body, values + values) == values
 
 
 def _random(*what: object) -> int:
     digest = hashlib.blake2b(repr(what).encode(), digest_size=16).digest()
     return int.from_bytes(digest, "big") % _PRIME
+
+
+def _number(value: Value) -> int | None:
+    """A small number that a constant repeats."""
+    number = splat_number(value)
+    if number is None or not math.isfinite(number) or abs(number) > 1 << 31:
+        return None
+    fraction = Fraction(number)
+    return fraction.numerator * pow(fraction.denominator, -1, _PRIME) % _PRIME
 
 
 def _evaluated(block: ir.Block, numbers: Sequence[int]) -> list[int] | None:
@@ -51,20 +76,10 @@ def _evaluated(block: ir.Block, numbers: Sequence[int]) -> list[int] | None:
         values = [known[value] for value in op.operands]
         if op.name in RETURNS:
             return values
-        if op.name == CONSTANT:
-            known[op.results[0]] = _constant(op, place)
-        else:
-            for k, result in enumerate(op.results):
-                known[result] = _value(op, values, k)
+        for k, result in enumerate(op.results):
+            number = _number(result) if op.name == CONSTANT else _value(op, values, k)
+            known[result] = _random("constant", place) if number is None else number
     return None
-
-
-def _constant(op: ir.Operation, place: int) -> int:
-    number = splat_number(op.results[0])
-    if number is None or not math.isfinite(number) or abs(number) > 1 << 31:
-        return _random("constant", place)
-    fraction = Fraction(number)
-    return fraction.numerator * pow(fraction.denominator, -1, _PRIME) % _PRIME
 
 
 def _value(op: ir.Operation, values: list[int], k: int) -> int:
