@@ -13,11 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.client import create_mesh
 from tests.py.passes.on_mesh import GRID, LINE, kinds, run, sent
-from tests.py.uneven.on_meshes import SIX, check, cuts
+from tests.py.uneven.on_meshes import SIX, check, cuts, split
 
 THREE = create_mesh([("x", 3), ("y", 2)])
 Array = np.ndarray[Any, Any]
@@ -88,6 +89,7 @@ MESHES: list[tuple[Mesh, list[Any]]] = [
     (GRID, [("y", "x"), UNSHARDED, UNSHARDED]),
     (THREE, [UNSHARDED, ("x", "y"), UNSHARDED]),
     (THREE, ["y", "x", UNSHARDED]),
+    (LINE, [AxisRef("x", 2, 4), AxisRef("x", 1, 2), UNSHARDED]),  # parts of an axis
 ]
 
 
@@ -156,6 +158,17 @@ def test_the_order_of_tiles_is_kept() -> None:
     assert sent(compiled) < 2 * 256 * 64 * 4 / 8
     compiled = run(both, GRID, [[("x", "y"), UNSHARDED]] * 2, *numbers(2, (256, 64)))
     assert sent(compiled) == 2 * 7 * 4
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_blocks_of_which_each_is_split(name: str) -> None:
+    body, inits = BODIES[name]
+
+    def rows(*values: Any) -> Any:
+        blocks = [split(value, GRID, ("x", 3, "y")) for value in values]
+        return reduce(blocks, inits, body, (0,))
+
+    run(rows, GRID, [None] * len(inits), *numbers(len(inits), (48, 8)))
 
 
 def test_a_choice_keeps_the_order_of_tiles() -> None:
