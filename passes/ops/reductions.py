@@ -16,7 +16,7 @@ from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import summed
 from dtensor.passes.ops.attributes import integers, is_identity
-from dtensor.passes.ops.combiners import combiner, combiners, is_choice
+from dtensor.passes.ops.combiners import combiner, combiners
 from dtensor.passes.ops.extremes import extreme, extreme_bytes, joined_extremes
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
 from dtensor.passes.ops.reduced_apart import reduced_apart
@@ -126,10 +126,10 @@ def expand_extreme(op: LocalOp) -> Sequence[Value]:
 
 
 def reduce_fill(rule: OpRule, factor: int) -> padding.Fill | None:
-    """A body that chooses does so among init values as well; `refit_reduce` sees to others."""
+    """What chooses an extreme does so among init values as well; `refit_reduce` sees to others."""
     if rule.factors[factor].kind is not FactorKind.ORDER:
         return padding.reducing(rule, factor)
-    chooses = is_choice(rule.info.operation.regions[0], len(rule.results))
+    chooses = extreme(rule.info.operation.regions[0], rule.info.result_elements) is not None
     return padding.Fill.INIT if chooses else padding.Fill.ANY
 
 

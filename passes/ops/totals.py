@@ -14,17 +14,17 @@ from collections.abc import Sequence
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import WHOLE, Dim, canonical_digits
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import Value, ir, terminator
-from dtensor.passes.builder import Builder, integers_attr
+from dtensor.dialect.mlir import Value
+from dtensor.passes.builder import integers_attr
 from dtensor.passes.cost.model import all_gather_bytes, all_to_all_bytes
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp, Shape
-from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import integers
-from dtensor.passes.ops.combiners import combiner, is_choice
+from dtensor.passes.ops.combiners import combiner
+from dtensor.passes.ops.commuting import commutes
 from dtensor.passes.ops.extremes import extreme
+from dtensor.passes.ops.flagged import flagged, leave_out_ends
 from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
 from dtensor.passes.ops.padding import Grown
-from dtensor.passes.ops.proofs import commutes
 from dtensor.passes.ops.rule import OpInfo, element_bytes
 
 
@@ -146,68 +146,14 @@ def _gathered(
 
 
 def _local_totals(op: LocalOp) -> Sequence[Value]:
-    """What a shard's part comes to; a body that chooses may meet init values more than once."""
-    ctx, count = op.ctx, len(op.result_layouts)
-    if is_choice(op.operation.regions[0], count):
-        return list(op.again().results)
-    types = [op.local_result_type(k) for k in range(count)]
-    shape = ctx.shape_of(op.operands[0])
-    valid = ctx.constant(True, ctx.tensor_type(shape, "i1"))
-    return _flagged(ctx, op.operation, types, valid, False)
-
-
-def _flagged(
-    make: Builder, op: ir.Operation, types: Sequence[ir.Type], valid: Value, start: bool
-) -> Sequence[Value]:
-    """The reduce of those elements that a flag marks.
-
-    Args:
-        make: where to create operations.
-        op: the reduce.
-        types: of its results.
-        valid: which elements count.
-        start: whether the init values do.
-    """
-    count, flag = len(types), make.tensor_type((), "i1")
-    flags = make.tensor_type(make.read_type(types[0])[0], "i1")
-    inits = [*op.operands[count:], make.constant(start, flag)]
-    attributes = {"dimensions": op.attributes["dimensions"]}
-    new = make.create(
-        op.name, [*op.operands[:count], valid, *inits], [*types, flags], attributes, regions=1
-    )
-    copy = op.clone(ip=ir.InsertionPoint(new)).operation  # nested regions may read the arguments
-    copy.regions[0].blocks[0].append_to(new.regions[0])
-    copy.erase()
-    block = new.regions[0].blocks[0]
-    earlier, later = list(block.arguments)[:count], list(block.arguments)[count:]
-    has_earlier = block.add_argument(flag, op.location)
-    moved = [block.add_argument(value.type, op.location) for value in later]
-    has_later = block.add_argument(flag, op.location)
-    for value, other in zip(later, moved, strict=True):
-        value.replace_all_uses_with(other)
-        block.erase_argument(count)
-    end = terminator(block)
-    inside = Builder(end)
-    both = [
-        inside.select(has_earlier, inside.select(has_later, value, one), other)
-        for value, one, other in zip(end.operands, earlier, moved, strict=True)
-    ]
-    inside.create(end.name, [*both, inside.binary("or", has_earlier, has_later)], [])
-    end.erase()
-    return list(new.results)[:count]
+    """What a shard's part comes to."""
+    ctx, types = op.ctx, [op.local_result_type(k) for k in range(len(op.result_layouts))]
+    valid = ctx.constant(True, ctx.tensor_type(ctx.shape_of(op.operands[0]), "i1"))
+    return flagged(ctx, op.operation, types, valid, False)
 
 
 def refit_reduce(op: Grown) -> None:
     """What stands beyond the true end of a reduced dimension does not count."""
-    operation, count = op.operation, len(op.results)
-    region, elements = operation.regions[0], op.rule.info.operand_elements[:count]
-    dims = [d for d in integers(operation.attributes["dimensions"]) if op.grows(0, d)]
-    if not dims or combiner(region, elements) is not None or is_choice(region, count):
-        return
-    make, shape, valid = Builder(operation, op.made), op.operands[0], list[Value]()
-    for d in dims:
-        place = make.iota((shape[d],), 0, index_element(shape[d]))
-        inside = make.compare("LT", place, make.constant_like(op.operands_before(0)[d], place))
-        valid.append(make.broadcast(inside, shape, [d]))
-    types = [result.type for result in operation.results]
-    op.instead |= enumerate(_flagged(make, operation, types, make.combined("and", valid), True))
+    region, elements = op.operation.regions[0], op.rule.info.result_elements
+    if combiner(region, elements) is None and extreme(region, elements) is None:
+        leave_out_ends(op, integers(op.operation.attributes["dimensions"]))

@@ -7,7 +7,7 @@
 // CHECK-LABEL: func.func @main
 func.func @main(%a: tensor<3x8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}]>}, %n: tensor<3x8xi32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}]>}, %i: tensor<f32> {dtensor.layout = #dtensor.layout<@mesh, []>}, %j: tensor<i32> {dtensor.layout = #dtensor.layout<@mesh, []>})
     -> (tensor<3xi32> {dtensor.layout = #dtensor.layout<@mesh, [{}]>}) {
-  // CHECK: %[[MINE:.*]]:2 = stablehlo.reduce(%arg0 init: %arg2), (%arg1 init: %arg3) across dimensions = [1] : (tensor<3x4xf32>, tensor<3x4xi32>, tensor<f32>, tensor<i32>) -> (tensor<3xf32>, tensor<3xi32>)
+  // CHECK: %[[MINE:.*]]:3 = stablehlo.reduce(%arg0 init: %arg2), (%arg1 init: %arg3), (%{{.*}} init: %{{.*}}) across dimensions = [1] : (tensor<3x4xf32>, tensor<3x4xi32>, tensor<3x4xi1>, tensor<f32>, tensor<i32>, tensor<i1>) -> (tensor<3xf32>, tensor<3xi32>, tensor<3xi1>)
   // CHECK: %[[ROW:.*]] = stablehlo.reshape %[[MINE]]#0 : (tensor<3xf32>) -> tensor<1x1x3xf32>
   // CHECK: %[[ALL:.*]] = "dtensor.all_gather"(%[[ROW]]){{.*}} : (tensor<1x1x3xf32>) -> tensor<2x1x3xf32>
   // CHECK: %[[ROWS:.*]] = stablehlo.reshape %[[ALL]] : (tensor<2x1x3xf32>) -> tensor<2x3xf32>

@@ -18,7 +18,7 @@ from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.client import create_mesh
 from tests.py.passes.on_mesh import GRID, LINE, kinds, run, sent
-from tests.py.uneven.on_meshes import SIX, check, cuts, split
+from tests.py.uneven.on_meshes import SIX, check, cuts, gathered, split
 
 THREE = create_mesh([("x", 3), ("y", 2)])
 Array = np.ndarray[Any, Any]
@@ -172,14 +172,27 @@ def test_blocks_of_which_each_is_split(name: str) -> None:
 
 
 def test_a_choice_keeps_the_order_of_tiles() -> None:
-    def first(left: Any, right: Any) -> Any:
-        is_left = left[0] >= right[0]
-        return jnp.where(is_left, left[0], right[0]), jnp.where(is_left, left[1], right[1])
-
     x = np.zeros((8, 16), np.int32)
     x[5, 0] = x[1, 12] = 7
     place = np.arange(128, dtype=np.int32).reshape(8, 16)
     run(lambda a, b: reduce([a, b], [-9, -1], first, (0, 1)), GRID, [["x", "y"]] * 2, x, place)
+
+
+def last(left: Any, right: Any) -> Any:
+    """Of equal ones the last, and what comes with it."""
+    is_left = left[0] > right[0]
+    return jnp.where(is_left, left[0], right[0]), jnp.where(is_left, left[1], right[1])
+
+
+def test_a_choice_meets_its_init_values_once() -> None:
+    x, place = np.full((13, 4), -5, np.int32), np.arange(52, dtype=np.int32).reshape(13, 4)
+    x[3, 1] = x[12, 2] = 0  # as large as the init value, which it comes behind
+
+    def one(a: Any, b: Any) -> Any:
+        return reduce([a, b], [0, -1], last, (0,))
+
+    check(one, x, place, mesh=LINE, in_layouts=(Layout(["x", None], LINE),) * 2)
+    run(one, LINE, [["x", UNSHARDED]] * 2, x[:8], place[:8])
 
 
 def test_what_is_neither_nan_nor_absent() -> None:
@@ -234,16 +247,66 @@ def test_gradients() -> None:
     run(jax.grad(loss, (0, 1)), GRID, [["y", "x"]] * 2, *values, error=1e-4, absolute=1e-5)
 
 
-@pytest.mark.parametrize("pad", ["SAME", "VALID"])
-def test_windows_whose_init_values_change_nothing(pad: str) -> None:
-    def windows(a: Any, b: Any) -> Any:
-        starts, sizes, strides = (np.float32(1), np.float32(0)), (5, 1), (1, 1)
-        return jax.lax.reduce_window((a, b), starts, complex_product, sizes, strides, pad)
+WINDOWS: list[dict[str, Any]] = [
+    {"window_dimensions": (5, 1), "window_strides": (1, 1), "padding": "SAME"},
+    {"window_dimensions": (5, 3), "window_strides": (1, 1), "padding": "VALID"},
+    {"window_dimensions": (3, 2), "window_strides": (2, 1), "padding": ((1, 0), (1, 1))},
+    {
+        "window_dimensions": (2, 1),
+        "window_strides": (1, 1),
+        "padding": ((1, 2), (0, 0)),
+        "window_dilation": (3, 1),
+    },
+]
 
-    values = [value / 8 for value in numbers(2, (64, 9), np.float32)]
-    compiled = run(windows, LINE, [["x", UNSHARDED]] * 2, *values)  # products of eighths are exact
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("window", WINDOWS)
+def test_windows_meet_their_init_values_once(name: str, window: dict[str, Any]) -> None:
+    body, inits = BODIES[name]
+    starts = [np.int32(n + 3) for n in range(len(inits))]
+
+    def windows(*values: Any) -> Any:
+        if len(values) == 1:
+            return jax.lax.reduce_window(values[0], starts[0], body, **window)
+        return jax.lax.reduce_window(values, tuple(starts), body, **window)
+
+    for mesh, specs in ((LINE, ["x", None]), (GRID, ["x", "y"])):
+        layouts = [Layout(specs, mesh)] * len(inits)
+        for rows in (64, 61):
+            values = numbers(len(inits), (rows, 16))
+            compiled = check(windows, *values, mesh=mesh, in_layouts=tuple(layouts))
+            assert mesh is GRID or not gathered(compiled)
+
+
+def test_nan_beside_the_padding_of_windows() -> None:
+    def pooled(a: Any, b: Any) -> Any:
+        def pool(a: Any) -> Any:
+            return jax.lax.reduce_window(a, -jnp.inf, jax.lax.max, (3, 1), (1, 1), "SAME")
+
+        return jax.jvp(pool, (a,), (b,))[1]
+
+    x, tangent = (value.astype(np.float32) for value in numbers(2, (64, 9)))
+    x[[0, 40, 63]] = np.nan
+    compiled = run(pooled, LINE, [["x", UNSHARDED]] * 2, x, tangent)
     assert kinds(compiled) == {"halo_exchange"}
-    assert sent(compiled) == 2 * 4 * 9 * 4
+
+
+def first(left: Any, right: Any) -> Any:
+    """Of equal ones the first, and what comes with it."""
+    is_left = left[0] >= right[0]
+    return jnp.where(is_left, left[0], right[0]), jnp.where(is_left, left[1], right[1])
+
+
+@pytest.mark.parametrize("body", [first, last])
+def test_windows_that_choose(body: Any) -> None:
+    def windows(a: Any, b: Any) -> Any:
+        return jax.lax.reduce_window((a, b), (0, -1), body, (3, 1), (1, 1), "SAME")
+
+    x, place = np.full((16, 9), -5, np.int32), np.arange(144, dtype=np.int32).reshape(16, 9)
+    x[15, 1] = x[7, 2] = x[8, 2] = 0  # as large as the init value
+    compiled = run(windows, LINE, [["x", UNSHARDED]] * 2, x, place)
+    assert kinds(compiled) == {"halo_exchange"}
 
 
 UNEVEN: list[tuple[Mesh, list[Any], tuple[int, ...]]] = [

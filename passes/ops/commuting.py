@@ -1,8 +1,8 @@
-"""What is proven of a body of scalars, rounding aside: it commutes, or values change nothing.
+"""Whether a body of scalars gives the same of two elements in either order, rounding aside.
 
-It is computed in a finite field, the arguments random numbers: those in either order, or some of
-them the values. Sums, products and quotients are what they are there, so that two ways to write one
-fraction agree; what else there is becomes a random number of its name and its operands.
+It is computed in a finite field, of random arguments and of those swapped. Sums, products and
+quotients are what they are there, so that two ways to write one fraction agree; what else there is
+becomes a random number of its name and its operands.
 """
 
 from __future__ import annotations
@@ -33,23 +33,6 @@ def commutes(region: ir.Region, count: int) -> bool:
     body = region.blocks[0]
     found = _evaluated(body, numbers)
     return found is not None and found == _evaluated(body, numbers[count:] + numbers[:count])
-
-
-def changes_nothing(region: ir.Region, inits: Sequence[Value]) -> bool:
-    """Whether the body gives elements as they are beside values, those too; False if not seen.
-
-    Args:
-        region: a body `(a0.. an-1, b0.. bn-1) -> (r0.. rn-1)`.
-        inits: n scalars.
-    """
-    starts = [_number(init) for init in inits]
-    values = [start for start in starts if start is not None]
-    if len(values) != len(starts):
-        return False
-    others = [_random("argument", k) for k in range(len(values))]
-    body = region.blocks[0]
-    both = _evaluated(body, values + others), _evaluated(body, others + values)
-    return both == (others, others) and _evaluated(body, values + values) == values
 
 
 def _random(*what: object) -> int:
