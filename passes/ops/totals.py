@@ -77,7 +77,7 @@ def expand_gathered(op: LocalOp) -> Sequence[Value]:
 
 def has_shares(placed: Placed) -> bool:
     """Whether shards have totals, of which each can reduce a part of all."""
-    return has_totals(placed) and _shared_dim(placed) is not None
+    return _shared_dim(placed) is not None and has_totals(placed)
 
 
 def exchange_bytes(placed: Placed) -> tuple[Traffic, ...]:
