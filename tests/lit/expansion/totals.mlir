@@ -53,3 +53,27 @@ func.func @main(%a: tensor<8x6xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"
   }
   return %0 : tensor<6xf32>
 }
+
+// -----
+
+// Windows by such a body leave out what a shard at the edge has fetched of nobody.
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<8x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}, %i: tensor<f32> {dtensor.layout = #dtensor.layout<@mesh, []>})
+    -> (tensor<8x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) {
+  // CHECK: %[[READ:.*]] = "dtensor.halo_exchange"(%arg0) {{.*}} : (tensor<4x3xf32>) -> tensor<5x3xf32>
+  // CHECK: %[[FILLED:.*]] = stablehlo.select %{{.*}}, %[[READ]], %{{.*}} : tensor<5x3xi1>, tensor<5x3xf32>
+  // CHECK: %[[INSIDE:.*]] = stablehlo.and %{{.*}} : tensor<5xi1>
+  // CHECK: %[[VALID:.*]] = stablehlo.broadcast_in_dim %[[INSIDE]], dims = [0] : (tensor<5xi1>) -> tensor<5x3xi1>
+  // CHECK: %[[ONCE:.*]] = stablehlo.constant dense<true> : tensor<i1>
+  // CHECK: "stablehlo.reduce_window"(%[[FILLED]], %[[VALID]], %arg1, %[[ONCE]]) <{padding = dense<0> : tensor<2x2xi64>, window_dimensions = array<i64: 2, 1>}>
+  %0 = "stablehlo.reduce_window"(%a, %i) <{padding = dense<[[1, 0], [0, 0]]> : tensor<2x2xi64>, window_dimensions = array<i64: 2, 1>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.multiply %x, %y : tensor<f32>
+    %2 = stablehlo.add %1, %y : tensor<f32>
+    stablehlo.return %2 : tensor<f32>
+  }) {dtensor.algorithm = "halo", dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]} : (tensor<8x3xf32>, tensor<f32>) -> tensor<8x3xf32>
+  return %0 : tensor<8x3xf32>
+}
