@@ -32,6 +32,7 @@ from benchmarks.against_jax.workload import Workload, array
 from benchmarks.long_tail_forms import (
     affine,
     append,
+    complex_product,
     conv,
     conv_around,
     cross_entropy,
@@ -41,9 +42,11 @@ from benchmarks.long_tail_forms import (
     laplace_by_pad,
     laplace_by_roll,
     laplace_inside,
+    log_sum,
     loss_of_rows,
     low_pass,
     messages,
+    moments,
     online_softmax,
     paged_decode,
     poisson,
@@ -144,6 +147,11 @@ ROWS_OF_TABLE: dict[str, Row] = {
         LONG,
         out=ROWS,
     ),
+    "reduce_complex_product": row(
+        2 * 2 * R * SLICE, "2 r S of two numbers", complex_product, LONG, LONG, out=WHOLE
+    ),
+    "reduce_log_sum": row(2 * 2 * R * SLICE, "2 r S of two numbers", log_sum, LONG, out=WHOLE),
+    "reduce_welford": row(3 * 2 * R * SLICE, "2 r S of three numbers", moments, LONG, out=WHOLE),
     "diff": row(SLICE, "S", lambda x: jnp.diff(x, axis=0, prepend=0), LONG, out=ROWS),
     "shift": row(
         SLICE, "S", lambda x: jnp.concatenate([jnp.zeros_like(x[:1]), x[:-1]]), LONG, out=ROWS

@@ -144,3 +144,39 @@ def loss_of_rows(x: jax.Array) -> jax.Array:
 def messages(nodes: jax.Array, senders: jax.Array, receivers: jax.Array) -> jax.Array:
     """One round of a graph network."""
     return jax.ops.segment_sum(jnp.tanh(nodes[senders]), receivers, nodes.shape[0])
+
+
+def complex_product(re: jax.Array, im: jax.Array) -> Any:
+    """The products of columns of complex numbers, in two arrays."""
+
+    def body(left: Any, right: Any) -> Any:
+        (a, b), (c, d) = left, right
+        return a * c - b * d, a * d + b * c
+
+    return lax.reduce((re / 64 + 1, im / 64), (jnp.float32(1), jnp.float32(0)), body, (0,))
+
+
+def log_sum(x: jax.Array) -> Any:
+    """Maxima of columns, and sums of exponentials below them."""
+
+    def body(left: Any, right: Any) -> Any:
+        most = jnp.maximum(left[0], right[0])
+        one, other = (side[1] * jnp.exp(side[0] - most) for side in (left, right))
+        return most, one + other
+
+    start = jnp.float32(-1e30), jnp.float32(0)
+    most, total = lax.reduce((x, jnp.ones_like(x)), start, body, (0,))
+    return most + jnp.log(total)
+
+
+def moments(x: jax.Array) -> Any:
+    """Mean and squared deviation of columns, merged as Welford does."""
+
+    def body(left: Any, right: Any) -> Any:
+        (mean, square, count), (other, more, others) = left, right
+        both, apart = count + others, other - mean
+        square += more + apart**2 * count * others / both
+        return mean + apart * others / both, square, both
+
+    start = (jnp.float32(0),) * 3
+    return lax.reduce((x, jnp.zeros_like(x), jnp.ones_like(x)), start, body, (0,))

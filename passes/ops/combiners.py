@@ -43,31 +43,3 @@ def combiner(region: ir.Region, elements: tuple[str, ...]) -> Reduction | None:
     """The one reduction by which a combiner body joins all its pairs; None if there is not one."""
     kinds = combiners(region, elements)
     return kinds[0] if kinds and len(set(kinds)) == 1 else None
-
-
-def is_choice(region: ir.Region, count: int) -> bool:
-    """Whether a body of `count` pairs gives, of each pair, one or the other.
-
-    Choosing again among what was chosen changes nothing, and neither does meeting an init value
-    more than once.
-    """
-    block = region.blocks[0]
-    arguments = list(block.arguments)
-    makers = {view.operation.results[0]: view.operation for view in list(block.operations)[:-1]}
-    returned = list(block.operations)[-1].operation.operands
-    if len(arguments) != 2 * count or any(len(op.results) != 1 for op in makers.values()):
-        return False
-    for i, value in enumerate(returned):
-        maker = makers.get(value)
-        pair = {arguments[i], arguments[count + i]}
-        if maker is None or not _gives_operand(maker) or set(maker.operands[-2:]) != pair:
-            return False
-    return True
-
-
-def _gives_operand(maker: ir.Operation) -> bool:
-    """Whether an op gives one of its last two operands as it is."""
-    if maker.name == "stablehlo.select":
-        return True
-    reduction = Reduction.of_op(maker.name, "")
-    return reduction in (Reduction.MAX, Reduction.MIN)

@@ -21,6 +21,7 @@ from dtensor.passes.ops.opdef import Placed, Traffic
 from dtensor.passes.ops.rule import element_bytes
 
 _INTEGERS = ("signed", "unsigned")
+_LEAST_BITS = {"bool": 1, "signed": 8, "unsigned": 8, "float": 16}  # of what has keys
 
 
 def extreme(region: ir.Region, elements: Sequence[str]) -> str | None:
@@ -31,12 +32,13 @@ def extreme(region: ir.Region, elements: Sequence[str]) -> str | None:
         elements: element types of a value and of a place.
 
     Returns:
-        "max" or "min", of values that 32 bits hold; of equal ones the first. None for other bodies.
+        "max" or "min"; of equal ones the first. None for other bodies, and for elements that have
+        no keys: floats and integers of less than 16 and 8 bits.
     """
     if len(elements) != 2 or element_kind(elements[1])[0] not in _INTEGERS:
         return None
     kind, bits = element_kind(elements[0])
-    if kind not in ("float", *_INTEGERS) or not 16 <= bits <= 32:
+    if kind not in _LEAST_BITS or bits < _LEAST_BITS[kind]:
         return None
     block = region.blocks[0]
     numbers: dict[Value, Any] = {value: i for i, value in enumerate(block.arguments)}
@@ -67,11 +69,16 @@ def extreme_bytes(placed: Placed, axes: Sequence[AxisRef]) -> tuple[Traffic, ...
     op = placed.op
     devices = math.prod(axis.size for axis in axes)
     rows = math.prod(placed.results[0].local_shape(op.result_shapes[0]))
-    sizes = [4, element_bytes(op.result_elements[1])]
-    if _is_read(op.operation.results[0]):
-        sizes.append(4)
+    keys, places = map(element_bytes, (_key(op.result_elements[0]), op.result_elements[1]))
+    sizes = [keys, places, *([keys] if _is_read(op.operation.results[0]) else [])]
     wire = sum(all_reduce_bytes(rows * size, devices) for size in sizes)
     return (Traffic(tuple(axes), wire, len(sizes)),)
+
+
+def _key(element: str) -> str:
+    """The integers that are reduced for values of a type: those that networks reduce."""
+    bits = element_kind(element)[1]
+    return "ui8" if bits <= 8 else "ui32" if bits <= 32 else "ui64"
 
 
 def _is_read(value: Value) -> bool:
@@ -84,21 +91,24 @@ def joined_extremes(
     """Of what shards have chosen, a value and its place, the one that the body would choose."""
     ctx = op.ctx
     value, place = chosen
-    element = ctx.element_of(value)
-    key = ctx.convert(_keys(op, value, name), "ui32")
+    given = element = ctx.element_of(value)
+    if given == "i1":
+        element, value = "ui8", ctx.convert(value, "ui8")
+    key = ctx.convert(_keys(op, value, name), _key(element))
     best = _reduced(op, key, axes, name)
     is_best = ctx.compare("EQ", key, best)
     kind, bits = element_kind(ctx.element_of(place))
     largest = ctx.constant((1 << (bits - (kind == "signed"))) - 1, place.type)
     first = _reduced(op, ctx.select(is_best, place, largest), axes, "min")
     if not _is_read(op.operation.results[0]):
-        return [value, first]
+        return [chosen[0], first]
     # Shards that have chosen the init value have the same bits and the same place.
     is_it = ctx.binary("and", is_best, ctx.compare("EQ", place, first))
     own = bits_of(ctx, value)
-    wide = ctx.convert(own, "ui32")
+    wide = ctx.convert(own, _key(element))
     found = _reduced(op, ctx.select(is_it, wide, ctx.zeros(wide.type)), axes, "max")
-    return [numbers_of(ctx, ctx.convert(found, ctx.element_of(own)), element), first]
+    number = numbers_of(ctx, ctx.convert(found, ctx.element_of(own)), element)
+    return [ctx.convert(number, given), first]
 
 
 def _keys(op: LocalOp, value: Value, name: str) -> Value:

@@ -184,32 +184,43 @@ def fetch(
         dim: the dimension.
         fill: scalar that stands in the padding; None for zero.
     """
-    layout, (size, _) = placed.operands[0], _sizes(placed, dim)
-    word = layout.dims[dim.operand]
-    found = _reach(placed, dim)
+    word, found = placed.operands[0].dims[dim.operand], _reach(placed, dim)
     assert found is not None, "a halo of more than the direct neighbours"
     if dim.window.ends is None:
         value = exchange(ctx, value, word.axes, dim.operand, found.low, found.high)
     else:
         value = surrounded(ctx, value, word.axes, dim.operand, _around(placed, dim, found))
-        fill = None
     shard = ctx.axis_index(word.axes)
     if ctx.shape_of(value)[dim.operand] != found.length:
         start = ctx.binary(
             "add", ctx.times(shard, found.step), ctx.constant_like(found.first, shard)
         )
         value = ctx.stretch(value, dim.operand, start, found.length)
-    if fill is None or not _is_padded(found, size, word.split):
+    shape = ctx.shape_of(value)
+    mask = None if fill is None else is_inside(ctx, placed, dim, shape)
+    if fill is None or mask is None:
         return value
+    return ctx.select(mask, value, ctx.broadcast(fill, shape))
+
+
+def is_inside(
+    ctx: ExpansionContext, placed: Placed, dim: WindowDim, shape: Sequence[int]
+) -> Value | None:
+    """Which elements of what windows read, of this shape, are not in the padding; None if all."""
+    word, (size, _) = placed.operands[0].dims[dim.operand], _sizes(placed, dim)
+    found = _reach(placed, dim)
+    assert found is not None, "a halo of more than the direct neighbours"
+    if dim.window.ends is not None or not _is_padded(found, size, word.split):
+        return None
     wide = index_element(size + found.length)
-    index, shard = ctx.iota((found.length,), 0, wide), ctx.convert(shard, wide)
+    index, shard = ctx.iota((found.length,), 0, wide), ctx.axis_index(word.axes)
     first = ctx.binary(
-        "add", ctx.times(shard, found.advance), ctx.constant_like(found.origin, shard)
+        "add",
+        ctx.times(ctx.convert(shard, wide), found.advance),
+        ctx.constant(found.origin, ctx.tensor_type((), wide)),
     )
     index = ctx.binary("add", index, ctx.broadcast(first, (found.length,)))
-    shape = ctx.shape_of(value)
-    mask = ctx.broadcast(ctx.within(index, 0, size), shape, [dim.operand])
-    return ctx.select(mask, value, ctx.broadcast(fill, shape))
+    return ctx.broadcast(ctx.within(index, 0, size), shape, [dim.operand])
 
 
 def exchange(

@@ -10,35 +10,40 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dtensor.dialect.axes import AxisRef
-from dtensor.dialect.dim import WHOLE, Dim, canonical_digits
-from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value
 from dtensor.passes.builder import Builder
-from dtensor.passes.cost.model import all_gather_bytes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import summed
 from dtensor.passes.ops.attributes import integers, is_identity
-from dtensor.passes.ops.combiners import combiner, combiners, is_choice
+from dtensor.passes.ops.combiners import combiner, combiners
 from dtensor.passes.ops.extremes import extreme, extreme_bytes, joined_extremes
-from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
+from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
 from dtensor.passes.ops.reduced_apart import reduced_apart
-from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
+from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.totals import (
+    axes_of_reduced,
+    exchange_bytes,
+    expand_exchanged,
+    expand_gathered,
+    gather_bytes,
+    has_shares,
+    has_totals,
+    refit_reduce,
+    why_whole,
+)
 
 
 def reduce_rule(op: OpInfo) -> OpRule:
     """`ij,->i`: kept dimensions are shared, a shard of a reduced one makes a part of the result.
 
     The init value belongs to one shard only, so it is a part too. Parts of the combiner's own
-    reduction pass, for the order of combining is free. With a body that chooses one of its tuples
-    (argmax) the shards' choices are gathered, and one of them is chosen; with any other body a
-    reduced dimension must be whole.
+    reduction pass, for the order of combining is free. With any other body the shards' totals are
+    reduced in order: those of the first reduced dimension are; of others if the body commutes.
     """
     count = len(op.operand_shapes) // 2
     inits = range(count, 2 * count)
     reduction = combiner(op.operation.regions[0], op.operand_elements[:count])
-    chooses = reduction is None and is_choice(op.operation.regions[0], count)
     reduced = set(integers(op.attribute("dimensions")))
     builder = RuleBuilder(op)
     kept = 0
@@ -49,11 +54,11 @@ def reduce_rule(op: OpInfo) -> OpRule:
             kept += 1
         elif reduction is not None:
             builder.share(*read, reduction=reduction, partial_operands=inits)
-        elif chooses:
+        elif not (why := why_whole(op, d)):
             builder.share(*read, kind=FactorKind.ORDER)
         else:
             for k in range(count):
-                builder.whole(k, d, "is reduced by a body that is not one known combiner")
+                builder.whole(k, d, why)
     if reduction is not None:
         builder.passes_each([reduction], [True] * (2 * count))
     return builder.build()
@@ -92,39 +97,24 @@ def expand_reduce(op: LocalOp) -> Sequence[Value] | None:
     return values
 
 
-def _splits_choice(placed: Placed) -> bool:
-    """Whether a dimension is split along which a body chooses."""
-    op, count = placed.op, len(placed.results)
-    if not _axes_of_choice(op, placed.operands[0]):
-        return False
-    known = combiner(op.operation.regions[0], op.operand_elements[:count])
-    return known is None and is_choice(op.operation.regions[0], count)
-
-
 def _is_local(placed: Placed) -> bool:
     """Whether the shards' results are parts, or no reduced dimension is split."""
     op, count = placed.op, len(placed.results)
-    if not _axes_of_choice(op, placed.operands[0]):
+    if not axes_of_reduced(placed):
         return True
     return combiner(op.operation.regions[0], op.operand_elements[:count]) is not None
 
 
-def _axes_of_choice(op: OpInfo | LocalOp, layout: Layout) -> tuple[AxisRef, ...]:
-    """The axes that split the reduced dimensions, the first major."""
-    dims = integers(op.operation.attributes["dimensions"])
-    return tuple(axis for d in sorted(dims) for axis in layout.dims[d].axes)
-
-
 def _splits_extreme(placed: Placed) -> bool:
     """Whether a dimension is split along which a body chooses the largest or smallest."""
-    return bool(_axes_of_choice(placed.op, placed.operands[0])) and (
+    return bool(axes_of_reduced(placed)) and (
         extreme(placed.op.operation.regions[0], placed.op.operand_elements[: len(placed.results)])
         is not None
     )
 
 
 def _extreme_bytes(placed: Placed) -> tuple[Traffic, ...]:
-    return extreme_bytes(placed, _axes_of_choice(placed.op, placed.operands[0]))
+    return extreme_bytes(placed, axes_of_reduced(placed))
 
 
 def expand_extreme(op: LocalOp) -> Sequence[Value]:
@@ -132,70 +122,28 @@ def expand_extreme(op: LocalOp) -> Sequence[Value]:
     elements = [op.result_element(k) for k in range(2)]
     name = extreme(op.operation.regions[0], elements)
     assert name is not None, "a body that was checked"
-    return joined_extremes(op, _chosen(op), _axes_of_choice(op, op.operand_layouts[0]), name)
-
-
-def _choice_bytes(placed: Placed) -> tuple[Traffic, ...]:
-    """Every shard's choice, on every device."""
-    axes = _axes_of_choice(placed.op, placed.operands[0])
-    devices = math.prod(axis.size for axis in axes)
-    chosen = [
-        math.prod(layout.local_shape(shape)) * element_bytes(element)
-        for layout, shape, element in zip(
-            placed.results, placed.op.result_shapes, placed.op.result_elements, strict=True
-        )
-    ]
-    wire = sum(all_gather_bytes(devices * size, devices) for size in chosen)
-    return (Traffic(axes, wire, len(chosen)),)
-
-
-def expand_choice(op: LocalOp) -> Sequence[Value]:
-    """Each shard chooses, the choices are gathered in order, and one of them is chosen.
-
-    Of equal ones and of NaNs the body decides as it does on one device, where they stand in the
-    same order.
-    """
-    ctx, axes = op.ctx, _axes_of_choice(op, op.operand_layouts[0])
-    devices = math.prod(axis.size for axis in axes)
-    rows = []
-    for k, value in enumerate(_chosen(op)):
-        layout = op.result_layouts[k]
-        before = Layout.of((Dim(canonical_digits(axes, ctx.mesh)), *layout.dims), layout.mesh)
-        after = Layout.of((WHOLE, *layout.dims), layout.mesh)
-        row = ctx.reshape(value, (1, *ctx.shape_of(value)))
-        rows.append(ctx.relayout(row, before, after, (devices, *op.result_shapes[k])))
-    return _reduced(op, rows, ir.DenseI64ArrayAttr.get([0]))
-
-
-def _chosen(op: LocalOp) -> list[Value]:
-    """What the shard chooses."""
-    count = len(op.result_layouts)
-    return _reduced(op, op.operands[:count], op.operation.attributes["dimensions"])
-
-
-def _reduced(op: LocalOp, values: Sequence[Value], dims: ir.Attribute) -> list[Value]:
-    """The op on other operands, from the same init values."""
-    copy = op.again(values)
-    copy.attributes["dimensions"] = dims
-    return list(copy.results)
+    return joined_extremes(op, op.again().results, axes_of_reduced(placed_of(op)), name)
 
 
 def reduce_fill(rule: OpRule, factor: int) -> padding.Fill | None:
-    """A body that chooses does so among init values as well, which change nothing."""
-    is_choice = rule.factors[factor].kind is FactorKind.ORDER
-    return padding.Fill.INIT if is_choice else padding.reducing(rule, factor)
+    """What chooses an extreme does so among init values as well; `refit_reduce` sees to others."""
+    if rule.factors[factor].kind is not FactorKind.ORDER:
+        return padding.reducing(rule, factor)
+    chooses = extreme(rule.info.operation.regions[0], rule.info.result_elements) is not None
+    return padding.Fill.INIT if chooses else padding.Fill.ANY
 
 
 REDUCE = OpDef(
     reduce_rule,
     (
         Algorithm("extremes", expand_extreme, _splits_extreme, _extreme_bytes),
-        Algorithm("gather_choices", expand_choice, _splits_choice, _choice_bytes),
+        Algorithm("gather_totals", expand_gathered, has_totals, gather_bytes),
+        Algorithm("exchange_totals", expand_exchanged, has_shares, exchange_bytes),
         Algorithm("local", expand_reduce, _is_local),
     ),
     flops=reduce_flops,
     accuracy=summed(_terms),
-    padding=padding.Padding(reduce_fill),
+    padding=padding.Padding(reduce_fill, refit_reduce),
     fuses=True,
     anew=reduced_apart,
 )

@@ -15,7 +15,8 @@ from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops.attributes import is_identity, splat_number
-from dtensor.passes.ops.combiners import combiners, is_choice
+from dtensor.passes.ops.combiners import combiners
+from dtensor.passes.ops.extremes import extreme
 from dtensor.passes.ops.opdef import Placed, Traffic
 from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import Window, element_bytes
@@ -38,7 +39,7 @@ def scans(window: Window, size: int) -> bool:
 
 def is_associative(region: ir.Region, elements: tuple[str, ...]) -> bool:
     """Whether a body is one that shards may apply to what they have combined."""
-    if combiners(region, elements) is not None or is_choice(region, len(elements)):
+    if combiners(region, elements) is not None or extreme(region, elements) is not None:
         return True
     return _is_log_add_exp(region)
 
@@ -167,11 +168,11 @@ def starts_from_identity(operation: ir.Operation, elements: tuple[str, ...]) -> 
     """Whether meeting the init values again, however often, changes nothing."""
     region, count = operation.regions[0], len(elements)
     kinds = combiners(region, elements)
-    if kinds is None and is_choice(region, count):
+    if kinds is None and extreme(region, elements) is not None:
         return True
     inits = operation.operands[count:]
-    if kinds is None:  # log(exp(a) + exp(b))
-        return all(splat_number(init) == -math.inf for init in inits)
+    if kinds is None:
+        return _is_log_add_exp(region) and all(splat_number(n) == -math.inf for n in inits)
     rows = zip(inits, kinds, elements, strict=True)
     return all(kind.idempotent or is_identity(init, kind, name) for init, kind, name in rows)
 

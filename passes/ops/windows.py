@@ -17,10 +17,12 @@ from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import summed
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.combiners import combiner
+from dtensor.passes.ops.flagged import flagged, leave_out_ends
 from dtensor.passes.ops.folds import folded_results
 from dtensor.passes.ops.halo import (
     fetch,
     halo_bytes,
+    is_inside,
     local_padding,
     reaches,
     split_windows,
@@ -92,19 +94,20 @@ def reduce_window_rule(op: OpInfo) -> OpRule:
     """`ij,->ij`; a dimension is split if its windows tile it, with a halo, or if it is scanned.
 
     The body is applied to elements and to the init value alike, so parts of its own reduction pass
-    if both are parts. Shards put init values where one device reads nothing, and so may not where
-    those cannot be met again (`dtensor-find-forms` sets apart the values that sums start from).
+    if both are parts. A shard of a scan meets the init values again, and so may not where they
+    change something (`dtensor-find-forms` sets apart the values that other sums start from).
     """
     count = len(op.result_shapes)
     builder, windows = RuleBuilder(op), _windows(op)
     may_pad = starts_from_identity(op.operation, op.result_elements)
     for d, (window, size) in enumerate(zip(windows, op.operand_shapes[0], strict=True)):
-        if not may_pad and _reads_padding(window, size, op.result_shapes[0][d]):
+        is_scan = _is_scan(op, windows, d)
+        if is_scan and not may_pad:
             for k in range(count):
                 builder.whole(k, d, STARTS)
             continue
         places = [(slot, d) for k in range(count) for slot in (~k, k)]
-        if _is_scan(op, windows, d):
+        if is_scan:
             builder.share(*places, size=size, kind=FactorKind.SCAN)
         else:
             share_windows(builder, window, size, *places)
@@ -115,10 +118,6 @@ def reduce_window_rule(op: OpInfo) -> OpRule:
     if reduction is not None and is_sum and op.operand_elements[:count] == op.result_elements:
         builder.passes_each([reduction], [True] * (2 * count))
     return builder.build()
-
-
-def _reads_padding(window: Window, size: int, results: int) -> bool:
-    return window.low > 0 or reads_end(window, size, results)
 
 
 def said_of_start(operation: ir.Operation) -> tuple[object, ...]:
@@ -202,6 +201,12 @@ def expand_reduce_window(op: LocalOp) -> Sequence[Value] | None:
     rank = len(op.operand_shapes[0])
     op.operation.attributes["padding"] = local_padding(placed, dims, rank)
     forget(op.operation, ENDS)
+    if not starts_from_identity(op.operation, placed.op.result_elements):
+        shape = op.ctx.shape_of(op.operands[0])
+        masks = [is_inside(op.ctx, placed, dim, shape) for dim in split_windows(placed, dims)]
+        if valid := [mask for mask in masks if mask is not None]:
+            types = [op.local_result_type(k) for k in range(count)]
+            return flagged(op.ctx, op.operation, types, op.ctx.combined("and", valid), True)
     return folded_results(op, dims, rank)
 
 
@@ -221,7 +226,7 @@ def window_fill(rule: OpRule, factor: int) -> padding.Fill | None:
 
 
 def reduce_window_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
-    """Windows read the init value beyond the end; so do sums from the end."""
+    """Windows read the init value beyond the end, or leave it out; sums from the end read it."""
     op = info_of(rule, operation)
     windows = _windows(op)
     count = len(op.result_shapes)
@@ -236,9 +241,7 @@ def reduce_window_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Ti
             is_read, window = window.low == 0, Window(1, 1, 0, 0, 1, 1)
         else:
             is_read = reads_end(window, op.operand_shapes[0][d], op.result_shapes[0][d])
-        if is_read and not may_pad:
-            continue
-        is_filled = (is_read or window.folds is not None) and window.ends is None
+        is_filled = ((is_read and may_pad) or window.folds is not None) and window.ends is None
         fill = padding.Fill.INIT if is_filled else padding.Fill.ANY
         ties.append(window_tie(count, WindowDim(d, (~0, d), d, window), fill))
     return ties
@@ -264,6 +267,8 @@ def lengthen_windows(op: padding.Grown) -> None:
     op.set_integers("window_dimensions", sizes)
     set_padding(op, windows, rows)
     set_ends(op, windows, {d: (info.operand_shapes[0][d], info.result_shapes[0][d]) for d in rows})
+    if not starts_from_identity(op.operation, info.result_elements):
+        leave_out_ends(op, list(rows))
 
 
 def _anew(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:

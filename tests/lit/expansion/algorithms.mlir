@@ -7,9 +7,10 @@
 // CHECK-LABEL: func.func @main
 func.func @main(%a: tensor<3x8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}]>}, %n: tensor<3x8xi32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}]>}, %i: tensor<f32> {dtensor.layout = #dtensor.layout<@mesh, []>}, %j: tensor<i32> {dtensor.layout = #dtensor.layout<@mesh, []>})
     -> (tensor<3xi32> {dtensor.layout = #dtensor.layout<@mesh, [{}]>}) {
-  // CHECK: %[[MINE:.*]]:2 = stablehlo.reduce(%arg0 init: %arg2), (%arg1 init: %arg3) across dimensions = [1] : (tensor<3x4xf32>, tensor<3x4xi32>, tensor<f32>, tensor<i32>) -> (tensor<3xf32>, tensor<3xi32>)
-  // CHECK: %[[ROW:.*]] = stablehlo.reshape %[[MINE]]#0 : (tensor<3xf32>) -> tensor<1x3xf32>
-  // CHECK: %[[ROWS:.*]] = "dtensor.all_gather"(%[[ROW]])
+  // CHECK: %[[MINE:.*]]:3 = stablehlo.reduce(%arg0 init: %arg2), (%arg1 init: %arg3), (%{{.*}} init: %{{.*}}) across dimensions = [1] : (tensor<3x4xf32>, tensor<3x4xi32>, tensor<3x4xi1>, tensor<f32>, tensor<i32>, tensor<i1>) -> (tensor<3xf32>, tensor<3xi32>, tensor<3xi1>)
+  // CHECK: %[[ROW:.*]] = stablehlo.reshape %[[MINE]]#0 : (tensor<3xf32>) -> tensor<1x1x3xf32>
+  // CHECK: %[[ALL:.*]] = "dtensor.all_gather"(%[[ROW]]){{.*}} : (tensor<1x1x3xf32>) -> tensor<2x1x3xf32>
+  // CHECK: %[[ROWS:.*]] = stablehlo.reshape %[[ALL]] : (tensor<2x1x3xf32>) -> tensor<2x3xf32>
   // CHECK: stablehlo.reduce(%[[ROWS]] init: %arg2), (%{{.*}} init: %arg3) across dimensions = [0] : (tensor<2x3xf32>, tensor<2x3xi32>, tensor<f32>, tensor<i32>) -> (tensor<3xf32>, tensor<3xi32>)
   // CHECK-NOT: dtensor.algorithm
   %0:2 = "stablehlo.reduce"(%a, %n, %i, %j) <{dimensions = array<i64: 1>}> ({
@@ -18,7 +19,7 @@ func.func @main(%a: tensor<3x8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}
     %2 = stablehlo.select %1, %x, %y : tensor<i1>, tensor<f32>
     %3 = stablehlo.select %1, %u, %v : tensor<i1>, tensor<i32>
     stablehlo.return %2, %3 : tensor<f32>, tensor<i32>
-  }) {dtensor.algorithm = "gather_choices", dtensor.results = [#dtensor.layout<@mesh, [{}]>, #dtensor.layout<@mesh, [{}]>]} : (tensor<3x8xf32>, tensor<3x8xi32>, tensor<f32>, tensor<i32>) -> (tensor<3xf32>, tensor<3xi32>)
+  }) {dtensor.algorithm = "gather_totals", dtensor.results = [#dtensor.layout<@mesh, [{}]>, #dtensor.layout<@mesh, [{}]>]} : (tensor<3x8xf32>, tensor<3x8xi32>, tensor<f32>, tensor<i32>) -> (tensor<3xf32>, tensor<3xi32>)
   return %0#1 : tensor<3xi32>
 }
 

@@ -369,3 +369,23 @@ func.func @main(%a: tensor<6xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"
   }) : (tensor<6xf32>, tensor<5xf32>, tensor<f32>) -> tensor<6xf32>
   return %0 : tensor<6xf32>
 }
+
+// -----
+
+// A body that has no known identity is told what stands before the end; the init value does.
+
+// CHECK-LABEL: func.func @any_body(%arg0: tensor<8x3xf32>
+func.func @any_body(%a: tensor<6x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>}, %i: tensor<f32>) -> tensor<3xf32> {
+  // CHECK: %[[MASK:.*]] = stablehlo.compare LT, %{{.*}} : (tensor<8xi32>, tensor<8xi32>) -> tensor<8xi1>
+  // CHECK: %[[VALID:.*]] = stablehlo.broadcast_in_dim %[[MASK]], dims = [0] : (tensor<8xi1>) -> tensor<8x3xi1>
+  // CHECK: %[[TRUE:.*]] = stablehlo.constant dense<true> : tensor<i1>
+  // CHECK: %[[FOUND:.*]]:2 = stablehlo.reduce(%arg0 init: %arg1), (%[[VALID]] init: %[[TRUE]]) across dimensions = [0]
+  // CHECK: return %[[FOUND]]#0 : tensor<3xf32>
+  %0 = stablehlo.reduce(%a init: %i) across dimensions = [0] : (tensor<6x3xf32>, tensor<f32>) -> tensor<3xf32>
+    reducer(%x: tensor<f32>, %y: tensor<f32>) {
+    %2 = stablehlo.multiply %x, %y : tensor<f32>
+    %3 = stablehlo.add %2, %y : tensor<f32>
+    stablehlo.return %3 : tensor<f32>
+  }
+  return %0 : tensor<3xf32>
+}

@@ -29,3 +29,22 @@ func.func @argmax(%a: tensor<2x3xf32>, %n: tensor<2x3xi32>, %i: tensor<f32>, %j:
   }
   return %0#1 : tensor<2xi32>
 }
+
+// Any other body: totals of shards are reduced in order, so that only the first of several reduced
+// dimensions may be split; all of them by a body that commutes.
+func.func @any_body(%a: tensor<2x3x5xf32>, %i: tensor<f32>) -> (tensor<2xf32>, tensor<2xf32>) {
+  // CHECK: remark: stablehlo.reduce: [a, b order, *], [] -> [a]; dimension 2 of operand 0 is reduced inside of another dimension, by a body that may not commute
+  %0 = stablehlo.reduce(%a init: %i) across dimensions = [1, 2] : (tensor<2x3x5xf32>, tensor<f32>) -> tensor<2xf32>
+    reducer(%x: tensor<f32>, %y: tensor<f32>) {
+    stablehlo.return %x : tensor<f32>
+  }
+  // CHECK: remark: stablehlo.reduce: [a, b order, c order], [] -> [a]{{$}}
+  %1 = stablehlo.reduce(%a init: %i) across dimensions = [1, 2] : (tensor<2x3x5xf32>, tensor<f32>) -> tensor<2xf32>
+    reducer(%x: tensor<f32>, %y: tensor<f32>) {
+    %2 = stablehlo.multiply %x, %y : tensor<f32>
+    %3 = stablehlo.add %2, %x : tensor<f32>
+    %4 = stablehlo.add %3, %y : tensor<f32>
+    stablehlo.return %4 : tensor<f32>
+  }
+  return %0, %1 : tensor<2xf32>, tensor<2xf32>
+}

@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 def rows(kind: Any, size: int = 2304) -> Array:
     """Few different values, and whatever is hard to compare."""
     x = np.random.default_rng(0).integers(0, 40, (9, size)).astype(kind)
-    if kind not in (np.int32, np.uint16, np.int16):
+    if kind not in (np.int32, np.int64, np.uint16, np.int16):
         x[0], x[1] = -np.inf, np.inf
         x[2, [7, 900, 2000]] = np.nan
         x[3, 1500] = -np.nan
@@ -71,8 +71,37 @@ def test_the_value_comes_with_its_place(kind: Any) -> None:
     assert kinds(compiled) == {"all_reduce"}
 
 
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, bool])
+def test_a_byte_for_each_key(kind: Any) -> None:
+    x = np.random.default_rng(1).integers(0, 2 if kind is bool else 99, (9, 2304)).astype(kind)
+    x[0], x[1] = x[0].min(), x[1].max()
+    compiled = run(both, LINE, [[UNSHARDED, "x"]], x)
+    assert kinds(compiled) == {"all_reduce"}
+    assert sent(compiled) == 2 * 2 * 7 / 8 * 9 * (1 + 4)
+    run(largest_byte, LINE, [[UNSHARDED, "x"]], x)
+
+
+def largest_byte(a: Any) -> Any:
+    """The value is read too."""
+
+    def choose(left: Any, right: Any) -> Any:
+        (a, i), (b, j) = left, right
+        return jnp.where(a > b, a, b), jnp.where((a > b) | ((a == b) & (i < j)), i, j)
+
+    place = jax.lax.broadcasted_iota(jnp.int32, a.shape, 1)
+    least = False if a.dtype == bool else np.iinfo(a.dtype).min
+    return jax.lax.reduce((a, place), (jnp.array(least, a.dtype), jnp.int32(0)), choose, (1,))
+
+
+def test_types_of_64_bits() -> None:
+    with jax.enable_x64(True):
+        for kind in (np.float64, np.int64):
+            compiled = run(both, GRID, [[UNSHARDED, ("x", "y")]], rows(kind))
+            assert kinds(compiled) == {"all_reduce"}
+
+
 def test_types_that_have_no_such_keys_gather_the_choices() -> None:
-    x = np.random.default_rng(1).integers(0, 9, (3, 4096)).astype(np.int8)
+    x = np.random.default_rng(1).integers(0, 9, (3, 4096)).astype(jnp.float8_e5m2)
     compiled = run(both, LINE, [[UNSHARDED, "x"]], x)
     assert kinds(compiled) == {"all_gather"}
 

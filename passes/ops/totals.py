@@ -1,0 +1,159 @@
+"""Reductions by any body: shards reduce their parts, and what they get is reduced again, in order.
+
+A body is associative, says the specification, and what it reduces stays in order. So totals of
+contiguous shards may be reduced, and those of others where the body commutes. The init value is met
+once, as on one device: a shard reduces from nothing, with a flag that says whether there is
+anything yet. What stands beyond the true end of a dimension is nothing too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.dim import WHOLE, Dim, canonical_digits
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mlir import Value
+from dtensor.passes.builder import integers_attr
+from dtensor.passes.cost.model import all_gather_bytes, all_to_all_bytes
+from dtensor.passes.expansion.context import ExpansionContext, LocalOp, Shape
+from dtensor.passes.ops.attributes import integers
+from dtensor.passes.ops.combiners import combiner
+from dtensor.passes.ops.commuting import commutes
+from dtensor.passes.ops.extremes import extreme
+from dtensor.passes.ops.flagged import flagged, leave_out_ends
+from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
+from dtensor.passes.ops.padding import Grown
+from dtensor.passes.ops.rule import OpInfo, element_bytes
+
+
+def axes_of_reduced(placed: Placed) -> tuple[AxisRef, ...]:
+    """The axes that split the reduced dimensions, the first major."""
+    dims = sorted(integers(placed.op.attribute("dimensions")))
+    return tuple(axis for d in dims for axis in placed.operands[0].dims[d].axes)
+
+
+def why_whole(op: OpInfo, dim: int) -> str:
+    """Why shards of a reduced dimension have no totals; empty where they have."""
+    count, shape = len(op.result_shapes), op.operand_shapes[0]
+    reduced = sorted(integers(op.attribute("dimensions")))
+    if not all(shape[d] for d in reduced):
+        return "is reduced, and there is nothing to reduce"
+    if not op.operand_elements == 2 * op.result_elements:
+        return "is reduced in another element type"
+    region = op.operation.regions[0]
+    if all(shape[d] == 1 for d in reduced if d < dim) or commutes(region, count):
+        return ""
+    if extreme(region, op.result_elements) is not None:
+        return ""
+    return "is reduced inside of another dimension, by a body that may not commute"
+
+
+def has_totals(placed: Placed) -> bool:
+    """Whether a reduced dimension is split, and shards have totals."""
+    op, layout, count = placed.op, placed.operands[0], len(placed.results)
+    split = [d for d in integers(op.attribute("dimensions")) if layout.dims[d].split > 1]
+    region = op.operation.regions[0]
+    if not split or combiner(region, op.operand_elements[:count]) is not None:
+        return False
+    if any(why_whole(op, d) for d in split):
+        return False
+    return all(layout.dims[d].is_contiguous for d in split) or commutes(region, count)
+
+
+def gather_bytes(placed: Placed) -> tuple[Traffic, ...]:
+    """Every shard's totals, on every device."""
+    axes, sizes = axes_of_reduced(placed), _total_bytes(placed)
+    devices = math.prod(axis.size for axis in axes)
+    wire = sum(all_gather_bytes(devices * size, devices) for size in sizes)
+    return (Traffic(axes, wire, len(set(placed.op.result_elements))),)
+
+
+def expand_gathered(op: LocalOp) -> Sequence[Value]:
+    """Each shard reduces its part, the totals are gathered in order, and reduced."""
+    return _expanded(op, None)
+
+
+def has_shares(placed: Placed) -> bool:
+    """Whether shards have totals, of which each can reduce a part of all."""
+    return _shared_dim(placed) is not None and has_totals(placed)
+
+
+def exchange_bytes(placed: Placed) -> tuple[Traffic, ...]:
+    """Parts of a shard's totals to all others, and then of what each has reduced."""
+    axes, sizes = axes_of_reduced(placed), _total_bytes(placed)
+    devices = math.prod(axis.size for axis in axes)
+    wire = sum(all_to_all_bytes(n, devices) + all_gather_bytes(n, devices) for n in sizes)
+    return (Traffic(axes, wire, len(set(placed.op.result_elements)) + len(sizes)),)
+
+
+def expand_exchanged(op: LocalOp) -> Sequence[Value]:
+    """Each shard reduces its part, then a part of the totals of all; the results are gathered."""
+    return _expanded(op, _shared_dim(placed_of(op)))
+
+
+def _total_bytes(placed: Placed) -> list[float]:
+    """Bytes of the totals of one shard, of each operand."""
+    n = math.prod(_local_result(placed))
+    return [n * element_bytes(element) for element in placed.op.result_elements]
+
+
+def _local_result(placed: Placed) -> tuple[int, ...]:
+    return placed.results[0].local_shape(placed.op.result_shapes[0])
+
+
+def _shared_dim(placed: Placed) -> int | None:
+    """A dimension of the results that divides among the shards; None if there is none."""
+    devices = math.prod(axis.size for axis in axes_of_reduced(placed))
+    sizes = enumerate(_local_result(placed))
+    return next((d for d, size in sizes if size and size % devices == 0), None)
+
+
+def _expanded(op: LocalOp, shared: int | None) -> list[Value]:
+    """The totals of all shards reduced, on all; or each a part of them along a dimension."""
+    ctx, whole, shape = op.ctx, op.result_layouts[0], op.result_shapes[0]
+    axes = axes_of_reduced(placed_of(op))
+    split = Dim(canonical_digits(axes, ctx.mesh))
+    dims = list(whole.dims)
+    if shared is not None:
+        dims[shared] = Dim(canonical_digits((*dims[shared].digits, *axes), ctx.mesh))
+    part = Layout.of(dims, whole.mesh)
+    before = Layout.of((split, *whole.dims), whole.mesh)
+    after = Layout.of((WHOLE, *dims), whole.mesh)
+    rows = _gathered(ctx, _local_totals(op), before, after, (split.split, *shape))
+    types = [ctx.tensor_type(part.local_shape(shape), ctx.element_of(row)) for row in rows]
+    copy = op.again(rows, types)
+    copy.attributes["dimensions"] = integers_attr([0])
+    return [ctx.relayout(value, part, whole, shape) for value in copy.results]
+
+
+def _gathered(
+    ctx: ExpansionContext, totals: Sequence[Value], before: Layout, after: Layout, shape: Shape
+) -> list[Value]:
+    """Rows of totals, one of each shard; what is of one element type goes together."""
+    found: dict[int, Value] = {}
+    for element in dict.fromkeys(map(ctx.element_of, totals)):
+        alike = [k for k, value in enumerate(totals) if ctx.element_of(value) == element]
+        rows = [ctx.reshape(totals[k], (1, 1, *ctx.shape_of(totals[k]))) for k in alike]
+        here, there = (Layout.of((x.dims[0], WHOLE, *x.dims[1:]), x.mesh) for x in (before, after))
+        moved = ctx.relayout(ctx.joined(rows, 1), here, there, (shape[0], len(alike), *shape[1:]))
+        for i, k in enumerate(alike):
+            row = ctx.cut(moved, 1, i, 1)
+            first, _, *rest = ctx.shape_of(row)
+            found[k] = ctx.reshape(row, (first, *rest))
+    return [found[k] for k in range(len(totals))]
+
+
+def _local_totals(op: LocalOp) -> Sequence[Value]:
+    """What a shard's part comes to."""
+    ctx, types = op.ctx, [op.local_result_type(k) for k in range(len(op.result_layouts))]
+    valid = ctx.constant(True, ctx.tensor_type(ctx.shape_of(op.operands[0]), "i1"))
+    return flagged(ctx, op.operation, types, valid, False)
+
+
+def refit_reduce(op: Grown) -> None:
+    """What stands beyond the true end of a reduced dimension does not count."""
+    region, elements = op.operation.regions[0], op.rule.info.result_elements
+    if combiner(region, elements) is None and extreme(region, elements) is None:
+        leave_out_ends(op, integers(op.operation.attributes["dimensions"]))
