@@ -121,9 +121,9 @@ class Elimination:
         Returns:
             False if nothing costs less than that; then no state is dropped.
         """
-        for x, alive in messages.alive.items():
+        for x, scores in messages.scores.items():
             self.scores[x] = np.full(len(self.alive[x]), np.inf)
-            self.scores[x][alive] = messages.scores[x]
+            self.scores[x][messages.alive[x]] = scores
         keep = {x: messages.floor + s <= messages.upper for x, s in self.scores.items()}
         if not all([mask.any() for mask in keep.values()]):
             return False
