@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtensor.passes.planning.limits import Effort
-from dtensor.passes.planning.messages import Messages, least_of
+from dtensor.passes.planning.messages import Messages, least_of, long_rows
 from dtensor.passes.planning.model import Costs, Model
 
 _BEST = 6  # states of a variable that the others are compared with to find dead ends
@@ -280,4 +280,4 @@ def _columns(table: Costs, axis: int) -> Costs:
     last = table.ndim - 1
     if axis < last:
         table = table.transpose(*range(axis), *range(axis + 1, last + 1), axis)
-    return np.ascontiguousarray(table).reshape(-1, table.shape[-1])
+    return long_rows(np.ascontiguousarray(table).reshape(-1, table.shape[-1]))

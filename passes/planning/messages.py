@@ -61,7 +61,7 @@ class Messages:
         # By receiver and sender, what a state of the receiver costs the sender and those behind it.
         self._heard: Tables = {x: {} for x in unary}
         for (one, other), table in sorted(tables.items()):
-            self._after[one][other] = _long_rows(table)
+            self._after[one][other] = long_rows(table)
             self._before[other][one] = self._after[one][other].T
             self._heard[one][other] = np.zeros(table.shape[0])
             self._heard[other][one] = np.zeros(table.shape[1])
@@ -169,7 +169,7 @@ class Messages:
             for mine, theirs in ((self._before, self._after), (self._after, self._before)):
                 for y in mine[x]:
                     self._heard[x][y] = self._heard[x][y][keep]
-                    theirs[y][x] = _long_rows(theirs[y][x][:, keep])
+                    theirs[y][x] = long_rows(theirs[y][x][:, keep])
                     mine[x][y] = theirs[y][x].T
         return True
 
@@ -191,7 +191,7 @@ class Messages:
             self.least, self.states = cost_now, found
 
 
-def _long_rows(table: Costs) -> Costs:
+def long_rows(table: Costs) -> Costs:
     """The table, its longer dimension contiguous in memory: loops over a short one take long."""
     return np.asarray(table, order="F" if len(table) > table.shape[1] else "C")
 
