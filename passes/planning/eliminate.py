@@ -280,4 +280,4 @@ def _columns(table: Costs, axis: int) -> Costs:
     last = table.ndim - 1
     if axis < last:
         table = table.transpose(*range(axis), *range(axis + 1, last + 1), axis)
-    return long_rows(np.ascontiguousarray(table).reshape(-1, table.shape[-1]))
+    return long_rows(table.reshape(-1, table.shape[-1]))
