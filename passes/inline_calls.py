@@ -33,7 +33,7 @@ class InlinePass(Pass):
         for name in by_name:
             inliner.inline_into(name, [])
             _open_tuples(by_name[name])
-        state.graph = None
+        state.forget_ir()
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from dtensor.passes.ledger import Ledger
 from dtensor.passes.locations import tag
 from dtensor.passes.ops.opdef import UNKNOWN
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.program import CALLS, COMPOSITE, CUSTOM_CALL, holds_program, walk
+from dtensor.passes.program import CALLS, COMPOSITE, CUSTOM_CALL, Visit, holds_program, walk
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class ImportPass(Pass):
         for side in SIDES:
             layouts = boundary_layouts(function, side, state.meshes)
             check_boundary_layouts(function, side, layouts)
-        _number_ops(function, state.ledger)
-        state.graph = None
+        state.forget_ir()
+        _number_ops(state.operations(function), state.ledger)
         state.plan_checker = None
 
 
@@ -208,10 +208,10 @@ def _erase_unnamed_functions(module: ir.Module, main: ir.Operation) -> None:
             function.erase()
 
 
-def _number_ops(function: ir.Operation, ledger: Ledger) -> None:
+def _number_ops(ops: Sequence[Visit], ledger: Ledger) -> None:
     """Give every op an id in its location: design 2.8."""
     names, locations = ledger.op_names, ledger.op_locations
-    for op, name, _ in walk(function):
+    for op, name, _ in ops:
         location = op.location
         op.location = tag(location, len(names))
         names.append(name)

@@ -72,8 +72,9 @@ def _own_operations(function: ir.Operation) -> list[ir.Operation]:
             continue
         if name == CUSTOM_CALL:
             forget(op, names.DEFINED)
+        attributes = op.attributes
         for left in (names.ENDS, names.FOLDS, names.FILL, names.SIZE):
-            if left in op.attributes:
+            if left in attributes:
                 error(op, f"'{name}' with '{left}'; run dtensor-expand before dtensor-lower")
     return found
 

@@ -143,7 +143,8 @@ def _is_zero(written: str) -> bool:
 
 def integers(attribute: ir.Attribute) -> list[int]:
     """The numbers of `array<i64: ...>`."""
-    return list(ir.DenseI64ArrayAttr(attribute))
+    numbers = ir.DenseI64ArrayAttr(attribute)
+    return [numbers[i] for i in range(len(numbers))]  # its iterator ends slowly, in an exception
 
 
 def slice_numbers(op: ir.Operation) -> tuple[list[int], list[int], list[int]]:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtensor.passes.planning.limits import Effort
-from dtensor.passes.planning.messages import Messages, least_of
+from dtensor.passes.planning.messages import Messages, least_of, long_rows
 from dtensor.passes.planning.model import Costs, Model
 
 _BEST = 6  # states of a variable that the others are compared with to find dead ends
@@ -121,9 +121,9 @@ class Elimination:
         Returns:
             False if nothing costs less than that; then no state is dropped.
         """
-        for x, alive in messages.alive.items():
+        for x, scores in messages.scores.items():
             self.scores[x] = np.full(len(self.alive[x]), np.inf)
-            self.scores[x][alive] = messages.scores[x]
+            self.scores[x][messages.alive[x]] = scores
         keep = {x: messages.floor + s <= messages.upper for x, s in self.scores.items()}
         if not all([mask.any() for mask in keep.values()]):
             return False
@@ -280,4 +280,4 @@ def _columns(table: Costs, axis: int) -> Costs:
     last = table.ndim - 1
     if axis < last:
         table = table.transpose(*range(axis), *range(axis + 1, last + 1), axis)
-    return np.ascontiguousarray(table).reshape(-1, table.shape[-1])
+    return long_rows(table.reshape(-1, table.shape[-1]))

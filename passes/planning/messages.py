@@ -37,8 +37,6 @@ class Messages:
         bound: no assignment of states costs less; never more than `upper`.
         floor: what the present messages proved before the last sweep.
         alive: per variable, the states that are left: the others cost more than `upper`.
-        scores: per state that is left, what the cheapest assignment with it costs above the floor,
-            at least; near the end, about that.
         least: the cost of `states`.
         states: the cheapest assignment met, if passes look for one.
     """
@@ -54,18 +52,27 @@ class Messages:
         self.least = np.inf
         self.states: dict[int, int] = dict.fromkeys(unary, 0)
         self.alive: dict[int, NDArray[np.intp]] = {x: np.arange(len(u)) for x, u in unary.items()}
-        self.scores: dict[int, Costs] = {x: np.zeros(len(u)) for x, u in unary.items()}
         self._given = unary, tables
         self._unary = dict(unary)
+        self._total = dict(unary)  # per state, with all that was heard
         self._order = sorted(unary)
         self._before: Tables = {x: {} for x in unary}
         self._after: Tables = {x: {} for x in unary}
-        self._sent: dict[tuple[int, int], Costs] = {}  # from and to; per state of the receiver
+        # By receiver and sender, what a state of the receiver costs the sender and those behind it.
+        self._heard: Tables = {x: {} for x in unary}
         for (one, other), table in sorted(tables.items()):
-            self._after[one][other] = np.ascontiguousarray(table)
-            self._before[other][one] = np.ascontiguousarray(table.T)
-            self._sent[one, other] = np.zeros(table.shape[1])
-            self._sent[other, one] = np.zeros(table.shape[0])
+            self._after[one][other] = long_rows(table)
+            self._before[other][one] = self._after[one][other].T
+            self._heard[one][other] = np.zeros(table.shape[0])
+            self._heard[other][one] = np.zeros(table.shape[1])
+
+    @property
+    def scores(self) -> dict[int, Costs]:
+        """Per state that is left, what the cheapest assignment with it costs above the floor.
+
+        That is at least so much; near the end, about that.
+        """
+        return {x: total - least_of(total) for x, total in self._total.items()}
 
     @property
     def gap(self) -> float:
@@ -104,7 +111,8 @@ class Messages:
 
     def begin_anew(self) -> None:
         """Forget the messages, not the bound: near the end they rise faster among the few left."""
-        self._sent = {way: np.zeros(len(costs)) for way, costs in self._sent.items()}
+        for heard in self._heard.values():
+            heard.update({y: np.zeros(len(costs)) for y, costs in heard.items()})
         self.floor = self._proved = -np.inf
 
     def dive(self, share: float) -> None:
@@ -128,41 +136,41 @@ class Messages:
             self.upper = min(self.upper, self.least)
 
     def _sweep(self, order: Sequence[int], behind: Tables, ahead: Tables) -> None:
-        sent, bound = self._sent, 0.0
+        bound = 0.0
         for x in order:
-            total = self._unary[x]
+            total, heard = self._unary[x], self._heard[x]
             for y in behind[x]:
-                total = total + sent[y, x]
+                total = total + heard[y]
             for y in ahead[x]:
-                total = total + sent[y, x]
-            least = least_of(total)
-            self.scores[x] = total - least
+                total = total + heard[y]
+            self._total[x] = total
             out = len(ahead[x])
             chains = max(len(behind[x]), out, 1)
-            bound += least * (chains - out) / chains  # of the chains that end here
+            if out < chains:
+                bound += least_of(total) * (chains - out) / chains  # of the chains that end here
             share = total / chains
             for y, table in ahead[x].items():
-                sent[x, y] = least_of(table + (share - sent[y, x])[:, None])
+                self._heard[y][x] = least_of(table + (share - heard[y])[:, None])
         self.floor, self._proved = self._proved, max(self._proved, float(bound))
         self.bound = max(self.bound, self._proved)
 
     def _drop(self) -> bool:
         """Drop the states with which everything costs more than `upper`; whether any are left."""
         limit = self.upper + _ROUNDING * abs(self.upper)
-        for x in self._order:
-            keep = self.floor + self.scores[x] <= limit
+        for x, scores in self.scores.items():
+            keep = self.floor + scores <= limit
             if keep.all():
                 continue
             if not keep.any():
                 self.bound = self.upper
                 return False
             self.alive[x], self._unary[x] = self.alive[x][keep], self._unary[x][keep]
-            self.scores[x] = self.scores[x][keep]
+            self._total[x] = self._total[x][keep]
             for mine, theirs in ((self._before, self._after), (self._after, self._before)):
                 for y in mine[x]:
-                    self._sent[y, x] = self._sent[y, x][keep]
-                    mine[x][y] = mine[x][y][keep]
-                    theirs[y][x] = np.ascontiguousarray(theirs[y][x][:, keep])
+                    self._heard[x][y] = self._heard[x][y][keep]
+                    theirs[y][x] = long_rows(theirs[y][x][:, keep])
+                    mine[x][y] = theirs[y][x].T
         return True
 
     def _look(self, order: Sequence[int], behind: Tables, ahead: Tables) -> None:
@@ -173,7 +181,7 @@ class Messages:
             for y in behind[x]:
                 cost = cost + ahead[y][x][chosen[y]]
             for y in ahead[x]:
-                cost = cost + self._sent[y, x]
+                cost = cost + self._heard[x][y]
             chosen[x] = int(cost.argmin())
         found = {x: int(self.alive[x][state]) for x, state in chosen.items()}
         unary, tables = self._given
@@ -181,6 +189,11 @@ class Messages:
         cost_now += sum([float(t[found[x], found[y]]) for (x, y), t in tables.items()])
         if cost_now < self.least:
             self.least, self.states = cost_now, found
+
+
+def long_rows(table: Costs) -> Costs:
+    """The table, its longer dimension contiguous in memory: loops over a short one take long."""
+    return np.asarray(table, order="F" if len(table) > table.shape[1] else "C")
 
 
 def promising(model: Model, passes: int) -> tuple[list[int], bool]:
