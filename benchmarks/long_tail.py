@@ -37,6 +37,7 @@ from benchmarks.long_tail_forms import (
     cross_entropy,
     decode,
     heat,
+    heat_scan,
     laplace_by_convolution,
     laplace_by_pad,
     laplace_by_roll,
@@ -223,6 +224,14 @@ ROWS_OF_TABLE: dict[str, Row] = {
             "update": laplace_inside,
         }.items()
     },
+    "heat_by_update_gradient": row(
+        50 * 2 * 2 * EDGES,
+        "50 steps of four edges, there and back",
+        jax.grad(lambda u: jnp.sum(heat_scan(laplace_inside)(u) ** 2)),
+        PLANE,
+        out=PLANE[1],
+        mesh=TILES,
+    ),
     "sort": row(2 * R * 2048 + 2048, "2 r L + L, columnsort", jnp.sort, VECTOR, out=X),
     "argsort": row(
         2 * R * 512 * (4 + 2) + 256 * (4 + 2) + 256 * 2,

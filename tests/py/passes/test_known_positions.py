@@ -243,3 +243,19 @@ def test_a_broadcast_may_change_the_order_of_dimensions() -> None:
         "%r = stablehlo.broadcast_in_dim %c, dims = [1, 0] : (tensor<2x3xi32>) -> tensor<3x2xi32>"
     )
     assert numbers(text, "3x2xi32").tolist() == [[1, 4], [2, 5], [3, 6]]
+
+
+def test_positions_that_a_loop_carries_and_does_not_change() -> None:
+    """The gradient of a scan carries where each step wrote into its loop."""
+
+    def loss(u: Any) -> Any:
+        def step(u: Any, _: Any) -> Any:
+            return u.at[:, 1:-1].set(jnp.sin(u[:, 2:] - u[:, :-2])), None
+
+        return jnp.sum(jax.lax.scan(step, u, None, length=3)[0] ** 2)
+
+    step = dtensor.jit(jax.grad(loss), in_layouts=(dtensor.Layout([None, "y"], MESH),))
+    compiled = step.lower(SIGNAL).compile()
+    expected = jax.jit(jax.grad(loss))(SIGNAL)
+    np.testing.assert_allclose(compiled(SIGNAL).to_jax(), expected, rtol=1e-5, atol=1e-5)
+    assert {c.kind for c in compiled.collectives} == {"shard_permute"}
