@@ -22,7 +22,7 @@ from dtensor.passes.cuts.positions import GATHER, SCATTER, written_as_cuts
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.cuts.strides import StrideSplitter
 from dtensor.passes.cuts.surrounded import surrounded
-from dtensor.passes.cuts.uses import USES, replaced_use, slice_of
+from dtensor.passes.cuts.uses import USES, replaced_use
 from dtensor.passes.functions import main_function
 from dtensor.passes.ops.attributes import shape_of, slice_numbers
 from dtensor.passes.ops.table import opdef
@@ -38,11 +38,6 @@ def fuse_chains(module: ir.Module, ops: list[Visit], state: PassState) -> None:
     for op, name, scope in ops:
         if name in CUTS:
             fuser.fuse(op, scope.number)
-        elif name == GATHER:
-            cut = slice_of(op)
-            if cut is not None:
-                fuser.aligner.made.append(cut)
-                fuser.fuse(cut, scope.number)
         elif name in USES:
             replaced_use(fuser.aligner, op, scope.number)
     if not fuser.has_fused and not fuser.aligner.made:

@@ -65,6 +65,27 @@ CASES: dict[str, tuple[Any, list[Any], Function, set[str]]] = {
         lambda t: jnp.take(t, np.arange(60, 70), 0, mode="fill", fill_value=3),
         {"all_reduce"},
     ),
+    "every second row set": (
+        TABLE,
+        ROWS_OF_TABLE,
+        lambda t: t.at[::2].set(jnp.sin(t[1::2])),
+        LOCAL,
+    ),
+    "a grid set": (
+        TABLE,
+        ["y", "x"],
+        lambda t: t.at[1::2, ::3].set(t[::2, 1::3]).at[::4, 1::2].multiply(2.0),
+        LOCAL,
+    ),
+    "a grid added to": (TABLE, ["y", "x"], lambda t: t.at[1::2, ::3].add(t[::2, 1::3]), LOCAL),
+    "a grid read": (TABLE, ["y", "x"], lambda t: t[jnp.arange(64)[:, None], np.r_[0:6]], MOVED),
+    "one of each row": (TABLE, ROWS_OF_TABLE, lambda t: t.at[::2, 3].add(t[1::2, 4]), LOCAL),
+    "halves set": (
+        TABLE,
+        ROWS_OF_TABLE,
+        lambda t: t.at[np.roll(np.arange(64), 32)].set(jnp.cos(t)),
+        {"shard_permute", "all_to_all"},
+    ),
     "every second column": (TABLE, ["y", "x"], lambda t: t[:, jnp.arange(0, 12, 2)], LOCAL),
     "columns as rows": (TABLE, ["y", "x"], transposed, LOCAL),
     "rows in the middle": (
