@@ -37,6 +37,7 @@ from benchmarks.long_tail_forms import (
     cross_entropy,
     decode,
     gauss_seidel,
+    gaussian,
     heat,
     heat_scan,
     laplace_by_convolution,
@@ -137,6 +138,15 @@ ROWS_OF_TABLE: dict[str, Row] = {
         (array(4096, 3, 3), P("x")),
         (array(4096, 3), ROWS),
         out=ROWS,
+    ),
+    "scan_of_gaussians": row(
+        3 * (3 + 9) * 4 + 2 * 9 * 4,
+        "S log2 p, and S (log2 p - 1) of products",
+        lambda a, b, c: lax.associative_scan(gaussian, (a / 4, b, c))[1:],
+        (array(4096, 3, 3), P("x")),
+        (array(4096, 3), ROWS),
+        (array(4096, 3, 3), P("x")),
+        out=(ROWS, P("x")),
     ),
     "online_softmax": row(
         3 * (1 + 16) * 4,

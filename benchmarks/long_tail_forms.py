@@ -24,6 +24,13 @@ def affine(left: Any, right: Any) -> Any:
     return right[0] @ left[0], jnp.einsum("tij,tj->ti", right[0], left[1]) + right[1]
 
 
+def gaussian(left: Any, right: Any) -> Any:
+    """Means and covariances of linear dynamics, one after the other."""
+    moved = (right[0] @ left[1][..., None])[..., 0]
+    spread = right[0] @ left[2] @ jnp.swapaxes(right[0], -1, -2)
+    return right[0] @ left[0], moved + right[1], spread + right[2]
+
+
 def online_softmax(left: Any, right: Any) -> Any:
     """Maxima, sums of exponentials, and sums of values weighted by them."""
     most = jnp.maximum(left[0], right[0])
