@@ -50,7 +50,7 @@ class Alike:
         """Whether two values are made alike, if what they are made of is: that is left to do."""
         bare, ones = without_ones(value) if self.rows == 1 else (value, [])
         if pattern in self._known:
-            self.ops.update(ones)
+            self.ops.update(ones if pattern in self.leaves else [])
             return bool(self._known[pattern] == bare)
         self._known[pattern] = bare
         if pattern in self.leaves:
@@ -62,10 +62,7 @@ class Alike:
             return splat_of(value) == number
         wanted, op = maker_of(pattern), maker_of(value)
         assert wanted is not None, "what is computed of the leaves"
-        if self.rows == 1 and (
-            _repeats_one(wanted, self.written)
-            or (adds_ones(wanted) and self._is_one_row(pattern, value))
-        ):
+        if self.rows == 1 and _repeats_one(wanted, self.written):
             self._left.append((wanted.operands[0], value))
             return True
         stage = value
@@ -73,7 +70,10 @@ class Alike:
             self.ops.update(ones)
             stage, op = bare, maker_of(bare)
         if op is None or op.block != self.block or not self._does_alike(wanted, op):
-            return False
+            if self.rows != 1 or not adds_ones(wanted) or not self._is_one_row(pattern, value):
+                return False
+            self._left.append((wanted.operands[0], value))
+            return True
         numbers = [ir.OpResult(each).result_number for each in (pattern, stage)]
         return bool(numbers[0] == numbers[1])
 
