@@ -31,6 +31,7 @@ from benchmarks.against_jax.measure import measure
 from benchmarks.against_jax.workload import Workload, array
 from benchmarks.long_tail_forms import (
     affine,
+    alternating,
     append,
     conv,
     conv_around,
@@ -368,6 +369,13 @@ ROWS_OF_TABLE: dict[str, Row] = {
         (array(64, 64), WHOLE),
         (array(64, 512), COLUMNS),
         out=COLUMNS,
+    ),
+    "tridiagonal_solves": row(
+        2 * R * 256 * 256 * 4 / 8,
+        "2 r L, along each dimension in turn",
+        alternating,
+        (array(256, 256), ROWS),
+        out=ROWS,
     ),
     "gather": row(
         R * 4096 * 4 + R * 4096 * 64 * 4,
