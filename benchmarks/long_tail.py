@@ -41,7 +41,9 @@ from benchmarks.long_tail_forms import (
     gaussian,
     heat,
     heat_scan,
+    laplace_and_wall,
     laplace_by_convolution,
+    laplace_by_edge_pad,
     laplace_by_pad,
     laplace_by_roll,
     laplace_inside,
@@ -244,6 +246,12 @@ ROWS_OF_TABLE: dict[str, Row] = {
         out=PLANE[1],
         mesh=TILES,
     ),
+    **{
+        f"heat_by_{name}": row(
+            50 * 2 * EDGES, "50 steps of four edges", heat(step), PLANE, out=PLANE[1], mesh=TILES
+        )
+        for name, step in {"edge_pad": laplace_by_edge_pad, "wall": laplace_and_wall}.items()
+    },
     "gauss_seidel": row(
         10 * 4 * 128 * 4,
         "10 sweeps, half a row for each of four colours",

@@ -58,6 +58,17 @@ def laplace_by_pad(u: jax.Array) -> jax.Array:
     return v[:-2, 1:-1] + v[2:, 1:-1] + v[1:-1, :-2] + v[1:-1, 2:] - 4 * u
 
 
+def laplace_by_edge_pad(u: jax.Array) -> jax.Array:
+    v = jnp.pad(u, 1, mode="edge")
+    return v[:-2, 1:-1] + v[2:, 1:-1] + v[1:-1, :-2] + v[1:-1, 2:] - 4 * u
+
+
+def laplace_and_wall(u: jax.Array) -> jax.Array:
+    """Nothing flows through the wall: its values are those beside it."""
+    v = laplace_by_roll(u)
+    return v.at[0].set(v[1]).at[-1].set(v[-2]).at[:, 0].set(v[:, 1]).at[:, -1].set(v[:, -2])
+
+
 def laplace_by_convolution(u: jax.Array) -> jax.Array:
     kernel = jnp.array([[0.0, 1, 0], [1, -4, 1], [0, 1, 0]], u.dtype)[None, None]
     return lax.conv(u[None, None], kernel, (1, 1), "SAME")[0, 0]

@@ -6,9 +6,10 @@ zeros in place of what a roll brings round. So both read `y` in the size of `x`.
 
 from __future__ import annotations
 
-from dtensor.dialect.mlir import Value, ir, stablehlo
+from dtensor.dialect.mlir import Value, ir, made_by, stablehlo
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.align import REDUCE, Aligner, Wanted
+from dtensor.passes.cuts.pieces import RESHAPE, SLICE, operation_of
 from dtensor.passes.cuts.positions import SCATTER, Run, box, update_kind
 from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.ops.combiners import combiner
@@ -29,6 +30,7 @@ def replaced_use(aligner: Aligner, op: ir.Operation, scope: int) -> None:
 def _replace_update(aligner: Aligner, op: ir.Operation, scope: int) -> None:
     starts = _starts(op)
     if starts is None:
+        _replace_row(aligner, op, scope)
         return
     into, _, update = op.operands
     sizes, counts = shape_of(into), shape_of(update)
@@ -51,6 +53,32 @@ def _replace_update(aligner: Aligner, op: ir.Operation, scope: int) -> None:
         value = make.select(mask, long, make.identity(kind, into.type))
         value = make.value(Reduction.named(kind).op, [into, value], into.type)
     op.results[0].replace_all_uses_with(value)
+
+
+def _replace_row(aligner: Aligner, op: ir.Operation, scope: int) -> None:
+    """Put a row of a value as large in the place of another, as boundaries are set."""
+    attribute = op.attributes["scatter_dimension_numbers"]
+    numbers = stablehlo.ScatterDimensionNumbers(attribute)
+    gone, row = list(numbers.inserted_window_dims), op.operands[-1]
+    place = _place(op.operands[1])
+    if len(op.operands) != 3 or place is None or update_kind(op) != "set" or len(gone) != 1:
+        return
+    while (cut := made_by(RESHAPE, row)) is not None:
+        row = cut.operands[0]
+    into, dim, at, cut = op.operands[0], gone[0], place[0], made_by(SLICE, row)
+    sizes = shape_of(into)
+    is_row = shape_of(row) == [*sizes[:dim], 1, *sizes[dim + 1 :]]
+    if cut is None or not is_row or shape_of(cut.operands[0]) != sizes or len(place) != 1:
+        return
+    if not 0 <= at < sizes[dim] or not aligner.shards.splits((into, dim)):
+        return
+    make = Builder(op, aligner.made)
+    around = [make.cut(into, dim, 0, at), row, make.cut(into, dim, at + 1, sizes[dim] - at - 1)]
+    joined = make.joined([part for part in around if shape_of(part)[dim]], dim)
+    op.results[0].replace_all_uses_with(joined)
+    value = aligner.fuse(operation_of(joined), scope)
+    for d in range(len(sizes)):
+        aligner.shards.know(value, d, (into, d))
 
 
 def _starts(op: ir.Operation) -> list[int] | None:
