@@ -33,6 +33,7 @@ from benchmarks.long_tail_forms import (
     affine,
     alternating,
     append,
+    beam_search,
     conv,
     conv_around,
     cross_entropy,
@@ -280,6 +281,14 @@ ROWS_OF_TABLE: dict[str, Row] = {
         "k (value and place) log2 p",
         lambda x: lax.top_k(x, 128),
         (array(131072), X),
+        out=[WHOLE, WHOLE],
+    ),
+    "beam_search": row(
+        2 * 2 * R * 32 * 4 + 3 * 32 * 8.0,
+        "all_reduces of maximum and sum, and k (value and place) log2 p",
+        beam_search,
+        (array(8, 4, 32768), P(None, None, "x")),
+        (array(8, 4), WHOLE),
         out=[WHOLE, WHOLE],
     ),
     "argmax": row(

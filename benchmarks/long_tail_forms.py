@@ -154,6 +154,12 @@ def paged_decode(
     return jnp.einsum("bhs,bshd->bhd", weights, values)
 
 
+def beam_search(logits: jax.Array, scores: jax.Array) -> list[jax.Array]:
+    """The best of all words after each of the beams."""
+    after = scores[..., None] + jax.nn.log_softmax(logits)
+    return lax.top_k(after.reshape(len(after), -1), scores.shape[1])
+
+
 def append(cache: jax.Array, rows: jax.Array, at: jax.Array) -> jax.Array:
     """Rows that may fall across two shards."""
     return lax.dynamic_update_slice_in_dim(cache, rows, at, 0)
