@@ -56,7 +56,9 @@ from benchmarks.long_tail_forms import (
     poisson,
     pool,
     recurrence,
+    spectrogram,
     unet,
+    wavelet,
 )
 
 LINE, TILES = {"x": 8}, {"x": 4, "y": 2}
@@ -268,6 +270,8 @@ ROWS_OF_TABLE: dict[str, Row] = {
         LONG,
         out=ROWS,
     ),
+    "wavelet": row(2 * SLICE, "2 S", wavelet, LONG, out=ROWS),
+    "spectrogram": row(128 * 4, "half a frame", spectrogram, (array(65536), X)),
     "sort": row(2 * R * 2048 + 2048, "2 r L + L, columnsort", jnp.sort, VECTOR, out=X),
     "argsort": row(
         2 * R * 512 * (4 + 2) + 256 * (4 + 2) + 256 * 2,

@@ -166,6 +166,7 @@ SIGNAL = np.random.default_rng(3).normal(size=(4, 4096)).astype(np.float32)
 # A function, and how many columns a device may send.
 SHARED: dict[str, tuple[Function, int]] = {
     "half overlap": (lambda t: t[:, frames(127, 32, 64)] * 2, 32),
+    "fewer than fit": (lambda t: t[:, frames(125, 32, 64)] * 2, 32),
     "slices": (lambda t: windows(t.T, 127, 32, 64) * 2, 32),
     # five slices, of which each sends what it is moved by: 2, 1, 0, 1 and 2 columns
     "one further": (lambda t: t[:, frames(4092, 1, 5)].max(-1), 12),
