@@ -31,14 +31,21 @@ from benchmarks.against_jax.measure import measure
 from benchmarks.against_jax.workload import Workload, array
 from benchmarks.long_tail_forms import (
     affine,
+    alternating,
     append,
+    beam_search,
     complex_product,
     conv,
     conv_around,
     cross_entropy,
     decode,
+    gauss_seidel,
+    gaussian,
     heat,
+    heat_scan,
+    laplace_and_wall,
     laplace_by_convolution,
+    laplace_by_edge_pad,
     laplace_by_pad,
     laplace_by_roll,
     laplace_inside,
@@ -52,7 +59,9 @@ from benchmarks.long_tail_forms import (
     poisson,
     pool,
     recurrence,
+    spectrogram,
     unet,
+    wavelet,
 )
 
 LINE, TILES = {"x": 8}, {"x": 4, "y": 2}
@@ -138,6 +147,15 @@ ROWS_OF_TABLE: dict[str, Row] = {
         (array(4096, 3, 3), P("x")),
         (array(4096, 3), ROWS),
         out=ROWS,
+    ),
+    "scan_of_gaussians": row(
+        3 * (3 + 9) * 4 + 2 * 9 * 4,
+        "S log2 p, and S (log2 p - 1) of products",
+        lambda a, b, c: lax.associative_scan(gaussian, (a / 4, b, c))[1:],
+        (array(4096, 3, 3), P("x")),
+        (array(4096, 3), ROWS),
+        (array(4096, 3, 3), P("x")),
+        out=(ROWS, P("x")),
     ),
     "online_softmax": row(
         3 * (1 + 16) * 4,
@@ -231,6 +249,37 @@ ROWS_OF_TABLE: dict[str, Row] = {
             "update": laplace_inside,
         }.items()
     },
+    "heat_by_update_gradient": row(
+        50 * 2 * 2 * EDGES,
+        "50 steps of four edges, there and back",
+        jax.grad(lambda u: jnp.sum(heat_scan(laplace_inside)(u) ** 2)),
+        PLANE,
+        out=PLANE[1],
+        mesh=TILES,
+    ),
+    **{
+        f"heat_by_{name}": row(
+            50 * 2 * EDGES, "50 steps of four edges", heat(step), PLANE, out=PLANE[1], mesh=TILES
+        )
+        for name, step in {"edge_pad": laplace_by_edge_pad, "wall": laplace_and_wall}.items()
+    },
+    "gauss_seidel": row(
+        10 * 4 * 128 * 4,
+        "10 sweeps, half a row for each of four colours",
+        gauss_seidel,
+        (PLANE[0], ROWS),
+        out=ROWS,
+    ),
+    "interleave": row(
+        0,
+        "nothing",
+        lambda a, b: jnp.zeros((8192, 16)).at[::2].set(a + b).at[1::2].set(a - b),
+        LONG,
+        LONG,
+        out=ROWS,
+    ),
+    "wavelet": row(2 * SLICE, "2 S", wavelet, LONG, out=ROWS),
+    "spectrogram": row(128 * 4, "half a frame", spectrogram, (array(65536), X)),
     "sort": row(2 * R * 2048 + 2048, "2 r L + L, columnsort", jnp.sort, VECTOR, out=X),
     "argsort": row(
         2 * R * 512 * (4 + 2) + 256 * (4 + 2) + 256 * 2,
@@ -244,6 +293,14 @@ ROWS_OF_TABLE: dict[str, Row] = {
         "k (value and place) log2 p",
         lambda x: lax.top_k(x, 128),
         (array(131072), X),
+        out=[WHOLE, WHOLE],
+    ),
+    "beam_search": row(
+        2 * 2 * R * 32 * 4 + 3 * 32 * 8.0,
+        "all_reduces of maximum and sum, and k (value and place) log2 p",
+        beam_search,
+        (array(8, 4, 32768), P(None, None, "x")),
+        (array(8, 4), WHOLE),
         out=[WHOLE, WHOLE],
     ),
     "argmax": row(
@@ -341,6 +398,13 @@ ROWS_OF_TABLE: dict[str, Row] = {
         (array(64, 64), WHOLE),
         (array(64, 512), COLUMNS),
         out=COLUMNS,
+    ),
+    "tridiagonal_solves": row(
+        2 * R * 256 * 256 * 4 / 8,
+        "2 r L, along each dimension in turn",
+        alternating,
+        (array(256, 256), ROWS),
+        out=ROWS,
     ),
     "gather": row(
         R * 4096 * 4 + R * 4096 * 64 * 4,

@@ -24,6 +24,13 @@ def affine(left: Any, right: Any) -> Any:
     return right[0] @ left[0], jnp.einsum("tij,tj->ti", right[0], left[1]) + right[1]
 
 
+def gaussian(left: Any, right: Any) -> Any:
+    """Means and covariances of linear dynamics, one after the other."""
+    moved = (right[0] @ left[1][..., None])[..., 0]
+    spread = right[0] @ left[2] @ jnp.swapaxes(right[0], -1, -2)
+    return right[0] @ left[0], moved + right[1], spread + right[2]
+
+
 def online_softmax(left: Any, right: Any) -> Any:
     """Maxima, sums of exponentials, and sums of values weighted by them."""
     most = jnp.maximum(left[0], right[0])
@@ -37,6 +44,11 @@ def heat(step: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], jax.Ar
     return lambda u: lax.fori_loop(0, 50, lambda _, v: v + 0.1 * step(v), u)
 
 
+def heat_scan(step: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], jax.Array]:
+    """The same, as what a gradient is taken of."""
+    return lambda u: lax.scan(lambda v, _: (v + 0.1 * step(v), None), u, None, 50)[0]
+
+
 def laplace_by_roll(u: jax.Array) -> jax.Array:
     return sum(jnp.roll(u, s, axis) for s in (1, -1) for axis in (0, 1)) - 4 * u
 
@@ -44,6 +56,17 @@ def laplace_by_roll(u: jax.Array) -> jax.Array:
 def laplace_by_pad(u: jax.Array) -> jax.Array:
     v = jnp.pad(u, 1)
     return v[:-2, 1:-1] + v[2:, 1:-1] + v[1:-1, :-2] + v[1:-1, 2:] - 4 * u
+
+
+def laplace_by_edge_pad(u: jax.Array) -> jax.Array:
+    v = jnp.pad(u, 1, mode="edge")
+    return v[:-2, 1:-1] + v[2:, 1:-1] + v[1:-1, :-2] + v[1:-1, 2:] - 4 * u
+
+
+def laplace_and_wall(u: jax.Array) -> jax.Array:
+    """Nothing flows through the wall: its values are those beside it."""
+    v = laplace_by_roll(u)
+    return v.at[0].set(v[1]).at[-1].set(v[-2]).at[:, 0].set(v[:, 1]).at[:, -1].set(v[:, -2])
 
 
 def laplace_by_convolution(u: jax.Array) -> jax.Array:
@@ -54,6 +77,26 @@ def laplace_by_convolution(u: jax.Array) -> jax.Array:
 def laplace_inside(u: jax.Array) -> jax.Array:
     around = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]
     return jnp.zeros_like(u).at[1:-1, 1:-1].set(around - 4 * u[1:-1, 1:-1])
+
+
+def gauss_seidel(u: jax.Array) -> jax.Array:
+    """Ten sweeps of four colours, each of every second row and column inside."""
+
+    def coloured(u: jax.Array, row: int, column: int) -> jax.Array:
+        inside = slice(row, -1, 2), slice(column, -1, 2)
+        count = u[inside].shape
+        around = [
+            u[row + i : -1 + i or None : 2, column + j : -1 + j or None : 2]
+            for i, j in ((1, 0), (-1, 0), (0, 1), (0, -1))
+        ]
+        return u.at[inside].set(sum(a[: count[0], : count[1]] for a in around) / 4)
+
+    def sweep(_: int, u: jax.Array) -> jax.Array:
+        for row, column in ((1, 1), (2, 2), (1, 2), (2, 1)):
+            u = coloured(u, row, column)
+        return u
+
+    return lax.fori_loop(0, 10, sweep, u)
 
 
 def conv(x: jax.Array, kernel: jax.Array) -> jax.Array:
@@ -111,6 +154,25 @@ def paged_decode(
     return jnp.einsum("bhs,bshd->bhd", weights, values)
 
 
+def beam_search(logits: jax.Array, scores: jax.Array) -> list[jax.Array]:
+    """The best of all words after each of the beams."""
+    after = scores[..., None] + jax.nn.log_softmax(logits)
+    return lax.top_k(after.reshape(len(after), -1), scores.shape[1])
+
+
+def wavelet(x: jax.Array) -> jax.Array:
+    """Four taps, over every second place of what goes on at the other end."""
+    around = jnp.concatenate([x, x[:2]])
+    taps = [0.483, 0.837, 0.224, -0.129]
+    return sum(tap * around[k : k + len(x) : 2] for k, tap in enumerate(taps))
+
+
+def spectrogram(x: jax.Array) -> jax.Array:
+    """Frames that overlap by half, as long as they fit."""
+    places = jnp.arange(0, len(x) - 256, 128)[:, None] + jnp.arange(256)
+    return jnp.abs(jnp.fft.rfft(x[places] * jnp.hanning(256)))
+
+
 def append(cache: jax.Array, rows: jax.Array, at: jax.Array) -> jax.Array:
     """Rows that may fall across two shards."""
     return lax.dynamic_update_slice_in_dim(cache, rows, at, 0)
@@ -121,6 +183,17 @@ def poisson(f: jax.Array) -> jax.Array:
     k = jnp.fft.fftfreq(f.shape[0]) ** 2
     square = (k[:, None] + k[None, :]).at[0, 0].set(1)
     return jnp.fft.ifft2(jnp.fft.fft2(f) / square).real
+
+
+def alternating(u: jax.Array) -> jax.Array:
+    """One implicit step of the heat equation, along each dimension in turn."""
+
+    def solve(u: jax.Array) -> jax.Array:
+        beside = -jnp.ones(len(u))
+        below, above = beside.at[0].set(0), beside.at[-1].set(0)
+        return lax.linalg.tridiagonal_solve(below, 3 + 0 * beside, above, u)
+
+    return solve(solve(u).T).T
 
 
 def low_pass(x: jax.Array) -> jax.Array:

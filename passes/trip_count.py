@@ -1,4 +1,4 @@
-"""How often a counted loop runs."""
+"""How often a counted loop runs, and what it does not change."""
 
 from __future__ import annotations
 
@@ -29,6 +29,16 @@ def trip_count(loop: ir.Operation) -> int | None:
     return max(0, -(-(limit - start) // step))
 
 
+def never_changed(value: Value) -> Value | None:
+    """What a loop carries in and never changes, if this value is that inside; else None."""
+    block = value.owner
+    if not isinstance(block, ir.Block) or block.owner.name != "stablehlo.while":
+        return None
+    loop: ir.Operation = block.owner.operation
+    slot = int(ir.BlockArgument(value).arg_number)
+    return loop.operands[slot] if _is_invariant(loop, slot) else None
+
+
 def _step(body: ir.Block, slot: int, loop: ir.Operation) -> int | None:
     add = made_by("stablehlo.add", terminator(body).operands[slot])
     if add is None:
@@ -50,12 +60,8 @@ def _integer(value: Value, loop: ir.Operation, block: ir.Block | None) -> int | 
     """The integer a value holds, if it is a constant or a carried value that never changes."""
     producer = maker_of(value)
     if producer is None:
-        if block is None:
-            return None
-        slot = _argument_number(value, block)
-        if slot is None or not _is_invariant(loop, slot):
-            return None
-        return _integer(loop.operands[slot], loop, None)
+        outside = never_changed(value) if block is not None and value.owner == block else None
+        return None if outside is None else _integer(outside, loop, None)
     if producer.name != CONSTANT:
         return None
     attribute = producer.attributes["value"]

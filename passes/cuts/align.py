@@ -16,6 +16,8 @@ from dtensor.dialect.build import splice
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.dialect.names import DIM, SPLICE
 from dtensor.passes.cuts.pieces import (
+    BROADCAST,
+    RESHAPE,
     Piece,
     Pieces,
     Source,
@@ -29,7 +31,6 @@ from dtensor.passes.ops.attributes import CONSTANT, constant_attribute, integer,
 from dtensor.passes.ops.rule import element_bytes
 from dtensor.passes.ops.table import opdef
 
-BROADCAST, RESHAPE = "stablehlo.broadcast_in_dim", "stablehlo.reshape"
 REDUCE, TRANSPOSE = "stablehlo.reduce", "stablehlo.transpose"
 MOVES = frozenset((RESHAPE, TRANSPOSE))
 _DEEPEST = 100  # operations one behind the other
@@ -79,13 +80,14 @@ class Aligner:
         pieces: what values consist of.
         shards: tell how much longer values may become.
         made: what was made, in order.
+        fuse: replaces a cut by what it reads of.
     """
 
     def __init__(self, pieces: Pieces, fuse: Fuse, shards: Shards) -> None:
         self.made: list[ir.Operation] = []
         self.pieces = pieces
         self.shards = shards
-        self._fuse = fuse
+        self.fuse = fuse
         self._values: dict[tuple[Source, int, int], Value] = {}
         self._aligned: dict[tuple[Value, int, int, int, int], Value | None] = {}
 
@@ -100,7 +102,7 @@ class Aligner:
             value = self.value(inner, dim, before, scope)
             op = without(source.cuts[-1], value, dim, before)
             self.made.append(op)
-            found = self._values[key] = self._fuse(op, scope)
+            found = self._values[key] = self.fuse(op, scope)
         return found
 
     def sliced(self, value: Value, dim: int) -> Cut | None:

@@ -11,9 +11,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dtensor.dialect.ends import EDGE, MODES, REFLECT, WRAP
-from dtensor.dialect.mlir import Value, ir, made_by, maker_of
-from dtensor.passes.cuts.align import BROADCAST, RESHAPE, read_along
-from dtensor.passes.cuts.pieces import CONCATENATE, PAD, SLICE
+from dtensor.dialect.mlir import Value, ir, maker_of
+from dtensor.passes.cuts.align import read_along
+from dtensor.passes.cuts.pieces import (
+    BROADCAST,
+    CONCATENATE,
+    PAD,
+    REVERSE,
+    SLICE,
+    repeated_row,
+)
 from dtensor.passes.ops.attributes import (
     CONSTANT,
     constant_attribute,
@@ -24,7 +31,6 @@ from dtensor.passes.ops.attributes import (
     slice_numbers,
 )
 
-REVERSE = "stablehlo.reverse"
 _DEEPEST = 100  # operations one behind the other
 
 At = tuple[Value, int]  # a value and one of its dimensions
@@ -144,7 +150,7 @@ class Reader:
         if op.name == REVERSE and dim in integers(op.attributes["dimensions"]):
             is_alone = len(integers(op.attributes["dimensions"])) == 1
             return self.runs(value, dim, depth).reversed if is_alone else None
-        repeated = _repeated(op, dim)
+        repeated = repeated_row(op, dim)
         if repeated is not None:
             found = self.runs(repeated, dim, depth)
             return found.having([Run(found.runs[0].start, shape_of(op.results[0])[dim], 0)])
@@ -197,26 +203,6 @@ def _is_even(value: Value, dim: int) -> bool:
         return op is not None and read_along(op, dim) == {}
     attribute = constant_attribute(op) if op.name == CONSTANT else None
     return attribute is not None and attribute.is_splat
-
-
-def _repeated(op: ir.Operation, dim: int) -> Value | None:
-    """The value whose one element along a dimension an operation repeats."""
-    result: Value = op.results[0]
-    shape = shape_of(result)
-    spread = op if op.name == BROADCAST else None
-    if op.name == RESHAPE:  # `jnp.repeat`: a dimension more, which is put together with this one
-        spread = made_by(BROADCAST, op.operands[0])
-    if spread is None:
-        return None
-    value: Value = spread.operands[0]
-    before, dims = shape_of(value), integers(spread.attributes["broadcast_dimensions"])
-    wanted, order = [*shape[:dim], 1, *shape[dim + 1 :]], list(range(len(shape)))
-    if spread is not op:
-        longer = [*shape[:dim], 1, shape[dim], *shape[dim + 1 :]]
-        order = [d + (d > dim) for d in order]
-        if shape_of(spread.results[0]) != longer:
-            return None
-    return value if before == wanted and dims == order else None
 
 
 def _stands_around(

@@ -12,17 +12,26 @@ from collections.abc import Sequence
 from dtensor.dialect.build import splice
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.base import PassState
-from dtensor.passes.cuts.align import BROADCAST, MOVES, REDUCE, Aligner, Wanted
-from dtensor.passes.cuts.around import REVERSE
+from dtensor.passes.cuts.align import MOVES, REDUCE, Aligner, Wanted
 from dtensor.passes.cuts.joined_pads import ADD, join_pads
 from dtensor.passes.cuts.pads import WINDOWED, does_nothing, fuse_window_padding
-from dtensor.passes.cuts.pieces import CUTS, PAD, SLICE, Piece, Pieces, Source, operation_of
+from dtensor.passes.cuts.pieces import (
+    BROADCAST,
+    CUTS,
+    PAD,
+    REVERSE,
+    SLICE,
+    Piece,
+    Pieces,
+    Source,
+    operation_of,
+)
 from dtensor.passes.cuts.pools import SELECT_AND_SCATTER, fuse_padding
 from dtensor.passes.cuts.positions import GATHER, SCATTER, written_as_cuts
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.cuts.strides import StrideSplitter
 from dtensor.passes.cuts.surrounded import surrounded
-from dtensor.passes.cuts.uses import USES, replaced_use, slice_of
+from dtensor.passes.cuts.uses import USES, replaced_use
 from dtensor.passes.functions import main_function
 from dtensor.passes.ops.attributes import shape_of, slice_numbers
 from dtensor.passes.ops.table import opdef
@@ -38,17 +47,12 @@ def fuse_chains(module: ir.Module, ops: list[Visit], state: PassState) -> None:
     for op, name, scope in ops:
         if name in CUTS:
             fuser.fuse(op, scope.number)
-        elif name == GATHER:
-            cut = slice_of(op)
-            if cut is not None:
-                fuser.aligner.made.append(cut)
-                fuser.fuse(cut, scope.number)
         elif name in USES:
             replaced_use(fuser.aligner, op, scope.number)
     if not fuser.has_fused and not fuser.aligner.made:
         state.graph = fuser.shards.graph
         return
-    old = [op for op, name, _ in ops if name in CUTS | USES | MOVES or opdef(name).resizes]
+    old = [op for op, name, _ in ops if name in USES or _is_cut_through(op, name)]
     made = fuser.aligner.made
     is_erased = _erase_unused([*old, *made])
     for op, is_gone in zip(made, is_erased[len(old) :], strict=True):

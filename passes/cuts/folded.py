@@ -23,10 +23,10 @@ from dtensor.dialect.ends import (
 )
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.align import BROADCAST, REDUCE, RESHAPE
-from dtensor.passes.cuts.around import REVERSE, behind, front
+from dtensor.passes.cuts.align import REDUCE
+from dtensor.passes.cuts.around import behind, front
 from dtensor.passes.cuts.pads import CONVOLUTION, WINDOWED, Rows, reads_one
-from dtensor.passes.cuts.pieces import PAD, SLICE, operation_of
+from dtensor.passes.cuts.pieces import BROADCAST, PAD, RESHAPE, REVERSE, SLICE, operation_of
 from dtensor.passes.ops.attributes import (
     integers,
     pad_numbers,

@@ -55,10 +55,12 @@ class Frames:
         """The frames along a dimension, in whose place stand those of the positions."""
         shape = make.shape_of(value)
         wanted = self.all_rows * self.hop
-        value = make.cut(value, dim, self.start, min(wanted, shape[dim] - self.start))
-        nothing = make.zeros(make.tensor_type((), make.element_of(value)))
-        value = _padded(make, value, nothing, dim, 0, wanted)
-        value = make.reshape(value, (*shape[:dim], self.all_rows, self.hop, *shape[dim + 1 :]))
+        if self.start or shape[dim] % self.hop or wanted > shape[dim]:
+            value = make.cut(value, dim, self.start, min(wanted, shape[dim] - self.start))
+            nothing = make.zeros(make.tensor_type((), make.element_of(value)))
+            value = _padded(make, value, nothing, dim, 0, wanted)
+        count = make.shape_of(value)[dim] // self.hop
+        value = make.reshape(value, (*shape[:dim], count, self.hop, *shape[dim + 1 :]))
         rows = [make.cut(value, dim, row, self.count) for row in range(self.rows)]
         value = make.cut(make.joined(rows, dim + 1), dim + 1, 0, self.length)
         return self._turned(make, value, dim)

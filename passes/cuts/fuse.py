@@ -29,7 +29,8 @@ class FuseCutsPass(Pass):
 
     A gather of rows at positions that the program computes of constants (`jax.image.resize`, a
     table at `jnp.arange`) becomes slices, reversals and repetitions first, and its gradient sums;
-    so does one of frames, which overlap (a spectrogram).
+    so does one of frames, which overlap (a spectrogram). Of `x.at[::2, 1::2].set(y)`, `y` is spread
+    out to the size of `x`, and chosen at these places.
     """
 
     name: ClassVar[str] = "dtensor-fuse-cuts"

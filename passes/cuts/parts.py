@@ -12,8 +12,7 @@ from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.dialect.names import DIM, SPLICE
 from dtensor.passes.builder import Trail, integers_attr
 from dtensor.passes.cuts.align import read_along
-from dtensor.passes.cuts.around import REVERSE
-from dtensor.passes.cuts.pieces import CONCATENATE, PAD, SLICE
+from dtensor.passes.cuts.pieces import CONCATENATE, PAD, REVERSE, SLICE
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.ops.attributes import (
     integer,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dtensor.dialect.mlir import Value, ir, maker_of
+from dtensor.dialect.mlir import Value, ir, made_by, maker_of
 from dtensor.passes.ops.attributes import (
     PAD_NUMBERS,
     SLICE_NUMBERS,
@@ -18,6 +18,9 @@ from dtensor.passes.ops.attributes import (
 
 SLICE, PAD, CONCATENATE = "stablehlo.slice", "stablehlo.pad", "stablehlo.concatenate"
 CUTS = frozenset((SLICE, PAD, CONCATENATE))
+BROADCAST, RESHAPE = "stablehlo.broadcast_in_dim", "stablehlo.reshape"
+REVERSE = "stablehlo.reverse"
+_MOST_ROWS = 8  # that are put around a value one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,19 @@ class Pieces:
             return self._of_pad(op, dim)
         if op.name == CONCATENATE and integer(op.attributes["dimension"]) == dim:
             return [piece for value in op.operands for piece in self.of(value, dim)]
-        return None
+        return self._around(op, dim)
+
+    def _around(self, op: ir.Operation, dim: int) -> list[Piece] | None:
+        """A few rows the other way round, or one several times, as `jnp.pad` puts them around."""
+        count = shape_of(op.results[0])[dim] if len(op.results) == 1 else 0
+        if not 0 < count <= _MOST_ROWS:
+            return None
+        if op.name == REVERSE and integers(op.attributes["dimensions"]) == [dim]:
+            pieces = self.of(op.operands[0], dim)
+            rows = [Piece(p.source, p.start + i, 1) for p in pieces for i in range(p.count)]
+            return rows[::-1]
+        row = repeated_row(op, dim)
+        return None if row is None else [*self.of(row, dim)] * count
 
     def _of_slice(self, op: ir.Operation, dim: int) -> list[Piece] | None:
         start, limit, stride = [numbers[dim] for numbers in slice_numbers(op)]
@@ -118,6 +133,26 @@ class Pieces:
             p if p.fills else Piece(Source(p.source.value, (*p.source.cuts, op)), p.start, p.count)
             for p in pieces
         ]
+
+
+def repeated_row(op: ir.Operation, dim: int) -> Value | None:
+    """The value whose one element along a dimension an operation repeats."""
+    result: Value = op.results[0]
+    shape = shape_of(result)
+    spread = op if op.name == BROADCAST else None
+    if op.name == RESHAPE:  # `jnp.repeat`: a dimension more, which is put together with this one
+        spread = made_by(BROADCAST, op.operands[0])
+    if spread is None:
+        return None
+    value: Value = spread.operands[0]
+    before, dims = shape_of(value), integers(spread.attributes["broadcast_dimensions"])
+    wanted, order = [*shape[:dim], 1, *shape[dim + 1 :]], list(range(len(shape)))
+    if spread is not op:
+        longer = [*shape[:dim], 1, shape[dim], *shape[dim + 1 :]]
+        order = [d + (d > dim) for d in order]
+        if shape_of(spread.results[0]) != longer:
+            return None
+    return value if before == wanted and dims == order else None
 
 
 def operation_of(value: Value) -> ir.Operation:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.base import PassState
-from dtensor.passes.cuts.pieces import PAD, SLICE
+from dtensor.passes.cuts.pieces import CUTS, PAD, SLICE, operation_of
 from dtensor.passes.ops.attributes import (
     PAD_NUMBERS,
     SLICE_NUMBERS,
@@ -36,7 +36,7 @@ class StrideSplitter:
         """Rewrite an operation; whether that was done, and it can be erased."""
         made: list[ir.Operation] = []
         if name == SLICE:
-            made = _of_cropped(op)
+            made = _of_cropped(op) or _of_joined(op)
             last = made[-1] if made else op
             made += _split_slice(last) or self._of_blocks(last)
         elif name == PAD:
@@ -81,6 +81,28 @@ def _of_cropped(op: ir.Operation) -> list[ir.Operation]:
         given = integers(op.attributes[name])
         rows[name] = [at - low for at, low in zip(given, lows, strict=True)]
     return [_like(op, [pad.operands[0]], shape_of(op.results[0]), rows)]
+
+
+def _of_joined(op: ir.Operation) -> list[ir.Operation]:
+    """A slice with a stride of what was joined or padded: of as many blocks as are kept of it."""
+    if maker_of(op.operands[0]) is None or operation_of(op.operands[0]).name not in CUTS:
+        return []
+    starts, limits, strides = slice_numbers(op)
+    sizes, kept = shape_of(op.operands[0]), shape_of(op.results[0])
+    whole = [(0, size) for size in sizes]
+    for d, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
+        count = stride * kept[d]
+        phase = max(0, starts[d] + count - size)
+        if stride > 1 and count < size and phase < min(stride, starts[d] + 1):
+            whole[d] = starts[d] - phase, starts[d] - phase + count
+            starts[d], limits[d] = phase, phase + count - stride + 1
+    shape = [end - start for start, end in whole]
+    if shape == sizes:
+        return []
+    ends = [start for start, _ in whole], [end for _, end in whole], [1] * len(sizes)
+    first = _like(op, [op.operands[0]], shape, dict(zip(SLICE_NUMBERS, ends, strict=True)))
+    blocks = dict(zip(SLICE_NUMBERS, (starts, limits, strides), strict=True))
+    return [first, _like(op, [first.results[0]], kept, blocks)]
 
 
 def strided_dim(op: ir.Operation) -> int | None:

@@ -6,19 +6,17 @@ zeros in place of what a roll brings round. So both read `y` in the size of `x`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from dtensor.dialect.mlir import Value, ir, stablehlo, terminator
+from dtensor.dialect.mlir import Value, ir, made_by, stablehlo
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.align import REDUCE, Aligner, Wanted
-from dtensor.passes.cuts.pieces import operation_of
-from dtensor.passes.cuts.positions import GATHER, SCATTER
+from dtensor.passes.cuts.pieces import RESHAPE, SLICE, operation_of
+from dtensor.passes.cuts.positions import SCATTER, Run, box, update_kind
 from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.ops.reduction import Reduction
 
-USES = frozenset((SCATTER, REDUCE, GATHER))
+USES = frozenset((SCATTER, REDUCE))
 
 
 def replaced_use(aligner: Aligner, op: ir.Operation, scope: int) -> None:
@@ -29,36 +27,14 @@ def replaced_use(aligner: Aligner, op: ir.Operation, scope: int) -> None:
         _replace_reduction(aligner, op, scope)
 
 
-def slice_of(op: ir.Operation) -> ir.Operation | None:
-    """A gather of one window from a constant place, as the slice that it is; None of others."""
-    attribute = op.attributes["dimension_numbers"]
-    numbers = stablehlo.GatherDimensionNumbers(attribute)
-    operand, rank = op.operands[0], len(shape_of(op.operands[0]))
-    place = _place(op.operands[1])
-    if (
-        place is None
-        or list(numbers.offset_dims) != list(range(rank))
-        or numbers.collapsed_slice_dims
-        or numbers.operand_batching_dims
-    ):
-        return None
-    sizes, kept = shape_of(operand), integers(op.attributes["slice_sizes"])
-    starts = [0] * rank
-    for d, start in zip(numbers.start_index_map, place, strict=True):
-        starts[d] = min(max(start, 0), sizes[d] - kept[d])
-    limits = [start + count for start, count in zip(starts, kept, strict=True)]
-    made = Builder(op).slice(operand, starts, limits)
-    op.results[0].replace_all_uses_with(made)
-    return operation_of(made)
-
-
 def _replace_update(aligner: Aligner, op: ir.Operation, scope: int) -> None:
     starts = _starts(op)
     if starts is None:
+        _replace_row(aligner, op, scope)
         return
     into, _, update = op.operands
     sizes, counts = shape_of(into), shape_of(update)
-    kind = _body(op)
+    kind = update_kind(op)
     dims = [d for d, (n, count) in enumerate(zip(sizes, counts, strict=True)) if n != count]
     fits = all(0 <= s <= n - c for s, n, c in zip(starts, sizes, counts, strict=True))
     if kind is None or not dims or not fits or 0 in counts:
@@ -70,13 +46,39 @@ def _replace_update(aligner: Aligner, op: ir.Operation, scope: int) -> None:
             return
         long = found
     make = Builder(op, aligner.made)
-    mask = _box(make, sizes, {d: (starts[d], starts[d] + counts[d]) for d in dims})
+    mask = box(make, sizes, {d: Run(starts[d], 1, counts[d]) for d in dims})
     if kind == "set":
         value = make.select(mask, long, into)
     else:
         value = make.select(mask, long, make.identity(kind, into.type))
         value = make.value(Reduction.named(kind).op, [into, value], into.type)
     op.results[0].replace_all_uses_with(value)
+
+
+def _replace_row(aligner: Aligner, op: ir.Operation, scope: int) -> None:
+    """Put a row of a value as large in the place of another, as boundaries are set."""
+    attribute = op.attributes["scatter_dimension_numbers"]
+    numbers = stablehlo.ScatterDimensionNumbers(attribute)
+    gone, row = list(numbers.inserted_window_dims), op.operands[-1]
+    place = _place(op.operands[1])
+    if len(op.operands) != 3 or place is None or update_kind(op) != "set" or len(gone) != 1:
+        return
+    while (cut := made_by(RESHAPE, row)) is not None:
+        row = cut.operands[0]
+    into, dim, at, cut = op.operands[0], gone[0], place[0], made_by(SLICE, row)
+    sizes = shape_of(into)
+    is_row = shape_of(row) == [*sizes[:dim], 1, *sizes[dim + 1 :]]
+    if cut is None or not is_row or shape_of(cut.operands[0]) != sizes or len(place) != 1:
+        return
+    if not 0 <= at < sizes[dim] or not aligner.shards.splits((into, dim)):
+        return
+    make = Builder(op, aligner.made)
+    around = [make.cut(into, dim, 0, at), row, make.cut(into, dim, at + 1, sizes[dim] - at - 1)]
+    joined = make.joined([part for part in around if shape_of(part)[dim]], dim)
+    op.results[0].replace_all_uses_with(joined)
+    value = aligner.fuse(operation_of(joined), scope)
+    for d in range(len(sizes)):
+        aligner.shards.know(value, d, (into, d))
 
 
 def _starts(op: ir.Operation) -> list[int] | None:
@@ -109,16 +111,6 @@ def _place(indices: Value) -> list[int] | None:
     return None if found is None else found.tolist()
 
 
-def _body(op: ir.Operation) -> str | None:
-    """What a scatter does with an update: "set", or a reduction; None for anything else."""
-    block = op.regions[0].blocks[0]
-    end = terminator(block)
-    if len(block.operations) == 1 and end.operands[0] == block.arguments[1]:
-        return "set"
-    element = str(ir.RankedTensorType(op.operands[0].type).element_type)
-    return combiner(op.regions[0], (element,))
-
-
 def _replace_reduction(aligner: Aligner, op: ir.Operation, scope: int) -> None:
     if len(op.operands) != 2:
         return
@@ -137,21 +129,10 @@ def _replace_reduction(aligner: Aligner, op: ir.Operation, scope: int) -> None:
         place = min(cut.start, cut.size - sizes[d])
         found = aligner.aligned(long, Wanted(d, place, cut.size, op, scope))
         if found is not None:
-            long, inside[d] = found, (place, place + sizes[d])
+            long, inside[d] = found, Run(place, 1, sizes[d])
     kind = combiner(op.regions[0], (element,))
     if not inside or kind is None:
         return
     make = Builder(op, aligner.made)
-    mask = _box(make, shape_of(long), inside)
+    mask = box(make, shape_of(long), inside)
     op.operands[0] = make.select(mask, long, make.identity(kind, long.type))
-
-
-def _box(make: Builder, shape: Sequence[int], inside: dict[int, tuple[int, int]]) -> Value:
-    """True where the indices along some dimensions are within ranges, else false."""
-    return make.combined(
-        "and",
-        (
-            make.broadcast(make.within(make.iota([shape[d]], 0, "i32"), *limits), shape, [d])
-            for d, limits in inside.items()
-        ),
-    )

@@ -8,7 +8,7 @@ from typing import Any
 
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.forms.scalars import attributes_of, is_constant
-from dtensor.passes.forms.single_rows import is_dot_of_one, without_ones
+from dtensor.passes.forms.single_rows import adds_ones, is_dot_of_one, without_ones
 from dtensor.passes.ops.attributes import integers, repeat_alike, shape_of, splat_of
 from dtensor.passes.ops.rows import fit_rows
 from dtensor.passes.ops.rule import OpInfo
@@ -50,6 +50,7 @@ class Alike:
         """Whether two values are made alike, if what they are made of is: that is left to do."""
         bare, ones = without_ones(value) if self.rows == 1 else (value, [])
         if pattern in self._known:
+            self.ops.update(ones if pattern in self.leaves else [])
             return bool(self._known[pattern] == bare)
         self._known[pattern] = bare
         if pattern in self.leaves:
@@ -69,7 +70,10 @@ class Alike:
             self.ops.update(ones)
             stage, op = bare, maker_of(bare)
         if op is None or op.block != self.block or not self._does_alike(wanted, op):
-            return False
+            if self.rows != 1 or not adds_ones(wanted) or not self._is_one_row(pattern, value):
+                return False
+            self._left.append((wanted.operands[0], value))
+            return True
         numbers = [ir.OpResult(each).result_number for each in (pattern, stage)]
         return bool(numbers[0] == numbers[1])
 
@@ -112,6 +116,16 @@ class Alike:
             return False
         sizes = zip(*shapes, strict=True)
         return all(n == m or (n, m) == (self.written, self.rows) for n, m in sizes)
+
+    def _is_one_row(self, pattern: Value, value: Value) -> bool:
+        """Whether a value is of the pattern's shape with one row, or without the rows."""
+        many, one = shape_of(pattern), shape_of(value)
+        return any(
+            one == [*many[:d], *left, *many[d + 1 :]]
+            for d, size in enumerate(many)
+            if size == self.written
+            for left in ([1], [])
+        )
 
     def _is_said_alike(self, wanted: ir.Operation, op: ir.Operation) -> bool:
         """Whether two ops of one name do the same, each on its number of rows."""

@@ -14,13 +14,14 @@ _NUMBERS = "dot_dimension_numbers"
 def without_ones(value: Value) -> tuple[Value, list[ir.Operation]]:
     """What a value is but for dimensions of one element; and what adds and leaves out those."""
     ops: list[ir.Operation] = []
-    while (op := maker_of(value)) is not None and _adds_ones(op):
+    while (op := maker_of(value)) is not None and adds_ones(op):
         ops.append(op)
         value = op.operands[0]
     return value, ops
 
 
-def _adds_ones(op: ir.Operation) -> bool:
+def adds_ones(op: ir.Operation) -> bool:
+    """Whether an op does nothing but add dimensions of one element, or leave some out."""
     if op.name == "stablehlo.broadcast_in_dim":
         dims = integers(op.attributes["broadcast_dimensions"])
         if dims != sorted(dims):

@@ -22,8 +22,10 @@ TARGET = "call_target_name"
 
 # Targets that are called on a shard as they are called on the whole: each matrix by itself.
 _BATCHED = ("lapack_", "cusolver_", "hipsolver_", "cu_", "hip_")
-# Triangular solves: one matrix, and any number of right sides.
-_SOLVES = frozenset(f"lapack_{element}trsm_ffi" for element in "sdcz")
+# Solves, of one matrix and any number of right sides: triangular ones, and tridiagonal ones.
+_SOLVES, _BANDS = (
+    frozenset(f"lapack_{element}{kind}_ffi" for element in "sdcz") for kind in ("trsm", "gtsv")
+)
 
 
 def custom_call_rule(op: OpInfo) -> OpRule | None:
@@ -65,6 +67,9 @@ def _batch_rule(op: OpInfo, target: str) -> OpRule | None:
         builder.share(*read, *made, size=size)
     if target in _SOLVES:
         _split_right_sides(op, builder)
+    elif target in _BANDS:
+        dim = len(op.operand_shapes[3]) - 1
+        builder.share((3, dim), (~3, dim))
     return builder.build()
 
 

@@ -14,9 +14,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.ops.attributes import constant_attribute, integer, integers
 from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.trip_count import never_changed
 
 MOST = 1 << 20  # elements of an array that is computed here
 _DEEPEST = 60  # operations one behind the other
@@ -69,10 +70,12 @@ class _Reader:
         return self._known[value]
 
     def _computed(self, value: Value) -> Numbers | None:
-        owner, type_ = value.owner, value.type
-        if isinstance(owner, ir.Block) or not isinstance(type_, ir.RankedTensorType):
+        op, type_ = maker_of(value), value.type
+        if op is None:
+            carried = never_changed(value)
+            return None if carried is None else self.read(carried)
+        if not isinstance(type_, ir.RankedTensorType):
             return None
-        op = owner.operation
         compute = _COMPUTED.get(op.name)
         dtype = _dtype(str(type_.element_type), self.wide)
         if compute is None or dtype is None or np.prod(type_.shape, dtype=float) > MOST:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dtensor.dialect.dim import WHOLE
+from dtensor.dialect.dim import WHOLE, Dim
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, forget, ir, stablehlo
 from dtensor.dialect.names import PLACES, SIZE
@@ -82,15 +82,29 @@ def _splits_last(placed: Placed) -> bool:
     return word.split > 1 and word.is_contiguous
 
 
-def _candidates(size: int, split: int, taken: int) -> int:
-    return min(size // split, taken)
+def _splits_blocks(placed: Placed) -> bool:
+    """Whether it is split, all of it or each of some blocks, and shards are in order."""
+    word = placed.operands[0].dims[-1]
+    return word.split > 1 and not any(isinstance(digit, int) for digit in word.digits[1:])
+
+
+def _blocks(word: Dim) -> int:
+    """How many blocks of a dimension are split, each by itself."""
+    first = word.digits[0]
+    return first if isinstance(first, int) else 1
+
+
+def _candidates(size: int, word: Dim, taken: int) -> int:
+    """How many each shard gives of each block."""
+    return min(size // word.split // _blocks(word), taken)
 
 
 def candidate_bytes(placed: Placed) -> tuple[Traffic, ...]:
     """The candidates of every shard and their indices, on every device."""
     op, word = placed.op, placed.operands[0].dims[-1]
     rows = math.prod(placed.results[0].local_shape(op.result_shapes[0])[:-1])
-    count = _candidates(op.operand_shapes[0][-1], word.split, op.result_shapes[0][-1])
+    count = _candidates(op.operand_shapes[0][-1], word, op.result_shapes[0][-1])
+    rows *= _blocks(word)
     wire = sum(
         all_gather_bytes(rows * count * word.split * element_bytes(element), word.split)
         for element in op.result_elements
@@ -101,26 +115,34 @@ def candidate_bytes(placed: Placed) -> tuple[Traffic, ...]:
 def expand_candidates(op: LocalOp) -> Sequence[Value]:
     """Each shard's largest are gathered in order, and the largest of them taken.
 
-    Of equal ones the first is taken, which among candidates stands first too. What is behind the
+    Of equal ones the first is taken, which among candidates stands first too, for those of each
+    block stand together. What is behind the
     true end of a row is masked before: with the least number there is, which is taken nowhere that
     a row has enough elements, and among the candidates with what even a NaN precedes.
     """
     ctx, layout = op.ctx, op.operand_layouts[0]
     size, taken, dim = op.operand_shapes[0][-1], op.result_shapes[0][-1], layout.rank - 1
     word = layout.dims[dim]
-    count = _candidates(size, word.split, taken)
-    rows = ctx.shape_of(op.operands[0])[:-1]
+    count, blocks = _candidates(size, word, taken), _blocks(word)
+    *rows, local = ctx.shape_of(op.operands[0])
     true, value = _true_size(op), op.operands[0]
     if true < size:
         place = ctx.global_index(layout, dim, size, index_element(size))
         shape, element = ctx.read_type(value.type)
         least = ctx.identity(Reduction.MAX.on(element), ctx.tensor_type((), element))
         value = _masked(ctx, value, ctx.broadcast(place, shape, [dim]), true, least)
+    value = ctx.reshape(value, (*rows, blocks, local // blocks))
     values, index = _largest(op, value, count)
     index = _global_places(op, index, size)
-    after = Layout.of((*layout.dims[:-1], WHOLE), layout.mesh)
-    shape = (*op.operand_shapes[0][:-1], count * word.split)
-    values, index = (ctx.relayout(v, layout, after, shape) for v in (values, index))
+    block = ctx.times(ctx.iota(ctx.shape_of(index), dim, ctx.element_of(index)), size // blocks)
+    index = ctx.binary("add", index, block)
+    before = Layout.of((*layout.dims[:-1], WHOLE, Dim(word.axes)), layout.mesh)
+    after = Layout.of((*layout.dims[:-1], WHOLE, WHOLE), layout.mesh)
+    shape = (*op.operand_shapes[0][:-1], blocks, count * word.split)
+    values, index = (
+        ctx.reshape(ctx.relayout(v, before, after, shape), (*rows, blocks * shape[-1]))
+        for v in (values, index)
+    )
     if true < size and element_kind(ctx.element_of(values))[0] == "float":
         values = _masked(ctx, values, index, true, _before_none(ctx, values))
     best, place = _largest(op, values, taken)
@@ -313,7 +335,7 @@ SORT = OpDef(
 TOP_K = OpDef(
     top_k_rule,
     (
-        Algorithm("gather_candidates", expand_candidates, _splits_last, candidate_bytes),
+        Algorithm("gather_candidates", expand_candidates, _splits_blocks, candidate_bytes),
         Algorithm("pairs", expand_pairs, _pairs_up, pair_bytes),
         Algorithm("local", expand_whole, lambda placed: placed.operands[0].dims[-1].split == 1),
     ),

@@ -358,6 +358,17 @@ def test_right_sides_of_a_triangular_solve_are_split(left: bool, batch: tuple[in
     assert not run(solve, [None, specs], a, b).collectives
 
 
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_right_sides_of_a_tridiagonal_solve_are_split(batch: tuple[int, ...]) -> None:
+    off, right = values((*batch, 6)) / 8, values((*batch, 6, 16))
+
+    def solve(off: Any, b: Any) -> Any:
+        return jax.lax.linalg.tridiagonal_solve(off, off + 4, off, b)
+
+    specs = [UNSHARDED] * len(batch) + [UNSHARDED, ("y", "x")]
+    assert not run(solve, [None, specs], off, right).collectives
+
+
 @pytest.mark.parametrize("start", [0, 8, 4])
 def test_halves_of_what_was_put_together_are_told_apart(start: int) -> None:
     def f(a: Any, b: Any) -> Any:

@@ -65,6 +65,27 @@ CASES: dict[str, tuple[Any, list[Any], Function, set[str]]] = {
         lambda t: jnp.take(t, np.arange(60, 70), 0, mode="fill", fill_value=3),
         {"all_reduce"},
     ),
+    "every second row set": (
+        TABLE,
+        ROWS_OF_TABLE,
+        lambda t: t.at[::2].set(jnp.sin(t[1::2])),
+        LOCAL,
+    ),
+    "a grid set": (
+        TABLE,
+        ["y", "x"],
+        lambda t: t.at[1::2, ::3].set(t[::2, 1::3]).at[::4, 1::2].multiply(2.0),
+        LOCAL,
+    ),
+    "a grid added to": (TABLE, ["y", "x"], lambda t: t.at[1::2, ::3].add(t[::2, 1::3]), LOCAL),
+    "a grid read": (TABLE, ["y", "x"], lambda t: t[jnp.arange(64)[:, None], np.r_[0:6]], MOVED),
+    "one of each row": (TABLE, ROWS_OF_TABLE, lambda t: t.at[::2, 3].add(t[1::2, 4]), LOCAL),
+    "halves set": (
+        TABLE,
+        ROWS_OF_TABLE,
+        lambda t: t.at[np.roll(np.arange(64), 32)].set(jnp.cos(t)),
+        {"shard_permute", "all_to_all"},
+    ),
     "every second column": (TABLE, ["y", "x"], lambda t: t[:, jnp.arange(0, 12, 2)], LOCAL),
     "columns as rows": (TABLE, ["y", "x"], transposed, LOCAL),
     "rows in the middle": (
@@ -145,6 +166,7 @@ SIGNAL = np.random.default_rng(3).normal(size=(4, 4096)).astype(np.float32)
 # A function, and how many columns a device may send.
 SHARED: dict[str, tuple[Function, int]] = {
     "half overlap": (lambda t: t[:, frames(127, 32, 64)] * 2, 32),
+    "fewer than fit": (lambda t: t[:, frames(125, 32, 64)] * 2, 32),
     "slices": (lambda t: windows(t.T, 127, 32, 64) * 2, 32),
     # five slices, of which each sends what it is moved by: 2, 1, 0, 1 and 2 columns
     "one further": (lambda t: t[:, frames(4092, 1, 5)].max(-1), 12),
@@ -243,3 +265,19 @@ def test_a_broadcast_may_change_the_order_of_dimensions() -> None:
         "%r = stablehlo.broadcast_in_dim %c, dims = [1, 0] : (tensor<2x3xi32>) -> tensor<3x2xi32>"
     )
     assert numbers(text, "3x2xi32").tolist() == [[1, 4], [2, 5], [3, 6]]
+
+
+def test_positions_that_a_loop_carries_and_does_not_change() -> None:
+    """The gradient of a scan carries where each step wrote into its loop."""
+
+    def loss(u: Any) -> Any:
+        def step(u: Any, _: Any) -> Any:
+            return u.at[:, 1:-1].set(jnp.sin(u[:, 2:] - u[:, :-2])), None
+
+        return jnp.sum(jax.lax.scan(step, u, None, length=3)[0] ** 2)
+
+    step = dtensor.jit(jax.grad(loss), in_layouts=(dtensor.Layout([None, "y"], MESH),))
+    compiled = step.lower(SIGNAL).compile()
+    expected = jax.jit(jax.grad(loss))(SIGNAL)
+    np.testing.assert_allclose(compiled(SIGNAL).to_jax(), expected, rtol=1e-5, atol=1e-5)
+    assert {c.kind for c in compiled.collectives} == {"shard_permute"}

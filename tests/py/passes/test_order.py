@@ -61,6 +61,22 @@ def test_only_candidates_are_sent() -> None:
     run(lambda a: jax.lax.top_k(a, 7), LINE, [[UNSHARDED, "x"]], x[:, :40])
 
 
+@pytest.mark.parametrize(("mesh", "axes"), [(LINE, "x"), (GRID, ("x", "y")), (THREE, "x")])
+@pytest.mark.parametrize("taken", [3, 300])
+def test_only_candidates_of_blocks_that_are_split_are_sent(
+    mesh: Mesh, axes: Any, taken: int
+) -> None:
+    """A beam search takes the best of all words after all beams."""
+    x = numbers((2, 4, 1536))
+    x[0, 1:3, [5, 700, 1500]], x[1, 2] = np.nan, 9
+    compiled = run(
+        lambda a: jax.lax.top_k(a.reshape(2, -1), taken), mesh, [[UNSHARDED, UNSHARDED, axes]], x
+    )
+    if taken == 3:
+        assert kinds(compiled) == {"all_gather"}
+        assert sent(compiled) == 2 * 4 * 3 * (4 + 4) * (2 if mesh is THREE else 7)
+
+
 def test_a_slow_start_of_collectives_asks_for_one_gather() -> None:
     """Of several algorithms the cheapest on the machine is taken."""
     x = numbers((3, 4096))

@@ -30,6 +30,13 @@ def affine(left: Any, right: Any) -> Any:
     return right[0] @ left[0], moved + right[1]
 
 
+def gaussians(left: Any, right: Any) -> Any:
+    """Means and covariances, as `jnp.matmul` moves them."""
+    a, b, c = left
+    a2, b2, c2 = right
+    return a2 @ a, (a2 @ b[..., None])[..., 0] + b2, a2 @ c @ jnp.swapaxes(a2, -1, -2) + c2
+
+
 def turns(a: Any, b: Any) -> Any:
     """Quaternions."""
     (w, x, y, z), (p, q, r, s) = ([c[..., i] for i in range(4)] for c in (a, b))
@@ -74,9 +81,14 @@ def signed_permutations(rows: int, n: int) -> np.ndarray[Any, Any]:
     return np.array(found, np.float32)
 
 
+def gaussian(rows: int, n: int) -> Any:
+    return signed_permutations(rows, n), small(rows, n), small(rows, n, n)
+
+
 FORMS: list[tuple[str, Callable[..., Any], Callable[[int], Any], int]] = [
     ("products", products, lambda n: signed_permutations(n, 3), 9),
     ("affine", affine, lambda n: (signed_permutations(n, 3), small(n, 3)), 12),
+    ("gaussians", gaussians, lambda n: gaussian(n, 2), 10),
     ("turns", turns, lambda n: np.eye(4, dtype=np.float32)[RANDOM.integers(0, 4, n)], 4),
     ("online", online, lambda n: (small(n), small(n), small(n, 5)), 7),
     ("blocks", blocks, lambda n: (small(n, 12), small(n, 6)), 18),
@@ -133,6 +145,20 @@ def test_rows_on_other_meshes_and_of_any_number(
         out_layouts=layouts,
     )
     assert not gathered(compiled)
+
+
+def test_some_results_of_a_scan_of_rows() -> None:
+    """Who combines the rows that are returned reads some of the others, and nobody all of them."""
+    a, b, c = gaussian(256, 3)
+    compiled = run(
+        lambda *x: lax.associative_scan(gaussians, x)[1:],
+        LINE,
+        [ROWS, ["x", UNSHARDED], ROWS],
+        a,
+        b,
+        c,
+    )
+    assert kinds(compiled) == {"shard_permute"}
 
 
 def test_a_batch_of_matrices_stays_split() -> None:

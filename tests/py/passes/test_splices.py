@@ -46,7 +46,23 @@ def borders(x: Any) -> Any:
     for mode in ("edge", "wrap", "reflect", "symmetric"):
         p = jnp.pad(x, 1, mode=mode)
         found.append((p[2:, 2:], p[:-2, 1:-1], p[1:-1, :-2]))
+        q = jnp.pad(x, ((3, 2), (2, 2)), mode=mode)
+        found.append((q[5:, 4:], q[:-5, 2:-2], q[1:-4, :-4]))
     return found
+
+
+def filters(x: Any) -> Any:
+    """Every second and third element of what goes on at the other end, from any on."""
+    y, rows = jnp.concatenate([x, x[:5]]), x.shape[0]
+    p = jnp.pad(x, ((4, 3), (2, 2)), mode="wrap")
+    thirds = [p[k : k + rows - rows % 3 : 3, ::2] for k in range(5)]
+    return [y[k : k + rows : 2] for k in range(6)], thirds, p[5::2, 1:-1:2]
+
+
+def walls(x: Any) -> Any:
+    """Rows and columns at the edge that are those beside them."""
+    x = x.at[0].set(x[1]).at[-1].set(x[-2]).at[:, 0].set(x[:, 1]).at[:, -1].set(x[:, -2])
+    return x, x.at[5].set(x[5] + x[6]), x.at[7].set(x[2]).at[2].add(x[3])
 
 
 LAYOUTS: list[tuple[Mesh, list[Any]]] = [
@@ -59,7 +75,7 @@ LAYOUTS: list[tuple[Mesh, list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("form", [rolls, shifts, borders])
+@pytest.mark.parametrize("form", [rolls, shifts, borders, walls, filters])
 @pytest.mark.parametrize(("mesh", "specs"), LAYOUTS)
 def test_rows_move_in_any_layout(form: Form, mesh: Mesh, specs: list[Any]) -> None:
     run(form, mesh, [specs], numbers((16, 24)))
@@ -86,6 +102,14 @@ def test_nan_and_infinity_stay_where_they_are() -> None:
         (lambda x: jnp.diff(x, axis=0, prepend=0.0), 1),
         (lambda x: jnp.pad(x, ((1, 1), (0, 0)))[2:] + jnp.pad(x, ((1, 1), (0, 0)))[:-2], 2),
         (lambda x: jnp.concatenate([jnp.zeros_like(x[:2]), x[:-2]]), 2),
+        (lambda x: jnp.pad(x, ((2, 2), (0, 0)), mode="edge")[1:-3], 1),
+        (lambda x: jnp.pad(x, ((2, 2), (0, 0)), mode="reflect")[:-4], 2),
+        (lambda x: jnp.pad(x, ((2, 2), (0, 0)), mode="symmetric")[4:], 2),
+        (lambda x: x.at[0].set(x[1]).at[-1].set(x[-2]), 0),
+        (lambda x: x.at[0].set(x[4]), 1),
+        (lambda x: jnp.concatenate([x, x[:2]])[2:33:2], 2),
+        (lambda x: jnp.concatenate([x, x[:2]])[3::2], 2),
+        (lambda x: jnp.pad(x, ((3, 3), (0, 0)))[1:33:4], 2),
     ],
 )
 def test_shards_send_the_rows_that_others_lack(form: Form, rows: int) -> None:
