@@ -116,9 +116,9 @@ def expand_candidates(op: LocalOp) -> Sequence[Value]:
     """Each shard's largest are gathered in order, and the largest of them taken.
 
     Of equal ones the first is taken, which among candidates stands first too, for those of each
-    block stand together. What is behind the
-    true end of a row is masked before: with the least number there is, which is taken nowhere that
-    a row has enough elements, and among the candidates with what even a NaN precedes.
+    block stand together. What is behind the true end of a row is masked before: with the least
+    number there is, which is taken nowhere that a row has enough elements, and among the candidates
+    with what even a NaN precedes.
     """
     ctx, layout = op.ctx, op.operand_layouts[0]
     size, taken, dim = op.operand_shapes[0][-1], op.result_shapes[0][-1], layout.rank - 1
