@@ -57,6 +57,7 @@ from benchmarks.long_tail_forms import (
     pool,
     recurrence,
     spectrogram,
+    total_variation,
     unet,
     wavelet,
 )
@@ -269,6 +270,14 @@ ROWS_OF_TABLE: dict[str, Row] = {
         LONG,
         LONG,
         out=ROWS,
+    ),
+    "total_variation_gradient": row(
+        2 * 128 * 4.0 + 2 * 128 * 4.0,
+        "four edges, there and back",
+        jax.grad(total_variation),
+        PLANE,
+        out=PLANE[1],
+        mesh=TILES,
     ),
     "wavelet": row(2 * SLICE, "2 S", wavelet, LONG, out=ROWS),
     "spectrogram": row(128 * 4, "half a frame", spectrogram, (array(65536), X)),
