@@ -279,6 +279,7 @@ ROWS_OF_TABLE: dict[str, Row] = {
         out=PLANE[1],
         mesh=TILES,
     ),
+    "gradient_of_a_grid": row(2 * SLICE, "2 S", lambda x: jnp.gradient(x, axis=0), LONG, out=ROWS),
     "wavelet": row(2 * SLICE, "2 S", wavelet, LONG, out=ROWS),
     "spectrogram": row(128 * 4, "half a frame", spectrogram, (array(65536), X)),
     "sort": row(2 * R * 2048 + 2048, "2 r L + L, columnsort", jnp.sort, VECTOR, out=X),

@@ -241,7 +241,11 @@ class _Fuser:
             cut = None if piece.fills else self.aligner.sliced(source.value, dim)
             long = None
             if cut is not None and shape_of(source.value)[dim] != size:
-                if self.shards.fits(size, piece.count, (result, dim), cut.place):
+                # An edge stays where it is, and reads what the rows beside it read.
+                is_near = abs(first - cut.start) <= 1 and self.shards.splits(
+                    (result, dim), cut.place
+                )
+                if is_near or self.shards.fits(size, piece.count, (result, dim), cut.place):
                     wanted = Wanted(dim, first, size, op, scope)
                     if size < 2 * piece.count:
                         first = self.aligner.cheapest_place(source.value, wanted)
