@@ -13,9 +13,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +26,7 @@ from rich.table import Table
 import benchmarks.against_jax.__main__  # noqa: F401 - sets up eight devices
 from benchmarks.against_jax.command import TOLERANCE, exit_status, options, wide_console
 from benchmarks.against_jax.measure import measure
-from benchmarks.against_jax.workload import Workload, array
+from benchmarks.against_jax.workload import array
 from benchmarks.long_tail_forms import (
     affine,
     alternating,
@@ -39,16 +37,7 @@ from benchmarks.long_tail_forms import (
     conv_around,
     cross_entropy,
     decode,
-    gauss_seidel,
     gaussian,
-    heat,
-    heat_scan,
-    laplace_and_wall,
-    laplace_by_convolution,
-    laplace_by_edge_pad,
-    laplace_by_pad,
-    laplace_by_roll,
-    laplace_inside,
     log_sum,
     loss_of_rows,
     low_pass,
@@ -59,57 +48,31 @@ from benchmarks.long_tail_forms import (
     poisson,
     pool,
     recurrence,
-    spectrogram,
     unet,
-    wavelet,
 )
-
-LINE, TILES = {"x": 8}, {"x": 4, "y": 2}
-X, ROWS, COLUMNS, WHOLE = P("x"), P("x", None), P(None, "x"), P()
-LOCAL = 4096 * 16 * 4 // 8  # bytes of a shard of the arrays of 4096 x 16 float32
-SLICE = 16 * 4  # and of one slice of them
-
-
-@dataclass(frozen=True)
-class Row:
-    """A form and what it must send at least.
-
-    Attributes:
-        least: bytes per device of the best algorithm known.
-        why: its formula.
-        workload: the program.
-    """
-
-    least: float
-    why: str
-    workload: Workload
-
-
-def row(
-    least: float,
-    why: str,
-    function: Callable[..., Any],
-    *arguments: tuple[Any, P],
-    out: Any = None,
-    mesh: dict[str, int] | None = None,
-) -> Row:
-    """A row whose arguments are pairs of an array and its spec."""
-    shapes, specs = zip(*arguments, strict=True)
-    return Row(least, why, Workload(why, mesh or LINE, function, shapes, specs, out))
-
-
-LONG = (array(4096, 16), ROWS)
-VECTOR = (array(4096), X)
-PLANE = (array(512, 256), P("x", "y"))
-EDGES = (128 + 128) * 4.0  # of a tile of it, to neighbours on both sides: 2 of 128, 2 of 128
-IMAGES = (array(4, 64, 32, 8), P(None, "x"))
-EDGE = 4 * 32 * 8 * 4.0  # one row of them
-CACHE = (array(2, 1024, 4, 16), P(None, "x"))
-CHUNK, PLACES = (array(2, 8, 4, 16), WHOLE), (array(2, dtype=np.int32), WHOLE)
-TOKEN = (array(2, 1, 4, 16), WHOLE)
-SCALAR = (array(dtype=np.int32), WHOLE)
-PAGES = array(64, 16, 2, 16)  # of 16 positions each
-R = 7 / 8
+from benchmarks.long_tail_grids import GRIDS
+from benchmarks.long_tail_row import (
+    CACHE,
+    CHUNK,
+    COLUMNS,
+    EDGE,
+    IMAGES,
+    LOCAL,
+    LONG,
+    PAGES,
+    PLACES,
+    ROWS,
+    SCALAR,
+    SLICE,
+    TILES,
+    TOKEN,
+    VECTOR,
+    WHOLE,
+    R,
+    Row,
+    X,
+    row,
+)
 
 ROWS_OF_TABLE: dict[str, Row] = {
     "cumsum": row(3 * SLICE, "S log2 p", lambda x: jnp.cumsum(x, 0), LONG, out=ROWS),
@@ -238,48 +201,7 @@ ROWS_OF_TABLE: dict[str, Row] = {
         (array(3, 3, 8, 8), WHOLE),
         out=(WHOLE, WHOLE),
     ),
-    **{
-        f"heat_by_{name}": row(
-            50 * 2 * EDGES, "50 steps of four edges", heat(step), PLANE, out=PLANE[1], mesh=TILES
-        )
-        for name, step in {
-            "roll": laplace_by_roll,
-            "pad": laplace_by_pad,
-            "convolution": laplace_by_convolution,
-            "update": laplace_inside,
-        }.items()
-    },
-    "heat_by_update_gradient": row(
-        50 * 2 * 2 * EDGES,
-        "50 steps of four edges, there and back",
-        jax.grad(lambda u: jnp.sum(heat_scan(laplace_inside)(u) ** 2)),
-        PLANE,
-        out=PLANE[1],
-        mesh=TILES,
-    ),
-    **{
-        f"heat_by_{name}": row(
-            50 * 2 * EDGES, "50 steps of four edges", heat(step), PLANE, out=PLANE[1], mesh=TILES
-        )
-        for name, step in {"edge_pad": laplace_by_edge_pad, "wall": laplace_and_wall}.items()
-    },
-    "gauss_seidel": row(
-        10 * 4 * 128 * 4,
-        "10 sweeps, half a row for each of four colours",
-        gauss_seidel,
-        (PLANE[0], ROWS),
-        out=ROWS,
-    ),
-    "interleave": row(
-        0,
-        "nothing",
-        lambda a, b: jnp.zeros((8192, 16)).at[::2].set(a + b).at[1::2].set(a - b),
-        LONG,
-        LONG,
-        out=ROWS,
-    ),
-    "wavelet": row(2 * SLICE, "2 S", wavelet, LONG, out=ROWS),
-    "spectrogram": row(128 * 4, "half a frame", spectrogram, (array(65536), X)),
+    **GRIDS,
     "sort": row(2 * R * 2048 + 2048, "2 r L + L, columnsort", jnp.sort, VECTOR, out=X),
     "argsort": row(
         2 * R * 512 * (4 + 2) + 256 * (4 + 2) + 256 * 2,

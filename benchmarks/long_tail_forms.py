@@ -160,6 +160,12 @@ def beam_search(logits: jax.Array, scores: jax.Array) -> list[jax.Array]:
     return lax.top_k(after.reshape(len(after), -1), scores.shape[1])
 
 
+def total_variation(u: jax.Array) -> jax.Array:
+    """Of an image, as one denoises it."""
+    down, right = jnp.diff(u, axis=0)[:, :-1], jnp.diff(u, axis=1)[:-1]
+    return jnp.sum(jnp.sqrt(down**2 + right**2 + 1e-3))
+
+
 def wavelet(x: jax.Array) -> jax.Array:
     """Four taps, over every second place of what goes on at the other end."""
     around = jnp.concatenate([x, x[:2]])

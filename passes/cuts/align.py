@@ -35,6 +35,7 @@ REDUCE, TRANSPOSE = "stablehlo.reduce", "stablehlo.transpose"
 MOVES = frozenset((RESHAPE, TRANSPOSE))
 _DEEPEST = 100  # operations one behind the other
 _NEAREST = 20  # values that are looked at for a slice among them
+_FARTHEST = 200  # and for all slices that are read
 
 Fuse = Callable[[ir.Operation, int], Value]
 
@@ -131,15 +132,13 @@ class Aligner:
                 waiting += [(op.operands[k], d) for k, d in read.items()]
         return None
 
-    def cheapest_place(self, value: Value, dim: int, size: int, wanted: int) -> int:
+    def cheapest_place(self, value: Value, asked: Wanted) -> int:
         """Where a value's first element stands if little is moved: where it is wanted, or sliced.
 
-        Args:
-            value: what is to be computed in another size.
-            dim: the dimension.
-            size: its size then.
-            wanted: where whoever asks needs the first element.
+        Where as much is moved, it is computed where less of what it is computed of is: others may
+        read the same. What was computed at a place before is there.
         """
+        dim, size, wanted = asked.dim, asked.size, asked.place
         # By where slices begin, what is sliced from there on.
         moved: dict[int, set[tuple[Value, int]]] = {}
         waiting, seen = [(value, dim)], set[tuple[Value, int]]()
@@ -148,7 +147,7 @@ class Aligner:
             if at in seen:
                 continue
             seen.add(at)
-            if len(seen) > _NEAREST:
+            if len(seen) > _FARTHEST:
                 return wanted
             pieces = self.pieces.of(*at)
             if [p.source for p in pieces] != [Source(at[0])]:
@@ -163,10 +162,11 @@ class Aligner:
                 return wanted
             waiting += [(op.operands[k], d) for k, d in read.items()]
         places = {start: sum(_row_bytes(*row) for row in rows) for start, rows in moved.items()}
-        all_rows = sum(places.values())
 
-        def rows_moved(place: int) -> float:
-            return all_rows - places.get(place, 0.0) + (place != wanted) * _row_bytes(value, dim)
+        def rows_moved(place: int) -> tuple[float, float]:
+            is_there = self._aligned.get((value, dim, place, size, asked.scope)) is not None
+            read = 0.0 if is_there else sum(abs(s - place) * row for s, row in places.items())
+            return read + abs(place - wanted) * _row_bytes(value, dim), read
 
         return min((wanted, *sorted(places)), key=rows_moved)
 

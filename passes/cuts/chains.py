@@ -8,6 +8,7 @@ of values that it divides.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dtensor.dialect.build import splice
 from dtensor.dialect.mlir import Value, ir, maker_of
@@ -240,11 +241,16 @@ class _Fuser:
             cut = None if piece.fills else self.aligner.sliced(source.value, dim)
             long = None
             if cut is not None and shape_of(source.value)[dim] != size:
-                if self.shards.fits(size, piece.count, (result, dim), cut.place):
+                # An edge stays where it is, and reads what the rows beside it read.
+                is_near = abs(first - cut.start) <= 1 and self.shards.splits(
+                    (result, dim), cut.place
+                )
+                if is_near or self.shards.fits(size, piece.count, (result, dim), cut.place):
+                    wanted = Wanted(dim, first, size, op, scope)
                     if size < 2 * piece.count:
-                        first = self.aligner.cheapest_place(source.value, dim, size, first)
+                        first = self.aligner.cheapest_place(source.value, wanted)
                     value = self.aligner.value(source, dim, op, scope)
-                    long = self.aligner.aligned(value, Wanted(dim, first, size, op, scope))
+                    long = self.aligner.aligned(value, replace(wanted, place=first))
             if cut is not None and long is not None:
                 self.shards.know(long, dim, cut.place)
                 piece = Piece(Source(long), first + piece.start, piece.count)

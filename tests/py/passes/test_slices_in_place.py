@@ -122,3 +122,15 @@ def test_few_rows_are_computed_where_they_are_read() -> None:
 def test_few_rows_by_their_owners_and_most_columns_with_a_halo() -> None:
     compiled = run(lambda x: x[:9, 2:] + 1, GRID, [["y", "x"]], numbers())
     assert "halo_exchange" in kinds(compiled)
+
+
+def test_gradients_of_differences_fetch_what_they_read_once() -> None:
+    """At the places of what is read most, not where each of them is added."""
+
+    def variation(u: Any) -> Any:
+        down, right = jnp.diff(u, axis=0)[:, :-1], jnp.diff(u, axis=1)[:-1]
+        return jnp.sum(down * right * right)
+
+    image = np.tile(numbers(), (8, 16))
+    compiled = run(jax.grad(variation), GRID, [["x", "y"]], image)
+    assert sent(compiled) == 2 * (image.shape[0] // 2 + image.shape[1] // 4) * 4

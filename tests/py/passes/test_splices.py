@@ -110,6 +110,7 @@ def test_nan_and_infinity_stay_where_they_are() -> None:
         (lambda x: jnp.concatenate([x, x[:2]])[2:33:2], 2),
         (lambda x: jnp.concatenate([x, x[:2]])[3::2], 2),
         (lambda x: jnp.pad(x, ((3, 3), (0, 0)))[1:33:4], 2),
+        (lambda x: jnp.gradient(x, axis=0), 2),
     ],
 )
 def test_shards_send_the_rows_that_others_lack(form: Form, rows: int) -> None:

@@ -1,0 +1,87 @@
+"""The rows of `benchmarks.long_tail` that are stencils, filters and grids."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from benchmarks.against_jax.workload import array
+from benchmarks.long_tail_forms import (
+    gauss_seidel,
+    heat,
+    heat_scan,
+    laplace_and_wall,
+    laplace_by_convolution,
+    laplace_by_edge_pad,
+    laplace_by_pad,
+    laplace_by_roll,
+    laplace_inside,
+    spectrogram,
+    total_variation,
+    wavelet,
+)
+from benchmarks.long_tail_row import (
+    EDGES,
+    LONG,
+    PLANE,
+    ROWS,
+    SLICE,
+    TILES,
+    Row,
+    X,
+    row,
+)
+
+GRIDS: dict[str, Row] = {
+    **{
+        f"heat_by_{name}": row(
+            50 * 2 * EDGES, "50 steps of four edges", heat(step), PLANE, out=PLANE[1], mesh=TILES
+        )
+        for name, step in {
+            "roll": laplace_by_roll,
+            "pad": laplace_by_pad,
+            "convolution": laplace_by_convolution,
+            "update": laplace_inside,
+        }.items()
+    },
+    "heat_by_update_gradient": row(
+        50 * 2 * 2 * EDGES,
+        "50 steps of four edges, there and back",
+        jax.grad(lambda u: jnp.sum(heat_scan(laplace_inside)(u) ** 2)),
+        PLANE,
+        out=PLANE[1],
+        mesh=TILES,
+    ),
+    **{
+        f"heat_by_{name}": row(
+            50 * 2 * EDGES, "50 steps of four edges", heat(step), PLANE, out=PLANE[1], mesh=TILES
+        )
+        for name, step in {"edge_pad": laplace_by_edge_pad, "wall": laplace_and_wall}.items()
+    },
+    "gauss_seidel": row(
+        10 * 4 * 128 * 4,
+        "10 sweeps, half a row for each of four colours",
+        gauss_seidel,
+        (PLANE[0], ROWS),
+        out=ROWS,
+    ),
+    "interleave": row(
+        0,
+        "nothing",
+        lambda a, b: jnp.zeros((8192, 16)).at[::2].set(a + b).at[1::2].set(a - b),
+        LONG,
+        LONG,
+        out=ROWS,
+    ),
+    "total_variation_gradient": row(
+        2 * 128 * 4.0 + 2 * 128 * 4.0,
+        "four edges, there and back",
+        jax.grad(total_variation),
+        PLANE,
+        out=PLANE[1],
+        mesh=TILES,
+    ),
+    "gradient_of_a_grid": row(2 * SLICE, "2 S", lambda x: jnp.gradient(x, axis=0), LONG, out=ROWS),
+    "wavelet": row(2 * SLICE, "2 S", wavelet, LONG, out=ROWS),
+    "spectrogram": row(128 * 4, "half a frame", spectrogram, (array(65536), X)),
+}
