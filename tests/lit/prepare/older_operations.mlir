@@ -1,6 +1,6 @@
 // RUN: dtensor-opt %s --split-input-file --dtensor-find-forms | filecheck %s
 
-// What StableHLO says in other operations too is said in those.
+// What StableHLO says in other operations too is said in those; so is what XLA takes on one device alone.
 
 // CHECK-LABEL: func.func @main
 func.func @main(%a: tensor<2x4x3x7xf32>, %b: tensor<2x3x5xf32>) -> tensor<5x2x4xf32> {
@@ -106,4 +106,22 @@ func.func @main(%a: tensor<2x3xf32>, %b: tensor<2x3xf32>, %c: tensor<2x3xi32>) -
     stablehlo.return %r, %t, %s : tensor<f32>, tensor<f32>, tensor<i32>
   }
   return %0#0, %0#1, %0#2 : tensor<2xf32>, tensor<2xf32>, tensor<2xi32>
+}
+
+// -----
+
+// The sign comes along to 64 bits, and shifts in with the upper half.
+
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<6x5xi16>, %b: tensor<6x5xi16>, %c: tensor<6x5xui8>) -> (tensor<6x5xi16>, tensor<6x5xui8>) {
+  // CHECK: %[[A:.*]] = stablehlo.convert %arg0 : (tensor<6x5xi16>) -> tensor<6x5xi64>
+  // CHECK: %[[B:.*]] = stablehlo.convert %arg1 : (tensor<6x5xi16>) -> tensor<6x5xi64>
+  // CHECK: %[[PRODUCT:.*]] = stablehlo.multiply %[[A]], %[[B]]
+  // CHECK: %[[BITS:.*]] = stablehlo.constant dense<16> : tensor<6x5xi64>
+  // CHECK: %[[HIGH:.*]] = stablehlo.shift_right_arithmetic %[[PRODUCT]], %[[BITS]]
+  // CHECK: stablehlo.convert %[[HIGH]] : (tensor<6x5xi64>) -> tensor<6x5xi16>
+  // CHECK: stablehlo.shift_right_logical %{{.*}} : tensor<6x5xui64>
+  %0 = chlo.mulhi %a, %b : tensor<6x5xi16>, tensor<6x5xi16> -> tensor<6x5xi16>
+  %1 = chlo.mulhi %c, %c : tensor<6x5xui8>, tensor<6x5xui8> -> tensor<6x5xui8>
+  return %0, %1 : tensor<6x5xi16>, tensor<6x5xui8>
 }

@@ -1,4 +1,7 @@
-"""Operations of older programs, written as others of StableHLO that give the same."""
+"""Operations that are written as others of StableHLO, which give the same.
+
+They are those of older programs, and one that XLA takes on one device alone.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import replace
 from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops.attributes import integer, shape_of
+from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.opdef import UNKNOWN
 from dtensor.passes.ops.reduction import Reduction
 
@@ -87,5 +91,45 @@ def _product(
     return make.value("stablehlo.dot_general", values, type_, attributes), found
 
 
+def _high_half(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
+    """The upper half of the bits of a product of integers."""
+    make = Builder(op, made)
+    left, right = op.operands
+    element = make.element_of(left)
+    kind, bits = element_kind(element)
+    if bits < 64:
+        wide = ("ui" if kind == "unsigned" else "i") + "64"
+        product = make.binary("multiply", make.convert(left, wide), make.convert(right, wide))
+        shift = "shift_right_logical" if kind == "unsigned" else "shift_right_arithmetic"
+        high = make.binary(shift, product, make.constant_like(bits, product))
+        return [make.convert(high, element)]
+    high = _high_half_of_64(make, left, right)
+    if kind == "unsigned":
+        return [high]
+    # Of a negative number the bits are 2^64 too many, so its product is as many times the other's.
+    zero = make.zeros(left.type)
+    for one, other in ((left, right), (right, left)):
+        more = make.select(make.compare("LT", one, zero), other, zero)
+        high = make.binary("subtract", high, more)
+    return [high]
+
+
+def _high_half_of_64(make: Builder, left: Value, right: Value) -> Value:
+    """The same of 64 bits without a sign, as in writing: digits of 32 bits, and what they carry."""
+    low = make.constant_like((1 << 32) - 1, left)
+    half = make.constant_like(32, left)
+
+    def digits(value: Value) -> tuple[Value, Value]:
+        return make.binary("and", value, low), make.binary("shift_right_logical", value, half)
+
+    (a, b), (c, d) = digits(left), digits(right)
+    _, carry = digits(make.binary("multiply", a, c))
+    middle, more = digits(make.binary("add", make.binary("multiply", b, c), carry))
+    _, carry = digits(make.binary("add", make.binary("multiply", a, d), middle))
+    found = make.binary("add", make.binary("multiply", b, d), more)
+    return make.binary("add", found, carry)
+
+
+HIGH_HALF = replace(UNKNOWN, anew=_high_half)
 EINSUM = replace(UNKNOWN, anew=_contracted)
 TORCH_INDEX_SELECT = replace(UNKNOWN, anew=_selected)
