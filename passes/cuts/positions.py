@@ -7,6 +7,7 @@ there, where of a gather nobody knows which shard has what it reads.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise, product, repeat
@@ -24,6 +25,7 @@ from dtensor.passes.ops.reduction import Reduction
 GATHER, SCATTER = "stablehlo.gather", "stablehlo.scatter"
 _MOST_RUNS = 4  # stretches of a gather that are put together
 _WIDEST_STEP = 8  # from one element that is written to the next, where most are said to be
+_SPARSEST = 64  # elements of the whole for each that is written
 
 
 @dataclass(frozen=True)
@@ -260,7 +262,9 @@ def _of_scatter(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     said = [e for a in accesses if (e := a.written(sizes[a.dim], kind)) is not None]
     pairs = list(zip(accesses, said, strict=False))
     is_most = any(_reaches_most(access, each, sizes[access.dim]) for access, each in pairs)
-    if len(said) < len(accesses) or not (into_nothing or is_most):
+    for_each = math.prod(sizes[a.dim] / (a.starts.size * a.width) for a in accesses)
+    is_dense = is_most and for_each <= _SPARSEST
+    if len(said) < len(accesses) or not (into_nothing or is_dense):
         return None
     builder = Builder(op, made)
     beside = [d for d in range(len(counts)) if d not in windows]

@@ -60,15 +60,17 @@ def _replace_row(aligner: Aligner, op: ir.Operation, scope: int) -> None:
     attribute = op.attributes["scatter_dimension_numbers"]
     numbers = stablehlo.ScatterDimensionNumbers(attribute)
     gone, row = list(numbers.inserted_window_dims), op.operands[-1]
-    place = _place(op.operands[1])
-    if len(op.operands) != 3 or place is None or update_kind(op) != "set" or len(gone) != 1:
+    place, named = _place(op.operands[1]), list(numbers.scattered_dims_to_operand_dims)
+    if len(op.operands) != 3 or place is None or update_kind(op) != "set":
+        return
+    if len(gone) != 1 or named != gone:
         return
     while (cut := made_by(RESHAPE, row)) is not None:
         row = cut.operands[0]
     into, dim, at, cut = op.operands[0], gone[0], place[0], made_by(SLICE, row)
     sizes = shape_of(into)
     is_row = shape_of(row) == [*sizes[:dim], 1, *sizes[dim + 1 :]]
-    if cut is None or not is_row or shape_of(cut.operands[0]) != sizes or len(place) != 1:
+    if cut is None or not is_row or shape_of(cut.operands[0]) != sizes:
         return
     if not 0 <= at < sizes[dim] or not aligner.shards.splits((into, dim)):
         return

@@ -281,3 +281,17 @@ def test_positions_that_a_loop_carries_and_does_not_change() -> None:
     expected = jax.jit(jax.grad(loss))(SIGNAL)
     np.testing.assert_allclose(compiled(SIGNAL).to_jax(), expected, rtol=1e-5, atol=1e-5)
     assert {c.kind for c in compiled.collectives} == {"shard_permute"}
+
+
+@pytest.mark.parametrize(("columns", "is_chosen"), [(12, True), (512, False)])
+def test_few_of_many_elements_are_written_in_their_place(columns: int, is_chosen: bool) -> None:
+    """In a loop a scatter writes these alone; a choice writes all."""
+    table = np.random.default_rng(2).normal(size=(64, columns)).astype(np.float32)
+    step = dtensor.jit(
+        lambda t: t.at[::2, 3].set(1.0), in_layouts=(dtensor.Layout(ROWS_OF_TABLE, MESH),)
+    )
+    compiled = step.lower(table).compile()
+    expected = table.copy()
+    expected[::2, 3] = 1.0
+    np.testing.assert_array_equal(compiled(table).to_jax(), expected)
+    assert ("stablehlo.scatter" not in compiled.executable.lowered.as_text()) == is_chosen

@@ -81,6 +81,19 @@ def test_rows_move_in_any_layout(form: Form, mesh: Mesh, specs: list[Any]) -> No
     run(form, mesh, [specs], numbers((16, 24)))
 
 
+@pytest.mark.parametrize("column", [0, 1])
+def test_a_row_that_is_moved_along_itself_is_no_boundary(column: int) -> None:
+    """StableHLO may name another dimension than the one that an update lacks: row 0 is set."""
+    numbers_ = jax.lax.ScatterDimensionNumbers(
+        update_window_dims=(0,), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(1,)
+    )
+
+    def form(x: Any) -> Any:  # nothing is set behind the end
+        return jax.lax.scatter(x, jnp.array([column]), x[3], numbers_, mode="drop")
+
+    run(form, GRID, [BOTH], numbers((16, 24)))
+
+
 @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint32, np.float16, np.complex64])
 def test_rows_of_any_type_move(dtype: Any) -> None:
     run(lambda x: (rolls(x), shifts(x)), GRID, [["y", "x"]], numbers((8, 10), dtype))
