@@ -151,10 +151,10 @@ class Aligner:
                 return wanted
             pieces = self.pieces.of(*at)
             if [p.source for p in pieces] != [Source(at[0])]:
-                if len(pieces) != 1 or shape_of(pieces[0].source.value)[at[1]] != size:
+                first, source = pieces[0], pieces[0].source.value
+                if len(pieces) != 1 or first.fills or shape_of(source)[at[1]] != size:
                     return wanted
-                rows = moved.setdefault(pieces[0].start, set())
-                rows.add((pieces[0].source.value, at[1]))
+                moved.setdefault(first.start, set()).add((source, at[1]))
                 continue
             op = maker_of(at[0])
             read = None if op is None else read_along(op, at[1])

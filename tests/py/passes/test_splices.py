@@ -65,6 +65,13 @@ def walls(x: Any) -> Any:
     return x, x.at[5].set(x[5] + x[6]), x.at[7].set(x[2]).at[2].add(x[3])
 
 
+def nothing(x: Any) -> Any:
+    """Rows that are computed of padding alone."""
+    zeros = jnp.pad(x, ((x.shape[0], 0), (0, 0)))[:-2]
+    rows = x[2:] - zeros[: x.shape[0] - 2]
+    return jnp.concatenate([x[:1], rows, x[-1:]]) + x, jnp.concatenate([rows[1:-1], x[:4]])
+
+
 LAYOUTS: list[tuple[Mesh, list[Any]]] = [
     (GRID, ["x", "y"]),
     (GRID, ["y", "x"]),
@@ -75,7 +82,7 @@ LAYOUTS: list[tuple[Mesh, list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("form", [rolls, shifts, borders, walls, filters])
+@pytest.mark.parametrize("form", [rolls, shifts, borders, walls, filters, nothing])
 @pytest.mark.parametrize(("mesh", "specs"), LAYOUTS)
 def test_rows_move_in_any_layout(form: Form, mesh: Mesh, specs: list[Any]) -> None:
     run(form, mesh, [specs], numbers((16, 24)))
