@@ -56,7 +56,7 @@ def converter(
         )
     if info.key is not None:
         data = _data_type(info.key, type_)
-        bring = converter(dataclasses.replace(info, key=None), data, ledger, strict)
+        bring = converter(dataclasses.replace(info, key=None), data, ledger, strict, is_kept)
         return None if bring is None and type_.layout else partial(_bring_data, bring)
     layout = type_.layout
     if layout == info.layout:
@@ -124,7 +124,11 @@ def is_brought(converter: Converter | None) -> bool:
 
     It lies nowhere yet, or there by a sharding that is written another way.
     """
-    return isinstance(converter, partial) and converter.func is _of_type
+    if not isinstance(converter, partial):
+        return False
+    if converter.func is _bring_data:
+        return is_brought(converter.args[0])
+    return converter.func is _of_type
 
 
 def _of_type(name: str, type_: ArrayType, padding: Layout | None, leaf: Any) -> Any:
