@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from benchmarks.against_jax.workload import array
 from benchmarks.long_tail_forms import (
+    box_filter,
     gauss_seidel,
     heat,
     heat_scan,
@@ -80,6 +81,23 @@ GRIDS: dict[str, Row] = {
         PLANE,
         out=PLANE[1],
         mesh=TILES,
+    ),
+    **{
+        f"box_filter_{mode}": row(
+            (3 + 8) * 256 * 4,
+            "S log2 p of sums, and 8 rows",
+            box_filter(mode),
+            (array(256, 256), ROWS),
+            out=ROWS,
+        )
+        for mode in ("constant", "edge")
+    },
+    "box_filter_gradient": row(
+        2 * (3 + 8) * 256 * 4,
+        "S log2 p of sums, and 8 rows, there and back",
+        jax.grad(lambda u: jnp.sum(box_filter("constant")(u) ** 2)),
+        (array(256, 256), ROWS),
+        out=ROWS,
     ),
     "gradient_of_a_grid": row(2 * SLICE, "2 S", lambda x: jnp.gradient(x, axis=0), LONG, out=ROWS),
     "wavelet": row(2 * SLICE, "2 S", wavelet, LONG, out=ROWS),
