@@ -17,6 +17,7 @@ from benchmarks.long_tail_forms import (
     laplace_by_pad,
     laplace_by_roll,
     laplace_inside,
+    resize,
     spectrogram,
     total_variation,
     wavelet,
@@ -96,6 +97,19 @@ GRIDS: dict[str, Row] = {
         2 * (3 + 8) * 256 * 4,
         "S log2 p of sums, and 8 rows, there and back",
         jax.grad(lambda u: jnp.sum(box_filter("constant")(u) ** 2)),
+        (array(256, 256), ROWS),
+        out=ROWS,
+    ),
+    **{
+        f"resize_{name}": row(
+            2 * 256 * 4, "two rows", resize(by), (array(256, 256), ROWS), out=ROWS
+        )
+        for name, by in {"up": 2.0, "down": 0.5}.items()
+    },
+    "resize_up_gradient": row(
+        2 * 2 * 256 * 4,
+        "two rows there and back",
+        jax.grad(lambda u: jnp.sum(resize(2.0)(u) ** 2)),
         (array(256, 256), ROWS),
         out=ROWS,
     ),
