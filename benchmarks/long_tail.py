@@ -35,6 +35,7 @@ from benchmarks.long_tail_forms import (
     complex_product,
     conv,
     conv_around,
+    conv_transposed,
     cross_entropy,
     decode,
     gaussian,
@@ -184,6 +185,14 @@ ROWS_OF_TABLE: dict[str, Row] = {
         )
         for mode in ("wrap", "reflect")
     },
+    "transposed_convolution_gradient": row(
+        3 * EDGE + 2 * R * 4 * 9 * 64,
+        "a row there, two back; all_reduce of the gradient of the kernel",
+        jax.grad(lambda x, k: jnp.sum(conv_transposed(x, k) ** 2), argnums=(0, 1)),
+        IMAGES,
+        (array(3, 3, 8, 8), WHOLE),
+        out=(P(None, "x"), WHOLE),
+    ),
     "convolution_wrap_gradient": row(
         4 * EDGE + 2 * R * 4 * 9 * 64,
         "two rows there and two back; all_reduce of the gradient of the kernel",

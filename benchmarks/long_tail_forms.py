@@ -105,6 +105,12 @@ def conv(x: jax.Array, kernel: jax.Array) -> jax.Array:
     )
 
 
+def conv_transposed(x: jax.Array, kernel: jax.Array) -> jax.Array:
+    """Twice as many rows and columns."""
+    numbers = ("NHWC", "HWIO", "NHWC")
+    return lax.conv_transpose(x, kernel, (2, 2), "SAME", dimension_numbers=numbers)
+
+
 def conv_around(mode: str) -> Callable[[jax.Array, jax.Array], jax.Array]:
     """A convolution that meets the image's own elements beyond its edges, as `jnp.pad` says."""
 
@@ -164,6 +170,22 @@ def total_variation(u: jax.Array) -> jax.Array:
     """Of an image, as one denoises it."""
     down, right = jnp.diff(u, axis=0)[:, :-1], jnp.diff(u, axis=1)[:-1]
     return jnp.sum(jnp.sqrt(down**2 + right**2 + 1e-3))
+
+
+def box_filter(mode: str) -> Callable[[jax.Array], jax.Array]:
+    """Means of 8 x 8 pixels, from sums from the start along both dimensions."""
+
+    def apply(u: jax.Array) -> jax.Array:
+        around = jnp.pad(u, ((4, 3), (4, 3)), mode=mode)
+        s = jnp.pad(jnp.cumsum(jnp.cumsum(around, 0), 1), ((1, 0), (1, 0)))
+        return (s[8:, 8:] - s[:-8, 8:] - s[8:, :-8] + s[:-8, :-8]) / 64
+
+    return apply
+
+
+def resize(by: float) -> Callable[[jax.Array], jax.Array]:
+    """An image with so many times the rows and columns, between which are lines."""
+    return lambda u: jax.image.resize(u, [int(by * n) for n in u.shape], "bilinear")
 
 
 def wavelet(x: jax.Array) -> jax.Array:

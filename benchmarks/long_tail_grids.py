@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from benchmarks.against_jax.workload import array
 from benchmarks.long_tail_forms import (
+    box_filter,
     gauss_seidel,
     heat,
     heat_scan,
@@ -16,6 +17,7 @@ from benchmarks.long_tail_forms import (
     laplace_by_pad,
     laplace_by_roll,
     laplace_inside,
+    resize,
     spectrogram,
     total_variation,
     wavelet,
@@ -80,6 +82,36 @@ GRIDS: dict[str, Row] = {
         PLANE,
         out=PLANE[1],
         mesh=TILES,
+    ),
+    **{
+        f"box_filter_{mode}": row(
+            (3 + 8) * 256 * 4,
+            "S log2 p of sums, and 8 rows",
+            box_filter(mode),
+            (array(256, 256), ROWS),
+            out=ROWS,
+        )
+        for mode in ("constant", "edge")
+    },
+    "box_filter_gradient": row(
+        2 * (3 + 8) * 256 * 4,
+        "S log2 p of sums, and 8 rows, there and back",
+        jax.grad(lambda u: jnp.sum(box_filter("constant")(u) ** 2)),
+        (array(256, 256), ROWS),
+        out=ROWS,
+    ),
+    **{
+        f"resize_{name}": row(
+            2 * 256 * 4, "two rows", resize(by), (array(256, 256), ROWS), out=ROWS
+        )
+        for name, by in {"up": 2.0, "down": 0.5}.items()
+    },
+    "resize_up_gradient": row(
+        2 * 2 * 256 * 4,
+        "two rows there and back",
+        jax.grad(lambda u: jnp.sum(resize(2.0)(u) ** 2)),
+        (array(256, 256), ROWS),
+        out=ROWS,
     ),
     "gradient_of_a_grid": row(2 * SLICE, "2 S", lambda x: jnp.gradient(x, axis=0), LONG, out=ROWS),
     "wavelet": row(2 * SLICE, "2 S", wavelet, LONG, out=ROWS),

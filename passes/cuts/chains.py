@@ -14,6 +14,8 @@ from dtensor.dialect.build import splice
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.base import PassState
 from dtensor.passes.cuts.align import MOVES, REDUCE, Aligner, Wanted
+from dtensor.passes.cuts.bands import DOT
+from dtensor.passes.cuts.bands import written_in_blocks as in_blocks
 from dtensor.passes.cuts.joined_pads import ADD, join_pads
 from dtensor.passes.cuts.pads import WINDOWED, does_nothing, fuse_window_padding
 from dtensor.passes.cuts.pieces import (
@@ -41,7 +43,7 @@ from dtensor.passes.program import Visit
 
 def fuse_chains(module: ir.Module, ops: list[Visit], state: PassState) -> None:
     """Rewrite `@main`, whose operations these are, in place."""
-    ops = _prepared(module, ops, state)
+    ops = _prepared(module, _in_blocks(module, ops, state), state)
     if not any(name in CUTS for _, name, _ in ops):
         return
     fuser = _Fuser(Shards(main_function(module), state.meshes))
@@ -96,6 +98,19 @@ def _prepared(module: ir.Module, ops: list[Visit], state: PassState) -> list[Vis
     _erase_unused([op for op, name, _ in ops if name in CUTS or name == SELECT_AND_SCATTER])
     state.forget_ir()
     return state.operations(main_function(module))
+
+
+def _in_blocks(module: ir.Module, ops: list[Visit], state: PassState) -> list[Visit]:
+    """Write products with known matrices of a few diagonals anew; what is then."""
+    while True:
+        shards, made = Shards(main_function(module), state.meshes), list[ir.Operation]()
+        found = next(
+            (op for op, name, _ in ops if name == DOT and in_blocks(op, shards, made)), None
+        )
+        if found is None:
+            return ops
+        # What is split behind one is known when the next is looked at.
+        ops = _replaced(module, [found], made, state)
 
 
 def _joined(module: ir.Module, ops: list[Visit], state: PassState) -> list[Visit]:

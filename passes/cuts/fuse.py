@@ -7,10 +7,11 @@ from typing import ClassVar
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
+from dtensor.passes.cuts.bands import DOT
 from dtensor.passes.cuts.pieces import CUTS
 from dtensor.passes.functions import main_function
 
-_CUTTING = frozenset((*CUTS, "stablehlo.gather", "stablehlo.scatter"))
+_CUTTING = frozenset((*CUTS, DOT, "stablehlo.gather", "stablehlo.scatter"))
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,9 @@ class FuseCutsPass(Pass):
 
     A gather of rows at positions that the program computes of constants (`jax.image.resize`, a
     table at `jnp.arange`) becomes slices, reversals and repetitions first, and its gradient sums;
-    so does one of frames, which overlap (a spectrogram). Of `x.at[::2, 1::2].set(y)`, `y` is spread
-    out to the size of `x`, and chosen at these places.
+    so does one of frames, which overlap (a spectrogram). A product with a matrix of few diagonals,
+    known likewise (a bilinear resize), becomes products of frames. Of `x.at[::2, 1::2].set(y)`, `y`
+    is spread out to the size of `x`, and chosen at these places.
     """
 
     name: ClassVar[str] = "dtensor-fuse-cuts"

@@ -20,6 +20,8 @@ from dtensor.passes.ops.attributes import (
     slice_numbers,
     splat_number,
 )
+from dtensor.passes.ops.rule import Window
+from dtensor.passes.ops.scans import scans
 
 CONVERT = "stablehlo.convert"
 CONVOLUTION, REDUCE_WINDOW = "stablehlo.convolution", "stablehlo.reduce_window"
@@ -75,6 +77,16 @@ class Rows:
         )
         return cls(ins, outs, pairs[::2], pairs[1::2], gaps, strides, steps, counts, name)
 
+    def scan(self, sizes: list[int]) -> bool:
+        """Whether windows over one of the dimensions hold all elements up to one, or from one on.
+
+        Shards pass the totals of those on: windows that are longer, or as many as have ends in
+        other dimensions, would not.
+        """
+        columns = self.counts, self.strides, self.lows, self.highs, self.gaps, self.steps
+        windows = [Window(*numbers) for numbers in zip(*columns, strict=True)]
+        return any(scans(w, sizes[d]) for d, w in zip(self.ins, windows, strict=True))
+
     def reach(self, row: int) -> int:
         """Places from the first element of a window to behind its last one."""
         return (self.counts[row] - 1) * self.steps[row] + 1
@@ -106,6 +118,8 @@ def _take_padding(op: ir.Operation, pad: ir.Operation) -> bool:
     shape = shape_of(pad.operands[0])
     is_alike = ENDS not in op.attributes and _pads_alike(op, pad)
     if not is_alike or min([0, *lows, *highs]) < 0 or 0 in shape:
+        return False
+    if rows.scan(shape_of(pad.results[0])):
         return False
     for d in range(len(shape)):
         row = rows.ins.index(d) if d in rows.ins else None
@@ -157,7 +171,7 @@ def _take_cut(op: ir.Operation) -> bool:
     cut = uses[0].owner
     numbers = cut_off(cut)
     rows = Rows.read(op)
-    if numbers is None:
+    if numbers is None or rows.scan(shape_of(op.operands[0])):
         return False
     for d, (first, last) in enumerate(zip(*numbers, strict=True)):
         if d not in rows.outs:

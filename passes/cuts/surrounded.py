@@ -20,6 +20,7 @@ from dtensor.passes.cuts.pads import WINDOWED, Rows, reads_one
 from dtensor.passes.cuts.parts import Part, Parts
 from dtensor.passes.cuts.pieces import SLICE
 from dtensor.passes.cuts.shards import Shards
+from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.program import Visit
 
 
@@ -47,6 +48,8 @@ def _with_ends(parts: Parts, reader: Reader, op: ir.Operation) -> bool:
     rows = Rows.read(op)
     ends: list[Ends | None] = [None] * len(rows.ins)
     value: Value = op.operands[0]
+    if rows.scan(shape_of(value)):
+        return False
     for row, dim in enumerate(rows.ins):
         found = reader.around(value, dim)
         low, high = rows.lows[row], rows.highs[row]  # what is cut off of what was put around

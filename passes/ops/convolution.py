@@ -134,7 +134,7 @@ def _windows(op: OpInfo, numbers: stablehlo.ConvDimensionNumbers) -> list[Window
         )
         steps, count = (~0, result), op.result_shapes[0][result]
         sums = Reduction.SUM in reductions_of(op.result_elements[0])
-        is_plain = window.base_dilation == 1 and not any(is_reversed[row : row + 1])
+        is_plain = not any(is_reversed[row : row + 1])
         if window.size > count > 0 and is_plain and sums and window.folds is None:
             steps = (1, numbers.kernel_spatial_dimensions[row])
             size, stride = count, window.dilation

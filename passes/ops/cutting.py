@@ -46,13 +46,16 @@ from dtensor.passes.ops.joins import (
     joins_locally,
 )
 from dtensor.passes.ops.longer_cuts import (
+    concatenate_alike,
     concatenate_ties,
     lengthen_concatenate,
     lengthen_pad,
     lengthen_reverse,
     lengthen_slice,
+    pad_alike,
     pad_ties,
     reverse_ties,
+    slice_alike,
     slice_ties,
 )
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
@@ -359,7 +362,7 @@ SLICE = OpDef(
     ),
     fuses=True,
     moves_only=True,
-    padding=padding.Padding(padding.indexing, lengthen_slice, slice_ties),
+    padding=padding.Padding(padding.indexing, lengthen_slice, slice_ties, slice_alike),
 )
 PAD = OpDef(
     pad_rule,
@@ -369,7 +372,7 @@ PAD = OpDef(
     ),
     fuses=True,
     moves_only=True,
-    padding=padding.Padding(refit=lengthen_pad, ties=pad_ties),
+    padding=padding.Padding(refit=lengthen_pad, ties=pad_ties, alike=pad_alike),
 )
 CONCATENATE = OpDef(
     concatenate_rule,
@@ -379,7 +382,9 @@ CONCATENATE = OpDef(
     ),
     fuses=True,
     moves_only=True,
-    padding=padding.Padding(refit=lengthen_concatenate, ties=concatenate_ties),
+    padding=padding.Padding(
+        refit=lengthen_concatenate, ties=concatenate_ties, alike=concatenate_alike
+    ),
 )
 REVERSE = OpDef(
     reverse_rule,

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dtensor.dialect.build import splice
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.dialect.names import COUNTS, DIM, SOURCES, STARTS
+from dtensor.passes.builder import Builder
 from dtensor.passes.ops.attributes import (
     PAD_NUMBERS,
     SLICE_NUMBERS,
@@ -23,6 +24,7 @@ from dtensor.passes.ops.attributes import (
 from dtensor.passes.ops.padding import Along, Fill, Grown, Tie
 from dtensor.passes.ops.rule import OpRule
 
+_PART = 8  # of a dimension is little: as many of the elements of a shard on few shards
 Row = tuple[int, int, int]  # an operand, where a stretch begins in it, and how many elements it has
 
 
@@ -39,8 +41,19 @@ def slice_ties(rule: OpRule, operation: ir.Operation) -> list[Tie]:
     return ties
 
 
+def slice_alike(rule: OpRule, operation: ir.Operation) -> list[Tie]:
+    """What leaves most is split as it was, which shards fetch in halos."""
+    sizes, kept = rule.info.operand_shapes[0], rule.info.result_shapes[0]
+    strides = slice_numbers(operation)[2]
+    return [
+        (Along(0, d), Along(~0, d))
+        for d, size in enumerate(sizes)
+        if strides[d] == 1 and 0 < _PART * (size - kept[d]) <= size
+    ]
+
+
 def lengthen_slice(op: Grown) -> None:
-    """The first elements are kept at their places; others move there."""
+    """The first elements are kept at their places; others move there, if they do not fit."""
     starts, limits, strides = slice_numbers(op.operation)
     moved = {}
     for d, size in enumerate(op.results[0]):
@@ -48,13 +61,23 @@ def lengthen_slice(op: Grown) -> None:
             continue
         if op.operands_before(0)[d] == op.true_result(0)[d]:
             strides[d] = 1  # of one element the stride does not matter
-        if strides[d] == 1 and starts[d]:
-            moved[d] = [(0, starts[d], op.true_result(0)[d])]
-            starts[d] = 0
+        gone = min(starts[d], max(op.operands[0][d] - size, 0))  # so many fewer there may be
+        if strides[d] == 1 and starts[d] != gone:
+            moved[d] = [(0, starts[d] - gone, op.true_result(0)[d])]
+            starts[d] = gone
         limits[d] = starts[d] + (size - 1) * strides[d] + 1 if size else starts[d]
     for name, numbers in zip(SLICE_NUMBERS, (starts, limits, strides), strict=True):
         op.set_integers(name, numbers)
+    lacking = [max(limit - size, 0) for limit, size in zip(limits, op.operands[0], strict=True)]
+    op.operation.operands[0] = _longer(op, op.operation.operands[0], lacking)
     _move(op, moved)
+
+
+def _longer(op: Grown, value: Value, more: Sequence[int]) -> Value:
+    """A value with as many zeros behind the elements of each dimension, where any are asked for."""
+    make = Builder(op.operation, op.made)
+    fill = make.zeros(make.tensor_type((), make.element_of(value)))
+    return make.pad(value, fill, [0] * len(more), more) if any(more) else value
 
 
 def pad_ties(rule: OpRule, operation: ir.Operation) -> list[Tie]:
@@ -73,19 +96,30 @@ def pad_ties(rule: OpRule, operation: ir.Operation) -> list[Tie]:
     return ties
 
 
+def pad_alike(rule: OpRule, operation: ir.Operation) -> list[Tie]:
+    """What little is added to or cropped is split as what it becomes, fetched in halos."""
+    lows, highs, _ = pad_numbers(operation)
+    ties = [tie for tie in pad_ties(rule, operation) if _is_little(rule, tie)]
+    return [tie for tie in ties if lows[tie[0].dim] * highs[tie[0].dim] >= 0]
+
+
 def lengthen_pad(op: Grown) -> None:
-    """The padding stands in the place of what is beyond the end, and moves with the elements."""
+    """The padding stands in the place of what is beyond the end, and moves with the elements.
+
+    Around what has nothing beyond its end there is more of it behind.
+    """
     lows, highs, gaps = pad_numbers(op.operation)
     moved = {}
     for d, padded in enumerate(op.results[0]):
         size = op.operands[0][d]
         if padded == op.true_result(0)[d] and size == op.operands_before(0)[d]:
             continue
-        if not gaps[d] and lows[d]:
-            true = op.operands_before(0)[d]
-            first, end = max(-lows[d], 0), true - max(-highs[d], 0)
-            moved[d] = [(1, 0, max(lows[d], 0)), (0, first, end - first), (1, 0, max(highs[d], 0))]
-            lows[d] = 0
+        gone = min(max(-lows[d], 0), max(size - padded, 0))  # so many fewer there may be
+        if not gaps[d] and lows[d] != -gone and op.grows(0, d):
+            first, end = max(-lows[d], 0), op.operands_before(0)[d] - max(-highs[d], 0)
+            kept = (0, first - gone, end - first)
+            moved[d] = [(1, 0, max(lows[d], 0)), kept, (1, 0, max(highs[d], 0))]
+            lows[d] = -gone
         if size == padded:
             gaps[d] = 0  # there were none in one element
         spread = (size - 1) * (gaps[d] + 1) + 1 if size else 0
@@ -104,16 +138,37 @@ def concatenate_ties(rule: OpRule, operation: ir.Operation) -> list[Tie]:
     return [(Along(longest, dim), Along(~0, dim))] if is_most else []
 
 
+def concatenate_alike(rule: OpRule, operation: ir.Operation) -> list[Tie]:
+    """To which little is joined, is split as what it becomes, which shards fetch in halos."""
+    return [tie for tie in concatenate_ties(rule, operation) if _is_little(rule, tie)]
+
+
+def _is_little(rule: OpRule, tie: Tie) -> bool:
+    """Whether the second dimension of a tie is little longer than the first, or shorter."""
+    (slot, dim, scale, _), (_, of, other, _) = tie
+    size, longer = rule.info.operand_shapes[slot][dim], rule.info.result_shapes[0][of]
+    return scale == other and 0 < _PART * abs(longer - size) <= size
+
+
 def lengthen_concatenate(op: Grown) -> None:
-    """Stretches of the operands, those that are longer included."""
+    """Stretches of the operands, those that are longer included; the longest is padded to fit."""
     dim = integer(op.operation.attributes["dimension"])
     values = list(op.operation.operands)
     is_longer = any(op.grows(k, dim) for k in range(len(values)))
     if not is_longer and op.results[0][dim] == op.true_result(0)[dim]:
         return
     rows = [(k, 0, op.operands_before(k)[dim]) for k in range(len(values))]
+    longest, size = max(rows, key=lambda row: row[2])[0], op.results[0][dim]
+    if op.operands[longest][dim] != size:
+        make, lows = Builder(op.operation, op.made), [0] * len(op.results[0])
+        highs = list(lows)
+        lows[dim] = sum(count for _, _, count in rows[:longest])
+        highs[dim] = size - lows[dim] - op.operands[longest][dim]
+        fill = make.zeros(make.tensor_type((), make.element_of(values[longest])))
+        values[longest] = make.pad(values[longest], fill, lows, highs)
+        rows[longest] = (longest, lows[dim], rows[longest][2])
     point = ir.InsertionPoint(op.operation)
-    op.instead[0] = _spliced(op, values, dim, rows, op.results[0][dim], point)
+    op.instead[0] = _spliced(op, values, dim, rows, size, point)
 
 
 def reverse_ties(rule: OpRule, operation: ir.Operation) -> list[Tie]:

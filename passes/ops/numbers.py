@@ -7,7 +7,7 @@ where everything comes from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.ops.attributes import constant_attribute, integer, integers
+from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.trip_count import never_changed
 
 MOST = 1 << 20  # elements of an array that is computed here
@@ -43,6 +45,18 @@ def known_integers(value: Value) -> Numbers | None:
         if other is None or not np.array_equal(found, other):
             return None
     return found
+
+
+def known_floats(value: Value) -> Iterator[Numbers]:
+    """The elements of an array of floats, as written, with inverses, in a wider type; or nothing.
+
+    What XLA computes may be rounded like any of them.
+    """
+    for reader in (_Reader(), _Reader(by_inverse=True), _Reader(wide=True)):
+        found = reader.read(value)
+        if found is None or found.dtype.kind != "f":
+            return
+        yield found
 
 
 @dataclass
@@ -216,6 +230,15 @@ def _remainder(_: ir.Operation, given: Sequence[Numbers], __: np.dtype[Any]) -> 
     return np.fmod(*given) if given[1].all() else None
 
 
+def _reduce(op: ir.Operation, given: Sequence[Numbers], _: np.dtype[Any]) -> Numbers | None:
+    """A sum, in another order."""
+    element = str(ir.RankedTensorType(op.results[0].type).element_type)
+    if len(given) != 2 or combiner(op.regions[0], (element,)) is not Reduction.SUM:
+        return None
+    found: Numbers = given[1] + given[0].sum(tuple(integers(op.attributes["dimensions"])))
+    return found
+
+
 def _plain(function: Callable[..., Numbers]) -> Compute:
     return lambda op, given, dtype: function(*given)
 
@@ -234,6 +257,7 @@ _COMPUTED: Final[Mapping[str, Compute]] = {
     "stablehlo.select": _select,
     "stablehlo.clamp": _clamp,
     _DIVIDE: _divide,
+    "stablehlo.reduce": _reduce,
     "stablehlo.remainder": _remainder,
     "stablehlo.add": _plain(np.add),
     "stablehlo.subtract": _plain(np.subtract),

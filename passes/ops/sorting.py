@@ -76,12 +76,6 @@ def _comparisons(op: OpInfo, dimension: int) -> float:
     return math.prod(shape) * math.log2(max(length, 2)) * len(op.operand_shapes)
 
 
-def _splits_last(placed: Placed) -> bool:
-    """Whether the dimension of which the largest are taken is split, and shards are in order."""
-    word = placed.operands[0].dims[-1]
-    return word.split > 1 and word.is_contiguous
-
-
 def _splits_blocks(placed: Placed) -> bool:
     """Whether it is split, all of it or each of some blocks, and shards are in order."""
     word = placed.operands[0].dims[-1]
@@ -94,17 +88,11 @@ def _blocks(word: Dim) -> int:
     return first if isinstance(first, int) else 1
 
 
-def _candidates(size: int, word: Dim, taken: int) -> int:
-    """How many each shard gives of each block."""
-    return min(size // word.split // _blocks(word), taken)
-
-
 def candidate_bytes(placed: Placed) -> tuple[Traffic, ...]:
     """The candidates of every shard and their indices, on every device."""
     op, word = placed.op, placed.operands[0].dims[-1]
     rows = math.prod(placed.results[0].local_shape(op.result_shapes[0])[:-1])
-    count = _candidates(op.operand_shapes[0][-1], word, op.result_shapes[0][-1])
-    rows *= _blocks(word)
+    count = min(op.operand_shapes[0][-1] // word.split, op.result_shapes[0][-1])
     wire = sum(
         all_gather_bytes(rows * count * word.split * element_bytes(element), word.split)
         for element in op.result_elements
@@ -113,40 +101,32 @@ def candidate_bytes(placed: Placed) -> tuple[Traffic, ...]:
 
 
 def expand_candidates(op: LocalOp) -> Sequence[Value]:
-    """Each shard's largest are gathered in order, and the largest of them taken.
+    """Each shard's largest are gathered, and the largest of them taken.
 
-    Of equal ones the first is taken, which among candidates stands first too, for those of each
-    block stand together. What is behind the true end of a row is masked before: with the least
-    number there is, which is taken nowhere that a row has enough elements, and among the candidates
-    with what even a NaN precedes.
+    Of equal ones the first is taken, which among candidates stands first too. What is behind the
+    true end of a row is masked before: with the least number there is, which is taken nowhere that
+    a row has enough elements, and among the candidates with what even a NaN precedes.
     """
     ctx, layout = op.ctx, op.operand_layouts[0]
     size, taken, dim = op.operand_shapes[0][-1], op.result_shapes[0][-1], layout.rank - 1
     word = layout.dims[dim]
-    count, blocks = _candidates(size, word, taken), _blocks(word)
-    *rows, local = ctx.shape_of(op.operands[0])
     true, value = _true_size(op), op.operands[0]
     if true < size:
         place = ctx.global_index(layout, dim, size, index_element(size))
         shape, element = ctx.read_type(value.type)
         least = ctx.identity(Reduction.MAX.on(element), ctx.tensor_type((), element))
         value = _masked(ctx, value, ctx.broadcast(place, shape, [dim]), true, least)
-    value = ctx.reshape(value, (*rows, blocks, local // blocks))
-    values, index = _largest(op, value, count)
+    values, index = _largest(op, value, min(size // word.split, taken))
     index = _global_places(op, index, size)
-    block = ctx.times(ctx.iota(ctx.shape_of(index), dim, ctx.element_of(index)), size // blocks)
-    index = ctx.binary("add", index, block)
-    before = Layout.of((*layout.dims[:-1], WHOLE, Dim(word.axes)), layout.mesh)
-    after = Layout.of((*layout.dims[:-1], WHOLE, WHOLE), layout.mesh)
-    shape = (*op.operand_shapes[0][:-1], blocks, count * word.split)
-    values, index = (
-        ctx.reshape(ctx.relayout(v, before, after, shape), (*rows, blocks * shape[-1]))
-        for v in (values, index)
-    )
+    before = Layout.of((*layout.dims[:-1], Dim(word.axes)), layout.mesh)
+    after = Layout.of((*layout.dims[:-1], WHOLE), layout.mesh)
+    shape = (*op.operand_shapes[0][:-1], ctx.shape_of(index)[-1] * word.split)
+    values, index = (ctx.relayout(v, before, after, shape) for v in (values, index))
+    values, index = _in_order(op, values, index)
     if true < size and element_kind(ctx.element_of(values))[0] == "float":
         values = _masked(ctx, values, index, true, _before_none(ctx, values))
     best, place = _largest(op, values, taken)
-    return [best, _along_last(ctx, index, place, rows)]
+    return [best, _along_last(ctx, index, place, ctx.shape_of(index)[:-1])]
 
 
 def _pairs_up(placed: Placed) -> bool:
@@ -155,7 +135,7 @@ def _pairs_up(placed: Placed) -> bool:
     is_power = split & (split - 1) == 0
     size, taken = placed.op.operand_shapes[0][-1], placed.op.result_shapes[0][-1]
     fits = is_power and size // split >= taken and not placed.op.has(SIZE)
-    return fits and _splits_last(placed)
+    return fits and _splits_blocks(placed)
 
 
 def pair_bytes(placed: Placed) -> tuple[Traffic, ...]:
@@ -187,19 +167,48 @@ def expand_pairs(op: LocalOp) -> Sequence[Value]:
             other = permuted(ctx, own, word.axes, sources)
             front, back = ctx.select(is_first, own, other), ctx.select(is_first, other, own)
             both.append(ctx.joined([front, back], dim))
-        values, place = _largest(op, both[0], taken)
-        index = _along_last(ctx, both[1], place, rows)
+        values, index = _in_order(op, both[0], both[1])
+        values, place = _largest(op, values, taken)
+        index = _along_last(ctx, index, place, rows)
         distance *= 2
     return [values, index]
 
 
+def _in_order(op: LocalOp, values: Value, index: Value) -> tuple[Value, Value]:
+    """Candidates of all shards as they stand in a row; those of equal value at least.
+
+    Where a dimension is split they do. Where each of some blocks is, the first of one shard and
+    those of another stand in both orders.
+    """
+    ctx, last = op.ctx, len(op.operand_shapes[0]) - 1
+    if _blocks(op.operand_layouts[0].dims[-1]) == 1:
+        return values, index
+    attributes = {"dimension": integer_attr(last), "is_stable": ir.BoolAttr.get(False)}
+    operands = [index, values]
+    types = [value.type for value in operands]
+    sort = ctx.create("stablehlo.sort", operands, types, attributes, regions=1)
+    scalars = [ctx.tensor_type((), ctx.element_of(value)) for value in operands for _ in range(2)]
+    block = sort.regions[0].blocks.append(*scalars, arg_locs=[sort.location] * len(scalars))
+    with ir.InsertionPoint(block), sort.location:
+        is_before = stablehlo.compare(
+            block.arguments[0], block.arguments[1], stablehlo.ComparisonDirectionAttr.get("LT")
+        )
+        stablehlo.return_([is_before])
+    return sort.results[1], sort.results[0]
+
+
 def _global_places(op: LocalOp, index: Value, size: int) -> Value:
-    """Where elements of the shard stand in the whole dimension."""
+    """Where elements of the shard stand in the whole dimension, or in each of its blocks."""
     ctx, layout = op.ctx, op.operand_layouts[0]
-    offset = ctx.shard_offset(layout, layout.rank - 1, size)
-    assert offset is not None, "a dimension that is split"
-    offset = ctx.convert(offset, ctx.element_of(index))
-    return ctx.binary("add", index, ctx.broadcast(offset, ctx.shape_of(index)))
+    word = layout.dims[-1]
+    blocks, element = _blocks(word), ctx.element_of(index)
+    own = size // word.split // blocks  # of a block
+    shard = ctx.convert(ctx.axis_index(word.axes), element)
+    first = ctx.broadcast(ctx.times(shard, own), ctx.shape_of(index))
+    if blocks > 1:
+        block = ctx.over(index, own)
+        first = ctx.binary("add", first, ctx.times(block, size // blocks - own))
+    return ctx.binary("add", index, first)
 
 
 def expand_whole(op: LocalOp) -> Sequence[Value] | None:

@@ -119,15 +119,17 @@ class Classes:
         self._classes[self._places.root(tied[0])] = one
         return True
 
-    def split_alike(self, pair: Sequence[Place]) -> bool:
-        """Ask of one of two dimensions what is asked of the other; False if nothing changes."""
-        numbers = [self._places.number(place) for place in pair]
-        for given, wanted in (numbers, numbers[::-1]):
-            word, other = self._of(given).word, self._of(wanted)
-            if word is not None and not other.asked and self._places.sizes[wanted] >= word.split:
-                other.asked.append(Asked(wanted, word, None))
-                return True
-        return False
+    def split_alike(self, places: Sequence[Place]) -> bool:
+        """Ask of some dimensions what is asked of another; False if nothing changes."""
+        numbers = [self._places.number(place) for place in places]
+        words = [word for n in numbers if (word := self._of(n).word) is not None]
+        is_asked = False
+        for number in numbers if words else ():
+            other = self._of(number)
+            if not other.asked and self._places.sizes[number] >= words[0].split:
+                other.asked.append(Asked(number, words[0], None))
+                is_asked = True
+        return is_asked
 
     def _merged(
         self, numbers: Sequence[int], scales: Sequence[int]

@@ -23,6 +23,7 @@ from dtensor.passes.propagation.pins import Pins
 from dtensor.passes.uneven.classes import Classes
 from dtensor.passes.uneven.places import Place, Places
 
+Tied = tuple[Node, Tie]
 Carriers = list[tuple[int, int]]  # operands (or ~results) and one dimension of each
 TIES = (CONSTRAINT, CARRY, JOIN, THROUGH)  # operands and results are one value
 
@@ -48,13 +49,16 @@ def lengths_of(graph: Graph, pins: Pins) -> Lengths | None:
     """How long dimensions become so that all layouts divide them; None if all do already."""
     is_uneven = any(_uneven_dims(graph, pins, graph.nodes[index]) for index in pins.layouts)
     splits = {dim.split for layout in pins.layouts.values() for dim in layout.dims} - {1}
-    ties, alike = _ties(graph, splits, is_uneven) if splits else ([], [])
-    if not is_uneven and not _reach_split(graph, pins, [*ties, *alike]):
+    ties, alike, even = _ties(graph, splits, is_uneven)
+    if not is_uneven and not _reach_split(graph, pins, [*ties, *alike], even):
         return None
     lengths = Lengths([info.shape for info in graph.types])
     places = _joined(graph, lengths)
     classes = Classes(graph, pins, places)
-    _tie(classes, ties, alike, lengths)
+    for node, tie in alike:
+        for along in tie:
+            lengths.fills[node.index, along.slot, along.dim] = along.fill
+    _tie(classes, ties, [*alike, *even], lengths)
     growing = classes.growing()
     if not growing:
         return None
@@ -71,8 +75,8 @@ def lengths_of(graph: Graph, pins: Pins) -> Lengths | None:
     return lengths
 
 
-def _reach_split(graph: Graph, pins: Pins, ties: list[tuple[Node, Tie]]) -> bool:
-    """Whether a layout splits a dimension that ties and factors lead to from those of the ties.
+def _reach_split(graph: Graph, pins: Pins, ties: list[Tied], even: list[Tied]) -> bool:
+    """Whether a layout splits a dimension that ties and factors lead to from those of `ties`.
 
     It is not for most programs, and what ties lead to is little of them; `_joined` reads all.
     """
@@ -83,11 +87,12 @@ def _reach_split(graph: Graph, pins: Pins, ties: list[tuple[Node, Tie]]) -> bool
         if dim.split > 1
     }
     tied = defaultdict[Place, list[Place]](list)
-    for node, tie in ties:
+    for node, tie in (*ties, *even):
         places = _tied(node, tie)
         for place in places:
             tied[place] += places
-    seen, left = set(tied), list(tied)
+    left = [place for node, tie in ties for place in _tied(node, tie)]
+    seen = set(left)
     beside = neighbours(graph)
     while left:
         place = left.pop()
@@ -219,22 +224,26 @@ def _place(node: Node, slot: int, dim: int) -> Place:
 
 def _ties(
     graph: Graph, splits: set[int], is_uneven: bool
-) -> tuple[list[tuple[Node, Tie]], list[tuple[Node, Tie]]]:
-    """What operations tie besides, and what they split alike.
+) -> tuple[list[Tied], list[Tied], list[Tied]]:
+    """What operations tie besides, what they split alike, and what divides as it is.
 
-    Only what does not divide, if all that is given does.
+    The first two are of what does not divide, if all that is given does. Of what divides, another
+    dimension of the same length is split alike, so that what is cut out of that one is known to be.
     """
-    ties, alike = list[tuple[Node, Tie]](), list[tuple[Node, Tie]]()
-    for node in graph.nodes:
+    ties, alike, even = list[Tied](), list[Tied](), list[Tied]()
+    for node in graph.nodes if splits else ():
         padding = opdef(node.name).padding if node.kind == OP else None
         if padding is None or node.rule is None:
             continue
         for find, found in ((padding.ties, ties), (padding.alike, alike)):
             for tie in find(node.rule, node.operation) if find is not None else ():
-                sizes = [graph.types[value].shape[d] for value, d in _tied(node, tie)]
-                if is_uneven or any(size % split for size in sizes for split in splits):
+                sizes = {graph.types[value].shape[d] for value, d in _tied(node, tie)}
+                divides = not any(size % split for size in sizes for split in splits)
+                if is_uneven or not divides:
                     found.append((node, tie))
-    return ties, alike
+                if divides and len(sizes) == 1 < len(tie):
+                    even.append((node, tie))
+    return ties, alike, even
 
 
 def _tied(node: Node, tie: Tie) -> list[Place]:
@@ -243,8 +252,8 @@ def _tied(node: Node, tie: Tie) -> list[Place]:
 
 def _tie(
     classes: Classes,
-    ties: list[tuple[Node, Tie]],
-    alike: list[tuple[Node, Tie]],
+    ties: list[Tied],
+    alike: list[Tied],
     lengths: Lengths,
 ) -> None:
     """Tie what belongs to a class that a layout splits; each tie may make others so."""
@@ -256,7 +265,7 @@ def _tie(
                     lengths.fills[node.index, along.slot, along.dim] = along.fill
             else:
                 left.append((node, tie))
-        spread = [classes.split_alike(_tied(node, pair)) for node, pair in alike]
+        spread = [classes.split_alike(_tied(node, tie)) for node, tie in alike]
         if len(left) == len(ties) and not any(spread):
             return
         ties = left

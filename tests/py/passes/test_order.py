@@ -72,9 +72,27 @@ def test_only_candidates_of_blocks_that_are_split_are_sent(
     compiled = run(
         lambda a: jax.lax.top_k(a.reshape(2, -1), taken), mesh, [[UNSHARDED, UNSHARDED, axes]], x
     )
-    if taken == 3:
-        assert kinds(compiled) == {"all_gather"}
-        assert sent(compiled) == 2 * 4 * 3 * (4 + 4) * (2 if mesh is THREE else 7)
+    if taken == 3:  # of all beams together: three make no pairs, and are gathered
+        assert kinds(compiled) == {"all_gather" if mesh is THREE else "shard_permute"}
+        assert sent(compiled) == 2 * 3 * (4 + 4) * (2 if mesh is THREE else 3)
+
+
+@pytest.mark.parametrize("alpha", [1e-6, 1e-12])
+def test_of_equal_numbers_in_several_blocks_the_first_are_taken(alpha: float) -> None:
+    """Gathered, or exchanged by pairs: shards stand in another order than the numbers."""
+    x = np.zeros((3, 4, 64), np.float32)
+    x[0, 3, :2], x[0, 0, 62], x[1], x[2, 1:, 40] = 1, 1, np.nan, -0.0
+    options = CompileOptions(cost=CostModel(link=Link(alpha=alpha, bytes_per_second=1e9)))
+    for mesh, axes in ((LINE, "x"), (GRID, ("y", "x")), (THREE, "x")):
+        a = x[:, :, :63] if mesh is THREE else x
+        layout = Layout([UNSHARDED, UNSHARDED, axes], mesh)
+
+        def best(a: Any) -> Any:
+            return jax.lax.top_k(a.reshape(3, -1), 9)
+
+        compiled = jit(best, mesh=mesh, in_layouts=(layout,), options=options).lower(a).compile()
+        for have, want in zip(compiled(a), jax.jit(best)(a), strict=True):
+            np.testing.assert_array_equal(np.asarray(have), np.asarray(want))
 
 
 def test_a_slow_start_of_collectives_asks_for_one_gather() -> None:

@@ -15,7 +15,7 @@ import pytest
 from jax import lax
 
 from dtensor.compiler.stages import Compiled
-from dtensor.dialect.layout import Layout
+from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.dialect.mesh import Mesh
 from tests.py.uneven.on_meshes import FIVE, LINE, SIX, check, check_vocabulary, cuts, gathered, sent
 
@@ -146,6 +146,26 @@ def test_the_gradient_of_a_kernel(stride: int) -> None:
     compiled = run(lambda x: jax.grad(loss)(TAPS, x), X, LINE, error=1e-4)
     assert not cuts(compiled)
     assert sent(compiled) <= 2 * COLUMN + 2 * TAPS.nbytes
+
+
+@pytest.mark.parametrize("layout", [Layout(["x", UNSHARDED], LINE), Layout(["x", UNSHARDED], SIX)])
+@pytest.mark.parametrize(("taps", "spread"), [(2, 2), (3, 2), (4, 2), (5, 3), (3, 1)])
+def test_the_gradient_of_a_kernel_of_a_transposed_convolution(
+    taps: int, spread: int, layout: Layout
+) -> None:
+    """Results are as many for each place as there are gaps: only rows beside a shard are sent."""
+
+    def loss(x: Any, kernel: Any) -> Any:
+        y = lax.conv_transpose(x[None], kernel, (spread,), "SAME")
+        return jnp.sum(y * y * jnp.arange(y.shape[1] * 4.0).reshape(1, -1, 4))
+
+    x = RANDOM.integers(-3, 4, (48, 5)).astype(np.float32)
+    kernel = RANDOM.integers(-2, 3, (taps, 5, 4)).astype(np.float32)
+    layouts = layout, Layout.replicated(layout.mesh, 3)
+    compiled = check(
+        jax.grad(loss, (0, 1)), x, kernel, mesh=layout.mesh, in_layouts=layouts, error=1e-6
+    )
+    assert sent(compiled) <= 4 * (2 * 4 * 5 + 2 * taps * 20)
 
 
 @pytest.mark.parametrize("features", [1, 2])

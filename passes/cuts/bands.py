@@ -1,0 +1,213 @@
+"""Products with known matrices of a few diagonals, as blocks of rows that read frames.
+
+`jax.image.resize` multiplies with weights that it computes of positions alone. Each row of the
+result reads a few rows of an image; in blocks of rows that begin as far apart in the image, the
+frames are slices of the image side by side, and a split dimension stays split.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from dtensor.dialect.mlir import Value, ir, stablehlo
+from dtensor.passes.builder import Builder
+from dtensor.passes.cuts.shards import Shards
+from dtensor.passes.ops.attributes import shape_of
+from dtensor.passes.ops.numbers import Numbers, known_floats
+
+DOT = "stablehlo.dot_general"
+_LEAST = 4  # times as many elements as a frame has
+
+
+@dataclass(frozen=True)
+class _Band:
+    """Where a matrix [inputs, outputs] is not zero: block `i` of outputs reads a frame of inputs.
+
+    Attributes:
+        count: of blocks.
+        step: inputs from one frame to the next.
+        low: where frame 0 begins, in inputs; negative where it begins ahead of the first.
+        width: inputs of a frame.
+    """
+
+    count: int
+    step: int
+    low: int
+    width: int
+
+    @staticmethod
+    def of(is_read: Numbers, more: int) -> _Band | None:
+        """The frames of a matrix, `more` elements longer at both ends; None if they are long."""
+        inputs, outputs = is_read.shape
+        count = math.gcd(inputs, outputs)
+        rows, columns = np.nonzero(is_read)
+        if not len(rows):
+            return None
+        step, made = inputs // count, outputs // count
+        offsets = rows - step * (columns // made)
+        low, width = int(offsets.min()) - more, int(np.ptp(offsets)) + 1 + 2 * more
+        return None if _LEAST * width > inputs else _Band(count, step, low, width)
+
+    def pieces(self) -> Iterator[tuple[int, int, int]]:
+        """What frames take of the inputs of a step: how many steps ahead, the first, the end."""
+        for ahead in range(self.low // self.step, -(-(self.low + self.width) // self.step)):
+            first, end = (place - ahead * self.step for place in (self.low, self.low + self.width))
+            yield ahead, max(first, 0), min(end, self.step)
+
+
+def written_in_blocks(op: ir.Operation, shards: Shards, made: list[ir.Operation]) -> bool:
+    """Rewrite a product along a split dimension with a matrix of a band; whether that was done.
+
+    Args:
+        op: a dot_general; it has no users afterwards.
+        shards: tell which dimensions are split.
+        made: what was made is put there.
+    """
+    numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+    dims = [numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions]
+    if len(numbers.lhs_batching_dimensions) or len(dims[0]) != 1:
+        return False
+    types = {str(ir.RankedTensorType(v.type).element_type) for v in (*op.operands, *op.results)}
+    for k in range(2):
+        weights, value = op.operands[k], op.operands[1 - k]
+        dim = dims[1 - k][0]
+        if len(ir.RankedTensorType(weights.type).shape) != 2 or len(types) > 1:
+            continue
+        band = _band(weights, dims[k][0])
+        if band is not None and shards.splits((value, dim)):
+            _replace(op, k, (dims[k][0], dim), band, made)
+            return True
+    return False
+
+
+def _band(weights: Value, inputs: int) -> _Band | None:
+    """The frames of a known matrix, of which a dimension is the inputs.
+
+    Where rounding makes a difference, a zero may be none to XLA: then frames are longer by one.
+    """
+    is_written = None
+    for found in known_floats(weights):
+        is_read = (found if inputs == 0 else found.T) != 0
+        if is_written is None:
+            is_written = is_read
+            if not np.isfinite(found).all() or _Band.of(is_read, 0) is None:
+                return None
+        elif not np.array_equal(is_read, is_written):
+            return _Band.of(is_written, 1)
+    return None if is_written is None else _Band.of(is_written, 0)
+
+
+def _replace(
+    op: ir.Operation, side: int, dims: tuple[int, int], band: _Band, made: list[ir.Operation]
+) -> None:
+    """Write a product anew, of a band on one side.
+
+    Args:
+        op: the product.
+        side: the operand that is the band.
+        dims: of it the inputs, and of the other operand what it is multiplied along.
+        band: where it is not zero.
+        made: what was made is put there.
+    """
+    make, (weights, value) = Builder(op, made), (op.operands[side], op.operands[1 - side])
+    inputs, dim = dims
+    rank = len(shape_of(value))
+    if inputs == 1:
+        weights = make.transpose(weights, [1, 0])
+    blocks, frames = _blocks(make, weights, band), _frames(make, value, dim, band)
+    found = _product(op, make, frames, blocks, dim)
+    found = _spoilt(op, make, found, _bad(make, value), (_bad(make, frames), blocks), dim)
+    # [block, others, output of a block]: outputs come first if the band does, else last.
+    others = list(range(1, rank))
+    order = [0, rank, *others] if side == 0 else [*others, 0, rank]
+    found = make.reshape(make.transpose(found, order), shape_of(op.results[0]))
+    op.results[0].replace_all_uses_with(found)
+
+
+def _blocks(make: Builder, weights: Value, band: _Band) -> Value:
+    """What is not zero of a matrix [inputs, outputs], as [block, element of the frame, output]."""
+    count, outputs = band.count, make.shape_of(weights)[1] // band.count
+    apart = make.reshape(weights, [count, band.step, count, outputs])
+    zero = make.zeros(make.tensor_type((), make.element_of(weights)))
+    pieces = []
+    for ahead, first, end in band.pieces():
+        shape = [count, end - first, count, outputs]
+        inputs, block = (make.iota((count, count), d, "i32") for d in range(2))
+        is_there = make.compare(
+            "EQ", inputs, make.binary("add", block, make.constant_like(ahead, block))
+        )
+        piece = make.cut(apart, 1, first, end - first)
+        mask = make.broadcast(is_there, shape, [0, 2])
+        piece = make.select(mask, piece, make.broadcast(zero, shape))
+        pieces.append(make.reduced(piece, 0, "sum"))
+    return make.transpose(make.joined(pieces, 0), [1, 0, 2])
+
+
+def _frames(make: Builder, value: Value, dim: int, band: _Band) -> Value:
+    """The frames of all blocks, [.., block, element, ..]; zeros stand where there is no element."""
+    shape = make.shape_of(value)
+    rows = make.reshape(value, [*shape[:dim], band.count, band.step, *shape[dim + 1 :]])
+    zero = make.zeros(make.tensor_type((), make.element_of(value)))
+    pieces, none = [], [0] * (len(shape) + 1)
+    for ahead, first, end in band.pieces():
+        piece = make.cut(rows, dim + 1, first, end - first)
+        piece = make.cut(piece, dim, max(ahead, 0), band.count - abs(ahead))
+        before, behind = list(none), list(none)
+        before[dim], behind[dim] = max(-ahead, 0), max(ahead, 0)
+        pieces.append(make.pad(piece, zero, before, behind))
+    return make.joined(pieces, dim + 1)
+
+
+def _product(op: ir.Operation, make: Builder, frames: Value, blocks: Value, dim: int) -> Value:
+    """Frames times weights, block by block: [block, others, output of a block]."""
+    shape = make.shape_of(frames)
+    others = [n for d, n in enumerate(shape) if d not in (dim, dim + 1)]
+    type_ = make.tensor_type(
+        [shape[dim], *others, make.shape_of(blocks)[2]], make.element_of(frames)
+    )
+    numbers = (
+        f"#stablehlo.dot<lhs_batching_dimensions = [{dim}], rhs_batching_dimensions = [0], "
+        f"lhs_contracting_dimensions = [{dim + 1}], rhs_contracting_dimensions = [1]>"
+    )
+    attributes = {"dot_dimension_numbers": ir.Attribute.parse(numbers)}
+    for name in ("precision_config", "algorithm"):
+        if name in op.attributes:
+            attributes[name] = op.attributes[name]
+    return make.value(DOT, [frames, blocks], type_, attributes)
+
+
+def _spoilt(
+    op: ir.Operation,
+    make: Builder,
+    found: Value,
+    bad: Value,
+    read: tuple[Value, Value],
+    dim: int,
+) -> Value:
+    """NaN where a zero of the matrix stands for an element that is infinite or NaN itself.
+
+    Args:
+        op: the product.
+        make: creates operations.
+        found: the results, of frames alone.
+        bad: 1 for such elements of the dimension, 0 for others.
+        read: the same of the frames, and the weights of their elements.
+        dim: the dimension.
+    """
+    frames, blocks = read
+    has_weight = make.compare("NE", blocks, make.zeros(blocks.type))
+    counted = _product(op, make, frames, make.convert(has_weight, "f32"), dim)
+    shape = make.shape_of(found)
+    total = make.broadcast(make.reduced(bad, dim, "sum"), shape, list(range(1, len(shape) - 1)))
+    nan = make.constant(math.nan, make.tensor_type((), make.element_of(found)))
+    return make.select(make.compare("GT", total, counted), make.broadcast(nan, shape), found)
+
+
+def _bad(make: Builder, value: Value) -> Value:
+    """1 where an element is infinite or NaN, else 0."""
+    zero = make.zeros(value.type)
+    return make.convert(make.compare("NE", make.binary("multiply", value, zero), zero), "f32")

@@ -1,0 +1,110 @@
+"""Resizes of images along a split dimension: rows beside a shard are sent, and a row of counts.
+
+Values against one device, those of images with infinities too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dtensor.dialect.layout import UNSHARDED, Layout
+from tests.py.uneven.on_meshes import FIVE, GRID, LINE, SIX, check, sent
+
+RANDOM = np.random.default_rng(5)
+X = RANDOM.normal(size=(128, 96)).astype(np.float32)
+ROW = 96 * 4
+LAYOUTS = [Layout(["x", "y"], GRID), Layout(["x", UNSHARDED], FIVE), Layout(["y", "x"], SIX)]
+
+
+def resized(
+    rows: int, columns: int, method: str = "bilinear", **options: Any
+) -> Callable[..., Any]:
+    return lambda x: jax.image.resize(x, (rows, columns), method, **options)
+
+
+def gradient(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return jax.grad(lambda x: jnp.sum(function(x) ** 2))
+
+
+# A program, and how many rows each of 8 devices may send besides those of the counts.
+PROGRAMS: dict[str, tuple[Callable[[Any], Any], float]] = {
+    "twice as many rows": (resized(256, 96), 2),
+    "twice as many rows and columns": (resized(256, 192), 2),
+    "half of the rows": (resized(64, 48), 2),
+    "half of the rows, of two each": (resized(64, 48, antialias=False), 0),
+    "three halves of the rows": (resized(192, 96), 2),
+    "twice as many, of four each": (resized(256, 96, "cubic"), 6),
+    "the gradient of twice as many": (gradient(resized(256, 96)), 4 + 2 * 7 / 8),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_rows_beside_a_shard_are_sent(name: str) -> None:
+    function, rows = PROGRAMS[name]
+    layout = Layout(["x", UNSHARDED], LINE)
+    compiled = check(function, X, mesh=LINE, in_layouts=(layout,), error=1e-5, absolute=1e-5)
+    assert sent(compiled) <= (rows + 2 * 7 / 8) * ROW
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=["2x4", "5", "3x2"])
+@pytest.mark.parametrize("size", [(90, 60), (60, 24), (45, 30)])
+@pytest.mark.parametrize("method", ["bilinear", "cubic"])
+def test_values_are_those_of_one_device(method: str, size: Any, layout: Layout) -> None:
+    x, function = X[:60, :48], resized(size[0], size[1], method)
+    check(function, x, mesh=layout.mesh, in_layouts=(layout,), error=1e-5, absolute=1e-5)
+    # Positions up to 90 in float32 are rounded to 4e-6, and weights of a sum of squares up to 9
+    # with them: one device is as far from the result in float64.
+    function = gradient(function)
+    check(function, x, mesh=layout.mesh, in_layouts=(layout,), error=1e-5, absolute=4e-5)
+
+
+def near(count: int, reach: int) -> Any:
+    """A matrix whose elements are weighted by how near they are to the diagonal."""
+    apart = jnp.arange(count)[:, None] - jnp.arange(count)
+    return jnp.where(jnp.abs(apart) <= reach, 2.0 + apart, 0.0)
+
+
+def test_finite_differences_by_matrices_on_either_side() -> None:
+    layout = Layout(["x", "y"], GRID)
+
+    def function(x: Any) -> Any:
+        second = jnp.eye(128, k=1) - 2 * jnp.eye(128) + jnp.eye(128, k=-1)
+        both = jnp.einsum("ij,jk,kl->il", second, x, near(96, 2))
+        return both, near(128, 1).T @ x[:, 0], jnp.einsum("ij,kj->ki", x, near(96, 3)), x.T @ second
+
+    compiled = check(function, X, mesh=GRID, in_layouts=(layout,), error=1e-5, absolute=1e-4)
+    assert sent(compiled) <= 8192
+
+
+@pytest.mark.parametrize("element", ["float32", "float16", "bfloat16"])
+def test_batches_of_any_floats(element: str) -> None:
+    x = jnp.asarray(RANDOM.normal(size=(2, 64, 12, 3)), element)
+    layout = Layout([UNSHARDED, "x", "y", UNSHARDED], GRID)
+
+    def function(x: Any) -> Any:
+        return jax.image.resize(x, (2, 128, 24, 3), "bilinear").astype("float32")
+
+    check(function, x, mesh=GRID, in_layouts=(layout,), error=1e-2, absolute=1e-2)
+
+
+def test_infinities_reach_what_they_reach_on_one_device() -> None:
+    x = X.copy()
+    x[40, 3], x[70, 5], x[71, 5], x[9, 7], x[100, 7] = np.inf, np.nan, 1, -np.inf, np.inf
+    layout = Layout(["x", UNSHARDED], LINE)
+    for function in (resized(256, 96), resized(64, 96), gradient(resized(256, 96))):
+        check(function, x, mesh=LINE, in_layouts=(layout,), error=1e-5, absolute=1e-5)
+
+
+def test_a_matrix_that_is_not_of_a_band_is_multiplied_with_all_of_it() -> None:
+    def function(x: Any) -> Any:
+        n = jnp.arange(128.0)
+        return jnp.cos(n[:, None] * n) @ x + jnp.tri(128) @ x + jnp.eye(128)[::-1] @ x
+
+    layout = Layout(["x", UNSHARDED], LINE)
+    check(function, X, mesh=LINE, in_layouts=(layout,), error=1e-3, absolute=1e-3)
