@@ -56,10 +56,7 @@ _CONVERSIONS: Final = {
     },
 }
 # Operations whose result is their operand, in a layout that may be written on them.
-_EDGES: Final = {
-    "sdy.data_flow_edge": "sharding",
-    "sdy.func_data_flow_edge": "sharding",
-}
+_EDGES: Final = ("sdy.data_flow_edge", "sdy.func_data_flow_edge")
 
 
 def import_annotations(
@@ -214,12 +211,13 @@ class _Reader:
 
     def _read_own(self, op: ir.Operation, name: str) -> None:
         """An operation of Shardy's dialect."""
-        key = _CONVERSIONS.get(name)
-        if key is not None:
+        key = "sharding" if name in _EDGES else _CONVERSIONS.get(name)
+        if name in _EDGES and "sharding" not in op.attributes:
+            op.results[0].replace_all_uses_with(op.operands[0])
+            op.erase()
+        elif key is not None:
             shape = tensor_shape(op.results[0].type) or ()
             replace_by_relayout(op, self.layout(op, str(op.attributes[key]), len(shape)))
-        elif name in _EDGES:
-            self._read_edge(op, name)
         elif name == "sdy.propagation_barrier":
             self._read_barrier(op)
         elif name == "sdy.constant":
@@ -229,14 +227,6 @@ class _Reader:
             self.groups.setdefault(number, []).append(op)
         else:
             error(op, f"{name} has no counterpart in dtensor; remove it")
-
-    def _read_edge(self, op: ir.Operation, name: str) -> None:
-        if _EDGES[name] in op.attributes:
-            shape = tensor_shape(op.results[0].type) or ()
-            replace_by_relayout(op, self.layout(op, str(op.attributes[_EDGES[name]]), len(shape)))
-            return
-        op.results[0].replace_all_uses_with(op.operands[0])
-        op.erase()
 
     def _read_barrier(self, op: ir.Operation) -> None:
         direction = DIRECTIONS[ir.IntegerAttr(op.attributes["allowed_direction"]).value]

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Sequence
 
 from dtensor.dialect.axes import AxisRef
-from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
@@ -64,9 +63,6 @@ def scan_bytes(placed: Placed, dim: int) -> tuple[Traffic, ...]:
 def expand_scan(op: LocalOp, dim: int, window: Window) -> Sequence[Value]:
     """Totals of the shards before this one, then a scan of its elements behind them."""
     ctx, count = op.ctx, len(op.result_layouts)
-    elements = tuple([ctx.element_of(value) for value in op.operands[:count]])
-    if not starts_from_identity(op.operation, elements):
-        return _gathered(op)
     values, word = op.operands[:count], op.operand_layouts[0].dims[dim]
     is_reverse = window.low == 0
     total = _combined(op, values, dim)
@@ -175,15 +171,3 @@ def starts_from_identity(operation: ir.Operation, elements: tuple[str, ...]) -> 
         return _is_log_add_exp(region) and all(splat_number(n) == -math.inf for n in inits)
     rows = zip(inits, kinds, elements, strict=True)
     return all(kind.idempotent or is_identity(init, kind, name) for init, kind, name in rows)
-
-
-def _gathered(op: LocalOp) -> list[Value]:
-    """The op on whole operands: an init value that is met n times cannot be met by shards."""
-    ctx, count = op.ctx, len(op.result_layouts)
-    whole = []
-    for k in range(count):
-        layout = op.operand_layouts[k]
-        complete = Layout.replicated(layout.mesh, layout.rank)
-        whole.append(ctx.relayout(op.operands[k], layout, complete, op.operand_shapes[k]))
-    results = op.again(whole, [result.type for result in op.operation.results]).results
-    return list(map(ctx.shard_of, results, op.result_layouts, op.result_shapes))

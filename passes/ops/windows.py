@@ -7,7 +7,7 @@ two by two pooling another such window. Where they do, a shard fetches a halo.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from dtensor.dialect.ends import read_ends, read_folds
 from dtensor.dialect.mlir import Value, forget, ir
@@ -131,25 +131,23 @@ def said_of_start(operation: ir.Operation) -> tuple[object, ...]:
 
 def _is_scan(op: OpInfo, windows: Sequence[Window], dim: int) -> bool:
     """Whether a dimension, and no other, is scanned by a body that may be applied to totals."""
+    pairs = zip(windows, op.operand_shapes[0], strict=True)
+    others = [pair for d, pair in enumerate(pairs) if d != dim]
     return (
         windows[dim].ends is None
         and windows[dim].folds is None
         and scans(windows[dim], op.operand_shapes[0][dim])
-        and all(w.size == 1 and w.tiles(n) for w, n in _others(op, windows, dim))
+        and all(w.size == 1 and w.tiles(n) for w, n in others)
         and is_associative(op.operation.regions[0], op.result_elements)
         and op.operand_elements[: len(op.result_shapes)] == op.result_elements
     )
 
 
-def _others(op: OpInfo, windows: Sequence[Window], dim: int) -> Iterator[tuple[Window, int]]:
-    for d, window in enumerate(windows):
-        if d != dim:
-            yield window, op.operand_shapes[0][d]
-
-
 def _scanned(placed: Placed) -> tuple[int, Window] | None:
     """The split dimension that is scanned, and its window; None if there is none."""
     op = placed.op
+    if not starts_from_identity(op.operation, op.result_elements):
+        return None  # a shard would meet its init values once more
     windows = _windows(op)
     for d, window in enumerate(windows):
         word = placed.operands[0].dims[d]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -202,16 +203,9 @@ def _inner(node: Node, layout: Layout) -> Layout:
 
 def _written(layout: Layout) -> tuple[list[Digit], dict[int, int]]:
     """The digits that a layout says, and per dimension how many blocks they make."""
-    digits: list[Digit] = []
-    ends: dict[int, int] = {}
-    for dim, word in enumerate(layout.dims):
-        major = 1
-        for digit in word.digits:
-            if not isinstance(digit, int):
-                digits.append((dim, major, digit.size))
-            major *= digit_size(digit)
-        ends[dim] = major
-    return digits, ends
+    dims = list(enumerate(layout.dims))
+    digits = [(d, major, axis.size) for d, dim in dims for axis, major in dim.placed()]
+    return digits, {d: math.prod(map(digit_size, dim.digits)) for d, dim in dims}
 
 
 def compatible(label: Label, taken: list[Digit], n: int) -> bool:

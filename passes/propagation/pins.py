@@ -25,6 +25,7 @@ from dtensor.passes.graph import (
     Node,
 )
 from dtensor.passes.propagation.places import place_of
+from dtensor.passes.relayout.atoms import axis_cuts
 
 
 @dataclass
@@ -95,9 +96,8 @@ def atoms_of(pins: Pins, mesh: Mesh, cuts: dict[str, set[int]]) -> list[AxisRef]
     Raises:
         ValueError: two written parts of one axis have no common refinement.
     """
-    for layout in pins.layouts.values():
-        for axis in (*layout.axes, *layout.partial_axes):
-            cuts.setdefault(axis.name, set()).update((axis.pre, axis.pre * axis.size))
+    for name, written in axis_cuts(*pins.layouts.values()).items():
+        cuts.setdefault(name, set()).update(written)
     atoms = []
     for name, size in mesh.axes:
         edges = sorted({1, size, *cuts.get(name, set())})

@@ -60,18 +60,14 @@ class PlannedLayouts:
     alternatives: Mapping[int, Alternative] = field(default_factory=dict, compare=False)
 
 
-def write_planned(graph: Graph, planned: PlannedLayouts, cost: CostModel) -> list[Node]:
+def write_planned(graph: Graph, planned: PlannedLayouts, cost: CostModel) -> None:
     """Annotate the IR: layouts and algorithms on ops, layouts on the function.
 
     Args:
         graph: values and nodes.
         planned: what was planned.
         cost: the machine, which says which of several algorithms is the cheapest.
-
-    Returns:
-        The nodes that no algorithm computes in their layouts; they read and write whole values now.
     """
-    refused: list[Node] = []
     by_op: dict[int, list[Node]] = {}
     names = _Names()
     said: dict[tuple[int, ...], tuple[Attributes, Sides]] = {}
@@ -84,12 +80,8 @@ def write_planned(graph: Graph, planned: PlannedLayouts, cost: CostModel) -> lis
                 says = known[0]
             else:
                 algorithm = "" if node.kind != OP else _algorithm(graph, node, planned, cost)
-                if algorithm is None:
-                    refused.append(node)
-                    algorithm = _read_whole(planned, node)
                 says = _says(graph, node, planned, names[algorithm] if algorithm else None)
-                if sides[0] is planned.operands[node.index]:
-                    said[key] = says, sides  # which keeps the tuples, and so their ids
+                said[key] = says, sides  # which keeps the tuples, and so their ids
             attributes = node.operation.attributes
             for name, attribute in says:
                 attributes[name] = attribute
@@ -98,7 +90,6 @@ def write_planned(graph: Graph, planned: PlannedLayouts, cost: CostModel) -> lis
     for nodes in by_op.values():
         _write_together(graph, nodes, planned)
     write_function_layouts(graph, planned)
-    return refused
 
 
 def _says(
@@ -145,8 +136,8 @@ class _Names(dict[str, ir.Attribute]):
         return made
 
 
-def _algorithm(graph: Graph, node: Node, planned: PlannedLayouts, cost: CostModel) -> str | None:
-    """The name of the algorithm that computes a node in its layouts; None if none does."""
+def _algorithm(graph: Graph, node: Node, planned: PlannedLayouts, cost: CostModel) -> str:
+    """The name of the algorithm that computes a node in its layouts."""
     definition = opdef(node.name)
     if len(definition.algorithms) == 1:
         return definition.algorithms[0].name
@@ -158,15 +149,8 @@ def _algorithm(graph: Graph, node: Node, planned: PlannedLayouts, cost: CostMode
         return cost.seconds_of(traffic.wire_bytes, traffic.collectives, traffic.axes)
 
     found = algorithm_of(definition, placed, price)
-    return None if found is None else found.name
-
-
-def _read_whole(planned: PlannedLayouts, node: Node) -> str:
-    """Let a node read and write whole values, which its last algorithm always computes."""
-    for layouts in (planned.operands, planned.results):
-        whole = [Layout.replicated(layout.mesh, layout.rank) for layout in layouts[node.index]]
-        layouts[node.index] = tuple(whole)
-    return opdef(node.name).algorithms[-1].name
+    assert found is not None, "strategies are those that some algorithm computes"
+    return found.name
 
 
 def _any_mesh(planned: PlannedLayouts) -> Mesh:

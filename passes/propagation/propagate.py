@@ -61,15 +61,7 @@ class PropagatePass(Pass):
         limits = _limits(self.effort or state.effort, self.bound)
         task = Task.of(graph, pins, mesh, cost, self.min_flops)
         planned = decide(task, limits, state.ledger, function)
-        for node in write_planned(graph, planned, cost):
-            state.ledger.add(
-                "fallback",
-                f"{node.name} has no algorithm for the layouts that were planned: its operands are "
-                "replicated; split it over fewer axes, or into contiguous shards",
-                node.operation,
-                bytes=0.0,
-                asked_for=False,
-            )
+        write_planned(graph, planned, cost)
         state.planned = planned
 
 

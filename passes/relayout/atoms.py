@@ -19,16 +19,7 @@ from dtensor.passes.propagation.places import LayoutTable
 
 def positions(layout: Layout) -> list[tuple[AxisRef, int, int]]:
     """Every axis that splits a dimension, as `(axis, dimension, M)`."""
-    found = []
-    for index, dim in enumerate(layout.dims):
-        outer = 1
-        for digit in dim.digits:
-            if isinstance(digit, int):
-                outer *= digit
-            else:
-                found.append((digit, index, outer))
-                outer *= digit.size
-    return found
+    return [(axis, d, outer) for d, dim in enumerate(layout.dims) for axis, outer in dim.placed()]
 
 
 def is_chain(cuts: Iterable[int]) -> bool:
@@ -37,10 +28,10 @@ def is_chain(cuts: Iterable[int]) -> bool:
     return all(b % a == 0 for a, b in pairwise(ordered))
 
 
-def axis_cuts(before: Layout, after: Layout) -> dict[str, set[int]]:
+def axis_cuts(*layouts: Layout) -> dict[str, set[int]]:
     """Per axis name, where the layouts cut it: products of the more major parts' sizes."""
     cuts: dict[str, set[int]] = {}
-    for layout in (before, after):
+    for layout in layouts:
         for axis in (*layout.axes, *layout.partial_axes):
             cuts.setdefault(axis.name, set()).update((axis.pre, axis.pre * axis.size))
     return cuts

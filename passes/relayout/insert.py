@@ -24,8 +24,7 @@ from dtensor.passes.graph import (
     Node,
     read_graph,
 )
-from dtensor.passes.ledger import FIRST_RECORD
-from dtensor.passes.locations import operation_name, tag, tagged_id
+from dtensor.passes.locations import operation_name, tag
 from dtensor.passes.propagation.planned import PlannedLayouts, read_planned
 from dtensor.passes.propagation.task import is_free
 from dtensor.passes.relayout.copies import copies_in_order
@@ -154,7 +153,7 @@ class _Inserter:
                 or producer.kind in (CONSTRAINT, MANUAL_GIVE)
             ),
         )
-        return self._create(value, after, tag(_untagged(location), record.id), None)
+        return self._create(value, after, tag(location, record.id), None)
 
     def _create(
         self, value: Value, after: Layout, location: ir.Location, behind: ir.Operation | None
@@ -229,15 +228,6 @@ class _Inserter:
     def _given(self, number: int) -> Layout:
         graph = self.graph
         return self.planned.results[graph.producer[number]][graph.producer_slot[number]]
-
-
-def _untagged(location: ir.Location) -> ir.Location:
-    """The location without a record's id; an op's own id stays."""
-    number = tagged_id(location)
-    if number is not None and number >= FIRST_RECORD and isinstance(location, ir.FusedLoc):
-        inner: ir.Location = location.locations[0]  # type: ignore[assignment]
-        return inner
-    return location
 
 
 def _changed_axes(before: Layout, after: Layout) -> tuple[str, ...]:

@@ -9,10 +9,14 @@ from typing import ClassVar
 from dtensor.dialect.attributes import read_meshes
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.relayout.delay import delay_reductions
-from dtensor.passes.relayout.hoist import hoist_invariants
-from dtensor.passes.relayout.narrow import move_narrow_values
-from dtensor.passes.relayout.tidy import erase_needless, share_equal, shorten_chains
+from dtensor.passes.relayout.rewrites import (
+    delay_reductions,
+    erase_needless,
+    hoist_invariants,
+    move_narrow_values,
+    share_equal,
+    shorten_chains,
+)
 from dtensor.passes.relayout.values import Relayouts
 
 REWRITES: tuple[Callable[[Relayouts], bool], ...] = (

@@ -77,15 +77,6 @@ class Places:
             self._scale[below] = _plain(scale / (ratio * factor))
         return True
 
-    def members(self, roots: Sequence[int]) -> dict[int, list[int]]:
-        """The dimensions of these classes."""
-        found: dict[int, list[int]] = {root: [] for root in roots}
-        for number in range(len(self._parent)):
-            root = self.find(number)[0]
-            if root in found:
-                found[root].append(number)
-        return found
-
 
 def _plain(scale: Fraction) -> Fraction:
     return ONE if scale == ONE else scale
