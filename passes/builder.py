@@ -370,6 +370,26 @@ class Builder:
         type_ = self.tensor_type(padded, element)
         return self.value("stablehlo.pad", [value, fill], type_, attributes)
 
+    def lengthened(
+        self, value: Value, dim: int, before: int, size: int, fill: Value | None = None
+    ) -> Value:
+        """A value that is `size` long along a dimension, itself behind `before` elements of zero.
+
+        Args:
+            value: the value.
+            dim: the dimension.
+            before: how many elements stand in front of it.
+            size: elements of the dimension afterwards.
+            fill: a scalar that stands there in the place of zero.
+        """
+        shape = self.shape_of(value)
+        if shape[dim] == size:
+            return value
+        fill = fill or self.zeros(self.tensor_type((), self.element_of(value)))
+        lows = [before if d == dim else 0 for d in range(len(shape))]
+        highs = [size - before - n if d == dim else 0 for d, n in enumerate(shape)]
+        return self.pad(value, fill, lows, highs)
+
     # Reductions.
 
     def reduced(self, value: Value, dim: int, reduction: str) -> Value:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dtensor.dialect.ends import read_ends, read_folds
+from dtensor.dialect.ends import read_ends, read_folds, read_padding, read_steps
 from dtensor.dialect.mlir import Value, forget, ir
 from dtensor.dialect.names import ENDS
 from dtensor.passes.expansion.context import LocalOp
@@ -62,26 +62,19 @@ def windows_of(op: OpInfo, sizes: Sequence[int], base: str, dilation: str) -> li
         base: name of the attribute with the dilations of the tensor.
         dilation: name of the attribute with the dilations of the window.
     """
-    padding = [0] * (2 * len(sizes))
-    if op.has("padding") and sizes:
-        pairs = ir.DenseIntElementsAttr(op.attribute("padding"))
-        padding = [pairs[i] for i in range(len(pairs))]
-    count = len(sizes)
+    operation, count = op.operation, len(sizes)
+    padding = read_padding(operation, count)
     columns = (
         sizes,
-        _integers(op, "window_strides", count),
-        padding[::2],
-        padding[1::2],
-        _integers(op, base, count),
-        _integers(op, dilation, count),
-        read_ends(op.operation, count),
-        read_folds(op.operation, count),
+        read_steps(operation, "window_strides", count),
+        [low for low, _ in padding],
+        [high for _, high in padding],
+        read_steps(operation, base, count),
+        read_steps(operation, dilation, count),
+        read_ends(operation, count),
+        read_folds(operation, count),
     )
     return [Window(*values) for values in zip(*columns, strict=True)]
-
-
-def _integers(op: OpInfo, name: str, count: int) -> list[int]:
-    return integers(op.attribute(name)) if op.has(name) else [1] * count
 
 
 def _windows(op: OpInfo) -> list[Window]:
