@@ -231,6 +231,22 @@ class Builder:
         """`yes` where the predicate, a scalar or of the same shape, is true; `no` elsewhere."""
         return self.value("stablehlo.select", [predicate, yes, no], yes.type)
 
+    def kept_before(
+        self, value: Value, dim: int, index: Value, end: int, beyond: Value | None = None
+    ) -> Value:
+        """A value whose elements of an index of `end` or more along a dimension are zero.
+
+        Args:
+            value: the value.
+            dim: the dimension.
+            index: of each of its elements along the dimension, a 1-D tensor.
+            end: the first index that is not kept.
+            beyond: what stands there in the place of zeros, of the type of the value.
+        """
+        inside = self.compare("LT", index, self.constant_like(end, index))
+        inside = self.broadcast(inside, self.shape_of(value), [dim])
+        return self.select(inside, value, beyond or self.zeros(value.type))
+
     def convert(self, value: Value, element: str) -> Value:
         """`value` with elements of another type."""
         shape, have = self.read_type(value.type)

@@ -11,7 +11,15 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import Value, forget, ir
-from dtensor.dialect.names import ALGORITHM, AXES, AXIS_INDEX, OPERANDS, RESULTS
+from dtensor.dialect.names import (
+    ALGORITHM,
+    ALL_REDUCE,
+    AXES,
+    AXIS_INDEX,
+    OPERANDS,
+    REDUCTION,
+    RESULTS,
+)
 from dtensor.passes.builder import Builder
 from dtensor.passes.builder import Shape as Shape
 from dtensor.passes.expansion import indices
@@ -53,6 +61,16 @@ class ExpansionContext(Builder):
     def axes(self, axes: Sequence[AxisRef]) -> ir.Attribute:
         """The attribute `#dtensor.axes<...>`."""
         return axes_attr(self.mesh, axes)
+
+    def is_shard(self, axes: Sequence[AxisRef], number: int) -> Value:
+        """Whether the device's coordinate along `axes` is a number: an i1 scalar."""
+        index = self.axis_index(axes)
+        return self.compare("EQ", index, self.constant_like(number, index))
+
+    def all_reduced(self, value: Value, axes: Sequence[AxisRef], reduction: str) -> Value:
+        """What the devices along `axes` have, combined."""
+        attributes = {AXES: self.axes(axes), REDUCTION: ir.StringAttr.get(reduction)}
+        return self.value(ALL_REDUCE, [value], value.type, attributes)
 
     def shard_offset(self, layout: Layout, dim: int, size: int) -> Value | None:
         """What the device's axes add to the global index along `dim`: an i32 or i64 scalar.

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtensor.dialect.mlir import Value, ir, maker_of
+from dtensor.dialect.names import SIZE
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 
 CONSTANT = "stablehlo.constant"
@@ -145,6 +146,11 @@ def integers(attribute: ir.Attribute) -> list[int]:
     """The numbers of `array<i64: ...>`."""
     numbers = ir.DenseI64ArrayAttr(attribute)
     return [numbers[i] for i in range(len(numbers))]  # its iterator ends slowly, in an exception
+
+
+def true_size(op: ir.Operation, size: int) -> int:
+    """How many elements of a dimension of `size` are no padding, as far as an op says."""
+    return integer(op.attributes[SIZE]) if SIZE in op.attributes else size
 
 
 def slice_numbers(op: ir.Operation) -> tuple[list[int], list[int], list[int]]:

@@ -12,7 +12,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from dtensor.dialect.mlir import Value, ir
-from dtensor.passes.builder import Builder
+from dtensor.dialect.names import SIZE
+from dtensor.passes.builder import Builder, integer_attr
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import FactorKind, OpRule
@@ -81,6 +82,11 @@ class Grown:
         for name in names if self.has_end else ():
             if name in self.operation.attributes:
                 self.operation.attributes[name] = ir.BoolAttr.get(False)
+
+    def say_size(self, dim: int) -> None:
+        """Say how many elements operand 0 has in truth along a dimension that is longer."""
+        if self.grows(0, dim):
+            self.operation.attributes[SIZE] = integer_attr(self.operands_before(0)[dim])
 
     def grows(self, k: int, dim: int) -> bool:
         """Whether a dimension of operand `k` has become longer."""

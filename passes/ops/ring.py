@@ -7,6 +7,7 @@ last t of the shard q + 1 places before it, the others the first of the shard q 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -83,13 +84,18 @@ def permuted(
     return ctx.value(SHARD_PERMUTE, [value], value.type, attributes)
 
 
+def from_beside(ctx: ExpansionContext, value: Value, axes: Sequence[AxisRef], hop: int) -> Value:
+    """`value` of the shard `hop` places further on along the axes; zeros where there is none."""
+    shards = math.prod(axis.size for axis in axes)
+    sources = [k + hop if 0 <= k + hop < shards else -1 for k in range(shards)]
+    return permuted(ctx, value, axes, sources)
+
+
 def shifted(
     ctx: ExpansionContext, value: Value, axes: Sequence[AxisRef], dim: int, parts: Sequence[Part]
 ) -> Value:
     """The shard after a shift; elements that no part brings are those of any shard."""
-    shards = 1
-    for axis in axes:
-        shards *= axis.size
+    shards = math.prod(axis.size for axis in axes)
     local = ctx.shape_of(value)[dim]
     pieces: list[Value] = []
     end = 0

@@ -17,8 +17,8 @@ from dtensor.passes.ops.attributes import is_identity, splat_number
 from dtensor.passes.ops.combiners import combiners
 from dtensor.passes.ops.extremes import extreme
 from dtensor.passes.ops.opdef import Placed, Traffic
-from dtensor.passes.ops.ring import permuted
-from dtensor.passes.ops.rule import Window, element_bytes
+from dtensor.passes.ops.ring import from_beside
+from dtensor.passes.ops.rule import Window
 
 _LOG_ADD_EXP = (
     "stablehlo.maximum stablehlo.subtract stablehlo.compare stablehlo.add stablehlo.abs "
@@ -51,11 +51,7 @@ def _is_log_add_exp(region: ir.Region) -> bool:
 def scan_bytes(placed: Placed, dim: int) -> tuple[Traffic, ...]:
     """One row of every operand in each step."""
     count, layout = len(placed.results), placed.operands[0]
-    row_bytes = 0.0
-    for k in range(count):
-        local = placed.operands[k].local_shape(placed.op.operand_shapes[k])
-        row = math.prod(n for d, n in enumerate(local) if d != dim)
-        row_bytes += row * element_bytes(placed.op.operand_elements[k])
+    row_bytes = sum(placed.row_bytes(k, dim) for k in range(count))
     steps = (layout.dims[dim].split - 1).bit_length()
     return (Traffic(layout.dims[dim].axes, steps * row_bytes, steps * count),)
 
@@ -109,11 +105,9 @@ def totals_before(
     before, has_before = list[Value](), None
     step = 1
     while step < shards:
-        sources = [k + step if is_reverse else k - step for k in range(shards)]
-        sources = [source if 0 <= source < shards else -1 for source in sources]
         limit = ctx.constant_like(shards - step if is_reverse else step, shard)
         has_any = ctx.compare("LT" if is_reverse else "GE", shard, limit)
-        come = [permuted(ctx, value, axes, sources) for value in total]
+        come = [from_beside(ctx, value, axes, step if is_reverse else -step) for value in total]
         if has_before is None:
             before, has_before = come, has_any
         else:

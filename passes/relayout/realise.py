@@ -12,7 +12,6 @@ from typing import Final
 
 from dtensor.dialect import names
 from dtensor.dialect.attributes import index_attr
-from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.ops.loops import looked_up
@@ -60,8 +59,7 @@ def _apply(value: Value, step: Step, builder: ExpansionContext) -> Value:
         case Slice() | Gather() | ReduceScatter():
             return _on_rows(value, step, builder)
         case Reduce():
-            attributes = _attributes(step.axes, builder, reduction=step.reduction)
-            return builder.value(names.ALL_REDUCE, [value], value.type, attributes)
+            return builder.all_reduced(value, step.axes, step.reduction)
         case Permute():
             attributes = {
                 names.FROM: builder.axes(step.sources),
@@ -73,22 +71,11 @@ def _apply(value: Value, step: Step, builder: ExpansionContext) -> Value:
         case Match():
             return _match(value, step, builder)
         case Mask():
-            first = _is_first(step.axes, builder)
+            first = builder.is_shard(step.axes, 0)
             return builder.select(first, value, builder.identity(step.reduction, value.type))
         case Spread():
             return _spread(value, step, builder)
     raise AssertionError(f"unknown step {step}")
-
-
-def _attributes(
-    axes: Sequence[AxisRef], builder: ExpansionContext, dim: int | None = None, reduction: str = ""
-) -> dict[str, ir.Attribute]:
-    attributes: dict[str, ir.Attribute] = {names.AXES: builder.axes(axes)}
-    if dim is not None:
-        attributes[names.DIM] = index_attr(dim)
-    if reduction:
-        attributes[names.REDUCTION] = ir.StringAttr.get(reduction)
-    return attributes
 
 
 def _on_rows(
@@ -102,8 +89,9 @@ def _on_rows(
     work = list(rows if outer > 1 else shape)
     operand = builder.reshape(value, work)
     work[at] = work[at] * parts if isinstance(step, Gather) else work[at] // parts
-    reduction = step.reduction if isinstance(step, ReduceScatter) else ""
-    attributes = _attributes(step.axes, builder, at, reduction)
+    attributes = {names.AXES: builder.axes(step.axes), names.DIM: index_attr(at)}
+    if isinstance(step, ReduceScatter):
+        attributes[names.REDUCTION] = ir.StringAttr.get(step.reduction)
     type_ = builder.tensor_type(work, element)
     result = builder.value(_NAMES[type(step)], [operand], type_, attributes)
     return builder.reshape(result, (*shape[:dim], outer * work[at], *shape[dim + 1 :]))
@@ -165,11 +153,6 @@ def _piece(
         return builder.cut(value, dim, wanted[0] * size, size)
     start = looked_up(builder, device, [(number or 0) * size for number in numbers])
     return builder.stretch(value, dim, start, size)
-
-
-def _is_first(axes: Sequence[AxisRef], builder: ExpansionContext) -> Value:
-    index = builder.axis_index(axes)
-    return builder.compare("EQ", index, builder.constant(0, index.type))
 
 
 def _spread(value: Value, step: Spread, builder: ExpansionContext) -> Value:

@@ -144,9 +144,7 @@ class Writer(Trail):
         """A value with a scalar in the place of its elements from `true` on."""
         shape = self.shape_of(value)
         index = self.iota([shape[dim]], 0, index_element(shape[dim]))
-        mask = self.compare("LT", index, self.constant_like(true, index))
-        mask = self.broadcast(mask, shape, [dim])
-        return self.select(mask, value, self.broadcast(fill, shape))
+        return self.kept_before(value, dim, index, true, self.broadcast(fill, shape))
 
     def neutral(self, reduction: str, like: Value) -> Value:
         """The scalar that a reduction of elements like these does not notice."""
