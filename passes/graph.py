@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dtensor.dialect.diagnostics import error
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, terminator
 from dtensor.dialect.names import IN_LAYOUTS, MANUAL, OUT_LAYOUTS, RELAYOUT
 from dtensor.passes.ops.manual import border_rule
 from dtensor.passes.ops.opdef import nothing_known
@@ -26,11 +26,10 @@ from dtensor.passes.program import (
     captured,
     free_axes,
     predicate,
-    terminator,
     ties,
+    trip_count,
     walk,
 )
-from dtensor.passes.trip_count import trip_count
 
 # Node kinds.
 OP = "op"  # an op with or without a rule

@@ -15,9 +15,8 @@ from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import ENDS
 from dtensor.passes.cuts.around import Reader
 from dtensor.passes.cuts.folded import ADD, folded
-from dtensor.passes.cuts.padded import cut_padded
 from dtensor.passes.cuts.pads import WINDOWED, Rows, reads_one
-from dtensor.passes.cuts.parts import Part, Parts
+from dtensor.passes.cuts.parts import Part, Parts, cut_padded
 from dtensor.passes.cuts.pieces import SLICE
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.program import Visit

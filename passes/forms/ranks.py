@@ -1,4 +1,7 @@
-"""Sorts of which only a few places are read: medians, quantiles, the k-th element."""
+"""Sorts one of whose operands counts places, and those of which only a few places are read.
+
+The first are argsort, as JAX writes it; the others medians, quantiles, the k-th element.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,21 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from dtensor.dialect import build
-from dtensor.dialect.mlir import Value, ir, maker_of, stablehlo
+from dtensor.dialect.attributes import index_attr
+from dtensor.dialect.mlir import Value, ir, made_by, maker_of, stablehlo
+from dtensor.dialect.names import PLACES
 from dtensor.passes.builder import Builder, integers_attr
 from dtensor.passes.forms.row_places import RowPlaces
 from dtensor.passes.forms.scalars import is_scalar_work
 from dtensor.passes.ops.attributes import integer, integers, shape_of, splat_of
+from dtensor.passes.ops.columnsort import sorted_dimension
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.comparators import compare_by
 from dtensor.passes.ops.counting import known_places
+from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.keys import orders
 from dtensor.passes.ops.loops import numbered
+from dtensor.passes.ops.rule import OpInfo
 
 _MOST = 16  # places; of more, sorting is simpler
 
@@ -192,3 +200,25 @@ def _read_ranked(make: Builder, read: _Read, ranked: Value, dim: int, index: lis
     read.op.operands[1] = make.reshape(numbers, shape_of(read.op.operands[1]))
     sizes = [1 if d == dim else size for d, size in enumerate(make.shape_of(ranked))]
     read.op.attributes["slice_sizes"] = integers_attr(sizes)
+
+
+def mark_places(sort: ir.Operation) -> None:
+    """Say which operand of a sort counts the places along the dimension that is sorted."""
+    info = OpInfo.of(sort)
+    if info is None or not info.operand_shapes[0]:
+        return
+    dim = sorted_dimension(info)
+    for k, value in enumerate(sort.operands):
+        if _counts(value, dim, info.operand_shapes[0][dim], info.operand_elements[k]):
+            sort.attributes[PLACES] = index_attr(k)
+            return
+
+
+def _counts(value: ir.Value[Any], dim: int, size: int, element: str) -> bool:
+    """Whether each element is its index along a dimension."""
+    maker = made_by("stablehlo.iota", value)
+    if maker is None:
+        return False
+    kind, bits = element_kind(element)
+    is_counted = kind in ("signed", "unsigned") and size <= 1 << (bits - (kind == "signed"))
+    return is_counted and integer(maker.attributes["iota_dimension"]) == dim

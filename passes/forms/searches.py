@@ -10,7 +10,7 @@ from dtensor.passes.builder import Trail
 from dtensor.passes.forms.scalars import Scalars, is_scalar_work
 from dtensor.passes.ops.attributes import integers, shape_of, splat_of
 from dtensor.passes.ops.numbers import known_integers
-from dtensor.passes.trip_count import trip_count
+from dtensor.passes.program import trip_count
 
 
 def replaced_search(loop: ir.Operation) -> ir.Operation | None:

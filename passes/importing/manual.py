@@ -12,10 +12,10 @@ from dtensor.dialect import build
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import Value, forget, ir
+from dtensor.dialect.mlir import Value, forget, ir, terminator
 from dtensor.passes.builder import matrix_attr
 from dtensor.passes.functions import tensor_shape
-from dtensor.passes.program import BARRIER, CONTROL, dissolve, terminator, walk
+from dtensor.passes.program import BARRIER, CONTROL, dissolve, walk
 
 MANUAL_COMPUTATION = "sdy.manual_computation"
 

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.callbacks import has_effects, is_callback
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, terminator
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
-from dtensor.passes.program import terminator
 
 
 def calls_once(op: LocalOp) -> bool:

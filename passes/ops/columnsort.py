@@ -20,9 +20,8 @@ from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import integer, shape_of, true_size
 from dtensor.passes.ops.comparators import compare_by
 from dtensor.passes.ops.elements import element_kind
-from dtensor.passes.ops.exchanges import dealt, exchanged
+from dtensor.passes.ops.exchanges import dealt, exchanged, from_beside
 from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
-from dtensor.passes.ops.ring import from_beside
 from dtensor.passes.ops.rule import OpInfo, element_bytes
 
 _DIMENSION = "dimension"

@@ -32,6 +32,7 @@ from dtensor.passes.ops.cut_windows import (
     slides_none,
     slides_some,
 )
+from dtensor.passes.ops.exchanges import permuted
 from dtensor.passes.ops.indexing import clamped, take
 from dtensor.passes.ops.joins import (
     cut_bytes,
@@ -57,7 +58,6 @@ from dtensor.passes.ops.longer_cuts import (
 )
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
 from dtensor.passes.ops.reduction import Reduction, reductions_of
-from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
 from dtensor.passes.ops.shape import pass_all
 

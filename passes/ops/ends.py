@@ -16,7 +16,7 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.ends import EDGE, REFLECT, WRAP, Ends
 from dtensor.dialect.mlir import Value
 from dtensor.passes.expansion.context import ExpansionContext
-from dtensor.passes.ops.ring import from_beside, permuted
+from dtensor.passes.ops.exchanges import from_beside, permuted
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from dtensor.dialect.names import FOLDS
 from dtensor.passes.builder import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops.ends import end_of, on_shard
+from dtensor.passes.ops.exchanges import permuted
 from dtensor.passes.ops.opdef import Placed, Traffic
-from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import WindowDim, element_bytes
 
 

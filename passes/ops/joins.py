@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dtensor.dialect.mlir import Value
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops.attributes import integer, integers
+from dtensor.passes.ops.exchanges import permuted
 from dtensor.passes.ops.loops import looked_up
 from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
-from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rounds import (
     MOST_SHARDS,
     Round,

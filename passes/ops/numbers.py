@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.ops.attributes import constant_attribute, integer, integers
 from dtensor.passes.ops.elements import element_kind
-from dtensor.passes.trip_count import never_changed
+from dtensor.passes.program import never_changed
 
 MOST = 1 << 20  # elements of an array that is computed here
 _DEEPEST = 60  # operations one behind the other

@@ -15,9 +15,9 @@ from dtensor.passes.builder import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops.attributes import is_identity, splat_number
 from dtensor.passes.ops.combiners import combiners
+from dtensor.passes.ops.exchanges import from_beside
 from dtensor.passes.ops.extremes import extreme
 from dtensor.passes.ops.opdef import Placed, Traffic
-from dtensor.passes.ops.ring import from_beside
 from dtensor.passes.ops.rule import Window
 
 _LOG_ADD_EXP = (

@@ -24,6 +24,7 @@ from dtensor.passes.ops.columnsort import (
     sorted_dimension,
 )
 from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.exchanges import permuted
 from dtensor.passes.ops.opdef import (
     Algorithm,
     OpDef,
@@ -35,7 +36,6 @@ from dtensor.passes.ops.opdef import (
     says,
 )
 from dtensor.passes.ops.reduction import Reduction
-from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
 
 

@@ -19,8 +19,7 @@ from dtensor.passes.builder import integers_attr
 from dtensor.passes.cost.model import all_gather_bytes, all_to_all_bytes
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp, Shape
 from dtensor.passes.ops.attributes import integers
-from dtensor.passes.ops.combiners import combiner
-from dtensor.passes.ops.commuting import commutes
+from dtensor.passes.ops.combiners import combiner, commutes
 from dtensor.passes.ops.extremes import extreme
 from dtensor.passes.ops.flagged import flagged, leave_out_ends
 from dtensor.passes.ops.opdef import Placed, Traffic, placed_of

@@ -38,6 +38,7 @@ from dtensor.passes.ops.longer_windows import (
     window_tie,
 )
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
+from dtensor.passes.ops.reduced_apart import started_apart
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, Window, WindowDim
 from dtensor.passes.ops.scans import (
@@ -47,7 +48,6 @@ from dtensor.passes.ops.scans import (
     scans,
     starts_from_identity,
 )
-from dtensor.passes.ops.starts import started_apart
 
 STARTS = "is padded, and its windows start from a value that may be met once only"
 OVERLAP = "has windows that overlap, are padded or leave gaps, so a shard would need the next one"

@@ -14,8 +14,8 @@ from dtensor.dialect import names
 from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.expansion.context import ExpansionContext
+from dtensor.passes.ops.exchanges import permuted
 from dtensor.passes.ops.loops import looked_up
-from dtensor.passes.ops.ring import permuted
 from dtensor.passes.relayout.exchange import direct_exchange, exchange
 from dtensor.passes.relayout.steps import (
     AllToAll,

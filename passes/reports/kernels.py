@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, terminator
 from dtensor.passes.graph import OpReader
 from dtensor.passes.ops.opdef import OpDef
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.program import BARRIER, CONTROL, WHILE, captured, terminator
+from dtensor.passes.program import BARRIER, CONTROL, WHILE, captured
 from dtensor.passes.reports.combined import ALL_REDUCE, Combiner
 from dtensor.passes.reports.orders import COLLECTIVE_DIMENSIONS, wanted_orders
 

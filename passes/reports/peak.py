@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from dtensor.dialect.diagnostics import place_of
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, terminator
 from dtensor.passes.graph import OpReader
 from dtensor.passes.locations import location_text
-from dtensor.passes.program import terminator
 from dtensor.passes.reports.buffers import buffers_needed
 from dtensor.passes.reports.kernels import Copy, Value
 from dtensor.passes.reports.memory import MemoryReport, Tensor
