@@ -58,8 +58,8 @@ from dtensor.passes.program import (
     ties,
     walk,
 )
-from dtensor.passes.propagation.pins import asked_layout
 from dtensor.passes.propagation.planned import PlannedLayouts, read_planned
+from dtensor.passes.propagation.task import asked_layout
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from dtensor.dialect.build import splice
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.base import PassState
 from dtensor.passes.cuts.align import MOVES, REDUCE, Aligner, Wanted
+from dtensor.passes.cuts.around import surrounded
 from dtensor.passes.cuts.joined_pads import ADD, join_pads
 from dtensor.passes.cuts.pads import (
     SELECT_AND_SCATTER,
@@ -36,7 +37,6 @@ from dtensor.passes.cuts.pieces import (
 from dtensor.passes.cuts.positions import GATHER, SCATTER, written_as_cuts
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.cuts.strides import StrideSplitter
-from dtensor.passes.cuts.surrounded import surrounded
 from dtensor.passes.cuts.uses import USES, replaced_use
 from dtensor.passes.functions import main_function
 from dtensor.passes.ops.attributes import shape_of, slice_numbers

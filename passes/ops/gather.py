@@ -15,15 +15,16 @@ from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.indexing import (
     ANY_INDEX,
     IndexedDims,
+    Spread,
     clamped,
     gather_dims,
     index_columns,
     say_whole,
+    spread_windows,
 )
 from dtensor.passes.ops.opdef import OpDef, local
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
-from dtensor.passes.ops.spread_windows import Spread, spread_windows
 
 
 def gather_rule(op: OpInfo) -> OpRule:

@@ -18,15 +18,16 @@ from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.indexing import (
     ANY_INDEX,
     IndexedDims,
+    Spread,
     clamped,
     index_columns,
     say_whole,
     scatter_dims,
+    spread_windows,
 )
 from dtensor.passes.ops.opdef import OpDef, local
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
-from dtensor.passes.ops.spread_windows import Spread, spread_windows
 
 _OVERWRITTEN = "has updates that overwrite; which one is the last, only all of them tell"
 

@@ -17,7 +17,6 @@ from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import summed
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.combiners import combiner
-from dtensor.passes.ops.flagged import flagged, leave_out_ends
 from dtensor.passes.ops.folds import folded_results
 from dtensor.passes.ops.halo import (
     fetch,
@@ -48,6 +47,7 @@ from dtensor.passes.ops.scans import (
     scans,
     starts_from_identity,
 )
+from dtensor.passes.ops.totals import flagged, leave_out_ends
 
 STARTS = "is padded, and its windows start from a value that may be met once only"
 OVERLAP = "has windows that overlap, are padded or leave gaps, so a shard would need the next one"

@@ -15,8 +15,7 @@ from dtensor.passes.planning.prices import Prices
 from dtensor.passes.planning.problem import Problem
 from dtensor.passes.planning.solve import polish, solve
 from dtensor.passes.planning.strategies import Maker
-from dtensor.passes.propagation.pins import atoms_of
-from dtensor.passes.propagation.task import Task
+from dtensor.passes.propagation.task import Task, atoms_of
 from dtensor.passes.sharding.specs import Specs
 
 _TIED = "tied"  # a result that is the next call's argument: its node is the argument's

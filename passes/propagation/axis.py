@@ -16,11 +16,9 @@ from dtensor.passes.ops.opdef import Placed, algorithm_of
 from dtensor.passes.ops.rule import OpRule
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.propagation.labels import Computes, Label, LabelTable
-from dtensor.passes.propagation.pins import Pins
 from dtensor.passes.propagation.places import MAX_RANK, WHOLE, LayoutTable, place_of, split_place
 from dtensor.passes.propagation.reach import Reach, spread
-from dtensor.passes.propagation.rounds import ONLY, Round
-from dtensor.passes.propagation.task import Task
+from dtensor.passes.propagation.task import ONLY, Pins, Round, Task
 
 Digit = tuple[int, int, int]  # factor (or dimension), major, devices
 

@@ -39,7 +39,7 @@ from dtensor.passes.graph import (
 from dtensor.passes.ops.opdef import Placed, Traffic, algorithm_of
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.planning.alternatives import Alternative
-from dtensor.passes.propagation.pins import border_layouts
+from dtensor.passes.propagation.task import border_layouts
 
 Sides = tuple[tuple[Layout, ...], tuple[Layout, ...]]  # of operands, of results
 Attributes = Sequence[tuple[str, ir.Attribute]]

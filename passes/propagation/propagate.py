@@ -19,11 +19,10 @@ from dtensor.passes.planning.plan import Plan, make_plan
 from dtensor.passes.planning.provenance import Trail
 from dtensor.passes.propagation.barriers import Settled, stages
 from dtensor.passes.propagation.labels import Label
-from dtensor.passes.propagation.pins import Pins, read_pins
 from dtensor.passes.propagation.places import MAX_RANK
 from dtensor.passes.propagation.planned import PlannedLayouts, write_planned
 from dtensor.passes.propagation.reach import Reach
-from dtensor.passes.propagation.task import Task
+from dtensor.passes.propagation.task import Pins, Task, read_pins
 from dtensor.passes.propagation.turns import in_turn
 from dtensor.passes.uneven.components import check_even
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from dtensor.dialect.dim import Dim, digit_size
 from dtensor.passes.graph import BORDERS, Graph
-from dtensor.passes.propagation.pins import Pins
+from dtensor.passes.propagation.task import Pins
 
 _MOST_MORE = Fraction(5, 4)  # by how much longer, so that more than what is given divides
 

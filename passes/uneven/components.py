@@ -19,7 +19,7 @@ from dtensor.passes.ops.padding import Fill, Shape, Tie
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import FactorKind, OpRule
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.propagation.pins import Pins
+from dtensor.passes.propagation.task import Pins
 from dtensor.passes.uneven.classes import Classes, Place, Places
 
 Carriers = list[tuple[int, int]]  # operands (or ~results) and one dimension of each
