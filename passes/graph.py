@@ -246,11 +246,6 @@ class _Reader(OpReader):
             graph.uses[value].append((node.index, k))
         return node
 
-    def add_late_operand(self, node: Node, value: int) -> None:
-        """One more operand for a node that was made before the value was known (a loop's yield)."""
-        self.graph.uses[value].append((node.index, len(node.operands)))
-        node.operands.append(value)
-
     def read_function(self, function: ir.Operation) -> None:
         block = function.regions[0].blocks[0]
         for i, argument in enumerate(block.arguments):
@@ -379,7 +374,8 @@ class _Reader(OpReader):
             site = predicate(op)
             self.add_node(WHOLE_USE, "loop predicate", op, [value], inside, sites=(site,))
         for node, value in zip(carries, self.read_block(body, inside), strict=True):
-            self.add_late_operand(node, value)
+            self.graph.uses[value].append((node.index, len(node.operands)))
+            node.operands.append(value)
         for node, tie in zip(carries, carried, strict=True):
             node.results.append(self.add_value(tie.values[2], node.index, 2, weight))
 

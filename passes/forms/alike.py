@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -231,10 +231,6 @@ def _is_without(
         many[0].pop(number)
         shapes = [shape_of(each.operands[side]) for each in (wanted, op)]
         shapes[0].pop(dim)
-        if shapes[0] != shapes[1] or [_left_out(dims, dim) for dims in many] != one:
+        if shapes[0] != shapes[1] or [[d - (d > dim) for d in dims] for dims in many] != one:
             return False
     return True
-
-
-def _left_out(dims: Sequence[int], dim: int) -> list[int]:
-    return [d - (d > dim) for d in dims]

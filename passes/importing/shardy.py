@@ -14,6 +14,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import Value, forget, ir
 from dtensor.dialect.names import LAYOUT
+from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.functions import (
     SIDES,
     boundary_types,
@@ -111,14 +112,9 @@ def _dissolve_named(op: ir.Operation) -> None:
     """Put a named computation's body in its place, with its shardings as constraints."""
 
     def constrained(value: Value, sharding: str, at: ir.InsertionPoint) -> ir.Operation:
-        return ir.Operation.create(
-            "sdy.sharding_constraint",
-            results=[value.type],
-            operands=[value],
-            attributes={"sharding": ir.Attribute.parse(sharding)},
-            loc=op.location,
-            ip=at,
-        )
+        attributes = {"sharding": ir.Attribute.parse(sharding)}
+        make = Trail(at, op.location)
+        return make.create("sdy.sharding_constraint", [value], [value.type], attributes)
 
     for k, sharding in enumerate(_shardings(op, "in_shardings")):
         op.operands[k] = constrained(op.operands[k], sharding, ir.InsertionPoint(op)).results[0]
@@ -241,15 +237,9 @@ class _Reader:
         op.erase()
 
     def _read_constant(self, op: ir.Operation) -> None:
-        new = ir.Operation.create(
-            CONSTANT,
-            results=[op.results[0].type],
-            attributes={
-                n: op.attributes[n] for n in ("value", _SHARDING_ATTR) if n in op.attributes
-            },
-            loc=op.location,
-            ip=ir.InsertionPoint(op),
-        )
+        kept = [name for name in ("value", _SHARDING_ATTR) if name in op.attributes]
+        attributes = {name: op.attributes[name] for name in kept}
+        new = Builder(op).create(CONSTANT, [], [op.results[0].type], attributes)
         op.results[0].replace_all_uses_with(new.results[0])
         op.erase()
         self.read_op(new, CONSTANT)

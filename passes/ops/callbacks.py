@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.callbacks import has_effects, is_callback
 from dtensor.dialect.mlir import Value, ir, terminator
+from dtensor.passes.builder import Trail
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 
 
@@ -34,18 +35,11 @@ def expand_once(op: LocalOp) -> Sequence[Value]:
         ctx.zeros(type_) if isinstance(type_, ir.RankedTensorType) else tokens[0] for type_ in types
     ]
     call = ctx.clone(op.operation)
-    branch = ir.Operation.create(
-        "stablehlo.if",
-        results=types,
-        operands=[ctx.is_shard(axes, 0)],
-        regions=2,
-        loc=op.operation.location,
-        ip=ir.InsertionPoint(op.operation),
-    )
+    branch = ctx.create("stablehlo.if", [ctx.is_shard(axes, 0)], types, regions=2)
     made: tuple[list[Value], list[Value]] = list(call.results), nothing
     for region, values in zip(branch.regions, made, strict=True):
-        end = ir.InsertionPoint(region.blocks.append())
-        ir.Operation.create("stablehlo.return", [], values, loc=branch.location, ip=end)
+        inside = Trail(ir.InsertionPoint(region.blocks.append()), branch.location)
+        inside.create("stablehlo.return", values, [])
     call.move_before(terminator(branch.regions[0].blocks[0]))
     return [_from_first(ctx, value, axes) for value in branch.results]
 

@@ -95,7 +95,8 @@ class Counting:
         )
         is_there = ctx.compare("GE", number, ctx.zeros(number.type))
         is_there = ctx.binary("and", is_there, ctx.compare("LT", number, equal))
-        bits = self._all(ctx.select(is_there, self._bits_at(place), self._no_bits()))
+        nothing = ctx.zeros(ctx.tensor_type(self.wanted, ctx.element_of(self.keys)))
+        bits = self._all(ctx.select(is_there, self._bits_at(place), nothing))
         found = numbers_of(ctx, bits, ctx.element_of(self.given))
         return ctx.transpose(found, [*range(1, self.dim + 1), 0, *range(self.dim + 1, rank)])
 
@@ -199,9 +200,6 @@ class Counting:
         return ctx.reduced(
             ctx.select(is_it, bits, ctx.zeros(bits.type)), len(shape) - 1, Reduction.SUM
         )
-
-    def _no_bits(self) -> Value:
-        return self.ctx.zeros(self.ctx.tensor_type(self.wanted, self.ctx.element_of(self.keys)))
 
     def _all(self, value: Value, reduction: Reduction = Reduction.SUM) -> Value:
         """The sum over the shards, or another reduction."""

@@ -233,7 +233,7 @@ def expand_slice(op: LocalOp) -> Sequence[Value] | None:
         op.set_integers(name, numbers)
     done = {*slid, *owned}
     _localise_slice(op, [d for d in range(op.operand_layouts[0].rank) if d not in done])
-    return [_result(op)] if owned else None
+    return list(op.again().results) if owned else None
 
 
 def _owned_elements(op: LocalOp, dim: int) -> Value:
@@ -312,12 +312,6 @@ def _cuts_locally(placed: Placed) -> bool:
 def _is_owned(placed: Placed) -> bool:
     """Whether some are, and none with a halo."""
     return bool(_owned(placed)) and slides_none(slide_of_slice)(placed)
-
-
-def _result(op: LocalOp) -> Value:
-    """The op as it stands now, of local types."""
-    result: Value = op.again().results[0]
-    return result
 
 
 def _reversed(placed: Placed) -> list[int]:

@@ -99,7 +99,9 @@ def _folded(
             continue
         piece, is_front = ctx.cut(value, dim, start, count), start == 0
         if folds.mode == WRAP:
-            piece = _sent(ctx, piece, axes, here, last - here)
+            shards = math.prod(axis.size for axis in axes)
+            sources = [here if k == last - here else -1 for k in range(shards)]
+            piece = permuted(ctx, piece, axes, sources)
             place = kept - count if is_front else 0
         else:
             piece, place = _turned(ctx, piece, dim, folds.mode, 0 if is_front else kept)
@@ -108,15 +110,6 @@ def _folded(
         piece = ctx.lengthened(piece, dim, place, ctx.shape_of(result)[dim])
         result = ctx.binary("add", result, piece)
     return result
-
-
-def _sent(
-    ctx: ExpansionContext, piece: Value, axes: Sequence[AxisRef], source: int, target: int
-) -> Value:
-    """That of one shard on another; zeros on all others."""
-    shards = math.prod(axis.size for axis in axes)
-    sources = [source if k == target else -1 for k in range(shards)]
-    return permuted(ctx, piece, axes, sources)
 
 
 def _turned(

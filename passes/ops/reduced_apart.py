@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dtensor.dialect.mlir import Value, ir
-from dtensor.passes.builder import Builder
+from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.ops.attributes import is_identity, shape_of
 from dtensor.passes.ops.combiners import combiner, combiners
 
@@ -88,12 +88,8 @@ def _of_group(op: ir.Operation, group: Sequence[int], made: list[ir.Operation]) 
         for i, value in enumerate(operation.operands):
             copy.operands[i] = known.get(value, value)
         known |= dict(zip(operation.results, copy.results, strict=True))
-    ir.Operation.create(
-        end.name,
-        operands=[known.get(end.operands[k], end.operands[k]) for k in group],
-        loc=end.location,
-        ip=ir.InsertionPoint(block),
-    )
+    given = [known.get(end.operands[k], end.operands[k]) for k in group]
+    Trail(ir.InsertionPoint(block), end.location).create(end.name, given, [])
     return new
 
 

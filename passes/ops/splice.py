@@ -183,7 +183,8 @@ def _replaced(
     local = ctx.shape_of(result)[dim]
     rows = [rows for stretch in stretches for rows in within_shards(stretch.range, local)]
     first, end = min(low for low, _ in rows), max(high for _, high in rows)
-    mask = _among(ctx, ctx.cut(index, 0, first, end - first), stretches)
+    places = ctx.cut(index, 0, first, end - first)
+    mask = ctx.combined("or", (ctx.within(places, *stretch.range) for stretch in stretches))
     old, new = (ctx.cut(side, dim, first, end - first) for side in (result, value))
     chosen = ctx.select(ctx.broadcast(mask, ctx.shape_of(old), [dim]), new, old)
     around = [ctx.cut(result, dim, 0, first)] if first else []
@@ -218,11 +219,6 @@ def _of_whole(
     at = ctx.binary("add", ctx.times(shard, shape[dim]), before)
     at = clamped(ctx, at, end - start + shape[dim] + 1)
     return ctx.stretch(value, dim, at, shape[dim])
-
-
-def _among(ctx: ExpansionContext, index: Value, stretches: Sequence[Stretch]) -> Value:
-    """Which of the elements with these indices, a 1-D tensor, belong to one of the stretches."""
-    return ctx.combined("or", (ctx.within(index, *stretch.range) for stretch in stretches))
 
 
 def expand_splice(op: LocalOp) -> Sequence[Value]:

@@ -212,17 +212,14 @@ def pairs_of(problem: Problem) -> Iterator[Pair]:
                 groups.setdefault((windows, problem.runs[n]), []).append(n)
         for users in groups.values():
             for one, other in pairwise(users):
-                if _are_together(nodes[example[one]], nodes[example[other]]):
+                blocks = [nodes[example[n]].operation.block for n in (one, other)]
+                if blocks[0] == blocks[1]:
                     yield Pair(one, other)
 
 
 def _windows(node: Node) -> tuple[Window | None, ...]:
     factors = () if node.rule is None else node.rule.factors
     return tuple([factor.window for factor in factors if factor.kind is FactorKind.WINDOW])
-
-
-def _are_together(one: Node, other: Node) -> bool:
-    return bool(one.operation.block == other.operation.block)
 
 
 def saved(

@@ -16,6 +16,8 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.propagation.places import LayoutTable
 
+_PRIMES = (2, 3, 5, 7)  # devices of an axis that cannot be cut
+
 
 def positions(layout: Layout) -> list[tuple[AxisRef, int, int]]:
     """Every axis that splits a dimension, as `(axis, dimension, M)`."""
@@ -43,7 +45,7 @@ def align(before: Layout, after: Layout, cuts: dict[str, set[int]]) -> None:
     Moving from `{"x"}` (2 devices) to `{"y"}` (4) is possible without gathering because the major
     half of y can take the place of x.
     """
-    where = [p for p in (*positions(before), *positions(after)) if not _is_prime(p[0].size)]
+    where = [p for p in (*positions(before), *positions(after)) if p[0].size not in _PRIMES]
     boundaries: dict[int, set[int]] = {}
     for layout in (before, after):
         for axis, dim, outer in positions(layout):
@@ -64,10 +66,6 @@ def _add_cut(cuts: set[int], cut: int) -> bool:
         return False
     cuts.add(cut)
     return True
-
-
-def _is_prime(size: int) -> bool:
-    return size in (2, 3, 5, 7)
 
 
 def split_axis(axis: AxisRef, cuts: set[int]) -> list[AxisRef]:
