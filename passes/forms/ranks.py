@@ -11,7 +11,7 @@ from typing import Any
 
 from dtensor.dialect import build
 from dtensor.dialect.attributes import index_attr
-from dtensor.dialect.mlir import Value, ir, made_by, maker_of, stablehlo
+from dtensor.dialect.mlir import Value, ir, made_by, maker_of
 from dtensor.dialect.names import PLACES
 from dtensor.passes.builder import Builder, integers_attr
 from dtensor.passes.forms.row_places import RowPlaces
@@ -22,6 +22,7 @@ from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.comparators import compare_by
 from dtensor.passes.ops.counting import known_places
 from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.keys import orders
 from dtensor.passes.ops.loops import numbered
 from dtensor.passes.ops.rule import OpInfo
@@ -85,14 +86,14 @@ def _read(op: ir.Operation, dim: int, shape: list[int]) -> _Read | None:
         return _Read(op, 1, op.operands[1 + dim]) if shape_of(op.results[0]) == taken else None
     if op.name != "stablehlo.gather":
         return None
-    numbers = stablehlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
+    numbers = IndexNumbers.of(op)
     sizes, indices = integers(op.attributes["slice_sizes"]), shape_of(op.operands[1])
     wanted = [1 if d == dim else size for d, size in enumerate(shape)]
     last = len(indices) - 1
     is_vector = indices == [1] or (len(indices) == 2 and indices[1] == 1)
-    is_last = numbers.index_vector_dim == last
-    is_one = sizes == wanted and list(numbers.start_index_map) == [dim]
-    if not is_vector or not is_last or not is_one or numbers.operand_batching_dims:
+    is_last = numbers.vector_dim == last
+    is_one = sizes == wanted and numbers.named == [dim]
+    if not is_vector or not is_last or not is_one or numbers.walked:
         found = RowPlaces.of(op, dim)
         return None if found is None else _Read(op, found.count, found)
     return _Read(op, indices[0], op.operands[1])
