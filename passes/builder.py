@@ -34,6 +34,14 @@ def signed(number: int) -> int:
     return number if number < 1 << 63 else number - (1 << 64)
 
 
+def behind(value: Value) -> tuple[ir.InsertionPoint, ir.Location]:
+    """Where operations go right behind a value, ahead of all that read it; and its location."""
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return ir.InsertionPoint.at_block_begin(owner), value.location
+    return ir.InsertionPoint.after(owner.operation), owner.operation.location
+
+
 class Builder:
     """Creates operations before the one at hand, at its location.
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.dialect.names import DIM, SPLICE
-from dtensor.passes.builder import Builder, Trail, integers_attr
+from dtensor.passes.builder import Builder, Trail, behind, integers_attr
 from dtensor.passes.cuts.align import read_along
 from dtensor.passes.cuts.pieces import CONCATENATE, CUTS, PAD, REVERSE, SLICE
 from dtensor.passes.cuts.shards import Shards
@@ -92,12 +92,7 @@ class Parts:
 
     def behind(self, value: Value) -> Trail:
         """Makes operations behind a value, ahead of all that read it."""
-        op = maker_of(value)
-        if op is None:
-            owner = value.owner
-            assert isinstance(owner, ir.Block), "an argument"
-            return Trail(ir.InsertionPoint.at_block_begin(owner), value.location, self.made)
-        return Trail(ir.InsertionPoint.after(op), op.location, self.made)
+        return Trail(*behind(value), self.made)
 
     def _computed(self, make: Trail, value: Value, part: Part) -> Value | None:
         op = maker_of(value)

@@ -17,6 +17,8 @@ from dtensor.passes.builder import integer_attr
 from dtensor.passes.lowering.emitter import Emitter, Over
 from dtensor.passes.ops.elements import element_kind
 
+_BITS = "stablehlo.bitcast_convert"
+
 
 def is_ordered(reduction: str, element: str) -> bool:
     """Whether a reduction picks one of its floats; all these types have NaN in their last code."""
@@ -37,7 +39,7 @@ def to_keys(value: Value, reduction: str, emitter: Emitter) -> Value:
     shape, element = emitter.read_type(value.type)
     width = element_kind(element)[1]
     integers = emitter.tensor_type(shape, f"i{width}")
-    keys = _flip_negative(_bits(value, integers, emitter), width, emitter)
+    keys = _flip_negative(emitter.value(_BITS, [value], integers), width, emitter)
     highest = (1 << (width - 1)) - 1
     extreme = emitter.constant(highest if reduction == "max" else ~highest, integers)
     return emitter.select(emitter.compare("NE", value, value), extreme, keys)
@@ -46,7 +48,7 @@ def to_keys(value: Value, reduction: str, emitter: Emitter) -> Value:
 def from_keys(keys: Value, floats: ir.Type, emitter: Emitter) -> Value:
     """The values of type `floats` that have these keys; both extremes are codes of NaN."""
     width = element_kind(emitter.read_type(floats)[1])[1]
-    return _bits(_flip_negative(keys, width, emitter), floats, emitter)
+    return emitter.value(_BITS, [_flip_negative(keys, width, emitter)], floats)
 
 
 def _flip_negative(bits: Value, width: int, emitter: Emitter) -> Value:
@@ -58,10 +60,6 @@ def _flip_negative(bits: Value, width: int, emitter: Emitter) -> Value:
     sign = emitter.binary("shift_right_arithmetic", bits, emitter.constant_like(last, bits))
     low = emitter.binary("and", sign, emitter.constant_like(rest, bits))
     return emitter.binary("xor", bits, low)
-
-
-def _bits(value: Value, result: ir.Type, emitter: Emitter) -> Value:
-    return emitter.value("stablehlo.bitcast_convert", [value], result)
 
 
 def all_reduce_bits(value: Value, over: Over, kind: str, emitter: Emitter) -> Value:

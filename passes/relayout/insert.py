@@ -10,6 +10,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, forget, ir
 from dtensor.dialect.names import OPERANDS, RESULTS
 from dtensor.passes.base import Pass, PassState
+from dtensor.passes.builder import behind
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import (
     ARGUMENT,
@@ -121,7 +122,8 @@ class _Inserter:
         if complete == layout:
             made: Value = copy.results[0]
             return made
-        return self._create(copy.results[0], layout, copy.location, copy)
+        point, location = behind(copy.results[0])
+        return new_relayout(copy.results[0], layout, location, point)
 
     def _relayout(
         self, number: int, source: tuple[Layout, Value], after: Layout, user: Node
@@ -153,19 +155,7 @@ class _Inserter:
                 or producer.kind in (CONSTRAINT, MANUAL_GIVE)
             ),
         )
-        return self._create(value, after, tag(location, record.id), None)
-
-    def _create(
-        self, value: Value, after: Layout, location: ir.Location, behind: ir.Operation | None
-    ) -> Value:
-        owner = value.owner
-        if behind is not None:
-            point = ir.InsertionPoint.after(behind)
-        elif isinstance(owner, ir.Block):
-            point = ir.InsertionPoint.at_block_begin(owner)
-        else:
-            point = ir.InsertionPoint.after(owner.operation)
-        return new_relayout(value, after, location, point)
+        return new_relayout(value, after, tag(location, record.id), behind(value)[0])
 
     def _reason(
         self, before: Layout, after: Layout, origin: Node, producer: Node, user: Node
