@@ -224,7 +224,14 @@ def never_changed(value: Value) -> Value | None:
         return None
     loop: ir.Operation = block.owner.operation
     slot = int(ir.BlockArgument(value).arg_number)
-    return loop.operands[slot] if _is_invariant(loop, slot) else None
+    return loop.operands[slot] if slot in never_changed_in(loop) else None
+
+
+def never_changed_in(loop: ir.Operation) -> set[int]:
+    """Which values of a loop its body passes on as they came: they are the initial ones."""
+    body = loop.regions[1].blocks[0]
+    pairs = enumerate(zip(body.arguments, terminator(body).operands, strict=True))
+    return {k for k, (argument, passed) in pairs if argument == passed}
 
 
 def _step(body: ir.Block, slot: int, loop: ir.Operation) -> int | None:
@@ -256,8 +263,3 @@ def _integer(value: Value, loop: ir.Operation, block: ir.Block | None) -> int | 
     if not isinstance(attribute, ir.DenseIntElementsAttr) or len(attribute) != 1:
         return None
     return int(attribute[0])
-
-
-def _is_invariant(loop: ir.Operation, slot: int) -> bool:
-    body = loop.regions[1].blocks[0]
-    return _argument_number(terminator(body).operands[slot], body) == slot

@@ -123,7 +123,8 @@ def _splat_scalar(operation: ir.Operation, element: str) -> float | int | None:
     value = constant_attribute(operation)
     if value is None:
         real, imaginary = _complex_splat(operation) or ("", "")
-        return float(real) if _is_number(real) and _is_zero(imaginary) else None
+        is_real = _is_number(real) and _is_number(imaginary) and float(imaginary) == 0
+        return float(real) if is_real else None
     if not value.is_splat:
         return None
     scalar = value.get_splat_value()
@@ -136,10 +137,6 @@ def _splat_scalar(operation: ir.Operation, element: str) -> float | int | None:
 def _is_number(written: str) -> bool:
     """Whether a written float is finite; infinities and NaNs are written as bits, `0xFF800000`."""
     return bool(written) and not written.startswith("0x")
-
-
-def _is_zero(written: str) -> bool:
-    return _is_number(written) and float(written) == 0
 
 
 def integers(attribute: ir.Attribute) -> list[int]:

@@ -89,6 +89,12 @@ def named_dim(op: OpInfo) -> int:
     return integer(op.attribute(DIM))
 
 
+def comparisons(op: OpInfo, dim: int) -> float:
+    """N log2 n of each row of n elements: what it takes to order them."""
+    shape = op.operand_shapes[0]
+    return math.prod(shape) * math.log2(max(shape[dim] if shape else 1, 2))
+
+
 def sends_nothing(placed: Placed) -> tuple[Traffic, ...]:
     """No communication inside the op."""
     return ()

@@ -16,7 +16,7 @@ from dtensor.dialect.names import SIZE
 from dtensor.passes.builder import Builder, integer_attr
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.reduction import Reduction
-from dtensor.passes.ops.rule import FactorKind, OpRule
+from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule
 
 Shape = tuple[int, ...]
 
@@ -183,6 +183,14 @@ class Padding:
     ties: Callable[[OpRule, ir.Operation], Sequence[Tie]] | None = None
     alike: Callable[[OpRule, ir.Operation], Sequence[Tie]] | None = None
     regroups: bool = False
+
+
+def sized(dim_of: Callable[[OpInfo], int]) -> Padding:
+    """Of an op that may read more along a dimension, and looks at what it says is its own alone."""
+    return Padding(
+        refit=lambda op: op.say_size(dim_of(op.rule.info)),
+        ties=lambda rule, _: [(Along(0, dim_of(rule.info)),)],
+    )
 
 
 ANY = Padding()

@@ -26,6 +26,7 @@ from dtensor.passes.ops.opdef import (
     OpDef,
     Placed,
     Traffic,
+    comparisons,
     is_cut,
     is_whole,
     named_dim,
@@ -47,12 +48,6 @@ def ranked_rule(op: OpInfo) -> OpRule:
             builder.share((0, d), (~0, d), *[(1, d + (d < dim))] * has_rows)
     builder.whole(1, 0, "says which elements are wanted")
     return builder.build()
-
-
-def ranked_flops(op: OpInfo) -> float:
-    """As of a sort."""
-    shape = op.operand_shapes[0]
-    return math.prod(shape) * math.log2(max(shape[named_dim(op)], 2))
 
 
 def count_bytes(placed: Placed, digit: int) -> tuple[Traffic, ...]:
@@ -114,16 +109,6 @@ def _counting(op: LocalOp, digit: int) -> Counting:
     return Counting(op, dim, true, digit, is_up)
 
 
-def ranked_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
-    """The dimension that is ordered may be longer; only its own elements are counted."""
-    return [(padding.Along(0, integer(operation.attributes[DIM])),)]
-
-
-def lengthen_ranked(op: padding.Grown) -> None:
-    """Say where the dimension ends."""
-    op.say_size(integer(op.operation.attributes[DIM]))
-
-
 def said_of_ranked(ranked: ir.Operation) -> tuple[object, ...]:
     """Where the dimension ends, which is no attribute of the operation's own, and the places."""
     return says(SIZE)(ranked), tuple(_places(ranked) or ())
@@ -140,7 +125,7 @@ RANKED = OpDef(
         ),
         Algorithm("local", expand_sorted, is_whole(named_dim)),
     ),
-    flops=ranked_flops,
+    flops=lambda op: comparisons(op, named_dim(op)),
     known=said_of_ranked,
-    padding=padding.Padding(refit=lengthen_ranked, ties=ranked_ties),
+    padding=padding.sized(named_dim),
 )

@@ -30,6 +30,7 @@ from dtensor.passes.ops.opdef import (
     OpDef,
     Placed,
     Traffic,
+    comparisons,
     is_cut,
     is_whole,
     placed_of,
@@ -70,19 +71,8 @@ def top_k_rule(op: OpInfo) -> OpRule:
 
 
 def sort_flops(op: OpInfo) -> float:
-    """N log2 n comparisons of each row."""
-    return _comparisons(op, sorted_dimension(op))
-
-
-def top_k_flops(op: OpInfo) -> float:
-    """As of a sort."""
-    return _comparisons(op, -1)
-
-
-def _comparisons(op: OpInfo, dimension: int) -> float:
-    shape = op.operand_shapes[0]
-    length = shape[dimension] if shape else 1
-    return math.prod(shape) * math.log2(max(length, 2)) * len(op.operand_shapes)
+    """N log2 n comparisons of each row, which all operands are moved by."""
+    return comparisons(op, sorted_dimension(op)) * len(op.operand_shapes)
 
 
 def _splits_blocks(placed: Placed) -> bool:
@@ -293,16 +283,6 @@ def expand_rows(op: LocalOp) -> Sequence[Value] | None:
     return [ctx.lengthened(value, dim, 0, size) for value in found]
 
 
-def top_k_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
-    """A row may be longer; only its own elements are looked at."""
-    return [(padding.Along(0, len(rule.info.operand_shapes[0]) - 1),)]
-
-
-def lengthen_top_k(op: padding.Grown) -> None:
-    """Say where rows end."""
-    op.say_size(len(op.operands[0]) - 1)
-
-
 SORT = OpDef(
     sort_rule,
     (
@@ -321,8 +301,8 @@ TOP_K = OpDef(
         Algorithm("pairs", expand_pairs, _pairs_up, pair_bytes),
         Algorithm("local", expand_whole, is_whole(lambda op: -1)),
     ),
-    flops=top_k_flops,
+    flops=lambda op: comparisons(op, -1),
     accuracy=series,
     known=says(SIZE),
-    padding=padding.Padding(refit=lengthen_top_k, ties=top_k_ties),
+    padding=padding.sized(lambda op: len(op.operand_shapes[0]) - 1),
 )

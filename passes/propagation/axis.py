@@ -127,7 +127,7 @@ def respect_taken_digits(found: Reach, decided: Decided, pins: Pins) -> None:
         taken = decided.digits[node.index]
         ends: dict[int, int] = {}
         if node.index in found.open_dims:
-            written, ends = _written(_inner(node, pins.layouts[node.index]))
+            written, ends = _written(node, pins.layouts[node.index])
             taken = taken + written
         if not taken:
             continue
@@ -196,13 +196,13 @@ def _products(count: int, sizes: Sequence[int]) -> list[int]:
     return sorted((product for product in products if count % product == 0), reverse=True)
 
 
-def _inner(node: Node, layout: Layout) -> Layout:
-    """What a layout says in the factors of a node: at a manual region, of the shards inside."""
-    return layout if node.free is None or node.rule is None else inner_layout(layout, node.free)
+def _written(node: Node, layout: Layout) -> tuple[list[Digit], dict[int, int]]:
+    """The digits that a layout says, and per dimension how many blocks they make.
 
-
-def _written(layout: Layout) -> tuple[list[Digit], dict[int, int]]:
-    """The digits that a layout says, and per dimension how many blocks they make."""
+    At a manual region, the factors of the node are of the shards inside.
+    """
+    if node.free is not None and node.rule is not None:
+        layout = inner_layout(layout, node.free)
     dims = list(enumerate(layout.dims))
     digits = [(d, major, axis.size) for d, dim in dims for axis, major in dim.placed()]
     return digits, {d: math.prod(map(digit_size, dim.digits)) for d, dim in dims}

@@ -121,7 +121,8 @@ def _write_together(graph: Graph, nodes: list[Node], planned: PlannedLayouts) ->
         values = [node.operands[0] for node in came]
         operands = _array(graph, values, [planned.operands[node.index][0] for node in came])
     elif gave[0].kind == JOIN:
-        operands = layouts_array_attr((Layout.replicated(_any_mesh(planned), 0),))
+        mesh = planned.results[gave[0].index][-1].mesh
+        operands = layouts_array_attr((Layout.replicated(mesh, 0),))
     else:
         operands = results
     operation.attributes[OPERANDS] = operands
@@ -151,10 +152,6 @@ def _algorithm(graph: Graph, node: Node, planned: PlannedLayouts, cost: CostMode
     found = algorithm_of(definition, placed, price)
     assert found is not None, "strategies are those that some algorithm computes"
     return found.name
-
-
-def _any_mesh(planned: PlannedLayouts) -> Mesh:
-    return next(ls[0].mesh for ls in (*planned.results, *planned.operands) if ls)
 
 
 def write_function_layouts(graph: Graph, planned: PlannedLayouts) -> None:

@@ -82,7 +82,7 @@ class _Inserter:
         """Give every use of one value the layout it wants."""
         graph = self.graph
         producer = graph.nodes[graph.producer[number]]
-        given = self.planned.results[producer.index][graph.producer_slot[number]]
+        given = self._given(number)
         wanted: dict[Layout, list[tuple[Node, int]]] = {}
         for index, k in graph.uses[number]:
             want = self.planned.operands[index][k]
