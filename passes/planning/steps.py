@@ -208,8 +208,6 @@ def _numbered(things: Iterable[Hashable]) -> Numbers:
 
 def _are_neighbours(places: Places, moving: Sequence[int], sizes: Sequence[int]) -> bool:
     """Whether some sub-axes stand one behind the other in one dimension."""
-    if len(moving) == 1:
-        return True
     found = sorted([(*divmod(places[i], MAX_RANK)[::-1], sizes[i]) for i in moving])
     return all(one[0] == other[0] and one[1] * one[2] == other[1] for one, other in pairwise(found))
 
