@@ -160,7 +160,8 @@ def work_seconds(graph: Graph, cost: CostModel) -> list[float]:
     """Per node the seconds of its work on one device, times how often it runs.
 
     A fusion of element-wise operations reads and writes its border alone: an operand counts where
-    it crosses one, and so does a result.
+    it crosses one, and so does a result. What moves elements alone reads no more than it gives, and
+    what is written over a value that a loop carries, such as the rows made so far, what is new.
     """
     producer, types, uses = graph.producer, graph.types, graph.uses
     fuses = [n.kind == OP and n.rule is not None and opdef(n.name).fuses for n in graph.nodes]
@@ -171,17 +172,34 @@ def work_seconds(graph: Graph, cost: CostModel) -> list[float]:
         if node.kind != OP or rule is None or rule.is_free:
             seconds.append(0.0)
             continue
-        index, traffic = node.index, 0.0
+        index, definition, traffic = node.index, opdef(node.name), 0.0
+        if definition.in_place and _is_overwritten(graph, node):
+            traffic = 2 * sum([types[v].bytes for v in node.operands[len(node.results) :]])
+            seconds.append(node.weight * cost.local_seconds(rule.flops, traffic))
+            continue
         joins = fuses[index]
+        made = sum([types[v].bytes for v in node.results])
         for v in dict.fromkeys(node.operands):
             maker = producer[v]
             if not (joins and fuses[maker] and not reduces[maker]):
-                traffic += types[v].bytes
+                read = types[v].bytes
+                traffic += min(read, made) if definition.moves_only else read
         for v in node.results:
             if not joins or reduces[index] or any([not fuses[n] for n, _ in uses[v]]):
                 traffic += types[v].bytes
         seconds.append(node.weight * cost.local_seconds(rule.flops, traffic))
     return seconds
+
+
+def _is_overwritten(graph: Graph, node: Node) -> bool:
+    """Whether the results are written over what the same loop carries, which nobody else reads.
+
+    Elsewhere the rest has to be written once at least: zeros, say, or a copy of an argument.
+    """
+    below = node.operands[: len(node.results)]
+    return all(
+        len(graph.uses[v]) == 1 and graph.nodes[graph.producer[v]].kind == CARRY for v in below
+    )
 
 
 def _reduces(rule: OpRule | None) -> bool:

@@ -57,6 +57,14 @@ class Ways(NamedTuple):
         _, *others = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         return cls(np.concatenate([[0], np.cumsum(counts)]), *others)
 
+    def leading_to(self, specs: Mask) -> Ways:
+        """Those that lead to one of these specs."""
+        kept = specs[self.to]
+        if kept.all():
+            return self
+        before = np.concatenate([[0], np.cumsum(kept)])  # per step, how many are kept before it
+        return Ways(before[self.first], self.to[kept], self.start[kept], self.rate[kept])
+
 
 class Steps:
     """The steps among the specs of one rank.
