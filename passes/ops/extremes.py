@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dtensor.dialect.axes import AxisRef
-from dtensor.dialect.mlir import Value, ir, maker_of, terminator
+from dtensor.dialect.mlir import Value, ir, operation_of, terminator
 from dtensor.passes.cost.model import all_reduce_bytes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.elements import element_kind
@@ -54,8 +54,7 @@ def extreme(region: ir.Region, elements: Sequence[str]) -> str | None:
 def _written(value: Value, numbers: dict[Value, Any]) -> Any:
     """A value as its operation and its operands, arguments by number."""
     if value not in numbers:
-        maker = maker_of(value)
-        assert maker is not None, "no argument"
+        maker = operation_of(value)
         name = maker.name.removeprefix("stablehlo.")
         if name == "compare":
             name = str(maker.attributes["comparison_direction"]).removesuffix(">").split()[-1]

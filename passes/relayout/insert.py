@@ -29,7 +29,8 @@ from dtensor.passes.locations import operation_name, tag
 from dtensor.passes.propagation.planned import PlannedLayouts, read_planned
 from dtensor.passes.propagation.task import is_free
 from dtensor.passes.relayout.copies import copies_in_order
-from dtensor.passes.relayout.search import plan_bytes, plan_seconds
+from dtensor.passes.relayout.search import plan, steps_seconds
+from dtensor.passes.relayout.steps import wire_bytes
 from dtensor.passes.relayout.values import new_relayout
 
 _EXACT = 4  # up to this many layouts of one value, every order in which to make them is tried
@@ -97,8 +98,8 @@ class _Inserter:
         layouts = [given, *wanted]
 
         def seconds(one: int, other: int) -> float:
-            sides = layouts[one], layouts[other]
-            return plan_seconds(*sides, info.shape, info.itemsize, self.cost)
+            steps = plan(layouts[one], layouts[other], info.shape, info.itemsize, self.cost)
+            return steps_seconds(steps, self.cost)
 
         _, order = copies_in_order(len(wanted), seconds, _EXACT, 1 if free else None)
         for copy, start in order:
@@ -137,7 +138,8 @@ class _Inserter:
         if responsible.kind in BORDERS and producer.kind != ARGUMENT:
             responsible = producer
         location = responsible.operation.location
-        wire = plan_bytes(before, after, info.shape, info.itemsize, self.cost)
+        steps = plan(before, after, info.shape, info.itemsize, self.cost)
+        wire = wire_bytes(steps)
         record = self.state.ledger.add(
             "relayout",
             self._reason(before, after, origin, producer, user),
@@ -146,7 +148,7 @@ class _Inserter:
             before=before.asm(),
             after=after.asm(),
             bytes=wire * graph.weights[number],
-            seconds=plan_seconds(before, after, info.shape, info.itemsize, self.cost),
+            seconds=steps_seconds(steps, self.cost),
             runner_up=self._alternative(number),
             asked_for=(
                 not wire
