@@ -15,7 +15,7 @@ from dtensor.dialect.mlir import Value, ir, operation_of, terminator
 from dtensor.passes.cost.model import all_reduce_bytes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.elements import element_kind
-from dtensor.passes.ops.keys import bits_of, keys_of, numbers_of
+from dtensor.passes.ops.keys import bits_of, keys_of
 from dtensor.passes.ops.opdef import Placed, Traffic
 from dtensor.passes.ops.rule import element_bytes
 
@@ -105,7 +105,7 @@ def joined_extremes(
     own = bits_of(ctx, value)
     wide = ctx.convert(own, _key(element))
     found = ctx.all_reduced(ctx.select(is_it, wide, ctx.zeros(wide.type)), axes, "max")
-    number = numbers_of(ctx, ctx.convert(found, ctx.element_of(own)), element)
+    number = ctx.bitcast(ctx.convert(found, ctx.element_of(own)), element)
     return [ctx.convert(number, given), first]
 
 

@@ -151,7 +151,7 @@ class Writer(Trail):
         kind = element_kind(element)[0]
         if kind == "complex":
             part = self.constant(float("nan"), self.tensor_type((), element[8:-1]))
-            return self.value("stablehlo.complex", [part, part], self.tensor_type((), element))
+            return self.complex(part, part)
         if kind != "float":
             return self.neutral(Reduction.MIN if kind == "signed" else Reduction.SUM, like)
         return self.constant(float("nan"), self.tensor_type((), element))
