@@ -34,7 +34,7 @@ def signed(number: int) -> int:
     return number if number < 1 << 63 else number - (1 << 64)
 
 
-def behind(value: Value) -> tuple[ir.InsertionPoint, ir.Location]:
+def place_behind(value: Value) -> tuple[ir.InsertionPoint, ir.Location]:
     """Where operations go right behind a value, ahead of all that read it; and its location."""
     owner = value.owner
     if isinstance(owner, ir.Block):

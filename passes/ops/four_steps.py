@@ -23,7 +23,7 @@ from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
 from dtensor.passes.ops.rule import element_bytes
 from dtensor.passes.ops.transform_rows import Kind, Rows, Steps, best_steps, half
 
-FFT = "stablehlo.fft"
+TRANSFORM = "stablehlo.fft"
 TYPE, LENGTH = "fft_type", "fft_length"
 
 
@@ -292,4 +292,4 @@ class _FourSteps:
         elif kind is Kind.IRFFT:
             element = element.removeprefix("complex<").removesuffix(">")
         type_ = ctx.tensor_type((*shape[:-1], made), element)
-        return ctx.value(FFT, [value], type_, transform_attributes(kind, length))
+        return ctx.value(TRANSFORM, [value], type_, transform_attributes(kind, length))

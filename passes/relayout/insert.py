@@ -10,7 +10,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, forget, ir
 from dtensor.dialect.names import OPERANDS, RESULTS
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.builder import behind
+from dtensor.passes.builder import place_behind
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import (
     ARGUMENT,
@@ -123,7 +123,7 @@ class _Inserter:
         if complete == layout:
             made: Value = copy.results[0]
             return made
-        point, location = behind(copy.results[0])
+        point, location = place_behind(copy.results[0])
         return new_relayout(copy.results[0], layout, location, point)
 
     def _relayout(
@@ -157,7 +157,7 @@ class _Inserter:
                 or producer.kind in (CONSTRAINT, MANUAL_GIVE)
             ),
         )
-        return new_relayout(value, after, tag(location, record.id), behind(value)[0])
+        return new_relayout(value, after, tag(location, record.id), place_behind(value)[0])
 
     def _reason(
         self, before: Layout, after: Layout, origin: Node, producer: Node, user: Node
