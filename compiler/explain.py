@@ -24,7 +24,7 @@ from dtensor.passes.locations import location_text
 if TYPE_CHECKING:
     from dtensor.compiler.driver import DriverResult
     from dtensor.compiler.program import ArrayInfo
-    from dtensor.passes.planning.provenance import Trail
+    from dtensor.passes.planning.provenance import Provenance
     from dtensor.passes.reports.cost import Collective
 
 _MAX_STEPS = 12
@@ -193,7 +193,7 @@ def _array(kind: str, slot: int, info: ArrayInfo, ledger: Ledger) -> list[str]:
     return lines
 
 
-def _chain(node: int, trail: Trail, ledger: Ledger, facts: NodeFacts) -> list[str]:
+def _chain(node: int, trail: Provenance, ledger: Ledger, facts: NodeFacts) -> list[str]:
     """From a node back to what the user fixed, along the values through which it was reached."""
     lines = []
     seen = {node}

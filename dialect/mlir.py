@@ -83,6 +83,13 @@ def maker_of(value: ir.Value[Any]) -> ir.Operation | None:
     return None if isinstance(owner, ir.Block) else owner.operation
 
 
+def operation_of(value: Value) -> ir.Operation:
+    """The operation that makes a value that is no argument."""
+    maker = maker_of(value)
+    assert maker is not None, "an argument"
+    return maker
+
+
 def made_by(name: str, value: ir.Value[Any]) -> ir.Operation | None:
     """The operation that makes a value, if it has this name."""
     maker = maker_of(value)

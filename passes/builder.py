@@ -34,7 +34,7 @@ def signed(number: int) -> int:
     return number if number < 1 << 63 else number - (1 << 64)
 
 
-def behind(value: Value) -> tuple[ir.InsertionPoint, ir.Location]:
+def place_behind(value: Value) -> tuple[ir.InsertionPoint, ir.Location]:
     """Where operations go right behind a value, ahead of all that read it; and its location."""
     owner = value.owner
     if isinstance(owner, ir.Block):
@@ -185,7 +185,7 @@ class Builder:
         if not element.startswith("complex<"):
             return self.constant(0, type_)
         part = self.constant(0, self.tensor_type(shape, element[8:-1]))
-        return self.value("stablehlo.complex", [part, part], type_)
+        return self.complex(part, part)
 
     def iota(self, shape: Sequence[int], dim: int, element: str) -> Value:
         """A tensor whose elements are their index along `dim`."""
@@ -261,6 +261,25 @@ class Builder:
         if have == element:
             return value
         return self.value("stablehlo.convert", [value], self.tensor_type(shape, element))
+
+    def bitcast(self, value: Value, element: str) -> Value:
+        """What has the bits of `value`, as elements of another type of as many."""
+        shape, have = self.read_type(value.type)
+        if have == element:
+            return value
+        return self.value("stablehlo.bitcast_convert", [value], self.tensor_type(shape, element))
+
+    def parts(self, value: Value) -> list[Value]:
+        """The real and the imaginary parts of complex numbers."""
+        shape, element = self.read_type(value.type)
+        type_ = self.tensor_type(shape, element.removeprefix("complex<").removesuffix(">"))
+        return [self.value(f"stablehlo.{part}", [value], type_) for part in ("real", "imag")]
+
+    def complex(self, real: Value, imaginary: Value) -> Value:
+        """Complex numbers of their parts."""
+        shape, element = self.read_type(real.type)
+        type_ = self.tensor_type(shape, f"complex<{element}>")
+        return self.value("stablehlo.complex", [real, imaginary], type_)
 
     # Shapes.
 

@@ -15,7 +15,7 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.locations import location_text, tag, tagged_id
 
 if TYPE_CHECKING:
-    from dtensor.passes.planning.provenance import Trail
+    from dtensor.passes.planning.provenance import Provenance
 
 FIRST_RECORD = 1 << 32
 
@@ -81,7 +81,7 @@ class Ledger:
     records: list[Record] = field(default_factory=list)
     op_names: list[str] = field(default_factory=list)
     op_locations: list[ir.Location | str] = field(default_factory=list)
-    trails: list[Trail] = field(default_factory=list)
+    trails: list[Provenance] = field(default_factory=list)
     facts: NodeFacts | None = None
     padded_results: set[int] = field(default_factory=set)  # split as they are padded, not as given
     _once: dict[tuple[object, ...], Record] = field(default_factory=dict)

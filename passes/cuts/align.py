@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from dtensor.dialect.build import splice
-from dtensor.dialect.mlir import Value, ir, maker_of
+from dtensor.dialect.mlir import Value, ir, maker_of, operation_of
 from dtensor.dialect.names import DIM, SPLICE
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.cuts.pieces import (
@@ -22,7 +22,6 @@ from dtensor.passes.cuts.pieces import (
     Pieces,
     Source,
     merged,
-    operation_of,
     piece_range,
     without,
 )

@@ -19,7 +19,7 @@ from dtensor.dialect.names import ENDS
 from dtensor.passes.cuts.align import read_along
 from dtensor.passes.cuts.folded import ADD, behind, folded, front
 from dtensor.passes.cuts.pads import WINDOWED, Rows, reads_one
-from dtensor.passes.cuts.parts import Part, Parts, cut_padded
+from dtensor.passes.cuts.parts import At, Part, Parts, cut_padded
 from dtensor.passes.cuts.pieces import (
     BROADCAST,
     CONCATENATE,
@@ -41,8 +41,6 @@ from dtensor.passes.ops.attributes import (
 from dtensor.passes.program import Visit
 
 _DEEPEST = 100  # operations one behind the other
-
-At = tuple[Value, int]  # a value and one of its dimensions
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dtensor.dialect.build import splice
-from dtensor.dialect.mlir import Value, ir, maker_of
+from dtensor.dialect.mlir import Value, ir, maker_of, operation_of
 from dtensor.passes.base import PassState
 from dtensor.passes.cuts.align import MOVES, REDUCE, Aligner, Wanted
 from dtensor.passes.cuts.around import surrounded
@@ -34,7 +34,6 @@ from dtensor.passes.cuts.pieces import (
     Piece,
     Pieces,
     Source,
-    operation_of,
 )
 from dtensor.passes.cuts.positions import GATHER, SCATTER, written_as_cuts
 from dtensor.passes.cuts.shards import Shards

@@ -23,11 +23,11 @@ from dtensor.dialect.ends import (
     write_ends,
     write_folds,
 )
-from dtensor.dialect.mlir import Value, ir, made_by, maker_of
+from dtensor.dialect.mlir import Value, ir, made_by, maker_of, operation_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.align import REDUCE
 from dtensor.passes.cuts.pads import CONVOLUTION, WINDOWED, Rows, reads_one
-from dtensor.passes.cuts.pieces import BROADCAST, PAD, RESHAPE, REVERSE, SLICE, operation_of
+from dtensor.passes.cuts.pieces import BROADCAST, PAD, RESHAPE, REVERSE, SLICE
 from dtensor.passes.ops.attributes import (
     integers,
     pad_numbers,

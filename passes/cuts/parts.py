@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.dialect.names import DIM, SPLICE
-from dtensor.passes.builder import Builder, Trail, behind, integers_attr
+from dtensor.passes.builder import Builder, Trail, integers_attr, place_behind
 from dtensor.passes.cuts.align import read_along
 from dtensor.passes.cuts.pieces import CONCATENATE, CUTS, PAD, REVERSE, SLICE
 from dtensor.passes.cuts.shards import Shards
@@ -92,7 +92,7 @@ class Parts:
 
     def behind(self, value: Value) -> Trail:
         """Makes operations behind a value, ahead of all that read it."""
-        return Trail(*behind(value), self.made)
+        return Trail(*place_behind(value), self.made)
 
     def _computed(self, make: Trail, value: Value, part: Part) -> Value | None:
         op = maker_of(value)

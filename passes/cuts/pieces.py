@@ -154,13 +154,6 @@ def repeated_row(op: ir.Operation, dim: int) -> Value | None:
     return value if before == wanted and dims == order else None
 
 
-def operation_of(value: Value) -> ir.Operation:
-    """The operation that makes a value that is no argument."""
-    made = maker_of(value)
-    assert made is not None, "made just now"
-    return made
-
-
 def _cut_dims(op: ir.Operation) -> Iterator[int]:
     if op.name == CONCATENATE:
         yield integer(op.attributes["dimension"])

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dtensor.dialect.mlir import Value, ir, maker_of
+from dtensor.dialect.mlir import Value, ir, maker_of, operation_of
 from dtensor.passes.base import PassState
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.pieces import CUTS, PAD, SLICE, operation_of
+from dtensor.passes.cuts.pieces import CUTS, PAD, SLICE
 from dtensor.passes.ops.attributes import (
     integers,
     pad_numbers,

@@ -6,10 +6,10 @@ zeros in place of what a roll brings round. So both read `y` in the size of `x`.
 
 from __future__ import annotations
 
-from dtensor.dialect.mlir import Value, ir, made_by
+from dtensor.dialect.mlir import Value, ir, made_by, operation_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.align import REDUCE, Aligner, Wanted
-from dtensor.passes.cuts.pieces import RESHAPE, SLICE, operation_of
+from dtensor.passes.cuts.pieces import RESHAPE, SLICE
 from dtensor.passes.cuts.positions import SCATTER, Run, box, update_kind
 from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.ops.combiners import combiner

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dtensor.dialect import build
-from dtensor.dialect.mlir import Value, ir, maker_of
+from dtensor.dialect.mlir import Value, ir, maker_of, operation_of
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.forms.levels import Scan
 from dtensor.passes.forms.scalars import Scalars
@@ -181,8 +181,7 @@ def _copied(value: Value, known: dict[Value, Value], block: ir.Block) -> Value:
         if left[-1] in known:
             left.pop()
             continue
-        maker = maker_of(left[-1])
-        assert maker is not None, "computed of leaves and constants"
+        maker = operation_of(left[-1])
         reads = read_by(maker)
         missing = [operand for operand in reads if operand not in known]
         left += missing

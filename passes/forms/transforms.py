@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder
-from dtensor.passes.ops.four_steps import FFT, kind_of, transform_attributes
+from dtensor.passes.ops.four_steps import TRANSFORM, kind_of, transform_attributes
 from dtensor.passes.ops.transform_rows import Kind, half
 
 _FEW = 4  # of so many elements one of padding is little
@@ -67,5 +67,5 @@ class SplitTransform(Builder):
             if self.kind is Kind.IRFFT:
                 element = self.element_of(value)
         return self.value(
-            FFT, [value], self.tensor_type(shape, element), transform_attributes(kind, length)
+            TRANSFORM, [value], self.tensor_type(shape, element), transform_attributes(kind, length)
         )

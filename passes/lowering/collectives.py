@@ -150,6 +150,9 @@ def permute_pairs(
 
 
 def _permute(value: Value, pairs: list[tuple[int, int]], emitter: Emitter) -> Value:
+    """The value of the device that sends it; zeros where nobody does."""
+    if not pairs:
+        return emitter.zeros(value.type)
     attributes = {
         "source_target_pairs": matrix_attr(pairs),
         "channel_handle": emitter.channel(),
@@ -167,11 +170,11 @@ def halo_exchange(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]
     size = emitter.shape_of(value)[dim]
     pieces = [value]
     if low:
-        pairs = _neighbours(over, 1)
-        pieces.insert(0, _halo(value, dim, (size - low, size), pairs, emitter))
+        last = emitter.cut(value, dim, size - low, low)
+        pieces.insert(0, _permute(last, _neighbours(over, 1), emitter))
     if high:
-        pairs = _neighbours(over, -1)
-        pieces.append(_halo(value, dim, (0, high), pairs, emitter))
+        first = emitter.cut(value, dim, 0, high)
+        pieces.append(_permute(first, _neighbours(over, -1), emitter))
     return [emitter.joined(pieces, dim)]
 
 
@@ -183,18 +186,6 @@ def _neighbours(over: Over, hop: int) -> list[tuple[int, int]]:
         for i in range(over.parts)
         if 0 <= i + hop < over.parts
     ]
-
-
-def _halo(
-    value: Value, dim: int, limits: tuple[int, int], pairs: list[tuple[int, int]], emitter: Emitter
-) -> Value:
-    """Elements `limits` along `dim` of the sender's shard; zeros where nobody sends."""
-    start, end = limits
-    if not pairs:
-        shape, element = emitter.read_type(value.type)
-        sizes = (*shape[:dim], end - start, *shape[dim + 1 :])
-        return emitter.identity("sum", emitter.tensor_type(sizes, element))
-    return _permute(emitter.cut(value, dim, start, end - start), pairs, emitter)
 
 
 def shard_permute(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:

@@ -17,8 +17,6 @@ from dtensor.passes.builder import integer_attr
 from dtensor.passes.lowering.emitter import Emitter, Over
 from dtensor.passes.ops.elements import element_kind
 
-_BITS = "stablehlo.bitcast_convert"
-
 
 def is_ordered(reduction: str, element: str) -> bool:
     """Whether a reduction picks one of its floats; all these types have NaN in their last code."""
@@ -36,19 +34,17 @@ def to_keys(value: Value, reduction: str, emitter: Emitter) -> Value:
     Returns:
         Integers of n bits, of the same shape.
     """
-    shape, element = emitter.read_type(value.type)
-    width = element_kind(element)[1]
-    integers = emitter.tensor_type(shape, f"i{width}")
-    keys = _flip_negative(emitter.value(_BITS, [value], integers), width, emitter)
+    width = element_kind(emitter.element_of(value))[1]
+    keys = _flip_negative(emitter.bitcast(value, f"i{width}"), width, emitter)
     highest = (1 << (width - 1)) - 1
-    extreme = emitter.constant(highest if reduction == "max" else ~highest, integers)
+    extreme = emitter.constant_like(highest if reduction == "max" else ~highest, keys)
     return emitter.select(emitter.compare("NE", value, value), extreme, keys)
 
 
 def from_keys(keys: Value, floats: ir.Type, emitter: Emitter) -> Value:
     """The values of type `floats` that have these keys; both extremes are codes of NaN."""
-    width = element_kind(emitter.read_type(floats)[1])[1]
-    return emitter.value(_BITS, [_flip_negative(keys, width, emitter)], floats)
+    element = emitter.read_type(floats)[1]
+    return emitter.bitcast(_flip_negative(keys, element_kind(element)[1], emitter), element)
 
 
 def _flip_negative(bits: Value, width: int, emitter: Emitter) -> Value:

@@ -48,18 +48,11 @@ def _from_first(ctx: ExpansionContext, value: Value, axes: Sequence[AxisRef]) ->
     """A value that is zero but on one device, on all of them, to the bit."""
     if not isinstance(value.type, ir.RankedTensorType):
         return value
-    type_ = value.type
-    element = type_.element_type
+    element = value.type.element_type
     if isinstance(element, ir.ComplexType):
-        half = _like(type_, ir.ComplexType(element).element_type)
-        parts = [ctx.value(f"stablehlo.{part}", [value], half) for part in ("real", "imag")]
-        return ctx.value("stablehlo.complex", [_from_first(ctx, p, axes) for p in parts], type_)
+        return ctx.complex(*(_from_first(ctx, part, axes) for part in ctx.parts(value)))
     if isinstance(element, ir.IntegerType):
         return ctx.all_reduced(value, axes, "or" if element.width == 1 else "sum")
-    bits = _like(type_, ir.IntegerType.get_unsigned(ir.FloatType(element).width))
-    sent = _from_first(ctx, ctx.value("stablehlo.bitcast_convert", [value], bits), axes)
-    return ctx.value("stablehlo.bitcast_convert", [sent], type_)
-
-
-def _like(type_: ir.RankedTensorType, element: ir.Type) -> ir.RankedTensorType:
-    return ir.RankedTensorType.get(type_.shape, element)
+    bits = ctx.bitcast(value, f"ui{ir.FloatType(element).width}")
+    sent = _from_first(ctx, bits, axes)
+    return ctx.bitcast(sent, ctx.element_of(value))

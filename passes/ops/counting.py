@@ -18,7 +18,7 @@ from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.indexing import clamped
-from dtensor.passes.ops.keys import bits_of, keys_of, numbers_of, turned
+from dtensor.passes.ops.keys import bits_of, keys_of, turned
 from dtensor.passes.ops.loops import numbered
 from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.ops.reduction import Reduction
@@ -97,7 +97,7 @@ class Counting:
         is_there = ctx.binary("and", is_there, ctx.compare("LT", number, equal))
         nothing = ctx.zeros(ctx.tensor_type(self.wanted, ctx.element_of(self.keys)))
         bits = self._all(ctx.select(is_there, self._bits_at(place), nothing))
-        found = numbers_of(ctx, bits, ctx.element_of(self.given))
+        found = ctx.bitcast(bits, ctx.element_of(self.given))
         return ctx.transpose(found, [*range(1, self.dim + 1), 0, *range(self.dim + 1, rank)])
 
     def _keys(self, ranks: Value) -> tuple[Value, Value]:

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from dtensor.dialect.axes import AxisRef
-from dtensor.dialect.mlir import Value, ir, maker_of, terminator
+from dtensor.dialect.mlir import Value, ir, operation_of, terminator
 from dtensor.passes.cost.model import all_reduce_bytes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.elements import element_kind
-from dtensor.passes.ops.keys import bits_of, keys_of, numbers_of
+from dtensor.passes.ops.keys import bits_of, keys_of
 from dtensor.passes.ops.opdef import Placed, Traffic
 from dtensor.passes.ops.rule import element_bytes
 
@@ -54,8 +54,7 @@ def extreme(region: ir.Region, elements: Sequence[str]) -> str | None:
 def _written(value: Value, numbers: dict[Value, Any]) -> Any:
     """A value as its operation and its operands, arguments by number."""
     if value not in numbers:
-        maker = maker_of(value)
-        assert maker is not None, "no argument"
+        maker = operation_of(value)
         name = maker.name.removeprefix("stablehlo.")
         if name == "compare":
             name = str(maker.attributes["comparison_direction"]).removesuffix(">").split()[-1]
@@ -106,7 +105,7 @@ def joined_extremes(
     own = bits_of(ctx, value)
     wide = ctx.convert(own, _key(element))
     found = ctx.all_reduced(ctx.select(is_it, wide, ctx.zeros(wide.type)), axes, "max")
-    number = numbers_of(ctx, ctx.convert(found, ctx.element_of(own)), element)
+    number = ctx.bitcast(ctx.convert(found, ctx.element_of(own)), element)
     return [ctx.convert(number, given), first]
 
 

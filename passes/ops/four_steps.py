@@ -18,11 +18,12 @@ from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.exchanges import exchanged
 from dtensor.passes.ops.indexing import take
+from dtensor.passes.ops.loops import numbered
 from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
 from dtensor.passes.ops.rule import element_bytes
 from dtensor.passes.ops.transform_rows import Kind, Rows, Steps, best_steps, half
 
-FFT = "stablehlo.fft"
+TRANSFORM = "stablehlo.fft"
 TYPE, LENGTH = "fft_type", "fft_length"
 
 
@@ -149,8 +150,9 @@ class _FourSteps:
         value = self.longer(value, 0, rows.count * rows.shards + 1)
         sources = rows.sources(count)
         columns = zip(*sources, strict=True)
-        parts = [take(self.ctx, value, self.numbers(column), self.rank) for column in columns]
-        return self.ctx.combined("add", parts)
+        ctx = self.ctx
+        indices = [numbered(ctx, column, self.index) for column in columns]
+        return ctx.combined("add", [take(ctx, value, index, self.rank) for index in indices])
 
     def completed(self, value: Value, known: int) -> Value:
         """Columns of a transform of real numbers, of which the first rows are known.
@@ -186,7 +188,7 @@ class _FourSteps:
                 self.longer(self.cut(v, 0, 0, min(count, steps.width)), 0, count) for v in parts
             ]
         else:
-            wanted = self.numbers(rows.wanted(steps.width))
+            wanted = numbered(ctx, rows.wanted(steps.width), self.index)
             parts = [take(ctx, part, wanted, self.rank) for part in parts]
         value = self.exchanged(ctx.joined(parts, self.rank + 1))
         value = self.reshaped(value, p, rows.count, len(parts), local)
@@ -226,8 +228,7 @@ class _FourSteps:
         cosine, sine = (
             ctx.value(f"stablehlo.{f}", [angle], angle.type) for f in ("cosine", "sine")
         )
-        turn = ctx.tensor_type(shape, f"complex<{element}>")
-        turns = ctx.value("stablehlo.complex", [cosine, sine], turn)
+        turns = ctx.complex(cosine, sine)
         return ctx.broadcast(turns, (*self.batch, *shape), [self.rank, self.rank + 1])
 
     # Numbers.
@@ -245,13 +246,6 @@ class _FourSteps:
         ctx = self.ctx
         first = ctx.broadcast(ctx.times(self.shard, self.steps.local_columns), shape)
         return ctx.binary("add", ctx.iota(shape, dim, self.index), first)
-
-    def numbers(self, values: Sequence[int]) -> Value:
-        """A constant of one dimension."""
-        type_ = self.ctx.tensor_type((len(values),), self.index)
-        element = ir.RankedTensorType(type_).element_type
-        attributes = [ir.IntegerAttr.get(element, value) for value in values]
-        return self.ctx.dense(ir.DenseElementsAttr.get(attributes, type=type_), type_)
 
     # Values: their dimensions are counted behind the batch.
 
@@ -285,12 +279,9 @@ class _FourSteps:
         return self.ctx.reshape(value, shape)
 
     def conjugate(self, value: Value) -> Value:
-        ctx = self.ctx
-        (shape, element) = ctx.read_type(value.type)
-        part = ctx.tensor_type(shape, element.removeprefix("complex<").removesuffix(">"))
-        real, imaginary = (ctx.value(f"stablehlo.{f}", [value], part) for f in ("real", "imag"))
-        imaginary = ctx.value("stablehlo.negate", [imaginary], part)
-        return ctx.value("stablehlo.complex", [real, imaginary], value.type)
+        real, imaginary = self.ctx.parts(value)
+        imaginary = self.ctx.value("stablehlo.negate", [imaginary], imaginary.type)
+        return self.ctx.complex(real, imaginary)
 
     def along_last(self, value: Value, kind: Kind, length: int, made: int) -> Value:
         """The last dimension transformed."""
@@ -301,4 +292,4 @@ class _FourSteps:
         elif kind is Kind.IRFFT:
             element = element.removeprefix("complex<").removesuffix(">")
         type_ = ctx.tensor_type((*shape[:-1], made), element)
-        return ctx.value(FFT, [value], type_, transform_attributes(kind, length))
+        return ctx.value(TRANSFORM, [value], type_, transform_attributes(kind, length))

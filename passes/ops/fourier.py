@@ -15,10 +15,8 @@ from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import ELEMENTARY, Accuracy
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.four_steps import (
-    FFT as TRANSFORM,
-)
-from dtensor.passes.ops.four_steps import (
     LENGTH,
+    TRANSFORM,
     TYPE,
     expand_steps,
     kind_of,

@@ -72,17 +72,15 @@ def _is_number(value: Value, number: float) -> bool:
 
 def keys_of(make: Builder, value: Value, is_up: bool) -> Value:
     """Unsigned integers of as many bits; the smaller stands first."""
-    shape, element = make.read_type(value.type)
-    kind, bits = element_kind(element)
-    unsigned = make.tensor_type(shape, f"ui{bits}")
+    kind, bits = element_kind(make.element_of(value))
     if kind == "float":
         zero = make.constant(0.0, value.type)
         value = make.select(make.compare("EQ", value, zero), zero, value)
         nan = make.constant(math.nan, value.type)
         value = make.select(make.compare("NE", value, value), nan, value)
-    key = value if kind == "unsigned" else _bits(make, value, unsigned)
+    key = bits_of(make, value)
     if kind != "unsigned":
-        sign = make.constant(1 << (bits - 1), unsigned)
+        sign = make.constant_like(1 << (bits - 1), key)
         mixed = make.binary("xor", key, sign)
         if kind == "float":
             is_negative = make.compare("GE", key, sign)
@@ -93,17 +91,7 @@ def keys_of(make: Builder, value: Value, is_up: bool) -> Value:
 
 def bits_of(make: Builder, value: Value) -> Value:
     """The bits of numbers, as unsigned integers."""
-    shape, element = make.read_type(value.type)
-    return _bits(make, value, make.tensor_type(shape, f"ui{element_kind(element)[1]}"))
-
-
-def numbers_of(make: Builder, bits: Value, element: str) -> Value:
-    """The numbers that have these bits."""
-    return _bits(make, bits, make.tensor_type(make.shape_of(bits), element))
-
-
-def _bits(make: Builder, value: Value, type_: ir.Type) -> Value:
-    return value if value.type == type_ else make.value("stablehlo.bitcast_convert", [value], type_)
+    return make.bitcast(value, f"ui{element_kind(make.element_of(value))[1]}")
 
 
 def turned(make: Builder, value: Value) -> Value:

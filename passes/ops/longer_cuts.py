@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dtensor.dialect.build import splice
-from dtensor.dialect.mlir import Value, ir, maker_of
+from dtensor.dialect.mlir import Value, ir, operation_of
 from dtensor.dialect.names import COUNTS, DIM, SOURCES, STARTS
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops.attributes import (
@@ -224,18 +224,12 @@ def lengthen_splice(op: Grown) -> None:
         op.set_integers(name, column)
 
 
-def _maker(value: Value) -> ir.Operation:
-    made = maker_of(value)
-    assert made is not None, "an argument"
-    return made
-
-
 def _move(op: Grown, moved: dict[int, list[Row]], fill: Value | None = None) -> None:
     """Move elements of the result along some dimensions; source 0 is the result, 1 the fill."""
     value: Value = op.operation.results[0]
     for d, rows in moved.items():
         operands = [value] if fill is None else [value, fill]
-        point = ir.InsertionPoint.after(_maker(value))
+        point = ir.InsertionPoint.after(operation_of(value))
         value = op.instead[0] = _spliced(op, operands, d, rows, op.results[0][d], point)
 
 
@@ -253,7 +247,7 @@ def _spliced(
     used = sorted({source for source, _, _ in rows} | {0})
     rows = [(used.index(source), start, count) for source, start, count in rows]
     made: Value = splice([values[k] for k in used], dim, rows, loc=op.operation.location, ip=point)
-    op.made.append(_maker(made))
+    op.made.append(operation_of(made))
     return made
 
 

@@ -25,6 +25,7 @@ from dtensor.passes.ops.columnsort import (
 )
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.exchanges import permuted
+from dtensor.passes.ops.linalg import leading
 from dtensor.passes.ops.opdef import (
     Algorithm,
     OpDef,
@@ -50,12 +51,7 @@ def sort_rule(op: OpInfo) -> OpRule:
 
 def whole_top_k_rule(op: OpInfo) -> OpRule:
     """`ij->ik,ik`; the last dimension, of which the k largest are taken, is whole."""
-    last = len(op.operand_shapes[0]) - 1
-    builder = RuleBuilder(op)
-    for d in range(last):
-        builder.share(*builder.everywhere(d))
-    builder.whole(0, last, "has its largest elements taken")
-    return builder.build()
+    return leading(op, len(op.operand_shapes[0]) - 1, "has its largest elements taken").build()
 
 
 def top_k_rule(op: OpInfo) -> OpRule:
@@ -232,15 +228,14 @@ def _before_none(ctx: ExpansionContext, values: Value) -> Value:
     """For each row what none of its elements precedes: of those with a negative NaN, such a one."""
     shape, element = ctx.read_type(values.type)
     bits = f"i{element_kind(element)[1]}"
-    pattern = ctx.value("stablehlo.bitcast_convert", [values], ctx.tensor_type(shape, bits))
+    pattern = ctx.bitcast(values, bits)
     is_negative = ctx.compare("LT", pattern, ctx.constant_like(0, pattern))
     is_nan = ctx.compare("NE", values, values)
     last = len(shape) - 1
     has_any = ctx.reduced(ctx.binary("and", is_negative, is_nan), last, Reduction.OR)
     ones = ctx.constant(-1, ctx.tensor_type(shape[:last], bits))
-    row = ctx.tensor_type(shape[:last], element)
-    nan = ctx.value("stablehlo.bitcast_convert", [ones], row)
-    return ctx.select(has_any, nan, ctx.identity(Reduction.MAX, row))
+    nan = ctx.bitcast(ones, element)
+    return ctx.select(has_any, nan, ctx.identity(Reduction.MAX, nan.type))
 
 
 def _largest(op: LocalOp, value: Value, count: int) -> tuple[Value, Value]:

@@ -18,7 +18,7 @@ Sides = tuple[tuple[int, ...], tuple[int, ...]]  # places of operands, places of
 
 
 @dataclass(frozen=True)
-class Trail:
+class Provenance:
     """How one sub-axis reaches the nodes that use it.
 
     Attributes:

@@ -16,7 +16,7 @@ from dtensor.passes.ops.rule import FactorKind, OpRule
 from dtensor.passes.planning.limits import EFFORTS, Limits
 from dtensor.passes.planning.not_parallel import lost_parallelism
 from dtensor.passes.planning.plan import Plan, make_plan
-from dtensor.passes.planning.provenance import Trail
+from dtensor.passes.planning.provenance import Provenance
 from dtensor.passes.propagation.barriers import Settled, stages
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.places import MAX_RANK
@@ -98,7 +98,7 @@ def decide(task: Task, limits: Limits, ledger: Ledger, function: ir.Operation) -
     assert ledger.facts is not None
     for i, (reach, _) in enumerate(turns.axes):
         axis = reach.atom.text(mesh.axis_size(reach.atom.name))
-        ledger.trails.append(Trail(axis, i, plan, ledger.facts, refusals[i]))
+        ledger.trails.append(Provenance(axis, i, plan, ledger.facts, refusals[i]))
     _record_plan(plan, turns.order, ledger)
     for lost in lost_parallelism(task.graph, plan, refusals):
         at = lost.node.operation

@@ -13,10 +13,10 @@ from dtensor.passes.relayout.atoms import local_outer, merge_axes
 from dtensor.passes.relayout.problem import Problem, State
 from dtensor.passes.relayout.steps import (
     AllToAll,
+    AxisMove,
     Gather,
     Mask,
     Match,
-    Move,
     Permute,
     Reduce,
     ReduceScatter,
@@ -95,6 +95,6 @@ def _all_to_all(
     position = problem.position
     ordered = sorted(move.atoms, key=lambda atom: position(move.result[atom]))
     moved = tuple(
-        Move(problem.atoms[a], position(state[a]), position(move.result[a])) for a in ordered
+        AxisMove(problem.atoms[a], position(state[a]), position(move.result[a])) for a in ordered
     )
     return AllToAll(result, move.wire_bytes, peak, before, moved)

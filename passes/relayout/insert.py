@@ -10,7 +10,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, forget, ir
 from dtensor.dialect.names import OPERANDS, RESULTS
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.builder import behind
+from dtensor.passes.builder import place_behind
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import (
     ARGUMENT,
@@ -29,7 +29,8 @@ from dtensor.passes.locations import operation_name, tag
 from dtensor.passes.propagation.planned import PlannedLayouts, read_planned
 from dtensor.passes.propagation.task import is_free
 from dtensor.passes.relayout.copies import copies_in_order
-from dtensor.passes.relayout.search import plan_bytes, plan_seconds
+from dtensor.passes.relayout.search import plan, steps_seconds
+from dtensor.passes.relayout.steps import wire_bytes
 from dtensor.passes.relayout.values import new_relayout
 
 _EXACT = 4  # up to this many layouts of one value, every order in which to make them is tried
@@ -97,8 +98,8 @@ class _Inserter:
         layouts = [given, *wanted]
 
         def seconds(one: int, other: int) -> float:
-            sides = layouts[one], layouts[other]
-            return plan_seconds(*sides, info.shape, info.itemsize, self.cost)
+            steps = plan(layouts[one], layouts[other], info.shape, info.itemsize, self.cost)
+            return steps_seconds(steps, self.cost)
 
         _, order = copies_in_order(len(wanted), seconds, _EXACT, 1 if free else None)
         for copy, start in order:
@@ -122,7 +123,7 @@ class _Inserter:
         if complete == layout:
             made: Value = copy.results[0]
             return made
-        point, location = behind(copy.results[0])
+        point, location = place_behind(copy.results[0])
         return new_relayout(copy.results[0], layout, location, point)
 
     def _relayout(
@@ -137,7 +138,8 @@ class _Inserter:
         if responsible.kind in BORDERS and producer.kind != ARGUMENT:
             responsible = producer
         location = responsible.operation.location
-        wire = plan_bytes(before, after, info.shape, info.itemsize, self.cost)
+        steps = plan(before, after, info.shape, info.itemsize, self.cost)
+        wire = wire_bytes(steps)
         record = self.state.ledger.add(
             "relayout",
             self._reason(before, after, origin, producer, user),
@@ -146,7 +148,7 @@ class _Inserter:
             before=before.asm(),
             after=after.asm(),
             bytes=wire * graph.weights[number],
-            seconds=plan_seconds(before, after, info.shape, info.itemsize, self.cost),
+            seconds=steps_seconds(steps, self.cost),
             runner_up=self._alternative(number),
             asked_for=(
                 not wire
@@ -155,7 +157,7 @@ class _Inserter:
                 or producer.kind in (CONSTRAINT, MANUAL_GIVE)
             ),
         )
-        return new_relayout(value, after, tag(location, record.id), behind(value)[0])
+        return new_relayout(value, after, tag(location, record.id), place_behind(value)[0])
 
     def _reason(
         self, before: Layout, after: Layout, origin: Node, producer: Node, user: Node

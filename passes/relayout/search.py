@@ -19,7 +19,7 @@ from dtensor.passes.relayout.atoms import axis_cuts, is_chain, layout_at
 from dtensor.passes.relayout.emit import emit
 from dtensor.passes.relayout.moves import Move, moves, settle, without
 from dtensor.passes.relayout.problem import PARTIAL, Problem, State
-from dtensor.passes.relayout.steps import Step, wire_bytes
+from dtensor.passes.relayout.steps import Step
 
 MAX_LAYOUTS = 500  # layouts the search settles before it takes the plain route
 
@@ -50,29 +50,6 @@ def plan(
         The steps, none if the layouts are equal. The last step's result is `after`.
     """
     return _plan(before.closed(), after.closed(), tuple(shape), itemsize, cost, memory_cap)
-
-
-def plan_bytes(
-    before: Layout,
-    after: Layout,
-    shape: Sequence[int],
-    itemsize: float,
-    cost: CostModel = _DEFAULT_COST,
-) -> float:
-    """Wire bytes per device of the cheapest steps from `before` to `after`."""
-    return wire_bytes(plan(before, after, shape, itemsize, cost))
-
-
-def plan_seconds(
-    before: Layout,
-    after: Layout,
-    shape: Sequence[int],
-    itemsize: float,
-    cost: CostModel = _DEFAULT_COST,
-) -> float:
-    """Seconds of communication of the cheapest steps from `before` to `after`."""
-    steps = plan(before, after, shape, itemsize, cost)
-    return steps_seconds(steps, cost)
 
 
 def steps_seconds(steps: Sequence[Step], cost: CostModel = _DEFAULT_COST) -> float:

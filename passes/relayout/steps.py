@@ -120,7 +120,7 @@ class Mask(Step):
 
 
 @dataclass(frozen=True)
-class Move:
+class AxisMove:
     """One axis of an all_to_all: it leaves one digit of the tensor and splits another.
 
     Attributes:
@@ -139,7 +139,7 @@ class AllToAll(Step):
     """Axes move from some digits of the tensor to others, all in one exchange."""
 
     before: Layout
-    moves: tuple[Move, ...]
+    moves: tuple[AxisMove, ...]
 
     @property
     def axes(self) -> tuple[AxisRef, ...]:

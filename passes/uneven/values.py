@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dtensor.dialect.mlir import Value, ir
-from dtensor.passes.builder import Trail, behind
+from dtensor.passes.builder import Trail, place_behind
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.graph import Graph
 from dtensor.passes.ledger import Ledger
@@ -115,7 +115,9 @@ class Forms:
 
     def _behind(self, value: int, form: Value | None = None) -> Writer:
         """What writes behind a form of a value, wherever that is defined."""
-        return Writer(self.ledger, *behind(self.graph.values[value] if form is None else form))
+        return Writer(
+            self.ledger, *place_behind(self.graph.values[value] if form is None else form)
+        )
 
 
 class Writer(Trail):
@@ -151,7 +153,7 @@ class Writer(Trail):
         kind = element_kind(element)[0]
         if kind == "complex":
             part = self.constant(float("nan"), self.tensor_type((), element[8:-1]))
-            return self.value("stablehlo.complex", [part, part], self.tensor_type((), element))
+            return self.complex(part, part)
         if kind != "float":
             return self.neutral(Reduction.MIN if kind == "signed" else Reduction.SUM, like)
         return self.constant(float("nan"), self.tensor_type((), element))

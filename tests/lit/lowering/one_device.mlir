@@ -16,3 +16,18 @@ func.func @main(%arg0: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<i32>) {
   %5 = "dtensor.axis_index"() {axes = #dtensor.axes<@mesh, ["x"]>} : () -> tensor<i32>
   return %4, %5 : tensor<2x3xf32>, tensor<i32>
 }
+
+// Nobody stands beside it: what it is sent is zero.
+
+// CHECK-LABEL: func.func @alone
+func.func @alone(%arg0: tensor<2x3xf32>) -> (tensor<5x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>) {
+  // CHECK-DAG: %[[FRONT:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<2x3xf32>
+  // CHECK-DAG: %[[BEHIND:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<1x3xf32>
+  // CHECK: %[[AROUND:.*]] = stablehlo.concatenate %[[FRONT]], %arg0, %[[BEHIND]], dim = 0
+  // CHECK: %[[NOTHING:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<2x3xf32>
+  // CHECK: return %[[AROUND]], %arg0, %[[NOTHING]]
+  %0 = "dtensor.halo_exchange"(%arg0) {axes = #dtensor.axes<@mesh, ["x"]>, dim = 0 : i64, low = 2 : i64, high = 1 : i64} : (tensor<2x3xf32>) -> tensor<5x3xf32>
+  %1 = "dtensor.shard_permute"(%arg0) {axes = #dtensor.axes<@mesh, ["x"]>, sources = array<i64: 0>} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %2 = "dtensor.shard_permute"(%arg0) {axes = #dtensor.axes<@mesh, ["x"]>, sources = array<i64: -1>} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %0, %1, %2 : tensor<5x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>
+}

@@ -10,7 +10,7 @@ from dtensor.passes.cost.model import CostModel
 from dtensor.passes.planning.all_places import all_places
 from dtensor.passes.planning.prices import Prices
 from dtensor.passes.propagation.places import WHOLE, split_place
-from dtensor.passes.relayout.search import plan_seconds
+from dtensor.passes.relayout.search import plan, steps_seconds
 from dtensor.passes.sharding.specs import Specs
 
 FREE_START = 1e-9  # what a local step may add: the search counts collectives alone
@@ -40,7 +40,8 @@ def test_a_price_is_what_the_search_finds(mesh: Mesh, shape: tuple[int, ...]) ->
             continue  # parts of what is complete: made by a mask, and the search looks no further
         if any(here == there == WHOLE for here, there in zip(*places, strict=True)):
             continue  # a price may send a part over each device of an axis that holds the same
-        searched = plan_seconds(rank.layout(before), rank.layout(after), shape, 4.0, COST)
+        steps = plan(rank.layout(before), rank.layout(after), shape, 4.0, COST)
+        searched = steps_seconds(steps, COST)
         # Below it where a way leads through places that neither layout names.
         assert found >= 0.75 * searched, (rank.layout(before).short(), rank.layout(after).short())
         same += found <= searched + 5 * FREE_START

@@ -11,8 +11,8 @@ from dtensor.passes.cost.model import (
     CostModel,
     Link,
 )
-from dtensor.passes.relayout.search import plan, plan_bytes, steps_seconds
-from dtensor.passes.relayout.steps import AllToAll, Gather, Permute, Reduce, Slice, Step
+from dtensor.passes.relayout.search import plan, steps_seconds
+from dtensor.passes.relayout.steps import AllToAll, Gather, Permute, Reduce, Slice, Step, wire_bytes
 from tests.py.passes.relayout.test_plan_runs import layouts
 
 MESH = Mesh([("x", 2), ("y", 4)])
@@ -133,7 +133,7 @@ def test_a_slow_axis_is_reduced_after_the_fast_one_has_scattered() -> None:
 def _gather_then_slice(before: Layout, after: Layout, shape: tuple[int, ...]) -> float:
     """Wire bytes of the plain way: reduce everything, gather whole, slice."""
     middle = Layout.replicated(before.mesh, before.rank)
-    return plan_bytes(before, middle, shape, 4) + plan_bytes(middle, after, shape, 4)
+    return wire_bytes((*plan(before, middle, shape, 4), *plan(middle, after, shape, 4)))
 
 
 def test_no_plan_costs_more_than_gathering_whole_and_slicing() -> None:
