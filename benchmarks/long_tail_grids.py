@@ -60,6 +60,14 @@ GRIDS: dict[str, Row] = {
         )
         for name, step in {"edge_pad": laplace_by_edge_pad, "wall": laplace_and_wall}.items()
     },
+    "laplace_by_edge_pad_gradient": row(
+        2 * 2 * EDGES,
+        "four edges, there and back",
+        jax.grad(lambda u: jnp.sum(laplace_by_edge_pad(u) ** 2)),
+        PLANE,
+        out=PLANE[1],
+        mesh=TILES,
+    ),
     "gauss_seidel": row(
         10 * 4 * 128 * 4,
         "10 sweeps, half a row for each of four colours",

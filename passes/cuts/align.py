@@ -8,7 +8,7 @@ it into an array as long as `x` asks for it in that size, at its place: then the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dtensor.dialect.build import splice
@@ -119,6 +119,9 @@ class Aligner:
                 continue
             seen.add((value, dim))
             pieces = self.pieces.of(value, dim)
+            if _is_all(pieces, dim) and pieces[0].source != Source(value):
+                waiting.append((pieces[0].source.value, dim))  # cut along other dimensions
+                continue
             if [p.source for p in pieces] != [Source(value)]:
                 cuts = [
                     Cut((p.source.value, dim), shape_of(p.source.value)[dim], p.start)
@@ -274,6 +277,14 @@ class Aligner:
         splat = ir.DenseElementsAttr.get_splat(type_, attribute.get_splat_value())
         operation_of(made).attributes["value"] = splat
         return made
+
+
+def _is_all(pieces: Sequence[Piece], dim: int) -> bool:
+    """Whether pieces are all that a value has along a dimension."""
+    first = pieces[0] if len(pieces) == 1 else None
+    if first is None or first.fills:
+        return False
+    return first.start == 0 and first.count == shape_of(first.source.value)[dim]
 
 
 def read_along(op: ir.Operation, dim: int) -> dict[int, int] | None:

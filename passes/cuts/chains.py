@@ -38,9 +38,10 @@ from dtensor.passes.cuts.pieces import (
 from dtensor.passes.cuts.positions import GATHER, SCATTER, written_as_cuts
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.cuts.strides import StrideSplitter
+from dtensor.passes.cuts.units import reduced_units
 from dtensor.passes.cuts.uses import USES, replaced_use
 from dtensor.passes.functions import main_function
-from dtensor.passes.ops.attributes import shape_of, slice_numbers
+from dtensor.passes.ops.attributes import pad_numbers, shape_of, slice_numbers
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import Visit
 
@@ -79,7 +80,7 @@ def _prepared(module: ir.Module, ops: list[Visit], state: PassState) -> list[Vis
     windowed = [op for op, name, _ in ops if name in WINDOWED and fuse_window_padding(op)]
     if windowed:
         ops = _replaced(module, [op for op, name, _ in ops if name in CUTS], [], state)
-    ops = _joined(module, _parted(module, ops, state), state)
+    ops = _joined(module, _kept(module, _parted(module, ops, state), state), state)
     cuts = [(op, name) for op, name, _ in ops if name in CUTS]
     splitter = StrideSplitter(state)
     strided = [op for op, name in cuts if splitter.split(op, name)]
@@ -109,6 +110,13 @@ def _joined(module: ir.Module, ops: list[Visit], state: PassState) -> list[Visit
         return ops
     old = [op for op, name, _ in ops if name in (ADD, PAD)]
     return _replaced(module, old, made, state)
+
+
+def _kept(module: ir.Module, ops: list[Visit], state: PassState) -> list[Visit]:
+    """Let rows of one element, of no windows, keep the dimension that is summed; what is then."""
+    made: list[ir.Operation] = []
+    old = reduced_units(ops, made)
+    return _replaced(module, old, made, state) if old else ops
 
 
 def _parted(module: ir.Module, ops: list[Visit], state: PassState) -> list[Visit]:
@@ -197,12 +205,18 @@ class _Fuser:
             return None
         if len(pieces) == 1:
             return self.aligner.value(pieces[0].source, dim, op, scope)
+        pads = _pads_elsewhere(pieces)
+        if pads:
+            pieces, same = (
+                [p if p.fills else replace(p, source=replace(p.source, cuts=())) for p in some]
+                for some in (pieces, same)
+            )
         sources = list(dict.fromkeys([p.source for p in (*same, *pieces)]))
         operands = [self.aligner.value(source, dim, op, scope) for source in sources]
         rows = [(sources.index(p.source), 0 if p.fills else p.start, p.count) for p in pieces]
         value = splice(operands, dim, rows, loc=op.location, ip=ir.InsertionPoint(op))
         self.aligner.made.append(operation_of(value))
-        return value
+        return self.aligner.value(Source(value, pads), dim, op, scope)
 
     def _of_longer(self, piece: Piece, dim: int, size: int) -> Piece:
         """One element of a slice with a stride as that of what was sliced, if it is so long."""
@@ -261,6 +275,18 @@ class _Fuser:
             found.append(piece)
             place += piece.count
         return found
+
+
+def _pads_elsewhere(pieces: Sequence[Piece]) -> tuple[ir.Operation, ...]:
+    """What pads one value along other dimensions alone, where it may be padded afterwards.
+
+    Then shards send fewer elements, and others that read the value unpadded read the same.
+    """
+    found = {p.source for p in pieces if not p.fills}
+    cuts = next(iter(found)).cuts if len(found) == 1 else ()
+    fills = {p.source.value for p in pieces if p.fills} | {cut.operands[-1] for cut in cuts}
+    is_padded = all(cut.name == PAD and min(map(min, pad_numbers(cut))) >= 0 for cut in cuts)
+    return cuts if is_padded and len(fills) <= 1 else ()
 
 
 def _keeps(pieces: Sequence[Piece]) -> bool:

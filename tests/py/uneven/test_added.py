@@ -71,6 +71,34 @@ def test_values_are_those_of_one_device(name: str, element: str, layout: Layout)
     check(PROGRAMS[name][0], x, mesh=layout.mesh, in_layouts=(layout,))
 
 
+def flow(x: Any) -> Any:
+    """What flows out of each pixel; nothing does through the edges."""
+    v = jnp.pad(x, 1, mode="edge")
+    return v[:-2, 1:-1] + v[2:, 1:-1] + v[1:-1, :-2] + v[1:-1, 2:] - 4 * x
+
+
+def test_the_gradient_of_edges_sends_the_rows_of_neighbours() -> None:
+    def loss(x: Any) -> Any:
+        return jnp.sum(flow(x) ** 2)
+
+    for layout, edges in ((Layout(["x", UNSHARDED], LINE), 64), (Layout(["x", "y"], GRID), 64)):
+        compiled = check(
+            jax.grad(loss), X, mesh=layout.mesh, in_layouts=(layout,), out_layouts=layout
+        )
+        assert sent(compiled) == 2 * 2 * edges * 4
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=["2x4", "5", "3x2"])
+@pytest.mark.parametrize("element", ["float32", "bfloat16"])
+def test_gradients_of_edges_of_any_size(element: str, layout: Layout) -> None:
+    x = jnp.asarray(X[:61, :37] % 3, element)
+
+    def loss(x: Any) -> Any:
+        return jnp.sum((flow(x) * flow(x)).astype("float32"))
+
+    check(jax.grad(loss), x, mesh=layout.mesh, in_layouts=(layout,))
+
+
 @pytest.mark.parametrize("mode", ["constant", "edge"])
 @pytest.mark.parametrize("mesh", [LINE, SIX])
 def test_gradients_of_sums_of_squares(mode: str, mesh: Mesh) -> None:

@@ -1,0 +1,64 @@
+"""Reductions along dimensions of one element, which are none.
+
+The gradient of a row that was repeated once, as `jnp.pad(x, 1, mode="edge")` does, sums one row. If
+the row keeps its dimension, what is computed of it is known to be computed of a slice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dtensor.dialect.mlir import Value, ir
+from dtensor.passes.builder import Builder
+from dtensor.passes.cuts.align import REDUCE
+from dtensor.passes.cuts.pieces import BROADCAST, RESHAPE
+from dtensor.passes.ops.attributes import integers, shape_of
+from dtensor.passes.ops.combiners import combiner
+from dtensor.passes.ops.reduction import Reduction
+from dtensor.passes.program import Visit
+
+
+def reduced_units(ops: Sequence[Visit], made: list[ir.Operation]) -> list[ir.Operation]:
+    """Write reductions of one element each as that element; the operations to erase then.
+
+    Args:
+        ops: of the function.
+        made: takes what is created.
+    """
+    gone = list[ir.Operation]()
+    for op, name, _ in ops:
+        if name == REDUCE and _reduces_units(op):
+            element = str(ir.RankedTensorType(op.results[0].type).element_type)
+            kind = combiner(op.regions[0], (element,))
+            if kind is not None:
+                gone += [op, *_replaced(op, kind, made)]
+    return gone
+
+
+def _reduces_units(op: ir.Operation) -> bool:
+    sizes = shape_of(op.operands[0])
+    dims = integers(op.attributes["dimensions"])
+    return len(op.operands) == 2 and bool(dims) and all(sizes[d] == 1 for d in dims)
+
+
+def _replaced(op: ir.Operation, kind: Reduction, made: list[ir.Operation]) -> list[ir.Operation]:
+    """Let what reads a reduction read a value that has its dimensions still; what read it."""
+    make, (value, start) = Builder(op, made), op.operands
+    result: Value = op.results[0]
+    value = make.value(kind.op, [make.broadcast(start, shape_of(value)), value], value.type)
+    readers = [use.owner.operation for use in result.uses]
+    readers = [reader for reader in readers if _adds_units(reader)]
+    for reader in readers:
+        at = Builder(reader, made)
+        reader.results[0].replace_all_uses_with(at.reshape(value, shape_of(reader.results[0])))
+    result.replace_all_uses_with(make.reshape(value, shape_of(result)))
+    return readers
+
+
+def _adds_units(op: ir.Operation) -> bool:
+    """Whether a broadcast or a reshape adds dimensions of one element, and nothing else."""
+    if op.name not in (BROADCAST, RESHAPE):
+        return False
+    before, after = ([n for n in shape_of(v) if n != 1] for v in (op.operands[0], op.results[0]))
+    order = integers(op.attributes["broadcast_dimensions"]) if op.name == BROADCAST else []
+    return before == after and order == sorted(order)
