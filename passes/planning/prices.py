@@ -8,7 +8,6 @@ paths in it are the price of a relayout. They are searched from the specs that s
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
