@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from dtensor.dialect.callbacks import is_callback
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassOptionError, PassState
 from dtensor.passes.functions import main_function
-from dtensor.passes.graph import OP, Graph, read_graph
+from dtensor.passes.graph import OP, Graph, Node, read_graph
 from dtensor.passes.ledger import Ledger, NodeFacts
 from dtensor.passes.ops.rule import FactorKind, OpRule
 from dtensor.passes.planning.limits import EFFORTS, Limits
@@ -141,11 +142,15 @@ def _realise(task: Task, plan: Plan) -> PlannedLayouts:
 
 
 def _note_fallbacks(graph: Graph, ledger: Ledger) -> None:
+    told_scalars = set[int]()
     for node in graph.nodes:
         if node.kind == OP and node.rule is None:
             moved = sum(graph.bytes(v) for v in node.operands)
             if not moved and not any(graph.types[v].itemsize for v in node.results):
                 continue  # it works on nothing, or on tokens
+            if _told_scalars(graph, node, told_scalars):
+                told_scalars.add(node.index)
+                continue
             ledger.add(
                 "fallback",
                 f"{node.name} has no rule: its operands are replicated, {moved:.0f} bytes per "
@@ -158,6 +163,28 @@ def _note_fallbacks(graph: Graph, ledger: Ledger) -> None:
         ledger.warn(
             loop, "the trip count of this loop is unknown; its cost is planned for 10 iterations"
         )
+
+
+def _told_scalars(graph: Graph, node: Node, others: Container[int]) -> bool:
+    """Whether a call of Python is told scalars, and what `others` of the kind gave, by their index.
+
+    Checks of values are written so: the first call raises, and the next is told what it gave.
+    """
+    return _is_python(node) and all(
+        graph.types[v].shape == () or graph.producer[v] in others for v in node.operands
+    )
+
+
+def _is_python(node: Node) -> bool:
+    """Whether an operation calls a Python function."""
+    target = "call_target_name"
+    attributes = node.operation.attributes
+    return (
+        node.kind == OP
+        and node.name == "stablehlo.custom_call"
+        and target in attributes
+        and is_callback(ir.StringAttr(attributes[target]).value)
+    )
 
 
 def _facts(graph: Graph, pins: Pins) -> NodeFacts:
