@@ -132,11 +132,12 @@ def is_brought(converter: Converter | None) -> bool:
 
 
 def _of_type(name: str, type_: ArrayType, padding: Layout | None, leaf: Any) -> Any:
-    """An argument that `is_brought`, of the element type and the shape that a program takes."""
+    """An argument that `is_brought`, of the element type and the shape that a program takes.
+
+    What was compiled also takes types that give way to others, which `_put` does not leave so.
+    """
     if not isinstance(leaf, jax.Array):
         leaf = _copied(name, type_.dtype, leaf)
-    elif type_.weak_type:
-        leaf = leaf.astype(type_.dtype)
     return leaf if padding is None else padded(leaf, padding)
 
 
