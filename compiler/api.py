@@ -41,7 +41,7 @@ from dtensor.compiler.calls import (
 from dtensor.compiler.constraint import constrain_as
 from dtensor.compiler.define_op import registered_number
 from dtensor.compiler.equations import check_placements
-from dtensor.compiler.explicit import explicit_shardings
+from dtensor.compiler.explicit import explicit_mesh, explicit_shardings
 from dtensor.compiler.jax_frontend import argument_names
 from dtensor.compiler.keywords import check_forms, refuse_unknown
 from dtensor.compiler.layouts import AUTO
@@ -441,6 +441,7 @@ class JitFunction:
             check_placements(traced.placements, mesh)
         given = argument_layouts(in_layouts, types, names, tree, mesh)
         results = result_layouts(self._out_layouts, traced, mesh)
+        as_jax = self._returns == "jax"
         source = use.bind(
             Source(
                 module=traced.bytecode,
@@ -460,6 +461,7 @@ class JitFunction:
                 target=target,
                 compiler_options=self._compiler_options,
                 returns=self._returns,
+                explicit=explicit_mesh([type_.sharding for type_ in types]) if as_jax else None,
             )
         )
         if automatic:

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import Sharding
 
 from dtensor.compiler.program import ArrayInfo
 from dtensor.compiler.relayout import relayout
@@ -55,7 +56,7 @@ def converter(
         )
     if info.key is not None:
         data = _data_type(info.key, type_)
-        bring = converter(dataclasses.replace(info, key=None), data, ledger, strict)
+        bring = converter(dataclasses.replace(info, key=None), data, ledger, strict, is_kept)
         return None if bring is None and type_.layout else partial(_bring_data, bring)
     layout = type_.layout
     if layout == info.layout:
@@ -63,10 +64,11 @@ def converter(
     if layout is None:
         layout = layout_of(type_.sharding, len(info.shape), info.layout.mesh)
         sharding = named_sharding(info.layout)
-        is_as_taken = not (type_.weak_type or wanted.is_padded)
-        if is_as_taken and type_.sharding == sharding:
+        if not type_.weak_type and not wanted.is_padded and type_.sharding == sharding:
             return None
-        # On the host, from where it has to go anyway; or in place, but written another way.
+        if not wanted.is_padded and _is_there(type_, sharding):  # written another way
+            return partial(_of_type, info.name, type_, None)
+        # On the host, from where it has to go anyway; or in place, but not padded.
         if type_.sharding is None and is_kept and sharding.is_fully_addressable:
             padding = info.layout if wanted.is_padded else None
             return partial(_of_type, info.name, type_, padding)
@@ -76,6 +78,11 @@ def converter(
     if layout is not None and layout.mesh == info.layout.mesh:
         return lambda leaf: array_of(relayout(_dtensor_of(leaf), info.layout))
     return lambda leaf: array_of(place(leaf, info.layout))
+
+
+def _is_there(type_: ArrayType, sharding: Sharding) -> bool:
+    given = type_.sharding
+    return given is not None and given.is_equivalent_to(sharding, len(type_.shape))
 
 
 def _data_type(key: KeyKind, type_: ArrayType) -> ArrayType:
@@ -113,12 +120,19 @@ def _record_move(
 
 
 def is_brought(converter: Converter | None) -> bool:
-    """Whether jax brings the argument to where the program takes it, in the call of the program."""
-    return isinstance(converter, partial) and converter.func is _of_type
+    """Whether jax brings the argument in the call of the program, if it is not there already.
+
+    It lies nowhere yet, or there by a sharding that is written another way.
+    """
+    if not isinstance(converter, partial):
+        return False
+    if converter.func is _bring_data:
+        return is_brought(converter.args[0])
+    return converter.func is _of_type
 
 
 def _of_type(name: str, type_: ArrayType, padding: Layout | None, leaf: Any) -> Any:
-    """An argument that lies nowhere, of the element type and the shape that a program takes."""
+    """An argument that `is_brought`, of the element type and the shape that a program takes."""
     if not isinstance(leaf, jax.Array):
         leaf = _copied(name, type_.dtype, leaf)
     elif type_.weak_type:

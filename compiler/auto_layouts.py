@@ -32,8 +32,7 @@ from dtensor.passes.graph import Graph, read_graph
 from dtensor.passes.pipeline import Pipeline
 from dtensor.passes.planning.auto import Argument, AutoPlan, plan_arguments
 from dtensor.passes.planning.limits import EFFORTS
-from dtensor.passes.propagation.pins import read_pins
-from dtensor.passes.propagation.task import Task
+from dtensor.passes.propagation.task import Task, read_pins
 from dtensor.runtime.shardings import AnyMesh
 
 Carry = Mapping[int, int] | None

@@ -71,3 +71,9 @@ def explicit_mesh(shardings: Iterable[Sharding | None]) -> AbstractMesh | None:
     meshes = [s.mesh.abstract_mesh for s in shardings if isinstance(s, NamedSharding)]
     found = [m for m in (get_abstract_mesh(), *meshes) if AxisType.Explicit in m.axis_types]
     return found[0] if found else None
+
+
+def auto_mesh(mesh: AbstractMesh) -> AbstractMesh:
+    """The mesh, all its axes of type Auto."""
+    types = (AxisType.Auto,) * len(mesh.axis_names)
+    return AbstractMesh(mesh.axis_sizes, mesh.axis_names, axis_types=types)

@@ -283,12 +283,16 @@ def _callbacks_of(lowered: Any) -> tuple[tuple[Callable[..., Any], ...], tuple[o
 
 
 def _drop_device_of_callbacks(module: Any) -> None:
-    """Remove jax's wish that device 0 alone calls Python, which is so here, on whole arrays."""
+    """Remove jax's wish that device 0 alone calls Python, which is so here, on whole arrays.
+
+    The mesh of device 0 goes with it. One that names no device stays: jax speaks of it where keys
+    are whole.
+    """
     for op, _ in python_callbacks(module):
         if "sdy.sharding" in op.attributes:
             del op.attributes["sdy.sharding"]
     for op in list(module.body.operations):
-        if op.operation.name == "sdy.mesh" and "<[]" in str(op.operation.attributes["mesh"]):
+        if op.operation.name == "sdy.mesh" and "device_ids" in str(op.operation.attributes["mesh"]):
             op.operation.erase()
 
 

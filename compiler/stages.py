@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 import jax
-from jax.sharding import get_abstract_mesh
+from jax.sharding import AbstractMesh, get_abstract_mesh
 from jax.tree_util import PyTreeDef, default_registry
 
 from dtensor.compiler import driver
@@ -26,7 +26,7 @@ from dtensor.compiler.calls import (
     tree_difference,
     types_of,
 )
-from dtensor.compiler.explicit import explicit_mesh
+from dtensor.compiler.explicit import auto_mesh, explicit_mesh
 from dtensor.compiler.jax_frontend import TracedArray, unflattening
 from dtensor.compiler.options import CompileOptions
 from dtensor.compiler.planned import Planned, infos
@@ -80,6 +80,7 @@ class Source:
         target: the machine to compile for ahead of time; None is this one.
         compiler_options: options of XLA, sorted by name.
         returns: whether a call returns DTensors or jax.Arrays.
+        explicit: the mesh in whose axis types it will return jax.Arrays; None for type Auto.
         variables: the variables it takes first and gives back last; None for none.
     """
 
@@ -100,6 +101,7 @@ class Source:
     target: Target | None = None
     compiler_options: tuple[tuple[str, Any], ...] = ()
     returns: Returns = "dtensor"
+    explicit: AbstractMesh | None = None
     variables: Use | None = None
 
     def short(self) -> str:
@@ -232,9 +234,10 @@ class Compiled(Planned):
         self._source = source
         self._result = result
         self.program = _program(source, result)
-        self.executable = _executable(self.program, source)
         own = self.program.results[: source.out_tree.num_leaves]
         self._result_types = [info.type for info in own]
+        self._made_on = _made_on(source, self._result_types)
+        self.executable = _executable(self.program, source, self._made_on)
         self._calls: dict[tuple[Any, ...], Callable[[Sequence[Any]], Any]] = {}
 
     def __repr__(self) -> str:
@@ -321,7 +324,7 @@ class Compiled(Planned):
             converter(info, type_, ledger, strict, number not in donated)
             for number, (info, type_) in enumerate(zip(infos, types, strict=True))
         ]
-        finish = _finishing(self._source, self._result_types, types)
+        finish = self._finishing(types)
         if all(type_.layout is not None for type_ in types) and not any(converters):
             start = self.executable.runner(of_tensors=True)
             return lambda leaves: finish(start(leaves))
@@ -342,6 +345,26 @@ class Compiled(Planned):
             return finish(run(*arrays))
 
         return call
+
+    def _finishing(self, given: Sequence[ArrayType]) -> Callable[[Sequence[jax.Array]], Any]:
+        """What makes the results of a call, in their structure, of the arrays of the program.
+
+        jax.Arrays have the axis types of the mesh that is set, or else of the arrays that were
+        given. It does not keep the variables of the program alive, as `self` does.
+        """
+        source, made_on = self._source, self._made_on
+        unflatten = unflattening(source.out_tree, source.results)
+        as_jax = source.returns == "jax"
+        make = results_of(self._result_types, as_jax)
+        explicit = explicit_mesh([type_.sharding for type_ in given]) if as_jax else None
+        if explicit == made_on:
+            return lambda arrays: unflatten(make(arrays))
+        if explicit is None:
+            assert made_on is not None
+            explicit = auto_mesh(made_on)
+        # jax refuses arrays of a mesh of other types beside those that were given.
+        mesh = explicit
+        return lambda arrays: unflatten([typed_on(mesh, array) for array in make(arrays)])
 
     @property
     def variables(self) -> Use | None:
@@ -366,8 +389,9 @@ class Compiled(Planned):
             converter(info, types[leaf], self._result.ledger, strict) or array_of
             for info, leaf in zip(infos, leaves, strict=True)
         ]
-        finish = _finishing(self._source, self._result_types, types)
-        return bound_call(use, len(types), self.executable.runner(), converters, finish)
+        run = self.executable.runner(brings=any(map(is_brought, converters)))
+        finish = self._finishing(types)
+        return bound_call(use, len(types), run, converters, finish)
 
     def export(self) -> jax.export.Exported:
         """The program as `jax.export` has it: takes jax.Arrays, on as many devices as the mesh.
@@ -447,9 +471,20 @@ def _platform(source: Source) -> str | None:
     return platform_of(source.mesh) if source.options.ops else None
 
 
-def _executable(program: CompiledProgram, source: Source) -> Executable:
+def _made_on(source: Source, results: Sequence[ArrayType]) -> AbstractMesh | None:
+    """The mesh in whose axis types a program makes its results; None for type Auto.
+
+    Variables have axes of type Auto, and so has what is made of results, or beside them.
+    """
+    odd = any(type_.key or type_.is_padded or 0 in type_.shape for type_ in results)
+    return None if odd or source.variables is not None else source.explicit
+
+
+def _executable(
+    program: CompiledProgram, source: Source, explicit: AbstractMesh | None
+) -> Executable:
     if source.target is None:
-        return Executable(program, source.name)
+        return Executable(program, source.name, explicit)
     from dtensor.compiler.targets.executable import TargetExecutable
 
     return TargetExecutable(program, source.name, source.target)
@@ -478,20 +513,3 @@ def _program(source: Source, result: driver.DriverResult) -> CompiledProgram:
         ledger=result.ledger,
         compiler_options=source.compiler_options,
     )
-
-
-def _finishing(
-    source: Source, types: Sequence[ArrayType], given: Sequence[ArrayType]
-) -> Callable[[Sequence[jax.Array]], Any]:
-    """What makes the results of a call, in their structure, of the arrays of a program.
-
-    jax.Arrays have the axis types of the mesh that is set, or else of the arrays that were given.
-    It does not keep the variables of the program alive, as what it belongs to does.
-    """
-    unflatten = unflattening(source.out_tree, source.results)
-    as_jax = source.returns == "jax"
-    make = results_of(types, as_jax)
-    explicit = explicit_mesh([type_.sharding for type_ in given]) if as_jax else None
-    if explicit is not None:  # jax refuses arrays of a mesh of other types beside these
-        return lambda arrays: unflatten([typed_on(explicit, array) for array in make(arrays)])
-    return lambda arrays: unflatten(make(arrays))

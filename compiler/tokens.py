@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, terminator
 from dtensor.dialect.names import ARG_ATTRS, RES_ATTRS
 from dtensor.passes.functions import main_function
-from dtensor.passes.program import terminator
 
 _TOKEN = "!stablehlo.token"
 _START = "stablehlo.after_all"  # behind nothing

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from dtensor.dialect.axes import AxisRef
@@ -40,6 +40,14 @@ class Dim:
     def axes(self) -> tuple[AxisRef, ...]:
         """The mesh axes among the digits, major first."""
         return tuple(d for d in self.digits if not isinstance(d, int))
+
+    def placed(self) -> Iterator[tuple[AxisRef, int]]:
+        """Each axis, major first, with the combinations of more major digits."""
+        ahead = 1
+        for digit in self.digits:
+            if not isinstance(digit, int):
+                yield digit, ahead
+            ahead *= digit_size(digit)
 
     @property
     def split(self) -> int:

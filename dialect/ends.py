@@ -123,6 +123,22 @@ def _write(op: ir.Operation, name: str, entries: Sequence[Ends | Folds | None]) 
         op.attributes[name] = ir.ArrayAttr.get(texts)
 
 
+def read_padding(op: ir.Operation, count: int) -> list[tuple[int, int]]:
+    """What each of `count` windows is padded with, in front and behind."""
+    if "padding" not in op.attributes or not count:
+        return [(0, 0)] * count
+    numbers = ir.DenseIntElementsAttr(op.attributes["padding"])
+    return [(numbers[2 * i], numbers[2 * i + 1]) for i in range(count)]
+
+
+def read_steps(op: ir.Operation, name: str, count: int) -> list[int]:
+    """The strides or dilations of `count` windows; 1 where nothing is said."""
+    if name not in op.attributes:
+        return [1] * count
+    numbers = ir.DenseI64ArrayAttr(op.attributes[name])
+    return [numbers[i] for i in range(count)]
+
+
 def ends_problems(op: ir.Operation, name: str) -> Iterator[str]:
     """What is wrong with the ends that a window operation has, or with its folds."""
     dims, gaps = _walked(op)
@@ -130,16 +146,13 @@ def ends_problems(op: ir.Operation, name: str) -> Iterator[str]:
     if texts is None or len(texts) != len(dims):
         yield f"'{name}' is {op.attributes[name]}; give a string for each of {len(dims)} windows"
         return
-    pairs = [0] * (2 * len(dims))
-    if "padding" in op.attributes and dims:
-        numbers = ir.DenseIntElementsAttr(op.attributes["padding"])
-        pairs = [numbers[i] for i in range(len(numbers))]
+    pairs = read_padding(op, len(dims))
     ends, walked, given = read_ends(op, len(dims)), dims, ir.RankedTensorType(op.operands[0].type)
     if name == FOLDS:
         walked, given = _walked(op, is_result=True)[0], ir.RankedTensorType(op.results[0].type)
-        strides = _integers(op, "window_strides", len(dims))
+        strides = read_steps(op, "window_strides", len(dims))
     for row, (text, d) in enumerate(zip(texts, walked, strict=True)):
-        size, padding = given.shape[d], pairs[2 * row : 2 * row + 2]
+        size, padding = given.shape[d], pairs[row]
         if text and name == FOLDS:
             is_plain = strides[row] == 1 and ends[row] is None and min(padding) >= 0
             yield from _fold_problems(text, d, size, is_plain)
@@ -195,13 +208,7 @@ def _walked(op: ir.Operation, is_result: bool = False) -> tuple[list[int], list[
     else:
         dims = list(range(ir.RankedTensorType(op.operands[0].type).rank))
         name = "base_dilations"
-    return dims, _integers(op, name, len(dims))
-
-
-def _integers(op: ir.Operation, name: str, count: int) -> list[int]:
-    if name not in op.attributes:
-        return [1] * count
-    return list(ir.DenseI64ArrayAttr(op.attributes[name]))
+    return dims, read_steps(op, name, len(dims))
 
 
 def _texts(attribute: ir.Attribute) -> list[str] | None:

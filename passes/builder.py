@@ -34,6 +34,14 @@ def signed(number: int) -> int:
     return number if number < 1 << 63 else number - (1 << 64)
 
 
+def behind(value: Value) -> tuple[ir.InsertionPoint, ir.Location]:
+    """Where operations go right behind a value, ahead of all that read it; and its location."""
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return ir.InsertionPoint.at_block_begin(owner), value.location
+    return ir.InsertionPoint.after(owner.operation), owner.operation.location
+
+
 class Builder:
     """Creates operations before the one at hand, at its location.
 
@@ -231,6 +239,22 @@ class Builder:
         """`yes` where the predicate, a scalar or of the same shape, is true; `no` elsewhere."""
         return self.value("stablehlo.select", [predicate, yes, no], yes.type)
 
+    def kept_before(
+        self, value: Value, dim: int, index: Value, end: int, beyond: Value | None = None
+    ) -> Value:
+        """A value whose elements of an index of `end` or more along a dimension are zero.
+
+        Args:
+            value: the value.
+            dim: the dimension.
+            index: of each of its elements along the dimension, a 1-D tensor.
+            end: the first index that is not kept.
+            beyond: what stands there in the place of zeros, of the type of the value.
+        """
+        inside = self.compare("LT", index, self.constant_like(end, index))
+        inside = self.broadcast(inside, self.shape_of(value), [dim])
+        return self.select(inside, value, beyond or self.zeros(value.type))
+
     def convert(self, value: Value, element: str) -> Value:
         """`value` with elements of another type."""
         shape, have = self.read_type(value.type)
@@ -369,6 +393,26 @@ class Builder:
         padded = [n + low + high + max(n - 1, 0) * gap for n, low, high, gap in rows]
         type_ = self.tensor_type(padded, element)
         return self.value("stablehlo.pad", [value, fill], type_, attributes)
+
+    def lengthened(
+        self, value: Value, dim: int, before: int, size: int, fill: Value | None = None
+    ) -> Value:
+        """A value that is `size` long along a dimension, itself behind `before` elements of zero.
+
+        Args:
+            value: the value.
+            dim: the dimension.
+            before: how many elements stand in front of it.
+            size: elements of the dimension afterwards.
+            fill: a scalar that stands there in the place of zero.
+        """
+        shape = self.shape_of(value)
+        if shape[dim] == size:
+            return value
+        fill = fill or self.zeros(self.tensor_type((), self.element_of(value)))
+        lows = [before if d == dim else 0 for d in range(len(shape))]
+        highs = [size - before - n if d == dim else 0 for d, n in enumerate(shape)]
+        return self.pad(value, fill, lows, highs)
 
     # Reductions.
 

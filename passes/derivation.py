@@ -12,7 +12,6 @@ from itertools import pairwise
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.diagnostics import error
-from dtensor.dialect.dim import digit_size
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
 from dtensor.passes.ops.rule import DimMap, OpRule
@@ -107,12 +106,8 @@ def _overlap(digits: list[tuple[int, int, int]]) -> str | None:
 def stands_of(layout: Layout) -> Stands:
     """Where each axis, or part of one, stands on a value of this layout."""
     found: Stands = dict(layout.partial)
-    for dim, word in enumerate(layout.dims):
-        major = 1
-        for digit in word.digits:
-            if not isinstance(digit, int):
-                found[digit] = dim, major
-            major *= digit_size(digit)
+    for d, dim in enumerate(layout.dims):
+        found |= {axis: (d, major) for axis, major in dim.placed()}
     return found
 
 

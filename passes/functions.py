@@ -82,13 +82,9 @@ def boundary_layouts(
         LocatedError: a layout is malformed, or names an unknown mesh or axis.
     """
     found: list[Layout | None] = []
-    if side not in function.attributes:
-        return [None] * len(boundary_types(function, side))
-    for i, entry in enumerate(ir.ArrayAttr(function.attributes[side])):
-        attributes = ir.DictAttr(entry)
+    for i, entry in enumerate(entries(function, side)):
         try:
-            has = LAYOUT in attributes
-            found.append(layout_of(attributes[LAYOUT], meshes) if has else None)
+            found.append(layout_of(entry[LAYOUT], meshes) if LAYOUT in entry else None)
         except LayoutError as wrong:
             error(function, f"{SIDES[side]} {i}: {wrong}")
     return found

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dtensor.dialect.diagnostics import error
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, terminator
 from dtensor.dialect.names import IN_LAYOUTS, MANUAL, OUT_LAYOUTS, RELAYOUT
 from dtensor.passes.ops.manual import border_rule
 from dtensor.passes.ops.opdef import nothing_known
@@ -26,11 +26,10 @@ from dtensor.passes.program import (
     captured,
     free_axes,
     predicate,
-    terminator,
     ties,
+    trip_count,
     walk,
 )
-from dtensor.passes.trip_count import trip_count
 
 # Node kinds.
 OP = "op"  # an op with or without a rule
@@ -247,11 +246,6 @@ class _Reader(OpReader):
             graph.uses[value].append((node.index, k))
         return node
 
-    def add_late_operand(self, node: Node, value: int) -> None:
-        """One more operand for a node that was made before the value was known (a loop's yield)."""
-        self.graph.uses[value].append((node.index, len(node.operands)))
-        node.operands.append(value)
-
     def read_function(self, function: ir.Operation) -> None:
         block = function.regions[0].blocks[0]
         for i, argument in enumerate(block.arguments):
@@ -380,7 +374,8 @@ class _Reader(OpReader):
             site = predicate(op)
             self.add_node(WHOLE_USE, "loop predicate", op, [value], inside, sites=(site,))
         for node, value in zip(carries, self.read_block(body, inside), strict=True):
-            self.add_late_operand(node, value)
+            self.graph.uses[value].append((node.index, len(node.operands)))
+            node.operands.append(value)
         for node, tie in zip(carries, carried, strict=True):
             node.results.append(self.add_value(tie.values[2], node.index, 2, weight))
 

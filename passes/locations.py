@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 from dtensor.dialect.diagnostics import frames, place_of
 from dtensor.dialect.mlir import ir
@@ -29,35 +30,25 @@ def _inner(location: ir.FusedLoc) -> list[ir.Location]:
 
 def tagged_id(location: ir.Location) -> int | None:
     """The outermost id that a location carries; None if it carries none."""
-    if isinstance(location, ir.FusedLoc):
-        number = _metadata(location)
-        if number is not None:
-            return number
-        for inner in _inner(location):
-            found = tagged_id(inner)
-            if found is not None:
-                return found
-    if isinstance(location, ir.CallSiteLoc):
-        return tagged_id(location.callee)
-    if isinstance(location, ir.NameLoc):
-        return tagged_id(location.child_loc)
-    return None
+    return next(_ids(location), None)
 
 
 def all_ids(location: ir.Location) -> list[int]:
     """Every id that a location carries, outermost first."""
-    found: list[int] = []
+    return list(_ids(location))
+
+
+def _ids(location: ir.Location) -> Iterator[int]:
     if isinstance(location, ir.FusedLoc):
         number = _metadata(location)
         if number is not None:
-            found.append(number)
+            yield number
         for inner in _inner(location):
-            found += all_ids(inner)
+            yield from _ids(inner)
     elif isinstance(location, ir.CallSiteLoc):
-        found += all_ids(location.callee)
+        yield from _ids(location.callee)
     elif isinstance(location, ir.NameLoc):
-        found += all_ids(location.child_loc)
-    return found
+        yield from _ids(location.child_loc)
 
 
 def location_text(location: ir.Location | str) -> str:

@@ -18,7 +18,7 @@ from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import inner_layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, terminator
 from dtensor.dialect.names import (
     ARG_ATTRS,
     LAYOUT,
@@ -55,12 +55,11 @@ from dtensor.passes.program import (
     WHILE,
     free_axes,
     predicate,
-    terminator,
     ties,
     walk,
 )
-from dtensor.passes.propagation.pins import asked_layout
 from dtensor.passes.propagation.planned import PlannedLayouts, read_planned
+from dtensor.passes.propagation.task import asked_layout
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any
 
 import jax
 from jax.sharding import AbstractMesh, AxisType, NamedSharding, Sharding, get_abstract_mesh
 
+from dtensor.runtime.clients.coordination import resets
 from dtensor.runtime.donation import note_alias
 
 
@@ -44,6 +46,7 @@ def has_explicit_axes() -> bool:
     return AxisType.Explicit in get_abstract_mesh().axis_types
 
 
+@cache
 def sharding_on(sharding: Sharding, mesh: AbstractMesh) -> Sharding:
     """A sharding in the axis types of a mesh; one over other axes as it is."""
     if not isinstance(sharding, NamedSharding) or sharding.mesh.shape != mesh.shape:
@@ -52,6 +55,9 @@ def sharding_on(sharding: Sharding, mesh: AbstractMesh) -> Sharding:
     return NamedSharding(
         jax.sharding.Mesh(devices, mesh.axis_names, axis_types=mesh.axis_types), sharding.spec
     )
+
+
+resets.append(sharding_on.cache_clear)
 
 
 def typed_on(mesh: AbstractMesh, array: jax.Array) -> jax.Array:

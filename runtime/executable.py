@@ -15,11 +15,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import get_abstract_mesh
+from jax.sharding import AbstractMesh, Sharding, get_abstract_mesh
 
 from dtensor.runtime import splicing
 from dtensor.runtime.clients.agreement import agree_on_program
-from dtensor.runtime.context import without_mesh
+from dtensor.runtime.context import sharding_on, without_mesh
 from dtensor.runtime.donation import Run, guarded, guarded_tensors
 from dtensor.runtime.padding import empty_array
 from dtensor.runtime.placement import named_sharding, platform_of, refined_mesh
@@ -42,6 +42,7 @@ class Executable:
     Args:
         program: what to run.
         name: name of the program in profiles and in the compiled HLO.
+        explicit: the mesh in whose axis types results are made; None for axes of type Auto.
 
     Attributes:
         run: starts the program on global arrays as its arguments describe them, and returns the
@@ -54,13 +55,15 @@ class Executable:
         RuntimeError: another process of the mesh loads another program.
     """
 
-    def __init__(self, program: Program, name: str = "step") -> None:
+    def __init__(
+        self, program: Program, name: str = "step", explicit: AbstractMesh | None = None
+    ) -> None:
         self.program = program
         agree_on_program(program.fingerprint, program.mesh)
         if b"lapack_" in program.bytecode:
             prepare_lapack()
         self._guards = [arg.name for arg in program.args], program.donated
-        self._jitted = jit_program(program, name)
+        self._jitted = jit_program(program, name, explicit)
         self._start = self._of_all(self._jitted)
         self.run = guarded(self._start, *self._guards)
 
@@ -73,7 +76,8 @@ class Executable:
         Args:
             of_tensors: whether it takes a sequence of DTensors, which lie as the program takes
                 them.
-            brings: whether arrays may lie nowhere yet: jax brings those along.
+            brings: whether arrays may lie nowhere yet, which jax brings along, or lie as the
+                program takes them by a sharding that is written another way.
         """
         is_compiled = brings or bool(get_abstract_mesh().axis_names)
         start = self._start_compiled if is_compiled else self._start
@@ -119,16 +123,21 @@ class Executable:
         return self.compiled.as_text() or ""
 
 
-def jit_program(program: Program, name: str) -> jax.stages.Wrapped:
+def jit_program(
+    program: Program, name: str, explicit: AbstractMesh | None = None
+) -> jax.stages.Wrapped:
     """The program as a `jax.jit` over its mesh; profiles and the HLO call it `dtensor_<name>`.
 
-    It takes the arguments that have elements and returns the results that have some.
+    It takes the arguments that have elements and returns the results that have some, these in the
+    axis types of the mesh `explicit` if there is one.
     """
     body = without_empty(program, local_program(program, name))
     args, results = _with_elements(program.args), _with_elements(program.results)
     refined = refined_mesh(program.mesh, [info.layout for info in (*args, *results)])
     out_specs = [refined.spec(result.layout) for result in results]
-    out_shardings = [named_sharding(result.layout) for result in results]
+    out_shardings: list[Sharding] = [named_sharding(result.layout) for result in results]
+    if explicit is not None:
+        out_shardings = [sharding_on(sharding, explicit) for sharding in out_shardings]
     if splicing.is_ordered(program.bytecode):
         body = _with_end(body)
         out_specs.append(jax.P(refined.jax_mesh.axis_names))

@@ -66,6 +66,30 @@ def transformer_step(
     return (*adam(params, first, second, gradients), value)
 
 
+def pipeline_step(params: Tree, batch: jax.Array, y: jax.Array) -> tuple[Tree, jax.Array]:
+    """Stages, the first dimension of `params`, at once: each on what the one before it made.
+
+    `batch` and `y` have a first dimension of microbatches; those enter one behind the other.
+    """
+    stages = len(params["up"])
+
+    def stage(layer: Tree, x: jax.Array) -> jax.Array:
+        return x + jax.nn.gelu(x @ layer["up"]) @ layer["down"]
+
+    def loss(layers: Tree) -> jax.Array:
+        def step(at: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+            at = jax.vmap(stage)(layers, jnp.roll(at, 1, 0).at[0].set(x))
+            return at, at[-1]
+
+        start = jnp.zeros((stages, *batch.shape[1:]))
+        inputs = jnp.concatenate([batch, start[1:]])  # the last outputs need more steps
+        _, made = jax.lax.scan(step, start, inputs)
+        return jnp.mean((made[stages - 1 :] - y) ** 2)
+
+    value, gradients = jax.value_and_grad(loss)(params)
+    return descend(params, gradients), value
+
+
 MLP = floats(up=(64, 256), bias=(256,), down=(256, 64))
 WHOLE = {"up": P(), "bias": P(), "down": P()}
 SPLIT = {"up": P("data"), "bias": P("data"), "down": P("data")}
@@ -79,6 +103,10 @@ FSDP = {
     "up": P(None, "data"),
     "down": P(None, "data"),
 }
+
+STAGES = floats(up=(4, 64, 256), down=(4, 256, 64))
+BY_STAGE = {"up": P("stage"), "down": P("stage")}
+MICROBATCHES = array(8, 32, 64)
 
 WORKLOADS = {
     "data_parallel_mlp": Workload(
@@ -118,5 +146,14 @@ WORKLOADS = {
         (FSDP, FSDP, FSDP, None),
         (0, 1, 2),
         (2,),
+    ),
+    "pipeline": Workload(
+        "MLP training step, a pipeline of 4 stages, 8 microbatches",
+        {"stage": 4, "data": 2},
+        pipeline_step,
+        (STAGES, MICROBATCHES, MICROBATCHES),
+        (BY_STAGE, P(None, "data"), P(None, "data")),
+        (BY_STAGE, None),
+        (0,),
     ),
 }

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
+from dtensor.dialect import names
 from dtensor.dialect.attributes import read_meshes
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.collectives.combine import combine_all_reduces, merge_duplicates
-from dtensor.passes.collectives.reader import Collectives
-from dtensor.passes.collectives.rewrites import rewrite
+from dtensor.passes.collectives.reader import Collective, Collectives
 
 
 @dataclass(frozen=True)
@@ -40,3 +43,131 @@ class OptimizeCollectivesPass(Pass):
         if self.combine_bytes:
             combine_all_reduces(work, self.combine_bytes)
         state.forget_ir()
+
+
+def sliced_gather(work: Collectives, item: Collective, gathered: Collective) -> None:
+    """`all_slice(all_gather(x))` of one dimension.
+
+    Over the same axes it is `x`; over the first axes of the gather, a gather over the others.
+    """
+    count = len(item.axes)
+    if gathered.dim != item.dim or gathered.axes[:count] != item.axes:
+        return
+    rest = gathered.axes[count:]
+    made: Sequence[Value] = gathered.op.operands
+    if rest:
+        axes = (gathered.mesh, rest)
+        types, dims = [item.op.results[0].type], {names.DIM: item.dim}
+        made = work.create(names.ALL_GATHER, made, types, axes, item, gathered, dims).op.results
+    work.replace(item, made)
+
+
+def slice_before_gather(work: Collectives, item: Collective, gathered: Collective) -> None:
+    """`all_slice(all_gather(x))` of different dimensions, where nothing else uses the gather.
+
+    Over other axes the slice comes first, and less is gathered. Over the same axes each device
+    keeps of every other's shard just one part: that is an all_to_all.
+    """
+    if gathered.dim == item.dim or not _is_alone(work, item, gathered):
+        return
+    source, type_ = gathered.op.operands[0], item.op.results[0].type
+    axes = (gathered.mesh, gathered.axes)
+    if gathered.axes == item.axes:
+        dims = {names.SPLIT_DIM: item.dim, names.CONCAT_DIM: gathered.dim}
+        made = work.create(names.ALL_TO_ALL, [source], [type_], axes, item, gathered, dims)
+    elif _overlap(item, gathered):
+        return
+    else:
+        tensor = ir.RankedTensorType(type_)
+        shape = list(tensor.shape)
+        shape[gathered.dim] //= math.prod(axis.size for axis in gathered.axes)
+        small = ir.RankedTensorType.get(shape, tensor.element_type)
+        sliced = work.create(
+            item.name, [source], [small], (item.mesh, item.axes), item, item, {names.DIM: item.dim}
+        )
+        dims = {names.DIM: gathered.dim}
+        made = work.create(gathered.name, sliced.op.results, [type_], axes, item, gathered, dims)
+    work.replace(item, made.op.results)
+
+
+def sliced_reduction(work: Collectives, item: Collective, reduced: Collective) -> None:
+    """`all_slice(all_reduce(x))`, where nothing else uses the sum.
+
+    Sliced over axes it was reduced over, it becomes a reduce_scatter over these, and an all_reduce
+    over the others of what is left. Sliced over other axes, the slice comes first.
+    """
+    if len(reduced.op.operands) != 1 or not _is_alone(work, item, reduced):
+        return
+    rest = [axis for axis in reduced.axes if axis not in item.axes]
+    if len(rest) == len(reduced.axes) - len(item.axes):
+        first = names.REDUCE_SCATTER
+    elif not _overlap(item, reduced):
+        first = names.ALL_SLICE
+    else:
+        return
+    type_ = item.op.results[0].type
+    operands = reduced.op.operands
+    kind = reduced.reduction if first == names.REDUCE_SCATTER else ""
+    because = reduced if kind else item
+    axes = (item.mesh, item.axes)
+    made = work.create(first, operands, [type_], axes, item, because, {names.DIM: item.dim}, kind)
+    if rest:
+        made = _reduce(work, item, reduced, made.op.results, rest)
+    work.replace(item, made.op.results)
+
+
+def joined_reduction(work: Collectives, item: Collective, inner: Collective) -> None:
+    """`all_reduce(all_reduce(x, "x"), "y")`, where nothing else uses the inner one.
+
+    Jointly over n devices 2 (n - 1) / n of the value crosses the wire, less than one by one.
+    """
+    if len(item.op.operands) != 1 or len(inner.op.operands) != 1:
+        return
+    if inner.reduction != item.reduction or not _is_alone(work, item, inner):
+        return
+    if _overlap(inner, item):
+        return
+    order = {name: position for position, name in enumerate(item.mesh.axis_names)}
+    axes = sorted([*inner.axes, *item.axes], key=lambda axis: (order[axis.name], axis.pre))
+    work.replace(item, _reduce(work, item, inner, inner.op.operands, axes).op.results)
+
+
+def _is_alone(work: Collectives, item: Collective, before: Collective) -> bool:
+    """Whether nothing else uses the one before, which stands in the same block."""
+    return before.scope is item.scope and work.has_one_use(before)
+
+
+def _overlap(one: Collective, other: Collective) -> bool:
+    return any(a.overlaps(b) for a in one.axes for b in other.axes)
+
+
+def _reduce(
+    work: Collectives,
+    item: Collective,
+    reduced: Collective,
+    values: Sequence[Value],
+    axes: Sequence[AxisRef],
+) -> Collective:
+    """An all_reduce in front of `item`, for the one that was there."""
+    types, over = [item.op.results[0].type], (reduced.mesh, axes)
+    kind = reduced.reduction
+    return work.create(names.ALL_REDUCE, values, types, over, item, reduced, reduction=kind)
+
+
+Rewrite = Callable[[Collectives, Collective, Collective], None]
+# By the name of a collective, and that of the one that makes its first operand.
+REWRITES: Final[tuple[tuple[str, str, Rewrite], ...]] = (
+    (names.ALL_SLICE, names.ALL_GATHER, sliced_gather),
+    (names.ALL_SLICE, names.ALL_GATHER, slice_before_gather),
+    (names.ALL_SLICE, names.ALL_REDUCE, sliced_reduction),
+    (names.ALL_REDUCE, names.ALL_REDUCE, joined_reduction),
+)
+
+
+def rewrite(work: Collectives, item: Collective) -> None:
+    """Apply what there is for a collective and the one before it."""
+    for name, name_before, apply in REWRITES:
+        if item.is_alive and item.name == name:
+            before = work.producer(item.op.operands[0])
+            if before is not None and before.name == name_before:
+                apply(work, item, before)

@@ -8,8 +8,9 @@ from typing import ClassVar
 from dtensor.dialect import names
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.functions import functions
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
+from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.program import walk
 
@@ -52,21 +53,8 @@ def _widen(op: ir.Operation, wide: ir.Type, bits: int) -> None:
             continue
         result = op.results[k]
         given = ir.RankedTensorType(result.type)
-        before = _convert(operand, wide, ir.InsertionPoint(op), op.location)
-        op.operands[k] = before.results[0]
+        op.operands[k] = Builder(op).convert(operand, str(wide))
         result.set_type(ir.RankedTensorType.get(list(given.shape), wide))
-        narrow = _convert(result, given.element_type, ir.InsertionPoint.after(op), op.location)
-        result.replace_all_uses_except(narrow.results[0], narrow)
-
-
-def _convert(
-    value: Value, element: ir.Type, point: ir.InsertionPoint, location: ir.Location
-) -> ir.Operation:
-    shape = list(ir.RankedTensorType(value.type).shape)
-    return ir.Operation.create(
-        "stablehlo.convert",
-        results=[ir.RankedTensorType.get(shape, element)],
-        operands=[value],
-        loc=location,
-        ip=point,
-    )
+        behind = Trail(ir.InsertionPoint.after(op), op.location)
+        narrow = behind.convert(result, str(given.element_type))
+        result.replace_all_uses_except(narrow, ir.OpResult(narrow).owner.operation)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from dtensor.dialect.build import splice
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.dialect.names import DIM, SPLICE
+from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.cuts.pieces import (
     BROADCAST,
     RESHAPE,
@@ -101,8 +101,9 @@ class Aligner:
         if found is None:
             inner = Source(source.value, source.cuts[:-1])
             value = self.value(inner, dim, before, scope)
-            op = without(source.cuts[-1], value, dim, before)
-            self.made.append(op)
+            cut = source.cuts[-1]
+            make = Trail(ir.InsertionPoint(before), cut.location, self.made)
+            op = operation_of(without(make, cut, value, dim))
             found = self._values[key] = self.fuse(op, scope)
         return found
 
@@ -217,7 +218,7 @@ class Aligner:
             if long is None:
                 return None
             operands[k] = long
-        return self._like(op, operands, wanted)
+        return Builder(wanted.before, self.made).like(op, operands, wanted.dim, wanted.size)
 
     def _of_pieces(self, pieces: tuple[Piece, ...], wanted: Wanted, depth: int) -> Value | None:
         """Stretches of values that are as long as is asked for, and short ones between them."""
@@ -272,24 +273,11 @@ class Aligner:
         attribute = constant_attribute(op)
         if attribute is None or not attribute.is_splat:
             return None
-        made = self._like(op, [], wanted)
+        made = Builder(wanted.before, self.made).like(op, [], wanted.dim, wanted.size)
         type_ = ir.RankedTensorType(made.type)
         splat = ir.DenseElementsAttr.get_splat(type_, attribute.get_splat_value())
         operation_of(made).attributes["value"] = splat
         return made
-
-    def _like(self, op: ir.Operation, operands: list[Any], wanted: Wanted) -> Value:
-        """The op on other operands, its result of another size."""
-        copy = op.clone(ip=ir.InsertionPoint(wanted.before)).operation
-        for k, operand in enumerate(operands):
-            copy.operands[k] = operand
-        type_ = ir.RankedTensorType(op.results[0].type)
-        sizes = list(type_.shape)
-        sizes[wanted.dim] = wanted.size
-        result: Value = copy.results[0]
-        result.set_type(ir.RankedTensorType.get(sizes, type_.element_type, loc=op.location))
-        self.made.append(copy)
-        return result
 
 
 def _is_all(pieces: Sequence[Piece], dim: int) -> bool:

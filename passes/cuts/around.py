@@ -1,8 +1,11 @@
-"""Which elements of a value stand at each place of one that was padded with them.
+"""Windows over what was padded with elements of its own: which of them stand at each place.
 
 `jnp.pad` in the modes wrap, reflect, symmetric and edge slices a value, reverses or repeats the
 slices, and puts them around it. What is computed of such a value, element by element, is padded so
-with what is computed of the value itself.
+with what is computed of the value itself. A convolution that reads `jnp.pad(x, 1, mode="wrap")`
+gives as many results as `x` has. Here it reads `x`, and says what pads it; and so do the windows of
+its gradient, whose results at the ends are added to others. Either way what is long is as long as
+`x`.
 """
 
 from __future__ import annotations
@@ -10,9 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dtensor.dialect.ends import EDGE, MODES, REFLECT, WRAP
+from dtensor.dialect.ends import MODES, Ends, write_ends
 from dtensor.dialect.mlir import Value, ir, maker_of
+from dtensor.dialect.names import ENDS
 from dtensor.passes.cuts.align import read_along
+from dtensor.passes.cuts.folded import ADD, behind, folded, front
+from dtensor.passes.cuts.pads import WINDOWED, Rows, reads_one
+from dtensor.passes.cuts.parts import Part, Parts, cut_padded
 from dtensor.passes.cuts.pieces import (
     BROADCAST,
     CONCATENATE,
@@ -21,6 +28,7 @@ from dtensor.passes.cuts.pieces import (
     SLICE,
     repeated_row,
 )
+from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.ops.attributes import (
     CONSTANT,
     constant_attribute,
@@ -30,6 +38,7 @@ from dtensor.passes.ops.attributes import (
     shape_of,
     slice_numbers,
 )
+from dtensor.passes.program import Visit
 
 _DEEPEST = 100  # operations one behind the other
 
@@ -216,23 +225,43 @@ def _stands_around(
     )
 
 
-def front(mode: str, size: int, count: int) -> Iterator[int]:
-    """Which of `size` elements stand in front of them."""
-    for i in range(-count, 0):
-        if mode == WRAP:
-            yield size + i
-        elif mode == EDGE:
-            yield 0
-        else:
-            yield -i - (mode != REFLECT)
+def surrounded(ops: Sequence[Visit], shards: Shards) -> list[ir.Operation] | None:
+    """Write windows anew that meet what stands around a value; what was made, if anything changed.
+
+    Args:
+        ops: of the function.
+        shards: tell which dimensions layouts split.
+    """
+    windowed = [op for op, name, _ in ops if name in WINDOWED and len(op.results) == 1]
+    parts, reader = Parts(shards), Reader()
+    has_ends = [op for op in windowed if _with_ends(parts, reader, op)]
+    adds = [op for op, name, _ in ops if name == ADD] if windowed else []
+    has_folds = [op for op in adds if folded(op, parts.made)]
+    cut_padded(parts, [op for op, name, _ in ops if name == SLICE])
+    parts.share()
+    return parts.made if parts.made or has_ends or has_folds else None
 
 
-def behind(mode: str, size: int, count: int) -> Iterator[int]:
-    """Which of `size` elements stand behind them."""
-    for i in range(count):
-        if mode == WRAP:
-            yield i
-        elif mode == EDGE:
-            yield size - 1
-        else:
-            yield size - 1 - i - (mode == REFLECT)
+def _with_ends(parts: Parts, reader: Reader, op: ir.Operation) -> bool:
+    """Let windows read a value alone that was padded with its own elements, and say how."""
+    if not reads_one(op) or ENDS in op.attributes:
+        return False
+    rows = Rows.read(op)
+    ends: list[Ends | None] = [None] * len(rows.ins)
+    value: Value = op.operands[0]
+    if rows.scan(shape_of(value)):
+        return False
+    for row, dim in enumerate(rows.ins):
+        found = reader.around(value, dim)
+        low, high = rows.lows[row], rows.highs[row]  # what is cut off of what was put around
+        if found is None or max(low, high) > 0 or rows.gaps[row] > 1:
+            continue
+        low, high = found.low + low, found.high + high
+        if min(low, high) >= 0:
+            value = parts.of(value, Part(dim, found.low, found.size, found.size))
+            rows.lows[row], rows.highs[row], ends[row] = low, high, Ends(found.mode)
+    if any(ends):
+        op.operands[0] = value
+        rows.write(op)
+        write_ends(op, ends)
+    return any(ends)

@@ -14,10 +14,17 @@ from dtensor.dialect.build import splice
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.base import PassState
 from dtensor.passes.cuts.align import MOVES, REDUCE, Aligner, Wanted
+from dtensor.passes.cuts.around import surrounded
 from dtensor.passes.cuts.bands import DOT
 from dtensor.passes.cuts.bands import written_in_blocks as in_blocks
 from dtensor.passes.cuts.joined_pads import ADD, join_pads
-from dtensor.passes.cuts.pads import WINDOWED, does_nothing, fuse_window_padding
+from dtensor.passes.cuts.pads import (
+    SELECT_AND_SCATTER,
+    WINDOWED,
+    does_nothing,
+    fuse_padding,
+    fuse_window_padding,
+)
 from dtensor.passes.cuts.pieces import (
     BROADCAST,
     CUTS,
@@ -29,11 +36,9 @@ from dtensor.passes.cuts.pieces import (
     Source,
     operation_of,
 )
-from dtensor.passes.cuts.pools import SELECT_AND_SCATTER, fuse_padding
 from dtensor.passes.cuts.positions import GATHER, SCATTER, written_as_cuts
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.cuts.strides import StrideSplitter
-from dtensor.passes.cuts.surrounded import surrounded
 from dtensor.passes.cuts.units import reduced_units
 from dtensor.passes.cuts.uses import USES, replaced_use
 from dtensor.passes.functions import main_function
@@ -57,12 +62,7 @@ def fuse_chains(module: ir.Module, ops: list[Visit], state: PassState) -> None:
         state.graph = fuser.shards.graph
         return
     old = [op for op, name, _ in ops if name in USES or _is_cut_through(op, name)]
-    made = fuser.aligner.made
-    is_erased = _erase_unused([*old, *made])
-    for op, is_gone in zip(made, is_erased[len(old) :], strict=True):
-        if not is_gone:
-            state.ledger.add_op(op)
-    state.forget_ir()
+    _replaced(module, old, fuser.aligner.made, state)
 
 
 def _prepared(module: ir.Module, ops: list[Visit], state: PassState) -> list[Visit]:
@@ -71,34 +71,24 @@ def _prepared(module: ir.Module, ops: list[Visit], state: PassState) -> list[Vis
     indexed = [op for op, name, _ in ops if name in (GATHER, SCATTER)]
     known = [op for op in indexed if written_as_cuts(op, op.name, made)]
     if known:
-        for op in known:
-            op.erase()
-        for op in made:
-            state.ledger.add_op(op)
-        state.forget_ir()
-        ops = state.operations(main_function(module))
+        ops = _replaced(module, known, made, state)
     idle = [op for op, name, _ in ops if name in CUTS and does_nothing(op)]
     if idle:
         for op in idle:
             op.results[0].replace_all_uses_with(op.operands[0])
-            op.erase()
-        state.forget_ir()
-        ops = state.operations(main_function(module))
+        ops = _replaced(module, idle, [], state)
     pools = [op for op, name, _ in ops if name == SELECT_AND_SCATTER and fuse_padding(op, state)]
     windowed = [op for op, name, _ in ops if name in WINDOWED and fuse_window_padding(op)]
     if windowed:
-        _erase_unused([op for op, name, _ in ops if name in CUTS])
-        state.forget_ir()
-        ops = state.operations(main_function(module))
+        ops = _replaced(module, [op for op, name, _ in ops if name in CUTS], [], state)
     ops = _joined(module, _kept(module, _parted(module, ops, state), state), state)
     cuts = [(op, name) for op, name, _ in ops if name in CUTS]
     splitter = StrideSplitter(state)
     strided = [op for op, name in cuts if splitter.split(op, name)]
     if not pools and not strided:
         return ops
-    _erase_unused([op for op, name, _ in ops if name in CUTS or name == SELECT_AND_SCATTER])
-    state.forget_ir()
-    return state.operations(main_function(module))
+    old = [op for op, name, _ in ops if name in CUTS or name == SELECT_AND_SCATTER]
+    return _replaced(module, old, [], state)
 
 
 def _in_blocks(module: ir.Module, ops: list[Visit], state: PassState) -> list[Visit]:

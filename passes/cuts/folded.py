@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dtensor.dialect.ends import (
+    EDGE,
     MODES,
+    REFLECT,
     WRAP,
     Ends,
     Folds,
@@ -24,7 +26,6 @@ from dtensor.dialect.ends import (
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.align import REDUCE
-from dtensor.passes.cuts.around import behind, front
 from dtensor.passes.cuts.pads import CONVOLUTION, WINDOWED, Rows, reads_one
 from dtensor.passes.cuts.pieces import BROADCAST, PAD, RESHAPE, REVERSE, SLICE, operation_of
 from dtensor.passes.ops.attributes import (
@@ -296,3 +297,25 @@ def _goes_round(op: ir.Operation, rows: Rows, row: int, size: int, count: int, f
         and low >= reach - 1
         and (size - 1) * gap + low < shape_of(op.results[0])[rows.outs[row]]
     )
+
+
+def front(mode: str, size: int, count: int) -> Iterator[int]:
+    """Which of `size` elements stand in front of them."""
+    for i in range(-count, 0):
+        if mode == WRAP:
+            yield size + i
+        elif mode == EDGE:
+            yield 0
+        else:
+            yield -i - (mode != REFLECT)
+
+
+def behind(mode: str, size: int, count: int) -> Iterator[int]:
+    """Which of `size` elements stand behind them."""
+    for i in range(count):
+        if mode == WRAP:
+            yield i
+        elif mode == EDGE:
+            yield size - 1
+        else:
+            yield size - 1 - i - (mode == REFLECT)

@@ -57,8 +57,7 @@ class Frames:
         wanted = self.all_rows * self.hop
         if self.start or shape[dim] % self.hop or wanted > shape[dim]:
             value = make.cut(value, dim, self.start, min(wanted, shape[dim] - self.start))
-            nothing = make.zeros(make.tensor_type((), make.element_of(value)))
-            value = _padded(make, value, nothing, dim, 0, wanted)
+            value = make.lengthened(value, dim, 0, wanted)
         count = make.shape_of(value)[dim] // self.hop
         value = make.reshape(value, (*shape[:dim], count, self.hop, *shape[dim + 1 :]))
         rows = [make.cut(value, dim, row, self.count) for row in range(self.rows)]
@@ -80,16 +79,16 @@ class Frames:
         """
         value = self._turned(make, value, dim)
         shape = make.shape_of(value)
-        value = _padded(make, value, nothing, dim + 1, 0, self.rows * self.hop)
+        value = make.lengthened(value, dim + 1, 0, self.rows * self.hop, nothing)
         parts = []
         for row in range(self.rows):
             part = make.cut(value, dim + 1, row * self.hop, self.hop)
-            parts.append(_padded(make, part, nothing, dim, row, self.all_rows))
+            parts.append(make.lengthened(part, dim, row, self.all_rows, nothing))
         value = make.combined("add", parts)
         value = make.reshape(value, (*shape[:dim], self.all_rows * self.hop, *shape[dim + 2 :]))
         reached = (self.count - 1) * self.hop + self.length
         value = make.cut(value, dim, 0, reached)
-        return _padded(make, value, beside, dim, self.start, size)
+        return make.lengthened(value, dim, self.start, size, beside)
 
     def _turned(self, make: Builder, value: Value, dim: int) -> Value:
         if not self.is_turned:
@@ -109,11 +108,3 @@ def _frames(positions: Numbers, is_turned: bool) -> Frames | None:
     found = Frames(start, hop, count, length, is_turned)
     expected = start + hop * np.arange(count)[:, None] + np.arange(length)
     return found if np.array_equal(positions, expected) else None
-
-
-def _padded(make: Builder, value: Value, fill: Value, dim: int, before: int, size: int) -> Value:
-    """A value that is `size` long along a dimension, itself after `before` elements of `fill`."""
-    shape = make.shape_of(value)
-    lows = [before if d == dim else 0 for d in range(len(shape))]
-    highs = [size - before - n if d == dim else 0 for d, n in enumerate(shape)]
-    return make.pad(value, fill, lows, highs)

@@ -127,11 +127,10 @@ def _joined(make: Builder, run: Sequence[_Placed], shape: Sequence[int]) -> Valu
     element = make.element_of(run[0].value)
     zero = make.constant(0, make.tensor_type((), element))
     for placed in sorted(run, key=lambda each: each.start):
-        low = [placed.start - place if d == dim else 0 for d in range(len(shape))]
-        parts.append(make.pad(placed.value, zero, low, [0] * len(shape)))
+        before = placed.start - place
+        parts.append(make.lengthened(placed.value, dim, before, placed.limit - place, zero))
         place = placed.limit
-    high = [shape[dim] - place if d == dim else 0 for d in range(len(shape))]
-    value = make.pad(make.joined(parts, dim), zero, [0] * len(shape), high)
+    value = make.lengthened(make.joined(parts, dim), dim, 0, shape[dim], zero)
     if not element.startswith(("f", "bf")):
         return value
     zeros = make.broadcast(zero, shape)

@@ -3,6 +3,10 @@
 `jnp.pad` before a convolution makes a size that no mesh axis divides, and so does the gradient of
 an average: it spreads what it got with gaps. Windows know padding and gaps; then input and result
 have the sizes that they began with.
+
+JAX writes the gradient of max-pooling padded, then sliced to the size before. The padding goes into
+the operation, with the value that it holds: unlike the padding that select_and_scatter knows, it
+may be selected.
 """
 
 from __future__ import annotations
@@ -10,10 +14,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from dtensor.dialect.ends import read_padding, read_steps
 from dtensor.dialect.mlir import Value, ir, made_by, stablehlo
-from dtensor.dialect.names import ENDS
+from dtensor.dialect.names import ENDS, FILL
+from dtensor.passes.base import PassState
+from dtensor.passes.builder import matrix_attr
 from dtensor.passes.cuts.pieces import PAD, SLICE
 from dtensor.passes.ops.attributes import (
+    CONSTANT,
     integers,
     pad_numbers,
     shape_of,
@@ -26,6 +34,7 @@ from dtensor.passes.ops.scans import scans
 CONVERT = "stablehlo.convert"
 CONVOLUTION, REDUCE_WINDOW = "stablehlo.convolution", "stablehlo.reduce_window"
 _EXACT = 2**53  # no two integers up to it are the same as floats
+SELECT_AND_SCATTER = "stablehlo.select_and_scatter"
 WINDOWED = frozenset((CONVOLUTION, REDUCE_WINDOW))
 
 
@@ -67,15 +76,10 @@ class Rows:
             ins = outs = list(range(len(shape_of(op.operands[0]))))
             name, steps_name = "base_dilations", "window_dilations"
             counts = integers(op.attributes["window_dimensions"])
-        pairs = [0] * (2 * len(ins))
-        if "padding" in op.attributes and pairs:
-            padding = ir.DenseIntElementsAttr(op.attributes["padding"])
-            pairs = [padding[i] for i in range(len(padding))]
-        gaps, strides, steps = (
-            integers(op.attributes[key]) if key in op.attributes else [1] * len(ins)
-            for key in (name, "window_strides", steps_name)
-        )
-        return cls(ins, outs, pairs[::2], pairs[1::2], gaps, strides, steps, counts, name)
+        pairs, names = read_padding(op, len(ins)), (name, "window_strides", steps_name)
+        lows, highs = ([pair[k] for pair in pairs] for k in (0, 1))
+        gaps, strides, steps = (read_steps(op, key, len(ins)) for key in names)
+        return cls(ins, outs, lows, highs, gaps, strides, steps, counts, name)
 
     def scan(self, sizes: list[int]) -> bool:
         """Whether windows over one of the dimensions hold all elements up to one, or from one on.
@@ -92,9 +96,7 @@ class Rows:
         return (self.counts[row] - 1) * self.steps[row] + 1
 
     def write(self, op: ir.Operation) -> None:
-        pairs = [list(pair) for pair in zip(self.lows, self.highs, strict=True)]
-        text = f"dense<{pairs}> : tensor<{len(pairs)}x2xi64>"
-        op.attributes["padding"] = ir.Attribute.parse(text)
+        op.attributes["padding"] = matrix_attr(list(zip(self.lows, self.highs, strict=True)))
         if max(self.gaps, default=1) > 1:
             op.attributes[self.gaps_name] = ir.DenseI64ArrayAttr.get(self.gaps)
 
@@ -209,3 +211,32 @@ def cut_off(cut: ir.Operation) -> tuple[list[int], list[int]] | None:
     if max([0, *lows, *highs, *gaps]) > 0:
         return None
     return [-low for low in lows], [-high for high in highs]
+
+
+def fuse_padding(op: ir.Operation, state: PassState) -> bool:
+    """Give a select_and_scatter the padding of its operand; whether it was rewritten."""
+    pad = made_by(PAD, op.operands[0])
+    rank = len(shape_of(op.operands[0]))
+    if pad is None or any(map(any, read_padding(op, rank))):
+        return False
+    low, high, gaps = pad_numbers(pad)
+    number = pad.operands[1]
+    while (convert := made_by(CONVERT, number)) and convert.operands[0].type == number.type:
+        number = convert.operands[0]
+    fill = made_by(CONSTANT, number)
+    is_plain = min([0, *low, *high]) == 0 == max([0, *gaps])
+    if fill is None or not is_plain:
+        return False
+    given: Value = pad.operands[0]
+    slices = [use.owner for use in op.results[0].uses]
+    if not slices or any(cut_off(user) != (low, high) for user in slices):
+        return False
+    made: ir.Operation = op.clone(ip=ir.InsertionPoint(op))
+    made.operands[0] = given
+    made.results[0].set_type(given.type)
+    made.attributes["padding"] = matrix_attr(list(zip(low, high, strict=True)))
+    made.attributes[FILL] = fill.attributes["value"]
+    for user in slices:
+        user.results[0].replace_all_uses_with(made.results[0])
+    state.ledger.add_op(made)
+    return True

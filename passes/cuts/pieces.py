@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of
+from dtensor.passes.builder import Builder
 from dtensor.passes.ops.attributes import (
-    PAD_NUMBERS,
-    SLICE_NUMBERS,
     integer,
     integers,
     pad_numbers,
@@ -201,26 +200,12 @@ def merged(pieces: Sequence[Piece]) -> list[Piece]:
     return found
 
 
-def without(op: ir.Operation, value: Value, dim: int, before: ir.Operation) -> ir.Operation:
+def without(make: Builder, op: ir.Operation, value: Value, dim: int) -> Value:
     """A slice or a pad of another value, which leaves one dimension as it is."""
-    old, shape = shape_of(op.results[0]), shape_of(value)
-    old[dim] = shape[dim]
-    changes = (
-        dict(zip(SLICE_NUMBERS, (0, shape[dim], 1), strict=True))
-        if op.name == SLICE
-        else dict.fromkeys(PAD_NUMBERS, 0)
-    )
-    attributes: dict[str, ir.Attribute] = {}
-    for name, number in changes.items():
-        numbers = integers(op.attributes[name])
-        numbers[dim] = number
-        attributes[name] = ir.DenseI64ArrayAttr.get(numbers)
-    element = ir.RankedTensorType(value.type).element_type
-    return ir.Operation.create(
-        op.name,
-        results=[ir.RankedTensorType.get(old, element, loc=op.location)],
-        operands=[value, *list(op.operands)[1:]],
-        attributes=attributes,
-        loc=op.location,
-        ip=ir.InsertionPoint(before),
-    )
+    if op.name == SLICE:
+        starts, limits, strides = slice_numbers(op)
+        starts[dim], limits[dim], strides[dim] = 0, shape_of(value)[dim], 1
+        return make.slice(value, starts, limits, strides)
+    lows, highs, gaps = pad_numbers(op)
+    lows[dim] = highs[dim] = gaps[dim] = 0
+    return make.pad(value, op.operands[1], lows, highs, gaps)

@@ -14,11 +14,12 @@ from itertools import chain, pairwise, product, repeat
 
 import numpy as np
 
-from dtensor.dialect.mlir import Value, ir, maker_of, stablehlo, terminator
+from dtensor.dialect.mlir import Value, ir, maker_of, terminator
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.frames import Frames
 from dtensor.passes.ops.attributes import integers, is_identity, shape_of
 from dtensor.passes.ops.combiners import combiner
+from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.numbers import Numbers, known_integers
 from dtensor.passes.ops.reduction import Reduction
 
@@ -189,13 +190,13 @@ def _order(
 
 
 def _of_gather(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
-    numbers = stablehlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
+    numbers = IndexNumbers.of(op)
     operand, indices = op.operands
     sizes, widths = shape_of(operand), integers(op.attributes["slice_sizes"])
-    named, gone = list(numbers.start_index_map), list(numbers.collapsed_slice_dims)
-    if len(numbers.operand_batching_dims) > 0:
+    named, gone = numbers.named, numbers.gone
+    if numbers.walked:
         return None
-    accesses = _accesses((indices, numbers.index_vector_dim), named, gone, widths, sizes)
+    accesses = _accesses((indices, numbers.vector_dim), named, gone, widths, sizes)
     # what would reach outside is moved inside
     accesses = [
         replace(a, starts=np.clip(a.starts, 0, sizes[a.dim] - a.width)) for a in accesses or ()
@@ -209,7 +210,7 @@ def _of_gather(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
         if access.is_dropped:
             shape = builder.shape_of(value)
             value = builder.reshape(value, [*shape[: access.dim], *shape[access.dim + 1 :]])
-    offsets = list(numbers.offset_dims)
+    offsets = numbers.windows
     beside = [d for d in range(len(shape_of(op.results[0]))) if d not in offsets]
     order = _order(accesses, len(sizes), beside, offsets)
     return builder.transpose(value, [order.index(d) for d in range(len(order))])
@@ -245,16 +246,16 @@ def _of_scatter(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     """
     if len(op.operands) != 3:
         return None
-    numbers = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
+    numbers = IndexNumbers.of(op)
     into, indices, update = op.operands
     kind = update_kind(op)
-    if kind not in ("set", Reduction.SUM) or len(numbers.input_batching_dims) > 0:
+    if kind not in ("set", Reduction.SUM) or numbers.walked:
         return None
-    named, gone = list(numbers.scattered_dims_to_operand_dims), list(numbers.inserted_window_dims)
-    windows, sizes, counts = list(numbers.update_window_dims), shape_of(into), shape_of(update)
+    named, gone, windows = numbers.named, numbers.gone, numbers.windows
+    sizes, counts = shape_of(into), shape_of(update)
     written = iter([counts[d] for d in windows])
     widths = [1 if d in gone else next(written) for d in range(len(sizes))]
-    accesses = _accesses((indices, numbers.index_vector_dim), named, gone, widths, sizes)
+    accesses = _accesses((indices, numbers.vector_dim), named, gone, widths, sizes)
     if accesses is None or not any(access.axes for access in accesses):
         return None  # one window: what it is computed of may tell how to write it
     element = str(ir.RankedTensorType(into.type).element_type)

@@ -15,9 +15,9 @@ from dtensor.passes.cuts.pieces import SLICE
 from dtensor.passes.cuts.strides import strided_dim
 from dtensor.passes.graph import Graph, read_graph
 from dtensor.passes.ops.attributes import shape_of
-from dtensor.passes.propagation.pins import read_pins
+from dtensor.passes.propagation.task import read_pins
+from dtensor.passes.uneven.classes import Place
 from dtensor.passes.uneven.components import neighbours
-from dtensor.passes.uneven.places import Place
 
 _TIMES = 2  # as long, of what nobody is known to split
 _SHARE = 2  # of a shard are moved at most for more than that

@@ -10,14 +10,13 @@ they are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.base import PassState
+from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.pieces import CUTS, PAD, SLICE, operation_of
 from dtensor.passes.ops.attributes import (
-    PAD_NUMBERS,
-    SLICE_NUMBERS,
     integers,
     pad_numbers,
     shape_of,
@@ -63,8 +62,7 @@ class StrideSplitter:
             if starts[dim] % stride == phase:
                 starts[dim] //= stride
                 limits[dim] = starts[dim] + 1
-                rows = dict(zip(SLICE_NUMBERS, (starts, limits, strides), strict=True))
-                return [_like(op, [before.results[0]], kept, rows)]
+                return [_sliced(op, before, starts, limits, strides)]
         return []
 
 
@@ -76,11 +74,10 @@ def _of_cropped(op: ir.Operation) -> list[ir.Operation]:
     lows, highs, gaps = pad_numbers(pad)
     if max([0, *lows, *highs, *gaps]) > 0:
         return []
-    rows = {"strides": strides}
-    for name in ("start_indices", "limit_indices"):
-        given = integers(op.attributes[name])
-        rows[name] = [at - low for at, low in zip(given, lows, strict=True)]
-    return [_like(op, [pad.operands[0]], shape_of(op.results[0]), rows)]
+    starts, limits = (
+        [at - low for at, low in zip(given, lows, strict=True)] for given in slice_numbers(op)[:2]
+    )
+    return [_sliced(op, pad.operands[0], starts, limits, strides)]
 
 
 def _of_joined(op: ir.Operation) -> list[ir.Operation]:
@@ -96,13 +93,10 @@ def _of_joined(op: ir.Operation) -> list[ir.Operation]:
         if stride > 1 and count < size and phase < min(stride, starts[d] + 1):
             whole[d] = starts[d] - phase, starts[d] - phase + count
             starts[d], limits[d] = phase, phase + count - stride + 1
-    shape = [end - start for start, end in whole]
-    if shape == sizes:
+    if whole == [(0, size) for size in sizes]:
         return []
-    ends = [start for start, _ in whole], [end for _, end in whole], [1] * len(sizes)
-    first = _like(op, [op.operands[0]], shape, dict(zip(SLICE_NUMBERS, ends, strict=True)))
-    blocks = dict(zip(SLICE_NUMBERS, (starts, limits, strides), strict=True))
-    return [first, _like(op, [first.results[0]], kept, blocks)]
+    first = _sliced(op, op.operands[0], *zip(*whole, strict=True))
+    return [first, _sliced(op, first, starts, limits, strides)]
 
 
 def strided_dim(op: ir.Operation) -> int | None:
@@ -128,11 +122,8 @@ def _split_slice(op: ir.Operation) -> list[ir.Operation]:
             limits[d] = starts[d] + (whole[d] - 1) * stride + 1
     if whole == kept:
         return []
-    blocks = dict(zip(SLICE_NUMBERS, (starts, limits, strides), strict=True))
-    ends = [start for start, _ in cut], [limit for _, limit in cut], [1] * len(cut)
-    rest = dict(zip(SLICE_NUMBERS, ends, strict=True))
-    first = _like(op, [op.operands[0]], whole, blocks)
-    return [first, _like(op, [first.results[0]], kept, rest)]
+    first = _sliced(op, op.operands[0], starts, limits, strides)
+    return [first, _sliced(op, first, *zip(*cut, strict=True))]
 
 
 def _split_pad(op: ir.Operation) -> list[ir.Operation]:
@@ -149,28 +140,19 @@ def _split_pad(op: ir.Operation) -> list[ir.Operation]:
             highs[d] = gap - lows[d]
     if whole == sizes:
         return []
-    ends = dict(zip(PAD_NUMBERS, (before, behind, [0] * len(sizes)), strict=True))
-    first = _like(op, list(op.operands), whole, ends)
-    spread = dict(zip(PAD_NUMBERS, (lows, highs, gaps), strict=True))
-    return [first, _like(op, [first.results[0], op.operands[1]], padded, spread)]
+    made: list[ir.Operation] = []
+    make, (value, fill) = Builder(op, made), op.operands
+    make.pad(make.pad(value, fill, before, behind), fill, lows, highs, gaps)
+    return made
 
 
-def _like(
+def _sliced(
     op: ir.Operation,
-    operands: Sequence[Value],
-    shape: Sequence[int],
-    attributes: Mapping[str, Sequence[int]],
+    value: Value | ir.Operation,
+    starts: Sequence[int],
+    limits: Sequence[int],
+    strides: Sequence[int] | None = None,
 ) -> ir.Operation:
-    """Another operation of this name, before it."""
-    element = ir.RankedTensorType(op.results[0].type).element_type
-    arrays: dict[str, ir.Attribute] = {
-        name: ir.DenseI64ArrayAttr.get(list(row)) for name, row in attributes.items()
-    }
-    return ir.Operation.create(
-        op.name,
-        results=[ir.RankedTensorType.get(list(shape), element, loc=op.location)],
-        operands=list(operands),
-        attributes=arrays,
-        loc=op.location,
-        ip=ir.InsertionPoint(op),
-    )
+    """A slice of a value, or of what an operation gives, before the operation at hand."""
+    value = value.results[0] if isinstance(value, ir.Operation) else value
+    return operation_of(Builder(op).slice(value, starts, limits, strides))

@@ -6,13 +6,14 @@ zeros in place of what a roll brings round. So both read `y` in the size of `x`.
 
 from __future__ import annotations
 
-from dtensor.dialect.mlir import Value, ir, made_by, stablehlo
+from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.align import REDUCE, Aligner, Wanted
 from dtensor.passes.cuts.pieces import RESHAPE, SLICE, operation_of
 from dtensor.passes.cuts.positions import SCATTER, Run, box, update_kind
 from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.ops.combiners import combiner
+from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.ops.reduction import Reduction
 
@@ -57,10 +58,9 @@ def _replace_update(aligner: Aligner, op: ir.Operation, scope: int) -> None:
 
 def _replace_row(aligner: Aligner, op: ir.Operation, scope: int) -> None:
     """Put a row of a value as large in the place of another, as boundaries are set."""
-    attribute = op.attributes["scatter_dimension_numbers"]
-    numbers = stablehlo.ScatterDimensionNumbers(attribute)
-    gone, row = list(numbers.inserted_window_dims), op.operands[-1]
-    place, named = _place(op.operands[1]), list(numbers.scattered_dims_to_operand_dims)
+    numbers = IndexNumbers.of(op)
+    gone, named, row = numbers.gone, numbers.named, op.operands[-1]
+    place = _place(op.operands[1])
     if len(op.operands) != 3 or place is None or update_kind(op) != "set":
         return
     if len(gone) != 1 or named != gone:
@@ -87,20 +87,14 @@ def _starts(op: ir.Operation) -> list[int] | None:
     """Where the one window of a scatter begins, if that is constant."""
     if len(op.operands) != 3:
         return None
-    attribute = op.attributes["scatter_dimension_numbers"]
-    numbers = stablehlo.ScatterDimensionNumbers(attribute)
-    rank = len(shape_of(op.operands[0]))
-    if (
-        list(numbers.update_window_dims) != list(range(rank))
-        or numbers.inserted_window_dims
-        or numbers.input_batching_dims
-    ):
+    numbers, rank = IndexNumbers.of(op), len(shape_of(op.operands[0]))
+    if numbers.windows != list(range(rank)) or numbers.gone or numbers.walked:
         return None
     place = _place(op.operands[1])
     if place is None:
         return None
     starts = [0] * rank
-    for d, start in zip(numbers.scattered_dims_to_operand_dims, place, strict=True):
+    for d, start in zip(numbers.named, place, strict=True):
         starts[d] = start
     return starts
 

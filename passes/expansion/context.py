@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dtensor.dialect.attributes import axes_attr
 from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.dim import Dim
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import Value, forget, ir
-from dtensor.dialect.names import ALGORITHM, AXES, AXIS_INDEX, OPERANDS, RESULTS
+from dtensor.dialect.names import (
+    ALGORITHM,
+    ALL_REDUCE,
+    AXES,
+    AXIS_INDEX,
+    OPERANDS,
+    REDUCTION,
+    RESULTS,
+)
 from dtensor.passes.builder import Builder
 from dtensor.passes.builder import Shape as Shape
-from dtensor.passes.expansion import indices
+from dtensor.passes.expansion.indices import digits_of, index_element
 
 if TYPE_CHECKING:
     from dtensor.passes.base import PassState
@@ -54,13 +64,23 @@ class ExpansionContext(Builder):
         """The attribute `#dtensor.axes<...>`."""
         return axes_attr(self.mesh, axes)
 
+    def is_shard(self, axes: Sequence[AxisRef], number: int) -> Value:
+        """Whether the device's coordinate along `axes` is a number: an i1 scalar."""
+        index = self.axis_index(axes)
+        return self.compare("EQ", index, self.constant_like(number, index))
+
+    def all_reduced(self, value: Value, axes: Sequence[AxisRef], reduction: str) -> Value:
+        """What the devices along `axes` have, combined."""
+        attributes = {AXES: self.axes(axes), REDUCTION: ir.StringAttr.get(reduction)}
+        return self.value(ALL_REDUCE, [value], value.type, attributes)
+
     def shard_offset(self, layout: Layout, dim: int, size: int) -> Value | None:
         """What the device's axes add to the global index along `dim`: an i32 or i64 scalar.
 
         None if the dimension is whole. If it is contiguous, this is the index of the shard's first
         element.
         """
-        return indices.shard_offset(self, layout.dims[dim], size, indices.index_element(size))
+        return self._offset(layout.dims[dim], size, index_element(size))
 
     def global_index(self, layout: Layout, dim: int, size: int, element: str) -> Value:
         """The global index of each element of this shard along `dim`: a 1-D tensor.
@@ -71,7 +91,21 @@ class ExpansionContext(Builder):
             size: its global size in elements.
             element: element type of the result, as written.
         """
-        return indices.global_index(self, layout.dims[dim], size, element)
+        word, work = layout.dims[dim], index_element(size)
+        inner = [digit for digit in digits_of(word, size) if not digit.axes]
+        shape = tuple(digit.size for digit in inner)
+        parts = (
+            self.times(self.iota(shape, position, work), digit.global_weight)
+            for position, digit in enumerate(inner)
+        )
+        if inner:
+            index = self.reshape(self.combined("add", parts), (math.prod(shape),))
+        else:
+            index = self.constant(0, self.tensor_type((1,), work))
+        offset = self._offset(word, size, work)
+        if offset is not None:
+            index = self.binary("add", index, self.broadcast(offset, self.shape_of(index)))
+        return self.convert(index, element)
 
     def localise_index(
         self, index: Value, layout: Layout, dim: int, size: int
@@ -89,7 +123,36 @@ class ExpansionContext(Builder):
             Local indices (i32, or i64 where i32 might not do), meaningless where the second is
             false; and the i1 tensor.
         """
-        return indices.localise_index(self, index, layout.dims[dim], size)
+        word, given = layout.dims[dim], self.element_of(index)
+        wide = size >= 2**31 or given in ("i64", "ui64", "ui32")
+        index = self.convert(index, "i64" if wide else "i32")
+        if not word.is_contiguous:
+            return self._localise_digits(index, word, size)
+        offset = self._offset(word, size, self.element_of(index))
+        if offset is not None:
+            index = self.binary("subtract", index, self.broadcast(offset, self.shape_of(index)))
+        return index, self.within(index, 0, size // word.split)
+
+    def _offset(self, dim: Dim, size: int, element: str) -> Value | None:
+        parts = [
+            self.times(self.convert(self.axis_index(digit.axes), element), digit.global_weight)
+            for digit in digits_of(dim, size)
+            if digit.axes
+        ]
+        return self.combined("add", parts) if parts else None
+
+    def _localise_digits(self, index: Value, dim: Dim, size: int) -> tuple[Value, Value]:
+        shape, element = self.read_type(index.type)
+        mine = self.within(index, 0, size)
+        local: list[Value] = []
+        for digit in digits_of(dim, size):
+            value = self.modulo(self.over(index, digit.global_weight), digit.size)
+            if digit.axes:
+                here = self.broadcast(self.convert(self.axis_index(digit.axes), element), shape)
+                mine = self.binary("and", mine, self.compare("EQ", value, here))
+                continue
+            local.append(self.times(value, digit.local_weight))
+        return (self.combined("add", local) if local else self.constant_like(0, index)), mine
 
     def shard_of(self, whole: Value, layout: Layout, global_shape: Sequence[int]) -> Value:
         """This device's part of a value of which it has all."""

@@ -13,7 +13,7 @@ from dtensor.dialect.functions import function_name, functions
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import inner_layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import Value, forget, ir
+from dtensor.dialect.mlir import Value, forget, ir, terminator
 from dtensor.dialect.names import (
     ALGORITHM,
     ARG_ATTRS,
@@ -33,7 +33,7 @@ from dtensor.passes.expansion.relayouts import expand_relayout, relayout_value
 from dtensor.passes.functions import SIDES, boundary_layouts, boundary_types, entries
 from dtensor.passes.ops.opdef import Algorithm, algorithm_of, placed_of
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.program import BRANCHES, RETURNS, WHILE, free_axes, terminator
+from dtensor.passes.program import BRANCHES, RETURNS, WHILE, free_axes
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,8 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from typing import Any
 
-from dtensor.dialect.mlir import Value, ir, maker_of
+from dtensor.dialect.mlir import Value, ir, maker_of, stablehlo
 from dtensor.passes.forms.scalars import attributes_of, is_constant
-from dtensor.passes.forms.single_rows import adds_ones, is_dot_of_one, without_ones
 from dtensor.passes.ops.attributes import integers, repeat_alike, shape_of, splat_of
 from dtensor.passes.ops.rows import fit_rows
 from dtensor.passes.ops.rule import OpInfo
@@ -176,3 +175,62 @@ def _repeats_one(op: ir.Operation, rows: int) -> bool:
     if integers(op.attributes["broadcast_dimensions"]) != list(range(len(after))):
         return False
     return all(n == m or (n, m) == (1, rows) for n, m in zip(before, after, strict=True))
+
+
+_NUMBERS = "dot_dimension_numbers"
+
+
+def without_ones(value: Value) -> tuple[Value, list[ir.Operation]]:
+    """What a value is but for dimensions of one element; and what adds and leaves out those."""
+    ops: list[ir.Operation] = []
+    while (op := maker_of(value)) is not None and adds_ones(op):
+        ops.append(op)
+        value = op.operands[0]
+    return value, ops
+
+
+def adds_ones(op: ir.Operation) -> bool:
+    """Whether an op does nothing but add dimensions of one element, or leave some out."""
+    if op.name == "stablehlo.broadcast_in_dim":
+        dims = integers(op.attributes["broadcast_dimensions"])
+        if dims != sorted(dims):
+            return False
+    elif op.name != "stablehlo.reshape":
+        return False
+    before, after = shape_of(op.operands[0]), shape_of(op.results[0])
+    return [n for n in before if n != 1] == [n for n in after if n != 1]
+
+
+def is_dot_of_one(wanted: ir.Operation, op: ir.Operation) -> bool:
+    """Whether an op multiplies the matrices of one row as another one does those of many."""
+    if op.name != "stablehlo.dot_general" or wanted.name != op.name:
+        return False
+    said = [attributes_of(each) for each in (wanted, op)]
+    rows, row = (stablehlo.DotDimensionNumbers(each.pop(_NUMBERS)) for each in said)
+    if said[0] != said[1]:
+        return False
+    batches = zip(rows.lhs_batching_dimensions, rows.rhs_batching_dimensions, strict=True)
+    return any(_is_without(wanted, op, rows, row, k, batch) for k, batch in enumerate(batches))
+
+
+def _is_without(
+    wanted: ir.Operation,
+    op: ir.Operation,
+    rows: stablehlo.DotDimensionNumbers,
+    row: stablehlo.DotDimensionNumbers,
+    number: int,
+    batch: tuple[int, int],
+) -> bool:
+    """Whether a product is another one without one of the dimensions that go together."""
+    for side, name in enumerate(("lhs", "rhs")):
+        dim = batch[side]
+        many, one = (
+            [list(getattr(each, f"{name}_{kind}ing_dimensions")) for kind in ("batch", "contract")]
+            for each in (rows, row)
+        )
+        many[0].pop(number)
+        shapes = [shape_of(each.operands[side]) for each in (wanted, op)]
+        shapes[0].pop(dim)
+        if shapes[0] != shapes[1] or [[d - (d > dim) for d in dims] for dims in many] != one:
+            return False
+    return True

@@ -57,8 +57,7 @@ class FindFormsPass(Pass):
             add(replaced_scans([(op, name) for op, name, _ in state.operations(main)]))
         ops = [(op, name) for op, name, _ in state.operations(main)]
         for op in [op for op, name in ops if name == "stablehlo.sort"]:
-            from dtensor.passes.forms.places import mark_places
-            from dtensor.passes.forms.ranks import replaced_sort
+            from dtensor.passes.forms.ranks import mark_places, replaced_sort
 
             mark_places(op)
             add(replaced_sort(op))

@@ -1,4 +1,7 @@
-"""Sorts of which only a few places are read: medians, quantiles, the k-th element."""
+"""Sorts one of whose operands counts places, and those of which only a few places are read.
+
+The first are argsort, as JAX writes it; the others medians, quantiles, the k-th element.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,22 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from dtensor.dialect import build
-from dtensor.dialect.mlir import Value, ir, maker_of, stablehlo
+from dtensor.dialect.attributes import index_attr
+from dtensor.dialect.mlir import Value, ir, made_by, maker_of
+from dtensor.dialect.names import PLACES
 from dtensor.passes.builder import Builder, integers_attr
 from dtensor.passes.forms.row_places import RowPlaces
 from dtensor.passes.forms.scalars import is_scalar_work
 from dtensor.passes.ops.attributes import integer, integers, shape_of, splat_of
+from dtensor.passes.ops.columnsort import sorted_dimension
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.comparators import compare_by
 from dtensor.passes.ops.counting import known_places
+from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.keys import orders
 from dtensor.passes.ops.loops import numbered
+from dtensor.passes.ops.rule import OpInfo
 
 _MOST = 16  # places; of more, sorting is simpler
 
@@ -77,14 +86,14 @@ def _read(op: ir.Operation, dim: int, shape: list[int]) -> _Read | None:
         return _Read(op, 1, op.operands[1 + dim]) if shape_of(op.results[0]) == taken else None
     if op.name != "stablehlo.gather":
         return None
-    numbers = stablehlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
+    numbers = IndexNumbers.of(op)
     sizes, indices = integers(op.attributes["slice_sizes"]), shape_of(op.operands[1])
     wanted = [1 if d == dim else size for d, size in enumerate(shape)]
     last = len(indices) - 1
     is_vector = indices == [1] or (len(indices) == 2 and indices[1] == 1)
-    is_last = numbers.index_vector_dim == last
-    is_one = sizes == wanted and list(numbers.start_index_map) == [dim]
-    if not is_vector or not is_last or not is_one or numbers.operand_batching_dims:
+    is_last = numbers.vector_dim == last
+    is_one = sizes == wanted and numbers.named == [dim]
+    if not is_vector or not is_last or not is_one or numbers.walked:
         found = RowPlaces.of(op, dim)
         return None if found is None else _Read(op, found.count, found)
     return _Read(op, indices[0], op.operands[1])
@@ -192,3 +201,25 @@ def _read_ranked(make: Builder, read: _Read, ranked: Value, dim: int, index: lis
     read.op.operands[1] = make.reshape(numbers, shape_of(read.op.operands[1]))
     sizes = [1 if d == dim else size for d, size in enumerate(make.shape_of(ranked))]
     read.op.attributes["slice_sizes"] = integers_attr(sizes)
+
+
+def mark_places(sort: ir.Operation) -> None:
+    """Say which operand of a sort counts the places along the dimension that is sorted."""
+    info = OpInfo.of(sort)
+    if info is None or not info.operand_shapes[0]:
+        return
+    dim = sorted_dimension(info)
+    for k, value in enumerate(sort.operands):
+        if _counts(value, dim, info.operand_shapes[0][dim], info.operand_elements[k]):
+            sort.attributes[PLACES] = index_attr(k)
+            return
+
+
+def _counts(value: ir.Value[Any], dim: int, size: int, element: str) -> bool:
+    """Whether each element is its index along a dimension."""
+    maker = made_by("stablehlo.iota", value)
+    if maker is None:
+        return False
+    kind, bits = element_kind(element)
+    is_counted = kind in ("signed", "unsigned") and size <= 1 << (bits - (kind == "signed"))
+    return is_counted and integer(maker.attributes["iota_dimension"]) == dim

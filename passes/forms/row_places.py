@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dtensor.dialect.mlir import Value, ir, made_by, stablehlo
+from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops.attributes import integer, integers, shape_of
+from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.numbers import known_integers
 
 
@@ -41,16 +42,15 @@ class RowPlaces:
     @staticmethod
     def of(op: ir.Operation, dim: int) -> RowPlaces | None:
         """What a gather reads, if that is places along a dimension; None otherwise."""
-        numbers = stablehlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
-        shape, vector_dim = shape_of(op.operands[0]), numbers.index_vector_dim
-        walked, named = list(numbers.operand_batching_dims), list(numbers.start_index_map)
-        if any(n != 1 for n in integers(op.attributes["slice_sizes"])) or numbers.offset_dims:
+        numbers = IndexNumbers.of(op)
+        shape, vector_dim = shape_of(op.operands[0]), numbers.vector_dim
+        walked, named = numbers.walked, numbers.named
+        if any(n != 1 for n in integers(op.attributes["slice_sizes"])) or numbers.windows:
             return None
         if dim not in named or sorted([*walked, *named]) != list(range(len(shape))):
             return None
         beside = [d for d in range(len(shape_of(op.operands[1]))) if d != vector_dim]
-        batching = numbers.start_indices_batching_dims
-        row = {d: beside.index(i) for d, i in zip(walked, batching, strict=True)}
+        row = {d: beside.index(i) for d, i in zip(walked, numbers.beside, strict=True)}
         for component, d in enumerate(named):
             if d != dim:
                 found = _counts(op.operands[1], component, vector_dim, shape[d])

@@ -38,10 +38,8 @@ def replaced_scans(ops: Sequence[tuple[ir.Operation, str]]) -> list[ir.Operation
     numbers = {op: i for i, (op, _) in enumerate(ops)}
     for scan in found:
         for group in groups:
-            if group[0].gives(scan):
-                group.append(scan)
-                break
-            both = group[0].with_operands_of(scan)
+            is_given = group[0].gives(scan)
+            both = group[0] if is_given else group[0].with_operands_of(scan)
             if both is not None and _begins_after_operands([both, *group, scan], numbers):
                 group[0] = both
                 group.append(scan)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dtensor.dialect import build
-from dtensor.dialect.mlir import Value, ir, made_by, maker_of, stablehlo, terminator
+from dtensor.dialect.mlir import Value, ir, made_by, maker_of, terminator
 from dtensor.passes.builder import Trail
 from dtensor.passes.forms.scalars import Scalars, is_scalar_work
 from dtensor.passes.ops.attributes import integers, shape_of, splat_of
+from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.numbers import known_integers
-from dtensor.passes.trip_count import trip_count
+from dtensor.passes.program import trip_count
 
 
 def replaced_search(loop: ir.Operation) -> ir.Operation | None:
@@ -170,10 +171,10 @@ def _looked_up(value: Value, middle: Value) -> Value | None:
         return None
     gather = maker_of(value)
     assert gather is not None
-    numbers = stablehlo.GatherDimensionNumbers(gather.attributes["dimension_numbers"])
     indices, shape = operands[1], shape_of(middle)
+    vector_dim = IndexNumbers.of(gather).vector_dim
     is_single = integers(gather.attributes["slice_sizes"]) == [1]
-    if not is_single or shape_of(indices) != [*shape, 1] or numbers.index_vector_dim != len(shape):
+    if not is_single or shape_of(indices) != [*shape, 1] or vector_dim != len(shape):
         return None
     if _made_by(indices, "broadcast_in_dim") == [middle]:
         spread = maker_of(indices)

@@ -56,9 +56,7 @@ class SplitTransform(Builder):
         missing = -shape[-1] % self.devices
         if any(size % self.devices == 0 for size in others) or missing * _FEW > shape[-1]:
             return value
-        zero = self.zeros(self.tensor_type((), self.element_of(value)))
-        none = [0] * len(shape)
-        return self.pad(value, zero, none, [*none[:-1], missing])
+        return self.lengthened(value, len(shape) - 1, 0, shape[-1] + missing)
 
     def last(self, value: Value, kind: Kind, length: int, shape: list[int] | None) -> Value:
         """A transform of the last dimension."""

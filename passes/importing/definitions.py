@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import DEFINED
+from dtensor.passes.builder import Builder
 from dtensor.passes.ops.bodies import BodyMaker
 from dtensor.passes.ops.definition import Definition
 from dtensor.passes.program import COMPOSITE, walk
@@ -55,14 +56,9 @@ def _check_attributes(op: ir.Operation, name: str) -> None:
 
 
 def _as_custom_call(op: ir.Operation, name: str) -> ir.Operation:
-    call = ir.Operation.create(
-        "stablehlo.custom_call",
-        results=[result.type for result in op.results],
-        operands=list(op.operands),
-        attributes={"call_target_name": ir.StringAttr.get(name)},
-        loc=op.location,
-        ip=ir.InsertionPoint(op),
-    )
+    attributes = {"call_target_name": ir.StringAttr.get(name)}
+    types = [result.type for result in op.results]
+    call = Builder(op).create("stablehlo.custom_call", list(op.operands), types, attributes)
     for old, new in zip(op.results, call.results, strict=True):
         old.replace_all_uses_with(new)
     op.erase()

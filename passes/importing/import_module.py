@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dtensor.dialect.attributes import mesh_attr, read_meshes
+from dtensor.dialect.attributes import layout_attr, layout_of, mesh_attr, read_meshes
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.functions import function_name, functions, named_functions
@@ -15,6 +15,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import (
     COMPOSITE_NAME,
+    LAYOUT_ATTR,
     MANUAL,
     MESH_ATTR,
     MESH_OP,
@@ -27,11 +28,11 @@ from dtensor.passes.functions import (
     boundary_layouts,
     check_boundary_layouts,
     main_function,
+    set_boundary_layouts,
 )
 from dtensor.passes.importing.constraints import replace_by_relayout
 from dtensor.passes.importing.definitions import import_definitions
 from dtensor.passes.importing.gspmd import GSPMD_ATTR, is_gspmd_constraint
-from dtensor.passes.importing.meshes import merge_meshes
 from dtensor.passes.importing.shardy import import_annotations
 from dtensor.passes.importing.shardy_text import inline_meshes, named_meshes, read_shardy_meshes
 from dtensor.passes.ledger import Ledger
@@ -233,3 +234,35 @@ def _refuse_constraints(owner: ir.Operation, what: str) -> None:
                 f"{what}; put it on the operands or the result instead",
             )
         _refuse_constraints(op, what)
+
+
+def merge_meshes(
+    module: ir.Module, functions: list[ir.Operation], meshes: dict[str, Mesh], mesh: Mesh
+) -> None:
+    """Let every layout name `mesh`; erase the others.
+
+    Args:
+        module: a module whose meshes all have the same axes.
+        functions: its functions.
+        meshes: its `dtensor.mesh` operations by symbol.
+        mesh: the one that stays.
+    """
+    if all(name == mesh.symbol for name in meshes):
+        return
+    known = {**meshes, mesh.symbol: mesh}
+    for function in functions:
+        for side in SIDES:
+            layouts = boundary_layouts(function, side, known)
+            set_boundary_layouts(function, side, [x and _on(mesh, x) for x in layouts])
+        for op, name, _ in walk(function):
+            if name == RELAYOUT:
+                layout = layout_of(op.attributes[LAYOUT_ATTR], known)
+                op.attributes[LAYOUT_ATTR] = layout_attr(_on(mesh, layout))
+    for view in list(module.body.operations):
+        op = view.operation
+        if op.name == MESH_OP and ir.StringAttr(op.attributes[SYM_NAME]).value != mesh.symbol:
+            op.erase()
+
+
+def _on(mesh: Mesh, layout: Layout) -> Layout:
+    return Layout.of(layout.dims, mesh, layout.partial)

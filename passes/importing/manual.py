@@ -12,10 +12,10 @@ from dtensor.dialect import build
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import Value, forget, ir
-from dtensor.passes.builder import matrix_attr
+from dtensor.dialect.mlir import Value, forget, ir, terminator
+from dtensor.passes.builder import Builder, Trail, matrix_attr
 from dtensor.passes.functions import tensor_shape
-from dtensor.passes.program import BARRIER, CONTROL, dissolve, terminator, walk
+from dtensor.passes.program import BARRIER, CONTROL, dissolve, walk
 
 MANUAL_COMPUTATION = "sdy.manual_computation"
 
@@ -119,12 +119,8 @@ def _rewrite(op: ir.Operation, read: Read, free: Axes) -> ir.Operation:
     for before, after in zip(old.arguments, block.arguments, strict=True):
         after.set_type(before.type)
         before.replace_all_uses_with(after)
-    end = ir.Operation.create(
-        "stablehlo.return",
-        operands=_each_its_own(terminator(old)),
-        loc=op.location,
-        ip=ir.InsertionPoint(block),
-    )
+    inside = Trail(ir.InsertionPoint(block), op.location)
+    end = inside.create("stablehlo.return", _each_its_own(terminator(old)), [])
     for view in list(old.operations)[:-1]:
         view.operation.move_before(end)
     for result, made in zip(op.results, new.results, strict=True):
@@ -157,12 +153,6 @@ def _each_its_own(end: ir.Operation) -> list[Value]:
     found: dict[Value, None] = {}
     for value in end.operands:
         if value in found or isinstance(value.owner, ir.Block):
-            value = ir.Operation.create(
-                BARRIER,
-                results=[value.type],
-                operands=[value],
-                loc=end.location,
-                ip=ir.InsertionPoint(end),
-            ).results[0]
+            value = Builder(end).value(BARRIER, [value], value.type)
         found[value] = None
     return list(found)

@@ -14,6 +14,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import Value, forget, ir
 from dtensor.dialect.names import LAYOUT
+from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.functions import (
     SIDES,
     boundary_types,
@@ -56,10 +57,7 @@ _CONVERSIONS: Final = {
     },
 }
 # Operations whose result is their operand, in a layout that may be written on them.
-_EDGES: Final = {
-    "sdy.data_flow_edge": "sharding",
-    "sdy.func_data_flow_edge": "sharding",
-}
+_EDGES: Final = ("sdy.data_flow_edge", "sdy.func_data_flow_edge")
 
 
 def import_annotations(
@@ -114,14 +112,9 @@ def _dissolve_named(op: ir.Operation) -> None:
     """Put a named computation's body in its place, with its shardings as constraints."""
 
     def constrained(value: Value, sharding: str, at: ir.InsertionPoint) -> ir.Operation:
-        return ir.Operation.create(
-            "sdy.sharding_constraint",
-            results=[value.type],
-            operands=[value],
-            attributes={"sharding": ir.Attribute.parse(sharding)},
-            loc=op.location,
-            ip=at,
-        )
+        attributes = {"sharding": ir.Attribute.parse(sharding)}
+        make = Trail(at, op.location)
+        return make.create("sdy.sharding_constraint", [value], [value.type], attributes)
 
     for k, sharding in enumerate(_shardings(op, "in_shardings")):
         op.operands[k] = constrained(op.operands[k], sharding, ir.InsertionPoint(op)).results[0]
@@ -214,12 +207,13 @@ class _Reader:
 
     def _read_own(self, op: ir.Operation, name: str) -> None:
         """An operation of Shardy's dialect."""
-        key = _CONVERSIONS.get(name)
-        if key is not None:
+        key = "sharding" if name in _EDGES else _CONVERSIONS.get(name)
+        if name in _EDGES and "sharding" not in op.attributes:
+            op.results[0].replace_all_uses_with(op.operands[0])
+            op.erase()
+        elif key is not None:
             shape = tensor_shape(op.results[0].type) or ()
             replace_by_relayout(op, self.layout(op, str(op.attributes[key]), len(shape)))
-        elif name in _EDGES:
-            self._read_edge(op, name)
         elif name == "sdy.propagation_barrier":
             self._read_barrier(op)
         elif name == "sdy.constant":
@@ -229,14 +223,6 @@ class _Reader:
             self.groups.setdefault(number, []).append(op)
         else:
             error(op, f"{name} has no counterpart in dtensor; remove it")
-
-    def _read_edge(self, op: ir.Operation, name: str) -> None:
-        if _EDGES[name] in op.attributes:
-            shape = tensor_shape(op.results[0].type) or ()
-            replace_by_relayout(op, self.layout(op, str(op.attributes[_EDGES[name]]), len(shape)))
-            return
-        op.results[0].replace_all_uses_with(op.operands[0])
-        op.erase()
 
     def _read_barrier(self, op: ir.Operation) -> None:
         direction = DIRECTIONS[ir.IntegerAttr(op.attributes["allowed_direction"]).value]
@@ -251,15 +237,9 @@ class _Reader:
         op.erase()
 
     def _read_constant(self, op: ir.Operation) -> None:
-        new = ir.Operation.create(
-            CONSTANT,
-            results=[op.results[0].type],
-            attributes={
-                n: op.attributes[n] for n in ("value", _SHARDING_ATTR) if n in op.attributes
-            },
-            loc=op.location,
-            ip=ir.InsertionPoint(op),
-        )
+        kept = [name for name in ("value", _SHARDING_ATTR) if name in op.attributes]
+        attributes = {name: op.attributes[name] for name in kept}
+        new = Builder(op).create(CONSTANT, [], [op.results[0].type], attributes)
         op.results[0].replace_all_uses_with(new.results[0])
         op.erase()
         self.read_op(new, CONSTANT)

@@ -10,9 +10,14 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import integer_attr, matrix_attr
-from dtensor.passes.lowering.bitwise import all_reduce_bits, reduce_scatter_bits
 from dtensor.passes.lowering.emitter import Emitter, Over
-from dtensor.passes.lowering.ordered import from_keys, is_ordered, to_keys
+from dtensor.passes.lowering.ordered import (
+    all_reduce_bits,
+    from_keys,
+    is_ordered,
+    reduce_scatter_bits,
+    to_keys,
+)
 from dtensor.passes.ops.reduction import Reduction
 
 Meshes = dict[str, Mesh]

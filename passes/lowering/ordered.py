@@ -1,16 +1,23 @@
-"""Maxima and minima of floats across devices, made of integers that have the same order.
+"""Reductions across devices that XLA has not, or gets wrong.
 
-One device gives NaN where an operand is NaN. Libraries of collectives compare floats as C does and
-lose it: XLA's CPU code, NCCL. So the bits of a float become a signed integer of the same width that
-keeps the order, in which NaN is the greatest of a maximum and the least of a minimum: no more
-bytes, and the same on every target. As a side effect, -0.0 is less than 0.0.
+Maxima and minima of floats are made of integers that have the same order. One device gives NaN
+where an operand is NaN. Libraries of collectives compare floats as C does and lose it: XLA's CPU
+code, NCCL. So the bits of a float become a signed integer of the same width that keeps the order,
+in which NaN is the greatest of a maximum and the least of a minimum: no more bytes, and the same on
+every target. As a side effect, -0.0 is less than 0.0.
+
+XLA reduces by sum, product, minimum and maximum, and truth values by `and` and `or`, but not the
+bits of integers. Those are exchanged and combined on each device.
 """
 
 from __future__ import annotations
 
 from dtensor.dialect.mlir import Value, ir
-from dtensor.passes.lowering.emitter import Emitter
+from dtensor.passes.builder import integer_attr
+from dtensor.passes.lowering.emitter import Emitter, Over
 from dtensor.passes.ops.elements import element_kind
+
+_BITS = "stablehlo.bitcast_convert"
 
 
 def is_ordered(reduction: str, element: str) -> bool:
@@ -32,7 +39,7 @@ def to_keys(value: Value, reduction: str, emitter: Emitter) -> Value:
     shape, element = emitter.read_type(value.type)
     width = element_kind(element)[1]
     integers = emitter.tensor_type(shape, f"i{width}")
-    keys = _flip_negative(_bits(value, integers, emitter), width, emitter)
+    keys = _flip_negative(emitter.value(_BITS, [value], integers), width, emitter)
     highest = (1 << (width - 1)) - 1
     extreme = emitter.constant(highest if reduction == "max" else ~highest, integers)
     return emitter.select(emitter.compare("NE", value, value), extreme, keys)
@@ -41,7 +48,7 @@ def to_keys(value: Value, reduction: str, emitter: Emitter) -> Value:
 def from_keys(keys: Value, floats: ir.Type, emitter: Emitter) -> Value:
     """The values of type `floats` that have these keys; both extremes are codes of NaN."""
     width = element_kind(emitter.read_type(floats)[1])[1]
-    return _bits(_flip_negative(keys, width, emitter), floats, emitter)
+    return emitter.value(_BITS, [_flip_negative(keys, width, emitter)], floats)
 
 
 def _flip_negative(bits: Value, width: int, emitter: Emitter) -> Value:
@@ -55,5 +62,26 @@ def _flip_negative(bits: Value, width: int, emitter: Emitter) -> Value:
     return emitter.binary("xor", bits, low)
 
 
-def _bits(value: Value, result: ir.Type, emitter: Emitter) -> Value:
-    return emitter.value("stablehlo.bitcast_convert", [value], result)
+def all_reduce_bits(value: Value, over: Over, kind: str, emitter: Emitter) -> Value:
+    """An all_gather into a new first dimension, which is then reduced."""
+    shape, element = emitter.read_type(value.type)
+    row = emitter.reshape(value, (1, *shape))
+    gathered = emitter.tensor_type((over.parts, *shape), element)
+    attributes = {"all_gather_dim": integer_attr(0)}
+    name = "stablehlo.all_gather"
+    rows = emitter.collective(name, [row], [gathered], over, attributes).results[0]
+    return emitter.reduced(rows, 0, kind)
+
+
+def reduce_scatter_bits(value: Value, dim: int, over: Over, kind: str, emitter: Emitter) -> Value:
+    """An all_to_all of the parts of `dim`, which are then reduced."""
+    shape = emitter.shape_of(value)
+    attributes = {
+        "split_dimension": integer_attr(dim),
+        "concat_dimension": integer_attr(dim),
+        "split_count": integer_attr(over.parts),
+    }
+    name = "stablehlo.all_to_all"
+    moved = emitter.collective(name, [value], [value.type], over, attributes).results[0]
+    rows = (*shape[:dim], over.parts, shape[dim] // over.parts, *shape[dim + 1 :])
+    return emitter.reduced(emitter.reshape(moved, rows), dim, kind)

@@ -18,7 +18,7 @@ from dtensor.passes.ops.accuracy import chained
 from dtensor.passes.ops.attributes import integer, shape_of
 from dtensor.passes.ops.comparators import on_tensors
 from dtensor.passes.ops.longer_cuts import lengthen_backward
-from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed
+from dtensor.passes.ops.opdef import Algorithm, OpDef, is_cut, is_whole, named_dim
 from dtensor.passes.ops.rows import Ties, combines_scalars, rows_flops
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
 from dtensor.passes.ops.scans import scan_bytes, totals_before
@@ -31,7 +31,7 @@ def scan_rule(op: OpInfo) -> OpRule:
 
     Where rows are combined, not elements, `j` is a dimension that the body treats by itself.
     """
-    builder, dim = RuleBuilder(op), integer(op.attribute(DIM))
+    builder, dim = RuleBuilder(op), named_dim(op)
     body = op.operation.regions[0].blocks[0]
     ties = None if combines_scalars(body) else Ties(body)
     factors: dict[object, int] = {}
@@ -50,21 +50,12 @@ def scan_rule(op: OpInfo) -> OpRule:
 
 def scan_flops(op: OpInfo) -> float:
     """Each element is combined twice."""
-    body, dim = op.operation.regions[0].blocks[0], integer(op.attribute(DIM))
+    body, dim = op.operation.regions[0].blocks[0], named_dim(op)
     if combines_scalars(body):
         return 2.0 * math.prod(op.operand_shapes[0]) * (len(body.operations) - 1)
     written, given = shape_of(body.arguments[0]), op.operand_shapes[0]
     share = math.prod(given) / max(1, math.prod(written)) if written[dim] else 0.0
     return 2.0 * share * rows_flops(body)
-
-
-def _is_split(placed: Placed) -> bool:
-    word = placed.operands[0].dims[integer(placed.op.attribute(DIM))]
-    return word.split > 1 and word.is_contiguous
-
-
-def _is_whole(placed: Placed) -> bool:
-    return placed.operands[0].dims[integer(placed.op.attribute(DIM))].split == 1
 
 
 def expand_scan(op: LocalOp) -> Sequence[Value]:
@@ -179,10 +170,10 @@ SCAN = OpDef(
         Algorithm(
             "totals",
             expand_scan,
-            _is_split,
-            lambda placed: scan_bytes(placed, integer(placed.op.attribute(DIM))),
+            is_cut(named_dim),
+            lambda placed: scan_bytes(placed, named_dim(placed.op)),
         ),
-        Algorithm("local", expand_scan, _is_whole),
+        Algorithm("local", expand_scan, is_whole(named_dim)),
     ),
     flops=scan_flops,
     accuracy=chained,

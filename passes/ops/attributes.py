@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtensor.dialect.mlir import Value, ir, maker_of
+from dtensor.dialect.names import SIZE
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 
 CONSTANT = "stablehlo.constant"
@@ -122,7 +123,8 @@ def _splat_scalar(operation: ir.Operation, element: str) -> float | int | None:
     value = constant_attribute(operation)
     if value is None:
         real, imaginary = _complex_splat(operation) or ("", "")
-        return float(real) if _is_number(real) and _is_zero(imaginary) else None
+        is_real = _is_number(real) and _is_number(imaginary) and float(imaginary) == 0
+        return float(real) if is_real else None
     if not value.is_splat:
         return None
     scalar = value.get_splat_value()
@@ -137,14 +139,15 @@ def _is_number(written: str) -> bool:
     return bool(written) and not written.startswith("0x")
 
 
-def _is_zero(written: str) -> bool:
-    return _is_number(written) and float(written) == 0
-
-
 def integers(attribute: ir.Attribute) -> list[int]:
     """The numbers of `array<i64: ...>`."""
     numbers = ir.DenseI64ArrayAttr(attribute)
     return [numbers[i] for i in range(len(numbers))]  # its iterator ends slowly, in an exception
+
+
+def true_size(op: ir.Operation, size: int) -> int:
+    """How many elements of a dimension of `size` are no padding, as far as an op says."""
+    return integer(op.attributes[SIZE]) if SIZE in op.attributes else size
 
 
 def slice_numbers(op: ir.Operation) -> tuple[list[int], list[int], list[int]]:

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.callbacks import has_effects, is_callback
-from dtensor.dialect.mlir import Value, ir
-from dtensor.dialect.names import ALL_REDUCE, AXES, REDUCTION
+from dtensor.dialect.mlir import Value, ir, terminator
+from dtensor.passes.builder import Trail
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
-from dtensor.passes.program import terminator
 
 
 def calls_once(op: LocalOp) -> bool:
@@ -30,35 +29,19 @@ def _axes(ctx: ExpansionContext) -> list[AxisRef]:
 def expand_once(op: LocalOp) -> Sequence[Value]:
     """The call in a branch that the first device takes, and its results sent to the others."""
     ctx, axes = op.ctx, _axes(op.ctx)
-    index = ctx.axis_index(axes)
     types = [result.type for result in op.operation.results]
     tokens = [value for value in op.operands if not isinstance(value.type, ir.RankedTensorType)]
     nothing = [
-        _zeros(ctx, type_) if isinstance(type_, ir.RankedTensorType) else tokens[0]
-        for type_ in types
+        ctx.zeros(type_) if isinstance(type_, ir.RankedTensorType) else tokens[0] for type_ in types
     ]
     call = ctx.clone(op.operation)
-    branch = ir.Operation.create(
-        "stablehlo.if",
-        results=types,
-        operands=[ctx.compare("EQ", index, ctx.constant_like(0, index))],
-        regions=2,
-        loc=op.operation.location,
-        ip=ir.InsertionPoint(op.operation),
-    )
+    branch = ctx.create("stablehlo.if", [ctx.is_shard(axes, 0)], types, regions=2)
     made: tuple[list[Value], list[Value]] = list(call.results), nothing
     for region, values in zip(branch.regions, made, strict=True):
-        end = ir.InsertionPoint(region.blocks.append())
-        ir.Operation.create("stablehlo.return", [], values, loc=branch.location, ip=end)
+        inside = Trail(ir.InsertionPoint(region.blocks.append()), branch.location)
+        inside.create("stablehlo.return", values, [])
     call.move_before(terminator(branch.regions[0].blocks[0]))
     return [_from_first(ctx, value, axes) for value in branch.results]
-
-
-def _zeros(ctx: ExpansionContext, type_: ir.RankedTensorType) -> Value:
-    if not isinstance(type_.element_type, ir.ComplexType):
-        return ctx.constant(0, type_)
-    zero = ctx.constant(0, _like(type_, ir.ComplexType(type_.element_type).element_type))
-    return ctx.value("stablehlo.complex", [zero, zero], type_)
 
 
 def _from_first(ctx: ExpansionContext, value: Value, axes: Sequence[AxisRef]) -> Value:
@@ -72,9 +55,7 @@ def _from_first(ctx: ExpansionContext, value: Value, axes: Sequence[AxisRef]) ->
         parts = [ctx.value(f"stablehlo.{part}", [value], half) for part in ("real", "imag")]
         return ctx.value("stablehlo.complex", [_from_first(ctx, p, axes) for p in parts], type_)
     if isinstance(element, ir.IntegerType):
-        kind = "or" if element.width == 1 else "sum"
-        attributes = {AXES: ctx.axes(axes), REDUCTION: ir.StringAttr.get(kind)}
-        return ctx.value(ALL_REDUCE, [value], type_, attributes)
+        return ctx.all_reduced(value, axes, "or" if element.width == 1 else "sum")
     bits = _like(type_, ir.IntegerType.get_unsigned(ir.FloatType(element).width))
     sent = _from_first(ctx, ctx.value("stablehlo.bitcast_convert", [value], bits), axes)
     return ctx.value("stablehlo.bitcast_convert", [sent], type_)

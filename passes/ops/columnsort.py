@@ -17,12 +17,11 @@ from dtensor.dialect.names import PLACES, SIZE
 from dtensor.passes.cost.model import all_to_all_bytes, permute_bytes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
-from dtensor.passes.ops.attributes import integer, shape_of
+from dtensor.passes.ops.attributes import integer, shape_of, true_size
 from dtensor.passes.ops.comparators import compare_by
 from dtensor.passes.ops.elements import element_kind
-from dtensor.passes.ops.exchanges import dealt, exchanged
+from dtensor.passes.ops.exchanges import dealt, exchanged, from_beside
 from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
-from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import OpInfo, element_bytes
 
 _DIMENSION = "dimension"
@@ -120,11 +119,9 @@ def expand_exchange(op: LocalOp) -> Sequence[Value]:
     if SIZE not in given:
         return found
     ctx, layout, dim = op.ctx, op.result_layouts[0], sorted_dimension(placed_of(op).op)
-    size = op.result_shapes[0][dim]
+    size, end = op.result_shapes[0][dim], integer(given[SIZE])
     place = ctx.global_index(layout, dim, size, index_element(size))
-    inside = ctx.compare("LT", place, ctx.constant_like(integer(given[SIZE]), place))
-    inside = ctx.broadcast(inside, ctx.shape_of(found[0]), [dim])
-    return [ctx.select(inside, value, ctx.zeros(value.type)) for value in found]
+    return [ctx.kept_before(value, dim, place, end) for value in found]
 
 
 class _Columns:
@@ -141,7 +138,8 @@ class _Columns:
         self.more = _lengthened(self.local, self.word.split) - self.local
         elements = [op.ctx.element_of(value) for value in op.operands]
         self.tie = _tie(op.operation, elements, bool(self.more))
-        self.end = integer(given[SIZE]) if SIZE in given else self.size if self.more else None
+        has_end = SIZE in given or bool(self.more)
+        self.end = true_size(op.operation, self.size) if has_end else None
 
     def sorted(self) -> list[Value]:
         """The columns of the result, of each operand and of what decides between equal ones."""
@@ -182,7 +180,7 @@ class _Columns:
         found = []
         for value in values:
             last = ctx.cut(value, d, long - most, most)
-            before = permuted(ctx, last, self.word.axes, [k - 1 for k in range(p)])
+            before = from_beside(ctx, last, self.word.axes, -1)
             found.append(ctx.stretch(ctx.joined([before, value], d), d, start, self.local))
         return found
 
@@ -197,18 +195,15 @@ class _Columns:
         ctx, d, p = self.ctx, self.dim, self.word.split
         low = (self.local + self.more) // 2
         high = self.local + self.more - low
-        shard = ctx.axis_index(self.word.axes)
-        first = ctx.compare("EQ", shard, ctx.constant_like(0, shard))
-        last = ctx.compare("EQ", shard, ctx.constant_like(p - 1, shard))
+        axes = self.word.axes
+        first, last = ctx.is_shard(axes, 0), ctx.is_shard(axes, p - 1)
         lower = [ctx.cut(value, d, 0, low) for value in values]
         upper = [ctx.cut(value, d, low, high) for value in values]
-        axes = self.word.axes
-        came = [permuted(ctx, value, axes, [k - 1 for k in range(p)]) for value in upper]
+        came = [from_beside(ctx, value, axes, -1) for value in upper]
         pairs = zip(came, lower, strict=True)
         both = self._each_sorted([ctx.joined(list(pair), d) for pair in pairs])
         back = [ctx.cut(value, d, 0, high) for value in both]
-        sources = [k + 1 if k + 1 < p else -1 for k in range(p)]
-        back = [permuted(ctx, value, axes, sources) for value in back]
+        back = [from_beside(ctx, value, axes, 1) for value in back]
         kept = [ctx.cut(value, d, high, low) for value in both]
         lower = [ctx.select(first, mine, new) for mine, new in zip(lower, kept, strict=True)]
         upper = [ctx.select(last, mine, new) for mine, new in zip(upper, back, strict=True)]

@@ -69,30 +69,20 @@ def known_finite(operation: ir.Operation) -> tuple[bool, ...]:
     return tuple([never_infinite(value) for value in operation.operands])
 
 
-def dot_general_flops(op: OpInfo) -> float:
-    """2 m n k: a multiplication and an addition per product."""
-    return products_flops(op, _contracted(op))
-
-
 def _contracted(op: OpInfo) -> int:
     numbers = stablehlo.DotDimensionNumbers(op.attribute("dot_dimension_numbers"))
     return math.prod(op.operand_shapes[0][d] for d in numbers.lhs_contracting_dimensions)
 
 
-def dot_flops(op: OpInfo) -> float:
-    """2 m n k."""
-    return products_flops(op, op.operand_shapes[0][-1])
-
-
 def products_flops(op: OpInfo, products: float) -> float:
-    """Of a sum of so many products for each element of the result."""
+    """2 m n k: of a sum of so many products for each element, a multiplication and an addition."""
     is_complex = element_kind(op.result_elements[0])[0] == "complex"
     return (8.0 if is_complex else 2.0) * math.prod(op.result_shapes[0]) * products
 
 
 DOT_GENERAL = OpDef(
     dot_general_rule,
-    flops=dot_general_flops,
+    flops=lambda op: products_flops(op, _contracted(op)),
     accuracy=summed(_contracted),
     must_divide=True,
     padding=padding.IDENTITY,
@@ -101,7 +91,7 @@ DOT_GENERAL = OpDef(
 DOT = replace(
     DOT_GENERAL,
     rule=dot_rule,
-    flops=dot_flops,
+    flops=lambda op: products_flops(op, op.operand_shapes[0][-1]),
     accuracy=summed(lambda op: op.operand_shapes[0][-1]),
 )
 RAGGED_DOT = replace(UNKNOWN, accuracy=series)

@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 
 from dtensor.dialect.dim import WHOLE, Dim, canonical_digits
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import Value, ir
-from dtensor.dialect.names import ALL_REDUCE, AXES, REDUCTION
+from dtensor.dialect.mlir import Value
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.elements import element_kind
@@ -79,9 +78,8 @@ class Counting:
         ctx, layout = self.ctx, self.op.operand_layouts[0]
         shape = ctx.shape_of(self.keys)
         index = ctx.global_index(layout, self.dim, self.size, index_element(self.size))
-        inside = ctx.compare("LT", index, ctx.constant_like(true, index))
-        inside = ctx.broadcast(inside, shape, [len(shape) - 1])
-        return ctx.select(inside, self.keys, turned(ctx, ctx.zeros(self.keys.type)))
+        largest = turned(ctx, ctx.zeros(self.keys.type))
+        return ctx.kept_before(self.keys, len(shape) - 1, index, true, largest)
 
     def elements(self) -> Value:
         """What stands at the places."""
@@ -97,7 +95,8 @@ class Counting:
         )
         is_there = ctx.compare("GE", number, ctx.zeros(number.type))
         is_there = ctx.binary("and", is_there, ctx.compare("LT", number, equal))
-        bits = self._all(ctx.select(is_there, self._bits_at(place), self._no_bits()))
+        nothing = ctx.zeros(ctx.tensor_type(self.wanted, ctx.element_of(self.keys)))
+        bits = self._all(ctx.select(is_there, self._bits_at(place), nothing))
         found = numbers_of(ctx, bits, ctx.element_of(self.given))
         return ctx.transpose(found, [*range(1, self.dim + 1), 0, *range(self.dim + 1, rank)])
 
@@ -202,14 +201,9 @@ class Counting:
             ctx.select(is_it, bits, ctx.zeros(bits.type)), len(shape) - 1, Reduction.SUM
         )
 
-    def _no_bits(self) -> Value:
-        return self.ctx.zeros(self.ctx.tensor_type(self.wanted, self.ctx.element_of(self.keys)))
-
     def _all(self, value: Value, reduction: Reduction = Reduction.SUM) -> Value:
         """The sum over the shards, or another reduction."""
-        ctx = self.ctx
-        attributes = {AXES: ctx.axes(self.word.axes), REDUCTION: ir.StringAttr.get(reduction)}
-        return ctx.value(ALL_REDUCE, [value], value.type, attributes)
+        return self.ctx.all_reduced(value, self.word.axes, reduction)
 
     def _total(self, counts: Value) -> Value:
         """The sums of counts over the shards."""
@@ -233,9 +227,8 @@ class Counting:
         ctx, count = self.ctx, math.prod(self.ctx.shape_of(counts))
         words, bits = packed(count, self.size), self.size.bit_length()
         flat = ctx.convert(ctx.reshape(counts, (count,)), "ui32")
-        zero = ctx.zeros(ctx.tensor_type((), "ui32"))
         parts = -(-count // max(words, 1))
-        flat = ctx.pad(flat, zero, [0], [parts * words - count])
+        flat = ctx.lengthened(flat, 0, 0, parts * words)
         total = ctx.cut(flat, 0, 0, words)
         for k in range(1, parts):
             part = ctx.cut(flat, 0, k * words, words)

@@ -14,7 +14,7 @@ from dtensor.passes.ops.bodies import inline_body
 from dtensor.passes.ops.callbacks import calls_once, expand_once
 from dtensor.passes.ops.definition import Definition, definition_of
 from dtensor.passes.ops.named_calls import NAMED_CALLS
-from dtensor.passes.ops.opdef import OpDef, local
+from dtensor.passes.ops.opdef import OpDef, local, says
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
 SHARDING_RULE = "sdy.sharding_rule"
@@ -162,11 +162,6 @@ def custom_call_flops(op: OpInfo) -> float:
     return 0.0 if known is None or known.rule(op) is None else known.flops(op)
 
 
-def written_definition(operation: ir.Operation) -> tuple[object, ...]:
-    """The definition of an op, which is dtensor's own attribute."""
-    return (operation.attributes[DEFINED],) if DEFINED in operation.attributes else ()
-
-
 def custom_call_fill(rule: OpRule, factor: int) -> padding.Fill | None:
     """Each matrix of a batch by itself; what a user defined says nothing of padding."""
     return None if rule.info.has(DEFINED) else padding.passing(rule, factor)
@@ -200,6 +195,6 @@ CUSTOM_CALL = OpDef(
     (local(expand_custom_call),),
     flops=custom_call_flops,
     accuracy=factorised,
-    known=written_definition,
+    known=says(DEFINED),
     padding=padding.Padding(custom_call_fill, lengthen_custom_call),
 )

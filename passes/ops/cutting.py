@@ -32,6 +32,7 @@ from dtensor.passes.ops.cut_windows import (
     slides_none,
     slides_some,
 )
+from dtensor.passes.ops.exchanges import permuted
 from dtensor.passes.ops.indexing import clamped, take
 from dtensor.passes.ops.joins import (
     cut_bytes,
@@ -60,7 +61,6 @@ from dtensor.passes.ops.longer_cuts import (
 )
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
 from dtensor.passes.ops.reduction import Reduction, reductions_of
-from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
 from dtensor.passes.ops.shape import pass_all
 
@@ -236,7 +236,7 @@ def expand_slice(op: LocalOp) -> Sequence[Value] | None:
         op.set_integers(name, numbers)
     done = {*slid, *owned}
     _localise_slice(op, [d for d in range(op.operand_layouts[0].rank) if d not in done])
-    return [_result(op)] if owned else None
+    return list(op.again().results) if owned else None
 
 
 def _owned_elements(op: LocalOp, dim: int) -> Value:
@@ -315,12 +315,6 @@ def _cuts_locally(placed: Placed) -> bool:
 def _is_owned(placed: Placed) -> bool:
     """Whether some are, and none with a halo."""
     return bool(_owned(placed)) and slides_none(slide_of_slice)(placed)
-
-
-def _result(op: LocalOp) -> Value:
-    """The op as it stands now, of local types."""
-    result: Value = op.again().results[0]
-    return result
 
 
 def _reversed(placed: Placed) -> list[int]:

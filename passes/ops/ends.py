@@ -8,6 +8,7 @@ of a shard, and what is behind that may be anything.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.ends import EDGE, REFLECT, WRAP, Ends
 from dtensor.dialect.mlir import Value
 from dtensor.passes.expansion.context import ExpansionContext
-from dtensor.passes.ops.ring import permuted
+from dtensor.passes.ops.exchanges import from_beside, permuted
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +96,7 @@ def on_shard(
     ctx: ExpansionContext, axes: Sequence[AxisRef], shard: int, here: Value, elsewhere: Value
 ) -> Value:
     """One value on one shard, another on all others."""
-    index = ctx.axis_index(axes)
-    return ctx.select(ctx.compare("EQ", index, ctx.constant_like(shard, index)), here, elsewhere)
+    return ctx.select(ctx.is_shard(axes, shard), here, elsewhere)
 
 
 class _Maker:
@@ -117,9 +117,6 @@ class _Maker:
         self.local = ctx.shape_of(value)[dim]
         self._ctx, self._value, self._axes, self._dim = ctx, value, axes, dim
         self._around, self._mode = around, around.ends.mode
-        self._shards = 1
-        for axis in axes:
-            self._shards *= axis.size
 
     def cut(self, start: int, count: int) -> Value:
         """Elements of the shard."""
@@ -173,11 +170,10 @@ class _Maker:
 
     def _shifted(self, value: Value, hop: int) -> Value:
         """That of the shard `hop` places further on; of a tensor that goes round, round it."""
-        count = self._around.last + 1
-        sources = [k + hop for k in range(self._shards)]
-        if self._mode == WRAP:
-            sources = [source % count if k < count else -1 for k, source in enumerate(sources)]
-        sources = [source if source < self._shards else -1 for source in sources]
+        if self._mode != WRAP:
+            return from_beside(self._ctx, value, self._axes, hop)
+        count, shards = self._around.last + 1, math.prod(axis.size for axis in self._axes)
+        sources = [(k + hop) % count if k < count else -1 for k in range(shards)]
         return permuted(self._ctx, value, self._axes, sources)
 
     def _mirrored(self, start: int, count: int) -> Value:

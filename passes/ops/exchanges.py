@@ -1,12 +1,22 @@
-"""Blocks of shards exchanged among the shards of a dimension: block b of each goes to shard b."""
+"""What shards of a dimension send one another: whole shards, blocks, what a shift brings.
+
+Element i of a shifted dimension is element `i - shift` of the tensor, or `i - shift + size` where
+that is negative. With m elements per shard and `shift = q m + t`, the first t elements of a shard
+are the last t of the shard q + 1 places before it, the others the first of the shard q places
+before.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import WHOLE, Dim
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import Value
+from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.names import AXES, SHARD_PERMUTE, SOURCES
 from dtensor.passes.expansion.context import ExpansionContext
 
 
@@ -46,3 +56,98 @@ def dealt(ctx: ExpansionContext, value: Value, dim: int, hands: int) -> Value:
     order = list(range(rank + 1))
     order[dim], order[dim + 1] = dim + 1, dim
     return ctx.reshape(ctx.transpose(value, order), shape)
+
+
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some elements of each shard, and where they come from.
+
+    Attributes:
+        hop: how many places before it on the ring the shard is that has them; 0 for itself.
+        first: where they begin in the result.
+        origin: where they begin in that shard.
+        count: how many there are.
+    """
+
+    hop: int
+    first: int
+    origin: int
+    count: int
+
+
+def parts_of(shift: int, size: int, shards: int, wanted: Sequence[Range]) -> list[Part]:
+    """What shards need of a dimension of `size` elements, of those elements that are wanted.
+
+    Args:
+        shift: by how many elements the dimension is shifted.
+        size: elements of the whole dimension.
+        shards: into how many it is cut.
+        wanted: ranges of elements of the result that matter.
+    """
+    local = size // shards
+    hop, rest = divmod(shift % size, local)
+    found = []
+    for start, end, origin, before in (
+        (0, rest, local - rest, hop + 1),
+        (rest, local, 0, hop),
+    ):
+        inside = [
+            (max(low, start), min(high, end))
+            for range_ in wanted
+            for low, high in within_shards(range_, local)
+        ]
+        inside = [(low, high) for low, high in inside if low < high]
+        if inside:
+            first, last = min(low for low, _ in inside), max(high for _, high in inside)
+            found.append(Part(before % shards, first, origin + first - start, last - first))
+    return found
+
+
+def within_shards(wanted: Range, local: int) -> Iterator[Range]:
+    """Which elements of shards of `local` elements a range of the whole dimension takes."""
+    start, end = wanted
+    if end - start >= local:
+        yield 0, local
+    elif start < end:
+        low, high = start % local, (end - 1) % local + 1
+        yield from [(low, high)] if low < high else [(low, local), (0, high)]
+
+
+def permuted(
+    ctx: ExpansionContext, value: Value, axes: Sequence[AxisRef], sources: Sequence[int]
+) -> Value:
+    """`value` of device `sources[k]` on device k along the axes; zeros where that is -1."""
+    if list(sources) == list(range(len(sources))):
+        return value
+    attributes = {AXES: ctx.axes(axes), SOURCES: ir.DenseI64ArrayAttr.get(list(sources))}
+    return ctx.value(SHARD_PERMUTE, [value], value.type, attributes)
+
+
+def from_beside(ctx: ExpansionContext, value: Value, axes: Sequence[AxisRef], hop: int) -> Value:
+    """`value` of the shard `hop` places further on along the axes; zeros where there is none."""
+    shards = math.prod(axis.size for axis in axes)
+    sources = [k + hop if 0 <= k + hop < shards else -1 for k in range(shards)]
+    return permuted(ctx, value, axes, sources)
+
+
+def shifted(
+    ctx: ExpansionContext, value: Value, axes: Sequence[AxisRef], dim: int, parts: Sequence[Part]
+) -> Value:
+    """The shard after a shift; elements that no part brings are those of any shard."""
+    shards = math.prod(axis.size for axis in axes)
+    local = ctx.shape_of(value)[dim]
+    pieces: list[Value] = []
+    end = 0
+    for part in sorted(parts, key=lambda part: part.first):
+        if part.first > end:
+            pieces.append(ctx.cut(value, dim, 0, part.first - end))
+        piece = ctx.cut(value, dim, part.origin, part.count)
+        sources = [(k - part.hop) % shards for k in range(shards)]
+        pieces.append(permuted(ctx, piece, axes, sources))
+        end = part.first + part.count
+    if end < local:
+        pieces.append(ctx.cut(value, dim, 0, local - end))
+    return ctx.joined(pieces, dim)

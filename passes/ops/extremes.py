@@ -12,7 +12,6 @@ from typing import Any
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mlir import Value, ir, maker_of, terminator
-from dtensor.dialect.names import ALL_REDUCE, AXES, REDUCTION
 from dtensor.passes.cost.model import all_reduce_bytes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.elements import element_kind
@@ -95,18 +94,18 @@ def joined_extremes(
     if given == "i1":
         element, value = "ui8", ctx.convert(value, "ui8")
     key = ctx.convert(_keys(op, value, name), _key(element))
-    best = _reduced(op, key, axes, name)
+    best = ctx.all_reduced(key, axes, name)
     is_best = ctx.compare("EQ", key, best)
     kind, bits = element_kind(ctx.element_of(place))
     largest = ctx.constant((1 << (bits - (kind == "signed"))) - 1, place.type)
-    first = _reduced(op, ctx.select(is_best, place, largest), axes, "min")
+    first = ctx.all_reduced(ctx.select(is_best, place, largest), axes, "min")
     if not _is_read(op.operation.results[0]):
         return [chosen[0], first]
     # Shards that have chosen the init value have the same bits and the same place.
     is_it = ctx.binary("and", is_best, ctx.compare("EQ", place, first))
     own = bits_of(ctx, value)
     wide = ctx.convert(own, _key(element))
-    found = _reduced(op, ctx.select(is_it, wide, ctx.zeros(wide.type)), axes, "max")
+    found = ctx.all_reduced(ctx.select(is_it, wide, ctx.zeros(wide.type)), axes, "max")
     number = numbers_of(ctx, ctx.convert(found, ctx.element_of(own)), element)
     return [ctx.convert(number, given), first]
 
@@ -118,8 +117,3 @@ def _keys(op: LocalOp, value: Value, name: str) -> Value:
         return key
     is_nan = op.ctx.compare("NE", value, value)
     return op.ctx.select(is_nan, op.ctx.zeros(key.type), key)
-
-
-def _reduced(op: LocalOp, value: Value, axes: Sequence[AxisRef], name: str) -> Value:
-    attributes = {AXES: op.ctx.axes(axes), REDUCTION: ir.StringAttr.get(name)}
-    return op.ctx.value(ALL_REDUCE, [value], value.type, attributes)

@@ -11,14 +11,14 @@ import math
 from collections.abc import Iterator, Sequence
 
 from dtensor.dialect.axes import AxisRef
-from dtensor.dialect.ends import EDGE, REFLECT, WRAP, Folds
-from dtensor.dialect.mlir import Value, forget, ir
+from dtensor.dialect.ends import EDGE, REFLECT, WRAP, Folds, read_padding
+from dtensor.dialect.mlir import Value, forget
 from dtensor.dialect.names import FOLDS
 from dtensor.passes.builder import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops.ends import end_of, on_shard
+from dtensor.passes.ops.exchanges import permuted
 from dtensor.passes.ops.opdef import Placed, Traffic
-from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import WindowDim, element_bytes
 
 
@@ -55,12 +55,11 @@ def folded_results(op: LocalOp, dims: Sequence[WindowDim], count: int) -> list[V
     if not found:
         return None
     ctx, shape = op.ctx, list(op.local_result_shape())
-    padding = ir.DenseIntElementsAttr(op.operation.attributes["padding"])
-    rows = [[padding[2 * i], padding[2 * i + 1]] for i in range(count)]
+    rows = read_padding(op.operation, count)
     for dim, folds in found:
         shape[dim.steps[1]] += folds.front + folds.behind
-        rows[dim.row][0] += folds.front
-        rows[dim.row][1] += folds.behind
+        low, high = rows[dim.row]
+        rows[dim.row] = low + folds.front, high + folds.behind
     op.operation.attributes["padding"] = matrix_attr(rows)
     forget(op.operation, FOLDS)
     types = [ctx.tensor_type(shape, op.result_element())]
@@ -100,27 +99,17 @@ def _folded(
             continue
         piece, is_front = ctx.cut(value, dim, start, count), start == 0
         if folds.mode == WRAP:
-            piece = _sent(ctx, piece, axes, here, last - here)
+            shards = math.prod(axis.size for axis in axes)
+            sources = [here if k == last - here else -1 for k in range(shards)]
+            piece = permuted(ctx, piece, axes, sources)
             place = kept - count if is_front else 0
         else:
             piece, place = _turned(ctx, piece, dim, folds.mode, 0 if is_front else kept)
             if axes:
                 piece = on_shard(ctx, axes, here, piece, ctx.zeros(piece.type))
-        lows, highs = ([0] * len(ctx.shape_of(value)) for _ in range(2))
-        lows[dim] = place
-        highs[dim] = ctx.shape_of(result)[dim] - place - ctx.shape_of(piece)[dim]
-        zero = ctx.zeros(ctx.tensor_type((), ctx.element_of(value)))
-        result = ctx.binary("add", result, ctx.pad(piece, zero, lows, highs))
+        piece = ctx.lengthened(piece, dim, place, ctx.shape_of(result)[dim])
+        result = ctx.binary("add", result, piece)
     return result
-
-
-def _sent(
-    ctx: ExpansionContext, piece: Value, axes: Sequence[AxisRef], source: int, target: int
-) -> Value:
-    """That of one shard on another; zeros on all others."""
-    shards = math.prod(axis.size for axis in axes)
-    sources = [source if k == target else -1 for k in range(shards)]
-    return permuted(ctx, piece, axes, sources)
 
 
 def _turned(

@@ -209,9 +209,7 @@ class _FourSteps:
             return value
         ctx, layout = self.ctx, self.op.result_layouts[0]
         place = ctx.global_index(layout, self.rank, size, self.index)
-        inside = ctx.compare("LT", place, ctx.constant_like(true, place))
-        inside = ctx.broadcast(inside, ctx.shape_of(value), [self.rank])
-        return ctx.select(inside, value, ctx.zeros(value.type))
+        return ctx.kept_before(value, self.rank, place, true)
 
     def turns(self) -> Value:
         """What each number is multiplied with, `exp(-2 pi i b c / N)`, `[local columns, kept]`."""
@@ -275,13 +273,9 @@ class _FourSteps:
 
     def longer(self, value: Value, dim: int, size: int, in_front: bool = False) -> Value:
         """With zeros behind, or in front."""
-        ctx, shape = self.ctx, self.ctx.shape_of(value)
-        none, more = [0] * len(shape), [0] * len(shape)
-        more[self.rank + dim] = size - shape[self.rank + dim]
-        if not any(more):
-            return value
-        zero = ctx.zeros(ctx.tensor_type((), ctx.element_of(value)))
-        return ctx.pad(value, zero, more if in_front else none, none if in_front else more)
+        dim += self.rank
+        before = size - self.ctx.shape_of(value)[dim] if in_front else 0
+        return self.ctx.lengthened(value, dim, before, size)
 
     def exchanged(self, value: Value) -> Value:
         """Block b of each shard goes to shard b; the blocks are the first dimension."""

@@ -76,9 +76,7 @@ def expand_whole(op: LocalOp) -> Sequence[Value]:
     value = ctx.cut(op.operands[0], rank - 1, 0, given)
     type_ = ctx.tensor_type((*ctx.shape_of(value)[:-1], made), op.result_element())
     value = ctx.value(TRANSFORM, [value], type_, transform_attributes(kind, length))
-    zero = ctx.zeros(ctx.tensor_type((), op.result_element()))
-    behind = [0] * (rank - 1) + [op.result_shapes[0][-1] - made]
-    return [ctx.pad(value, zero, [0] * rank, behind)]
+    return [ctx.lengthened(value, rank - 1, 0, op.result_shapes[0][-1])]
 
 
 def fft_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dtensor.dialect.mlir import Value, ir, stablehlo
+from dtensor.dialect.mlir import Value, ir
+from dtensor.passes.builder import integers_attr
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import integers
@@ -19,11 +20,11 @@ from dtensor.passes.ops.indexing import (
     gather_dims,
     index_columns,
     say_whole,
+    spread_windows,
 )
 from dtensor.passes.ops.opdef import OpDef, local
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
-from dtensor.passes.ops.spread_windows import Spread, spread_windows
 
 
 def gather_rule(op: OpInfo) -> OpRule:
@@ -88,28 +89,14 @@ def _gather_owned(
         spread.columns[component] = ctx.convert(local, ctx.element_of(index))
         mine.append(is_here)
     local_gather = op.again([op.operands[0], spread.vectors(ctx)])
-    _say_element_by_element(local_gather, spread, [d for d, _, _ in cut])
+    for d, _, _ in cut:
+        sizes[d] = 1
+    local_gather.attributes["slice_sizes"] = integers_attr(sizes)
+    spread.write(local_gather, [d for d, _, _ in cut])
     local_gather.attributes["indices_are_sorted"] = ir.BoolAttr.get(False)
     mask = ctx.broadcast(ctx.combined("and", mine), op.local_result_shape(), spread.places)
     result = local_gather.results[0]
     return [ctx.select(mask, result, ctx.identity("sum", result.type))]
-
-
-def _say_element_by_element(gather: ir.Operation, spread: Spread, cut: Sequence[int]) -> None:
-    """Write the numbers of a gather whose indices are spread, windows along `cut` by elements."""
-    numbers = stablehlo.GatherDimensionNumbers(gather.attributes["dimension_numbers"])
-    sizes = integers(gather.attributes["slice_sizes"])
-    for d in cut:
-        sizes[d] = 1
-    gather.attributes["slice_sizes"] = ir.DenseI64ArrayAttr.get(sizes)
-    gather.attributes["dimension_numbers"] = stablehlo.GatherDimensionNumbers.get(
-        [r for r in numbers.offset_dims if r not in spread.places],
-        sorted([*numbers.collapsed_slice_dims, *cut]),
-        numbers.operand_batching_dims,
-        spread.batching(numbers.start_indices_batching_dims),
-        numbers.start_index_map,
-        len(spread.dims),
-    )
 
 
 def lengthen_gather(op: padding.Grown) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import Dim
-from dtensor.dialect.ends import MODES, WRAP
+from dtensor.dialect.ends import MODES, WRAP, read_padding
 from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import AXES, DIM, HALO_EXCHANGE, HIGH, LOW
 from dtensor.passes.builder import matrix_attr
@@ -259,17 +259,13 @@ def with_ends(
 
 def local_padding(placed: Placed, dims: Sequence[WindowDim], count: int) -> ir.Attribute:
     """The attribute `padding` of the op on what was fetched along `dims`; it has `count` rows."""
-    rows = [0] * (2 * count)
-    if placed.op.has("padding"):
-        given = ir.DenseIntElementsAttr(placed.op.attribute("padding"))
-        rows = [given[i] for i in range(len(given))]
+    rows = read_padding(placed.op.operation, count)
     for dim in dims:
         window, gap = dim.window, dim.window.base_dilation
         if placed.operands[0].dims[dim.operand].split > 1:
             found = _reach(placed, dim)
             assert found is not None, "a halo of more than the direct neighbours"
-            rows[2 * dim.row : 2 * dim.row + 2] = found.pads
+            rows[dim.row] = found.pads
         elif window.ends is not None:
-            pads = (window.low % gap, window.high - _behind(window) * gap)
-            rows[2 * dim.row : 2 * dim.row + 2] = pads
-    return matrix_attr(list(zip(rows[::2], rows[1::2], strict=True)))
+            rows[dim.row] = window.low % gap, window.high - _behind(window) * gap
+    return matrix_attr(rows)

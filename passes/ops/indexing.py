@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.passes.expansion.context import ExpansionContext
@@ -15,6 +17,31 @@ Pairs = tuple[tuple[int, int], ...]
 
 ANY_INDEX = (1 << 63) - 1  # of a dimension of any size
 
+# The attribute, its class, and what it calls the lists of `IndexNumbers`.
+_NUMBERS: dict[str, tuple[str, Any, tuple[str, ...]]] = {
+    "stablehlo.gather": (
+        "dimension_numbers",
+        stablehlo.GatherDimensionNumbers,
+        (
+            "offset_dims",
+            "collapsed_slice_dims",
+            "operand_batching_dims",
+            "start_indices_batching_dims",
+            "start_index_map",
+        ),
+    ),
+    "stablehlo.scatter": (
+        "scatter_dimension_numbers",
+        stablehlo.ScatterDimensionNumbers,
+        (
+            "update_window_dims",
+            "inserted_window_dims",
+            "input_batching_dims",
+            "scatter_indices_batching_dims",
+            "scattered_dims_to_operand_dims",
+        ),
+    ),
+}
 _PARTLY = "is read or written in windows of some elements, from its first one on"
 
 _WINDOW = "is a window of some elements, which may lie across two shards"
@@ -50,6 +77,41 @@ class IndexedDims:
     vector_dim: int
 
 
+@dataclass(frozen=True, slots=True)
+class IndexNumbers:
+    """The dimension numbers of a gather or a scatter, by what they mean in both.
+
+    Attributes:
+        windows: the dimensions of the slices that are those of a window.
+        gone: dimensions of the operand that the slices do not have.
+        walked: dimensions of the operand that walk together with some of the indices.
+        beside: these dimensions of the indices.
+        named: the dimension of the operand that each component of an index vector speaks of.
+        vector_dim: the dimension of the indices that holds index vectors.
+    """
+
+    windows: list[int]
+    gone: list[int]
+    walked: list[int]
+    beside: list[int]
+    named: list[int]
+    vector_dim: int
+
+    @classmethod
+    def of(cls, op: ir.Operation) -> IndexNumbers:
+        """Those of a gather or a scatter."""
+        attribute, kind, names = _NUMBERS[op.name]
+        numbers = kind(op.attributes[attribute])
+        windows, gone, walked, beside, named = (list(getattr(numbers, name)) for name in names)
+        return cls(windows, gone, walked, beside, named, numbers.index_vector_dim)
+
+    def write(self, op: ir.Operation) -> None:
+        """Let a gather or a scatter have these numbers."""
+        attribute, kind, _ = _NUMBERS[op.name]
+        rows = self.windows, self.gone, self.walked, self.beside, self.named
+        op.attributes[attribute] = kind.get(*rows, self.vector_dim)
+
+
 def gather_dims(operation: ir.Operation, operand: Sequence[int], indices: int) -> IndexedDims:
     """The dimensions of a gather.
 
@@ -58,19 +120,8 @@ def gather_dims(operation: ir.Operation, operand: Sequence[int], indices: int) -
         operand: global shape of its operand.
         indices: rank of its start indices.
     """
-    numbers = stablehlo.GatherDimensionNumbers(operation.attributes["dimension_numbers"])
     sizes = integers(operation.attributes["slice_sizes"])
-    batching = list(numbers.operand_batching_dims)
-    skipped = {*numbers.collapsed_slice_dims, *batching}
-    windows = [d for d in range(len(operand)) if d not in skipped]
-    return _indexed_dims(
-        operand,
-        sizes,
-        dict(zip(windows, numbers.offset_dims, strict=True)),
-        list(zip(batching, numbers.start_indices_batching_dims, strict=True)),
-        list(numbers.start_index_map),
-        (indices, numbers.index_vector_dim),
-    )
+    return _indexed_dims(IndexNumbers.of(operation), operand, sizes, indices)
 
 
 def scatter_dims(
@@ -84,32 +135,21 @@ def scatter_dims(
         indices: rank of its scatter indices.
         updates: global shape of its (first) update.
     """
-    attribute = operation.attributes["scatter_dimension_numbers"]
-    numbers = stablehlo.ScatterDimensionNumbers(attribute)
-    batching = list(numbers.input_batching_dims)
-    skipped = {*numbers.inserted_window_dims, *batching}
-    windows = [d for d in range(len(operand)) if d not in skipped]
-    slice_dims = dict(zip(windows, numbers.update_window_dims, strict=True))
-    return _indexed_dims(
-        operand,
-        [updates[slice_dims[d]] if d in slice_dims else 1 for d in range(len(operand))],
-        slice_dims,
-        list(zip(batching, numbers.scatter_indices_batching_dims, strict=True)),
-        list(numbers.scattered_dims_to_operand_dims),
-        (indices, numbers.index_vector_dim),
-    )
+    numbers = IndexNumbers.of(operation)
+    skipped, kept = {*numbers.gone, *numbers.walked}, iter(numbers.windows)
+    sizes = [1 if d in skipped else updates[next(kept)] for d in range(len(operand))]
+    return _indexed_dims(numbers, operand, sizes, indices)
 
 
 def _indexed_dims(
-    operand: Sequence[int],
-    window: Sequence[int],
-    slice_dims: dict[int, int],
-    batching: list[tuple[int, int]],
-    components: list[int],
-    indices: tuple[int, int],
+    numbers: IndexNumbers, operand: Sequence[int], window: Sequence[int], rank: int
 ) -> IndexedDims:
-    """Sort the dimensions; `slice_dims` are those of the windows, by operand dimension."""
-    rank, vector_dim = indices
+    """Sort the dimensions; `window` elements of each are read or written at an index."""
+    vector_dim, components = numbers.vector_dim, numbers.named
+    batching = list(zip(numbers.walked, numbers.beside, strict=True))
+    skipped = {*numbers.gone, *numbers.walked}
+    windows = [d for d in range(len(operand)) if d not in skipped]
+    slice_dims = dict(zip(windows, numbers.windows, strict=True))
     index_dims = [d for d in range(rank) if d != vector_dim]
     slices = len(index_dims) + len(slice_dims)
     taken = set(slice_dims.values())
@@ -219,3 +259,71 @@ def take_each(ctx: ExpansionContext, value: Value, index: Value, dim: int) -> Va
     )
     taken = ctx.gather(value, index, [1] * len(shape), numbers, ctx.shape_of(index))
     return ctx.transpose(taken, [*range(1, dim + 1), 0, *range(dim + 1, len(shape))])
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The index vectors of a gather or a scatter, some of its windows said element by element.
+
+    Attributes:
+        columns: the components of the vectors; each has the dimensions of `dims`.
+        dims: the dimension of the given indices that each stands for, None for elements of windows.
+        places: the dimension of the slices that goes with each.
+        is_vector: whether the vectors have a dimension of their own, the last.
+    """
+
+    columns: list[Value]
+    dims: tuple[int | None, ...]
+    places: tuple[int, ...]
+    is_vector: bool
+
+    def vectors(self, ctx: ExpansionContext) -> Value:
+        """The index vectors, their components along the last dimension."""
+        rank = len(self.dims)
+        return index_vectors(ctx, self.columns, rank, rank + self.is_vector)
+
+    def write(self, op: ir.Operation, cut: Sequence[int]) -> None:
+        """Let a gather or a scatter have these indices, its windows along `cut` by elements."""
+        numbers = IndexNumbers.of(op)
+        IndexNumbers(
+            [d for d in numbers.windows if d not in self.places],
+            sorted([*numbers.gone, *cut]),
+            numbers.walked,
+            [self.dims.index(dim) for dim in numbers.beside],
+            numbers.named,
+            len(self.dims),
+        ).write(op)
+
+
+def spread_windows(
+    ctx: ExpansionContext,
+    columns: Sequence[Value],
+    dims: IndexedDims,
+    windows: Sequence[tuple[int, int, int]],
+    rank: int,
+) -> Spread:
+    """One index for each element of the windows along some dimensions.
+
+    Args:
+        ctx: where to create operations.
+        columns: the components of the index vectors.
+        dims: the dimensions of the op.
+        windows: `(component, slices dimension, elements)` of each.
+        rank: of the given indices.
+    """
+    pairs = sorted([(u, i) for _, i, u in dims.batching] + [(u, i) for i, u in dims.spread])
+    places, labels = [u for u, _ in pairs], [i for _, i in pairs]
+    found: list[int | None] = list(labels)
+    is_wide = any(ctx.element_of(column) in ("i64", "ui32", "ui64") for column in columns)
+    spread = [ctx.convert(column, "i64" if is_wide else "i32") for column in columns]
+    for component, place, count in windows:
+        at = bisect(places, place)
+        places.insert(at, place)
+        found.insert(at, None)
+        shape = list(ctx.shape_of(spread[0]))
+        shape.insert(at, count)
+        others = [d for d in range(len(shape)) if d != at]
+        spread = [ctx.broadcast(column, shape, others) for column in spread]
+        step = ctx.iota(shape, at, ctx.element_of(spread[component]))
+        spread[component] = ctx.binary("add", spread[component], step)
+    return Spread(spread, tuple(found), tuple(places), dims.vector_dim < rank)

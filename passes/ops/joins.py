@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dtensor.dialect.mlir import Value
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops.attributes import integer, integers
+from dtensor.passes.ops.exchanges import permuted
 from dtensor.passes.ops.loops import looked_up
 from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
-from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rounds import (
     MOST_SHARDS,
     Round,
@@ -22,7 +22,7 @@ from dtensor.passes.ops.rounds import (
     rounds_of_cut,
     rounds_of_join,
 )
-from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
+from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
 from dtensor.passes.ops.shape import pass_all
 
 
@@ -105,10 +105,8 @@ def cut_bytes(placed: Placed) -> tuple[Traffic, ...]:
 
 
 def _traffic(placed: Placed, dim: int, rounds: Sequence[Round]) -> tuple[Traffic, ...]:
-    local = placed.results[0].local_shape(placed.op.result_shapes[0])
-    row = math.prod(n for d, n in enumerate(local) if d != dim)
     elements, count = elements_sent(rounds)
-    size = float(elements * row * element_bytes(placed.op.result_elements[0]))
+    size = float(elements * placed.row_bytes(~0, dim))
     return (Traffic(placed.results[0].dims[dim].axes, size, count),)
 
 

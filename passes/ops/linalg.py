@@ -15,9 +15,7 @@ MATRIX = "is a dimension of the matrices"
 
 def cholesky_rule(op: OpInfo) -> OpRule:
     """`bij->bij`; the matrices are whole."""
-    shape = op.operand_shapes[0]
-    builder = leading(op, len(shape) - 2, MATRIX)
-    return builder.build()
+    return leading(op, len(op.operand_shapes[0]) - 2, MATRIX).build()
 
 
 def cholesky_flops(op: OpInfo) -> float:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from dtensor.dialect.mlir import ir
 from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.linalg import MATRIX, leading
+from dtensor.passes.ops.opdef import comparisons
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
-from dtensor.passes.ops.sorting import top_k_flops, whole_top_k_rule
+from dtensor.passes.ops.sorting import whole_top_k_rule
 
 _CONFIG = "mhlo.backend_config"
 
@@ -39,10 +40,8 @@ def approx_top_k_rule(op: OpInfo) -> OpRule | None:
 
 
 def approx_top_k_flops(op: OpInfo) -> float:
-    """N log2 n of each row of n elements."""
-    shape = op.operand_shapes[0]
-    searched = integer(ir.DictAttr(op.attribute(_CONFIG))["reduction_dim"])
-    return math.prod(shape) * math.log2(max(shape[searched], 2))
+    """As of a sort."""
+    return comparisons(op, integer(ir.DictAttr(op.attribute(_CONFIG))["reduction_dim"]))
 
 
 def matrices_rule(op: OpInfo) -> OpRule | None:
@@ -64,11 +63,6 @@ def in_place_rule(op: OpInfo) -> OpRule:
     return leading(op, len(op.operand_shapes[0]), "").build()
 
 
-def no_flops(op: OpInfo) -> float:
-    """Nothing is computed."""
-    return 0.0
-
-
 @dataclass(frozen=True)
 class NamedCall:
     """A custom call: its rule, which may say None about some, and its floating-point operations."""
@@ -78,7 +72,7 @@ class NamedCall:
 
 
 _MATRICES = NamedCall(matrices_rule, matrices_flops)
-_IN_PLACE = NamedCall(in_place_rule, no_flops)
+_IN_PLACE = NamedCall(in_place_rule, lambda op: 0.0)
 
 # By the name of the target. What is called is the same for a shard as for the whole.
 NAMED_CALLS: Mapping[str, NamedCall] = {
@@ -89,5 +83,5 @@ NAMED_CALLS: Mapping[str, NamedCall] = {
     "ProductOfElementaryHouseholderReflectors": _MATRICES,
     "Qr": _MATRICES,
     "annotate_device_placement": _IN_PLACE,
-    "mhlo.topk": NamedCall(whole_top_k_rule, top_k_flops),
+    "mhlo.topk": NamedCall(whole_top_k_rule, lambda op: comparisons(op, -1)),
 }

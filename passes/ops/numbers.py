@@ -15,11 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtensor.dialect.mlir import Value, ir, maker_of
-from dtensor.passes.ops.attributes import constant_attribute, integer, integers
+from dtensor.passes.ops.attributes import (
+    constant_attribute,
+    integer,
+    integers,
+    shape_of,
+    slice_numbers,
+)
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.reduction import Reduction
-from dtensor.passes.trip_count import never_changed
+from dtensor.passes.program import never_changed
 
 MOST = 1 << 20  # elements of an array that is computed here
 _DEEPEST = 60  # operations one behind the other
@@ -128,7 +134,7 @@ Compute = Callable[[ir.Operation, Sequence[Numbers], "np.dtype[Any]"], Numbers |
 
 
 def _shape(op: ir.Operation) -> list[int]:
-    return list(ir.RankedTensorType(op.results[0].type).shape)
+    return shape_of(op.results[0])
 
 
 def _constant(op: ir.Operation, _: Sequence[Numbers], dtype: np.dtype[Any]) -> Numbers | None:
@@ -160,21 +166,8 @@ def _broadcast(op: ir.Operation, given: Sequence[Numbers], _: np.dtype[Any]) -> 
     return np.broadcast_to(given[0].transpose(np.argsort(dims)).reshape(sizes), shape)
 
 
-def _reshape(op: ir.Operation, given: Sequence[Numbers], _: np.dtype[Any]) -> Numbers:
-    return given[0].reshape(_shape(op))
-
-
-def _transpose(op: ir.Operation, given: Sequence[Numbers], _: np.dtype[Any]) -> Numbers:
-    return given[0].transpose(integers(op.attributes["permutation"]))
-
-
 def _slice(op: ir.Operation, given: Sequence[Numbers], _: np.dtype[Any]) -> Numbers:
-    rows = [integers(op.attributes[f"{name}s"]) for name in ("start_indice", "limit_indice")]
-    return given[0][tuple(map(slice, *rows, integers(op.attributes["strides"])))]
-
-
-def _concatenate(op: ir.Operation, given: Sequence[Numbers], _: np.dtype[Any]) -> Numbers:
-    return np.concatenate(given, integer(op.attributes["dimension"]))
+    return given[0][tuple(map(slice, *slice_numbers(op)))]
 
 
 def _convert(_: ir.Operation, given: Sequence[Numbers], dtype: np.dtype[Any]) -> Numbers | None:
@@ -202,10 +195,6 @@ def _compare(op: ir.Operation, given: Sequence[Numbers], _: np.dtype[Any]) -> Nu
     return _DIRECTIONS[word](*given)
 
 
-def _select(_: ir.Operation, given: Sequence[Numbers], __: np.dtype[Any]) -> Numbers:
-    return np.where(*given)
-
-
 def _clamp(_: ir.Operation, given: Sequence[Numbers], __: np.dtype[Any]) -> Numbers:
     low, value, high = given
     return np.minimum(np.maximum(value, low), high)
@@ -226,10 +215,6 @@ def _times_inverse(_: ir.Operation, given: Sequence[Numbers], dtype: np.dtype[An
     return given[0] * (np.ones_like(given[1]) / given[1])
 
 
-def _remainder(_: ir.Operation, given: Sequence[Numbers], __: np.dtype[Any]) -> Numbers | None:
-    return np.fmod(*given) if given[1].all() else None
-
-
 def _reduce(op: ir.Operation, given: Sequence[Numbers], _: np.dtype[Any]) -> Numbers | None:
     """A sum, in another order."""
     element = str(ir.RankedTensorType(op.results[0].type).element_type)
@@ -248,17 +233,21 @@ _COMPUTED: Final[Mapping[str, Compute]] = {
     "stablehlo.constant": _constant,
     "stablehlo.iota": _iota,
     "stablehlo.broadcast_in_dim": _broadcast,
-    "stablehlo.reshape": _reshape,
-    "stablehlo.transpose": _transpose,
+    "stablehlo.reshape": lambda op, given, _: given[0].reshape(_shape(op)),
+    "stablehlo.transpose": lambda op, given, _: given[0].transpose(
+        integers(op.attributes["permutation"])
+    ),
     "stablehlo.slice": _slice,
-    "stablehlo.concatenate": _concatenate,
+    "stablehlo.concatenate": lambda op, given, _: np.concatenate(
+        given, integer(op.attributes["dimension"])
+    ),
     "stablehlo.convert": _convert,
     "stablehlo.compare": _compare,
-    "stablehlo.select": _select,
+    "stablehlo.select": _plain(np.where),
     "stablehlo.clamp": _clamp,
     _DIVIDE: _divide,
     "stablehlo.reduce": _reduce,
-    "stablehlo.remainder": _remainder,
+    "stablehlo.remainder": lambda _, given, __: np.fmod(*given) if given[1].all() else None,
     "stablehlo.add": _plain(np.add),
     "stablehlo.subtract": _plain(np.subtract),
     "stablehlo.multiply": _plain(np.multiply),

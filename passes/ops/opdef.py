@@ -10,10 +10,12 @@ from typing import NamedTuple
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.names import DIM
 from dtensor.passes.expansion.context import Expander, LocalOp
 from dtensor.passes.ops.accuracy import Accuracy, rounded
+from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.padding import Padding
-from dtensor.passes.ops.rule import OpInfo, OpRule
+from dtensor.passes.ops.rule import OpInfo, OpRule, element_bytes
 
 Anew = Callable[[ir.Operation, list[ir.Operation]], Sequence[Value]]
 
@@ -49,10 +51,48 @@ class Placed:
     operands: tuple[Layout, ...]
     results: tuple[Layout, ...]
 
+    def row_bytes(self, slot: int, dim: int) -> float:
+        """Bytes of a shard of operand `slot`, or result `~slot`, per element along a dimension."""
+        op, k = self.op, max(slot, ~slot)
+        sides = (
+            (self.operands, op.operand_shapes, op.operand_elements)
+            if slot >= 0
+            else (self.results, op.result_shapes, op.result_elements)
+        )
+        layouts, shapes, elements = sides
+        rows = [n for d, n in enumerate(layouts[k].local_shape(shapes[k])) if d != dim]
+        return math.prod(rows) * element_bytes(elements[k])
+
 
 def always(placed: Placed) -> bool:
     """Applies to every layout that the op's rule allows."""
     return True
+
+
+def is_cut(dim: Callable[[OpInfo], int]) -> Callable[[Placed], bool]:
+    """Applies where a dimension of operand 0 is split into contiguous shards."""
+
+    def applies(placed: Placed) -> bool:
+        word = placed.operands[0].dims[dim(placed.op)]
+        return word.split > 1 and word.is_contiguous
+
+    return applies
+
+
+def is_whole(dim: Callable[[OpInfo], int]) -> Callable[[Placed], bool]:
+    """Applies where a dimension of operand 0 is not split."""
+    return lambda placed: placed.operands[0].dims[dim(placed.op)].split == 1
+
+
+def named_dim(op: OpInfo) -> int:
+    """The dimension that one of dtensor's own operations names."""
+    return integer(op.attribute(DIM))
+
+
+def comparisons(op: OpInfo, dim: int) -> float:
+    """N log2 n of each row of n elements: what it takes to order them."""
+    shape = op.operand_shapes[0]
+    return math.prod(shape) * math.log2(max(shape[dim] if shape else 1, 2))
 
 
 def sends_nothing(placed: Placed) -> tuple[Traffic, ...]:
@@ -90,6 +130,11 @@ def unknown_flops(op: OpInfo) -> float:
 def nothing_known(operation: ir.Operation) -> tuple[object, ...]:
     """The rule reads types and attributes alone."""
     return ()
+
+
+def says(*names: str) -> Callable[[ir.Operation], tuple[object, ...]]:
+    """The rule reads what these attributes of dtensor say, where they are there."""
+    return lambda op: tuple([op.attributes[name] for name in names if name in op.attributes])
 
 
 def no_rule(op: OpInfo) -> OpRule | None:

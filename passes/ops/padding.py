@@ -12,10 +12,11 @@ from enum import Enum
 from typing import NamedTuple
 
 from dtensor.dialect.mlir import Value, ir
-from dtensor.passes.builder import Builder
+from dtensor.dialect.names import SIZE
+from dtensor.passes.builder import Builder, integer_attr
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.reduction import Reduction
-from dtensor.passes.ops.rule import FactorKind, OpRule
+from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule
 
 Shape = tuple[int, ...]
 
@@ -81,6 +82,11 @@ class Grown:
         for name in names if self.has_end else ():
             if name in self.operation.attributes:
                 self.operation.attributes[name] = ir.BoolAttr.get(False)
+
+    def say_size(self, dim: int) -> None:
+        """Say how many elements operand 0 has in truth along a dimension that is longer."""
+        if self.grows(0, dim):
+            self.operation.attributes[SIZE] = integer_attr(self.operands_before(0)[dim])
 
     def grows(self, k: int, dim: int) -> bool:
         """Whether a dimension of operand `k` has become longer."""
@@ -177,6 +183,14 @@ class Padding:
     ties: Callable[[OpRule, ir.Operation], Sequence[Tie]] | None = None
     alike: Callable[[OpRule, ir.Operation], Sequence[Tie]] | None = None
     regroups: bool = False
+
+
+def sized(dim_of: Callable[[OpInfo], int]) -> Padding:
+    """Of an op that may read more along a dimension, and looks at what it says is its own alone."""
+    return Padding(
+        refit=lambda op: op.say_size(dim_of(op.rule.info)),
+        ties=lambda rule, _: [(Along(0, dim_of(rule.info)),)],
+    )
 
 
 ANY = Padding()

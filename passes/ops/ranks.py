@@ -12,17 +12,26 @@ from collections.abc import Sequence
 from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import DIM, SIZE
-from dtensor.passes.builder import integer_attr
 from dtensor.passes.cost.model import all_gather_bytes, all_reduce_bytes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
-from dtensor.passes.ops.attributes import integer, shape_of
+from dtensor.passes.ops.attributes import integer, shape_of, true_size
 from dtensor.passes.ops.comparators import compare_by
 from dtensor.passes.ops.counting import Counting, known_places, packed, searched
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.indexing import clamped, take, take_each
 from dtensor.passes.ops.keys import orders
-from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
+from dtensor.passes.ops.opdef import (
+    Algorithm,
+    OpDef,
+    Placed,
+    Traffic,
+    comparisons,
+    is_cut,
+    is_whole,
+    named_dim,
+    says,
+)
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
 
 _FEW, _MANY = 4, 1  # bits of a digit, for few places and for many
@@ -30,7 +39,7 @@ _FEW, _MANY = 4, 1  # bits of a digit, for few places and for many
 
 def ranked_rule(op: OpInfo) -> OpRule:
     """`ij,k->ik`, or `ij,ki->ik`; of a split `j`, which is ordered, the shards count."""
-    builder, dim = RuleBuilder(op), integer(op.attribute(DIM))
+    builder, dim = RuleBuilder(op), named_dim(op)
     has_rows = len(op.operand_shapes[1]) > 1
     for d in range(len(op.operand_shapes[0])):
         if d == dim:
@@ -41,24 +50,9 @@ def ranked_rule(op: OpInfo) -> OpRule:
     return builder.build()
 
 
-def ranked_flops(op: OpInfo) -> float:
-    """As of a sort."""
-    shape = op.operand_shapes[0]
-    return math.prod(shape) * math.log2(max(shape[integer(op.attribute(DIM))], 2))
-
-
-def _is_split(placed: Placed) -> bool:
-    word = placed.operands[0].dims[integer(placed.op.attribute(DIM))]
-    return word.split > 1 and word.is_contiguous
-
-
-def _is_whole(placed: Placed) -> bool:
-    return placed.operands[0].dims[integer(placed.op.attribute(DIM))].split == 1
-
-
 def count_bytes(placed: Placed, digit: int) -> tuple[Traffic, ...]:
     """Counts for each digit of each key that is looked for; then where its element is."""
-    op, dim = placed.op, integer(placed.op.attribute(DIM))
+    op, dim = placed.op, named_dim(placed.op)
     word, size = placed.operands[0].dims[dim], op.operand_shapes[0][dim]
     bits = element_kind(op.operand_elements[0])[1]
     wanted = math.prod(placed.results[0].local_shape(op.result_shapes[0]))
@@ -77,7 +71,7 @@ def expand_sorted(op: LocalOp) -> Sequence[Value]:
     """Sorted, and read at the places."""
     ctx, dim = op.ctx, integer(op.operation.attributes[DIM])
     value, places = op.operands
-    true = _true_size(op)
+    true = true_size(op.operation, op.operand_shapes[0][dim])
     value = ctx.cut(value, dim, 0, true)
     attributes = {"dimension": index_attr(dim), "is_stable": ir.BoolAttr.get(True)}
     made = ctx.create("stablehlo.sort", [value], [value.type], attributes, regions=1)
@@ -91,17 +85,11 @@ def expand_sorted(op: LocalOp) -> Sequence[Value]:
 
 
 def _places(ranked: ir.Operation) -> list[int] | None:
-    given, shape = ranked.attributes, shape_of(ranked.operands[0])
+    shape = shape_of(ranked.operands[0])
     if len(shape_of(ranked.operands[1])) > 1:
         return None  # each row has its own
-    true = integer(given[SIZE]) if SIZE in given else shape[integer(given[DIM])]
+    true = true_size(ranked, shape[integer(ranked.attributes[DIM])])
     return known_places(ranked.operands[1], true)
-
-
-def _true_size(op: LocalOp) -> int:
-    """How many elements along the dimension are ordered."""
-    given = op.operation.attributes
-    return integer(given[SIZE]) if SIZE in given else op.operand_shapes[0][integer(given[DIM])]
 
 
 def expand_counts(op: LocalOp) -> Sequence[Value]:
@@ -116,37 +104,28 @@ def expand_bits(op: LocalOp) -> Sequence[Value]:
 
 def _counting(op: LocalOp, digit: int) -> Counting:
     is_up = orders(op.operation.regions[0].blocks[0]) == "up"
-    return Counting(op, integer(op.operation.attributes[DIM]), _true_size(op), digit, is_up)
-
-
-def ranked_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
-    """The dimension that is ordered may be longer; only its own elements are counted."""
-    return [(padding.Along(0, integer(operation.attributes[DIM])),)]
-
-
-def lengthen_ranked(op: padding.Grown) -> None:
-    """Say where the dimension ends."""
     dim = integer(op.operation.attributes[DIM])
-    if op.grows(0, dim):
-        op.operation.attributes[SIZE] = integer_attr(op.operands_before(0)[dim])
+    true = true_size(op.operation, op.operand_shapes[0][dim])
+    return Counting(op, dim, true, digit, is_up)
 
 
 def said_of_ranked(ranked: ir.Operation) -> tuple[object, ...]:
     """Where the dimension ends, which is no attribute of the operation's own, and the places."""
-    return (
-        ranked.attributes[SIZE] if SIZE in ranked.attributes else None,
-        tuple(_places(ranked) or ()),
-    )
+    return says(SIZE)(ranked), tuple(_places(ranked) or ())
 
 
 RANKED = OpDef(
     ranked_rule,
     (
-        Algorithm("counts", expand_counts, _is_split, lambda placed: count_bytes(placed, _FEW)),
-        Algorithm("bits", expand_bits, _is_split, lambda placed: count_bytes(placed, _MANY)),
-        Algorithm("local", expand_sorted, _is_whole),
+        Algorithm(
+            "counts", expand_counts, is_cut(named_dim), lambda placed: count_bytes(placed, _FEW)
+        ),
+        Algorithm(
+            "bits", expand_bits, is_cut(named_dim), lambda placed: count_bytes(placed, _MANY)
+        ),
+        Algorithm("local", expand_sorted, is_whole(named_dim)),
     ),
-    flops=ranked_flops,
+    flops=lambda op: comparisons(op, named_dim(op)),
     known=said_of_ranked,
-    padding=padding.Padding(refit=lengthen_ranked, ties=ranked_ties),
+    padding=padding.sized(named_dim),
 )

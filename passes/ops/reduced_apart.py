@@ -1,12 +1,20 @@
-"""A reduce of several arrays that have nothing to do with one another, as several."""
+"""Reductions written apart: arrays with nothing in common, and what windows start from.
+
+XLA meets the init value of `reduce_window` once in each window, however much padding the window
+reads, where the specification says that padding is made of init values. Shards read init values
+where one device reads nothing, so a value that changes the result is combined with it, once, and
+windows are reduced from what changes nothing. A scan stays as it is: XLA computes long ones in two
+steps, each from the init value, and a split dimension is gathered for it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from dtensor.dialect.mlir import Value, ir
-from dtensor.passes.builder import Builder
-from dtensor.passes.ops.combiners import combiner
+from dtensor.passes.builder import Builder, Trail
+from dtensor.passes.ops.attributes import is_identity, shape_of
+from dtensor.passes.ops.combiners import combiner, combiners
 
 
 def reduced_apart(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
@@ -80,10 +88,30 @@ def _of_group(op: ir.Operation, group: Sequence[int], made: list[ir.Operation]) 
         for i, value in enumerate(operation.operands):
             copy.operands[i] = known.get(value, value)
         known |= dict(zip(operation.results, copy.results, strict=True))
-    ir.Operation.create(
-        end.name,
-        operands=[known.get(end.operands[k], end.operands[k]) for k in group],
-        loc=end.location,
-        ip=ir.InsertionPoint(block),
-    )
+    given = [known.get(end.operands[k], end.operands[k]) for k in group]
+    Trail(ir.InsertionPoint(block), end.location).create(end.name, given, [])
     return new
+
+
+def started_apart(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
+    """Windows and the values that they start from, apart; nothing of most."""
+    count = len(op.results)
+    elements = tuple([str(ir.RankedTensorType(v.type).element_type) for v in op.operands[:count]])
+    kinds = combiners(op.regions[0], elements) or ()
+    late = [
+        k
+        for k, kind in enumerate(kinds)
+        if not kind.idempotent and not is_identity(op.operands[count + k], kind, elements[k])
+    ]
+    if not late:
+        return []
+    make = Builder(op, made)
+    inits = {k: make.identity(kinds[k], op.operands[count + k].type) for k in late}
+    windows = op.clone(ip=ir.InsertionPoint(op)).operation
+    made.append(windows)
+    values: list[Value] = list(windows.results)
+    for k in late:
+        windows.operands[count + k] = inits[k]
+        whole = make.broadcast(op.operands[count + k], shape_of(values[k]))
+        values[k] = make.value(kinds[k].op, [values[k], whole], values[k].type)
+    return values

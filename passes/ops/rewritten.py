@@ -1,6 +1,7 @@
 """Operations that are written as others of StableHLO, which give the same.
 
-They are those of older programs, and one that XLA takes on one device alone.
+They are those of older programs, CHLO's that broadcast their operands, and one that XLA takes on
+one device alone.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from dataclasses import replace
 
 from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.passes.builder import Builder
-from dtensor.passes.ops.attributes import integer, shape_of
+from dtensor.passes.ops.attributes import integer, integers, shape_of
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.opdef import UNKNOWN
 from dtensor.passes.ops.reduction import Reduction
@@ -133,3 +134,41 @@ def _high_half_of_64(make: Builder, left: Value, right: Value) -> Value:
 HIGH_HALF = replace(UNKNOWN, anew=_high_half)
 EINSUM = replace(UNKNOWN, anew=_contracted)
 TORCH_INDEX_SELECT = replace(UNKNOWN, anew=_selected)
+
+
+_OF_CHLO = ("next_after", "polygamma", "zeta")  # which StableHLO has not
+
+
+def _broadcast(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
+    """Each operand in the shape of the result, and the operation of these; nothing of open shapes.
+
+    The dimensions of an operand of lower rank are the result's last ones, unless the op says which.
+    A predicate of no dimensions selects all as it is.
+    """
+    result = op.results[0].type
+    operands = list(op.operands)
+    if not all(ir.RankedTensorType(v.type).has_static_shape for v in (*operands, op.results[0])):
+        return []
+    shape = shape_of(op.results[0])
+    make = Builder(op, made)
+    name = op.name.removeprefix("chlo.broadcast_")
+    attributes = {key: op.attributes[key] for key in op.attributes}
+    given = attributes.pop("broadcast_dimensions", None)
+    for k, value in enumerate(operands):
+        own = shape_of(value)
+        if own == shape or (name == "select" and k == 0 and not own):
+            continue
+        behind = list(range(len(shape) - len(own), len(shape)))
+        operands[k] = make.broadcast(value, shape, behind if given is None else integers(given))
+    if name == "compare":
+        attributes = {key: _in_stablehlo(value) for key, value in attributes.items()}
+    dialect = "chlo" if name in _OF_CHLO else "stablehlo"
+    return [make.value(f"{dialect}.{name}", operands, result, attributes)]
+
+
+def _in_stablehlo(attribute: ir.Attribute) -> ir.Attribute:
+    """A direction or a type of comparison as StableHLO writes it."""
+    return ir.Attribute.parse(str(attribute).replace("#chlo", "#stablehlo"))
+
+
+BROADCASTING = replace(UNKNOWN, anew=_broadcast)

@@ -9,7 +9,7 @@ or receives less in all. The permutation with the longest pieces is taken first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -83,13 +83,10 @@ def rounds_of_cut(size: int, first: int, kept: int, shards: int) -> tuple[Round,
     given, local = size // shards, kept // shards
     pieces: dict[Pair, list[_Piece]] = {}
     for target in range(shards):
-        at = first + target * local
-        while at < first + (target + 1) * local:
-            source = at // given
-            end = min(first + (target + 1) * local, (source + 1) * given)
-            piece = _Piece(at - source * given, at - first - target * local, end - at)
+        begin = first + target * local
+        for source, at, count in _in_blocks(begin, begin + local, given):
+            piece = _Piece(at - source * given, at - begin, count)
             pieces.setdefault((source, target), []).append(piece)
-            at = end
     return _rounds(pieces, shards)
 
 
@@ -113,16 +110,21 @@ def _pieces(sizes: Sequence[int], shards: int) -> dict[Pair, list[_Piece]]:
     for size in sizes:
         part = size // shards
         for shard in range(shards):
-            first = at = before + shard * part
-            while at < first + part:
-                target = at // local
-                end = min(first + part, (target + 1) * local)
-                start = before // shards + at - first
-                piece = _Piece(start, at - target * local, end - at)
+            first = before + shard * part
+            for target, at, count in _in_blocks(first, first + part, local):
+                piece = _Piece(before // shards + at - first, at - target * local, count)
                 found.setdefault((shard, target), []).append(piece)
-                at = end
         before += size
     return found
+
+
+def _in_blocks(start: int, end: int, block: int) -> Iterator[tuple[int, int, int]]:
+    """A range cut where blocks end: the number of the block, where it begins there, its length."""
+    while start < end:
+        number = start // block
+        count = min(end, (number + 1) * block) - start
+        yield number, start, count
+        start += count
 
 
 def _sent(pieces: Mapping[Pair, list[_Piece]], shards: int) -> list[Round]:

@@ -204,13 +204,8 @@ def _passing(rule: OpRule, op: ir.Operation) -> set[int]:
         if number not in partial
         and factor.kind is FactorKind.PASS_THROUGH
         and padding.holds(rule, number) is Fill.ANY
-        and (_is_read(rule, number) or _is_repeated(rule, number, op))
+        and (any(k >= 0 for k, _ in rule.dims_of_factor[number]) or _is_repeated(rule, number, op))
     }
-
-
-def _is_read(rule: OpRule, factor: int) -> bool:
-    """Whether an operand has a factor."""
-    return any(slot >= 0 for slot, _ in rule.dims_of_factor[factor])
 
 
 def _is_repeated(rule: OpRule, factor: int, op: ir.Operation) -> bool:

@@ -10,16 +10,15 @@ import math
 from collections.abc import Callable, Sequence
 
 from dtensor.dialect.axes import AxisRef
-from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops.attributes import is_identity, splat_number
 from dtensor.passes.ops.combiners import combiners
+from dtensor.passes.ops.exchanges import from_beside
 from dtensor.passes.ops.extremes import extreme
 from dtensor.passes.ops.opdef import Placed, Traffic
-from dtensor.passes.ops.ring import permuted
-from dtensor.passes.ops.rule import Window, element_bytes
+from dtensor.passes.ops.rule import Window
 
 _LOG_ADD_EXP = (
     "stablehlo.maximum stablehlo.subtract stablehlo.compare stablehlo.add stablehlo.abs "
@@ -52,11 +51,7 @@ def _is_log_add_exp(region: ir.Region) -> bool:
 def scan_bytes(placed: Placed, dim: int) -> tuple[Traffic, ...]:
     """One row of every operand in each step."""
     count, layout = len(placed.results), placed.operands[0]
-    row_bytes = 0.0
-    for k in range(count):
-        local = placed.operands[k].local_shape(placed.op.operand_shapes[k])
-        row = math.prod(n for d, n in enumerate(local) if d != dim)
-        row_bytes += row * element_bytes(placed.op.operand_elements[k])
+    row_bytes = sum(placed.row_bytes(k, dim) for k in range(count))
     steps = (layout.dims[dim].split - 1).bit_length()
     return (Traffic(layout.dims[dim].axes, steps * row_bytes, steps * count),)
 
@@ -64,9 +59,6 @@ def scan_bytes(placed: Placed, dim: int) -> tuple[Traffic, ...]:
 def expand_scan(op: LocalOp, dim: int, window: Window) -> Sequence[Value]:
     """Totals of the shards before this one, then a scan of its elements behind them."""
     ctx, count = op.ctx, len(op.result_layouts)
-    elements = tuple([ctx.element_of(value) for value in op.operands[:count]])
-    if not starts_from_identity(op.operation, elements):
-        return _gathered(op)
     values, word = op.operands[:count], op.operand_layouts[0].dims[dim]
     is_reverse = window.low == 0
     total = _combined(op, values, dim)
@@ -113,11 +105,9 @@ def totals_before(
     before, has_before = list[Value](), None
     step = 1
     while step < shards:
-        sources = [k + step if is_reverse else k - step for k in range(shards)]
-        sources = [source if 0 <= source < shards else -1 for source in sources]
         limit = ctx.constant_like(shards - step if is_reverse else step, shard)
         has_any = ctx.compare("LT" if is_reverse else "GE", shard, limit)
-        come = [permuted(ctx, value, axes, sources) for value in total]
+        come = [from_beside(ctx, value, axes, step if is_reverse else -step) for value in total]
         if has_before is None:
             before, has_before = come, has_any
         else:
@@ -175,15 +165,3 @@ def starts_from_identity(operation: ir.Operation, elements: tuple[str, ...]) -> 
         return _is_log_add_exp(region) and all(splat_number(n) == -math.inf for n in inits)
     rows = zip(inits, kinds, elements, strict=True)
     return all(kind.idempotent or is_identity(init, kind, name) for init, kind, name in rows)
-
-
-def _gathered(op: LocalOp) -> list[Value]:
-    """The op on whole operands: an init value that is met n times cannot be met by shards."""
-    ctx, count = op.ctx, len(op.result_layouts)
-    whole = []
-    for k in range(count):
-        layout = op.operand_layouts[k]
-        complete = Layout.replicated(layout.mesh, layout.rank)
-        whole.append(ctx.relayout(op.operands[k], layout, complete, op.operand_shapes[k]))
-    results = op.again(whole, [result.type for result in op.operation.results]).results
-    return list(map(ctx.shard_of, results, op.result_layouts, op.result_shapes))

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import Value, ir, stablehlo
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import all_of, summed
@@ -18,15 +18,16 @@ from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.indexing import (
     ANY_INDEX,
     IndexedDims,
+    Spread,
     clamped,
     index_columns,
     say_whole,
     scatter_dims,
+    spread_windows,
 )
 from dtensor.passes.ops.opdef import OpDef, local
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
-from dtensor.passes.ops.spread_windows import Spread, spread_windows
 
 _OVERWRITTEN = "has updates that overwrite; which one is the last, only all of them tell"
 
@@ -141,25 +142,11 @@ def expand_scatter(op: LocalOp) -> Sequence[Value] | None:
             ctx, spread.columns[component], layout, d, shape[d]
         )
     op.operation.operands[count] = spread.vectors(ctx)
-    _say_element_by_element(op.operation, spread, [d for d, _, _ in cut])
+    spread.write(op.operation, [d for d, _, _ in cut])
     if cut or not all(layout.dims[d].is_contiguous for d, _ in picked):
         op.operation.attributes["indices_are_sorted"] = ir.BoolAttr.get(False)
         op.operation.attributes["unique_indices"] = ir.BoolAttr.get(False)
     return None
-
-
-def _say_element_by_element(scatter: ir.Operation, spread: Spread, cut: Sequence[int]) -> None:
-    """Write the numbers of a scatter whose indices are spread, windows along `cut` by elements."""
-    given = scatter.attributes["scatter_dimension_numbers"]
-    numbers = stablehlo.ScatterDimensionNumbers(given)
-    scatter.attributes["scatter_dimension_numbers"] = stablehlo.ScatterDimensionNumbers.get(
-        [u for u in numbers.update_window_dims if u not in spread.places],
-        sorted([*numbers.inserted_window_dims, *cut]),
-        numbers.input_batching_dims,
-        spread.batching(numbers.scatter_indices_batching_dims),
-        numbers.scattered_dims_to_operand_dims,
-        len(spread.dims),
-    )
 
 
 def _inside_or_before(ctx: ExpansionContext, start: Value, size: int, window: int) -> Value:
@@ -185,7 +172,7 @@ def _scatter_at_one_index(
     here = ctx.reshape(ctx.combined("and", mine), ())
     types = [value.type for value in op.operands[:count]]
     copy = op.again([*op.operands[:count], spread.vectors(ctx)], types)
-    _say_element_by_element(copy, spread, [])
+    spread.write(copy, [])
     return [ctx.select(here, result, op.operands[k]) for k, result in enumerate(copy.results)]
 
 

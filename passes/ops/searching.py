@@ -24,7 +24,7 @@ from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.comparators import on_tensors
 from dtensor.passes.ops.indexing import take
 from dtensor.passes.ops.loops import counted_loop, looked_up, numbered, picked
-from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
+from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, is_cut, is_whole
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder, element_bytes
 
@@ -92,15 +92,6 @@ def search_flops(op: OpInfo) -> float:
     """One for each step of each query."""
     steps = integer(op.attribute(COUNT)).bit_length()
     return float(math.prod(op.result_shapes[0]) * steps)
-
-
-def _is_owned(placed: Placed) -> bool:
-    word = placed.operands[0].dims[0]
-    return word.split > 1 and word.is_contiguous
-
-
-def _is_whole(placed: Placed) -> bool:
-    return placed.operands[0].dims[0].split == 1
 
 
 def _most_read(start: Start, local: int) -> int:
@@ -205,8 +196,8 @@ def _all(op: LocalOp, number: int) -> Value:
 SEARCH = OpDef(
     search_rule,
     (
-        Algorithm("by_owner", expand_by_owner, _is_owned, owner_bytes),
-        Algorithm("local", expand_whole, _is_whole),
+        Algorithm("by_owner", expand_by_owner, is_cut(lambda op: 0), owner_bytes),
+        Algorithm("local", expand_whole, is_whole(lambda op: 0)),
     ),
     flops=search_flops,
     padding=padding.Padding(padding.indexing),

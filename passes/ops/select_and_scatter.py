@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mlir import Value, forget, ir
 from dtensor.dialect.names import FILL
 from dtensor.passes.builder import matrix_attr
@@ -26,7 +26,8 @@ from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import all_of, summed
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.combiners import combiner
-from dtensor.passes.ops.halo import exchange
+from dtensor.passes.ops.exchanges import from_beside
+from dtensor.passes.ops.halo import Reach, exchange, reach
 from dtensor.passes.ops.longer_windows import (
     info_of,
     is_one_to_one,
@@ -36,58 +37,29 @@ from dtensor.passes.ops.longer_windows import (
 )
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
 from dtensor.passes.ops.reduction import Reduction
-from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder, Window, element_bytes
 from dtensor.passes.ops.windows import OVERLAP, share_windows, window_fill, windows_of
 
 _DIRECTIONS = ("GE", "GT", "LE", "LT")
 
 
-@dataclass(frozen=True, slots=True)
-class Along:
-    """What the windows of a shard read of one dimension; places are relative to its own first one.
-
-    Attributes:
-        dim: the dimension.
-        size: elements of a shard.
-        start: where the first window begins.
-        end: behind the last one.
-    """
-
-    dim: int
-    size: int
-    start: int
-    end: int
-
-    @property
-    def low(self) -> int:
-        """Elements of the lower neighbour; on the first shard, of the padding."""
-        return max(0, -self.start)
-
-    @property
-    def high(self) -> int:
-        """Elements of the upper neighbour; on the last shard, of the padding."""
-        return max(0, self.end - self.size)
-
-
-def along(dim: int, size: int, count: int, window: Window, shards: int) -> Along | None:
-    """What the shards of a dimension read; None if that is more than direct neighbours have.
+def own_reach(size: int, count: int, window: Window, shards: int) -> Reach | None:
+    """What shards read of a dimension for the windows of their own elements.
 
     Args:
-        dim: the dimension.
         size: elements of the whole dimension.
         count: number of windows.
         window: how the window walks.
         shards: into how many the elements and the windows are cut.
+
+    Returns:
+        None if that is more than direct neighbours have, if a shard's windows begin at elements of
+        others, or if one is of padding alone.
     """
-    local, windows = size // shards, count // shards
-    if not size or size % shards or count % shards or windows * window.stride != local:
-        return None
-    end = (count - 1) * window.stride - window.low + window.size
-    if window.low >= window.size or end - window.size >= size:
-        return None  # a window of padding alone
-    found = Along(dim, local, -window.low, end - (size - local))
-    return found if max(found.low, found.high) <= local else None
+    found = reach(size, count, window, shards)
+    last = (count - 1) * window.stride - window.low  # where the last window begins
+    is_alone = window.low >= window.size or last >= size
+    return None if found is None or found.step or is_alone else found
 
 
 def select_and_scatter_rule(op: OpInfo) -> OpRule:
@@ -130,12 +102,12 @@ def _compares(body: ir.Region) -> bool:
     )
 
 
-def _split(placed: Placed) -> list[tuple[int, Along | None]]:
+def _split(placed: Placed) -> list[tuple[int, Reach | None]]:
     """The split dimensions whose windows do not tile them, and what shards compute of each."""
     op, layout = placed.op, placed.operands[0]
     shape, source = op.operand_shapes[0], op.operand_shapes[1]
     return [
-        (d, along(d, shape[d], source[d], window, layout.dims[d].split))
+        (d, own_reach(shape[d], source[d], window, layout.dims[d].split))
         for d, window in enumerate(_windows(op))
         if layout.dims[d].split > 1 and not window.tiles(shape[d])
     ]
@@ -163,7 +135,7 @@ def _bytes(placed: Placed) -> tuple[Traffic, ...]:
         row = math.prod(n for other, n in enumerate(local) if other != d) * item
         sent = 2 * ((found.low > 0) + (found.high > 0))
         traffic.append(Traffic(layout.dims[d].axes, float(row * (found.low + found.high)), sent))
-        local[d] = found.end - found.start
+        local[d] = found.length
     return tuple(traffic)
 
 
@@ -172,18 +144,19 @@ def expand_with_halos(op: LocalOp) -> Sequence[Value]:
     ctx, placed = op.ctx, placed_of(op)
     operand, source, init = op.operands
     fill = _fill(op)
-    split = [found for _, found in _split(placed) if found is not None]
+    split = [(d, found) for d, found in _split(placed) if found is not None]
     rows = _rows(placed.op)
-    for found in split:
-        axes = placed.operands[0].dims[found.dim].axes
-        operand = exchange(ctx, operand, axes, found.dim, found.low, found.high)
-        operand = _with_border(ctx, operand, placed, found, fill)
-        first, count = found.low + found.start, found.end - found.start
-        operand = ctx.cut(operand, found.dim, first, count)
-        rows[found.dim] = (0, 0)
+    for d, found in split:
+        axes = placed.operands[0].dims[d].axes
+        operand = exchange(ctx, operand, axes, d, found.low, found.high)
+        operand = _with_border(ctx, operand, axes, d, found, fill)
+        operand = ctx.cut(operand, d, found.first, found.length)
+        rows[d] = (0, 0)
     result = _whole(op, rows, (operand, source, ctx.constant_like(0, init)))
-    for found in reversed(split):
-        result = _own(ctx, result, placed, found, fill is None)
+    for d, found in reversed(split):
+        word = op.operand_layouts[0].dims[d]
+        size = op.operand_shapes[0][d] // word.split
+        result = _own(ctx, result, word.axes, d, size, found, fill is None)
     return [ctx.binary("add", result, ctx.broadcast(init, ctx.shape_of(result)))]
 
 
@@ -224,11 +197,17 @@ def _whole(op: LocalOp, rows: Sequence[tuple[int, int]], operands: Sequence[Valu
 
 
 def _with_border(
-    ctx: ExpansionContext, value: Value, placed: Placed, found: Along, fill: Value | None
+    ctx: ExpansionContext,
+    value: Value,
+    axes: Sequence[AxisRef],
+    dim: int,
+    found: Reach,
+    fill: Value | None,
 ) -> Value:
     """What was fetched, with the fill, or copies of the border, for what is beyond the tensor."""
-    dim, size = found.dim, ctx.shape_of(value)[found.dim]
-    own = ctx.cut(value, dim, found.low, found.size)
+    size = ctx.shape_of(value)[dim]
+    local = size - found.low - found.high
+    own = ctx.cut(value, dim, found.low, local)
     parts = [own]
     for k, count in ((0, found.low), (-1, found.high)):
         if not count:
@@ -236,46 +215,44 @@ def _with_border(
         part = ctx.cut(value, dim, 0 if k == 0 else size - count, count)
         shape = ctx.shape_of(part)
         if fill is None:
-            edge = ctx.cut(own, dim, 0 if k == 0 else found.size - 1, 1)
+            edge = ctx.cut(own, dim, 0 if k == 0 else local - 1, 1)
             kept = [d for d in range(len(shape)) if d != dim]
             flat = ctx.reshape(edge, [shape[d] for d in kept])
             beyond = ctx.broadcast(flat, shape, kept)
         else:
             beyond = ctx.broadcast(fill, shape)
-        part = ctx.select(_is_at(ctx, placed, dim, k), beyond, part)
+        part = ctx.select(_is_at(ctx, axes, k), beyond, part)
         parts.insert(0 if k == 0 else len(parts), part)
     return ctx.joined(parts, dim)
 
 
-def _is_at(ctx: ExpansionContext, placed: Placed, dim: int, end: int) -> Value:
-    """Whether this shard is the first (0) or the last (-1) along a dimension."""
-    word = placed.operands[0].dims[dim]
-    index = ctx.axis_index(word.axes)
-    return ctx.compare("EQ", index, ctx.constant_like(0 if end == 0 else word.split - 1, index))
+def _is_at(ctx: ExpansionContext, axes: Sequence[AxisRef], end: int) -> Value:
+    """Whether this shard is the first (0) or the last (-1) along some axes."""
+    return ctx.is_shard(axes, end % math.prod(axis.size for axis in axes))
 
 
 def _own(
-    ctx: ExpansionContext, value: Value, placed: Placed, found: Along, has_copies: bool
+    ctx: ExpansionContext,
+    value: Value,
+    axes: Sequence[AxisRef],
+    dim: int,
+    size: int,
+    found: Reach,
+    has_copies: bool,
 ) -> Value:
     """What falls on the shard's elements, from here and from neighbours, and on copies of those."""
-    dim, size, axes = found.dim, found.size, placed.operands[0].dims[found.dim].axes
-    shards = placed.operands[0].dims[dim].split
     # A shard may have elements before its first window, and behind its last one.
-    before, behind = max(0, found.start), max(0, size - found.end)
-    rank, zero = len(ctx.shape_of(value)), ctx.zeros(ctx.tensor_type((), ctx.element_of(value)))
-    lows, highs = ([n if d == dim else 0 for d in range(rank)] for n in (before, behind))
-    whole = ctx.pad(value, zero, lows, highs)
+    whole = ctx.lengthened(value, dim, max(0, found.origin), found.low + size + found.high)
     own = ctx.cut(whole, dim, found.low, size)
     for count, first, hop in ((found.low, 0, 1), (found.high, found.low + size, -1)):
         if not count:
             continue
         rows, edge = ctx.cut(whole, dim, first, count), 0 if hop == 1 else size - 1
         if has_copies:
-            is_there = _is_at(ctx, placed, dim, 0 if hop == 1 else -1)
+            is_there = _is_at(ctx, axes, 0 if hop == 1 else -1)
             each = (ctx.cut(rows, dim, k, 1) for k in range(count))
             own = _added(ctx, own, edge, dim, ctx.combined("add", each), is_there)
-        sources = [k + hop if 0 <= k + hop < shards else -1 for k in range(shards)]
-        come = permuted(ctx, rows, axes, sources)
+        come = from_beside(ctx, rows, axes, hop)
         own = _added(ctx, own, size - count if hop == 1 else 0, dim, come)
     return own
 

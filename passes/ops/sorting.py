@@ -15,7 +15,7 @@ from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import series
-from dtensor.passes.ops.attributes import integer
+from dtensor.passes.ops.attributes import true_size
 from dtensor.passes.ops.columnsort import (
     count_from_front,
     exchange_bytes,
@@ -24,9 +24,18 @@ from dtensor.passes.ops.columnsort import (
     sorted_dimension,
 )
 from dtensor.passes.ops.elements import element_kind
-from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
+from dtensor.passes.ops.exchanges import permuted
+from dtensor.passes.ops.opdef import (
+    Algorithm,
+    OpDef,
+    Placed,
+    Traffic,
+    comparisons,
+    is_whole,
+    placed_of,
+    says,
+)
 from dtensor.passes.ops.reduction import Reduction
-from dtensor.passes.ops.ring import permuted
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
 
 
@@ -61,19 +70,8 @@ def top_k_rule(op: OpInfo) -> OpRule:
 
 
 def sort_flops(op: OpInfo) -> float:
-    """N log2 n comparisons of each row."""
-    return _comparisons(op, sorted_dimension(op))
-
-
-def top_k_flops(op: OpInfo) -> float:
-    """As of a sort."""
-    return _comparisons(op, -1)
-
-
-def _comparisons(op: OpInfo, dimension: int) -> float:
-    shape = op.operand_shapes[0]
-    length = shape[dimension] if shape else 1
-    return math.prod(shape) * math.log2(max(length, 2)) * len(op.operand_shapes)
+    """N log2 n comparisons of each row, which all operands are moved by."""
+    return comparisons(op, sorted_dimension(op)) * len(op.operand_shapes)
 
 
 def _splits_blocks(placed: Placed) -> bool:
@@ -110,7 +108,7 @@ def expand_candidates(op: LocalOp) -> Sequence[Value]:
     ctx, layout = op.ctx, op.operand_layouts[0]
     size, taken, dim = op.operand_shapes[0][-1], op.result_shapes[0][-1], layout.rank - 1
     word = layout.dims[dim]
-    true, value = _true_size(op), op.operands[0]
+    true, value = true_size(op.operation, size), op.operands[0]
     if true < size:
         place = ctx.global_index(layout, dim, size, index_element(size))
         shape, element = ctx.read_type(value.type)
@@ -214,18 +212,12 @@ def _global_places(op: LocalOp, index: Value, size: int) -> Value:
 def expand_whole(op: LocalOp) -> Sequence[Value] | None:
     """Rows are taken as they are, without what is behind their true end."""
     size = op.operand_shapes[0][-1]
-    true = _true_size(op)
+    true = true_size(op.operation, size)
     if true == size:
         return None
     shape = op.ctx.shape_of(op.operands[0])
     value = op.ctx.cut(op.operands[0], len(shape) - 1, 0, true)
     return list(_largest(op, value, op.result_shapes[0][-1]))
-
-
-def _true_size(op: LocalOp) -> int:
-    """How many elements of a row are looked at."""
-    attributes = op.operation.attributes
-    return integer(attributes[SIZE]) if SIZE in attributes else op.operand_shapes[0][-1]
 
 
 def _masked(ctx: ExpansionContext, value: Value, index: Value, true: int, scalar: Value) -> Value:
@@ -270,11 +262,6 @@ def _along_last(ctx: ExpansionContext, value: Value, place: Value, rows: Sequenc
     return ctx.gather(value, index, [1] * (last + 1), numbers, shape)
 
 
-def said_of_sort(sort: ir.Operation) -> tuple[object, ...]:
-    """Which operand counts the places, and where rows end: dtensor's own attributes."""
-    return tuple([sort.attributes[n] for n in (PLACES, SIZE) if n in sort.attributes])
-
-
 def sort_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
     """Rows may be longer; what is beyond their end stays there."""
     count = len(rule.info.operand_shapes)
@@ -287,8 +274,8 @@ def sort_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
 def lengthen_sort(op: padding.Grown) -> None:
     """Say where rows end."""
     dim = sorted_dimension(op.rule.info)
-    if op.operands[0] and op.grows(0, dim):
-        op.operation.attributes[SIZE] = integer_attr(op.operands_before(0)[dim])
+    if op.operands[0]:
+        op.say_size(dim)
 
 
 def _sorts_whole(placed: Placed) -> bool:
@@ -298,36 +285,16 @@ def _sorts_whole(placed: Placed) -> bool:
 
 def expand_rows(op: LocalOp) -> Sequence[Value] | None:
     """Every row by itself, without what is beyond its end; what was said of it has served."""
-    ctx, given = op.ctx, op.operation.attributes
-    true = integer(given[SIZE]) if SIZE in given else None
-    forget(op.operation, PLACES, SIZE)
-    if true is None:
+    if SIZE not in op.operation.attributes:
+        forget(op.operation, PLACES)
         return None
-    rank = len(op.operand_shapes[0])
-    dim = integer(given["dimension"]) % rank if "dimension" in given else rank - 1
-    more = [op.operand_shapes[0][dim] - true if d == dim else 0 for d in range(rank)]
-    rows, found = [ctx.cut(value, dim, 0, true) for value in op.operands], []
-    for value in op.again(rows, [row.type for row in rows]).results:
-        zero = ctx.zeros(ctx.tensor_type((), ctx.element_of(value)))
-        found.append(ctx.pad(value, zero, [0] * rank, more))
-    return found
-
-
-def top_k_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
-    """A row may be longer; only its own elements are looked at."""
-    return [(padding.Along(0, len(rule.info.operand_shapes[0]) - 1),)]
-
-
-def lengthen_top_k(op: padding.Grown) -> None:
-    """Say where rows end."""
-    last = len(op.operands[0]) - 1
-    if op.grows(0, last):
-        op.operation.attributes[SIZE] = integer_attr(op.operands_before(0)[last])
-
-
-def counted_size(top_k: ir.Operation) -> tuple[object, ...]:
-    """Where rows end, which is dtensor's own attribute."""
-    return (top_k.attributes[SIZE],) if SIZE in top_k.attributes else ()
+    ctx, dim = op.ctx, sorted_dimension(placed_of(op).op)
+    size = op.operand_shapes[0][dim]
+    true = true_size(op.operation, size)
+    forget(op.operation, PLACES, SIZE)
+    rows = [ctx.cut(value, dim, 0, true) for value in op.operands]
+    found = op.again(rows, [row.type for row in rows]).results
+    return [ctx.lengthened(value, dim, 0, size) for value in found]
 
 
 SORT = OpDef(
@@ -338,7 +305,7 @@ SORT = OpDef(
     ),
     flops=sort_flops,
     settle=count_from_front,
-    known=said_of_sort,
+    known=says(PLACES, SIZE),
     padding=padding.Padding(refit=lengthen_sort, ties=sort_ties),
 )
 TOP_K = OpDef(
@@ -346,10 +313,10 @@ TOP_K = OpDef(
     (
         Algorithm("gather_candidates", expand_candidates, _splits_blocks, candidate_bytes),
         Algorithm("pairs", expand_pairs, _pairs_up, pair_bytes),
-        Algorithm("local", expand_whole, lambda placed: placed.operands[0].dims[-1].split == 1),
+        Algorithm("local", expand_whole, is_whole(lambda op: -1)),
     ),
-    flops=top_k_flops,
+    flops=lambda op: comparisons(op, -1),
     accuracy=series,
-    known=counted_size,
-    padding=padding.Padding(refit=lengthen_top_k, ties=top_k_ties),
+    known=says(SIZE),
+    padding=padding.sized(lambda op: len(op.operand_shapes[0]) - 1),
 )

@@ -7,7 +7,6 @@ shards round their ring; where several shifts meet, each element is selected by 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,11 +17,11 @@ from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import integer, integers
+from dtensor.passes.ops.exchanges import Part, Range, parts_of, shifted, within_shards
 from dtensor.passes.ops.indexing import clamped
 from dtensor.passes.ops.longer_cuts import lengthen_splice, splice_ties
-from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
-from dtensor.passes.ops.ring import Part, Range, parts_of, shifted, within_shards
-from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
+from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, named_dim
+from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
 from dtensor.passes.ops.shape import pass_all
 
 
@@ -63,7 +62,7 @@ def splice_rule(op: OpInfo) -> OpRule:
 
     Shorter ones and longer ones are whole there.
     """
-    dim = integer(op.attribute(DIM))
+    dim = named_dim(op)
     builder = RuleBuilder(op)
     for d, size in enumerate(op.result_shapes[0]):
         shapes = [(k, shape) for k, shape in enumerate(op.operand_shapes) if shape]
@@ -78,7 +77,7 @@ def splice_rule(op: OpInfo) -> OpRule:
 
 def _is_split(placed: Placed) -> bool:
     """Whether the spliced dimension is split, in the result as in the operands as long as it."""
-    op, dim = placed.op, integer(placed.op.attribute(DIM))
+    op, dim = placed.op, named_dim(placed.op)
     word = placed.results[0].dims[dim]
     return (
         word.split > 1
@@ -89,10 +88,6 @@ def _is_split(placed: Placed) -> bool:
             if shape and shape[dim] == op.result_shapes[0][dim]
         )
     )
-
-
-def _is_whole(placed: Placed) -> bool:
-    return placed.results[0].dims[integer(placed.op.attribute(DIM))].split == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +125,8 @@ def _parts(group: _Group, stretches: Sequence[Stretch], size: int, shards: int) 
 
 def ring_bytes(placed: Placed) -> tuple[Traffic, ...]:
     """What each shard is sent of the others."""
-    op, dim = placed.op, integer(placed.op.attribute(DIM))
+    op, dim = placed.op, named_dim(placed.op)
     size, word = op.result_shapes[0][dim], placed.results[0].dims[dim]
-    local = placed.results[0].local_shape(op.result_shapes[0])
-    row = math.prod(n for d, n in enumerate(local) if d != dim)
-    row_bytes = row * element_bytes(op.result_elements[0])
     groups = _groups(stretches_of(op.operation), op.operand_shapes, dim, size)
     counts = [
         part.count
@@ -143,7 +135,11 @@ def ring_bytes(placed: Placed) -> tuple[Traffic, ...]:
         for part in _parts(group, stretches, size, word.split)
         if part.hop
     ]
-    return (Traffic(word.axes, sum(counts) * row_bytes, len(counts)),) if counts else ()
+    return (
+        (Traffic(word.axes, sum(counts) * placed.row_bytes(~0, dim), len(counts)),)
+        if counts
+        else ()
+    )
 
 
 def expand_ring(op: LocalOp) -> Sequence[Value]:
@@ -187,7 +183,8 @@ def _replaced(
     local = ctx.shape_of(result)[dim]
     rows = [rows for stretch in stretches for rows in within_shards(stretch.range, local)]
     first, end = min(low for low, _ in rows), max(high for _, high in rows)
-    mask = _among(ctx, ctx.cut(index, 0, first, end - first), stretches)
+    places = ctx.cut(index, 0, first, end - first)
+    mask = ctx.combined("or", (ctx.within(places, *stretch.range) for stretch in stretches))
     old, new = (ctx.cut(side, dim, first, end - first) for side in (result, value))
     chosen = ctx.select(ctx.broadcast(mask, ctx.shape_of(old), [dim]), new, old)
     around = [ctx.cut(result, dim, 0, first)] if first else []
@@ -224,11 +221,6 @@ def _of_whole(
     return ctx.stretch(value, dim, at, shape[dim])
 
 
-def _among(ctx: ExpansionContext, index: Value, stretches: Sequence[Stretch]) -> Value:
-    """Which of the elements with these indices, a 1-D tensor, belong to one of the stretches."""
-    return ctx.combined("or", (ctx.within(index, *stretch.range) for stretch in stretches))
-
-
 def expand_splice(op: LocalOp) -> Sequence[Value]:
     """Slices and a concatenation, as they were written."""
     ctx, dim = op.ctx, integer(op.operation.attributes[DIM])
@@ -248,7 +240,11 @@ SPLICE = OpDef(
     splice_rule,
     (
         Algorithm("ring", expand_ring, _is_split, ring_bytes),
-        Algorithm("local", expand_splice, _is_whole),
+        Algorithm(
+            "local",
+            expand_splice,
+            lambda placed: placed.results[0].dims[named_dim(placed.op)].split == 1,
+        ),
     ),
     fuses=True,
     moves_only=True,

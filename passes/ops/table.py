@@ -1,4 +1,4 @@
-"""The table of operations: one line per op. Everything about an op is in the file it names.
+"""The table of operations. Everything about an op is in the file that its line names.
 
 The lines are strings, so that a file is read when a program has one of its operations.
 """
@@ -12,59 +12,49 @@ from typing import Final
 from dtensor.passes.ops.opdef import UNKNOWN, OpDef
 from dtensor.passes.ops.rule import OpInfo, OpRule
 
+_ELEMENTWISE = """
+chlo.conj chlo.constant_like chlo.is_inf chlo.is_neg_inf chlo.is_pos_inf chlo.next_after chlo.square
+stablehlo.abs stablehlo.add stablehlo.and stablehlo.ceil stablehlo.clamp stablehlo.compare
+stablehlo.complex stablehlo.count_leading_zeros stablehlo.floor stablehlo.imag stablehlo.is_finite
+stablehlo.map stablehlo.maximum stablehlo.minimum stablehlo.multiply stablehlo.negate stablehlo.not
+stablehlo.or stablehlo.popcnt stablehlo.real stablehlo.reduce_precision stablehlo.round_nearest_afz
+stablehlo.round_nearest_even stablehlo.select stablehlo.shift_left stablehlo.shift_right_arithmetic
+stablehlo.shift_right_logical stablehlo.sign stablehlo.subtract stablehlo.xor
+"""
+_COSTLY = """
+chlo._asin_acos_kernel chlo.acos chlo.acosh chlo.asin chlo.asinh chlo.atan chlo.atanh
+chlo.bessel_i1e chlo.cosh chlo.erf chlo.erf_inv chlo.erfc chlo.polygamma chlo.sinh chlo.tan
+chlo.zeta stablehlo.atan2 stablehlo.cbrt stablehlo.cosine stablehlo.divide stablehlo.exponential
+stablehlo.exponential_minus_one stablehlo.log stablehlo.log_plus_one stablehlo.logistic
+stablehlo.power stablehlo.remainder stablehlo.rsqrt stablehlo.sine stablehlo.sqrt stablehlo.tan
+stablehlo.tanh
+"""
+_BROADCASTING = """
+chlo.broadcast_add chlo.broadcast_and chlo.broadcast_atan2 chlo.broadcast_compare
+chlo.broadcast_complex chlo.broadcast_divide chlo.broadcast_maximum chlo.broadcast_minimum
+chlo.broadcast_multiply chlo.broadcast_next_after chlo.broadcast_or chlo.broadcast_polygamma
+chlo.broadcast_power chlo.broadcast_remainder chlo.broadcast_select chlo.broadcast_shift_left
+chlo.broadcast_shift_right_arithmetic chlo.broadcast_shift_right_logical chlo.broadcast_subtract
+chlo.broadcast_xor chlo.broadcast_zeta
+"""
+_COLLECTIVES = """
+stablehlo.all_gather stablehlo.all_reduce stablehlo.all_to_all stablehlo.collective_broadcast
+stablehlo.collective_permute stablehlo.reduce_scatter
+"""
+
 # What stands here has a rule, which may still say None about some ops of its name, as about most
 # custom calls, or is written anew as ops that have one. Loops, branches, calls and barriers are
 # followed by the graph.
 OPS: Final[dict[str, str]] = {
-    "chlo._asin_acos_kernel": "elementwise.COSTLY",
-    "chlo.acos": "elementwise.COSTLY",
-    "chlo.acosh": "elementwise.COSTLY",
-    "chlo.asin": "elementwise.COSTLY",
-    "chlo.asinh": "elementwise.COSTLY",
-    "chlo.atan": "elementwise.COSTLY",
-    "chlo.atanh": "elementwise.COSTLY",
-    "chlo.bessel_i1e": "elementwise.COSTLY",
-    "chlo.broadcast_add": "broadcasting.BROADCASTING",
-    "chlo.broadcast_and": "broadcasting.BROADCASTING",
-    "chlo.broadcast_atan2": "broadcasting.BROADCASTING",
-    "chlo.broadcast_compare": "broadcasting.BROADCASTING",
-    "chlo.broadcast_complex": "broadcasting.BROADCASTING",
-    "chlo.broadcast_divide": "broadcasting.BROADCASTING",
-    "chlo.broadcast_maximum": "broadcasting.BROADCASTING",
-    "chlo.broadcast_minimum": "broadcasting.BROADCASTING",
-    "chlo.broadcast_multiply": "broadcasting.BROADCASTING",
-    "chlo.broadcast_next_after": "broadcasting.BROADCASTING",
-    "chlo.broadcast_or": "broadcasting.BROADCASTING",
-    "chlo.broadcast_polygamma": "broadcasting.BROADCASTING",
-    "chlo.broadcast_power": "broadcasting.BROADCASTING",
-    "chlo.broadcast_remainder": "broadcasting.BROADCASTING",
-    "chlo.broadcast_select": "broadcasting.BROADCASTING",
-    "chlo.broadcast_shift_left": "broadcasting.BROADCASTING",
-    "chlo.broadcast_shift_right_arithmetic": "broadcasting.BROADCASTING",
-    "chlo.broadcast_shift_right_logical": "broadcasting.BROADCASTING",
-    "chlo.broadcast_subtract": "broadcasting.BROADCASTING",
-    "chlo.broadcast_xor": "broadcasting.BROADCASTING",
-    "chlo.broadcast_zeta": "broadcasting.BROADCASTING",
-    "chlo.conj": "elementwise.ELEMENTWISE",
-    "chlo.constant_like": "elementwise.ELEMENTWISE",
-    "chlo.cosh": "elementwise.COSTLY",
+    **dict.fromkeys(_ELEMENTWISE.split(), "elementwise.ELEMENTWISE"),
+    **dict.fromkeys(_COSTLY.split(), "elementwise.COSTLY"),
+    **dict.fromkeys(_BROADCASTING.split(), "rewritten.BROADCASTING"),
+    **dict.fromkeys(_COLLECTIVES.split(), "manual.COLLECTIVE"),
     "chlo.digamma": "elementwise.GAMMA",
-    "chlo.erf": "elementwise.COSTLY",
-    "chlo.erf_inv": "elementwise.COSTLY",
-    "chlo.erfc": "elementwise.COSTLY",
-    "chlo.is_inf": "elementwise.ELEMENTWISE",
-    "chlo.is_neg_inf": "elementwise.ELEMENTWISE",
-    "chlo.is_pos_inf": "elementwise.ELEMENTWISE",
     "chlo.lgamma": "elementwise.GAMMA",
     "chlo.mulhi": "rewritten.HIGH_HALF",
-    "chlo.next_after": "elementwise.ELEMENTWISE",
-    "chlo.polygamma": "elementwise.COSTLY",
     "chlo.ragged_dot": "contraction.RAGGED_DOT",
-    "chlo.sinh": "elementwise.COSTLY",
-    "chlo.square": "elementwise.ELEMENTWISE",
-    "chlo.tan": "elementwise.COSTLY",
     "chlo.top_k": "sorting.TOP_K",
-    "chlo.zeta": "elementwise.COSTLY",
     "dtensor.alike": "elementwise.ALIKE",
     "dtensor.fft": "fourier.PADDED_FFT",
     "dtensor.propagation_barrier": "elementwise.ALIKE",
@@ -73,99 +63,47 @@ OPS: Final[dict[str, str]] = {
     "dtensor.scan": "associative.SCAN",
     "dtensor.search": "searching.SEARCH",
     "dtensor.splice": "splice.SPLICE",
-    "stablehlo.abs": "elementwise.ELEMENTWISE",
-    "stablehlo.add": "elementwise.ELEMENTWISE",
-    "stablehlo.all_gather": "manual.COLLECTIVE",
-    "stablehlo.all_reduce": "manual.COLLECTIVE",
-    "stablehlo.all_to_all": "manual.COLLECTIVE",
-    "stablehlo.and": "elementwise.ELEMENTWISE",
-    "stablehlo.atan2": "elementwise.COSTLY",
     "stablehlo.batch_norm_grad": "normalisation.GRADIENT",
     "stablehlo.batch_norm_inference": "normalisation.INFERENCE",
     "stablehlo.batch_norm_training": "normalisation.TRAINING",
     "stablehlo.bitcast_convert": "elementwise.BITCAST_CONVERT",
     "stablehlo.broadcast_in_dim": "shape.BROADCAST_IN_DIM",
-    "stablehlo.cbrt": "elementwise.COSTLY",
-    "stablehlo.ceil": "elementwise.ELEMENTWISE",
     "stablehlo.cholesky": "linalg.CHOLESKY",
-    "stablehlo.clamp": "elementwise.ELEMENTWISE",
-    "stablehlo.collective_broadcast": "manual.COLLECTIVE",
-    "stablehlo.collective_permute": "manual.COLLECTIVE",
-    "stablehlo.compare": "elementwise.ELEMENTWISE",
-    "stablehlo.complex": "elementwise.ELEMENTWISE",
     "stablehlo.concatenate": "cutting.CONCATENATE",
     "stablehlo.constant": "nullary.CONSTANT",
     "stablehlo.convert": "elementwise.CONVERT",
     "stablehlo.convolution": "convolution.CONVOLUTION",
-    "stablehlo.cosine": "elementwise.COSTLY",
-    "stablehlo.count_leading_zeros": "elementwise.ELEMENTWISE",
     "stablehlo.custom_call": "custom_calls.CUSTOM_CALL",
-    "stablehlo.divide": "elementwise.COSTLY",
     "stablehlo.dot": "contraction.DOT",
     "stablehlo.dot_general": "contraction.DOT_GENERAL",
     "stablehlo.dynamic_slice": "dynamic.DYNAMIC_SLICE",
     "stablehlo.dynamic_update_slice": "dynamic.DYNAMIC_UPDATE_SLICE",
     "stablehlo.einsum": "rewritten.EINSUM",
-    "stablehlo.exponential": "elementwise.COSTLY",
-    "stablehlo.exponential_minus_one": "elementwise.COSTLY",
     "stablehlo.fft": "fourier.FFT",
-    "stablehlo.floor": "elementwise.ELEMENTWISE",
     "stablehlo.gather": "gather.GATHER",
-    "stablehlo.imag": "elementwise.ELEMENTWISE",
     "stablehlo.infeed": "manual.HOST",
     "stablehlo.iota": "nullary.IOTA",
-    "stablehlo.is_finite": "elementwise.ELEMENTWISE",
-    "stablehlo.log": "elementwise.COSTLY",
-    "stablehlo.log_plus_one": "elementwise.COSTLY",
-    "stablehlo.logistic": "elementwise.COSTLY",
-    "stablehlo.map": "elementwise.ELEMENTWISE",
-    "stablehlo.maximum": "elementwise.ELEMENTWISE",
-    "stablehlo.minimum": "elementwise.ELEMENTWISE",
-    "stablehlo.multiply": "elementwise.ELEMENTWISE",
-    "stablehlo.negate": "elementwise.ELEMENTWISE",
-    "stablehlo.not": "elementwise.ELEMENTWISE",
     "stablehlo.optimization_barrier": "elementwise.OPTIMIZATION_BARRIER",
-    "stablehlo.or": "elementwise.ELEMENTWISE",
     "stablehlo.outfeed": "manual.HOST",
     "stablehlo.pad": "cutting.PAD",
     "stablehlo.partition_id": "manual.OWN_NUMBER",
-    "stablehlo.popcnt": "elementwise.ELEMENTWISE",
-    "stablehlo.power": "elementwise.COSTLY",
-    "stablehlo.real": "elementwise.ELEMENTWISE",
     "stablehlo.recv": "manual.HOST",
     "stablehlo.reduce": "reductions.REDUCE",
-    "stablehlo.reduce_precision": "elementwise.ELEMENTWISE",
-    "stablehlo.reduce_scatter": "manual.COLLECTIVE",
     "stablehlo.reduce_window": "windows.REDUCE_WINDOW",
-    "stablehlo.remainder": "elementwise.COSTLY",
     "stablehlo.replica_id": "manual.OWN_NUMBER",
     "stablehlo.reshape": "shape.RESHAPE",
     "stablehlo.reverse": "cutting.REVERSE",
-    "stablehlo.rng": "random.RNG",
-    "stablehlo.rng_bit_generator": "random.RNG_BIT_GENERATOR",
-    "stablehlo.round_nearest_afz": "elementwise.ELEMENTWISE",
-    "stablehlo.round_nearest_even": "elementwise.ELEMENTWISE",
-    "stablehlo.rsqrt": "elementwise.COSTLY",
+    "stablehlo.rng": "nullary.RNG",
+    "stablehlo.rng_bit_generator": "nullary.RNG_BIT_GENERATOR",
     "stablehlo.scatter": "scatter.SCATTER",
-    "stablehlo.select": "elementwise.ELEMENTWISE",
     "stablehlo.select_and_scatter": "select_and_scatter.SELECT_AND_SCATTER",
     "stablehlo.send": "manual.HOST",
-    "stablehlo.shift_left": "elementwise.ELEMENTWISE",
-    "stablehlo.shift_right_arithmetic": "elementwise.ELEMENTWISE",
-    "stablehlo.shift_right_logical": "elementwise.ELEMENTWISE",
-    "stablehlo.sign": "elementwise.ELEMENTWISE",
-    "stablehlo.sine": "elementwise.COSTLY",
     "stablehlo.slice": "cutting.SLICE",
     "stablehlo.sort": "sorting.SORT",
-    "stablehlo.sqrt": "elementwise.COSTLY",
-    "stablehlo.subtract": "elementwise.ELEMENTWISE",
-    "stablehlo.tan": "elementwise.COSTLY",
-    "stablehlo.tanh": "elementwise.COSTLY",
     "stablehlo.torch_index_select": "rewritten.TORCH_INDEX_SELECT",
     "stablehlo.transpose": "shape.TRANSPOSE",
     "stablehlo.triangular_solve": "linalg.TRIANGULAR_SOLVE",
     "stablehlo.unary_einsum": "rewritten.EINSUM",
-    "stablehlo.xor": "elementwise.ELEMENTWISE",
 }
 
 

@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from dtensor.dialect.dim import WHOLE
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, ir
-from dtensor.dialect.names import ALL_REDUCE, AXES, FACTOR, PRODUCT, REDUCTION
+from dtensor.dialect.names import FACTOR, PRODUCT
 from dtensor.passes.builder import Builder
 from dtensor.passes.cost.model import all_gather_bytes, all_reduce_bytes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import factorised
 from dtensor.passes.ops.loops import counted_loop
-from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic
+from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, is_whole
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
 
 
@@ -45,10 +45,6 @@ def _is_tall(placed: Placed) -> bool:
     word = placed.operands[0].dims[-2]
     rows, columns = placed.op.operand_shapes[0][-2:]
     return word.split > 1 and word.is_contiguous and rows // word.split >= columns
-
-
-def _is_whole(placed: Placed) -> bool:
-    return placed.operands[0].dims[-2].split == 1
 
 
 def triangle_bytes(placed: Placed) -> tuple[Traffic, ...]:
@@ -125,14 +121,13 @@ def _packed(op: LocalOp, triangle: Value) -> Value:
     """Upper triangles in half the space: the lower rows turned round, ahead of the upper ones."""
     ctx = op.ctx
     *batch, _, size = ctx.shape_of(triangle)
-    height, rank, none = (size + 1) // 2, len(batch) + 2, [0] * len(batch)
-    zero = ctx.zeros(ctx.tensor_type((), ctx.element_of(triangle)))
+    height, rank = (size + 1) // 2, len(batch) + 2
     turned = ctx.reversed(ctx.reversed(triangle, rank - 2), rank - 1)
     upper, lower = (
         ctx.slice(each, [0] * rank, [*batch, height, size]) for each in (triangle, turned)
     )
-    upper = ctx.pad(upper, zero, [*none, 0, 1], [0] * rank)
-    lower = ctx.pad(lower, zero, [0] * rank, [*none, 0, 1])
+    upper = ctx.lengthened(upper, rank - 1, 1, size + 1)
+    lower = ctx.lengthened(lower, rank - 1, 0, size + 1)
     shape = (*batch, height, size + 1)
     row, column = (ctx.iota(shape, d, "i32") for d in (rank - 2, rank - 1))
     return ctx.select(ctx.compare("GT", column, row), upper, lower)
@@ -230,18 +225,15 @@ def _signs(op: LocalOp, top: Value, triangle: Value) -> Value:
     start = ctx.constant(0, ctx.tensor_type((), "i32"))
     signs = counted_loop(ctx, size, [start, top, ctx.zeros(real_row)], step)[2]
     axes = op.operand_layouts[0].dims[-2].axes
-    shard = ctx.axis_index(axes)
-    is_first = ctx.compare("EQ", shard, ctx.constant_like(0, shard))
-    signs = ctx.select(is_first, signs, ctx.zeros(real_row))
-    attributes = {AXES: ctx.axes(axes), REDUCTION: ir.StringAttr.get("sum")}
-    return ctx.value(ALL_REDUCE, [signs], real_row, attributes)
+    signs = ctx.select(ctx.is_shard(axes, 0), signs, ctx.zeros(real_row))
+    return ctx.all_reduced(signs, axes, "sum")
 
 
 TALL_QR = OpDef(
     qr_rule,
     (
         Algorithm("triangles", expand_triangles, _is_tall, triangle_bytes),
-        Algorithm("local", expand_whole, _is_whole),
+        Algorithm("local", expand_whole, is_whole(lambda op: -2)),
     ),
     flops=qr_flops,
     accuracy=factorised,

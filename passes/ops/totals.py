@@ -2,8 +2,9 @@
 
 A body is associative, says the specification, and what it reduces stays in order. So totals of
 contiguous shards may be reduced, and those of others where the body commutes. The init value is met
-once, as on one device: a shard reduces from nothing, with a flag that says whether there is
-anything yet. What stands beyond the true end of a dimension is nothing too.
+once, as on one device: a shard reduces from nothing. Each element comes with a flag, and so does
+what is combined: whether there is anything yet; so nothing need be known that the body does not
+notice. What stands beyond the true end of a dimension is nothing too.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from collections.abc import Sequence
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import WHOLE, Dim, canonical_digits
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import Value
-from dtensor.passes.builder import integers_attr
+from dtensor.dialect.mlir import Value, forget, ir, terminator
+from dtensor.dialect.names import ALGORITHM, OPERANDS, RESULTS
+from dtensor.passes.builder import Builder, integers_attr
 from dtensor.passes.cost.model import all_gather_bytes, all_to_all_bytes
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp, Shape
+from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import integers
-from dtensor.passes.ops.combiners import combiner
-from dtensor.passes.ops.commuting import commutes
+from dtensor.passes.ops.combiners import combiner, commutes
 from dtensor.passes.ops.extremes import extreme
-from dtensor.passes.ops.flagged import flagged, leave_out_ends
 from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
 from dtensor.passes.ops.padding import Grown
 from dtensor.passes.ops.rule import OpInfo, element_bytes
@@ -157,3 +158,61 @@ def refit_reduce(op: Grown) -> None:
     region, elements = op.operation.regions[0], op.rule.info.result_elements
     if combiner(region, elements) is None and extreme(region, elements) is None:
         leave_out_ends(op, integers(op.operation.attributes["dimensions"]))
+
+
+def flagged(
+    make: Builder, op: ir.Operation, types: Sequence[ir.Type], valid: Value, start: bool
+) -> Sequence[Value]:
+    """The results of a reduce or of windows, of those elements alone that a flag marks.
+
+    Args:
+        make: where to create operations.
+        op: the operation.
+        types: of its results.
+        valid: which elements count.
+        start: whether the init values do.
+    """
+    count, flag = len(types), make.tensor_type((), "i1")
+    flags = make.tensor_type(make.read_type(types[0])[0], "i1")
+    inits = [*op.operands[count:], make.constant(start, flag)]
+    attributes = {name: op.attributes[name] for name in op.attributes}
+    new = make.create(
+        op.name, [*op.operands[:count], valid, *inits], [*types, flags], attributes, regions=1
+    )
+    forget(new, ALGORITHM, OPERANDS, RESULTS)
+    copy = op.clone(ip=ir.InsertionPoint(new)).operation  # nested regions may read the arguments
+    copy.regions[0].blocks[0].append_to(new.regions[0])
+    copy.erase()
+    block = new.regions[0].blocks[0]
+    earlier, later = list(block.arguments)[:count], list(block.arguments)[count:]
+    has_earlier = block.add_argument(flag, op.location)
+    moved = [block.add_argument(value.type, op.location) for value in later]
+    has_later = block.add_argument(flag, op.location)
+    for value, other in zip(later, moved, strict=True):
+        value.replace_all_uses_with(other)
+        block.erase_argument(count)
+    end = terminator(block)
+    inside = Builder(end)
+    both = [
+        inside.select(has_earlier, inside.select(has_later, value, one), other)
+        for value, one, other in zip(end.operands, earlier, moved, strict=True)
+    ]
+    inside.create(end.name, [*both, inside.binary("or", has_earlier, has_later)], [])
+    end.erase()
+    return list(new.results)[:count]
+
+
+def leave_out_ends(op: Grown, dims: Sequence[int]) -> None:
+    """What stands beyond the true ends of these dimensions of the operands does not count."""
+    make, shape, valid = Builder(op.operation, op.made), op.operands[0], list[Value]()
+    for d in dims:
+        if op.has_end and op.grows(0, d):
+            place = make.iota((shape[d],), 0, index_element(shape[d]))
+            is_inside = make.compare(
+                "LT", place, make.constant_like(op.operands_before(0)[d], place)
+            )
+            valid.append(make.broadcast(is_inside, shape, [d]))
+    if valid:
+        types = [result.type for result in op.operation.results]
+        found = flagged(make, op.operation, types, make.combined("and", valid), True)
+        op.instead |= enumerate(found)

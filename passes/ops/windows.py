@@ -7,9 +7,9 @@ two by two pooling another such window. Where they do, a shard fetches a halo.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from dtensor.dialect.ends import read_ends, read_folds
+from dtensor.dialect.ends import read_ends, read_folds, read_padding, read_steps
 from dtensor.dialect.mlir import Value, forget, ir
 from dtensor.dialect.names import ENDS
 from dtensor.passes.expansion.context import LocalOp
@@ -17,7 +17,6 @@ from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import summed
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.combiners import combiner
-from dtensor.passes.ops.flagged import flagged, leave_out_ends
 from dtensor.passes.ops.folds import folded_results
 from dtensor.passes.ops.halo import (
     fetch,
@@ -38,6 +37,7 @@ from dtensor.passes.ops.longer_windows import (
     window_tie,
 )
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
+from dtensor.passes.ops.reduced_apart import started_apart
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, Window, WindowDim
 from dtensor.passes.ops.scans import (
@@ -47,7 +47,7 @@ from dtensor.passes.ops.scans import (
     scans,
     starts_from_identity,
 )
-from dtensor.passes.ops.starts import started_apart
+from dtensor.passes.ops.totals import flagged, leave_out_ends
 
 STARTS = "is padded, and its windows start from a value that may be met once only"
 OVERLAP = "has windows that overlap, are padded or leave gaps, so a shard would need the next one"
@@ -62,26 +62,19 @@ def windows_of(op: OpInfo, sizes: Sequence[int], base: str, dilation: str) -> li
         base: name of the attribute with the dilations of the tensor.
         dilation: name of the attribute with the dilations of the window.
     """
-    padding = [0] * (2 * len(sizes))
-    if op.has("padding") and sizes:
-        pairs = ir.DenseIntElementsAttr(op.attribute("padding"))
-        padding = [pairs[i] for i in range(len(pairs))]
-    count = len(sizes)
+    operation, count = op.operation, len(sizes)
+    padding = read_padding(operation, count)
     columns = (
         sizes,
-        _integers(op, "window_strides", count),
-        padding[::2],
-        padding[1::2],
-        _integers(op, base, count),
-        _integers(op, dilation, count),
-        read_ends(op.operation, count),
-        read_folds(op.operation, count),
+        read_steps(operation, "window_strides", count),
+        [low for low, _ in padding],
+        [high for _, high in padding],
+        read_steps(operation, base, count),
+        read_steps(operation, dilation, count),
+        read_ends(operation, count),
+        read_folds(operation, count),
     )
     return [Window(*values) for values in zip(*columns, strict=True)]
-
-
-def _integers(op: OpInfo, name: str, count: int) -> list[int]:
-    return integers(op.attribute(name)) if op.has(name) else [1] * count
 
 
 def _windows(op: OpInfo) -> list[Window]:
@@ -131,25 +124,23 @@ def said_of_start(operation: ir.Operation) -> tuple[object, ...]:
 
 def _is_scan(op: OpInfo, windows: Sequence[Window], dim: int) -> bool:
     """Whether a dimension, and no other, is scanned by a body that may be applied to totals."""
+    pairs = zip(windows, op.operand_shapes[0], strict=True)
+    others = [pair for d, pair in enumerate(pairs) if d != dim]
     return (
         windows[dim].ends is None
         and windows[dim].folds is None
         and scans(windows[dim], op.operand_shapes[0][dim])
-        and all(w.size == 1 and w.tiles(n) for w, n in _others(op, windows, dim))
+        and all(w.size == 1 and w.tiles(n) for w, n in others)
         and is_associative(op.operation.regions[0], op.result_elements)
         and op.operand_elements[: len(op.result_shapes)] == op.result_elements
     )
 
 
-def _others(op: OpInfo, windows: Sequence[Window], dim: int) -> Iterator[tuple[Window, int]]:
-    for d, window in enumerate(windows):
-        if d != dim:
-            yield window, op.operand_shapes[0][d]
-
-
 def _scanned(placed: Placed) -> tuple[int, Window] | None:
     """The split dimension that is scanned, and its window; None if there is none."""
     op = placed.op
+    if not starts_from_identity(op.operation, op.result_elements):
+        return None  # a shard would meet its init values once more
     windows = _windows(op)
     for d, window in enumerate(windows):
         word = placed.operands[0].dims[d]

@@ -14,8 +14,7 @@ from typing import TypeVar
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import REDUCTIONS
-from dtensor.passes.planning.blocks import Blocks
-from dtensor.passes.planning.partials import bit
+from dtensor.passes.planning.blocks import Blocks, bit
 from dtensor.passes.propagation.places import WHOLE, partial_place, split_place
 from dtensor.passes.sharding.specs import Places, is_legal
 

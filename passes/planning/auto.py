@@ -11,13 +11,11 @@ from dtensor.passes.graph import ARGUMENT, RESULT, Node
 from dtensor.passes.planning.descend import Changes, descend
 from dtensor.passes.planning.limits import Limits
 from dtensor.passes.planning.options import Options, Strategy
-from dtensor.passes.planning.polish import polish
 from dtensor.passes.planning.prices import Prices
 from dtensor.passes.planning.problem import Problem
-from dtensor.passes.planning.solve import solve
+from dtensor.passes.planning.solve import polish, solve
 from dtensor.passes.planning.strategies import Maker
-from dtensor.passes.propagation.pins import atoms_of
-from dtensor.passes.propagation.task import Task
+from dtensor.passes.propagation.task import Task, atoms_of
 from dtensor.passes.sharding.specs import Specs
 
 _TIED = "tied"  # a result that is the next call's argument: its node is the argument's

@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dtensor.passes.planning.exchanges import saved
-from dtensor.passes.planning.problem import Problem, Value
+from dtensor.passes.planning.problem import Problem, Value, saved
 from dtensor.passes.planning.steps import Seconds
 
 _GAIN = 1e-9  # relative to the plan; less is rounding

@@ -14,8 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dtensor.passes.planning.exchanges import saved
-from dtensor.passes.planning.problem import Problem, Value
+from dtensor.passes.planning.problem import Problem, Value, saved
 from dtensor.passes.planning.steps import Numbers
 
 Costs = NDArray[np.float64]

@@ -8,19 +8,19 @@ paths in it are the price of a relayout. They are searched from the specs that s
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dtensor.passes.cost.model import CostModel
-from dtensor.passes.planning.steps import Numbers, Seconds, Steps, Ways
+from dtensor.passes.planning.steps import Mask, Numbers, Seconds, Steps, Ways
 from dtensor.passes.propagation.places import WHOLE
 from dtensor.passes.relayout.copies import copies_in_order
 from dtensor.passes.sharding.specs import Specs, is_legal
 
 _EXACT = 3  # up to this many copies of one value, every order in which to make them is tried
+_FEW = 4  # of so many sources one is looked at by itself; more are faster all together
 
 
 @dataclass(slots=True)
@@ -94,23 +94,22 @@ class Prices:
         legal = np.array([is_legal(places, sizes, shape) for places in specs.places])
         found = np.full((len(specs), len(sources)), math.inf)  # to each spec, from each source
         found[sources, np.arange(len(sources))] = 0.0
-        seconds = self._seconds(cls, steps.on, legal)
-        active = np.unique(sources)
-        while len(active):
+        on, last = steps.on.leading_to(legal), steps.last.leading_to(legal)
+        nearer = found < math.inf
+        while nearer.any():
             before = found.copy()
-            _walk(found, found, active.tolist(), steps.on, seconds)
-            active = np.flatnonzero((found < before).any(1))
-        seconds = self._seconds(cls, steps.last, legal)
-        reached = np.flatnonzero((found < math.inf).any(1))
+            _walk(found, found, nearer, on, self._seconds(cls, on))
+            nearer = found < before
         ended = found.copy()
-        _walk(found, ended, reached.tolist(), steps.last, seconds)
+        _walk(found, ended, found < math.inf, last, self._seconds(cls, last))
         partial = np.array(specs.places).reshape(len(specs), len(sizes)) < WHOLE
         stays = (partial[:, None] & partial[sources][None]).any(-1)
         return np.where(stays, found, ended).T
 
-    def _seconds(self, cls: int, ways: Ways, legal: NDArray[np.bool_]) -> Seconds:
-        """What steps take; those to specs that do not fit the shape are none."""
-        return np.where(legal[ways.to], ways.start + ways.rate * self._bytes[cls], math.inf)
+    def _seconds(self, cls: int, ways: Ways) -> Seconds:
+        """What steps take."""
+        seconds: Seconds = ways.start + ways.rate * self._bytes[cls]
+        return seconds
 
     def move(self, cls: int, before: int, after: int) -> float:
         """Seconds of one relayout of a value of the class."""
@@ -142,12 +141,23 @@ class Prices:
         return float(seconds)
 
 
-def _walk(
-    before: Seconds, after: Seconds, through: Sequence[int], ways: Ways, seconds: Seconds
-) -> None:
-    """Go one step further from some specs; `after` is at most as long as it was."""
-    for spec in through:
+def _walk(before: Seconds, after: Seconds, which: Mask, ways: Ways, seconds: Seconds) -> None:
+    """Go one step further; `after` is at most as long as it was.
+
+    Args:
+        before: to each spec, from each source.
+        after: likewise.
+        which: the specs from which to go, and for which sources.
+        ways: the steps.
+        seconds: what each takes.
+    """
+    for spec in np.flatnonzero(which.any(1)).tolist():
         here = slice(ways.first[spec], ways.first[spec + 1])
-        to = ways.to[here]
-        if len(to):
+        to, sources = ways.to[here], np.flatnonzero(which[spec])
+        if not len(to):
+            continue
+        if len(sources) * _FEW < which.shape[1]:
+            at = to[:, None], sources
+            after[at] = np.minimum(after[at], before[spec, sources] + seconds[here, None])
+        else:
             after[to] = np.minimum(after[to], before[spec] + seconds[here, None])

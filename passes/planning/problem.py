@@ -1,20 +1,29 @@
 """The planning problem: nodes with strategies, values that are moved, and what a plan costs.
 
 Nodes that look alike (`classes`) are one node of the problem, and their values one value, weighted
-by how often they occur and run.
+by how often they occur and run. Two convolutions that read one value in one layout exchange equal
+halos, and the second exchange merges with the first. Users of a value with equal windows are taken
+in pairs, each with the next; what a pair shares is taken off the cost of both.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
 
-from dtensor.passes.graph import CARRY, Graph
+import numpy as np
+
+from dtensor.passes.cost.model import CostModel
+from dtensor.passes.graph import CARRY, OP, Graph, Node
+from dtensor.passes.ops.rule import FactorKind, OpRule, Window
+from dtensor.passes.ops.table import opdef
 from dtensor.passes.planning.classes import classes_of
-from dtensor.passes.planning.exchanges import Pair, pairs_of, saved
-from dtensor.passes.planning.options import Options, Strategy
+from dtensor.passes.planning.options import Exchange, Options, Strategy
 from dtensor.passes.planning.prices import Prices
+from dtensor.passes.planning.steps import Seconds
 from dtensor.passes.planning.strategies import Maker
-from dtensor.passes.planning.work import work_seconds
 
 
 @dataclass(slots=True)
@@ -145,3 +154,115 @@ class Problem:
 def _is_invariant_carry(graph: Graph, index: int) -> bool:
     node = graph.nodes[index]
     return node.kind == CARRY and len(node.operands) > 1 and node.operands[1] == node.results[1]
+
+
+def work_seconds(graph: Graph, cost: CostModel) -> list[float]:
+    """Per node the seconds of its work on one device, times how often it runs.
+
+    A fusion of element-wise operations reads and writes its border alone: an operand counts where
+    it crosses one, and so does a result. What moves elements alone reads no more than it gives, and
+    what is written over a value that a loop carries, such as the rows made so far, what is new.
+    """
+    producer, types, uses = graph.producer, graph.types, graph.uses
+    fuses = [n.kind == OP and n.rule is not None and opdef(n.name).fuses for n in graph.nodes]
+    reduces = [fused and _reduces(n.rule) for n, fused in zip(graph.nodes, fuses, strict=True)]
+    seconds = []
+    for node in graph.nodes:
+        rule = node.rule
+        if node.kind != OP or rule is None or rule.is_free:
+            seconds.append(0.0)
+            continue
+        index, definition, traffic = node.index, opdef(node.name), 0.0
+        if definition.in_place and _is_overwritten(graph, node):
+            traffic = 2 * sum([types[v].bytes for v in node.operands[len(node.results) :]])
+            seconds.append(node.weight * cost.local_seconds(rule.flops, traffic))
+            continue
+        joins = fuses[index]
+        made = sum([types[v].bytes for v in node.results])
+        for v in dict.fromkeys(node.operands):
+            maker = producer[v]
+            if not (joins and fuses[maker] and not reduces[maker]):
+                read = types[v].bytes
+                traffic += min(read, made) if definition.moves_only else read
+        for v in node.results:
+            if not joins or reduces[index] or any([not fuses[n] for n, _ in uses[v]]):
+                traffic += types[v].bytes
+        seconds.append(node.weight * cost.local_seconds(rule.flops, traffic))
+    return seconds
+
+
+def _is_overwritten(graph: Graph, node: Node) -> bool:
+    """Whether the results are written over what the same loop carries, which nobody else reads.
+
+    Elsewhere the rest has to be written once at least: zeros, say, or a copy of an argument.
+    """
+    below = node.operands[: len(node.results)]
+    return all(
+        len(graph.uses[v]) == 1 and graph.nodes[graph.producer[v]].kind == CARRY for v in below
+    )
+
+
+def _reduces(rule: OpRule | None) -> bool:
+    """Whether an op ends its fusion: XLA fuses what a reduction reads, and not what reads it."""
+    return rule is not None and any([factor.reduction is not None for factor in rule.factors])
+
+
+class Pair(NamedTuple):
+    """Two nodes of the problem that read one value through windows.
+
+    Attributes:
+        one: the first.
+        other: the second.
+    """
+
+    one: int
+    other: int
+
+
+def pairs_of(problem: Problem) -> Iterator[Pair]:
+    """The pairs that run equally often, in one block of the program."""
+    nodes, example = problem.graph.nodes, problem.example
+    for value in problem.values:
+        groups: dict[object, list[int]] = {}
+        for n, k in value.uses:
+            windows = _windows(nodes[example[n]]) if k == 0 else ()
+            if windows:
+                groups.setdefault((windows, problem.runs[n]), []).append(n)
+        for users in groups.values():
+            for one, other in pairwise(users):
+                blocks = [nodes[example[n]].operation.block for n in (one, other)]
+                if blocks[0] == blocks[1]:
+                    yield Pair(one, other)
+
+
+def _windows(node: Node) -> tuple[Window | None, ...]:
+    factors = () if node.rule is None else node.rule.factors
+    return tuple([factor.window for factor in factors if factor.kind is FactorKind.WINDOW])
+
+
+def saved(
+    problem: Problem, pair: Pair, ones: Sequence[Strategy], others: Sequence[Strategy]
+) -> Seconds:
+    """Seconds that a pair saves: a row per strategy of the first, a column per one of the other."""
+    maker, nodes, example = problem.maker, problem.graph.nodes, problem.example
+    rules = [nodes[example[n]].rule for n in pair]
+    sides = [
+        [(s.ins[0], maker.exchanges(rule, s)) for s in strategies]
+        for rule, strategies in zip(rules, (ones, others), strict=True)
+    ]
+    found = np.zeros((len(ones), len(others)))
+    for i, (spec, mine) in enumerate(sides[0]):
+        for j, (wanted, theirs) in enumerate(sides[1]):
+            if spec == wanted and mine and theirs:
+                found[i, j] = _in_common(mine, theirs)
+    return found * problem.runs[pair.one]
+
+
+def _in_common(mine: Sequence[Exchange], theirs: Sequence[Exchange]) -> float:
+    """Seconds of the exchanges with which both begin."""
+    seconds = 0.0
+    for (what, cost), (other, _) in zip(mine, theirs, strict=False):
+        if what != other:
+            break
+        seconds += cost
+    return seconds

@@ -1,15 +1,27 @@
-"""The cheapest plan of a problem that is found within limits."""
+"""The cheapest plan of a problem that is found within limits, and what no plan falls below.
+
+Where elimination had to drop states (`eliminate`), its plan need not be the cheapest. Then windows
+of it are solved anew, around what the rest of the plan does: a few dozen variables that share
+tables, around one whose state costs more than messages promise, are solved alone with all their
+states, the others held; as long as this finds something cheaper. That is large neighbourhood search
+(Shaw 1998, "Using constraint programming and local search methods to solve vehicle routing
+problems") with an exact search of each neighbourhood.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from dtensor.passes.planning.descend import descend
 from dtensor.passes.planning.eliminate import Elimination
 from dtensor.passes.planning.limits import Effort, Limits
 from dtensor.passes.planning.messages import promising
 from dtensor.passes.planning.model import FINE, Model, make_model
-from dtensor.passes.planning.polish import bound_seconds, polish
 from dtensor.passes.planning.problem import Problem
-from dtensor.passes.planning.windows import improve
+from dtensor.passes.planning.relax import fixed_cost, relaxed_model
 
 
 def solve_within(problem: Problem, limits: Limits, has_choice: bool) -> float | None:
@@ -55,3 +67,164 @@ def _eliminate(model: Model, effort: Effort) -> tuple[list[int], bool]:
     if not found.narrowed:
         return found.states, True
     return improve(model, found.states, elimination.regret, effort), False
+
+
+_GAIN = 1e-6  # relative to the plan; a round that gains less is the last
+
+
+def bound_seconds(problem: Problem) -> float:
+    """Seconds that no plan falls below in which equal layers are laid out alike."""
+    fixed = fixed_cost(problem)
+    return (lower_bound(relaxed_model(problem), problem.total() * 1e6 - fixed).cost + fixed) * 1e-6
+
+
+def improve_by_messages(problem: Problem, rounds: int, sweeps: int) -> None:
+    """Leave the cheapest plan that messages lead to in `problem.now`.
+
+    Args:
+        problem: with a plan.
+        rounds: of messages over elimination's model, each around the plan of the one before.
+        sweeps: rounds of single changes after each.
+    """
+    for _ in range(rounds):
+        model = make_model(problem, FINE)
+        upper = model.cost(model.start)
+        found = lower_bound(model, upper)
+        if found.cost >= upper * (1 - _GAIN) or not _try(problem, model, found.states, sweeps):
+            break
+
+
+def polish(problem: Problem, rounds: int, sweeps: int) -> float:
+    """As `improve_by_messages`, then what the bound's messages lead to; the bound, in seconds."""
+    improve_by_messages(problem, rounds, sweeps)
+    model, fixed = relaxed_model(problem), fixed_cost(problem)
+    found = lower_bound(model, problem.total() * 1e6 - fixed)
+    bound = (found.cost + fixed) * 1e-6
+    if problem.total() > bound * (1 + _GAIN):
+        _try(problem, model, found.states, sweeps)
+    return bound
+
+
+def _try(problem: Problem, model: Model, states: list[int], sweeps: int) -> bool:
+    """Take the states of a model's variables, and what descends from there, if that is cheaper."""
+    best, least = list(problem.now), problem.total()
+    model.take(problem, states)
+    descend(problem, sweeps)
+    if problem.total() < least * (1 - _GAIN):
+        return True
+    problem.now[:] = best
+    return False
+
+
+MAX_TABLE = 1_000_000  # entries that minimising a variable away may visit
+PASSES = 200  # rounds of messages
+_ENOUGH = 1e-6  # relative; an assignment that is so near the bound is a cheapest one
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What no assignment of states falls below.
+
+    Attributes:
+        cost: microseconds.
+        states: per variable, its state in the cheapest assignment met on the way.
+        passes: rounds of messages it took; 0 if everything was minimised away.
+        left: variables that were not.
+    """
+
+    cost: float
+    states: list[int]
+    passes: int
+    left: int
+
+
+def lower_bound(
+    model: Model, upper: float = np.inf, passes: int = PASSES, max_table: int = MAX_TABLE
+) -> Bound:
+    """A cost that no assignment of states of a model falls below.
+
+    Args:
+        model: unchanged.
+        upper: what is known to be possible; a bound above it is not looked for.
+        passes: rounds of messages at most; more make it tighter.
+        max_table: entries that minimising one variable away may visit.
+    """
+    core = Elimination(model, Effort(max_table, passes))
+    core.reduce()
+    if not core.left:
+        return Bound(core.done, core.back({}), 0, 0)
+    messages = core.messages(upper)
+    count = messages.run(passes, _ENOUGH, looks=True)
+    left, least = len(core.left), core.done + messages.least
+    states = core.back({x: int(core.alive[x][s]) for x, s in messages.states.items()})
+    bound = core.done + messages.bound
+    if core.restrict(messages) and core.finish():  # all states that are worth it have been tried
+        bound = max(bound, min(core.done, least, upper))
+        states = core.back({}) if core.done < least else states
+    return Bound(bound, states, count, left)
+
+
+_PASSES = 4  # rounds of messages in a window
+_CHEAPER = 1e-7  # microseconds; what is found must be cheaper by more
+
+
+def improve(
+    model: Model, states: Sequence[int], regret: Callable[[int, int], float], effort: Effort
+) -> list[int]:
+    """States of all variables that cost no more than those given.
+
+    Args:
+        model: unchanged.
+        states: per variable, its state now.
+        regret: of a variable and its state, by how much another may be cheaper; the windows begin
+            with the largest.
+        effort: how many windows, of how many variables.
+    """
+    now = list(states)
+    order = sorted(range(len(now)), key=lambda x: (-regret(x, now[x]), x))
+    tried: set[int] = set()
+    least: set[tuple[int, ...]] = set()  # centers, and states in and around their windows
+    each = replace(effort, passes=_PASSES)
+    for _ in range(effort.windows):
+        center = next((x for x in order if x not in tried), None)
+        if center is None:
+            break
+        window = _around(model, center, effort.window)
+        seen = dict.fromkeys([*window, *(y for x in window for y in model.near[x])])
+        key = center, *(now[x] for x in seen)
+        if key not in least:
+            part = _part(model, now, window)
+            solution = Elimination(part, each).run()
+            if part.cost(solution.states) < part.cost(part.start) - _CHEAPER:
+                for x, state in zip(window, solution.states, strict=True):
+                    now[x] = state
+                tried.clear()
+            else:
+                least.add(key)
+        tried |= {center, *model.near[center]}
+    return now
+
+
+def _around(model: Model, center: int, size: int) -> list[int]:
+    """The variables nearest to one, in program order."""
+    found = {center: None}
+    for x in (queue := [center]):
+        for y in model.near[x]:
+            if y not in found and len(found) < size:
+                found[y] = None
+                queue.append(y)
+    return sorted(found)
+
+
+def _part(model: Model, states: Sequence[int], window: Sequence[int]) -> Model:
+    """A model of some variables; what the others hold costs is added to theirs."""
+    part = Model()
+    number = {x: part.variable(model.unary[x], states[x]) for x in window}
+    for x, mine in number.items():
+        for y in model.near[x]:
+            table = model.table(x, y)
+            if y not in number:
+                part.unary[mine] = part.unary[mine] + table[:, states[y]]
+            elif x < y:
+                part.add(mine, number[y], table)
+    return part

@@ -57,6 +57,14 @@ class Ways(NamedTuple):
         _, *others = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         return cls(np.concatenate([[0], np.cumsum(counts)]), *others)
 
+    def leading_to(self, specs: Mask) -> Ways:
+        """Those that lead to one of these specs."""
+        kept = specs[self.to]
+        if kept.all():
+            return self
+        before = np.concatenate([[0], np.cumsum(kept)])  # per step, how many are kept before it
+        return Ways(before[self.first], self.to[kept], self.start[kept], self.rate[kept])
+
 
 class Steps:
     """The steps among the specs of one rank.
@@ -208,8 +216,6 @@ def _numbered(things: Iterable[Hashable]) -> Numbers:
 
 def _are_neighbours(places: Places, moving: Sequence[int], sizes: Sequence[int]) -> bool:
     """Whether some sub-axes stand one behind the other in one dimension."""
-    if len(moving) == 1:
-        return True
     found = sorted([(*divmod(places[i], MAX_RANK)[::-1], sizes[i]) for i in moving])
     return all(one[0] == other[0] and one[1] * one[2] == other[1] for one, other in pairwise(found))
 

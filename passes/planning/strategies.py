@@ -17,10 +17,15 @@ from dtensor.passes.ops.opdef import Placed, Traffic, algorithm_of
 from dtensor.passes.ops.rule import OpInfo, OpRule
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.planning.all_places import all_places, groups_of, uses, words
-from dtensor.passes.planning.blocks import Blocks, block_counts
-from dtensor.passes.planning.kept import keeper, kept_by_node
-from dtensor.passes.planning.options import Computed, Exchange, Options, Strategy
-from dtensor.passes.planning.partials import bit, partial_kinds
+from dtensor.passes.planning.blocks import Blocks, bit, block_counts, partial_kinds
+from dtensor.passes.planning.options import (
+    Computed,
+    Exchange,
+    Options,
+    Strategy,
+    keeper,
+    kept_by_node,
+)
 from dtensor.passes.propagation.labels import Label, LabelTable, RuleLabels
 from dtensor.passes.propagation.places import WHOLE, place_of
 from dtensor.passes.propagation.task import Task

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -9,15 +10,15 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import digit_size
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import inner_layout
+from dtensor.dialect.mesh import Mesh
 from dtensor.passes.graph import BORDERS, RESULT, Graph, Node
+from dtensor.passes.ops.opdef import Placed, algorithm_of
+from dtensor.passes.ops.rule import OpRule
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.propagation.computes import computes_with
-from dtensor.passes.propagation.labels import Label, LabelTable
-from dtensor.passes.propagation.pins import Pins
-from dtensor.passes.propagation.places import WHOLE, place_of, split_place
+from dtensor.passes.propagation.labels import Computes, Label, LabelTable
+from dtensor.passes.propagation.places import MAX_RANK, WHOLE, LayoutTable, place_of, split_place
 from dtensor.passes.propagation.reach import Reach, spread
-from dtensor.passes.propagation.rounds import ONLY, Round
-from dtensor.passes.propagation.task import Task
+from dtensor.passes.propagation.task import ONLY, Pins, Round, Task
 
 Digit = tuple[int, int, int]  # factor (or dimension), major, devices
 
@@ -126,7 +127,7 @@ def respect_taken_digits(found: Reach, decided: Decided, pins: Pins) -> None:
         taken = decided.digits[node.index]
         ends: dict[int, int] = {}
         if node.index in found.open_dims:
-            written, ends = _written(_inner(node, pins.layouts[node.index]))
+            written, ends = _written(node, pins.layouts[node.index])
             taken = taken + written
         if not taken:
             continue
@@ -195,23 +196,16 @@ def _products(count: int, sizes: Sequence[int]) -> list[int]:
     return sorted((product for product in products if count % product == 0), reverse=True)
 
 
-def _inner(node: Node, layout: Layout) -> Layout:
-    """What a layout says in the factors of a node: at a manual region, of the shards inside."""
-    return layout if node.free is None or node.rule is None else inner_layout(layout, node.free)
+def _written(node: Node, layout: Layout) -> tuple[list[Digit], dict[int, int]]:
+    """The digits that a layout says, and per dimension how many blocks they make.
 
-
-def _written(layout: Layout) -> tuple[list[Digit], dict[int, int]]:
-    """The digits that a layout says, and per dimension how many blocks they make."""
-    digits: list[Digit] = []
-    ends: dict[int, int] = {}
-    for dim, word in enumerate(layout.dims):
-        major = 1
-        for digit in word.digits:
-            if not isinstance(digit, int):
-                digits.append((dim, major, digit.size))
-            major *= digit_size(digit)
-        ends[dim] = major
-    return digits, ends
+    At a manual region, the factors of the node are of the shards inside.
+    """
+    if node.free is not None and node.rule is not None:
+        layout = inner_layout(layout, node.free)
+    dims = list(enumerate(layout.dims))
+    digits = [(d, major, axis.size) for d, dim in dims for axis, major in dim.placed()]
+    return digits, {d: math.prod(map(digit_size, dim.digits)) for d, dim in dims}
 
 
 def compatible(label: Label, taken: list[Digit], n: int) -> bool:
@@ -244,3 +238,39 @@ def _forbid_idleness(found: Reach, decided: Decided, min_flops: float) -> None:
         dividing = [label for label in found.labels[node.index] if label.divides]
         if dividing:
             found.labels[node.index] = dividing
+
+
+Places = tuple[int, ...]
+
+
+def computes_with(atom: AxisRef) -> Computes:
+    """Whether there is an algorithm if nothing but this axis splits anything.
+
+    What stands ahead of the axis in a dimension is taken for another axis.
+    """
+
+    def computes(rule: OpRule, ins: Places, outs: Places) -> bool:
+        op = rule.op
+        if op is None:
+            return False
+        ahead = max([1, *(place // MAX_RANK for place in (*ins, *outs))])
+        sizes = [(atom.name, atom.size)] if ahead == 1 else [("ahead", ahead), ("axis", atom.size)]
+        mesh = Mesh(sizes)
+        table = LayoutTable([mesh.axis(name) for name in mesh.axis_names], mesh)
+
+        def layouts(shapes: tuple[tuple[int, ...], ...], places: Places) -> tuple[Layout, ...]:
+            pairs = zip(shapes, places, strict=True)
+            return tuple(table.layout(len(s), _places(place, len(sizes))) for s, place in pairs)
+
+        placed = Placed(op, layouts(op.operand_shapes, ins), layouts(op.result_shapes, outs))
+        return algorithm_of(opdef(op.name), placed) is not None
+
+    return computes
+
+
+def _places(place: int, axes: int) -> Places:
+    """The place of the axis, behind that of the axis ahead of it if there are two."""
+    if axes == 1:
+        return (place,)
+    major, dim = divmod(place, MAX_RANK)
+    return (split_place(dim, 1) if place >= 0 and major > 1 else WHOLE, place)

@@ -39,15 +39,10 @@ def place_of(layout: Layout, atom: AxisRef) -> int:
     for axis, kind in layout.partial:
         if axis.name == atom.name and axis.overlaps(atom):
             return partial_place(kind)
-    for dim, word in enumerate(layout.dims):
-        major = 1
-        for digit in word.digits:
-            if isinstance(digit, int):
-                major *= digit
-                continue
-            if digit.name == atom.name and digit.overlaps(atom):
-                return split_place(dim, major * atom.pre // digit.pre)
-            major *= digit.size
+    for d, dim in enumerate(layout.dims):
+        for axis, major in dim.placed():
+            if axis.name == atom.name and axis.overlaps(atom):
+                return split_place(d, major * atom.pre // axis.pre)
     return WHOLE
 
 

@@ -39,7 +39,7 @@ from dtensor.passes.graph import (
 from dtensor.passes.ops.opdef import Placed, Traffic, algorithm_of
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.planning.alternatives import Alternative
-from dtensor.passes.propagation.pins import border_layouts
+from dtensor.passes.propagation.task import border_layouts
 
 Sides = tuple[tuple[Layout, ...], tuple[Layout, ...]]  # of operands, of results
 Attributes = Sequence[tuple[str, ir.Attribute]]
@@ -60,18 +60,14 @@ class PlannedLayouts:
     alternatives: Mapping[int, Alternative] = field(default_factory=dict, compare=False)
 
 
-def write_planned(graph: Graph, planned: PlannedLayouts, cost: CostModel) -> list[Node]:
+def write_planned(graph: Graph, planned: PlannedLayouts, cost: CostModel) -> None:
     """Annotate the IR: layouts and algorithms on ops, layouts on the function.
 
     Args:
         graph: values and nodes.
         planned: what was planned.
         cost: the machine, which says which of several algorithms is the cheapest.
-
-    Returns:
-        The nodes that no algorithm computes in their layouts; they read and write whole values now.
     """
-    refused: list[Node] = []
     by_op: dict[int, list[Node]] = {}
     names = _Names()
     said: dict[tuple[int, ...], tuple[Attributes, Sides]] = {}
@@ -84,12 +80,8 @@ def write_planned(graph: Graph, planned: PlannedLayouts, cost: CostModel) -> lis
                 says = known[0]
             else:
                 algorithm = "" if node.kind != OP else _algorithm(graph, node, planned, cost)
-                if algorithm is None:
-                    refused.append(node)
-                    algorithm = _read_whole(planned, node)
                 says = _says(graph, node, planned, names[algorithm] if algorithm else None)
-                if sides[0] is planned.operands[node.index]:
-                    said[key] = says, sides  # which keeps the tuples, and so their ids
+                said[key] = says, sides  # which keeps the tuples, and so their ids
             attributes = node.operation.attributes
             for name, attribute in says:
                 attributes[name] = attribute
@@ -98,7 +90,6 @@ def write_planned(graph: Graph, planned: PlannedLayouts, cost: CostModel) -> lis
     for nodes in by_op.values():
         _write_together(graph, nodes, planned)
     write_function_layouts(graph, planned)
-    return refused
 
 
 def _says(
@@ -130,7 +121,8 @@ def _write_together(graph: Graph, nodes: list[Node], planned: PlannedLayouts) ->
         values = [node.operands[0] for node in came]
         operands = _array(graph, values, [planned.operands[node.index][0] for node in came])
     elif gave[0].kind == JOIN:
-        operands = layouts_array_attr((Layout.replicated(_any_mesh(planned), 0),))
+        mesh = planned.results[gave[0].index][-1].mesh
+        operands = layouts_array_attr((Layout.replicated(mesh, 0),))
     else:
         operands = results
     operation.attributes[OPERANDS] = operands
@@ -145,8 +137,8 @@ class _Names(dict[str, ir.Attribute]):
         return made
 
 
-def _algorithm(graph: Graph, node: Node, planned: PlannedLayouts, cost: CostModel) -> str | None:
-    """The name of the algorithm that computes a node in its layouts; None if none does."""
+def _algorithm(graph: Graph, node: Node, planned: PlannedLayouts, cost: CostModel) -> str:
+    """The name of the algorithm that computes a node in its layouts."""
     definition = opdef(node.name)
     if len(definition.algorithms) == 1:
         return definition.algorithms[0].name
@@ -158,19 +150,8 @@ def _algorithm(graph: Graph, node: Node, planned: PlannedLayouts, cost: CostMode
         return cost.seconds_of(traffic.wire_bytes, traffic.collectives, traffic.axes)
 
     found = algorithm_of(definition, placed, price)
-    return None if found is None else found.name
-
-
-def _read_whole(planned: PlannedLayouts, node: Node) -> str:
-    """Let a node read and write whole values, which its last algorithm always computes."""
-    for layouts in (planned.operands, planned.results):
-        whole = [Layout.replicated(layout.mesh, layout.rank) for layout in layouts[node.index]]
-        layouts[node.index] = tuple(whole)
-    return opdef(node.name).algorithms[-1].name
-
-
-def _any_mesh(planned: PlannedLayouts) -> Mesh:
-    return next(ls[0].mesh for ls in (*planned.results, *planned.operands) if ls)
+    assert found is not None, "strategies are those that some algorithm computes"
+    return found.name
 
 
 def write_function_layouts(graph: Graph, planned: PlannedLayouts) -> None:

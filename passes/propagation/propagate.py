@@ -19,11 +19,10 @@ from dtensor.passes.planning.plan import Plan, make_plan
 from dtensor.passes.planning.provenance import Trail
 from dtensor.passes.propagation.barriers import Settled, stages
 from dtensor.passes.propagation.labels import Label
-from dtensor.passes.propagation.pins import Pins, read_pins
 from dtensor.passes.propagation.places import MAX_RANK
 from dtensor.passes.propagation.planned import PlannedLayouts, write_planned
 from dtensor.passes.propagation.reach import Reach
-from dtensor.passes.propagation.task import Task
+from dtensor.passes.propagation.task import Pins, Task, read_pins
 from dtensor.passes.propagation.turns import in_turn
 from dtensor.passes.uneven.components import check_even
 
@@ -61,15 +60,7 @@ class PropagatePass(Pass):
         limits = _limits(self.effort or state.effort, self.bound)
         task = Task.of(graph, pins, mesh, cost, self.min_flops)
         planned = decide(task, limits, state.ledger, function)
-        for node in write_planned(graph, planned, cost):
-            state.ledger.add(
-                "fallback",
-                f"{node.name} has no algorithm for the layouts that were planned: its operands are "
-                "replicated; split it over fewer axes, or into contiguous shards",
-                node.operation,
-                bytes=0.0,
-                asked_for=False,
-            )
+        write_planned(graph, planned, cost)
         state.planned = planned
 
 

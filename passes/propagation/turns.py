@@ -9,11 +9,17 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.passes.propagation.axis import Decided, reach_of
 from dtensor.passes.propagation.barriers import Settled, settled_labels
 from dtensor.passes.propagation.labels import Label
-from dtensor.passes.propagation.pins import atoms_of, seed_bytes
 from dtensor.passes.propagation.reach import Reach
-from dtensor.passes.propagation.rounds import LAST, Round, keep, priorities_of
 from dtensor.passes.propagation.sweep import sweep
-from dtensor.passes.propagation.task import Task
+from dtensor.passes.propagation.task import (
+    LAST,
+    Round,
+    Task,
+    atoms_of,
+    keep,
+    priorities_of,
+    seed_bytes,
+)
 
 
 @dataclass(frozen=True)

@@ -16,19 +16,12 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.propagation.places import LayoutTable
 
+_PRIMES = (2, 3, 5, 7)  # devices of an axis that cannot be cut
+
 
 def positions(layout: Layout) -> list[tuple[AxisRef, int, int]]:
     """Every axis that splits a dimension, as `(axis, dimension, M)`."""
-    found = []
-    for index, dim in enumerate(layout.dims):
-        outer = 1
-        for digit in dim.digits:
-            if isinstance(digit, int):
-                outer *= digit
-            else:
-                found.append((digit, index, outer))
-                outer *= digit.size
-    return found
+    return [(axis, d, outer) for d, dim in enumerate(layout.dims) for axis, outer in dim.placed()]
 
 
 def is_chain(cuts: Iterable[int]) -> bool:
@@ -37,10 +30,10 @@ def is_chain(cuts: Iterable[int]) -> bool:
     return all(b % a == 0 for a, b in pairwise(ordered))
 
 
-def axis_cuts(before: Layout, after: Layout) -> dict[str, set[int]]:
+def axis_cuts(*layouts: Layout) -> dict[str, set[int]]:
     """Per axis name, where the layouts cut it: products of the more major parts' sizes."""
     cuts: dict[str, set[int]] = {}
-    for layout in (before, after):
+    for layout in layouts:
         for axis in (*layout.axes, *layout.partial_axes):
             cuts.setdefault(axis.name, set()).update((axis.pre, axis.pre * axis.size))
     return cuts
@@ -52,7 +45,7 @@ def align(before: Layout, after: Layout, cuts: dict[str, set[int]]) -> None:
     Moving from `{"x"}` (2 devices) to `{"y"}` (4) is possible without gathering because the major
     half of y can take the place of x.
     """
-    where = [p for p in (*positions(before), *positions(after)) if not _is_prime(p[0].size)]
+    where = [p for p in (*positions(before), *positions(after)) if p[0].size not in _PRIMES]
     boundaries: dict[int, set[int]] = {}
     for layout in (before, after):
         for axis, dim, outer in positions(layout):
@@ -73,10 +66,6 @@ def _add_cut(cuts: set[int], cut: int) -> bool:
         return False
     cuts.add(cut)
     return True
-
-
-def _is_prime(size: int) -> bool:
-    return size in (2, 3, 5, 7)
 
 
 def split_axis(axis: AxisRef, cuts: set[int]) -> list[AxisRef]:

@@ -10,6 +10,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, forget, ir
 from dtensor.dialect.names import OPERANDS, RESULTS
 from dtensor.passes.base import Pass, PassState
+from dtensor.passes.builder import behind
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import (
     ARGUMENT,
@@ -24,8 +25,7 @@ from dtensor.passes.graph import (
     Node,
     read_graph,
 )
-from dtensor.passes.ledger import FIRST_RECORD
-from dtensor.passes.locations import operation_name, tag, tagged_id
+from dtensor.passes.locations import operation_name, tag
 from dtensor.passes.propagation.planned import PlannedLayouts, read_planned
 from dtensor.passes.propagation.task import is_free
 from dtensor.passes.relayout.copies import copies_in_order
@@ -82,7 +82,7 @@ class _Inserter:
         """Give every use of one value the layout it wants."""
         graph = self.graph
         producer = graph.nodes[graph.producer[number]]
-        given = self.planned.results[producer.index][graph.producer_slot[number]]
+        given = self._given(number)
         wanted: dict[Layout, list[tuple[Node, int]]] = {}
         for index, k in graph.uses[number]:
             want = self.planned.operands[index][k]
@@ -122,7 +122,8 @@ class _Inserter:
         if complete == layout:
             made: Value = copy.results[0]
             return made
-        return self._create(copy.results[0], layout, copy.location, copy)
+        point, location = behind(copy.results[0])
+        return new_relayout(copy.results[0], layout, location, point)
 
     def _relayout(
         self, number: int, source: tuple[Layout, Value], after: Layout, user: Node
@@ -154,19 +155,7 @@ class _Inserter:
                 or producer.kind in (CONSTRAINT, MANUAL_GIVE)
             ),
         )
-        return self._create(value, after, tag(_untagged(location), record.id), None)
-
-    def _create(
-        self, value: Value, after: Layout, location: ir.Location, behind: ir.Operation | None
-    ) -> Value:
-        owner = value.owner
-        if behind is not None:
-            point = ir.InsertionPoint.after(behind)
-        elif isinstance(owner, ir.Block):
-            point = ir.InsertionPoint.at_block_begin(owner)
-        else:
-            point = ir.InsertionPoint.after(owner.operation)
-        return new_relayout(value, after, location, point)
+        return new_relayout(value, after, tag(location, record.id), behind(value)[0])
 
     def _reason(
         self, before: Layout, after: Layout, origin: Node, producer: Node, user: Node
@@ -229,15 +218,6 @@ class _Inserter:
     def _given(self, number: int) -> Layout:
         graph = self.graph
         return self.planned.results[graph.producer[number]][graph.producer_slot[number]]
-
-
-def _untagged(location: ir.Location) -> ir.Location:
-    """The location without a record's id; an op's own id stays."""
-    number = tagged_id(location)
-    if number is not None and number >= FIRST_RECORD and isinstance(location, ir.FusedLoc):
-        inner: ir.Location = location.locations[0]  # type: ignore[assignment]
-        return inner
-    return location
 
 
 def _changed_axes(before: Layout, after: Layout) -> tuple[str, ...]:

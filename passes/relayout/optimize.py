@@ -2,18 +2,241 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dtensor.dialect.attributes import read_meshes
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.attributes import layouts_array_attr, read_meshes
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mlir import Value, forget, ir, made_by, maker_of, terminator
+from dtensor.dialect.names import OPERANDS, RESULTS
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.relayout.delay import delay_reductions
-from dtensor.passes.relayout.hoist import hoist_invariants
-from dtensor.passes.relayout.narrow import move_narrow_values
-from dtensor.passes.relayout.tidy import erase_needless, share_equal, shorten_chains
-from dtensor.passes.relayout.values import Relayouts
+from dtensor.passes.ops.elementwise import CONVERT
+from dtensor.passes.ops.rule import OpInfo
+from dtensor.passes.ops.table import opdef, rule_of
+from dtensor.passes.program import WHILE, Scope
+from dtensor.passes.relayout.values import Relayouts, has_one_use, itemsize
+
+
+def erase_needless(work: Relayouts) -> bool:
+    """Erase relayouts that nobody uses, or to the layout the value has anyway."""
+    changed = False
+    for number, op in reversed(list(work.ops.items())):
+        value = op.operands[0]
+        if next(iter(op.results[0].uses), None) is None:
+            work.erase(number)
+            changed = True
+        elif work.layout(value) == work.after(op):
+            work.replace(number, value)
+            changed = True
+    return changed
+
+
+def share_equal(work: Relayouts) -> bool:
+    """Use one relayout for all uses that want one value in one layout."""
+    changed = False
+    seen: dict[tuple[Scope | None, Value, object], ir.Operation] = {}
+    for number, op in list(work.ops.items()):
+        if number >= work.in_order:
+            break  # made since reading: not in program order
+        scope, value, layout = work.scopes[number], op.operands[0], work.after(op)
+        keys = [(around, value, layout) for around in (scope.outwards() if scope else ())]
+        earlier = next((seen[key] for key in keys if key in seen), None)
+        if earlier is None:
+            seen[scope, value, layout] = op
+        else:
+            work.replace(number, earlier.results[0])
+            changed = True
+    return changed
+
+
+def shorten_chains(work: Relayouts) -> bool:
+    """A relayout of a relayout starts from the first value, where that costs no more."""
+    changed = False
+    for number, op in list(work.ops.items()):
+        inner = made_by(op.name, op.operands[0])
+        if inner is None:
+            continue
+        source = inner.operands[0]
+        before, after = work.layout(source), work.after(op)
+        if before is None or (before.partial and after.partial not in ((), before.partial)):
+            continue  # of different reductions
+        if not has_one_use(inner.results[0]):
+            direct = work.seconds(source, before, after)
+            if direct > work.seconds(source, work.after(inner), after):
+                continue
+        why = "the layout in between is not needed"
+        made = work.create(source, after, ir.InsertionPoint(op), number, why)
+        work.replace(number, made)
+        changed = True
+    return changed
+
+
+def delay_reductions(work: Relayouts) -> bool:
+    """`relayout(a) + relayout(b)`, from the same partial layout to the same complete one.
+
+    One relayout of `a + b` moves half as much. Only where both relayouts have no other use: then
+    nothing else changes.
+    """
+    changed = False
+    for number, op in list(work.ops.items()):
+        if number not in work.ops or not has_one_use(op.results[0]):
+            continue
+        user = next(iter(op.results[0].uses)).owner.operation
+        pair = _pair(work, user)
+        if pair is None or number not in pair:
+            continue
+        operands = [work.ops[n].operands[0] for n in pair]
+        after = work.after(work.ops[pair[0]])
+        joined = _again(user, operands, work.layout(operands[0]), user)
+        why = f"two such values are combined by {user.name} before they are reduced"
+        made = work.create(joined, after, ir.InsertionPoint(user), pair[0], why)
+        user.results[0].replace_all_uses_with(made)
+        user.erase()
+        work.erase(pair[0])
+        work.erase(pair[1])
+        changed = True
+    return changed
+
+
+def _pair(work: Relayouts, user: ir.Operation) -> tuple[int, int] | None:
+    """The two relayouts that an operation combines, if they may be joined."""
+    if len(user.operands) != 2 or len(user.results) != 1:
+        return None
+    numbers = [work.relayout_of(value) for value in user.operands]
+    if numbers[0] is None or numbers[1] is None or numbers[0] == numbers[1]:
+        return None
+    first, second = work.ops[numbers[0]], work.ops[numbers[1]]
+    if not (has_one_use(first.results[0]) and has_one_use(second.results[0])):
+        return None
+    before = work.layout(first.operands[0])
+    if before is None or before != work.layout(second.operands[0]):
+        return None
+    kinds = {kind for _, kind in before.partial}
+    reduces = bool(kinds) and not work.after(first).partial
+    alike = work.after(first) == work.after(second)
+    if not (reduces and alike and _passes(user, kinds)):
+        return None
+    return numbers[0], numbers[1]
+
+
+def _passes(user: ir.Operation, kinds: set[str]) -> bool:
+    """Whether an element-wise op of two parts of these kinds gives a part of the result."""
+    info = OpInfo.of(user)
+    if info is None or {v.type for v in user.operands} != {user.results[0].type}:
+        return False
+    rule = rule_of(info)
+    if rule is None:
+        return False
+    passed = {p.results[0] for p in rule.passes if p.operands == p.results * 2}
+    return kinds <= passed
+
+
+def move_narrow_values(work: Relayouts) -> bool:
+    """Gather a parameter after it was converted to bf16, and before it is converted to f32.
+
+    Not for partial values: converting does not commute with every reduction.
+    """
+    changed = False
+    for number, op in list(work.ops.items()):
+        before, after = work.layout(op.operands[0]), work.after(op)
+        if before is None or before.partial or after.partial:
+            continue
+        if not work.seconds(op.operands[0], before, after):
+            continue
+        changed = _sink(work, number, op, before) or _hoist(work, number, op) or changed
+    return changed
+
+
+def _sink(work: Relayouts, number: int, op: ir.Operation, before: Layout) -> bool:
+    """`convert(relayout(x))` to a narrower type."""
+    if not has_one_use(op.results[0]):
+        return False
+    user = next(iter(op.results[0].uses)).owner.operation
+    if opdef(user.name) is not CONVERT or itemsize(user.results[0]) >= itemsize(op.results[0]):
+        return False
+    narrow = _again(user, op.operands, before, user)
+    why = "converted to a narrower type first"
+    made = work.create(narrow, work.after(op), ir.InsertionPoint(user), number, why)
+    user.results[0].replace_all_uses_with(made)
+    user.erase()
+    work.erase(number)
+    return True
+
+
+def _hoist(work: Relayouts, number: int, op: ir.Operation) -> bool:
+    """`relayout(convert(x))` from a narrower type."""
+    convert = maker_of(op.operands[0])
+    if convert is None or opdef(convert.name) is not CONVERT:
+        return False
+    source = convert.operands[0]
+    if itemsize(source) >= itemsize(op.operands[0]) or not has_one_use(op.operands[0]):
+        return False
+    if work.layout(source) != work.layout(op.operands[0]):
+        return False
+    after = work.after(op)
+    why = "converted to a wider type afterwards"
+    moved = work.create(source, after, ir.InsertionPoint(op), number, why)
+    wide = _again(convert, [moved], after, op)
+    work.replace(number, wide)
+    convert.erase()
+    return True
+
+
+def hoist_invariants(work: Relayouts) -> bool:
+    """Move relayouts of loop-invariant values in front of their loop.
+
+    A value is invariant if it is defined outside, or carried and yielded as it came. What is moved
+    stays in memory for the whole loop: only relayouts that communicate are worth it.
+    """
+    changed = False
+    for number, op in list(work.ops.items()):
+        loop = op.parent.operation if op.parent is not None else None
+        if loop is None or loop.name != WHILE:
+            continue
+        value = op.operands[0]
+        before, after = work.layout(value), work.after(op)
+        outside = _outside(value, op, loop)
+        if outside is None or before is None or work.layout(outside) != before:
+            continue
+        if not work.seconds(value, before, after):
+            continue
+        why = "the loop does not change the value: moved in front of it"
+        made = work.create(outside, after, ir.InsertionPoint(loop), number, why)
+        scope = work.scopes[number]
+        work.scopes[-1] = None if scope is None else scope.parent
+        work.replace(number, made)
+        changed = True
+    return changed
+
+
+def _outside(value: Value, op: ir.Operation, loop: ir.Operation) -> Value | None:
+    """What an invariant value is called in front of the loop; None if it is not invariant."""
+    owner = value.owner
+    if not isinstance(owner, ir.Block):
+        return value if owner.operation.block != op.block else None
+    if owner.owner.operation != loop:
+        return value
+    slot = ir.BlockArgument(value).arg_number
+    body = loop.regions[1].blocks[0]
+    if terminator(body).operands[slot] != body.arguments[slot]:
+        return None
+    outside: Value = loop.operands[slot]
+    return outside
+
+
+def _again(
+    op: ir.Operation, operands: Sequence[Value], layout: Layout | None, before: ir.Operation
+) -> Value:
+    """What an operation gives of other operands, in a layout; it stands before another one."""
+    copy = op.clone(ip=ir.InsertionPoint(before)).operation
+    for k, operand in enumerate(operands):
+        copy.operands[k] = operand
+    forget(copy, OPERANDS)
+    copy.attributes[RESULTS] = layouts_array_attr((layout,))
+    result: Value = copy.results[0]
+    return result
+
 
 REWRITES: tuple[Callable[[Relayouts], bool], ...] = (
     share_equal,

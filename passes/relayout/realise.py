@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from dtensor.dialect import names
 from dtensor.dialect.attributes import index_attr
-from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.expansion.context import ExpansionContext
+from dtensor.passes.ops.exchanges import permuted
 from dtensor.passes.ops.loops import looked_up
-from dtensor.passes.ops.ring import permuted
-from dtensor.passes.relayout.exchange import direct_exchange, exchange
+from dtensor.passes.relayout.atoms import local_outer
 from dtensor.passes.relayout.steps import (
     AllToAll,
     Gather,
@@ -60,8 +61,7 @@ def _apply(value: Value, step: Step, builder: ExpansionContext) -> Value:
         case Slice() | Gather() | ReduceScatter():
             return _on_rows(value, step, builder)
         case Reduce():
-            attributes = _attributes(step.axes, builder, reduction=step.reduction)
-            return builder.value(names.ALL_REDUCE, [value], value.type, attributes)
+            return builder.all_reduced(value, step.axes, step.reduction)
         case Permute():
             attributes = {
                 names.FROM: builder.axes(step.sources),
@@ -73,22 +73,11 @@ def _apply(value: Value, step: Step, builder: ExpansionContext) -> Value:
         case Match():
             return _match(value, step, builder)
         case Mask():
-            first = _is_first(step.axes, builder)
+            first = builder.is_shard(step.axes, 0)
             return builder.select(first, value, builder.identity(step.reduction, value.type))
         case Spread():
             return _spread(value, step, builder)
     raise AssertionError(f"unknown step {step}")
-
-
-def _attributes(
-    axes: Sequence[AxisRef], builder: ExpansionContext, dim: int | None = None, reduction: str = ""
-) -> dict[str, ir.Attribute]:
-    attributes: dict[str, ir.Attribute] = {names.AXES: builder.axes(axes)}
-    if dim is not None:
-        attributes[names.DIM] = index_attr(dim)
-    if reduction:
-        attributes[names.REDUCTION] = ir.StringAttr.get(reduction)
-    return attributes
 
 
 def _on_rows(
@@ -102,8 +91,9 @@ def _on_rows(
     work = list(rows if outer > 1 else shape)
     operand = builder.reshape(value, work)
     work[at] = work[at] * parts if isinstance(step, Gather) else work[at] // parts
-    reduction = step.reduction if isinstance(step, ReduceScatter) else ""
-    attributes = _attributes(step.axes, builder, at, reduction)
+    attributes = {names.AXES: builder.axes(step.axes), names.DIM: index_attr(at)}
+    if isinstance(step, ReduceScatter):
+        attributes[names.REDUCTION] = ir.StringAttr.get(step.reduction)
     type_ = builder.tensor_type(work, element)
     result = builder.value(_NAMES[type(step)], [operand], type_, attributes)
     return builder.reshape(result, (*shape[:dim], outer * work[at], *shape[dim + 1 :]))
@@ -167,11 +157,6 @@ def _piece(
     return builder.stretch(value, dim, start, size)
 
 
-def _is_first(axes: Sequence[AxisRef], builder: ExpansionContext) -> Value:
-    index = builder.axis_index(axes)
-    return builder.compare("EQ", index, builder.constant(0, index.type))
-
-
 def _spread(value: Value, step: Spread, builder: ExpansionContext) -> Value:
     shape, _ = builder.read_type(value.type)
     dim, parts = step.dim, math.prod(axis.size for axis in step.axes)
@@ -184,3 +169,127 @@ def _spread(value: Value, step: Spread, builder: ExpansionContext) -> Value:
     mine = builder.compare("EQ", builder.iota(wide, dim + 1, "i32"), index)
     kept = builder.select(mine, copies, builder.identity(step.reduction, copies.type))
     return builder.reshape(kept, (*shape[:dim], shape[dim] * parts, *shape[dim + 1 :]))
+
+
+@dataclass(frozen=True)
+class DirectExchange:
+    """An all_to_all from one dimension to another, each read as rows where need be.
+
+    Attributes:
+        operand: shape of the operand.
+        split_dim: the dimension of it that is split.
+        concat_dim: the dimension in which the parts arrive, one after the other.
+        result: shape of the result.
+        final: shape of the local tensor afterwards.
+    """
+
+    operand: Shape
+    split_dim: int
+    concat_dim: int
+    result: Shape
+    final: Shape
+
+
+def direct_exchange(step: AllToAll, shape: Shape) -> DirectExchange | None:
+    """The shapes, if all digits leave one dimension and enter another, neighbours and in order."""
+    moves = step.moves
+    source, target = moves[0].source[0], moves[0].target[0]
+    if source == target:
+        return None
+    for move, following in pairwise(moves):
+        size = move.axis.size
+        if following.source != (source, move.source[1] * size):
+            return None
+        if following.target != (target, move.target[1] * size):
+            return None
+    outers = {
+        source: local_outer(step.before, source, moves[0].source[1]),
+        target: local_outer(step.before, target, moves[0].target[1]),
+    }
+    operand: list[int] = []
+    at = {}
+    for dim, size in enumerate(shape):
+        outer = outers.get(dim, 1)
+        if outer > 1:
+            operand.append(outer)
+        at[dim] = len(operand)
+        operand.append(size // outer)
+    parts = math.prod(move.axis.size for move in moves)
+    result, final = list(operand), list(shape)
+    result[at[target]] //= parts
+    result[at[source]] *= parts
+    final[target] //= parts
+    final[source] *= parts
+    return DirectExchange(tuple(operand), at[target], at[source], tuple(result), tuple(final))
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Any all_to_all: the split digits become the first dimension, the second one receives.
+
+    Attributes:
+        digits: shape of the operand with every digit concerned a dimension of its own.
+        to_front: permutation that brings the split digits to the front, in order of the axes.
+        front: shape with these digits as one dimension, and one element to receive into.
+        parts: shape with the received digits as dimensions at the front.
+        to_places: permutation that brings them where they belong.
+        final: shape of the local tensor afterwards.
+    """
+
+    digits: Shape
+    to_front: tuple[int, ...]
+    front: Shape
+    parts: Shape
+    to_places: tuple[int, ...]
+    final: Shape
+
+
+def exchange(step: AllToAll, shape: Shape) -> Exchange:
+    """The shapes of an all_to_all between any digits."""
+    digits: list[int] = []
+    split_at: dict[int, int] = {}  # move -> dimension of `digits`
+    order: list[tuple[str, int]] = []  # the result's digits: ("kept", dimension) or ("new", move)
+    final: list[int] = []
+    for dim, size in enumerate(shape):
+        outer_size = size
+        done = 1
+        for position, index, leaves in _events(step, dim):
+            outer = local_outer(step.before, dim, position)
+            order.append(("kept", len(digits)))
+            digits.append(outer // done)
+            done = outer
+            if leaves:
+                order.append(("new", index))
+                outer_size *= step.moves[index].axis.size
+            else:
+                split_at[index] = len(digits)
+                digits.append(step.moves[index].axis.size)
+                done *= step.moves[index].axis.size
+                outer_size //= step.moves[index].axis.size
+        order.append(("kept", len(digits)))
+        digits.append(size // done)
+        final.append(outer_size)
+    sizes = [move.axis.size for move in step.moves]
+    split = [split_at[index] for index in range(len(sizes))]
+    kept = [d for d in range(len(digits)) if d not in split]
+    kept_sizes = [digits[d] for d in kept]
+    place = {("new", index): index for index in range(len(sizes))}
+    place |= {("kept", d): len(sizes) + i for i, d in enumerate(kept)}
+    return Exchange(
+        tuple(digits),
+        (*split, *kept),
+        (math.prod(sizes), 1, *kept_sizes),
+        (*sizes, *kept_sizes),
+        tuple(place[entry] for entry in order),
+        tuple(final),
+    )
+
+
+def _events(step: AllToAll, dim: int) -> Sequence[tuple[int, int, bool]]:
+    """What happens in a dimension, by position: a digit leaves the mesh (True) or enters it."""
+    events = []
+    for index, move in enumerate(step.moves):
+        for (at, position), leaves in ((move.source, True), (move.target, False)):
+            if at == dim:
+                events.append((position, index, leaves))
+    return sorted(events)

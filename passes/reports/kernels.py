@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, terminator
 from dtensor.passes.graph import OpReader
 from dtensor.passes.ops.opdef import OpDef
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.program import BARRIER, CONTROL, WHILE, captured, terminator
+from dtensor.passes.program import BARRIER, CONTROL, WHILE, captured, never_changed_in
 from dtensor.passes.reports.combined import ALL_REDUCE, Combiner
 from dtensor.passes.reports.orders import COLLECTIVE_DIMENSIONS, wanted_orders
 
@@ -270,7 +270,7 @@ def _steps(block: ir.Block, types: OpReader) -> list[_Step]:
         if name in CONTROL:
             operands += [v for v in captured(op, known) if not _is_constant(v)]
         if name == WHILE:
-            kept = _invariant(op)
+            kept = never_changed_in(op)
             alias = opdef(_ALIASES[0])
             steps += [_Step(op, _ALIASES[0], alias, [operands[k]], [results[k]]) for k in kept]
             operands = [v for k, v in enumerate(operands) if not (k in kept and _is_constant(v))]
@@ -285,13 +285,6 @@ def _steps(block: ir.Block, types: OpReader) -> list[_Step]:
             for value, result in zip(op.results, results, strict=True):
                 steps.append(_Step(op, COPY, transpose, [result], [value]))
     return steps
-
-
-def _invariant(loop: ir.Operation) -> set[int]:
-    """Which values of a loop its body passes on as they came: they are the initial ones."""
-    body = loop.regions[1].blocks[0]
-    pairs = enumerate(zip(body.arguments, terminator(body).operands, strict=True))
-    return {k for k, (argument, passed) in pairs if argument == passed}
 
 
 def _is_constant(value: Value) -> bool:

@@ -8,7 +8,7 @@ Lines name functions and no line numbers, and functions are for the reader alone
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dtensor.dialect.errors import BudgetError
 from dtensor.dialect.mesh import Mesh
@@ -28,7 +28,7 @@ def lock_text(collectives: Sequence[Collective], mesh: Mesh) -> str:
     """The communication of a plan, the most bytes first: equal plans give equal text."""
     counts, functions = _counted(collectives)
     rows = [_COLUMNS]
-    for key in sorted(counts, key=lambda key: (-_bytes(key) * counts[key], key)):
+    for key in _largest(counts):
         kind, axes, element, shape, size, turns = key
         where = ", ".join(sorted(functions[key])) or "-"
         rows.append((kind, axes, element, shape, size, str(counts[key]), turns, where))
@@ -63,13 +63,10 @@ def check_lock(text: str, collectives: Sequence[Collective], mesh: Mesh, file: s
     more, less = counts - locked, locked - counts
     if not more and not less:
         return
-    found = [_words(key, more[key], functions[key]) for key in _largest(more)]
-    found = found[:_SHOWN] + ([f"{len(found) - _SHOWN} more"] if len(found) > _SHOWN else [])
-    lost = [_words(key, less[key], ()) for key in _largest(less)]
-    lost = lost[:_SHOWN] + ([f"{len(lost) - _SHOWN} more"] if len(lost) > _SHOWN else [])
-    new = f"the plan has {'; '.join(found)}, which {file} has not" if found else ""
-    gone = f"{file} has {'; '.join(lost)}, which the plan has not" if lost else ""
-    sides = " and ".join(filter(None, (new, gone)))
+    new, gone = _lines(more, functions), _lines(less, {})
+    new = [f"the plan has {_shown(new)}, which {file} has not"] if new else []
+    gone = [f"{file} has {_shown(gone)}, which the plan has not"] if gone else []
+    sides = " and ".join([*new, *gone])
     raise BudgetError(f"{sides}; lock the plan again if that is right")
 
 
@@ -78,12 +75,18 @@ def difference(
 ) -> tuple[list[str], list[str]]:
     """What only one of two plans sends, in words, the most bytes first."""
     (old, old_functions), (new, new_functions) = _counted(before), _counted(after)
-    sides = (old - new, old_functions), (new - old, new_functions)
-    less, more = [
-        [_words(key, counts[key], functions[key]) for key in _largest(counts)]
-        for counts, functions in sides
-    ]
-    return less, more
+    return _lines(old - new, old_functions), _lines(new - old, new_functions)
+
+
+def _lines(counts: Counter[Key], functions: Mapping[Key, set[str]]) -> list[str]:
+    """Lines in words, the most bytes first."""
+    keys = _largest(counts)
+    return [_words(key, counts[key], functions.get(key, set())) for key in keys]
+
+
+def _shown(lines: Sequence[str]) -> str:
+    more = [f"{len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
+    return "; ".join([*lines[:_SHOWN], *more])
 
 
 def _counted(collectives: Sequence[Collective]) -> tuple[Counter[Key], dict[Key, set[str]]]:
@@ -126,7 +129,7 @@ def _largest(counts: Counter[Key]) -> list[Key]:
     return sorted(counts, key=lambda key: (-_bytes(key) * counts[key], key))
 
 
-def _words(key: Key, count: int, functions: Sequence[str] | set[str]) -> str:
+def _words(key: Key, count: int, functions: set[str]) -> str:
     kind, axes, element, shape, size, turns = key
     where = f" in {', '.join(sorted(functions))}" if functions else ""
     times = {"1": "", "?": ", in a loop of unknown length"}.get(turns, f", {turns} times each")

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from dtensor.dialect.diagnostics import place_of
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, terminator
 from dtensor.passes.graph import OpReader
 from dtensor.passes.locations import location_text
-from dtensor.passes.program import terminator
 from dtensor.passes.reports.buffers import buffers_needed
-from dtensor.passes.reports.kernels import Copy, Value
+from dtensor.passes.reports.kernels import Copy
 from dtensor.passes.reports.memory import MemoryReport, Tensor
 
 
@@ -34,7 +33,10 @@ def memory_report(function: ir.Operation, donated: Sequence[int] = ()) -> Memory
         Tensor(types.type_info(passed[j].type, None).bytes, *_described(passed[j], f"result {j}"))
         for j in need.new_results
     ]
-    inside = [Tensor(size, *_described(_of(v), "copy of argument")) for v, size in need.alive]
+    inside = [
+        Tensor(size, *_described(v.of if isinstance(v, Copy) else v, "copy of argument"))
+        for v, size in need.alive
+    ]
     held = sum(t.bytes for t in arguments)
     tensors = sorted([*arguments, *new, *inside], key=lambda t: -t.bytes)
     return MemoryReport(held + sum(t.bytes for t in new) + need.bytes, held, tuple(tensors))
@@ -53,10 +55,6 @@ def _pairs(
         if free.get(value.type):
             pairs[j] = free[value.type].pop()
     return pairs
-
-
-def _of(value: Value) -> ir.Value[Any]:
-    return value.of if isinstance(value, Copy) else value
 
 
 def _described(value: ir.Value[Any], else_: str) -> tuple[str, str, str]:

@@ -9,8 +9,7 @@ from fractions import Fraction
 
 from dtensor.dialect.dim import Dim, digit_size
 from dtensor.passes.graph import BORDERS, Graph
-from dtensor.passes.propagation.pins import Pins
-from dtensor.passes.uneven.places import ONE, Place, Places
+from dtensor.passes.propagation.task import Pins
 
 _MOST_MORE = Fraction(5, 4)  # by how much longer, so that more than what is given divides
 
@@ -209,3 +208,78 @@ def _common(steps: Iterable[Fraction]) -> Fraction:
 def _ceil(least: Fraction, step: Fraction) -> Fraction:
     """The least multiple of a step that is no less."""
     return -(-least // step) * step
+
+
+ONE = Fraction(1)
+Place = tuple[int, int]  # a value, and one of its dimensions
+
+
+class Places:
+    """The dimensions of all values, numbered; those of one class grow together.
+
+    Attributes:
+        sizes: of every dimension, its true size.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._first = [0]
+        for info in graph.types:
+            self._first.append(self._first[-1] + len(info.shape))
+        self.sizes = [size for info in graph.types for size in info.shape]
+        self._parent = list(range(self._first[-1]))
+        self._scale = [ONE] * self._first[-1]  # length over that of the parent
+
+    def number(self, place: Place) -> int:
+        """The number of a dimension."""
+        return self._first[place[0]] + place[1]
+
+    def find(self, number: int) -> tuple[int, Fraction]:
+        """The class of a dimension, and its length over that of the class."""
+        parent, scale = self._parent, self._scale
+        path = []
+        while parent[number] != number:
+            path.append(number)
+            number = parent[number]
+        for below in reversed(path[:-1]):
+            above = scale[parent[below]]
+            if above is not ONE:
+                scale[below] = _plain(scale[below] * above)
+            parent[below] = number
+        return number, scale[path[0]] if path else ONE
+
+    def root(self, place: Place) -> int:
+        """The class of a dimension."""
+        return self.find(self.number(place))[0]
+
+    def join(self, places: Sequence[Place], lengths: Sequence[int] | None = None) -> bool:
+        """Make dimensions grow together.
+
+        Args:
+            places: the dimensions.
+            lengths: what their lengths are in proportion to; None for their sizes.
+
+        Returns:
+            Whether that can be: False if some are in one class already, in another proportion, or
+            if some but not all have no elements.
+        """
+        numbers = [self.number(place) for place in places]
+        of = [self.sizes[n] for n in numbers] if lengths is None else lengths
+        if 0 in of and any(of):
+            return False
+        return all(
+            self._join(numbers[0], number, ONE if of[0] == length else Fraction(of[0], length))
+            for number, length in zip(numbers[1:], of[1:], strict=True)
+        )
+
+    def _join(self, one: int, other: int, ratio: Fraction) -> bool:
+        (root, scale), (below, factor) = self.find(one), self.find(other)
+        if root == below:
+            return scale == ratio * factor
+        self._parent[below] = root
+        if not (scale is ratio is factor is ONE):
+            self._scale[below] = _plain(scale / (ratio * factor))
+        return True
+
+
+def _plain(scale: Fraction) -> Fraction:
+    return ONE if scale == ONE else scale

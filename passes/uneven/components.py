@@ -19,9 +19,8 @@ from dtensor.passes.ops.padding import Fill, Shape, Tie
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import FactorKind, OpRule
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.propagation.pins import Pins
-from dtensor.passes.uneven.classes import Classes
-from dtensor.passes.uneven.places import Place, Places
+from dtensor.passes.propagation.task import Pins
+from dtensor.passes.uneven.classes import Classes, Place, Places
 
 Tied = tuple[Node, Tie]
 Carriers = list[tuple[int, int]]  # operands (or ~results) and one dimension of each

@@ -9,7 +9,7 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import read_graph
-from dtensor.passes.propagation.pins import read_pins
+from dtensor.passes.propagation.task import read_pins
 from dtensor.passes.uneven.components import lengths_of
 
 

@@ -20,7 +20,7 @@ from dtensor.passes.ledger import Ledger
 from dtensor.passes.ops.padding import Fill, Grown, Shape
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.propagation.pins import Pins
+from dtensor.passes.propagation.task import Pins
 from dtensor.passes.uneven.components import TIES, Lengths, is_ordered
 from dtensor.passes.uneven.values import Forms
 

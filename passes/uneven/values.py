@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dtensor.dialect.mlir import Value, ir
-from dtensor.passes.builder import Trail
+from dtensor.passes.builder import Trail, behind
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.graph import Graph
 from dtensor.passes.ledger import Ledger
@@ -115,12 +115,7 @@ class Forms:
 
     def _behind(self, value: int, form: Value | None = None) -> Writer:
         """What writes behind a form of a value, wherever that is defined."""
-        own = self.graph.values[value] if form is None else form
-        owner = own.owner
-        if isinstance(owner, ir.Block):
-            return Writer(self.ledger, ir.InsertionPoint.at_block_begin(owner), own.location)
-        op = owner.operation
-        return Writer(self.ledger, ir.InsertionPoint.after(op), op.location)
+        return Writer(self.ledger, *behind(self.graph.values[value] if form is None else form))
 
 
 class Writer(Trail):
@@ -144,9 +139,7 @@ class Writer(Trail):
         """A value with a scalar in the place of its elements from `true` on."""
         shape = self.shape_of(value)
         index = self.iota([shape[dim]], 0, index_element(shape[dim]))
-        mask = self.compare("LT", index, self.constant_like(true, index))
-        mask = self.broadcast(mask, shape, [dim])
-        return self.select(mask, value, self.broadcast(fill, shape))
+        return self.kept_before(value, dim, index, true, self.broadcast(fill, shape))
 
     def neutral(self, reduction: str, like: Value) -> Value:
         """The scalar that a reduction of elements like these does not notice."""

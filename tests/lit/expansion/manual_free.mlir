@@ -1,6 +1,7 @@
 // RUN: dtensor-opt %s --dtensor-import | filecheck %s --check-prefix=IMPORT
 // RUN: dtensor-opt %s --dtensor-import --dtensor-propagate --dtensor-verify-plan --dtensor-insert-relayouts --dtensor-verify-plan | filecheck %s --check-prefix=PLAN
 // RUN: dtensor-opt %s --dtensor-import --dtensor-propagate --dtensor-insert-relayouts --dtensor-expand | filecheck %s
+// RUN: dtensor-opt %s --dtensor-import --dtensor-propagate | dtensor-opt --dtensor-insert-relayouts --dtensor-expand | filecheck %s
 
 // A region that is manual over x leaves y to the planner: what y splits outside stays split inside,
 // behind what x splits; the contraction over y is summed behind the sum that the user wrote over x.

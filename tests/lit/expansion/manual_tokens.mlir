@@ -1,5 +1,6 @@
 // RUN: dtensor-opt %s --dtensor-import --dtensor-propagate --dtensor-verify-plan --dtensor-insert-relayouts --dtensor-verify-plan | filecheck %s --check-prefix=PLAN
 // RUN: dtensor-opt %s --dtensor-import --dtensor-propagate --dtensor-insert-relayouts --dtensor-expand | filecheck %s
+// RUN: dtensor-opt %s --dtensor-import --dtensor-propagate | dtensor-opt --dtensor-insert-relayouts --dtensor-expand | filecheck %s
 
 // Tokens come into a region and out of it; there is nothing to lay out.
 

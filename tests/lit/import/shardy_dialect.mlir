@@ -57,6 +57,44 @@ module @groups {
 
 // -----
 
+// So does a branch behind the last one; where that stands in a branch, what stands outside is free.
+
+// CHECK-LABEL: module @groups_and_branches
+module @groups_and_branches {
+  sdy.mesh @mesh = <["x"=2]>
+  func.func @main(%a: tensor<8xf32>, %b: tensor<8xf32>, %p: tensor<i1>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
+    sdy.sharding_group %a group_id=3 : tensor<8xf32>
+    // CHECK: %[[ALIKE:.*]]:2 = "dtensor.alike"(%arg0, %arg1)
+    sdy.sharding_group %b group_id=3 : tensor<8xf32>
+    %0 = "stablehlo.if"(%p) ({
+      // CHECK: stablehlo.sine %[[ALIKE]]#0
+      %1 = stablehlo.sine %a : tensor<8xf32>
+      stablehlo.return %1 : tensor<8xf32>
+    }, {
+      // CHECK: stablehlo.return %[[ALIKE]]#1
+      stablehlo.return %b : tensor<8xf32>
+    }) : (tensor<i1>) -> tensor<8xf32>
+    // CHECK: %[[SIN:.*]] = stablehlo.sine %[[ALIKE]]#0
+    %2 = stablehlo.sine %a : tensor<8xf32>
+    %3 = "stablehlo.if"(%p) ({
+      %4 = stablehlo.cosine %b : tensor<8xf32>
+      sdy.sharding_group %2 group_id=4 : tensor<8xf32>
+      // CHECK: %[[INNER:.*]]:2 = "dtensor.alike"(%[[SIN]],
+      sdy.sharding_group %4 group_id=4 : tensor<8xf32>
+      // CHECK: stablehlo.add %[[INNER]]#0, %[[INNER]]#1
+      %5 = stablehlo.add %2, %4 : tensor<8xf32>
+      stablehlo.return %5 : tensor<8xf32>
+    }, {
+      // CHECK: stablehlo.return %[[SIN]]
+      stablehlo.return %2 : tensor<8xf32>
+    }) : (tensor<i1>) -> tensor<8xf32>
+    // CHECK: return {{.*}}, %[[SIN]]
+    return %0, %3, %2 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+  }
+}
+
+// -----
+
 // Shardy's own relayouts and collectives speak of global tensors.
 
 // CHECK-LABEL: module @conversions

@@ -224,3 +224,53 @@ func.func @main(%arg0: tensor<2x3xf32> {dtensor.layout = #dtensor.layout<@mesh, 
   }) : (tensor<i1>) -> tensor<2x3xf32>
   return %r : tensor<2x3xf32>
 }
+
+// -----
+
+// A function is followed for what each call gives it.
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+
+func.func private @summed_if(%p: tensor<i1>, %a: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %r = "stablehlo.if"(%p) ({
+    // expected-error @+1 {{all_reduce over mesh axes ['y'] stands in a branch or loop whose predicate may differ over mesh axes ['y']}}
+    %s = "dtensor.all_reduce"(%a) {axes = #dtensor.axes<@mesh, ["y"]>, reduction = "sum"} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    stablehlo.return %s : tensor<2x3xf32>
+  }, {
+    stablehlo.return %a : tensor<2x3xf32>
+  }) : (tensor<i1>) -> tensor<2x3xf32>
+  return %r : tensor<2x3xf32>
+}
+
+func.func @main(%arg0: tensor<2x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>}, %arg1: tensor<i1> {dtensor.layout = #dtensor.layout<@mesh, []>}) -> tensor<2x3xf32> {
+  %0 = func.call @summed_if(%arg1, %arg0) : (tensor<i1>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %1 = func.call @summed_if(%arg1, %0) : (tensor<i1>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %i = "dtensor.axis_index"() {axes = #dtensor.axes<@mesh, ["y"]>} : () -> tensor<i32>
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %p = stablehlo.compare EQ, %i, %zero : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  %2 = func.call @summed_if(%p, %1) : (tensor<i1>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %2 : tensor<2x3xf32>
+}
+
+// -----
+
+// Where a function gives what its devices agree on, a call is followed on by what that does.
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+
+func.func private @not(%p: tensor<i1>) -> tensor<i1> {
+  %r = stablehlo.not %p : tensor<i1>
+  return %r : tensor<i1>
+}
+
+func.func @main(%arg0: tensor<2x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>}, %arg1: tensor<i1> {dtensor.layout = #dtensor.layout<@mesh, []>}) -> tensor<2x3xf32> {
+  %p = func.call @not(%arg1) : (tensor<i1>) -> tensor<i1>
+  %q = func.call @not(%p) : (tensor<i1>) -> tensor<i1>
+  %r = "stablehlo.if"(%q) ({
+    %s = "dtensor.all_reduce"(%arg0) {axes = #dtensor.axes<@mesh, ["y"]>, reduction = "sum"} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    stablehlo.return %s : tensor<2x3xf32>
+  }, {
+    stablehlo.return %arg0 : tensor<2x3xf32>
+  }) : (tensor<i1>) -> tensor<2x3xf32>
+  return %r : tensor<2x3xf32>
+}

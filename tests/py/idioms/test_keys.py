@@ -226,6 +226,24 @@ def test_keys_in_eager_operations() -> None:
         keys + 1
 
 
+def test_a_program_of_keys_in_a_loop_may_call_python() -> None:
+    def draw(key: Any, x: Any) -> Any:
+        def body(_: Any, carry: Any) -> Any:
+            key, x = carry
+            key, one = jax.random.split(key)
+            return key, x + jax.random.normal(one, x.shape)
+
+        key, x = jax.lax.fori_loop(0, 3, body, (key, x))
+        shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        return key, jax.pure_callback(lambda x: np.asarray(x) * 2, shape, x)
+
+    x = np.arange(8, dtype=np.float32)
+    found = jit(draw, in_layouts=(None, layout("y")))(KEY, x)
+    expected = jax.jit(draw)(KEY, x)
+    np.testing.assert_array_equal(data(found[0]), data(expected[0]))
+    np.testing.assert_allclose(np.asarray(found[1].to_jax()), expected[1], rtol=1e-6)
+
+
 def test_keys_are_saved_and_restored(tmp_path: Path) -> None:
     def state(keys: Any, entry: str) -> tuple[Any, dict[str, Any]]:
         variable = dtensor.DVariable(copy_to_mesh(keys[0], layout()))

@@ -280,3 +280,42 @@ def test_jax_arrays_out_have_the_types_of_those_in(typed: jax.sharding.Mesh) -> 
     assert program(a, 2.0)["y"].sharding == NamedSharding(typed, P("x", None))
     found = jit(lambda x: x * 2, in_layouts=P("x"), mesh=typed, returns="jax")(X)
     np.testing.assert_array_equal(found, 2 * X)
+
+
+@pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
+def test_arrays_that_are_written_another_way_are_taken_where_they_lie(
+    kind: AxisType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mesh = jax_mesh(kind)
+    place = {"x": NamedSharding(mesh, P("x")), "w": NamedSharding(mesh, P(None, "y"))}
+    total = dtensor.DVariable(dtensor.copy_to_mesh(np.ones(16, np.float32), Layout([None], MESH)))
+
+    def counted(x: Any, w: Any) -> Any:
+        total.assign_add(layer(x, w).sum(0))
+        return x
+
+    def stepped(x: Any, w: Any) -> Any:
+        return layer(x, w), w * 2
+
+    specs = P("x"), P(None, "y")
+    programs = [
+        jit(stepped, in_layouts=specs, mesh=MESH, returns="jax"),
+        jit(stepped, in_layouts=specs, mesh=MESH, returns="jax", donate_argnums=1),
+        jit(counted, in_layouts=specs, mesh=MESH),
+    ]
+
+    def arrays() -> tuple[jax.Array, jax.Array]:
+        return jax.device_put(X, place["x"]), jax.device_put(W, place["w"])
+
+    for program in programs:
+        program(*arrays())
+    monkeypatch.delattr(jax, "make_array_from_single_device_arrays")
+    given = [arrays() for _ in programs]
+    monkeypatch.delattr(jax, "device_put")
+    results = [program(*pair) for program, pair in zip(programs, given, strict=True)]
+    for result, doubled in results[:2]:
+        np.testing.assert_allclose(result, layer(X, W), rtol=1e-5)
+        np.testing.assert_array_equal(doubled, 2 * W)
+        assert result.sharding == NamedSharding(mesh, P("x", "y"))
+    assert [w.is_deleted() for _, w in given] == [False, True, False]
+    np.testing.assert_allclose(total.numpy(), 1 + 2 * layer(X, W).sum(0), rtol=1e-5)

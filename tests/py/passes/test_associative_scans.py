@@ -112,6 +112,30 @@ def test_a_scan_inside_a_loop() -> None:
     assert sent(compiled) == 3 * 3 * 2 * 4
 
 
+def test_scans_that_read_the_same_are_one() -> None:
+    """Two sums of what decays at the same rate: of three values. A maximum is combined apart."""
+
+    def largest(left: Any, right: Any) -> Any:
+        return left[0] * right[0], jnp.maximum(left[1] * right[0], right[1])
+
+    def both(a: Any, b: Any, c: Any) -> Any:
+        return recurrence(a, b), lax.associative_scan(largest, (a, c)), recurrence(a, c)[1]
+
+    a, b, c = signs((64, 2)), signs((64, 2)), signs((64, 2))
+    compiled = run(both, LINE, [ROWS] * 3, a, b, c, out=ROWS)
+    assert len(compiled.collectives) == 3 * (3 + 2)
+
+
+def test_a_scan_of_what_another_gives_does_not_stand_before_it() -> None:
+    """The products of `a` are those of either scan; where the first is, the second's `b` is not."""
+
+    def chained(a: Any, b: Any) -> Any:
+        first = recurrence(a, b)
+        return first, recurrence(a, -first[1])
+
+    run(chained, LINE, [ROWS, ROWS], signs((64, 2)), signs((64, 2)), out=ROWS)
+
+
 def test_what_reads_the_pairs_keeps_them() -> None:
     """The gradient needs what is combined on the way; the scan stays as it is written."""
     a, b = signs((32, 4)), signs((32, 4))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dtensor.passes.functions import main_function
-from dtensor.passes.ops.commuting import commutes
+from dtensor.passes.ops.combiners import commutes
 from tests.py.passes.run_passes import parsed
 from tests.py.passes.test_totals import affine, circle, complex_product, quaternions, welford
 

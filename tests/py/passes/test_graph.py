@@ -20,7 +20,7 @@ from dtensor.passes.graph import (
     read_graph,
 )
 from dtensor.passes.ops.rule import element_bytes
-from dtensor.passes.trip_count import trip_count
+from dtensor.passes.program import trip_count
 from tests.py.passes.run_passes import counted_loop, function, graph_of, parsed
 
 MATRIX = "(%a: tensor<8x4xf32>) -> tensor<8x4xf32>"

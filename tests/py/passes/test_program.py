@@ -2,10 +2,11 @@
 
 from dtensor.dialect.attributes import read_meshes
 from dtensor.dialect.layout import Layout
+from dtensor.dialect.mlir import terminator
 from dtensor.dialect.names import ARG_ATTRS, RES_ATTRS
 from dtensor.passes import functions as borders
 from dtensor.passes.functions import main_function
-from dtensor.passes.program import captured, predicate, terminator, ties, walk
+from dtensor.passes.program import captured, predicate, ties, walk
 from tests.py.passes.run_passes import MESH, counted_loop, function, parsed
 
 LOOP = function("(%a: tensor<8x4xf32>) -> tensor<8x4xf32>", counted_loop(end=7, step=3))

@@ -18,7 +18,6 @@ from dtensor.passes.ops.rule import OpRule
 from dtensor.passes.pipeline import Pipeline
 from dtensor.passes.propagation.axis import Decided, reach_of
 from dtensor.passes.propagation.labels import LabelTable, RuleLabels
-from dtensor.passes.propagation.pins import Pins, atoms_of, read_pins
 from dtensor.passes.propagation.places import (
     WHOLE,
     LayoutTable,
@@ -30,7 +29,7 @@ from dtensor.passes.propagation.places import (
 from dtensor.passes.propagation.planned import read_planned
 from dtensor.passes.propagation.reach import Reach
 from dtensor.passes.propagation.sweep import sweep
-from dtensor.passes.propagation.task import Task
+from dtensor.passes.propagation.task import Pins, Task, atoms_of, read_pins
 from tests.py.dialect.strategies import layouts
 from tests.py.fresh import under_hash_seeds
 from tests.py.passes.run_passes import MESH, after, counted_loop, function, graph_of, parsed

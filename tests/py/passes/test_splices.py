@@ -199,6 +199,15 @@ def test_what_stands_around_an_interior_is_nobodys() -> None:
     run(lambda v: jnp.sum(jnp.log(v[1:-1] / v[1:-1])), GRID, [BOTH], u)
 
 
+def test_constants_of_an_interior_are_made_where_it_stands() -> None:
+    twos, sent_rows = np.full((62, 6), 2.0, np.float32), 2 * 6 * 4
+
+    def step(u: Any) -> Any:
+        return u.at[1:-1].add((u[2:] + u[:-2]) * twos)
+
+    assert sent(run(step, LINE, [["x", UNSHARDED]], numbers((64, 6)))) == sent_rows
+
+
 def test_interiors_send_what_stencils_send() -> None:
     def steps(u: Any) -> Any:
         return jax.lax.fori_loop(0, 5, lambda _, v: heat(v) % 16, u)

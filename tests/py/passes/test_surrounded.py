@@ -49,6 +49,12 @@ def channels(x: Any, k: Any) -> Any:
     )
 
 
+def ahead(x: Any, k: Any) -> Any:
+    """Not as many results as `x` has rows."""
+    padded = surrounded(x, "wrap", high=0)
+    return lax.conv_general_dilated(padded, k, (1, 1), "VALID", dimension_numbers=NUMBERS)
+
+
 def pool(start: float, kind: Callable[..., Any]) -> Form:
     return lambda x, _: lax.reduce_window(
         surrounded(x, "reflect"), start, kind, (1, 3, 5, 1), (1, 1, 1, 1), "VALID"
@@ -73,6 +79,7 @@ FORMS: dict[str, Form] = {
     "strides": convolution("wrap", stride=2),
     "windows with gaps": convolution("wrap", steps=2),
     "gradients of windows with gaps": gradient(convolution("wrap", steps=2)),
+    "of rows in front alone": ahead,
     "channels apart": channels,
     "gradients of channels apart": gradient(channels),
     "sums": pool(0.0, lax.add),
@@ -98,3 +105,43 @@ def test_both_dimensions_split(name: str) -> None:
     tiles, whole = [UNSHARDED, "y", "x", UNSHARDED], [UNSHARDED] * 4
     for out in (None, whole):
         run(FORMS[name], GRID, [tiles, whole], X, KERNEL, out=out)
+
+
+@pytest.mark.parametrize("specs", [["x", "y"], ["y", UNSHARDED], [("x", "y"), UNSHARDED]])
+def test_ends_go_round_to_other_shards(specs: list[Any]) -> None:
+    layout = [UNSHARDED, *specs, UNSHARDED]
+    run(gradient(ahead), GRID, [layout, None], np.tile(X, (1, 4, 1, 1)), KERNEL, out=None)
+
+
+def test_what_is_turned_and_back() -> None:
+    def turned(x: Any, k: Any) -> Any:
+        padded = surrounded(x[:, ::-1], "reflect")[:, ::-1]
+        return lax.conv_general_dilated(padded, k, (1, 1), "VALID", dimension_numbers=NUMBERS)
+
+    run(turned, LINE, [[UNSHARDED, "x", UNSHARDED, UNSHARDED], None], X, KERNEL)
+
+
+def squares(x: Any, y: Any) -> Any:
+    return jnp.pad(x, ((3, 3), (0, 0))) ** 2 + y[:38]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        squares,
+        lambda x, y: jnp.flip(squares(x, y), 0),
+        lambda x, y: jnp.concatenate([squares(x, y), squares(-x, 2 * y)], 1),
+    ],
+)
+def test_few_rows_of_what_is_computed_of_padded_ones(form: Form) -> None:
+    """They are computed of slices, of an argument too; of slices that overlap one is made."""
+
+    def read(x: Any, y: Any) -> Any:
+        computed = form(x, y)
+        few = computed[:3], computed[1:4], computed[-3:].sum(0), computed[-4:-1].max(0)
+        return computed[3:-3], computed[2:-4], few
+
+    x, y = RANDOM.integers(-3, 4, (32, 5)), RANDOM.integers(-3, 4, (40, 5))
+    whole = [UNSHARDED, UNSHARDED]
+    for specs in (["x", UNSHARDED], whole):
+        run(read, LINE, [["x", UNSHARDED], specs], x, y)

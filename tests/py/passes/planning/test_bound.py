@@ -8,12 +8,11 @@ import pytest
 
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.planning import solve as solving
-from dtensor.passes.planning.bound import lower_bound
 from dtensor.passes.planning.limits import Limits
 from dtensor.passes.planning.messages import Messages
 from dtensor.passes.planning.model import Model
-from dtensor.passes.planning.polish import bound_seconds, polish
 from dtensor.passes.planning.problem import Problem
+from dtensor.passes.planning.solve import bound_seconds, lower_bound, polish
 from tests.py.passes.planning.small_graphs import small_program
 from tests.py.passes.planning.small_models import least, random_model, small_models
 from tests.py.passes.planning.test_plans_are_cheapest import cheapest, keep_few

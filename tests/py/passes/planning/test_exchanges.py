@@ -12,13 +12,13 @@ from dtensor.passes.cost.model import CostModel, Link
 from dtensor.passes.pipeline import Pipeline
 from dtensor.passes.planning import plan as planning
 from dtensor.passes.planning import solve as solving
-from dtensor.passes.planning.bound import lower_bound
 from dtensor.passes.planning.descend import Changes
 from dtensor.passes.planning.limits import Limits
 from dtensor.passes.planning.model import make_model
 from dtensor.passes.planning.options import Strategy
 from dtensor.passes.planning.problem import Problem
 from dtensor.passes.planning.relax import fixed_cost, relaxed_model
+from dtensor.passes.planning.solve import lower_bound
 from tests.py.passes.planning.test_plans_are_cheapest import cheapest, keep_few
 from tests.py.passes.run_passes import MESH, after
 

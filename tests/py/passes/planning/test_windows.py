@@ -5,7 +5,7 @@ import pytest
 
 from dtensor.passes.planning.limits import Effort
 from dtensor.passes.planning.model import Model
-from dtensor.passes.planning.windows import improve
+from dtensor.passes.planning.solve import improve
 from tests.py.passes.planning.small_models import least, small_models
 
 
