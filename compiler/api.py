@@ -47,7 +47,8 @@ from dtensor.compiler.keywords import check_forms, refuse_unknown
 from dtensor.compiler.layouts import AUTO
 from dtensor.compiler.options import CompileOptions, check_arguments, with_known_ops
 from dtensor.compiler.parameters import completed, layouts_of_call, positional_names
-from dtensor.compiler.stages import Compiled, Lowered, Returns, Source, Traced
+from dtensor.compiler.source import Returns, Source
+from dtensor.compiler.stages import Compiled, Lowered, Traced
 from dtensor.compiler.targets.target import Target, check_mesh, take_target
 from dtensor.compiler.variables.calls import Bound, VariableCall
 from dtensor.compiler.variables.tracing import Call, trace_call, watched

@@ -15,7 +15,7 @@ from dtensor.compiler.layout_rules import Rule, shortest_rules
 from dtensor.compiler.layouts import path_text
 from dtensor.compiler.options import CompileOptions
 from dtensor.compiler.program import ArrayInfo
-from dtensor.compiler.stages import Source
+from dtensor.compiler.source import Source
 from dtensor.compiler.summary import common, quantity, without_numbers
 from dtensor.compiler.targets.target import machine_of
 from dtensor.dialect.context import make_context, parse_module

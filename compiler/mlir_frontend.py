@@ -17,7 +17,8 @@ from dtensor.compiler.calls import meshes_in
 from dtensor.compiler.jax_frontend import TracedArray
 from dtensor.compiler.layouts import is_layout_leaf
 from dtensor.compiler.options import CompileOptions, check_arguments, with_known_ops
-from dtensor.compiler.stages import Compiled, Lowered, Source
+from dtensor.compiler.source import Source
+from dtensor.compiler.stages import Compiled, Lowered
 from dtensor.compiler.targets.target import Target, check_mesh
 from dtensor.dialect.context import make_context, parse_module
 from dtensor.dialect.errors import CompileError, LayoutError

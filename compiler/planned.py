@@ -17,7 +17,7 @@ from dtensor.dialect.layout import Layout
 if TYPE_CHECKING:
     from dtensor.compiler.driver import DriverResult
     from dtensor.compiler.jax_frontend import TracedArray
-    from dtensor.compiler.stages import Source
+    from dtensor.compiler.source import Source
     from dtensor.passes.reports.memory import MemoryReport
 
 

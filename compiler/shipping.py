@@ -18,7 +18,7 @@ from dtensor.runtime.placement import named_sharding
 
 if TYPE_CHECKING:
     from dtensor.compiler.program import CompiledProgram
-    from dtensor.compiler.stages import Source
+    from dtensor.compiler.source import Source
 
 
 def check_can_leave(source: Source) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import jax
 from jax.sharding import AbstractMesh, get_abstract_mesh
-from jax.tree_util import PyTreeDef, default_registry
+from jax.tree_util import default_registry
 
 from dtensor.compiler import driver
 from dtensor.compiler.arguments import array_of, converter, is_brought
@@ -28,18 +27,17 @@ from dtensor.compiler.calls import (
 )
 from dtensor.compiler.explicit import auto_mesh, explicit_mesh
 from dtensor.compiler.jax_frontend import TracedArray, unflattening
-from dtensor.compiler.options import CompileOptions
 from dtensor.compiler.planned import Planned, infos
 from dtensor.compiler.program import CompiledProgram
 from dtensor.compiler.progress import phases
 from dtensor.compiler.shipping import check_can_be_pickled, exported
+from dtensor.compiler.source import Source
 from dtensor.compiler.targets.target import Target, machine_of, not_callable
 from dtensor.compiler.variables.calls import Bound, bound_call
 from dtensor.compiler.variables.use import Use, pattern_of
 from dtensor.dialect.context import make_context, parse_module
 from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import CompileError
-from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType
 from dtensor.runtime.client import no_devices
@@ -49,64 +47,10 @@ from dtensor.runtime.executable import Executable
 from dtensor.runtime.placement import named_sharding, platform_of
 from dtensor.runtime.tracing import becomes_program, is_eager
 
-Returns = Literal["dtensor", "jax"]
-"""What the results of a call are."""
-
 _TRACED = (
     "a compiled program cannot be traced, nor be a part of what jax traces: call, or trace, the "
     "function that dtensor.jit gives"
 )
-
-
-@dataclass(frozen=True, eq=False)
-class Source:
-    """A program of global shapes, and how it is called.
-
-    Attributes:
-        module: StableHLO, as text or bytecode.
-        filename: what locations in `module` without a file belong to.
-        name: name of the function.
-        mesh: the mesh; None where the module says it.
-        in_layouts: layout of each argument, None to leave the choice to the compiler.
-        out_layouts: layout of each result, likewise.
-        options: how to compile.
-        args: shape, type and name of each argument.
-        results: the same of each result.
-        in_tree: structure of `(args, kwargs)`.
-        out_tree: structure of what a call returns.
-        donated: indices of the arguments whose buffers may be reused.
-        host_callbacks: Python functions that the module calls, by callback index.
-        keepalives: objects that must live as long as the program.
-        target: the machine to compile for ahead of time; None is this one.
-        compiler_options: options of XLA, sorted by name.
-        returns: whether a call returns DTensors or jax.Arrays.
-        explicit: the mesh in whose axis types it will return jax.Arrays; None for type Auto.
-        variables: the variables it takes first and gives back last; None for none.
-    """
-
-    module: bytes | str
-    filename: str
-    name: str
-    mesh: Mesh | None
-    in_layouts: tuple[Layout | None, ...]
-    out_layouts: tuple[Layout | None, ...]
-    options: CompileOptions
-    args: tuple[TracedArray, ...]
-    results: tuple[TracedArray, ...]
-    in_tree: PyTreeDef
-    out_tree: PyTreeDef
-    donated: tuple[int, ...] = ()
-    host_callbacks: tuple[Callable[..., Any], ...] = ()
-    keepalives: tuple[object, ...] = ()
-    target: Target | None = None
-    compiler_options: tuple[tuple[str, Any], ...] = ()
-    returns: Returns = "dtensor"
-    explicit: AbstractMesh | None = None
-    variables: Use | None = None
-
-    def short(self) -> str:
-        """Its name and mesh, for representations: `step on mesh(x=2, y=4)`."""
-        return self.name if self.mesh is None else f"{self.name} on {self.mesh.short()}"
 
 
 class Traced:

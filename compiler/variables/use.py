@@ -18,7 +18,7 @@ from dtensor.runtime.array import ArrayType
 from dtensor.runtime.variables.variable import DVariable
 
 if TYPE_CHECKING:
-    from dtensor.compiler.stages import Source
+    from dtensor.compiler.source import Source
 
 Pattern = tuple[int, ...]
 

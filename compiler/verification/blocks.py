@@ -19,7 +19,8 @@ import numpy as np
 from dtensor.compiler.define_op import bodies_of
 from dtensor.compiler.jax_frontend import module_bytecode
 from dtensor.compiler.mlir_frontend import dtype_names
-from dtensor.compiler.stages import Lowered, Source
+from dtensor.compiler.source import Source
+from dtensor.compiler.stages import Lowered
 from dtensor.compiler.verification.accuracy import accuracy_of, epsilon
 from dtensor.compiler.verification.extract import (
     Extracted,

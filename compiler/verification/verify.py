@@ -10,7 +10,8 @@ import numpy as np
 
 from dtensor.compiler.calls import is_dtensor
 from dtensor.compiler.options import CompileOptions
-from dtensor.compiler.stages import Lowered, Source
+from dtensor.compiler.source import Source
+from dtensor.compiler.stages import Lowered
 from dtensor.compiler.verification.blocks import Planned, Reader, planned
 from dtensor.compiler.verification.check import Checker
 from dtensor.compiler.verification.report import Verification
