@@ -47,14 +47,12 @@ def has_explicit_axes() -> bool:
 
 
 @cache
-def sharding_on(sharding: Sharding, mesh: AbstractMesh) -> Sharding:
-    """A sharding in the axis types of a mesh; one over other axes as it is."""
-    if not isinstance(sharding, NamedSharding) or sharding.mesh.shape != mesh.shape:
-        return sharding
-    devices = sharding.mesh.devices
-    return NamedSharding(
-        jax.sharding.Mesh(devices, mesh.axis_names, axis_types=mesh.axis_types), sharding.spec
-    )
+def sharding_on(given: Sharding, mesh: AbstractMesh | None) -> Sharding:
+    """A sharding in the axis types of a mesh; one over other axes, or without a mesh, as it is."""
+    if mesh is None or not isinstance(given, NamedSharding) or given.mesh.shape != mesh.shape:
+        return given
+    devices, types = given.mesh.devices, mesh.axis_types
+    return NamedSharding(jax.sharding.Mesh(devices, mesh.axis_names, axis_types=types), given.spec)
 
 
 resets.append(sharding_on.cache_clear)

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import AbstractMesh, Sharding, get_abstract_mesh
+from jax.sharding import AbstractMesh, get_abstract_mesh
 
 from dtensor.runtime import splicing
 from dtensor.runtime.clients.agreement import agree_on_program
@@ -76,8 +76,8 @@ class Executable:
         Args:
             of_tensors: whether it takes a sequence of DTensors, which lie as the program takes
                 them.
-            brings: whether arrays may lie nowhere yet, which jax brings along, or lie as the
-                program takes them by a sharding that is written another way.
+            brings: whether arrays may lie nowhere yet, which jax brings along, or lie as they
+                should by a sharding that is written another way.
         """
         is_compiled = brings or bool(get_abstract_mesh().axis_names)
         start = self._start_compiled if is_compiled else self._start
@@ -135,9 +135,7 @@ def jit_program(
     args, results = _with_elements(program.args), _with_elements(program.results)
     refined = refined_mesh(program.mesh, [info.layout for info in (*args, *results)])
     out_specs = [refined.spec(result.layout) for result in results]
-    out_shardings: list[Sharding] = [named_sharding(result.layout) for result in results]
-    if explicit is not None:
-        out_shardings = [sharding_on(sharding, explicit) for sharding in out_shardings]
+    out_shardings = [sharding_on(named_sharding(result.layout), explicit) for result in results]
     if splicing.is_ordered(program.bytecode):
         body = _with_end(body)
         out_specs.append(jax.P(refined.jax_mesh.axis_names))
