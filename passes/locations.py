@@ -30,6 +30,10 @@ def _inner(location: ir.FusedLoc) -> list[ir.Location]:
 
 def tagged_id(location: ir.Location) -> int | None:
     """The outermost id that a location carries; None if it carries none."""
+    if isinstance(location, ir.FusedLoc):  # as most are, and carry one
+        number = _metadata(location)
+        if number is not None:
+            return number
     return next(_ids(location), None)
 
 

@@ -71,17 +71,21 @@ def written_in_blocks(op: ir.Operation, shards: Shards, made: list[ir.Operation]
     dims = [numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions]
     if len(numbers.lhs_batching_dimensions) or len(dims[0]) != 1:
         return False
-    types = {str(ir.RankedTensorType(v.type).element_type) for v in (*op.operands, *op.results)}
     for k in range(2):
         weights, value = op.operands[k], op.operands[1 - k]
         dim = dims[1 - k][0]
-        if len(ir.RankedTensorType(weights.type).shape) != 2 or len(types) > 1:
+        if len(ir.RankedTensorType(weights.type).shape) != 2:
             continue
         band = _band(weights, dims[k][0])
-        if band is not None and shards.splits((value, dim)):
+        if band is not None and _is_of_one_type(op) and shards.splits((value, dim)):
             _replace(op, k, (dims[k][0], dim), band, made)
             return True
     return False
+
+
+def _is_of_one_type(op: ir.Operation) -> bool:
+    types = {str(ir.RankedTensorType(v.type).element_type) for v in (*op.operands, *op.results)}
+    return len(types) == 1
 
 
 def _band(weights: Value, inputs: int) -> _Band | None:

@@ -151,12 +151,14 @@ def _walk(before: Seconds, after: Seconds, which: Mask, ways: Ways, seconds: Sec
         ways: the steps.
         seconds: what each takes.
     """
-    for spec in np.flatnonzero(which.any(1)).tolist():
+    counts = which.sum(1)
+    for spec in np.flatnonzero(counts).tolist():
         here = slice(ways.first[spec], ways.first[spec + 1])
-        to, sources = ways.to[here], np.flatnonzero(which[spec])
+        to = ways.to[here]
         if not len(to):
             continue
-        if len(sources) * _FEW < which.shape[1]:
+        if counts[spec] * _FEW < which.shape[1]:
+            sources = np.flatnonzero(which[spec])
             at = to[:, None], sources
             after[at] = np.minimum(after[at], before[spec, sources] + seconds[here, None])
         else:
