@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.align import REDUCE
-from dtensor.passes.cuts.pieces import BROADCAST, RESHAPE
+from dtensor.passes.cuts.pieces import BROADCAST, CUTS, RESHAPE
 from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.reduction import Reduction
@@ -36,9 +36,14 @@ def reduced_units(ops: Sequence[Visit], made: list[ir.Operation]) -> list[ir.Ope
 
 
 def _reduces_units(op: ir.Operation) -> bool:
+    """Whether dimensions of one element go, which come back where others cut or pad them."""
     sizes = shape_of(op.operands[0])
     dims = integers(op.attributes["dimensions"])
-    return len(op.operands) == 2 and bool(dims) and all(sizes[d] == 1 for d in dims)
+    if len(op.operands) != 2 or not dims or not all(sizes[d] == 1 for d in dims):
+        return False
+    readers = [use.owner.operation for use in op.results[0].uses]
+    found = [use.owner.name for r in readers if _adds_units(r) for use in r.results[0].uses]
+    return any(name in CUTS for name in found)
 
 
 def _replaced(op: ir.Operation, kind: Reduction, made: list[ir.Operation]) -> list[ir.Operation]:
