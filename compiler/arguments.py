@@ -10,11 +10,11 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import Sharding
+from jax.sharding import NamedSharding, Sharding
 
 from dtensor.compiler.program import ArrayInfo
 from dtensor.compiler.relayout import relayout
-from dtensor.dialect.errors import StrictError
+from dtensor.dialect.errors import LayoutError, StrictError
 from dtensor.dialect.layout import Layout
 from dtensor.passes.ledger import Ledger
 from dtensor.runtime.array import ArrayType, DTensor, array_type, from_jax
@@ -45,6 +45,7 @@ def converter(
             call of the program, which is sooner done.
 
     Raises:
+        LayoutError: its devices hold parts of a sum.
         TypeError: the shape or the element type differs.
         StrictError: the array must be moved, under `strict`.
     """
@@ -62,6 +63,7 @@ def converter(
     if layout == info.layout:
         return None
     if layout is None:
+        _refuse_parts(info.name, type_.sharding)
         layout = layout_of(type_.sharding, len(info.shape), info.layout.mesh)
         sharding = named_sharding(info.layout)
         if not type_.weak_type and not wanted.is_padded and type_.sharding == sharding:
@@ -78,6 +80,16 @@ def converter(
     if layout is not None and layout.mesh == info.layout.mesh:
         return lambda leaf: array_of(relayout(_dtensor_of(leaf), info.layout))
     return lambda leaf: array_of(place(leaf, info.layout))
+
+
+def _refuse_parts(name: str, sharding: Sharding | None) -> None:
+    """Refuse an array whose devices hold parts of a sum: jax moves it nowhere."""
+    axes = sharding.spec.unreduced if isinstance(sharding, NamedSharding) else ()
+    if axes:
+        raise LayoutError(
+            f"argument {name} holds parts of a sum over {', '.join(sorted(axes))}, its sharding "
+            "says (unreduced); add them up first, with jax.sharding.reshard(x, PartitionSpec(...))"
+        )
 
 
 def _is_there(type_: ArrayType, sharding: Sharding) -> bool:

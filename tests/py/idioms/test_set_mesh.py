@@ -319,3 +319,16 @@ def test_arrays_that_are_written_another_way_are_taken_where_they_lie(
         assert result.sharding == NamedSharding(mesh, P("x", "y"))
     assert [w.is_deleted() for _, w in given] == [False, True, False]
     np.testing.assert_allclose(total.numpy(), 1 + 2 * layer(X, W).sum(0), rtol=1e-5)
+
+
+def test_parts_of_a_sum_are_refused() -> None:
+    mesh = jax_mesh(AxisType.Explicit)
+    with jax.set_mesh(mesh):
+        x, w = jax.device_put(X, P(None, "y")), jax.device_put(W, P("y"))
+        parts = P(None, None, unreduced={"y"})
+        y = jax.jit(lambda x, w: jnp.einsum("ij,jk->ik", x, w, out_sharding=parts))(x, w)
+        whole = jax.sharding.reshard(y, P(None, None))
+    double = jit(lambda y: y * 2, in_layouts=P(), mesh=mesh, returns="jax")
+    with pytest.raises(LayoutError, match=r"argument y holds parts of a sum over y, its sharding"):
+        double(y)
+    np.testing.assert_allclose(double(whole), 2 * X @ W, rtol=1e-5)
