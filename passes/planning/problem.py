@@ -8,6 +8,7 @@ in pairs, each with the next; what a pair shares is taken off the cost of both.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -164,26 +165,27 @@ def work_seconds(graph: Graph, cost: CostModel) -> list[float]:
     what is written over a value that a loop carries, such as the rows made so far, what is new.
     """
     producer, types, uses = graph.producer, graph.types, graph.uses
-    fuses = [n.kind == OP and n.rule is not None and opdef(n.name).fuses for n in graph.nodes]
+    defined = [opdef(n.name) if n.kind == OP and n.rule is not None else None for n in graph.nodes]
+    fuses = [definition is not None and definition.fuses for definition in defined]
     reduces = [fused and _reduces(n.rule) for n, fused in zip(graph.nodes, fuses, strict=True)]
     seconds = []
-    for node in graph.nodes:
+    for node, definition in zip(graph.nodes, defined, strict=True):
         rule = node.rule
-        if node.kind != OP or rule is None or rule.is_free:
+        if definition is None or rule is None or rule.is_free:
             seconds.append(0.0)
             continue
-        index, definition, traffic = node.index, opdef(node.name), 0.0
+        index, traffic = node.index, 0.0
         if definition.in_place and _is_overwritten(graph, node):
             traffic = 2 * sum([types[v].bytes for v in node.operands[len(node.results) :]])
             seconds.append(node.weight * cost.local_seconds(rule.flops, traffic))
             continue
-        joins = fuses[index]
-        made = sum([types[v].bytes for v in node.results])
+        joins, most = fuses[index], math.inf
+        if definition.moves_only:
+            most = sum([types[v].bytes for v in node.results])
         for v in dict.fromkeys(node.operands):
             maker = producer[v]
             if not (joins and fuses[maker] and not reduces[maker]):
-                read = types[v].bytes
-                traffic += min(read, made) if definition.moves_only else read
+                traffic += min(types[v].bytes, most)
         for v in node.results:
             if not joins or reduces[index] or any([not fuses[n] for n, _ in uses[v]]):
                 traffic += types[v].bytes

@@ -8,6 +8,7 @@ the digit `(major, n)` of the dimension.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import Dim, canonical_digits
@@ -34,6 +35,7 @@ def place_kind(place: int) -> str:
     return REDUCTIONS[-2 - place]
 
 
+@lru_cache(maxsize=4096)  # many values have one layout
 def place_of(layout: Layout, atom: AxisRef) -> int:
     """Where `atom`, an axis or a part of one, stands in a layout."""
     for axis, kind in layout.partial:
