@@ -51,6 +51,8 @@ def threads() -> list[threading.Thread]:
 
 @pytest.fixture(autouse=True)
 def no_thread_is_left() -> Iterator[None]:
+    gc.collect()  # iterators that other files of this process left
+    assert soon(lambda: not threads())
     yield
     gc.collect()
     assert soon(lambda: not threads())
