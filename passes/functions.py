@@ -81,8 +81,11 @@ def boundary_layouts(
     Raises:
         LocatedError: a layout is malformed, or names an unknown mesh or axis.
     """
+    if side not in function.attributes:
+        return [None] * len(boundary_types(function, side))
     found: list[Layout | None] = []
-    for i, entry in enumerate(entries(function, side)):
+    for i, attribute in enumerate(ir.ArrayAttr(function.attributes[side])):
+        entry = ir.DictAttr(attribute)
         try:
             found.append(layout_of(entry[LAYOUT], meshes) if LAYOUT in entry else None)
         except LayoutError as wrong:

@@ -65,22 +65,22 @@ def walk(owner: ir.Operation, combiners: bool = False) -> Iterator[Visit]:
         combiners: whether to enter the bodies of reduce, sort and the like too.
     """
     count = 0
-    stack: list[tuple[Iterator[Any], Scope]] = []
+    stack: list[tuple[Iterator[ir.Operation], Scope]] = []
 
     def enter(op: ir.Operation, parent: Scope | None, trips: int | None) -> None:
         nonlocal count
         found = []
         for region in op.regions:
             for block in region:
-                found.append((iter(list(block.operations)), Scope(count, block, parent, trips)))
+                scope = Scope(count, block, parent, trips)
+                found.append((iter([view.operation for view in block.operations]), scope))
                 count += 1
         stack.extend(reversed(found))
 
     enter(owner, None, 1)
     while stack:
-        views, scope = stack[-1]
-        for view in views:
-            op = view.operation
+        ops, scope = stack[-1]
+        for op in ops:
             name = op.name
             if combiners:
                 enters = len(op.regions) > 0

@@ -176,8 +176,7 @@ class _Expansion:
 
     def block(self, block: ir.Block, results: Sequence[Layout | None]) -> None:
         """Expand the ops of a block whose terminator must pass on values of layouts `results`."""
-        for view in list(block.operations):
-            op = view.operation
+        for op in [view.operation for view in block.operations]:
             name = op.name
             if name in RETURNS:
                 self.terminator(op, results)
@@ -206,9 +205,9 @@ class _Expansion:
         for argument, value in zip(block.arguments, op.operands, strict=True):
             argument.replace_all_uses_with(value)
         end = terminator(block)
-        for view in list(block.operations):
-            if view.operation != end:
-                view.operation.move_before(op)
+        for inner in [view.operation for view in block.operations]:
+            if inner != end:
+                inner.move_before(op)
         self.replace(op, list(end.operands), layouts)
 
     def results_of(self, op: ir.Operation, results: Sequence[Value]) -> tuple[Layout | None, ...]:
