@@ -82,6 +82,8 @@ class CompileOptions:
             if self.cost is not None:
                 raise CompileError("machine and cost are both given; give one")
             object.__setattr__(self, "machine", Machine.of(self.machine))
+        if not (self.cost is None or isinstance(self.cost, CostModel)):
+            raise CompileError(f"cost is {self.cost!r}; make it with dtensor.CostModel(...)")
         self._check_budgets()
         object.__setattr__(self, "ops", tuple(self.ops))
         names = [op.name for op in self.ops if isinstance(op, DefinedOp)]
