@@ -46,7 +46,7 @@ from dtensor.compiler.jax_frontend import argument_names
 from dtensor.compiler.keywords import check_forms, refuse_unknown
 from dtensor.compiler.layouts import AUTO
 from dtensor.compiler.options import CompileOptions, check_arguments, with_known_ops
-from dtensor.compiler.parameters import completed, layouts_of_call, positional_names
+from dtensor.compiler.parameters import Positional, completed, layouts_of_call
 from dtensor.compiler.source import Returns, Source
 from dtensor.compiler.stages import Compiled, Lowered, Traced
 from dtensor.compiler.targets.target import Target, check_mesh, take_target
@@ -211,8 +211,7 @@ class JitFunction:
         self._in_layouts = in_layouts
         self._out_layouts = out_layouts
         self._donated = donated
-        names = positional_names(fn)
-        self._parameters = [name for n, name in enumerate(names) if n not in static.argnums]
+        self._positional = Positional.of(fn, static.argnums)
         self._static = static
         self._split = bool(static.argnums or static.argnames)
         self._mesh = mesh
@@ -379,7 +378,7 @@ class JitFunction:
         tree: Any
         leaves, tree = jax.tree_util.tree_flatten((args, kwargs), is_leaf=_is_leaf)
         leaves = list(map(_as_jax, leaves))
-        given = layouts_of_call(self._in_layouts, self._parameters, args, kwargs)
+        given = layouts_of_call(self._in_layouts, self._positional, args, kwargs)
         args, kwargs = self._constrained(leaves, tree, given, "in_layouts")
         every, named = self._static.merge(args, kwargs, statics)
         results, tree = jax.tree_util.tree_flatten(self._fn(*every, **named), is_leaf=is_variable)
@@ -413,7 +412,7 @@ class JitFunction:
         args, kwargs = tree.unflatten(map(struct_of, types))
         every, _ = self._static.merge(args, kwargs, statics)
         names = argument_names(self._fn, every, self._static.argnums, kwargs)
-        in_layouts = layouts_of_call(self._in_layouts, self._parameters, args, kwargs)
+        in_layouts = layouts_of_call(self._in_layouts, self._positional, args, kwargs)
         in_layouts, automatic = without_auto(in_layouts, tree)
         mesh = self._mesh or mesh_of_arguments(types, names) or context_mesh()
         call = Call(

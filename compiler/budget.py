@@ -89,16 +89,16 @@ class Budget:
 
 def budget(
     max_bytes: float | None = None,
-    only: Mapping[str, str | Sequence[str] | None] | Sequence[str] | None = None,
+    only: Mapping[str, str | Sequence[str] | None] | Sequence[str] | str | None = None,
 ) -> Budget:
     """What programs may send, for a `with` block or for `CompileOptions(budget=...)`.
 
     Args:
         max_bytes: wire bytes per device and call, by the plan; a loop of unknown length counts as
             one turn.
-        only: kinds of collectives, with the mesh axes of each: `{"all_reduce": "model"}`, also
-            `("data", "model")`, or None for any axis. Other kinds are refused; an empty one
-            refuses all.
+        only: a kind of collectives, several, or kinds with the mesh axes of each:
+            `{"all_reduce": "model"}`, also `("data", "model")`, or None for any axis. Other kinds
+            are refused; an empty one refuses all.
 
     Raises:
         CompileError: there is no such kind, or `max_bytes` is no number.
@@ -110,7 +110,8 @@ def budget(
         raise CompileError(f"max_bytes is {max_bytes!r}; it must be a number of bytes, or None")
     if only is None:
         return Budget(max_bytes)
-    named: Mapping[str, Any] = only if isinstance(only, Mapping) else dict.fromkeys(only)
+    kinds = [only] if isinstance(only, str) else only
+    named: Mapping[str, Any] = kinds if isinstance(kinds, Mapping) else dict.fromkeys(kinds)
     for kind in named:
         if kind not in KINDS:
             hint = did_you_mean(kind, KINDS)

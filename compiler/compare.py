@@ -28,12 +28,7 @@ def compare(before: Planned, after: Planned) -> str:
     Example:
         `print(dtensor.compare(step.lower(x), other.lower(x)))`
     """
-    for plan in (before, after):
-        if not hasattr(plan, "wire_bytes"):
-            raise TypeError(
-                f"compare takes plans, and got a value of type {type(plan).__name__}; give "
-                "step.lower(*args) of each, or what compile() made of it"
-            )
+    check_plans("compare", before, after)
     lines = [
         _numbers("wire bytes", before.wire_bytes, after.wire_bytes, "B"),
         _numbers("operations", before.local_flops, after.local_flops, "FLOP"),
@@ -73,3 +68,13 @@ def _limited(lines: list[str], limit: int) -> list[str]:
     if len(lines) <= limit:
         return lines
     return [*lines[: limit - 1], f"and {len(lines) - limit + 1} more"] if limit > 1 else lines[:1]
+
+
+def check_plans(where: str, *plans: object) -> None:
+    """Raise a TypeError where one of them is no plan."""
+    for plan in plans:
+        if not hasattr(plan, "wire_bytes"):
+            raise TypeError(
+                f"{where} takes plans, and got a value of type {type(plan).__name__}; give "
+                "step.lower(*args) of each, or what compile() made of it"
+            )

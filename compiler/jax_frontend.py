@@ -135,7 +135,8 @@ def trace(
 
     Raises:
         CompileError: the function has effects that a program over a mesh cannot have, a
-            `checkify.check` outside of `checkify`, or does something that the target cannot.
+            `checkify.check` outside of `checkify`, an argument of a symbolic shape, or does
+            something that the target cannot.
         LayoutError: a constraint in the function is on another mesh.
     """
     jitted = jax.jit(
@@ -164,6 +165,7 @@ def trace(
     dynamic = [arg for i, arg in enumerate(args) if i not in static_argnums]
     named = {key: value for key, value in kwargs.items() if key not in static_argnames}
     infos = _infos(argument_names(fn, args, static_argnums, named), (tuple(dynamic), named))
+    _refuse_symbolic(infos)
     module: Any = lowered.compiler_ir("stablehlo")
     keep_tokens_inside(module)
     _check_arity(module, len(infos))
@@ -294,6 +296,17 @@ def _drop_device_of_callbacks(module: Any) -> None:
     for op in list(module.body.operations):
         if op.operation.name == "sdy.mesh" and "device_ids" in str(op.operation.attributes["mesh"]):
             op.operation.erase()
+
+
+def _refuse_symbolic(infos: Sequence[TracedArray]) -> None:
+    for info in infos:
+        for size in info.shape:
+            if not isinstance(size, int):
+                raise CompileError(
+                    f"argument {info.name} has a dimension of {size} elements, whose number is "
+                    "not known; a program over a mesh is made for one number: give "
+                    "ShapeDtypeStructs of integers, or export jax.jit(fn)"
+                )
 
 
 def _check_arity(module: Any, expected: int) -> None:

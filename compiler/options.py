@@ -82,7 +82,7 @@ class CompileOptions:
             if self.cost is not None:
                 raise CompileError("machine and cost are both given; give one")
             object.__setattr__(self, "machine", Machine.of(self.machine))
-        self._check_budgets()
+        self._check_types()
         object.__setattr__(self, "ops", tuple(self.ops))
         names = [op.name for op in self.ops if isinstance(op, DefinedOp)]
         if len(names) < len(self.ops):
@@ -93,7 +93,9 @@ class CompileOptions:
         if isinstance(self.print_ir_after, str):
             raise CompileError("print_ir_after is a string; it must be a tuple of pass names")
 
-    def _check_budgets(self) -> None:
+    def _check_types(self) -> None:
+        if not (self.cost is None or isinstance(self.cost, CostModel)):
+            raise CompileError(f"cost is {self.cost!r}; make it with dtensor.CostModel(...)")
         if not isinstance(self.strict, bool | Budget):
             raise CompileError(
                 f"strict is {self.strict!r}; it must be True, False or a dtensor.budget(...)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -70,12 +71,28 @@ def _each(given: Any, kind: type, keyword: str, form: str) -> list[Any]:
     return found
 
 
-def positional_names(fn: Callable[..., Any]) -> list[str]:
-    """The names of the parameters that can be given by position; none for an unknown signature."""
-    try:
-        return _positional(inspect.signature(fn).parameters)
-    except (TypeError, ValueError):  # a builtin without a signature
-        return []
+@dataclass(frozen=True)
+class Positional:
+    """The parameters of a function that can be given by position and are not static.
+
+    Attributes:
+        names: their names.
+        others: the name of the one that takes all further arguments, `*others`; None without it.
+    """
+
+    names: tuple[str, ...] = ()
+    others: str | None = None
+
+    @staticmethod
+    def of(fn: Callable[..., Any], static_argnums: Sequence[int]) -> Positional:
+        """Those of `fn`; none for an unknown signature."""
+        try:
+            parameters = inspect.signature(fn).parameters
+        except (TypeError, ValueError):  # a builtin without a signature
+            return Positional()
+        names = [x for n, x in enumerate(_positional(parameters)) if n not in static_argnums]
+        others = [p.name for p in parameters.values() if p.kind == p.VAR_POSITIONAL]
+        return Positional(tuple(names), *others)
 
 
 def _positional(parameters: Mapping[str, inspect.Parameter]) -> list[str]:
@@ -84,14 +101,15 @@ def _positional(parameters: Mapping[str, inspect.Parameter]) -> list[str]:
 
 
 def layouts_of_call(
-    in_layouts: Any, names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]
+    in_layouts: Any, positional: Positional, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
     """`in_layouts` in the structure of a call, `(args, kwargs)`.
 
     Args:
         in_layouts: a layout for all arguments; a tuple with an entry for each positional parameter,
-            also for one that is given by keyword; or a mapping from names to entries.
-        names: names of the positional parameters that are not static.
+            also for one that is given by keyword; or a mapping from names to entries, where the
+            one of `*others` is a tuple, or stands for each of them.
+        positional: the parameters that can be given by position.
         args: the arguments by position that are not static.
         kwargs: those by keyword.
 
@@ -100,17 +118,26 @@ def layouts_of_call(
     """
     if is_layout_leaf(in_layouts):
         return (in_layouts,) * len(args), dict.fromkeys(kwargs, in_layouts)
+    names = positional.names
     if isinstance(in_layouts, Mapping):
-        taken = [*names[: len(args)], *kwargs]
-        odd = [name for name in in_layouts if name not in taken and name not in names]
+        others = [] if positional.others is None else [positional.others]
+        known = dict.fromkeys([*names, *others, *kwargs])
+        odd = [name for name in in_layouts if name not in known]
         if odd:
             raise LayoutError(
                 f"in_layouts names {odd[0]!r}, which is no argument of the call; the arguments are "
-                f"{', '.join(taken)}"
+                f"{', '.join(known)}"
             )
-        by_position = tuple(in_layouts.get(name) for name in names[: len(args)])
-        return by_position, {name: in_layouts.get(name) for name in kwargs}
+        by_position = [in_layouts.get(name) for name in names[: len(args)]]
+        for given in map(in_layouts.get, others):
+            by_position += _of_others(given, len(args) - len(by_position))
+        return tuple(by_position), {name: in_layouts.get(name) for name in kwargs}
     later = dict(zip(names[len(args) :], in_layouts[len(args) :], strict=False))
     named = {name: later.pop(name, None) for name in kwargs}
     # An entry for an argument that is left to its default is not missing.
     return in_layouts[: len(args)] if len(in_layouts) <= len(names) else in_layouts, named
+
+
+def _of_others(given: Any, count: int) -> Sequence[Any]:
+    """The entries of the `count` arguments that no name stands for."""
+    return given if isinstance(given, tuple | list) else (given,) * count

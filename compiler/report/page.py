@@ -7,7 +7,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
-from dtensor.compiler.compare import compare
+from dtensor.compiler.compare import check_plans, compare
 from dtensor.compiler.report.arrays import arrays_section
 from dtensor.compiler.report.collectives import collectives_section
 from dtensor.compiler.report.facts import Facts, facts_of
@@ -30,8 +30,12 @@ def report_html(planned: Planned, other: Planned | None = None) -> str:
     Args:
         planned: a Lowered or a Compiled.
         other: another one, to compare it with.
+
+    Raises:
+        TypeError: `other` is neither.
     """
     both = [planned] if other is None else [planned, other]
+    check_plans("report", *both)
     programs = [facts_of(each) for each in both]
     parts = [tag("h1", join([facts.head for facts in programs], " beside "))]
     if len(programs) == 2:

@@ -35,7 +35,6 @@ from dtensor.passes.importing.definitions import import_definitions
 from dtensor.passes.importing.gspmd import GSPMD_ATTR, is_gspmd_constraint
 from dtensor.passes.importing.shardy import import_annotations
 from dtensor.passes.importing.shardy_text import inline_meshes, named_meshes, read_shardy_meshes
-from dtensor.passes.ledger import Ledger
 from dtensor.passes.locations import tag
 from dtensor.passes.ops.opdef import UNKNOWN
 from dtensor.passes.ops.table import opdef
@@ -74,7 +73,7 @@ class ImportPass(Pass):
             layouts = boundary_layouts(function, side, state.meshes)
             check_boundary_layouts(function, side, layouts)
         state.forget_ir()
-        _number_ops(state.operations(function), state.ledger)
+        _number_ops(state.operations(function), state)
         state.plan_checker = None
 
 
@@ -209,31 +208,40 @@ def _erase_unnamed_functions(module: ir.Module, main: ir.Operation) -> None:
             function.erase()
 
 
-def _number_ops(ops: Sequence[Visit], ledger: Ledger) -> None:
+def _number_ops(ops: Sequence[Visit], state: PassState) -> None:
     """Give every op an id in its location: design 2.8."""
-    names, locations = ledger.op_names, ledger.op_locations
+    names, locations = state.ledger.op_names, state.ledger.op_locations
     for op, name, _ in ops:
         location = op.location
         op.location = tag(location, len(names))
         names.append(name)
         locations.append(location)
         if not holds_program(op, name) and len(op.regions):
-            _refuse_constraints(op, _WORKS_ON.get(name, "single elements"))
+            _clear_constraints(op, _WORKS_ON.get(name, "single elements"), state.meshes)
 
 
 _WORKS_ON = {MANUAL: "the shards of one device"}
 
 
-def _refuse_constraints(owner: ir.Operation, what: str) -> None:
-    """Refuse layouts of what a reducer, a comparator or a device by itself works on."""
+def _clear_constraints(owner: ir.Operation, what: str, meshes: dict[str, Mesh]) -> None:
+    """Refuse layouts of what a reducer, a comparator or a device by itself works on.
+
+    A scalar has one layout alone. jax asks for it in the bodies of its operations where a mesh has
+    axes of type Explicit beside others.
+    """
     for op in [view.operation for r in owner.regions for b in r.blocks for view in b.operations]:
         if op.name == RELAYOUT:
+            layout = layout_of(op.attributes[LAYOUT_ATTR], meshes)
+            if not layout.dims and not layout.partial:
+                op.results[0].replace_all_uses_with(op.operands[0])
+                op.erase()
+                continue
             error(
                 op,
                 f"a layout constraint stands inside the body of {owner.name}, whose values are "
                 f"{what}; put it on the operands or the result instead",
             )
-        _refuse_constraints(op, what)
+        _clear_constraints(op, what, meshes)
 
 
 def merge_meshes(

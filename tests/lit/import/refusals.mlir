@@ -221,7 +221,7 @@ module {
     ^bb0(%l: tensor<f32>, %r: tensor<f32>):
       %s = stablehlo.add %l, %r : tensor<f32>
       // expected-error @+1 {{a layout constraint stands inside the body of stablehlo.reduce, whose values are single elements; put it on the operands or the result instead}}
-      %c = "dtensor.relayout"(%s) {layout = #dtensor.layout<@mesh, []>} : (tensor<f32>) -> tensor<f32>
+      %c = "dtensor.relayout"(%s) {layout = #dtensor.layout<@mesh, [], partial = {sum: "x"}>} : (tensor<f32>) -> tensor<f32>
       stablehlo.return %c : tensor<f32>
     }) : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
     return %0 : tensor<f32>

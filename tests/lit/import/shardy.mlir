@@ -89,3 +89,23 @@ module @both {
     return %arg0 : tensor<8x6xf32>
   }
 }
+
+// -----
+
+// Beside axes of type Auto, jax constrains every scalar in a reducer or a comparator to be whole over
+// the Explicit ones. A scalar has no other layout.
+
+// CHECK-LABEL: module @scalars_in_a_reducer
+module @scalars_in_a_reducer {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
+  func.func @main(%a: tensor<4xf32>, %i: tensor<f32>) -> tensor<f32> {
+    // CHECK: stablehlo.reduce(%arg0 init: %arg1) applies stablehlo.add across dimensions = [0]
+    %0 = "stablehlo.reduce"(%a, %i) <{dimensions = array<i64: 0>}> ({
+    ^bb0(%l: tensor<f32>, %r: tensor<f32>):
+      %s = stablehlo.add %l, %r : tensor<f32>
+      %c = sdy.sharding_constraint %s <@mesh, [], replicated={"x"}> : tensor<f32>
+      stablehlo.return %c : tensor<f32>
+    }) : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
+    return %0 : tensor<f32>
+  }
+}

@@ -11,6 +11,7 @@ from jax.sharding import PartitionSpec
 from dtensor.compiler.jax_frontend import TracedArray, TracedProgram, trace
 from dtensor.compiler.relayout import relayout
 from dtensor.dialect.context import make_context, parse_module
+from dtensor.dialect.errors import CompileError
 from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.runtime.client import create_mesh
 
@@ -88,3 +89,9 @@ def test_bare_partition_specs_mean_the_mesh_of_the_call() -> None:
 def test_errors_of_the_function_come_through() -> None:
     with pytest.raises(TypeError, match="contracting dimensions to have the same shape"):
         traced(lambda x: x @ x, MATRIX)
+
+
+def test_a_symbolic_dimension_is_refused() -> None:
+    (rows,) = jax.export.symbolic_shape("rows")
+    with pytest.raises(CompileError, match="argument x has a dimension of rows elements, whose"):
+        traced(lambda x: x + 1, jax.ShapeDtypeStruct((rows, 8), np.float32))

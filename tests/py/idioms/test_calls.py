@@ -44,6 +44,29 @@ def test_layouts_belong_to_names(in_layouts: Any, by_name: tuple[str, ...]) -> N
     assert (asked[1]["x"] if "x" in by_name else asked[0][0]) == ROWS
 
 
+@pytest.mark.parametrize(
+    ("in_layouts", "expected"),
+    [
+        ({"first": ROWS}, [ROWS, None, None]),
+        ({"rest": COLUMNS}, [None, COLUMNS, COLUMNS]),
+        ({"first": ROWS, "rest": (COLUMNS, ROWS)}, [ROWS, COLUMNS, ROWS]),
+    ],
+)
+def test_layouts_of_further_arguments_by_name(in_layouts: Any, expected: list[Any]) -> None:
+    def total(first: Any, *rest: Any, scale: float = 2.0) -> Any:
+        return first + sum(rest) * scale
+
+    program = jit(total, in_layouts=in_layouts, mesh=MESH)
+    same(program(X, X, X + 1, scale=3.0), X + (X + X + 1) * 3)
+    found = program.lower(X, X, X, scale=3.0).compile().in_layouts[0]
+    for layout, asked in zip(found, expected, strict=True):
+        assert asked is None or layout == asked
+    with pytest.raises(
+        LayoutError, match="argument of the call; the arguments are first, rest, scale"
+    ):
+        jit(total, in_layouts={"others": ROWS}, mesh=MESH)(X, scale=3.0)
+
+
 def test_a_name_that_is_none_is_refused() -> None:
     program = jit(affine, in_layouts={"v": ROWS}, mesh=MESH)
     with pytest.raises(LayoutError, match="in_layouts names 'v', which is no argument of the call"):

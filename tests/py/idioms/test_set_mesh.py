@@ -44,6 +44,20 @@ def test_what_is_not_split_over_an_explicit_axis_stays_so_beside_auto_axes() -> 
             same(compiled(x, W), jax.jit(turned)(x, W))
 
 
+def test_reducers_and_comparators_of_jax_beside_auto_axes() -> None:
+    mesh = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit, AxisType.Auto))
+
+    def orders(x: Any) -> Any:
+        odd = jax.lax.reduce(x, np.float32(0), lambda a, b: jnp.sqrt(a * a + b * b), (1,))
+        sums = jax.lax.cumlogsumexp(x, 1)
+        return jnp.sort(-x, 1), jnp.argmax(x, 1), odd, sums, x.at[:, 0].multiply(3)
+
+    with jax.set_mesh(mesh):
+        x = jax.device_put(X, NamedSharding(mesh, P("x")))
+        for found, expected in zip(jit(orders)(x), jax.jit(orders)(x), strict=True):
+            same(found, expected)
+
+
 def layer(x: Any, w: Any) -> Any:
     return jnp.tanh(x @ w)
 
