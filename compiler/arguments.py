@@ -21,7 +21,7 @@ from dtensor.runtime.array import ArrayType, DTensor, array_type, from_jax
 from dtensor.runtime.keys import KeyKind, data_of
 from dtensor.runtime.padding import padded
 from dtensor.runtime.placement import layout_of, named_sharding
-from dtensor.runtime.transfer import place
+from dtensor.runtime.transfer import outside, place
 
 Converter = Callable[[Any], Any]
 
@@ -174,13 +174,19 @@ def _copied(name: str, dtype: np.dtype[Any], leaf: Any) -> np.ndarray[Any, Any]:
     Raises:
         OverflowError: an integer that the element type does not have.
     """
+    # Of a number of Python's NumPy says so itself; of an array's elements it drops the high bits.
+    is_narrowed = isinstance(leaf, np.ndarray | np.generic) and leaf.dtype != dtype
+    beyond = outside(np.asarray(leaf), dtype) if is_narrowed else None
     try:
-        return np.array(leaf, dtype)
+        if beyond is None:
+            return np.array(leaf, dtype)
     except OverflowError:
-        raise OverflowError(
-            f"argument {name} is {leaf}, which {dtype} does not have; pass an array of another "
-            "element type, such as np.float32, or enable jax_enable_x64"
-        ) from None
+        beyond = leaf
+    is_number = not np.ndim(leaf)
+    raise OverflowError(
+        f"argument {name} {'is' if is_number else 'has'} {beyond}, which {dtype} does not have; "
+        "pass an array of another element type, such as np.float32, or enable jax_enable_x64"
+    )
 
 
 def _dtensor_of(leaf: Any) -> DTensor:

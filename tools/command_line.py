@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import NoReturn
 
+from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import CompileError
 
 
@@ -34,4 +35,12 @@ class CommandLine(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise what is wrong, and where to read more."""
-        raise UsageError(f"{message}; see {self.prog} --help")
+        raise UsageError(f"{message}{self._meant_by(message)}; see {self.prog} --help")
+
+    def _meant_by(self, message: str) -> str:
+        """`; did you mean '--verify'?`, of a flag that argparse does not know."""
+        _, found, words = message.partition("unrecognized arguments: ")
+        flag = words.split(" ")[0].partition("=")[0]
+        if not found or not flag.startswith("-"):
+            return ""
+        return did_you_mean(flag, list(self._option_string_actions), listed=False)

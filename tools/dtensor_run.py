@@ -22,6 +22,7 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.base import PassState
 from dtensor.passes.pipeline import Pipeline
 from dtensor.tools.command_line import CommandLine, UsageError
+from dtensor.tools.opt_arguments import parse_mesh
 
 if TYPE_CHECKING:
     from dtensor.compiler.jax_frontend import TracedArray
@@ -58,15 +59,22 @@ def run(argv: Sequence[str]) -> int:
     except (DTensorError, OSError, ValueError, RuntimeError) as wrong:  # XLA's are the last
         if "--debug" in argv:
             traceback.print_exception(wrong)
-        print(f"{_NAME}: error: {wrong}", file=sys.stderr)
+        print(f"{_NAME}: error: {_said(wrong)}", file=sys.stderr)
         return 1
+
+
+def _said(wrong: Exception) -> str:
+    if isinstance(wrong, OSError) and wrong.filename:
+        return f"{wrong.filename}: {wrong.strerror}"
+    return str(wrong)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = CommandLine(_NAME, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
     add("file", metavar="FILE", help="the module")
-    add("arguments", nargs="*", metavar="ARGUMENT.npy", help="arguments; random ones if left out")
+    random = "arguments; random ones if left out"
+    add("arguments", nargs="*", default=[], metavar="ARGUMENT.npy", help=random)
     add("--mesh", metavar="x=2,y=4", help="mesh to run on, major axis first, in devices")
     add("--device-type", default="CPU", metavar="CPU", help="CPU (the default), GPU or TPU")
     add("--seed", type=int, default=0, metavar="N", help="of random arguments; 0 if left out")
@@ -78,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(options: argparse.Namespace) -> int:
     source = Path(options.file).read_bytes()
-    mesh = None if options.mesh is None else Mesh.parse(options.mesh)
+    mesh = None if options.mesh is None else parse_mesh(options.mesh)
     import dtensor
 
     count = _device_count(source, options.file, mesh)

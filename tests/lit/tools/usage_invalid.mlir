@@ -4,7 +4,7 @@
 // MISSING: dtensor-opt: error: {{.*}}.missing: No such file or directory
 
 // RUN: not dtensor-opt --dtensor-imprt 2>&1 | filecheck %s --check-prefix=FLAG
-// FLAG: dtensor-opt: error: unrecognized arguments: --dtensor-imprt; see dtensor-opt --help
+// FLAG: dtensor-opt: error: unrecognized arguments: --dtensor-imprt; did you mean '--dtensor-import'?; see dtensor-opt --help
 
 // RUN: not dtensor-opt %s --mesh x=2,y 2>&1 | filecheck %s --check-prefix=MESH
 // MESH: dtensor-opt: error: --mesh 'x=2,y': 'y' is no axis; the form is x=2,y=4

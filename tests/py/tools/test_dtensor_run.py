@@ -13,6 +13,10 @@ from tests.py import fresh
 
 ROOT = Path(__file__).resolve().parents[3]
 LAYER = ROOT / "docs" / "examples" / "layer.mlir"
+PLAIN = """func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+  return %a : tensor<8xf32>
+}
+"""
 
 
 def run(*words: object) -> subprocess.CompletedProcess[str]:
@@ -33,12 +37,24 @@ def test_a_module_runs_on_given_arguments_and_its_results_are_kept(tmp_path: Pat
     np.testing.assert_allclose(result, np.tanh(batch @ weight * 0.1), rtol=0, atol=1e-5)
 
 
+def test_a_module_without_a_mesh_runs_on_the_one_given(tmp_path: Path) -> None:
+    (tmp_path / "plain.mlir").write_text(PLAIN, encoding="utf-8")
+    done = run(tmp_path / "plain.mlir", "--mesh", "x=2,y=2", "--verify")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("plain on mesh(x=2, y=2): ")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         ([LAYER, "x.npy"], "1 files for the 2 arguments"),
-        (["none.mlir"], "No such file or directory"),
-        ([LAYER, "--verfy"], "unrecognized arguments: --verfy; see dtensor-run --help"),
+        (["none.mlir"], "dtensor-run: error: none.mlir: No such file or directory"),
+        (
+            [LAYER, "--verfy"],
+            "arguments: --verfy; did you mean '--verify'?; see dtensor-run --help",
+        ),
+        ([LAYER, "--mesh", "x:2"], "--mesh 'x:2': 'x:2' is no axis; the form is x=2,y=4"),
+        ([], "the following arguments are required: FILE; see dtensor-run --help"),
     ],
 )
 def test_what_cannot_be_run_is_one_line(words: list[object], said: str) -> None:
