@@ -115,3 +115,42 @@ def test_edges_and_corners_of_cubes_come_with_their_faces() -> None:
 
     compiled = run(form, CUBE, [["x", "y", "z"]], numbers((40, 48, 56)))
     assert sent(compiled) == 2 * (24 * 28 + 22 * 28 + 22 * 26) * 4
+
+
+def inside(dtype: Any) -> Callable[[Any], Iterator[Any]]:
+    """As `padded("constant")`, written as an update of ones and as slices at places."""
+
+    def apply(x: Any) -> Iterator[Any]:
+        p = jnp.ones(np.add(x.shape, 2), dtype).at[1:-1, 1:-1].set(x)
+        for i, j in AROUND:
+            yield jax.lax.dynamic_slice(p, (i, j), x.shape)
+
+    return apply
+
+
+def steps(x: Any) -> Any:
+    """The interior is computed anew, in slices and an update at places."""
+    sizes = np.subtract(x.shape, 2)
+    near = (jax.lax.dynamic_slice(x, at, sizes) for at in ((0, 1), (2, 1), (1, 0), (1, 2)))
+    return jax.lax.dynamic_update_slice(x, sum(near), (1, 1))
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.int32, jnp.bfloat16])
+@pytest.mark.parametrize(("mesh", "specs"), LAYOUTS)
+def test_windows_at_known_places_stay_where_they_are(
+    mesh: Mesh, specs: list[Any], dtype: Any
+) -> None:
+    def form(x: Any) -> Any:
+        below = jax.lax.dynamic_update_slice(jnp.full((25, 48), 2, x.dtype), x, (9, 9))
+        return added(inside(dtype))(x), steps(x), below[:-1] + below[1:]
+
+    run(form, mesh, [specs], numbers((24, 48), dtype))
+    if dtype == jnp.float32:
+        run(gradient(added(inside(dtype))), mesh, [specs], numbers((24, 48)))
+        run(gradient(steps), mesh, [specs], numbers((24, 48)))
+
+
+def test_windows_at_known_places_send_what_slices_send() -> None:
+    compiled = run(added(inside(jnp.float32)), GRID, [["x", "y"]], numbers((64, 96)))
+    assert sent(compiled) == 2 * (24 + 32 + 2) * 4
+    assert sent(run(steps, GRID, [["x", "y"]], numbers((64, 96)))) == 2 * (24 + 32) * 4
