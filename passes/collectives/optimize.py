@@ -13,6 +13,7 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.collectives.combine import combine_all_reduces, merge_duplicates
+from dtensor.passes.collectives.edges import share_edges
 from dtensor.passes.collectives.reader import Collective, Collectives
 
 
@@ -22,8 +23,9 @@ class OptimizeCollectivesPass(Pass):
 
     Equal operations merge; operations whose results are not used go; a slice of what was gathered
     cancels, or comes first, or makes the gather an all_to_all; a slice of what was reduced becomes
-    a reduce_scatter; an all_reduce of an all_reduce becomes one; and neighbouring all_reduces are
-    combined into one of several operands.
+    a reduce_scatter; an all_reduce of an all_reduce becomes one; what several messages send of one
+    value to the same devices is sent once; and neighbouring all_reduces are combined into one of
+    several operands.
     """
 
     name: ClassVar[str] = "dtensor-optimize-collectives"
@@ -40,6 +42,7 @@ class OptimizeCollectivesPass(Pass):
                 work.erase(item)
         while work.worklist:
             rewrite(work, work.items[work.worklist.pop()])
+        share_edges(work)
         if self.combine_bytes:
             combine_all_reduces(work, self.combine_bytes)
         state.forget_ir()

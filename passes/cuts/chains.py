@@ -35,7 +35,7 @@ from dtensor.passes.cuts.pieces import (
     Pieces,
     Source,
 )
-from dtensor.passes.cuts.positions import GATHER, SCATTER, written_as_cuts
+from dtensor.passes.cuts.positions import INDEXED, written_as_cuts
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.cuts.strides import StrideSplitter
 from dtensor.passes.cuts.units import reduced_units
@@ -67,7 +67,7 @@ def fuse_chains(module: ir.Module, ops: list[Visit], state: PassState) -> None:
 def _prepared(module: ir.Module, ops: list[Visit], state: PassState) -> list[Visit]:
     """Write anew what hides cuts: known positions, gradients of pooling, strides; what is then."""
     made: list[ir.Operation] = []
-    indexed = [op for op, name, _ in ops if name in (GATHER, SCATTER)]
+    indexed = [op for op, name, _ in ops if name in INDEXED]
     known = [op for op in indexed if written_as_cuts(op, op.name, made)]
     if known:
         ops = _replaced(module, known, made, state)

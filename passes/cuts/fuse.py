@@ -11,7 +11,8 @@ from dtensor.passes.cuts.bands import DOT
 from dtensor.passes.cuts.pieces import CUTS
 from dtensor.passes.functions import main_function
 
-_CUTTING = frozenset((*CUTS, DOT, "stablehlo.gather", "stablehlo.scatter"))
+_INDEXED = ("gather", "scatter", "dynamic_slice", "dynamic_update_slice")
+_CUTTING = frozenset((*CUTS, DOT, *(f"stablehlo.{name}" for name in _INDEXED)))
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class FuseCutsPass(Pass):
     table at `jnp.arange`) becomes slices, reversals and repetitions first, and its gradient sums;
     so does one of frames, which overlap (a spectrogram). A product with a matrix of few diagonals,
     known likewise (a bilinear resize), becomes products of frames. Of `x.at[::2, 1::2].set(y)`, `y`
-    is spread out to the size of `x`, and chosen at these places.
+    is spread out to the size of `x`, and chosen at these places. A dynamic slice at known places is
+    a slice, and what is put into most of an array of one number is padded with it.
     """
 
     name: ClassVar[str] = "dtensor-fuse-cuts"

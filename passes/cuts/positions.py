@@ -1,4 +1,4 @@
-"""Gathers and scatters whose positions are known: slices, reversals and repetitions.
+"""Gathers, scatters and dynamic slices at known positions: slices, reversals, repetitions.
 
 A gather of rows 0, 0, 1, 1, 2, 2 is `jnp.repeat`, one of rows 3, 2, 1 a reversal, and one of a
 matrix of positions may read frames, or a grid of rows and columns. A split dimension stays split
@@ -11,12 +11,21 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise, product, repeat
+from typing import Final
 
 import numpy as np
 
-from dtensor.dialect.mlir import Value, ir, maker_of, terminator
+from dtensor.dialect.mlir import Value, ir, terminator
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.frames import Frames
+from dtensor.passes.cuts.known_windows import (
+    DYNAMIC_SLICE,
+    DYNAMIC_UPDATE_SLICE,
+    filled_around,
+    filled_with,
+    of_dynamic_slice,
+    of_dynamic_update_slice,
+)
 from dtensor.passes.ops.attributes import integers, is_identity, shape_of
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.indexing import IndexNumbers
@@ -40,14 +49,14 @@ class Run:
 
 
 def written_as_cuts(op: ir.Operation, name: str, made: list[ir.Operation]) -> bool:
-    """Rewrite a gather or a scatter at known positions; whether that was done.
+    """Rewrite what reads or writes at known positions; whether that was done.
 
     Args:
         op: it has no users afterwards.
-        name: of the operation.
+        name: of the operation, one of `INDEXED`.
         made: what was made is put there.
     """
-    value = _of_gather(op, made) if name == GATHER else _of_scatter(op, made)
+    value = INDEXED[name](op, made)
     if value is not None:
         op.results[0].replace_all_uses_with(value)
     return value is not None
@@ -257,7 +266,8 @@ def _of_scatter(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     widths = [1 if d in gone else next(written) for d in range(len(sizes))]
     accesses = _accesses((indices, numbers.vector_dim), named, gone, widths, sizes)
     if accesses is None or not any(access.axes for access in accesses):
-        return None  # one window: what it is computed of may tell how to write it
+        # One window: what it is computed of may tell how to write it.
+        return _of_window(op, accesses, made) if accesses and kind == "set" else None
     element = str(ir.RankedTensorType(into.type).element_type)
     into_nothing = kind != "set" and is_identity(into, Reduction.SUM, element)
     said = [e for a in accesses if (e := a.written(sizes[a.dim], kind)) is not None]
@@ -272,7 +282,7 @@ def _of_scatter(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     parts = [builder.transpose(update, _order(accesses, len(sizes), beside, windows))]
     nothing = builder.identity("sum", builder.tensor_type((), element))
     # XLA takes 0 + -0 for -0: what is first added to zeros brings the same zeros.
-    filled = (_filled_with(into) if into_nothing else None) or nothing
+    filled = (filled_with(into) if into_nothing else None) or nothing
     for access, each in pairs:
         fills = chain([filled], repeat(nothing))
         size = sizes[access.dim]
@@ -289,13 +299,15 @@ def _of_scatter(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     return into
 
 
-def _filled_with(value: Value) -> Value | None:
-    """The scalar that fills a value, if it is written so."""
-    op = maker_of(value)
-    if op is None or op.name != "stablehlo.broadcast_in_dim" or shape_of(op.operands[0]):
+def _of_window(
+    op: ir.Operation, accesses: Sequence[_Access], made: list[ir.Operation]
+) -> Value | None:
+    """One window that is set, where it is most of what repeats one number."""
+    starts = {a.dim: int(a.starts) for a in accesses if a.is_wide and not a.starts.ndim}
+    rank = len(shape_of(op.operands[0]))
+    if len(starts) < len(accesses) or len(shape_of(op.operands[2])) != rank:
         return None
-    scalar: Value = op.operands[0]
-    return scalar
+    return filled_around(op, op.operands[2], [starts.get(d, 0) for d in range(rank)], made)
 
 
 def _put_back(
@@ -370,3 +382,11 @@ def box(make: Builder, shape: Sequence[int], inside: Mapping[int, Run]) -> Value
         return make.broadcast(mask, shape, [d])
 
     return make.combined("and", (rows(d, run) for d, run in inside.items()))
+
+
+INDEXED: Final = {
+    GATHER: _of_gather,
+    SCATTER: _of_scatter,
+    DYNAMIC_SLICE: of_dynamic_slice,
+    DYNAMIC_UPDATE_SLICE: of_dynamic_update_slice,
+}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dtensor.dialect.mlir import Value, ir, made_by, operation_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.align import REDUCE, Aligner, Wanted
+from dtensor.passes.cuts.known_windows import DYNAMIC_UPDATE_SLICE, window_starts
 from dtensor.passes.cuts.pieces import RESHAPE, SLICE
 from dtensor.passes.cuts.positions import SCATTER, Run, box, update_kind
 from dtensor.passes.ops.attributes import integers, shape_of
@@ -17,25 +18,28 @@ from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.ops.reduction import Reduction
 
-USES = frozenset((SCATTER, REDUCE))
+UPDATES = frozenset((SCATTER, DYNAMIC_UPDATE_SLICE))
+USES = UPDATES | {REDUCE}
 
 
 def replaced_use(aligner: Aligner, op: ir.Operation, scope: int) -> None:
     """Replace an update or a reduction of what was computed of slices, if it is one."""
-    if op.name == SCATTER:
+    if op.name in UPDATES:
         _replace_update(aligner, op, scope)
     else:
         _replace_reduction(aligner, op, scope)
 
 
 def _replace_update(aligner: Aligner, op: ir.Operation, scope: int) -> None:
-    starts = _starts(op)
-    if starts is None:
-        _replace_row(aligner, op, scope)
-        return
-    into, _, update = op.operands
+    is_scatter = op.name == SCATTER
+    into, update = op.operands[0], op.operands[-1 if is_scatter else 1]
     sizes, counts = shape_of(into), shape_of(update)
-    kind = update_kind(op)
+    starts = _starts(op) if is_scatter else window_starts(list(op.operands)[2:], sizes, counts)
+    if starts is None:
+        if is_scatter:
+            _replace_row(aligner, op, scope)
+        return
+    kind = update_kind(op) if is_scatter else "set"
     dims = [d for d, (n, count) in enumerate(zip(sizes, counts, strict=True)) if n != count]
     fits = all(0 <= s <= n - c for s, n, c in zip(starts, sizes, counts, strict=True))
     if kind is None or not dims or not fits or 0 in counts:

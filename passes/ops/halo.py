@@ -1,4 +1,4 @@
-"""Windows over a split dimension: each shard fetches what its windows read of its neighbours.
+"""Windows over a split dimension: each shard fetches what its windows read of others.
 
 Shard r makes the results from `r * kept` on, so it reads from the place `r * kept * stride - low`
 on; elements are `base_dilation` places apart. Where the first of them lies in its own shard moves
@@ -22,6 +22,7 @@ from dtensor.passes.builder import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.ends import Around, surrounded
+from dtensor.passes.ops.exchanges import from_beside
 from dtensor.passes.ops.folds import fold_bytes, fold_fits
 from dtensor.passes.ops.opdef import Placed, Traffic
 from dtensor.passes.ops.rule import Window, WindowDim, element_bytes
@@ -32,8 +33,8 @@ class Reach:
     """What the windows of each shard read of one dimension, in elements.
 
     Attributes:
-        low: fetched from the lower neighbour.
-        high: fetched from the upper neighbour.
+        low: fetched from the shards below, the nearest first.
+        high: fetched from the shards above.
         first: where shard 0 begins to read, counted from the first element fetched.
         step: by how much the next shard begins later.
         length: how many are read.
@@ -52,14 +53,15 @@ class Reach:
     pads: tuple[int, int]
 
 
-def reach(size: int, steps: int, window: Window, shards: int) -> Reach | None:
-    """What shards of a dimension read; None if they need more than their direct neighbours have.
+def reach(size: int, steps: int, window: Window, shards: int, hops: int = 1) -> Reach | None:
+    """What shards of a dimension read; None if the shards nearest on each side do not have it.
 
     Args:
         size: elements of the dimension.
         steps: number of windows.
         window: how the window walks.
         shards: into how many the dimension and the windows are cut.
+        hops: how many shards on each side may be asked.
     """
     apart = window.base_dilation
     places = steps // shards * window.stride  # from one shard's first window to the next one's
@@ -71,7 +73,7 @@ def reach(size: int, steps: int, window: Window, shards: int) -> Reach | None:
     length = last - origin + 1
     starts = (origin, (shards - 1) * (advance - local) + origin)
     low, high = max(0, -min(starts)), max(0, max(starts) + length - local)
-    if length <= 0 or max(low, high) > local:
+    if length <= 0 or max(low, high) > hops * local:
         return None
     pads = origin * apart + window.low, end - 1 - last * apart
     return Reach(low, high, low + origin, advance - local, length, origin, advance, pads)
@@ -107,7 +109,9 @@ def _sizes(placed: Placed, dim: WindowDim) -> tuple[int, int]:
 
 def _reach(placed: Placed, dim: WindowDim) -> Reach | None:
     split = placed.operands[0].dims[dim.operand].split
-    found = reach(*_sizes(placed, dim), dim.window, split)
+    is_plain = dim.window.ends is None and dim.window.folds is None
+    # From all others it is a gather, which an axis may do that moves elsewhere at less cost.
+    found = reach(*_sizes(placed, dim), dim.window, split, max(1, split // 2) if is_plain else 1)
     if found is None or (dim.window.ends is not None and not _around(placed, dim, found).fits):
         return None
     return found if fold_fits(dim.window.folds, _sizes(placed, dim)[1], split) else None
@@ -185,7 +189,7 @@ def fetch(
         fill: scalar that stands in the padding; None for zero.
     """
     word, found = placed.operands[0].dims[dim.operand], _reach(placed, dim)
-    assert found is not None, "a halo of more than the direct neighbours"
+    assert found is not None, "a halo of more than shards may be asked for"
     if dim.window.ends is None:
         value = exchange(ctx, value, word.axes, dim.operand, found.low, found.high)
     else:
@@ -209,7 +213,7 @@ def is_inside(
     """Which elements of what windows read, of this shape, are not in the padding; None if all."""
     word, (size, _) = placed.operands[0].dims[dim.operand], _sizes(placed, dim)
     found = _reach(placed, dim)
-    assert found is not None, "a halo of more than the direct neighbours"
+    assert found is not None, "a halo of more than shards may be asked for"
     if dim.window.ends is not None or not _is_padded(found, size, word.split):
         return None
     wide = index_element(size + found.length)
@@ -226,10 +230,13 @@ def is_inside(
 def exchange(
     ctx: ExpansionContext, value: Value, axes: Sequence[AxisRef], dim: int, low: int, high: int
 ) -> Value:
-    """A shard behind `low` elements of the lower neighbour, and before `high` of the upper one."""
+    """A shard behind the last `low` elements of those below it, before `high` of those above."""
     if not low and not high:
         return value
     shape, element = ctx.read_type(value.type)
+    if max(low, high) > shape[dim]:
+        below, above = (_from_far(ctx, value, axes, dim, count) for count in (-low, high))
+        return ctx.joined([*below, value, *above], dim)
     attributes = {
         AXES: ctx.axes(axes),
         DIM: index_attr(dim),
@@ -238,6 +245,18 @@ def exchange(
     }
     type_ = ctx.tensor_type((*shape[:dim], shape[dim] + low + high, *shape[dim + 1 :]), element)
     return ctx.value(HALO_EXCHANGE, [value], type_, attributes)
+
+
+def _from_far(
+    ctx: ExpansionContext, value: Value, axes: Sequence[AxisRef], dim: int, count: int
+) -> list[Value]:
+    """The first `count` elements of the shards above; of those below if negative, the last."""
+    local, found = ctx.shape_of(value)[dim], list[Value]()
+    for hop in range(1, -(-abs(count) // local) + 1):
+        taken = min(local, abs(count) - (hop - 1) * local)
+        rows = ctx.cut(value, dim, 0 if count > 0 else local - taken, taken)
+        found.append(from_beside(ctx, rows, axes, hop if count > 0 else -hop))
+    return found if count > 0 else found[::-1]
 
 
 def _is_padded(found: Reach, size: int, shards: int) -> bool:
@@ -264,7 +283,7 @@ def local_padding(placed: Placed, dims: Sequence[WindowDim], count: int) -> ir.A
         window, gap = dim.window, dim.window.base_dilation
         if placed.operands[0].dims[dim.operand].split > 1:
             found = _reach(placed, dim)
-            assert found is not None, "a halo of more than the direct neighbours"
+            assert found is not None, "a halo of more than shards may be asked for"
             rows[dim.row] = found.pads
         elif window.ends is not None:
             rows[dim.row] = window.low % gap, window.high - _behind(window) * gap

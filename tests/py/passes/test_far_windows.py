@@ -1,0 +1,79 @@
+"""Windows that reach further than the next shard, on 8 devices and on 6 against one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from dtensor.dialect.layout import UNSHARDED
+from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.client import create_mesh
+from tests.py.passes.on_mesh import BOTH, GRID, LINE, kinds, run, sent
+
+SIX = create_mesh([("x", 3), ("y", 2)])
+LAYOUTS: list[tuple[Mesh, list[Any]]] = [
+    (LINE, ["x", UNSHARDED]),
+    (GRID, ["y", "x"]),
+    (GRID, BOTH),
+    (SIX, [("y", "x"), UNSHARDED]),
+]
+Form = Callable[[Any], Any]
+
+
+def numbers(shape: tuple[int, ...], dtype: Any = np.float32) -> Any:
+    """Small whole numbers, all sums of which are exact."""
+    return jnp.asarray(np.random.default_rng(0).integers(0, 3, shape), dtype)
+
+
+def convolved(x: Any, width: int, padding: Any, stride: int = 1, apart: int = 1) -> Any:
+    """Along dimension 0 with the weights 1, 2, 0, 1, 2, ..."""
+    weights = jnp.arange(1, width + 1, dtype=x.dtype) % 3
+    numbers_ = ("WNC", "WIO", "WNC")
+    return lax.conv_general_dilated(
+        x[..., None], weights[:, None, None], (stride,), padding, None, (apart,), numbers_
+    )[..., 0]
+
+
+FORMS: list[Form] = [
+    lambda x: convolved(x, 11, "VALID"),
+    lambda x: convolved(convolved(x, 7, "VALID"), 7, "VALID"),
+    lambda x: convolved(x, 9, "SAME"),
+    lambda x: convolved(x, 8, [(7, 0)], stride=2),
+    lambda x: convolved(x, 4, [(2, 6)], apart=3),
+    lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (9, 3), (1, 1), "SAME"),
+    lambda x: lax.reduce_window(x, 0.0, lax.add, (10, 1), (2, 1), [(1, 5), (0, 0)]),
+]
+
+
+@pytest.mark.parametrize("rows", [24, 21, 37])
+@pytest.mark.parametrize(("mesh", "specs"), LAYOUTS)
+def test_windows_reach_over_several_shards(mesh: Mesh, specs: list[Any], rows: int) -> None:
+    x = numbers((rows, 12))
+    run(lambda x: [form(x) for form in FORMS], mesh, [specs], x)
+
+    def losses(x: Any) -> Any:
+        return sum(jnp.sum(form(x) ** 2 % 5) for form in FORMS[:5])
+
+    run(jax.grad(losses), mesh, [specs], x)
+
+
+@pytest.mark.parametrize("dtype", [jnp.int32, jnp.bfloat16])
+def test_windows_of_any_type_reach_over_several_shards(dtype: Any) -> None:
+    for mesh, specs in LAYOUTS:
+        run(lambda x: [form(x) for form in FORMS[:5]], mesh, [specs], numbers((24, 6), dtype))
+
+
+def test_far_windows_send_the_rows_that_they_read() -> None:
+    """Shards of 4 rows: 5 rows come from two shards on each side; of VALID windows 6, and 6."""
+    x, rows = numbers((32, 6)), 6 * 4
+    compiled = run(lambda x: convolved(x, 11, "SAME"), LINE, [["x", UNSHARDED]], x)
+    assert sent(compiled) == 2 * 5 * rows
+    assert kinds(compiled) == {"shard_permute"}
+    compiled = run(lambda x: jnp.sum(FORMS[1](x) % 5), LINE, [["x", UNSHARDED]], x)
+    assert sent(compiled) == 2 * 6 * rows + 2 * 7 / 8 * 4
