@@ -9,29 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from dtensor.dialect.build import splice
 from dtensor.dialect.mlir import Value, ir, maker_of, operation_of
 from dtensor.dialect.names import DIM, SPLICE
 from dtensor.passes.builder import Builder, Trail
-from dtensor.passes.cuts.pieces import (
-    BROADCAST,
-    RESHAPE,
-    Piece,
-    Pieces,
-    Source,
-    merged,
-    piece_range,
-    without,
-)
+from dtensor.passes.cuts.elementwise import computed_of, read_along
+from dtensor.passes.cuts.pieces import At, Piece, Pieces, Source, cut, merged, without
 from dtensor.passes.cuts.shards import Shards
-from dtensor.passes.ops.attributes import CONSTANT, constant_attribute, integer, integers, shape_of
+from dtensor.passes.ops.attributes import CONSTANT, constant_attribute, integer, shape_of
 from dtensor.passes.ops.rule import element_bytes
-from dtensor.passes.ops.table import opdef
 
-REDUCE, TRANSPOSE = "stablehlo.reduce", "stablehlo.transpose"
-MOVES = frozenset((RESHAPE, TRANSPOSE))
 _DEEPEST = 100  # operations one behind the other
 _NEAREST = 20  # values that are looked at for a slice among them
 _FARTHEST = 200  # and for all slices that are read
@@ -54,23 +43,8 @@ class Wanted:
     dim: int
     place: int
     size: int
-    before: ir.Operation
+    before: ir.Operation = field(compare=False)
     scope: int
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """A value that was sliced.
-
-    Attributes:
-        place: the value, and the dimension.
-        size: of that dimension.
-        start: where the slice began.
-    """
-
-    place: tuple[Value, int]
-    size: int
-    start: int
 
 
 class Aligner:
@@ -80,59 +54,73 @@ class Aligner:
         pieces: what values consist of.
         shards: tell how much longer values may become.
         made: what was made, in order.
+        lengths: how long the dimensions are that cuts so far take from.
         fuse: replaces a cut by what it reads of.
     """
 
-    def __init__(self, pieces: Pieces, fuse: Fuse, shards: Shards) -> None:
-        self.made: list[ir.Operation] = []
+    def __init__(
+        self, pieces: Pieces, fuse: Fuse, shards: Shards, made: list[ir.Operation]
+    ) -> None:
+        self.made = made
+        self.lengths: set[int] = set()
         self.pieces = pieces
         self.shards = shards
         self.fuse = fuse
-        self._values: dict[tuple[Source, int, int], Value] = {}
-        self._aligned: dict[tuple[Value, int, int, int, int], Value | None] = {}
+        self._values: dict[tuple[Source, int], Value] = {}
+        self._aligned: dict[tuple[Value, Wanted], Value | None] = {}
 
-    def value(self, source: Source, dim: int, before: ir.Operation, scope: int) -> Value:
+    def value(self, source: Source, before: ir.Operation, scope: int) -> Value:
         """A source with its cuts applied; they are fused along their own dimensions in turn."""
-        if not source.cuts:
+        if not source.ops:
             return source.value
-        key = (source, dim, scope)
+        key = (source, scope)
         found = self._values.get(key)
         if found is None:
-            inner = Source(source.value, source.cuts[:-1])
-            value = self.value(inner, dim, before, scope)
-            cut = source.cuts[-1]
-            make = Trail(ir.InsertionPoint(before), cut.location, self.made)
-            op = operation_of(without(make, cut, value, dim))
+            inner, last = replace(source, ops=source.ops[:-1]), source.ops[-1]
+            value = self.value(inner, before, scope)
+            make = Trail(ir.InsertionPoint(before), last.location, self.made)
+            op = operation_of(without(make, last, value, source.dim))
             found = self._values[key] = self.fuse(op, scope)
         return found
 
-    def sliced(self, value: Value, dim: int) -> Cut | None:
+    def spliced(
+        self, pieces: Sequence[Piece], main: Sequence[Source], before: ir.Operation, scope: int
+    ) -> Value:
+        """One splice of pieces.
+
+        Args:
+            pieces: in order.
+            main: their sources that come first among its operands, one at least.
+            before: what is made stands before this operation.
+            scope: number of its block.
+        """
+        sources = list(dict.fromkeys([*main, *(piece.source for piece in pieces)]))
+        operands = [self.value(source, before, scope) for source in sources]
+        rows = [(sources.index(piece.source), piece.start, piece.count) for piece in pieces]
+        ip = ir.InsertionPoint(before)
+        value: Value = splice(operands, sources[0].dim, rows, loc=before.location, ip=ip)
+        self.made.append(operation_of(value))
+        return value
+
+    def sliced(self, value: Value, dim: int) -> Piece | None:
         """What was sliced, where a value was computed of a slice along a dimension.
 
         The nearest such value among the first few that it was computed of.
         """
-        seen: set[tuple[Value, int]] = set()
-        waiting = [(value, dim)]
+        seen, waiting = set[At](), [(value, dim)]
         while waiting and len(seen) < _NEAREST:
-            value, dim = waiting.pop(0)
-            if (value, dim) in seen:
+            at = waiting.pop(0)
+            if at in seen:
                 continue
-            seen.add((value, dim))
-            pieces = self.pieces.of(value, dim)
-            if _is_all(pieces, dim) and pieces[0].source != Source(value):
-                waiting.append((pieces[0].source.value, dim))  # cut along other dimensions
-                continue
-            if [p.source for p in pieces] != [Source(value)]:
-                cuts = [
-                    Cut((p.source.value, dim), shape_of(p.source.value)[dim], p.start)
-                    for p in pieces
-                    if not p.fills
-                ]
-                return max(cuts, key=lambda cut: cut.size, default=None)
-            op = maker_of(value)
-            read = None if op is None else read_along(op, dim)
-            if op is not None and read is not None:
-                waiting += [(op.operands[k], d) for k, d in read.items()]
+            seen.add(at)
+            pieces = self.pieces.through(*at)
+            if pieces is None:
+                waiting += computed_of(at) or ()
+            elif len(pieces) == 1 and pieces[0].is_whole:
+                waiting.append(pieces[0].source.at)  # cut along other dimensions
+            else:
+                cuts = [piece for piece in pieces if not piece.fills]
+                return max(cuts, key=lambda piece: piece.source.size, default=None)
         return None
 
     def cheapest_place(self, value: Value, asked: Wanted) -> int:
@@ -141,10 +129,9 @@ class Aligner:
         Where as much is moved, it is computed where less of what it is computed of is: others may
         read the same. What was computed at a place before is there.
         """
-        dim, size, wanted = asked.dim, asked.size, asked.place
-        # By where slices begin, what is sliced from there on.
-        moved: dict[int, set[tuple[Value, int]]] = {}
-        waiting, seen = [(value, dim)], set[tuple[Value, int]]()
+        wanted, start = asked.place, (value, asked.dim)
+        moved: dict[int, set[At]] = {}  # by where slices begin, what is sliced from there on
+        waiting, seen = [start], set[At]()
         while waiting:
             at = waiting.pop()
             if at in seen:
@@ -152,24 +139,23 @@ class Aligner:
             seen.add(at)
             if len(seen) > _FARTHEST:
                 return wanted
-            pieces = self.pieces.of(*at)
-            if [p.source for p in pieces] != [Source(at[0])]:
-                first, source = pieces[0], pieces[0].source.value
-                if len(pieces) != 1 or first.fills or shape_of(source)[at[1]] != size:
+            pieces = self.pieces.through(*at)
+            if pieces is not None:
+                first = pieces[0] if len(pieces) == 1 else None
+                if first is None or first.fills or first.source.size != asked.size:
                     return wanted
-                moved.setdefault(first.start, set()).add((source, at[1]))
+                moved.setdefault(first.start, set()).add(first.source.at)
                 continue
-            op = maker_of(at[0])
-            read = None if op is None else read_along(op, at[1])
-            if op is None or read is None:
+            near = computed_of(at)
+            if near is None:
                 return wanted
-            waiting += [(op.operands[k], d) for k, d in read.items()]
-        places = {start: sum(_row_bytes(*row) for row in rows) for start, rows in moved.items()}
+            waiting += near
+        places = {place: sum(map(_row_bytes, rows)) for place, rows in moved.items()}
 
         def rows_moved(place: int) -> tuple[float, float]:
-            is_there = self._aligned.get((value, dim, place, size, asked.scope)) is not None
+            is_there = self._aligned.get((value, replace(asked, place=place))) is not None
             read = 0.0 if is_there else sum(abs(s - place) * row for s, row in places.items())
-            return read + abs(place - wanted) * _row_bytes(value, dim), read
+            return read + abs(place - wanted) * _row_bytes(start), read
 
         return min((wanted, *sorted(places)), key=rows_moved)
 
@@ -185,16 +171,15 @@ class Aligner:
             None if it would have to be made of values of other sizes. Elements beyond those of
             `value` may be anything.
         """
-        key = (value, wanted.dim, wanted.place, wanted.size, wanted.scope)
-        if key not in self._aligned:
-            self._aligned[key] = self._align(value, wanted, depth)
-        return self._aligned[key]
+        if (value, wanted) not in self._aligned:
+            self._aligned[value, wanted] = self._align(value, wanted, depth)
+        return self._aligned[value, wanted]
 
     def _align(self, value: Value, wanted: Wanted, depth: int) -> Value | None:
         if shape_of(value)[wanted.dim] == wanted.size and wanted.place == 0:
             return value
-        pieces = self.pieces.of(value, wanted.dim)
-        if [p.source for p in pieces] != [Source(value)]:
+        pieces = self.pieces.through(value, wanted.dim)
+        if pieces is not None:
             return self._of_pieces(pieces, wanted, depth)
         op = maker_of(value)
         if op is None or depth > _DEEPEST:
@@ -221,35 +206,26 @@ class Aligner:
 
     def _of_pieces(self, pieces: tuple[Piece, ...], wanted: Wanted, depth: int) -> Value | None:
         """Stretches of values that are as long as is asked for, and short ones between them."""
-        dim, place, size, before = wanted.dim, wanted.place, wanted.size, wanted.before
+        place, size = wanted.place, wanted.size
         main = max(pieces, key=lambda p: 0 if p.fills else p.count, default=None)
         if main is None or main.fills:
             return None
-        if shape_of(main.source.value)[dim] != size:
+        if main.source.size != size:
             return self._cut_elsewhere(main, wanted, depth) if len(pieces) == 1 else None
-        count = sum(p.count for p in pieces)
-        stretches = piece_range(pieces, -place, size - place)
+        stretches = cut(pieces, -place, size)
         if not stretches:
             return None
-        head, tail = max(0, place), max(0, size - place - count)
-        shift = self._shift(pieces, main, place)
-        if abs(shift) > self.shards.reach(size, main.count, (main.source.value, dim)):
+        # What stands around the others moves with the longest piece.
+        shift = place + main.place - main.start
+        if abs(shift) > self.shards.reach(size, main.count, main.source.at):
             return None
-        around = [*_ring(main.source, -shift, head, size), *stretches]
-        around += _ring(main.source, size - tail - shift, tail, size)
+        end = place + sum(piece.count for piece in pieces)
+        front, behind = (0, max(0, place)), (min(end, size), size)
+        around = *_ring(main.source, shift, *front), *stretches, *_ring(main.source, shift, *behind)
         rows = merged(around)
-        sources = list(dict.fromkeys([main.source, *(p.source for p in rows)]))
-        operands = [self.value(source, dim, before, wanted.scope) for source in sources]
-        first = rows[0]
-        is_whole = not first.fills and first.count == shape_of(first.source.value)[dim]
-        if len(rows) == 1 and is_whole:
-            return operands[sources.index(first.source)]
-        numbers = [(sources.index(p.source), 0 if p.fills else p.start, p.count) for p in rows]
-        made: Value = splice(
-            operands, dim, numbers, loc=before.location, ip=ir.InsertionPoint(before)
-        )
-        self.made.append(operation_of(made))
-        return made
+        if len(rows) == 1 and rows[0].is_whole:
+            return self.value(rows[0].source, wanted.before, wanted.scope)
+        return self.spliced(rows, [main.source], wanted.before, wanted.scope)
 
     def _cut_elsewhere(self, piece: Piece, wanted: Wanted, depth: int) -> Value | None:
         """What was cut along other dimensions only, of a value of the size that is asked for."""
@@ -258,15 +234,7 @@ class Aligner:
         long = self.aligned(source.value, inner, depth + 1)
         if long is None:
             return None
-        return self.value(Source(long, source.cuts), wanted.dim, wanted.before, wanted.scope)
-
-    def _shift(self, pieces: tuple[Piece, ...], main: Piece, place: int) -> int:
-        """By how much the longest piece moves: what stands around the others moves with it."""
-        for piece in pieces:
-            if piece is main:
-                break
-            place += piece.count
-        return place - main.start
+        return self.value(replace(source, value=long), wanted.before, wanted.scope)
 
     def _constant(self, op: ir.Operation, wanted: Wanted) -> Value | None:
         attribute = constant_attribute(op)
@@ -279,51 +247,17 @@ class Aligner:
         return made
 
 
-def _is_all(pieces: Sequence[Piece], dim: int) -> bool:
-    """Whether pieces are all that a value has along a dimension."""
-    first = pieces[0] if len(pieces) == 1 else None
-    if first is None or first.fills:
-        return False
-    return first.start == 0 and first.count == shape_of(first.source.value)[dim]
-
-
-def read_along(op: ir.Operation, dim: int) -> dict[int, int] | None:
-    """What an operation reads, to compute each element along a dimension of its result by itself.
-
-    Returns:
-        By operand the dimension that is read so; nothing of those whose elements serve for all.
-        None if elements are not computed by themselves there.
-    """
-    shape, sizes = shape_of(op.results[0]), shape_of(op.operands[0]) if len(op.operands) else []
-    if op.name == BROADCAST:
-        dims = integers(op.attributes["broadcast_dimensions"])
-        is_given = dim in dims and sizes[dims.index(dim)] != 1
-        return {0: dims.index(dim)} if is_given else {}
-    if op.name == REDUCE and len(op.operands) == 2:
-        reduced = integers(op.attributes["dimensions"])
-        return {0: [d for d in range(len(sizes)) if d not in reduced][dim]}
-    if op.name == TRANSPOSE:
-        return {0: integers(op.attributes["permutation"])[dim]}
-    if op.name == RESHAPE:
-        before = math.prod(shape[:dim])
-        same = [d for d, n in enumerate(sizes) if n == shape[dim]]
-        return next(({0: d} for d in same if math.prod(sizes[:d]) == before), None)
-    if not opdef(op.name).resizes:
-        return None
-    return {k: dim for k, value in enumerate(op.operands) if shape_of(value)}
-
-
-def _row_bytes(value: Value, dim: int) -> float:
+def _row_bytes(at: At) -> float:
     """What one element along a dimension is."""
-    type_ = ir.RankedTensorType(value.type)
-    size = math.prod(n for d, n in enumerate(type_.shape) if d != dim)
+    type_ = ir.RankedTensorType(at[0].type)
+    size = math.prod(n for d, n in enumerate(type_.shape) if d != at[1])
     return size * element_bytes(str(type_.element_type))
 
 
-def _ring(source: Source, start: int, count: int, size: int) -> Iterator[Piece]:
-    """`count` elements of a source from `start` on, counted round it."""
-    start %= size
-    while count > 0:
-        taken = min(count, size - start)
-        yield Piece(source, start, taken)
-        start, count = 0, count - taken
+def _ring(source: Source, shift: int, first: int, end: int) -> Iterator[Piece]:
+    """What a roll of a source by `shift` has at places `first` to `end`."""
+    while first < end:
+        start = (first - shift) % source.size
+        count = min(end - first, source.size - start)
+        yield Piece(source, start, count, first)
+        first += count

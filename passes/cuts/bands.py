@@ -15,11 +15,12 @@ import numpy as np
 
 from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.passes.builder import Builder
+from dtensor.passes.cuts.names import DOT
+from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.ops.numbers import Numbers, known_floats
 
-DOT = "stablehlo.dot_general"
 _LEAST = 4  # times as many elements as a frame has
 
 
@@ -59,14 +60,16 @@ class _Band:
             yield ahead, max(first, 0), min(end, self.step)
 
 
-def written_in_blocks(op: ir.Operation, shards: Shards, made: list[ir.Operation]) -> bool:
-    """Rewrite a product along a split dimension with a matrix of a band; whether that was done.
+def write_in_blocks(function: Rewriting) -> list[ir.Operation]:
+    """Rewrite the first product along a split dimension with a matrix of a band.
 
-    Args:
-        op: a dot_general; it has no users afterwards.
-        shards: tell which dimensions are split.
-        made: what was made is put there.
+    What is split behind it is known when the next is looked at.
     """
+    dots = function.named(DOT)
+    return next(([op] for op in dots if _written(op, function.shards, function.made)), [])
+
+
+def _written(op: ir.Operation, shards: Shards, made: list[ir.Operation]) -> bool:
     numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     dims = [numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions]
     if len(numbers.lhs_batching_dimensions) or len(dims[0]) != 1:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.dialect.names import DIM, SPLICE
 from dtensor.passes.builder import Builder, Trail, integers_attr, place_behind
-from dtensor.passes.cuts.align import read_along
-from dtensor.passes.cuts.pieces import CONCATENATE, CUTS, PAD, REVERSE, SLICE
+from dtensor.passes.cuts.elementwise import read_along
+from dtensor.passes.cuts.names import CONCATENATE, CUTS, PAD, REVERSE, SLICE
+from dtensor.passes.cuts.pieces import At
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.ops.attributes import (
     integer,
@@ -183,8 +184,6 @@ def _few_of(value: Value, dim: int) -> Iterator[tuple[Part, ir.Operation]]:
 
 
 _MOST = 100  # values looked at behind a slice
-
-At = tuple[Value, int]  # a value and one of its dimensions
 
 
 def cut_padded(parts: Parts, slices: Sequence[ir.Operation]) -> None:

@@ -14,16 +14,17 @@ from itertools import chain, pairwise, product, repeat
 
 import numpy as np
 
-from dtensor.dialect.mlir import Value, ir, maker_of, terminator
+from dtensor.dialect.mlir import Value, ir, made_by, terminator
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.frames import Frames
+from dtensor.passes.cuts.names import BROADCAST, GATHER, SCATTER
+from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.ops.attributes import integers, is_identity, shape_of
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.numbers import Numbers, known_integers
 from dtensor.passes.ops.reduction import Reduction
 
-GATHER, SCATTER = "stablehlo.gather", "stablehlo.scatter"
 _MOST_RUNS = 4  # stretches of a gather that are put together
 _WIDEST_STEP = 8  # from one element that is written to the next, where most are said to be
 _SPARSEST = 64  # elements of the whole for each that is written
@@ -39,18 +40,15 @@ class Run:
     times: int = 1
 
 
-def written_as_cuts(op: ir.Operation, name: str, made: list[ir.Operation]) -> bool:
-    """Rewrite a gather or a scatter at known positions; whether that was done.
-
-    Args:
-        op: it has no users afterwards.
-        name: of the operation.
-        made: what was made is put there.
-    """
-    value = _of_gather(op, made) if name == GATHER else _of_scatter(op, made)
-    if value is not None:
-        op.results[0].replace_all_uses_with(value)
-    return value is not None
+def write_as_cuts(function: Rewriting) -> list[ir.Operation]:
+    """Rewrite gathers and scatters at known positions."""
+    found = []
+    for op in function.named(GATHER, SCATTER):
+        value = (_of_gather if op.name == GATHER else _of_scatter)(op, function.made)
+        if value is not None:
+            op.results[0].replace_all_uses_with(value)
+            found.append(op)
+    return found
 
 
 def runs_of(positions: Numbers) -> list[Run]:
@@ -291,11 +289,8 @@ def _of_scatter(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
 
 def _filled_with(value: Value) -> Value | None:
     """The scalar that fills a value, if it is written so."""
-    op = maker_of(value)
-    if op is None or op.name != "stablehlo.broadcast_in_dim" or shape_of(op.operands[0]):
-        return None
-    scalar: Value = op.operands[0]
-    return scalar
+    op = made_by(BROADCAST, value)
+    return None if op is None or shape_of(op.operands[0]) else op.operands[0]
 
 
 def _put_back(

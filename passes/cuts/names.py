@@ -1,0 +1,28 @@
+"""The operations that patterns of slices, pads and concatenations are made of."""
+
+from __future__ import annotations
+
+from typing import Final
+
+SLICE: Final = "stablehlo.slice"
+PAD: Final = "stablehlo.pad"
+CONCATENATE: Final = "stablehlo.concatenate"
+CUTS: Final = frozenset((SLICE, PAD, CONCATENATE))
+
+BROADCAST: Final = "stablehlo.broadcast_in_dim"
+RESHAPE: Final = "stablehlo.reshape"
+REVERSE: Final = "stablehlo.reverse"
+TRANSPOSE: Final = "stablehlo.transpose"
+
+GATHER: Final = "stablehlo.gather"
+SCATTER: Final = "stablehlo.scatter"
+
+ADD: Final = "stablehlo.add"
+CONVERT: Final = "stablehlo.convert"
+DOT: Final = "stablehlo.dot_general"
+REDUCE: Final = "stablehlo.reduce"
+
+CONVOLUTION: Final = "stablehlo.convolution"
+REDUCE_WINDOW: Final = "stablehlo.reduce_window"
+SELECT_AND_SCATTER: Final = "stablehlo.select_and_scatter"
+WINDOWED: Final = frozenset((CONVOLUTION, REDUCE_WINDOW))
