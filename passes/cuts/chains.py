@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dtensor.dialect.mlir import Value, ir, made_by
-from dtensor.passes.cuts.align import Aligner, Wanted
 from dtensor.passes.cuts.names import CUTS, PAD, SCATTER, SLICE
 from dtensor.passes.cuts.pieces import At, Piece, Pieces, Source
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
+from dtensor.passes.cuts.slices_in_place import Aligner, Wanted
 from dtensor.passes.cuts.uses import USES, replaced_use
 from dtensor.passes.ops.attributes import pad_numbers, shape_of, slice_numbers
 

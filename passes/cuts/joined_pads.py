@@ -1,7 +1,8 @@
 """Sums of what zeros were put around, said as what they put together.
 
-The gradient of a roll, of a split or of slices side by side adds values, each with zeros where the
-others stand. As a concatenation it is known to move nothing but what stands elsewhere.
+The gradient of `jnp.roll(x, 2)`, of `jnp.split(x, 2)` or of slices side by side adds values, each
+with zeros where the others stand. As a concatenation it is known to move nothing but what stands
+elsewhere.
 """
 
 from __future__ import annotations

@@ -39,14 +39,14 @@ _MOST = 30  # pieces that are added
 class Sums(Reader):
     """Reads what is added up, piece by piece: places may have several, and those of none are 0."""
 
-    def _through(self, op: ir.Operation, dim: int) -> Sequence[Piece] | None:
+    def of_result(self, op: ir.Operation, dim: int) -> Sequence[Piece] | None:
         if op.name == ADD:
             found = [piece for value in op.operands for piece in self.of(value, dim)]
             return found if len(found) <= _MOST else None
         summed = _summed(op, dim)
         if summed is not None:
             return [replace(piece, place=0, stride=0) for piece in self.of(summed, dim)]
-        pieces = super()._through(op, dim)
+        pieces = super().of_result(op, dim)
         if pieces is None:
             return None
         return [p for p in pieces if not p.fills or splat_number(p.source.value) != 0]

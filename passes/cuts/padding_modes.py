@@ -30,10 +30,10 @@ class Copies(Reader):
     What computes them, element by element, is one of the operations that its source is behind.
     """
 
-    def _through(self, op: ir.Operation, dim: int) -> Sequence[Piece] | None:
+    def of_result(self, op: ir.Operation, dim: int) -> Sequence[Piece] | None:
         if len(op.results) != 1 or not len(op.operands):
             return None
-        found = super()._through(op, dim)
+        found = super().of_result(op, dim)
         if found is None:
             return self._computed(op, dim)
         sources = {piece.source for piece in found if piece.count}

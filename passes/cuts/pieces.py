@@ -152,14 +152,14 @@ class Reader:
         if found is None:
             op = maker_of(value)
             self._depth += 1
-            pieces = None if op is None or self._depth > _DEEPEST else self._through(op, dim)
+            pieces = None if op is None or self._depth > _DEEPEST else self.of_result(op, dim)
             self._depth -= 1
             if pieces is None:
                 pieces = [Piece(Source(value, dim), 0, shape_of(value)[dim])]
             found = self._pieces[value, dim] = tuple(merged(pieces))
         return found
 
-    def _through(self, op: ir.Operation, dim: int) -> Sequence[Piece] | None:
+    def of_result(self, op: ir.Operation, dim: int) -> Sequence[Piece] | None:
         """What the result of an operation consists of; None if that is nothing else."""
         if op.name == SLICE:
             starts, _, strides = slice_numbers(op)
@@ -177,8 +177,8 @@ class Reader:
             return [piece.reversed(size) for piece in reversed(self.of(op.operands[0], dim))]
         row = repeated_row(op, dim)
         pieces = () if row is None else self.of(row, dim)
-        if len(pieces) != 1:
-            return None
+        if [piece.count for piece in pieces] != [1]:
+            return None  # more than one are a sum
         return [replace(pieces[0], count=shape_of(op.results[0])[dim], step=0)]
 
     def _padded(self, op: ir.Operation, dim: int) -> list[Piece] | None:
@@ -200,17 +200,25 @@ class Reader:
         return [p if p.fills else _after(p, op) for p in kept]
 
 
+class Operands(Reader):
+    """Reads one operation, and not what makes its operands."""
+
+    def of(self, value: Value, dim: int) -> tuple[Piece, ...]:
+        """All of a value."""
+        return (Piece(Source(value, dim), 0, shape_of(value)[dim]),)
+
+
 class Pieces(Reader):
     """Reads what one splice can put together: elements in order, and few others one by one."""
 
-    def _through(self, op: ir.Operation, dim: int) -> Sequence[Piece] | None:
+    def of_result(self, op: ir.Operation, dim: int) -> Sequence[Piece] | None:
         if op.name in CUTS:
-            return super()._through(op, dim)
+            return super().of_result(op, dim)
         if op.name not in (REVERSE, BROADCAST, RESHAPE):
             return None
         if not 0 < shape_of(op.results[0])[dim] <= _MOST_ROWS:
             return None
-        found = super()._through(op, dim)
+        found = super().of_result(op, dim)
         return None if found is None else [row for piece in found for row in piece.rows]
 
     def through(self, value: Value, dim: int) -> tuple[Piece, ...] | None:
@@ -272,12 +280,14 @@ def repeated_row(op: ir.Operation, dim: int) -> Value | None:
     return value if before == wanted and dims == order else None
 
 
-def without(make: Builder, op: ir.Operation, value: Value, dim: int) -> Value:
-    """A slice or a pad of another value, which leaves one dimension as it is."""
+def without(
+    make: Builder, op: ir.Operation, value: Value, dim: int, low: int = 0, high: int = 0
+) -> Value:
+    """A slice or a pad of another value, which leaves one dimension as it is, or pads it so."""
     if op.name == SLICE:
         starts, limits, strides = slice_numbers(op)
         starts[dim], limits[dim], strides[dim] = 0, shape_of(value)[dim], 1
         return make.slice(value, starts, limits, strides)
     lows, highs, gaps = pad_numbers(op)
-    lows[dim] = highs[dim] = gaps[dim] = 0
+    lows[dim], highs[dim], gaps[dim] = low, high, 0
     return make.pad(value, op.operands[1], lows, highs, gaps)

@@ -1,8 +1,8 @@
 """Into how many shards what is given splits a dimension, before anything is planned.
 
-What is computed of a slice may be computed in the size of what was sliced, where that stays in its
-place: of a dimension of which nobody knows that it is split at most twice as many elements, of one
-that is split as many as make each device compute no more than if all computed the whole slice.
+What is computed of `x[1:]` may be computed in the size of `x`, where that stays in its place: of a
+dimension of which nobody knows that it is split at most twice as many elements, of one that is
+split as many as make each device compute no more than if all computed the whole slice.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import PassState
-from dtensor.passes.cuts.bands import write_in_blocks
+from dtensor.passes.cuts.banded_products import write_in_blocks
 from dtensor.passes.cuts.chains import fuse_chains
 from dtensor.passes.cuts.joined_pads import join_pads
 from dtensor.passes.cuts.known_positions import write_as_cuts
@@ -14,7 +14,7 @@ from dtensor.passes.cuts.padding_modes import say_padding
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.cuts.strides import split_strides
-from dtensor.passes.cuts.units import keep_units
+from dtensor.passes.cuts.unit_reductions import keep_units
 from dtensor.passes.cuts.window_padding import drop_idle, fuse_padding
 from dtensor.passes.functions import main_function
 from dtensor.passes.program import Visit
