@@ -42,6 +42,11 @@ class Frames:
         return _frames(positions, False) or _frames(positions.T, True)
 
     @property
+    def step(self) -> int:
+        """From one position to the next, where they are nearest."""
+        return 1
+
+    @property
     def rows(self) -> int:
         """Rows of `hop` elements that a frame reaches into."""
         return -(-self.length // self.hop)
@@ -66,7 +71,7 @@ class Frames:
 
     def put_back(
         self, make: Builder, value: Value, dim: int, size: int, nothing: Value, beside: Value
-    ) -> Value:
+    ) -> list[Value]:
         """The sums of what frames hold at each of `size` places; `taken` transposed.
 
         Args:
@@ -88,7 +93,7 @@ class Frames:
         value = make.reshape(value, (*shape[:dim], self.all_rows * self.hop, *shape[dim + 2 :]))
         reached = (self.count - 1) * self.hop + self.length
         value = make.cut(value, dim, 0, reached)
-        return make.lengthened(value, dim, self.start, size, beside)
+        return [make.lengthened(value, dim, self.start, size, beside)]
 
     def _turned(self, make: Builder, value: Value, dim: int) -> Value:
         if not self.is_turned:

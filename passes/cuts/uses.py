@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dtensor.dialect.mlir import Value, ir, made_by, operation_of
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.known_positions import Run, box, update_kind
+from dtensor.passes.cuts.known_positions import update_kind
 from dtensor.passes.cuts.names import REDUCE, RESHAPE, SCATTER, SLICE
+from dtensor.passes.cuts.runs import Run, box
 from dtensor.passes.cuts.slices_in_place import Aligner, Wanted
 from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.ops.combiners import combiner
