@@ -104,16 +104,7 @@ class _Access:
         nothing: Value,
         beside: Value,
     ) -> list[Value]:
-        """What stands at its positions along the dimension, of values to add: `taken` transposed.
-
-        Args:
-            make: creates operations.
-            value: what is written.
-            said: the positions.
-            size: of the dimension.
-            nothing: the scalar that no sum notices.
-            beside: the one that stands elsewhere in the first of the values.
-        """
+        """What stands at its positions along the dimension: `taken` transposed; see `Runs`."""
         if self.is_dropped:
             shape = make.shape_of(value)
             value = make.reshape(value, [*shape[: self.dim], 1, *shape[self.dim :]])

@@ -110,15 +110,15 @@ class Runs:
     def put_back(
         self, make: Builder, value: Value, dim: int, size: int, nothing: Value, beside: Value
     ) -> list[Value]:
-        """What stands at its positions along a dimension, once for each run: `taken` transposed.
+        """What stands at its positions along a dimension, as terms of a sum: `taken` transposed.
 
         Args:
             make: creates operations.
             value: what is written.
             dim: the dimension.
             size: of it afterwards.
-            nothing: the scalar that stands elsewhere.
-            beside: the one that does so for the first run.
+            nothing: the scalar that stands elsewhere, and that no sum notices.
+            beside: the one that does so in the first term.
         """
         start, found = 0, []
         for run in self.each:

@@ -72,21 +72,18 @@ def _take_padding(op: ir.Operation, pad: ir.Operation) -> bool:
         return False
     if windows.scan(shape_of(pad.results[0])):
         return False
-    rows = zip(windows.ins, windows.each, strict=True)
-    if any(gaps[d] and window.base_dilation > 1 for d, window in rows):
+    # Where elements have gaps, so do those of the padding.
+    apart = [window.base_dilation for window in windows.each]
+    has_gaps = {d for d, step in zip(windows.ins, apart, strict=True) if step > 1}
+    others = {*range(len(shape))} - {*windows.ins}
+    if any(gaps[d] for d in has_gaps | others):
         return False
-    others = [d for d in range(len(shape)) if d not in windows.ins]
-    if any(lows[d] or highs[d] or gaps[d] for d in others):
+    if not windows.pad(windows.ins, lows, highs, apart):
         return False
-    for row, d in enumerate(windows.ins):
-        was = windows.each[row]
-        # Where elements have gaps, so do those of the padding.
-        windows.each[row] = replace(
-            was,
-            low=was.low + lows[d] * was.base_dilation,
-            high=was.high + highs[d] * was.base_dilation,
-            base_dilation=was.base_dilation * (gaps[d] + 1),
-        )
+    windows.each = [
+        replace(window, base_dilation=window.base_dilation * (gaps[d] + 1))
+        for d, window in zip(windows.ins, windows.each, strict=True)
+    ]
     windows.write(op)
     op.operands[0] = pad.operands[0]
     return True
@@ -126,15 +123,9 @@ def _take_cut(op: ir.Operation) -> bool:
     numbers = _cut_off(cut)
     if numbers is None or windows.scan(shape_of(op.operands[0])):
         return False
-    for d, (first, last) in enumerate(zip(*numbers, strict=True)):
-        if d not in windows.outs:
-            if first or last:
-                return False
-            continue
-        row = windows.outs.index(d)
-        was = windows.each[row]
-        low, high = was.low - first * was.stride, was.high - last * was.stride
-        windows.each[row] = replace(was, low=low, high=high)
+    back = [-window.stride for window in windows.each]
+    if not windows.pad(windows.outs, *numbers, back):
+        return False
     if any(min(window.low, window.high) < 0 for window in windows.each):
         return False
     windows.write(op)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dtensor.dialect.ends import write_ends, write_folds
 from dtensor.dialect.mlir import ir, stablehlo
@@ -60,6 +60,24 @@ class Windows:
         other dimensions, would not.
         """
         return any(scans(w, sizes[d]) for d, w in zip(self.ins, self.each, strict=True))
+
+    def pad(self, dims: list[int], lows: list[int], highs: list[int], by: list[int]) -> bool:
+        """Pad by more, or less; whether nothing is said of dimensions that they do not walk over.
+
+        Args:
+            dims: the dimensions that they walk over, of the operand or of the result.
+            lows: elements of each dimension that stand in front.
+            highs: and behind.
+            by: places from one element to the next, in each of `dims`.
+        """
+        for d, (low, high) in enumerate(zip(lows, highs, strict=True)):
+            if d in dims:
+                row = dims.index(d)
+                was, step = self.each[row], by[row]
+                self.each[row] = replace(was, low=was.low + low * step, high=was.high + high * step)
+            elif low or high:
+                return False
+        return True
 
     def write(self, op: ir.Operation) -> None:
         """Write padding, gaps, ends and folds to an op of such windows."""
