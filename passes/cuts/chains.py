@@ -32,7 +32,7 @@ def fuse_chains(function: Rewriting) -> list[ir.Operation]:
             replaced_use(fuser.aligner, op, scope.number)
     if not fuser.has_fused and not function.made:
         return []
-    return [*function.partial, *function.named(SCATTER)]
+    return [*function.separable, *function.named(SCATTER)]
 
 
 class Fuser:

@@ -79,7 +79,7 @@ def say_padding(function: Rewriting) -> list[ir.Operation]:
     has_folds = [op for op in adds if folded(op, sums, parts.made)]
     cut_padded(parts, function.named(SLICE))
     parts.share()
-    return function.partial if parts.made or has_ends or has_folds else []
+    return function.separable if parts.made or has_ends or has_folds else []
 
 
 def _with_ends(parts: Parts, copies: Copies, op: ir.Operation) -> bool:

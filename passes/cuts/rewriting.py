@@ -33,6 +33,6 @@ class Rewriting:
         return [op for op, name, _ in self.ops if name in names]
 
     @property
-    def partial(self) -> list[ir.Operation]:
+    def separable(self) -> list[ir.Operation]:
         """The operations of which each part of the result is computed by itself."""
         return [op for op, name, _ in self.ops if name in _MOVING or opdef(name).resizes]
