@@ -1,1 +1,29 @@
-"""Slices, pads and concatenations, taken together."""
+"""Slices, pads and concatenations along split dimensions, as what shards do with their neighbours.
+
+`jnp.roll`, `jnp.pad`, stencils, convolutions and `x.at[1:-1].set(y)` read a few rows of the next
+shard. JAX writes them as slices, pads and concatenations of sizes that no mesh axis divides. The
+patterns here write them as `dtensor.splice`, as windows that know their padding, or as choices
+between values, of sizes that it divides. Shards then exchange the rows that they lack: halos.
+
+What all patterns read:
+
+- `pieces.py`: which elements of which values stand where in a value, along one dimension.
+- `elementwise.py`: what is computed of each element by itself, and so of slices as well.
+- `modes.py`: with which of its own elements a value was padded, as `jnp.pad` does in its modes.
+- `windows.py`: how the windows of a convolution or a reduction walk.
+- `shards.py`: which dimensions layouts split, before anything is planned.
+
+The patterns, in the order in which `steps.py` rewrites them:
+
+- `banded_products.py`: `jax.image.resize` and other products with few diagonals, by frames.
+- `known_positions.py`: `jnp.take(x, constants)` and updates of constant places: `runs.py` as slices
+  and reversals, `frames.py` as windows that overlap.
+- `window_padding.py`: windows over `jnp.pad(x, 1)`, and pooling.
+- `padding_modes.py`: windows over `jnp.pad(x, 1, mode="wrap")`; `padding_gradients.py` for their
+  gradients, and `early_slices.py` for slices of what was padded.
+- `unit_reductions.py`: sums of one row, as gradients have them.
+- `joined_pads.py`: sums of padded values, the gradients of slices, as concatenations.
+- `strides.py`: `x[2::2]` as blocks and a cut.
+- `chains.py`: rolls and stencils as one splice; `slices_in_place.py` for what is computed between
+  the cuts, and `uses.py` for `x.at[1:-1].set(y)` and sums of it.
+"""

@@ -7,6 +7,7 @@ split dimension stays split and neighbours send each other the rows that frames 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +24,7 @@ class Frames:
     """Positions `start + hop * i + j` of element j of frame i.
 
     Attributes:
-        start: the first position.
+        start: the first position; negative where frames begin ahead of the first element.
         hop: from the start of a frame to the start of the next, 1 or more.
         count: of frames.
         length: of a frame.
@@ -34,12 +35,17 @@ class Frames:
     hop: int
     count: int
     length: int
-    is_turned: bool
+    is_turned: bool = False
 
     @staticmethod
     def of(positions: Numbers) -> Frames | None:
         """A matrix of positions as frames, of few rows each; None if they are none."""
         return _frames(positions, False) or _frames(positions.T, True)
+
+    @property
+    def step(self) -> int:
+        """From one position to the next, where they are nearest."""
+        return 1
 
     @property
     def rows(self) -> int:
@@ -51,32 +57,37 @@ class Frames:
         """Rows of `hop` elements that all frames together reach into."""
         return self.count + self.rows - 1
 
+    def steps(self, start: int) -> Iterator[tuple[int, int, int]]:
+        """What frames from `start` on take of rows: how many rows ahead, the first, the end."""
+        end = start + self.length
+        for ahead in range(start // self.hop, -(-end // self.hop)):
+            yield ahead, max(start - ahead * self.hop, 0), min(end - ahead * self.hop, self.hop)
+
     def taken(self, make: Builder, value: Value, dim: int) -> Value:
-        """The frames along a dimension, in whose place stand those of the positions."""
-        shape = make.shape_of(value)
-        wanted = self.all_rows * self.hop
-        if self.start or shape[dim] % self.hop or wanted > shape[dim]:
-            value = make.cut(value, dim, self.start, min(wanted, shape[dim] - self.start))
-            value = make.lengthened(value, dim, 0, wanted)
+        """The frames along a dimension, in whose place stand those of the positions.
+
+        Where there is a frame for each row, zeros stand where they reach beyond the ends.
+        """
+        shape, start = make.shape_of(value), self.start
+        if self.count * self.hop != shape[dim]:
+            wanted = self.all_rows * self.hop
+            if start or shape[dim] % self.hop or wanted > shape[dim]:
+                value = make.cut(value, dim, start, min(wanted, shape[dim] - start))
+                value = make.lengthened(value, dim, 0, wanted)
+            start = 0
         count = make.shape_of(value)[dim] // self.hop
         value = make.reshape(value, (*shape[:dim], count, self.hop, *shape[dim + 1 :]))
-        rows = [make.cut(value, dim, row, self.count) for row in range(self.rows)]
-        value = make.cut(make.joined(rows, dim + 1), dim + 1, 0, self.length)
-        return self._turned(make, value, dim)
+        zero, parts = make.zeros(make.tensor_type((), make.element_of(value))), []
+        for ahead, first, end in self.steps(start):
+            low, high = max(ahead, 0), min(ahead + self.count, count)
+            part = make.cut(make.cut(value, dim + 1, first, end - first), dim, low, high - low)
+            parts.append(make.lengthened(part, dim, low - ahead, self.count, zero))
+        return self._turned(make, make.joined(parts, dim + 1), dim)
 
     def put_back(
         self, make: Builder, value: Value, dim: int, size: int, nothing: Value, beside: Value
-    ) -> Value:
-        """The sums of what frames hold at each of `size` places; `taken` transposed.
-
-        Args:
-            make: the builder.
-            value: the frames.
-            dim: the first of their two dimensions.
-            size: of the dimension that takes their place.
-            nothing: the scalar that no sum notices.
-            beside: the scalar where no frame is.
-        """
+    ) -> list[Value]:
+        """The sums of what frames hold, as of `Runs`; `taken` transposed."""
         value = self._turned(make, value, dim)
         shape = make.shape_of(value)
         value = make.lengthened(value, dim + 1, 0, self.rows * self.hop, nothing)
@@ -88,7 +99,7 @@ class Frames:
         value = make.reshape(value, (*shape[:dim], self.all_rows * self.hop, *shape[dim + 2 :]))
         reached = (self.count - 1) * self.hop + self.length
         value = make.cut(value, dim, 0, reached)
-        return make.lengthened(value, dim, self.start, size, beside)
+        return [make.lengthened(value, dim, self.start, size, beside)]
 
     def _turned(self, make: Builder, value: Value, dim: int) -> Value:
         if not self.is_turned:

@@ -7,12 +7,10 @@ from typing import ClassVar
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.cuts.bands import DOT
-from dtensor.passes.cuts.pieces import CUTS
+from dtensor.passes.cuts.names import CUTS, DOT, INDEXED
 from dtensor.passes.functions import main_function
 
-_INDEXED = ("gather", "scatter", "dynamic_slice", "dynamic_update_slice")
-_CUTTING = frozenset((*CUTS, DOT, *(f"stablehlo.{name}" for name in _INDEXED)))
+_CUTTING = CUTS | INDEXED | {DOT}
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,6 @@ class FuseCutsPass(Pass):
         ops = state.operations(main_function(module))
         if not any(name in _CUTTING for _, name, _ in ops):
             return
-        from dtensor.passes.cuts.chains import fuse_chains
+        from dtensor.passes.cuts.steps import run_steps
 
-        fuse_chains(module, ops, state)
+        run_steps(module, ops, state)

@@ -1,46 +1,32 @@
 """Sums of what zeros were put around, said as what they put together.
 
-The gradient of a roll, of a split or of slices side by side adds values, each with zeros where the
-others stand. As a concatenation it is known to move nothing but what stands elsewhere.
+The gradient of `jnp.roll(x, 2)`, of `jnp.split(x, 2)` or of slices side by side adds values, each
+with zeros where the others stand. As a concatenation it is known to move nothing but what stands
+elsewhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.pieces import PAD
+from dtensor.passes.cuts.names import ADD, PAD
+from dtensor.passes.cuts.pieces import Piece, Source
+from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.ops.attributes import pad_numbers, shape_of, splat_number
 
-ADD = "stablehlo.add"
+
+def join_pads(function: Rewriting) -> list[ir.Operation]:
+    """Join the terms of sums that have zeros where the others stand."""
+    adds = function.named(ADD)
+    if not any([_join_terms(op, function.made) for op in adds]):
+        return []
+    return [op for op, name, _ in function.ops if name in (ADD, PAD)]
 
 
-@dataclass(frozen=True)
-class _Placed:
-    """A value with zeros before and behind it along one dimension.
-
-    Attributes:
-        value: the value.
-        dim: the dimension.
-        start: where the value begins.
-        limit: where it ends.
-    """
-
-    value: Value
-    dim: int
-    start: int
-    limit: int
-
-
-def join_pads(op: ir.Operation, made: list[ir.Operation]) -> bool:
-    """Join the terms of a sum that have zeros where the others stand; whether there are any.
-
-    Args:
-        op: an add of anything.
-        made: takes what is created.
-    """
+def _join_terms(op: ir.Operation, made: list[ir.Operation]) -> bool:
+    """Join the terms of a sum that can be joined; whether there are any."""
     if _goes_on(op):
         return False  # the last add of a sum tells of all its terms
     element = str(ir.RankedTensorType(op.results[0].type).element_type)
@@ -77,12 +63,12 @@ def _terms(op: ir.Operation) -> Iterator[Value]:
     yield op.operands[1]
 
 
-def _runs(terms: Sequence[Value]) -> Iterator[tuple[int, list[_Placed]]]:
+def _runs(terms: Sequence[Value]) -> Iterator[tuple[int, list[Piece]]]:
     """Terms in a row that can be joined, with the number of the first; others alone.
 
     Adding those of a run first rounds nothing otherwise: of each element all but one are zero.
     """
-    first, run = 0, list[_Placed]()
+    first, run = 0, list[Piece]()
     for k, term in enumerate(terms):
         placed = _placed(term)
         if k and not (run and placed and _is_beside(placed, run)):
@@ -92,8 +78,8 @@ def _runs(terms: Sequence[Value]) -> Iterator[tuple[int, list[_Placed]]]:
     yield first, run
 
 
-def _placed(term: Value) -> _Placed | None:
-    """A term as a value with zeros around it; None if it is anything else."""
+def _placed(term: Value) -> Piece | None:
+    """A term as all of a value, with zeros around it along one dimension; None of others."""
     pad = made_by(PAD, term)
     if pad is None or splat_number(pad.operands[1]) != 0:
         return None
@@ -101,35 +87,34 @@ def _placed(term: Value) -> _Placed | None:
     dims = [d for d in range(len(lows)) if lows[d] or highs[d]]
     if any(gaps) or len(dims) != 1 or min(lows[dims[0]], highs[dims[0]]) < 0:
         return None
-    dim: int = dims[0]
-    start = lows[dim]
-    return _Placed(pad.operands[0], dim, start, start + shape_of(pad.operands[0])[dim])
+    source = Source(pad.operands[0], dims[0])
+    return Piece(source, 0, source.size, lows[dims[0]])
 
 
-def _is_beside(placed: _Placed, run: Sequence[_Placed]) -> bool:
+def _is_beside(placed: Piece, run: Sequence[Piece]) -> bool:
     """Whether a value has zeros where those of a run stand, and stands next to one of them.
 
     Two edges far apart, as of a padded stencil's gradient, cost less where each is added by itself.
     """
-    if any(other.dim != placed.dim for other in run):
+    if any(other.source.dim != placed.source.dim for other in run):
         return False
-    ends = {other.limit for other in run} | {other.start for other in run}
-    is_apart = all(o.limit <= placed.start or placed.limit <= o.start for o in run)
-    return is_apart and not ends.isdisjoint((placed.start, placed.limit))
+    ends = {place for other in run for place in (other.place, other.end)}
+    is_apart = all(o.end <= placed.place or placed.end <= o.place for o in run)
+    return is_apart and not ends.isdisjoint((placed.place, placed.end))
 
 
-def _joined(make: Builder, run: Sequence[_Placed], shape: Sequence[int]) -> Value:
+def _joined(make: Builder, run: Sequence[Piece], shape: Sequence[int]) -> Value:
     """The sum of terms of which each element is not zero in one at most.
 
     A sum of zeros of two signs is 0.
     """
-    dim, place, parts = run[0].dim, 0, list[Value]()
-    element = make.element_of(run[0].value)
+    dim, place, parts = run[0].source.dim, 0, list[Value]()
+    element = make.element_of(run[0].source.value)
     zero = make.constant(0, make.tensor_type((), element))
-    for placed in sorted(run, key=lambda each: each.start):
-        before = placed.start - place
-        parts.append(make.lengthened(placed.value, dim, before, placed.limit - place, zero))
-        place = placed.limit
+    for placed in sorted(run, key=lambda each: each.place):
+        before, size = placed.place - place, placed.end - place
+        parts.append(make.lengthened(placed.source.value, dim, before, size, zero))
+        place = placed.end
     value = make.lengthened(make.joined(parts, dim), dim, 0, shape[dim], zero)
     if not element.startswith(("f", "bf")):
         return value

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dtensor.dialect.mlir import Value, ir, maker_of
+from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.passes.builder import Builder
+from dtensor.passes.cuts.names import BROADCAST
 from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.ops.numbers import known_integers
-
-DYNAMIC_SLICE, DYNAMIC_UPDATE_SLICE = "stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"
 
 
 def of_dynamic_slice(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
@@ -59,8 +58,5 @@ def of_dynamic_update_slice(op: ir.Operation, made: list[ir.Operation]) -> Value
 
 def filled_with(value: Value) -> Value | None:
     """The scalar that fills a value, if it is written so."""
-    op = maker_of(value)
-    if op is None or op.name != "stablehlo.broadcast_in_dim" or shape_of(op.operands[0]):
-        return None
-    scalar: Value = op.operands[0]
-    return scalar
+    op = made_by(BROADCAST, value)
+    return None if op is None or shape_of(op.operands[0]) else op.operands[0]

@@ -1,12 +1,18 @@
-"""What a value consists of along one dimension, through slices, pads and concatenations."""
+"""What a value consists of along one dimension: pieces of other values, each at its place.
+
+`jnp.roll(x, 2)` is two pieces of `x`, the other way round; `jnp.pad(x, 1)` is all of `x`, one
+element further on, between two pieces of zero. Whoever looks for a pattern of slices, pads and
+concatenations reads these, and not the operations.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of
 from dtensor.passes.builder import Builder
+from dtensor.passes.cuts.names import BROADCAST, CONCATENATE, CUTS, PAD, RESHAPE, REVERSE, SLICE
 from dtensor.passes.ops.attributes import (
     integer,
     integers,
@@ -15,123 +21,243 @@ from dtensor.passes.ops.attributes import (
     slice_numbers,
 )
 
-SLICE, PAD, CONCATENATE = "stablehlo.slice", "stablehlo.pad", "stablehlo.concatenate"
-CUTS = frozenset((SLICE, PAD, CONCATENATE))
-BROADCAST, RESHAPE = "stablehlo.broadcast_in_dim", "stablehlo.reshape"
-REVERSE = "stablehlo.reverse"
+_DEEPEST = 100  # operations one behind the other
 _MOST_ROWS = 8  # that are put around a value one by one
+
+At = tuple[Value, int]  # a value and one of its dimensions
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A value, with other dimensions cut as the operations say.
+    """A dimension of a value, after what some operations do along the others.
 
     Attributes:
         value: the value; a scalar fills whatever asks for it.
-        cuts: slices and pads that are still to be applied, but for the dimension at hand.
+        dim: the dimension.
+        ops: slices and pads that are still to be applied, but for this dimension.
     """
 
     value: Value
-    cuts: tuple[ir.Operation, ...] = ()
+    dim: int = 0
+    ops: tuple[ir.Operation, ...] = ()
+
+    @property
+    def at(self) -> At:
+        """The value and the dimension."""
+        return self.value, self.dim
+
+    @property
+    def size(self) -> int:
+        """Elements of the dimension."""
+        return shape_of(self.value)[self.dim]
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """`count` elements of a source, from `start` on."""
+    """Elements `start`, `start + step`, ... of a source, at `place`, `place + stride`, ...
+
+    Attributes:
+        source: whose elements they are.
+        start: the first.
+        count: how many.
+        place: where that stands.
+        step: -1 of what was reversed, 0 of one that is repeated, else 1.
+        stride: 0 of what is added up in one place, else 1.
+    """
 
     source: Source
     start: int
     count: int
+    place: int = 0
+    step: int = 1
+    stride: int = 1
 
     @property
     def fills(self) -> bool:
         """Whether it repeats a scalar."""
         return not shape_of(self.source.value)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all that its source has."""
+        return not self.fills and self.start == 0 and self.count == self.source.size
 
-class Pieces:
-    """Reads each value once.
+    @property
+    def end(self) -> int:
+        """The place behind the last one."""
+        return self.place + (self.count - 1) * self.stride + 1
 
-    Attributes:
-        lengths: how long the dimensions are that the cuts read so far take from.
-    """
+    @property
+    def pairs(self) -> Iterator[tuple[int, int]]:
+        """Each element, and where it stands."""
+        for i in range(self.count):
+            yield self.start + i * self.step, self.place + i * self.stride
+
+    @property
+    def transposed(self) -> Piece:
+        """The piece of a gradient: what stands here goes where that came from."""
+        return Piece(self.source, self.place, self.count, self.start, self.stride, self.step)
+
+    @property
+    def rows(self) -> Iterable[Piece]:
+        """Itself if its elements come in order, else one element each."""
+        if self.step == 1 or self.fills:
+            return (self,)
+        return (Piece(self.source, start, 1, place) for start, place in self.pairs)
+
+    def next(self, count: int) -> Piece:
+        """As many elements as are asked for, that follow its own as these follow one another."""
+        start, place = self.start + self.count * self.step, self.place + self.count * self.stride
+        return Piece(self.source, start, count, place, self.step, self.stride)
+
+    def moved(self, by: int) -> Piece:
+        """The same, further on."""
+        place = self.place + by
+        return Piece(self.source, self.start, self.count, place, self.step, self.stride)
+
+    def cut(self, start: int, count: int) -> Iterator[Piece]:
+        """What a slice of `count` places from `start` on has of it, if anything."""
+        first, end = max(self.place, start), min(self.end, start + count)
+        if first < end:
+            kept = end - first if self.stride else self.count
+            begin = self.start + (first - self.place) * self.step
+            yield Piece(self.source, begin, kept, first - start, self.step, self.stride)
+
+    def reversed(self, size: int) -> Piece:
+        """The same of `size` places that are reversed."""
+        if not self.stride:
+            return replace(self, place=size - 1 - self.place)
+        last, place = self.start + (self.count - 1) * self.step, size - self.place - self.count
+        return Piece(self.source, last, self.count, place, -self.step)
+
+
+class Reader:
+    """Reads each value once, through slices, pads, concatenations, reversals and repetitions."""
 
     def __init__(self) -> None:
-        self.lengths: set[int] = set()
-        self._pieces: dict[tuple[Value, int], tuple[Piece, ...]] = {}
+        self._pieces: dict[At, tuple[Piece, ...]] = {}
         self._cut_dims: dict[Value, tuple[int, ...]] = {}
+        self._depth = 0
 
     def cut_dims(self, op: ir.Operation) -> tuple[int, ...]:
         """The dimensions along which a slice, a pad or a concatenation does something."""
         key: Value = op.results[0]
-        found = self._cut_dims.get(key)
-        if found is None:
-            found = self._cut_dims[key] = tuple(_cut_dims(op))
-            sizes = shape_of(op.operands[0])
-            self.lengths.update([sizes[d] for d in found])
-        return found
+        if key not in self._cut_dims:
+            self._cut_dims[key] = _cut_dims(op)
+        return self._cut_dims[key]
 
     def of(self, value: Value, dim: int) -> tuple[Piece, ...]:
-        """What a value consists of along a dimension."""
-        key = (value, dim)
-        found = self._pieces.get(key)
+        """What a value consists of along a dimension; of itself, where nothing else is known."""
+        found = self._pieces.get((value, dim))
         if found is None:
-            made = maker_of(value)
-            pieces = None if made is None else self._through(made, dim)
+            op = maker_of(value)
+            self._depth += 1
+            pieces = None if op is None or self._depth > _DEEPEST else self.of_result(op, dim)
+            self._depth -= 1
             if pieces is None:
-                pieces = [Piece(Source(value), 0, shape_of(value)[dim])]
-            found = self._pieces[key] = tuple(merged(pieces))
+                pieces = [Piece(Source(value, dim), 0, shape_of(value)[dim])]
+            found = self._pieces[value, dim] = tuple(merged(pieces))
         return found
 
-    def _through(self, op: ir.Operation, dim: int) -> list[Piece] | None:
+    def of_result(self, op: ir.Operation, dim: int) -> Sequence[Piece] | None:
+        """What the result of an operation consists of; None if that is nothing else."""
         if op.name == SLICE:
-            return self._of_slice(op, dim)
+            starts, _, strides = slice_numbers(op)
+            return self._cut(op, dim, starts[dim]) if strides[dim] == 1 else None
         if op.name == PAD:
-            return self._of_pad(op, dim)
+            return self._padded(op, dim)
         if op.name == CONCATENATE and integer(op.attributes["dimension"]) == dim:
-            return [piece for value in op.operands for piece in self.of(value, dim)]
-        return self._around(op, dim)
-
-    def _around(self, op: ir.Operation, dim: int) -> list[Piece] | None:
-        """A few rows the other way round, or one several times, as `jnp.pad` puts them around."""
-        count = shape_of(op.results[0])[dim] if len(op.results) == 1 else 0
-        if not 0 < count <= _MOST_ROWS:
-            return None
+            found, place = list[Piece](), 0
+            for value in op.operands:
+                found += [piece.moved(place) for piece in self.of(value, dim)]
+                place += shape_of(value)[dim]
+            return found
         if op.name == REVERSE and integers(op.attributes["dimensions"]) == [dim]:
-            pieces = self.of(op.operands[0], dim)
-            rows = [Piece(p.source, p.start + i, 1) for p in pieces for i in range(p.count)]
-            return rows[::-1]
+            size = shape_of(op.results[0])[dim]
+            return [piece.reversed(size) for piece in reversed(self.of(op.operands[0], dim))]
         row = repeated_row(op, dim)
-        return None if row is None else [*self.of(row, dim)] * count
+        pieces = () if row is None else self.of(row, dim)
+        if [piece.count for piece in pieces] != [1]:
+            return None  # more than one are a sum
+        return [replace(pieces[0], count=shape_of(op.results[0])[dim], step=0)]
 
-    def _of_slice(self, op: ir.Operation, dim: int) -> list[Piece] | None:
-        start, limit, stride = [numbers[dim] for numbers in slice_numbers(op)]
-        if stride != 1:
+    def _padded(self, op: ir.Operation, dim: int) -> list[Piece] | None:
+        low, high, gap = [numbers[dim] for numbers in pad_numbers(op)]
+        if gap:
             return None
-        kept = piece_range(self.of(op.operands[0], dim), start, limit)
-        return self._cut_elsewhere(op, dim, kept)
+        kept, fill = self._cut(op, dim, -low), Source(op.operands[1])
+        if any(piece.fills and piece.source != fill for piece in kept):
+            return None
+        behind = Piece(fill, 0, max(high, 0), shape_of(op.results[0])[dim] - high, step=0)
+        return [Piece(fill, 0, max(low, 0), step=0), *kept, behind]
 
-    def _of_pad(self, op: ir.Operation, dim: int) -> list[Piece] | None:
-        low, high, interior = [numbers[dim] for numbers in pad_numbers(op)]
-        if interior:
-            return None
-        inner, fill = self.of(op.operands[0], dim), op.operands[1]
-        size = shape_of(op.operands[0])[dim]
-        kept = piece_range(inner, max(-low, 0), size - max(-high, 0))
-        kept = self._cut_elsewhere(op, dim, kept)
-        if any(p.fills and p.source.value != fill for p in kept):
-            return None
-        ends = [Piece(Source(fill), 0, max(edge, 0)) for edge in (low, high)]
-        return [ends[0], *kept, ends[1]]
-
-    def _cut_elsewhere(self, op: ir.Operation, dim: int, pieces: Sequence[Piece]) -> list[Piece]:
-        """Pieces that still have to be cut by `op` along the other dimensions."""
+    def _cut(self, op: ir.Operation, dim: int, start: int) -> list[Piece]:
+        """The pieces of what a slice or a pad takes, from `start` on."""
+        count = shape_of(op.results[0])[dim]
+        kept = cut(self.of(op.operands[0], dim), start, count)
         if not any(d != dim for d in self.cut_dims(op)):
-            return list(pieces)
-        return [
-            p if p.fills else Piece(Source(p.source.value, (*p.source.cuts, op)), p.start, p.count)
-            for p in pieces
-        ]
+            return kept
+        return [p if p.fills else _after(p, op) for p in kept]
+
+
+class Operands(Reader):
+    """Reads one operation, and not what makes its operands."""
+
+    def of(self, value: Value, dim: int) -> tuple[Piece, ...]:
+        """All of a value."""
+        return (Piece(Source(value, dim), 0, shape_of(value)[dim]),)
+
+
+class Pieces(Reader):
+    """Reads what one splice can put together: elements in order, and few others one by one."""
+
+    def of_result(self, op: ir.Operation, dim: int) -> Sequence[Piece] | None:
+        if op.name in CUTS:
+            return super().of_result(op, dim)
+        if op.name not in (REVERSE, BROADCAST, RESHAPE):
+            return None
+        if not 0 < shape_of(op.results[0])[dim] <= _MOST_ROWS:
+            return None
+        found = super().of_result(op, dim)
+        return None if found is None else [row for piece in found for row in piece.rows]
+
+    def through(self, value: Value, dim: int) -> tuple[Piece, ...] | None:
+        """What a value consists of, if that is not itself."""
+        found = self.of(value, dim)
+        return None if [piece.source for piece in found] == [Source(value, dim)] else found
+
+
+def _after(piece: Piece, op: ir.Operation) -> Piece:
+    """The same of a source to which an operation is still to be applied."""
+    source = piece.source
+    return replace(piece, source=Source(source.value, source.dim, (*source.ops, op)))
+
+
+def cut(pieces: Iterable[Piece], start: int, count: int) -> list[Piece]:
+    """What a slice of `count` places from `start` on has of pieces."""
+    return [kept for piece in pieces for kept in piece.cut(start, count)]
+
+
+def merged(pieces: Iterable[Piece]) -> list[Piece]:
+    """The pieces with those joined that follow one another in their source; none is empty."""
+    found: list[Piece] = []
+    for piece in pieces:
+        if piece.count == 1 and not piece.fills:
+            piece = replace(piece, step=1, stride=1)
+        if found and piece == found[-1].next(piece.count):
+            found[-1] = replace(found[-1], count=found[-1].count + piece.count)
+        elif piece.count:
+            found.append(piece)
+    return found
+
+
+def _cut_dims(op: ir.Operation) -> tuple[int, ...]:
+    if op.name == CONCATENATE:
+        return (integer(op.attributes["dimension"]),)
+    before, after = shape_of(op.operands[0]), shape_of(op.results[0])
+    padding = [*zip(*pad_numbers(op), strict=True)] if op.name == PAD else [()] * len(before)
+    rows = enumerate(zip(before, after, padding, strict=True))
+    return tuple([d for d, (size, kept, pads) in rows if size != kept or any(pads)])
 
 
 def repeated_row(op: ir.Operation, dim: int) -> Value | None:
@@ -154,51 +280,14 @@ def repeated_row(op: ir.Operation, dim: int) -> Value | None:
     return value if before == wanted and dims == order else None
 
 
-def _cut_dims(op: ir.Operation) -> Iterator[int]:
-    if op.name == CONCATENATE:
-        yield integer(op.attributes["dimension"])
-        return
-    padding: list[tuple[int, ...]] = []
-    if op.name == PAD:
-        padding = list(zip(*pad_numbers(op), strict=True))
-    before, after = shape_of(op.operands[0]), shape_of(op.results[0])
-    for d, (size, kept) in enumerate(zip(before, after, strict=True)):
-        if size != kept or (padding and any(padding[d])):
-            yield d
-
-
-def piece_range(pieces: Sequence[Piece], start: int, limit: int) -> list[Piece]:
-    """The pieces of elements `start` to `limit`."""
-    kept, place = [], 0
-    for piece in pieces:
-        low, high = max(start, place), min(limit, place + piece.count)
-        if low < high:
-            kept.append(Piece(piece.source, piece.start + low - place, high - low))
-        place += piece.count
-    return kept
-
-
-def merged(pieces: Sequence[Piece]) -> list[Piece]:
-    """The pieces with those joined that follow one another in their source."""
-    found: list[Piece] = []
-    for piece in pieces:
-        last = found[-1] if found else None
-        if not piece.count:
-            continue
-        if last is not None and last.source == piece.source:
-            if piece.fills or last.start + last.count == piece.start:
-                found[-1] = Piece(last.source, last.start, last.count + piece.count)
-                continue
-        found.append(piece)
-    return found
-
-
-def without(make: Builder, op: ir.Operation, value: Value, dim: int) -> Value:
-    """A slice or a pad of another value, which leaves one dimension as it is."""
+def without(
+    make: Builder, op: ir.Operation, value: Value, dim: int, low: int = 0, high: int = 0
+) -> Value:
+    """A slice or a pad of another value, which leaves one dimension as it is, or pads it so."""
     if op.name == SLICE:
         starts, limits, strides = slice_numbers(op)
         starts[dim], limits[dim], strides[dim] = 0, shape_of(value)[dim], 1
         return make.slice(value, starts, limits, strides)
     lows, highs, gaps = pad_numbers(op)
-    lows[dim] = highs[dim] = gaps[dim] = 0
+    lows[dim], highs[dim], gaps[dim] = low, high, 0
     return make.pad(value, op.operands[1], lows, highs, gaps)

@@ -1,8 +1,8 @@
 """Into how many shards what is given splits a dimension, before anything is planned.
 
-What is computed of a slice may be computed in the size of what was sliced, where that stays in its
-place: of a dimension of which nobody knows that it is split at most twice as many elements, of one
-that is split as many as make each device compute no more than if all computed the whole slice.
+What is computed of `x[1:]` may be computed in the size of `x`, where that stays in its place: of a
+dimension of which nobody knows that it is split at most twice as many elements, of one that is
+split as many as make each device compute no more than if all computed the whole slice.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from collections.abc import Iterator, Sequence
 
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import Value, ir
-from dtensor.passes.cuts.pieces import SLICE
-from dtensor.passes.cuts.strides import strided_dim
+from dtensor.passes.cuts.names import SLICE
 from dtensor.passes.graph import Graph, read_graph
-from dtensor.passes.ops.attributes import shape_of
+from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.propagation.task import read_pins
 from dtensor.passes.uneven.classes import Place
 from dtensor.passes.uneven.components import neighbours
@@ -101,3 +100,13 @@ class Shards:
                 continue
             if shape_of(op.results[0])[dim] % shards == 0:
                 yield from [(self.graph.number[v], dim) for v in (op.operands[0], op.results[0])]
+
+
+def strided_dim(op: ir.Operation) -> int | None:
+    """The one dimension that a slice changes, if it keeps one element of each block there."""
+    strides = integers(op.attributes["strides"])
+    sizes, kept = shape_of(op.operands[0]), shape_of(op.results[0])
+    changed = [d for d, size in enumerate(sizes) if size != kept[d]]
+    if len(changed) != 1 or strides[changed[0]] * kept[changed[0]] != sizes[changed[0]]:
+        return None
+    return changed[0]

@@ -11,11 +11,13 @@ they are.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from dtensor.dialect.mlir import Value, ir, maker_of, operation_of
-from dtensor.passes.base import PassState
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.pieces import CUTS, PAD, SLICE
+from dtensor.passes.cuts.names import CUTS, PAD, SLICE
+from dtensor.passes.cuts.rewriting import Rewriting
+from dtensor.passes.cuts.shards import strided_dim
 from dtensor.passes.ops.attributes import (
     integers,
     pad_numbers,
@@ -24,29 +26,39 @@ from dtensor.passes.ops.attributes import (
 )
 
 
-class StrideSplitter:
-    """Writes slices and pads in two steps, in program order."""
+def split_strides(function: Rewriting) -> list[ir.Operation]:
+    """Write slices and pads in two steps, in program order."""
+    splitter = _Splitter(function.made)
+    if not any([splitter.split(op) for op in function.named(*CUTS)]):
+        return []
+    return function.named(*CUTS)
 
-    def __init__(self, state: PassState) -> None:
-        self.state = state
-        self._blocks: dict[tuple[Value, ir.Block], list[ir.Operation]] = {}
 
-    def split(self, op: ir.Operation, name: str) -> bool:
+@dataclass
+class _Splitter:
+    """Writes slices and pads in two steps.
+
+    Attributes:
+        made: takes what is created.
+    """
+
+    made: list[ir.Operation]
+    _blocks: dict[tuple[Value, ir.Block], list[ir.Operation]] = field(default_factory=dict)
+
+    def split(self, op: ir.Operation) -> bool:
         """Rewrite an operation; whether that was done, and it can be erased."""
         made: list[ir.Operation] = []
-        if name == SLICE:
+        if op.name == SLICE:
             made = _of_cropped(op) or _of_joined(op)
             last = made[-1] if made else op
             made += _split_slice(last) or self._of_blocks(last)
-        elif name == PAD:
-            made = _split_pad(op)
-        for each in made:
-            self.state.ledger.add_op(each)
-        if made:
-            op.results[0].replace_all_uses_with(made[-1].results[0])
-        if name == SLICE:
             first = made[0] if made else op
             self._blocks.setdefault((first.operands[0], op.block), []).append(first)
+        elif op.name == PAD:
+            made = _split_pad(op)
+        if made:
+            op.results[0].replace_all_uses_with(made[-1].results[0])
+        self.made += made
         return bool(made)
 
     def _of_blocks(self, op: ir.Operation) -> list[ir.Operation]:
@@ -97,16 +109,6 @@ def _of_joined(op: ir.Operation) -> list[ir.Operation]:
         return []
     first = _sliced(op, op.operands[0], *zip(*whole, strict=True))
     return [first, _sliced(op, first, starts, limits, strides)]
-
-
-def strided_dim(op: ir.Operation) -> int | None:
-    """The one dimension that a slice changes, if it keeps one element of each block there."""
-    strides = integers(op.attributes["strides"])
-    sizes, kept = shape_of(op.operands[0]), shape_of(op.results[0])
-    changed = [d for d, size in enumerate(sizes) if size != kept[d]]
-    if len(changed) != 1 or strides[changed[0]] * kept[changed[0]] != sizes[changed[0]]:
-        return None
-    return changed[0]
 
 
 def _split_slice(op: ir.Operation) -> list[ir.Operation]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dtensor.dialect.mlir import Value, ir, made_by, operation_of
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.align import REDUCE, Aligner, Wanted
-from dtensor.passes.cuts.known_windows import DYNAMIC_UPDATE_SLICE, window_starts
-from dtensor.passes.cuts.pieces import RESHAPE, SLICE
-from dtensor.passes.cuts.positions import SCATTER, Run, box, update_kind
+from dtensor.passes.cuts.known_positions import update_kind
+from dtensor.passes.cuts.known_windows import window_starts
+from dtensor.passes.cuts.names import DYNAMIC_UPDATE_SLICE, REDUCE, RESHAPE, SCATTER, SLICE
+from dtensor.passes.cuts.runs import Run, box
+from dtensor.passes.cuts.slices_in_place import Aligner, Wanted
 from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.indexing import IndexNumbers
@@ -119,15 +120,16 @@ def _replace_reduction(aligner: Aligner, op: ir.Operation, scope: int) -> None:
     sizes, long = shape_of(value), value
     inside = {}
     for d in integers(op.attributes["dimensions"]):
-        if not any(sizes[d] < length for length in aligner.pieces.lengths):
+        if not any(sizes[d] < length for length in aligner.lengths):
             continue
         cut = aligner.sliced(value, d)
-        if cut is None or sizes[d] >= cut.size:
+        if cut is None or sizes[d] >= cut.source.size:
             continue
-        if not aligner.shards.fits(cut.size, sizes[d], cut.place):
+        size = cut.source.size
+        if not aligner.shards.fits(size, sizes[d], cut.source.at):
             continue
-        place = min(cut.start, cut.size - sizes[d])
-        found = aligner.aligned(long, Wanted(d, place, cut.size, op, scope))
+        place = min(cut.start, size - sizes[d])
+        found = aligner.aligned(long, Wanted(d, place, size, op, scope))
         if found is not None:
             long, inside[d] = found, Run(place, 1, sizes[d])
     kind = combiner(op.regions[0], (element,))

@@ -126,7 +126,7 @@ def test_operations_are_made_in_their_place() -> None:
 
 # Passes that match the form of certain operations and rewrite it, and what reads no table: jax's
 # own module is checked where the compiler is not.
-MATCHES = {"passes/cuts/pieces.py", "passes/cuts/uses.py", "runtime/splicing.py"}
+MATCHES = {"passes/cuts/names.py", "runtime/splicing.py"}
 # A table of its own: what XLA computes again for each reader.
 MATCHES |= {"passes/reports/memory.py"}
 OPERATION = re.compile(r"(?:stablehlo|chlo)\.[a-z_]+\Z")

@@ -85,3 +85,18 @@ func.func @main(%a: tensor<3x16x4xf32> {dtensor.layout = #dtensor.layout<@mesh, 
   %7 = stablehlo.add %6, %4 : tensor<3x16x6xf32>
   return %7 : tensor<3x16x6xf32>
 }
+
+// -----
+
+// The gradient of that gradient cuts with pads of fewer elements than none, which are slices.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: stablehlo.pad
+// CHECK: stablehlo.convolution(%arg0, %arg1) {{.*}}{pad = {{\[\[}}2, 1]]} {{.*}}dtensor.ends = ["wrap"]
+func.func @main(%a: tensor<3x16x4xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}, {}]>}, %k: tensor<4x4x6xf32>) -> tensor<3x16x6xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %last = stablehlo.pad %a, %zero, low = [0, -14, 0], high = [0, 0, 0], interior = [0, 0, 0] : (tensor<3x16x4xf32>, tensor<f32>) -> tensor<3x2x4xf32>
+  %first = stablehlo.pad %a, %zero, low = [0, 0, 0], high = [0, -15, 0], interior = [0, 0, 0] : (tensor<3x16x4xf32>, tensor<f32>) -> tensor<3x1x4xf32>
+  %0 = stablehlo.concatenate %last, %a, %first, dim = 1 : (tensor<3x2x4xf32>, tensor<3x16x4xf32>, tensor<3x1x4xf32>) -> tensor<3x19x4xf32>
+  %1 = stablehlo.convolution(%0, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<3x19x4xf32>, tensor<4x4x6xf32>) -> tensor<3x16x6xf32>
+  return %1 : tensor<3x16x6xf32>
+}

@@ -8,65 +8,52 @@ frames are slices of the image side by side, and a split dimension stays split.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.passes.builder import Builder
+from dtensor.passes.cuts.frames import Frames
+from dtensor.passes.cuts.names import DOT
+from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.ops.numbers import Numbers, known_floats
 
-DOT = "stablehlo.dot_general"
 _LEAST = 4  # times as many elements as a frame has
 
 
-@dataclass(frozen=True)
-class _Band:
-    """Where a matrix [inputs, outputs] is not zero: block `i` of outputs reads a frame of inputs.
-
-    Attributes:
-        count: of blocks.
-        step: inputs from one frame to the next.
-        low: where frame 0 begins, in inputs; negative where it begins ahead of the first.
-        width: inputs of a frame.
-    """
-
-    count: int
-    step: int
-    low: int
-    width: int
-
-    @staticmethod
-    def of(is_read: Numbers, more: int) -> _Band | None:
-        """The frames of a matrix, `more` elements longer at both ends; None if they are long."""
-        inputs, outputs = is_read.shape
-        count = math.gcd(inputs, outputs)
-        rows, columns = np.nonzero(is_read)
-        if not len(rows):
-            return None
-        step, made = inputs // count, outputs // count
-        offsets = rows - step * (columns // made)
-        low, width = int(offsets.min()) - more, int(np.ptp(offsets)) + 1 + 2 * more
-        return None if _LEAST * width > inputs else _Band(count, step, low, width)
-
-    def pieces(self) -> Iterator[tuple[int, int, int]]:
-        """What frames take of the inputs of a step: how many steps ahead, the first, the end."""
-        for ahead in range(self.low // self.step, -(-(self.low + self.width) // self.step)):
-            first, end = (place - ahead * self.step for place in (self.low, self.low + self.width))
-            yield ahead, max(first, 0), min(end, self.step)
-
-
-def written_in_blocks(op: ir.Operation, shards: Shards, made: list[ir.Operation]) -> bool:
-    """Rewrite a product along a split dimension with a matrix of a band; whether that was done.
+def _frames_of(is_read: Numbers, more: int) -> Frames | None:
+    """The inputs that blocks of outputs read of a matrix [inputs, outputs].
 
     Args:
-        op: a dot_general; it has no users afterwards.
-        shards: tell which dimensions are split.
-        made: what was made is put there.
+        is_read: where it is not zero.
+        more: elements that frames are longer at both ends.
+
+    Returns:
+        A frame for each block; None if frames are long.
     """
+    inputs, outputs = is_read.shape
+    count = math.gcd(inputs, outputs)
+    rows, columns = np.nonzero(is_read)
+    if not len(rows):
+        return None
+    step, made = inputs // count, outputs // count
+    offsets = rows - step * (columns // made)
+    low, width = int(offsets.min()) - more, int(np.ptp(offsets)) + 1 + 2 * more
+    return None if _LEAST * width > inputs else Frames(low, step, count, width)
+
+
+def write_in_blocks(function: Rewriting) -> list[ir.Operation]:
+    """Rewrite the first product along a split dimension with a matrix of a band.
+
+    What is split behind it is known when the next is looked at.
+    """
+    dots = function.named(DOT)
+    return next(([op] for op in dots if _written(op, function.shards, function.made)), [])
+
+
+def _written(op: ir.Operation, shards: Shards, made: list[ir.Operation]) -> bool:
     numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     dims = [numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions]
     if len(numbers.lhs_batching_dimensions) or len(dims[0]) != 1:
@@ -88,7 +75,7 @@ def _is_of_one_type(op: ir.Operation) -> bool:
     return len(types) == 1
 
 
-def _band(weights: Value, inputs: int) -> _Band | None:
+def _band(weights: Value, inputs: int) -> Frames | None:
     """The frames of a known matrix, of which a dimension is the inputs.
 
     Where rounding makes a difference, a zero may be none to XLA: then frames are longer by one.
@@ -98,15 +85,15 @@ def _band(weights: Value, inputs: int) -> _Band | None:
         is_read = (found if inputs == 0 else found.T) != 0
         if is_written is None:
             is_written = is_read
-            if not np.isfinite(found).all() or _Band.of(is_read, 0) is None:
+            if not np.isfinite(found).all() or _frames_of(is_read, 0) is None:
                 return None
         elif not np.array_equal(is_read, is_written):
-            return _Band.of(is_written, 1)
-    return None if is_written is None else _Band.of(is_written, 0)
+            return _frames_of(is_written, 1)
+    return None if is_written is None else _frames_of(is_written, 0)
 
 
 def _replace(
-    op: ir.Operation, side: int, dims: tuple[int, int], band: _Band, made: list[ir.Operation]
+    op: ir.Operation, side: int, dims: tuple[int, int], band: Frames, made: list[ir.Operation]
 ) -> None:
     """Write a product anew, of a band on one side.
 
@@ -122,7 +109,7 @@ def _replace(
     rank = len(shape_of(value))
     if inputs == 1:
         weights = make.transpose(weights, [1, 0])
-    blocks, frames = _blocks(make, weights, band), _frames(make, value, dim, band)
+    blocks, frames = _blocks(make, weights, band), band.taken(make, value, dim)
     found = _product(op, make, frames, blocks, dim)
     found = _spoilt(op, make, found, _bad(make, value), (_bad(make, frames), blocks), dim)
     # [block, others, output of a block]: outputs come first if the band does, else last.
@@ -132,13 +119,13 @@ def _replace(
     op.results[0].replace_all_uses_with(found)
 
 
-def _blocks(make: Builder, weights: Value, band: _Band) -> Value:
+def _blocks(make: Builder, weights: Value, band: Frames) -> Value:
     """What is not zero of a matrix [inputs, outputs], as [block, element of the frame, output]."""
     count, outputs = band.count, make.shape_of(weights)[1] // band.count
-    apart = make.reshape(weights, [count, band.step, count, outputs])
+    apart = make.reshape(weights, [count, band.hop, count, outputs])
     zero = make.zeros(make.tensor_type((), make.element_of(weights)))
     pieces = []
-    for ahead, first, end in band.pieces():
+    for ahead, first, end in band.steps(band.start):
         shape = [count, end - first, count, outputs]
         inputs, block = (make.iota((count, count), d, "i32") for d in range(2))
         is_there = make.compare(
@@ -149,21 +136,6 @@ def _blocks(make: Builder, weights: Value, band: _Band) -> Value:
         piece = make.select(mask, piece, make.broadcast(zero, shape))
         pieces.append(make.reduced(piece, 0, "sum"))
     return make.transpose(make.joined(pieces, 0), [1, 0, 2])
-
-
-def _frames(make: Builder, value: Value, dim: int, band: _Band) -> Value:
-    """The frames of all blocks, [.., block, element, ..]; zeros stand where there is no element."""
-    shape = make.shape_of(value)
-    rows = make.reshape(value, [*shape[:dim], band.count, band.step, *shape[dim + 1 :]])
-    zero = make.zeros(make.tensor_type((), make.element_of(value)))
-    pieces, none = [], [0] * (len(shape) + 1)
-    for ahead, first, end in band.pieces():
-        piece = make.cut(rows, dim + 1, first, end - first)
-        piece = make.cut(piece, dim, max(ahead, 0), band.count - abs(ahead))
-        before, behind = list(none), list(none)
-        before[dim], behind[dim] = max(-ahead, 0), max(ahead, 0)
-        pieces.append(make.pad(piece, zero, before, behind))
-    return make.joined(pieces, dim + 1)
 
 
 def _product(op: ir.Operation, make: Builder, frames: Value, blocks: Value, dim: int) -> Value:

@@ -1,6 +1,7 @@
-"""Some elements of a value along one dimension, computed of as few as they need.
+"""Few elements of a value along one dimension, computed of as few as they need.
 
 A slice of a sum is the sum of slices, and one of what was put together is put together of slices.
+So `jnp.exp(jnp.pad(x, 1))[1:-1]` is computed of `x`, in its size.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from dataclasses import dataclass, field
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.dialect.names import DIM, SPLICE
 from dtensor.passes.builder import Builder, Trail, integers_attr, place_behind
-from dtensor.passes.cuts.align import read_along
-from dtensor.passes.cuts.pieces import CONCATENATE, CUTS, PAD, REVERSE, SLICE
+from dtensor.passes.cuts.elementwise import read_along
+from dtensor.passes.cuts.names import CONCATENATE, CUTS, PAD, REVERSE, SLICE
+from dtensor.passes.cuts.pieces import At, Operands, cut, without
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.ops.attributes import (
     integer,
@@ -98,12 +100,8 @@ class Parts:
         op = maker_of(value)
         if op is None or shape_of(value)[part.dim] <= part.least:
             return None
-        if op.name == CONCATENATE:
-            return self._of_joined(make, op, part)
-        if op.name == SLICE:
-            return self._of_slice(make, op, part)
-        if op.name == PAD:
-            return self._of_pad(make, op, part)
+        if op.name in CUTS:
+            return self._of_cut(make, op, part)
         if op.name == REVERSE:
             return self._of_reversed(make, op, part)
         if op.name == SPLICE and integer(op.attributes[DIM]) == part.dim:
@@ -116,46 +114,25 @@ class Parts:
             operands[k] = self.of(operands[k], Part(d, part.start, part.count, part.least))
         return make.like(op, operands, part.dim, part.count)
 
-    def _of_joined(self, make: Trail, op: ir.Operation, part: Part) -> Value:
-        joined = integer(op.attributes["dimension"])
-        if joined != part.dim:
-            return make.joined([self.of(value, part) for value in op.operands], joined)
-        found, place = [], 0
-        for value in op.operands:
-            size = shape_of(value)[joined]
-            first, end = max(part.start, place), min(part.start + part.count, place + size)
-            if first < end:
-                inner = Part(joined, first - place, end - first, part.least)
-                found.append(self.of(value, inner))
-            place += size
-        return make.joined(found, joined)
-
-    def _of_slice(self, make: Trail, op: ir.Operation, part: Part) -> Value | None:
-        starts, limits, strides = slice_numbers(op)
+    def _of_cut(self, make: Trail, op: ir.Operation, part: Part) -> Value | None:
         d = part.dim
-        if strides[d] != 1:
+        if op.name == CONCATENATE and integer(op.attributes["dimension"]) != d:
+            values = [self.of(value, part) for value in op.operands]
+            return make.joined(values, integer(op.attributes["dimension"]))
+        pieces = cut(Operands().of_result(op, d) or (), part.start, part.count)
+        kept = [piece for piece in pieces if not piece.fills]
+        values = [self.of(p.source.value, Part(d, p.start, p.count, part.least)) for p in kept]
+        if op.name == CONCATENATE:
+            return make.joined(values, d)
+        if not pieces:
             return None
-        inner = Part(d, starts[d] + part.start, part.count, part.least)
-        value = self.of(op.operands[0], inner)
-        starts[d], limits[d] = 0, part.count
-        if limits == shape_of(value) and not any(starts):
-            return value
-        return make.slice(value, starts, limits, strides)
-
-    def _of_pad(self, make: Trail, op: ir.Operation, part: Part) -> Value | None:
-        lows, highs, gaps = pad_numbers(op)
-        d, (value, fill) = part.dim, op.operands
-        if gaps[d]:
-            return None
-        size, start = shape_of(value)[d], part.start - lows[d]
-        first, end = max(start, 0), min(start + part.count, size)
-        if first >= end:
+        if not values:
             shape = shape_of(op.results[0])
-            shape[d] = part.count
-            return make.broadcast(fill, shape)
-        lows[d], highs[d] = first - start, start + part.count - end
-        inner = self.of(value, Part(d, first, end - first, part.least))
-        return make.pad(inner, fill, lows, highs, gaps)
+            return make.broadcast(op.operands[1], [*shape[:d], part.count, *shape[d + 1 :]])
+        ends = [piece.count if piece.fills else 0 for piece in (pieces[0], pieces[-1])]
+        if not any(ends) and not kept[0].source.ops:
+            return values[0]
+        return without(make, op, values[0], d, *ends)
 
     def _of_reversed(self, make: Trail, op: ir.Operation, part: Part) -> Value:
         dims, value = integers(op.attributes["dimensions"]), op.operands[0]
@@ -183,8 +160,6 @@ def _few_of(value: Value, dim: int) -> Iterator[tuple[Part, ir.Operation]]:
 
 
 _MOST = 100  # values looked at behind a slice
-
-At = tuple[Value, int]  # a value and one of its dimensions
 
 
 def cut_padded(parts: Parts, slices: Sequence[ir.Operation]) -> None:

@@ -6,32 +6,23 @@ the row keeps its dimension, what is computed of it is known to be computed of a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.align import REDUCE
-from dtensor.passes.cuts.pieces import BROADCAST, CUTS, RESHAPE
+from dtensor.passes.cuts.names import BROADCAST, CUTS, REDUCE, RESHAPE
+from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.reduction import Reduction
-from dtensor.passes.program import Visit
 
 
-def reduced_units(ops: Sequence[Visit], made: list[ir.Operation]) -> list[ir.Operation]:
-    """Write reductions of one element each as that element; the operations to erase then.
-
-    Args:
-        ops: of the function.
-        made: takes what is created.
-    """
+def keep_units(function: Rewriting) -> list[ir.Operation]:
+    """Write reductions of one element each as that element; the operations to erase then."""
     gone = list[ir.Operation]()
-    for op, name, _ in ops:
-        if name == REDUCE and _reduces_units(op):
-            element = str(ir.RankedTensorType(op.results[0].type).element_type)
-            kind = combiner(op.regions[0], (element,))
-            if kind is not None:
-                gone += [op, *_replaced(op, kind, made)]
+    for op in function.named(REDUCE):
+        element = str(ir.RankedTensorType(op.results[0].type).element_type)
+        kind = combiner(op.regions[0], (element,)) if _reduces_units(op) else None
+        if kind is not None:
+            gone += [op, *_replaced(op, kind, function.made)]
     return gone
 
 

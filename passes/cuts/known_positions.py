@@ -8,10 +8,9 @@ there, where of a gather nobody knows which shard has what it reads.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise, product, repeat
-from typing import Final
+from itertools import chain, product, repeat
 
 import numpy as np
 
@@ -19,59 +18,39 @@ from dtensor.dialect.mlir import Value, ir, terminator
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.frames import Frames
 from dtensor.passes.cuts.known_windows import (
-    DYNAMIC_SLICE,
-    DYNAMIC_UPDATE_SLICE,
     filled_around,
     filled_with,
     of_dynamic_slice,
     of_dynamic_update_slice,
 )
+from dtensor.passes.cuts.names import (
+    DYNAMIC_SLICE,
+    DYNAMIC_UPDATE_SLICE,
+    GATHER,
+    INDEXED,
+    SCATTER,
+)
+from dtensor.passes.cuts.rewriting import Rewriting
+from dtensor.passes.cuts.runs import Runs, box
 from dtensor.passes.ops.attributes import integers, is_identity, shape_of
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.numbers import Numbers, known_integers
 from dtensor.passes.ops.reduction import Reduction
 
-GATHER, SCATTER = "stablehlo.gather", "stablehlo.scatter"
-_MOST_RUNS = 4  # stretches of a gather that are put together
 _WIDEST_STEP = 8  # from one element that is written to the next, where most are said to be
 _SPARSEST = 64  # elements of the whole for each that is written
 
 
-@dataclass(frozen=True)
-class Run:
-    """Positions `start`, `start + step`, ..., `count` of them, each `times` times in a row."""
-
-    start: int
-    step: int
-    count: int
-    times: int = 1
-
-
-def written_as_cuts(op: ir.Operation, name: str, made: list[ir.Operation]) -> bool:
-    """Rewrite what reads or writes at known positions; whether that was done.
-
-    Args:
-        op: it has no users afterwards.
-        name: of the operation, one of `INDEXED`.
-        made: what was made is put there.
-    """
-    value = INDEXED[name](op, made)
-    if value is not None:
-        op.results[0].replace_all_uses_with(value)
-    return value is not None
-
-
-def runs_of(positions: Numbers) -> list[Run]:
-    """Positions as runs; with several, each of step 1."""
-    times = int(np.argmax(np.append(positions != positions[0], True)))
-    rows = positions[::times]
-    if len(positions) % times == 0 and np.array_equal(np.repeat(rows, times), positions):
-        steps = np.diff(rows)
-        if not len(steps) or (steps == steps[0]).all():
-            return [Run(int(rows[0]), int(steps[0]) if len(steps) else 1, len(rows), times)]
-    edges = [0, *(np.flatnonzero(np.diff(positions) != 1) + 1).tolist(), len(positions)]
-    return [Run(int(positions[a]), 1, b - a) for a, b in pairwise(edges)]
+def write_as_cuts(function: Rewriting) -> list[ir.Operation]:
+    """Rewrite what reads or writes at known positions."""
+    found = []
+    for op in function.named(*INDEXED):
+        value = _WRITTEN[op.name](op, function.made)
+        if value is not None:
+            op.results[0].replace_all_uses_with(value)
+            found.append(op)
+    return found
 
 
 @dataclass(frozen=True)
@@ -97,16 +76,15 @@ class _Access:
         """Whether what is read or written has no dimension for this one."""
         return not self.axes and not self.is_wide
 
-    def said(self) -> list[Run] | Frames | None:
+    def said(self) -> Runs | Frames | None:
         """Where elements are read or written, if that is a few runs, or frames."""
         starts = self.starts
         positions = starts[..., None] + np.arange(self.width) if self.is_wide else starts
         if positions.ndim > 1:
             return Frames.of(positions) if positions.ndim == 2 else None
-        runs = runs_of(np.atleast_1d(positions))
-        return runs if len(runs) <= _MOST_RUNS else None
+        return Runs.of(np.atleast_1d(positions))
 
-    def written(self, size: int, kind: str) -> list[Run] | Frames | None:
+    def written(self, size: int, kind: str) -> Runs | Frames | None:
         """The same of a scatter; None where something is dropped, or the order of updates matters.
 
         Args:
@@ -116,17 +94,39 @@ class _Access:
         if (self.starts < 0).any() or (self.starts > size - self.width).any():
             return None
         said = self.said()
-        if not isinstance(said, list):
+        if not isinstance(said, Runs):
             return None if kind == "set" else said
-        once = {run.start + run.step * i for run in said for i in range(run.count)}
-        is_set_twice = kind == "set" and len(once) < self.starts.size * self.width
-        return None if is_set_twice or not all(run.step for run in said) else said
+        is_set_twice = kind == "set" and len(said.once) < self.starts.size * self.width
+        return None if is_set_twice or not said.step else said
+
+    def taken(self, make: Builder, value: Value, said: Runs | Frames) -> Value:
+        """What stands at positions along the dimension."""
+        value = said.taken(make, value, self.dim)
+        shape = make.shape_of(value)
+        if not self.is_dropped:
+            return value
+        return make.reshape(value, [*shape[: self.dim], *shape[self.dim + 1 :]])
+
+    def put_back(
+        self,
+        make: Builder,
+        value: Value,
+        said: Runs | Frames,
+        size: int,
+        nothing: Value,
+        beside: Value,
+    ) -> list[Value]:
+        """What stands at its positions along the dimension: `taken` transposed; see `Runs`."""
+        if self.is_dropped:
+            shape = make.shape_of(value)
+            value = make.reshape(value, [*shape[: self.dim], 1, *shape[self.dim :]])
+        return said.put_back(make, value, self.dim, size, nothing, beside)
 
 
-def _reaches_most(access: _Access, said: list[Run] | Frames, size: int) -> bool:
+def _reaches_most(access: _Access, said: Runs | Frames, size: int) -> bool:
     """Whether elements are written all over most of a dimension, not further apart than a few."""
-    step = 1 if isinstance(said, Frames) else min(abs(run.step) for run in said)
-    return step <= _WIDEST_STEP and 2 * access.starts.size * access.width * step >= size
+    count = access.starts.size * access.width
+    return said.step <= _WIDEST_STEP and 2 * count * said.step >= size
 
 
 def _accesses(
@@ -215,37 +215,11 @@ def _of_gather(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
         return None
     builder, value = Builder(op, made), operand
     for access, each in reversed([*zip(accesses, said, strict=True)]):
-        value = _read(builder, value, access.dim, each)
-        if access.is_dropped:
-            shape = builder.shape_of(value)
-            value = builder.reshape(value, [*shape[: access.dim], *shape[access.dim + 1 :]])
+        value = access.taken(builder, value, each)
     offsets = numbers.windows
     beside = [d for d in range(len(shape_of(op.results[0]))) if d not in offsets]
     order = _order(accesses, len(sizes), beside, offsets)
     return builder.transpose(value, [order.index(d) for d in range(len(order))])
-
-
-def _read(builder: Builder, value: Value, dim: int, said: list[Run] | Frames) -> Value:
-    """What stands at positions along a dimension; it is in the place of that dimension."""
-    if isinstance(said, Frames):
-        return said.taken(builder, value, dim)
-    return builder.joined([_taken(builder, value, dim, run) for run in said], dim)
-
-
-def _taken(builder: Builder, value: Value, dim: int, run: Run) -> Value:
-    """The rows of a run along a dimension."""
-    low = min(run.start, run.start + run.step * (run.count - 1))
-    stride = abs(run.step) or 1
-    value = builder.cut(value, dim, low, run.count, stride)
-    if run.step < 0:
-        value = builder.reversed(value, dim)
-    if run.times == 1:
-        return value
-    shape = list(builder.shape_of(value))
-    long = [*shape[: dim + 1], run.times, *shape[dim + 1 :]]
-    dims = [d + (d > dim) for d in range(len(shape))]
-    shape[dim] *= run.times
-    return builder.reshape(builder.broadcast(value, long, dims), shape)
 
 
 def _of_scatter(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
@@ -284,16 +258,16 @@ def _of_scatter(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     # XLA takes 0 + -0 for -0: what is first added to zeros brings the same zeros.
     filled = (filled_with(into) if into_nothing else None) or nothing
     for access, each in pairs:
-        fills = chain([filled], repeat(nothing))
-        size = sizes[access.dim]
+        size, fills = sizes[access.dim], chain([filled], repeat(nothing))
         parts = [
             whole
-            for part in parts
-            for whole in _put_back(builder, part, access, each, size, fills, nothing)
+            for part, fill in zip(parts, fills, strict=False)
+            for whole in access.put_back(builder, part, each, size, nothing, fill)
         ]
     if kind != "set":
         return builder.combined("add", (into, *parts))
-    for part, runs in zip(parts, product(*(e for e in said if isinstance(e, list))), strict=True):
+    choices = product(*(each.each for each in said if isinstance(each, Runs)))
+    for part, runs in zip(parts, choices, strict=True):
         inside = {access.dim: run for access, run in zip(accesses, runs, strict=True)}
         into = builder.select(box(builder, sizes, inside), part, into)
     return into
@@ -310,55 +284,6 @@ def _of_window(
     return filled_around(op, op.operands[2], [starts.get(d, 0) for d in range(rank)], made)
 
 
-def _put_back(
-    builder: Builder,
-    value: Value,
-    access: _Access,
-    said: list[Run] | Frames,
-    size: int,
-    fills: Iterator[Value],
-    nothing: Value,
-) -> list[Value]:
-    """What stands at its positions along a dimension, once for each run: `_read` transposed.
-
-    Args:
-        builder: the builder.
-        value: what is written.
-        access: which of its dimensions that is.
-        said: the positions.
-        size: of the dimension.
-        fills: what stands elsewhere, one scalar for each run.
-        nothing: the scalar that no sum notices.
-    """
-    dim = access.dim
-    if isinstance(said, Frames):
-        return [said.put_back(builder, value, dim, size, nothing, next(fills))]
-    if access.is_dropped:
-        shape = builder.shape_of(value)
-        value = builder.reshape(value, [*shape[:dim], 1, *shape[dim:]])
-    start, found = 0, []
-    for run in said:
-        part = builder.cut(value, dim, start, run.count * run.times)
-        found.append(_spread(builder, part, dim, size, run, next(fills)))
-        start += run.count * run.times
-    return found
-
-
-def _spread(builder: Builder, value: Value, dim: int, size: int, run: Run, fill: Value) -> Value:
-    """Rows at the positions of a run, `fill` elsewhere: `_taken` transposed."""
-    shape = list(builder.shape_of(value))
-    if run.times > 1:
-        value = builder.reshape(value, [*shape[:dim], run.count, run.times, *shape[dim + 1 :]])
-        value = builder.reduced(value, dim + 1, Reduction.SUM)
-    if run.step < 0:
-        value = builder.reversed(value, dim)
-    low = min(run.start, run.start + run.step * (run.count - 1))
-    stride = abs(run.step)
-    high = size - low - (run.count - 1) * stride - 1
-    rows = [[n if d == dim else 0 for d in range(len(shape))] for n in (low, high, stride - 1)]
-    return builder.pad(value, fill, *rows)
-
-
 def update_kind(op: ir.Operation) -> str | None:
     """What a scatter does with an update: "set", or a reduction; None for anything else."""
     block = op.regions[0].blocks[0]
@@ -368,23 +293,7 @@ def update_kind(op: ir.Operation) -> str | None:
     return combiner(op.regions[0], (element,))
 
 
-def box(make: Builder, shape: Sequence[int], inside: Mapping[int, Run]) -> Value:
-    """True where the indices along some dimensions are those of runs, else false."""
-
-    def rows(d: int, run: Run) -> Value:
-        low, high = sorted((run.start, run.start + run.step * (run.count - 1)))
-        index, step = make.iota([shape[d]], 0, "i32"), abs(run.step)
-        mask = make.within(index, low, high + 1)
-        if step > 1:
-            phase = make.modulo(index, step)
-            is_in_step = make.compare("EQ", phase, make.constant_like(low % step, phase))
-            mask = make.binary("and", mask, is_in_step)
-        return make.broadcast(mask, shape, [d])
-
-    return make.combined("and", (rows(d, run) for d, run in inside.items()))
-
-
-INDEXED: Final = {
+_WRITTEN = {
     GATHER: _of_gather,
     SCATTER: _of_scatter,
     DYNAMIC_SLICE: of_dynamic_slice,

@@ -1,0 +1,47 @@
+"""Operations that compute each element along a dimension by itself, and what they read for that.
+
+`jnp.exp(x[1:]) * 2` is computed of a slice, and could be cut after all of it is computed.
+"""
+
+from __future__ import annotations
+
+import math
+
+from dtensor.dialect.mlir import ir, maker_of
+from dtensor.passes.cuts.names import BROADCAST, REDUCE, RESHAPE, TRANSPOSE
+from dtensor.passes.cuts.pieces import At
+from dtensor.passes.ops.attributes import integers, shape_of
+from dtensor.passes.ops.table import opdef
+
+
+def read_along(op: ir.Operation, dim: int) -> dict[int, int] | None:
+    """What an operation reads, to compute each element along a dimension of its result by itself.
+
+    Returns:
+        By operand the dimension that is read so; nothing of those whose elements serve for all.
+        None if elements are not computed by themselves there.
+    """
+    shape, sizes = shape_of(op.results[0]), shape_of(op.operands[0]) if len(op.operands) else []
+    if op.name == BROADCAST:
+        dims = integers(op.attributes["broadcast_dimensions"])
+        is_given = dim in dims and sizes[dims.index(dim)] != 1
+        return {0: dims.index(dim)} if is_given else {}
+    if op.name == REDUCE and len(op.operands) == 2:
+        reduced = integers(op.attributes["dimensions"])
+        return {0: [d for d in range(len(sizes)) if d not in reduced][dim]}
+    if op.name == TRANSPOSE:
+        return {0: integers(op.attributes["permutation"])[dim]}
+    if op.name == RESHAPE:
+        before = math.prod(shape[:dim])
+        same = [d for d, n in enumerate(sizes) if n == shape[dim]]
+        return next(({0: d} for d in same if math.prod(sizes[:d]) == before), None)
+    if not opdef(op.name).resizes:
+        return None
+    return {k: dim for k, value in enumerate(op.operands) if shape_of(value)}
+
+
+def computed_of(at: At) -> list[At] | None:
+    """What a value is computed of, each element along a dimension by itself; None if it is not."""
+    op = maker_of(at[0])
+    read = None if op is None else read_along(op, at[1])
+    return None if op is None or read is None else [(op.operands[k], d) for k, d in read.items()]

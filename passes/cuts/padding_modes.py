@@ -1,0 +1,105 @@
+"""Windows over what was padded with elements of its own: the padding is said, and not made.
+
+A convolution that reads `jnp.pad(x, 1, mode="wrap")` gives as many results as `x` has. Here it
+reads `x`, and says what pads it (`dtensor.ends`); and so do the windows of its gradient, whose
+results at the ends are added to others. Either way what is long is as long as `x`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dtensor.dialect.ends import Ends
+from dtensor.dialect.mlir import ir, maker_of
+from dtensor.dialect.names import ENDS
+from dtensor.passes.cuts.early_slices import Part, Parts, cut_padded
+from dtensor.passes.cuts.elementwise import read_along
+from dtensor.passes.cuts.modes import padding_of
+from dtensor.passes.cuts.names import ADD, BROADCAST, CONCATENATE, REVERSE, SLICE, WINDOWED
+from dtensor.passes.cuts.padding_gradients import Sums, folded
+from dtensor.passes.cuts.pieces import At, Piece, Reader
+from dtensor.passes.cuts.rewriting import Rewriting
+from dtensor.passes.cuts.windows import Windows
+from dtensor.passes.ops.attributes import CONSTANT, constant_attribute, integers, shape_of
+
+
+class Copies(Reader):
+    """Reads what has elements of one value only, also through what is computed of such values.
+
+    What computes them, element by element, is one of the operations that its source is behind.
+    """
+
+    def of_result(self, op: ir.Operation, dim: int) -> Sequence[Piece] | None:
+        if len(op.results) != 1 or not len(op.operands):
+            return None
+        found = super().of_result(op, dim)
+        if found is None:
+            return self._computed(op, dim)
+        sources = {piece.source for piece in found if piece.count}
+        is_one = len(sources) == 1 and shape_of(sources.pop().value)
+        return [piece for piece in found if not piece.fills] if is_one else None
+
+    def _computed(self, op: ir.Operation, dim: int) -> Sequence[Piece] | None:
+        """Those of values that are padded alike, as one that was padded after it was computed."""
+        read: dict[int, int] | None
+        if op.name in (CONCATENATE, REVERSE):
+            is_kept = op.name == CONCATENATE or dim not in integers(op.attributes["dimensions"])
+            read = {k: dim for k in range(len(op.operands))} if is_kept else None
+        else:
+            read = read_along(op, dim)
+        places = [(op.operands[k], d) for k, d in (read or {}).items()]
+        parts = [self.of(*at) for at in places if not _is_even(at)]
+        if not parts or not parts[0]:
+            return None
+        source = parts[0][0].source
+        placed = [[replace(piece, source=source) for piece in part] for part in parts]
+        sizes = {piece.source.size for part in parts for piece in part}
+        if len(sizes) > 1 or any(part != placed[0] for part in placed):
+            return None
+        source = replace(source, ops=(*source.ops, op))
+        return [replace(piece, source=source) for piece in placed[0]]
+
+
+def _is_even(at: At) -> bool:
+    """Whether all elements along a dimension are known to be equal."""
+    op = maker_of(at[0])
+    if op is None or op.name == BROADCAST:
+        return op is not None and read_along(op, at[1]) == {}
+    attribute = constant_attribute(op) if op.name == CONSTANT else None
+    return attribute is not None and attribute.is_splat
+
+
+def say_padding(function: Rewriting) -> list[ir.Operation]:
+    """Write windows anew that meet what stands around a value, and their gradients."""
+    windowed = [op for op in function.named(*WINDOWED) if len(op.results) == 1]
+    parts, copies, sums = Parts(function.shards, function.made), Copies(), Sums()
+    has_ends = [op for op in windowed if _with_ends(parts, copies, op)]
+    adds = function.named(ADD) if windowed else []
+    has_folds = [op for op in adds if folded(op, sums, parts.made)]
+    cut_padded(parts, function.named(SLICE))
+    parts.share()
+    return function.separable if parts.made or has_ends or has_folds else []
+
+
+def _with_ends(parts: Parts, copies: Copies, op: ir.Operation) -> bool:
+    """Let windows read a value alone that was padded with its own elements, and say how."""
+    windows, value = Windows.of(op), op.operands[0]
+    if not windows.walks_over_one or ENDS in op.attributes or windows.scan(shape_of(value)):
+        return False
+    for row, dim in enumerate(windows.ins):
+        pieces, window = copies.of(value, dim), windows.each[row]
+        size = pieces[0].source.size if pieces else 0
+        found = padding_of(pieces, size, shape_of(value)[dim], size)
+        if found is None:
+            continue
+        # What windows cut off is cut off what was put around.
+        low, high = found.low + window.low, found.high + window.high
+        if max(window.low, window.high) <= 0 <= min(low, high) and window.base_dilation == 1:
+            value = parts.of(value, Part(dim, found.low, found.size, found.size))
+            windows.each[row] = replace(window, low=low, high=high, ends=Ends(found.mode))
+    if value == op.operands[0]:
+        return False
+    op.operands[0] = value
+    windows.write(op)
+    return True

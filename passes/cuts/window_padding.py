@@ -1,0 +1,185 @@
+"""Padding that a window op reads, and what is cut off its results, said by the window op itself.
+
+`jnp.pad(x, 1)` before a convolution makes a size that no mesh axis divides, and so does the
+gradient of an average: it spreads what it got with gaps. Windows know padding and gaps; then input
+and result have the sizes that they began with.
+
+JAX writes the gradient of max-pooling padded, then sliced to the size before. The padding goes into
+the operation, with the value that it holds: unlike the padding that select_and_scatter knows, it
+may be selected.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from dtensor.dialect.ends import read_padding
+from dtensor.dialect.mlir import Value, ir, made_by
+from dtensor.dialect.names import ENDS, FILL
+from dtensor.passes.builder import matrix_attr
+from dtensor.passes.cuts.names import (
+    CONVERT,
+    CONVOLUTION,
+    CUTS,
+    PAD,
+    SELECT_AND_SCATTER,
+    SLICE,
+    WINDOWED,
+)
+from dtensor.passes.cuts.rewriting import Rewriting
+from dtensor.passes.cuts.windows import Windows
+from dtensor.passes.ops.attributes import (
+    CONSTANT,
+    pad_numbers,
+    shape_of,
+    slice_numbers,
+    splat_number,
+)
+
+_EXACT = 2**53  # no two integers up to it are the same as floats
+
+
+def drop_idle(function: Rewriting) -> list[ir.Operation]:
+    """Leave out cuts that cut nothing off and add nothing."""
+    idle = [op for op in function.named(*CUTS) if _does_nothing(op)]
+    for op in idle:
+        op.results[0].replace_all_uses_with(op.operands[0])
+    return idle
+
+
+def fuse_padding(function: Rewriting) -> list[ir.Operation]:
+    """Let window ops and select_and_scatter say what is padded before and cut off behind them."""
+    pools = function.named(SELECT_AND_SCATTER)
+    pools = [op for op in pools if _fuse_selected(op, function.made)]
+    windowed = [op for op in function.named(*WINDOWED) if _fuse_window_padding(op)]
+    return [*function.named(*CUTS), *pools] if pools or windowed else []
+
+
+def _fuse_window_padding(op: ir.Operation) -> bool:
+    """Take what is padded before and cut off behind into a window op; whether it was rewritten."""
+    has_changed = False
+    while (pad := made_by(PAD, op.operands[0])) is not None and _take_padding(op, pad):
+        has_changed = True
+    return _take_cut(op) or has_changed
+
+
+def _take_padding(op: ir.Operation, pad: ir.Operation) -> bool:
+    lows, highs, gaps = pad_numbers(pad)
+    windows, shape = Windows.of(op), shape_of(pad.operands[0])
+    is_alike = ENDS not in op.attributes and _pads_alike(op, pad)
+    if not is_alike or min([0, *lows, *highs]) < 0 or 0 in shape:
+        return False
+    if windows.scan(shape_of(pad.results[0])):
+        return False
+    # Where elements have gaps, so do those of the padding.
+    apart = [window.base_dilation for window in windows.each]
+    has_gaps = {d for d, step in zip(windows.ins, apart, strict=True) if step > 1}
+    others = {*range(len(shape))} - {*windows.ins}
+    if any(gaps[d] for d in has_gaps | others):
+        return False
+    if not windows.pad(windows.ins, lows, highs, apart):
+        return False
+    windows.each = [
+        replace(window, base_dilation=window.base_dilation * (gaps[d] + 1))
+        for d, window in zip(windows.ins, windows.each, strict=True)
+    ]
+    windows.write(op)
+    op.operands[0] = pad.operands[0]
+    return True
+
+
+def _pads_alike(op: ir.Operation, pad: ir.Operation) -> bool:
+    """Whether a pad holds what the window op takes its own padding for."""
+    held = _number(pad.operands[1])
+    if op.name == CONVOLUTION:
+        return held == 0
+    if len(op.operands) != 2:
+        return False
+    start = _number(op.operands[1])
+    if pad.operands[1] == op.operands[1]:
+        return True
+    if held is None or start is None or _EXACT < abs(held) < math.inf:
+        return False
+    return start == held and math.copysign(1, start) == math.copysign(1, held)
+
+
+def _number(value: Value) -> float | None:
+    """The number that a value repeats, if it is known; `jnp.pad` converts an integer zero."""
+    convert = made_by(CONVERT, value)
+    if convert is None:
+        return splat_number(value)
+    number = splat_number(convert.operands[0])
+    is_exact = number is not None and (number == 0 or math.isinf(number))
+    return number if is_exact else None  # others may be rounded
+
+
+def _take_cut(op: ir.Operation) -> bool:
+    """Leave out the windows whose results the only reader cuts off."""
+    uses = list(op.results[0].uses) if len(op.results) == 1 else []
+    if len(uses) != 1:
+        return False
+    cut, windows = uses[0].owner, Windows.of(op)
+    numbers = _cut_off(cut)
+    if numbers is None or windows.scan(shape_of(op.operands[0])):
+        return False
+    back = [-window.stride for window in windows.each]
+    if not windows.pad(windows.outs, *numbers, back):
+        return False
+    if any(min(window.low, window.high) < 0 for window in windows.each):
+        return False
+    windows.write(op)
+    op.results[0].set_type(cut.results[0].type)
+    cut.results[0].replace_all_uses_with(op.results[0])
+    return True
+
+
+def _does_nothing(cut: ir.Operation) -> bool:
+    """Whether an operation cuts nothing off and adds nothing."""
+    if cut.name == PAD:
+        return not any([any(numbers) for numbers in pad_numbers(cut)])
+    return len(cut.operands) == 1 and bool(cut.results[0].type == cut.operands[0].type)
+
+
+def _cut_off(cut: ir.Operation) -> tuple[list[int], list[int]] | None:
+    """How many elements an operation only cuts off of each dimension, in front and behind."""
+    if cut.name == SLICE:
+        starts, limits, strides = slice_numbers(cut)
+        sizes = shape_of(cut.operands[0])
+        ends = [size - limit for size, limit in zip(sizes, limits, strict=True)]
+        return (starts, ends) if set(strides) <= {1} else None
+    if cut.name != PAD:
+        return None
+    lows, highs, gaps = pad_numbers(cut)
+    if max([0, *lows, *highs, *gaps]) > 0:
+        return None
+    return [-low for low in lows], [-high for high in highs]
+
+
+def _fuse_selected(op: ir.Operation, new: list[ir.Operation]) -> bool:
+    """Give a select_and_scatter the padding of its operand; whether it was rewritten."""
+    pad = made_by(PAD, op.operands[0])
+    rank = len(shape_of(op.operands[0]))
+    if pad is None or any(map(any, read_padding(op, rank))):
+        return False
+    low, high, gaps = pad_numbers(pad)
+    number = pad.operands[1]
+    while (convert := made_by(CONVERT, number)) and convert.operands[0].type == number.type:
+        number = convert.operands[0]
+    fill = made_by(CONSTANT, number)
+    is_plain = min([0, *low, *high]) == 0 == max([0, *gaps])
+    if fill is None or not is_plain:
+        return False
+    given: Value = pad.operands[0]
+    slices = [use.owner for use in op.results[0].uses]
+    if not slices or any(_cut_off(user) != (low, high) for user in slices):
+        return False
+    made: ir.Operation = op.clone(ip=ir.InsertionPoint(op))
+    made.operands[0] = given
+    made.results[0].set_type(given.type)
+    made.attributes["padding"] = matrix_attr(list(zip(low, high, strict=True)))
+    made.attributes[FILL] = fill.attributes["value"]
+    for user in slices:
+        user.results[0].replace_all_uses_with(made.results[0])
+    new.append(made)
+    return True
