@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dtensor.dialect.mlir import Value, ir, made_by
-from dtensor.passes.cuts.names import CUTS, PAD, SCATTER, SLICE
+from dtensor.passes.cuts.names import CUTS, PAD, SLICE
 from dtensor.passes.cuts.pieces import At, Piece, Pieces, Source
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.cuts.slices_in_place import Aligner, Wanted
-from dtensor.passes.cuts.uses import USES, replaced_use
+from dtensor.passes.cuts.uses import UPDATES, USES, replaced_use
 from dtensor.passes.ops.attributes import pad_numbers, shape_of, slice_numbers
 
 
@@ -32,7 +32,7 @@ def fuse_chains(function: Rewriting) -> list[ir.Operation]:
             replaced_use(fuser.aligner, op, scope.number)
     if not fuser.has_fused and not function.made:
         return []
-    return [*function.separable, *function.named(SCATTER)]
+    return [*function.separable, *function.named(*UPDATES)]
 
 
 class Fuser:
