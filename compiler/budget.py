@@ -110,7 +110,8 @@ def budget(
         raise CompileError(f"max_bytes is {max_bytes!r}; it must be a number of bytes, or None")
     if only is None:
         return Budget(max_bytes)
-    named: Mapping[str, Any] = only if isinstance(only, Mapping) else dict.fromkeys(only)
+    kinds = (only,) if isinstance(only, str) else only
+    named: Mapping[str, Any] = kinds if isinstance(kinds, Mapping) else dict.fromkeys(kinds)
     for kind in named:
         if kind not in KINDS:
             hint = did_you_mean(kind, KINDS)
