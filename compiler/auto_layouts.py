@@ -124,6 +124,7 @@ def auto_layouts(
     """
     from dtensor.compiler.api import jit
 
+    CompileOptions(max_bytes_per_device=max_bytes_per_device)  # says what it may be
     structs = jax.tree.map(lambda leaf: struct_of(type_of(leaf)), args, is_leaf=is_dtensor)
     jitted = jit(fn, in_layouts=fixed, mesh=mesh, options=options)
     source = jitted.trace(*structs)._source

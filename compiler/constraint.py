@@ -60,8 +60,10 @@ def constrain_as(x: Any, layout: Any, mesh: Mesh | None, what: str = "") -> Any:
     if mesh is None and isinstance(layout, PartitionSpec):
         try:
             return jax.lax.with_sharding_constraint(x, layout)
-        except ValueError as error:  # which speaks of shardings and resources
+        except Exception as error:  # ValueError or jax's DuplicateSpecError: of resources
             wrong = error
+        if get_abstract_mesh().empty:  # the function is traced once more, under a mesh
+            raise ValueError(str(wrong))
         as_layout(layout, x.ndim, as_mesh(get_abstract_mesh()), what or "relayout")
         raise wrong
     return constrain(x, as_layout(layout, x.ndim, mesh, what))

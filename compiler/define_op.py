@@ -144,6 +144,10 @@ def define_op(
     Example:
         `solve = dtensor.define_op("my_solver", "b i j, b j -> b i", whole=("i", "j"))`
     """
+    if not (reduce is None or isinstance(reduce, Mapping)):
+        raise CompileError(f"operation '{name}': reduce is {reduce!r}; write {{'k': 'sum'}}")
+    if isinstance(linear, int):
+        raise CompileError(f"operation '{name}': linear is {linear!r}; write ({linear!r},)")
     made = DefinedOp(
         name,
         signature,

@@ -57,6 +57,8 @@ def explain(
         raise CompileError(f"top is {top!r}; give the number of groups to show, at least 1")
     if what is None and top is not None:
         return "\n".join(_largest(result, top))
+    if not (what is None or isinstance(what, str)):
+        raise CompileError(f"what is {what!r}; give the name of an argument or a result, as a text")
     entries = _entries(args, results, result)
     if what is None:
         return "\n".join(_everything(entries, result))

@@ -154,6 +154,7 @@ def trace(
     refuse_effects(traced.jaxpr.jaxpr, traced.jaxpr.effects, equations)
     constraints = [equation for equation in equations if _is_constraint(equation)]
     _refuse_other_meshes(mesh, constraints)
+    _refuse_other_shardings(mesh, equations)
     if target is None:
         platform = platform_of(mesh)
         lowered = traced.lower(lowering_platforms=None if platform is None else (platform,))
@@ -168,7 +169,7 @@ def trace(
     _refuse_symbolic(infos)
     module: Any = lowered.compiler_ir("stablehlo")
     keep_tokens_inside(module)
-    _check_arity(module, len(infos))
+    _check_arity(module, len(infos), traced.jaxpr.jaxpr)
     if callbacks:
         _drop_device_of_callbacks(module)
     results = [
@@ -278,6 +279,21 @@ def _refuse_other_meshes(mesh: Mesh | None, constraints: Sequence[Any]) -> None:
         mesh = layout.mesh
 
 
+def _refuse_other_shardings(mesh: Mesh | None, equations: Sequence[Any]) -> None:
+    """The same of jax's own constraints."""
+    for equation in equations if mesh is not None else ():
+        if equation.primitive.name != "sharding_constraint":
+            continue
+        other = getattr(equation.params["sharding"], "mesh", None)
+        if isinstance(other, jax.sharding.Mesh) and other.axis_names:
+            axes = tuple(other.shape.items())
+            if mesh is not None and axes != mesh.axes:
+                raise LayoutError(
+                    f"{line_of(equation)}a constraint is on {Mesh(axes).short()}, in a program "
+                    f"that runs on {mesh.short()}; make its sharding on the program's mesh"
+                )
+
+
 def _callbacks_of(lowered: Any) -> tuple[tuple[Callable[..., Any], ...], tuple[object, ...]]:
     # jax has no public way to them; without them a module with callbacks crashes the process.
     compile_args = lowered._lowering.compile_args
@@ -309,8 +325,18 @@ def _refuse_symbolic(infos: Sequence[TracedArray]) -> None:
                 )
 
 
-def _check_arity(module: Any, expected: int) -> None:
+def _check_arity(module: Any, expected: int, jaxpr: Any) -> None:
     found = len(main_function(module).regions[0].blocks[0].arguments)
+    if any(not isinstance(var.aval, jax.core.ShapedArray) for var in jaxpr.constvars):
+        raise CompileError(
+            "the function uses a jax.Ref from outside of it; pass its value, ref[...], as an "
+            "argument, and return the new one"
+        )
+    if len(jaxpr.invars) > expected:
+        raise CompileError(
+            "the function reads an array that another one left behind while jax traced that, "
+            "which has no values; return the array from there, and pass it as an argument here"
+        )
     if found != expected:
         raise CompileError(
             f"jax lowered {expected} arguments to {found}; "

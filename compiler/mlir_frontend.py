@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -201,6 +201,8 @@ def _per_array(
     what: str,
 ) -> tuple[Layout | None, ...]:
     given_layouts: Any = layouts
+    if isinstance(layouts, Mapping):
+        raise LayoutError(f"{option} is a dict; give a list with one layout for each of the {what}")
     found = [layouts] * len(arrays) if is_layout_leaf(layouts) else list(given_layouts)
     if len(found) != len(arrays):
         raise LayoutError(

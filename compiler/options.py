@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dtensor.compiler.budget import Budget
 from dtensor.compiler.define_op import DefinedOp, known_ops
 from dtensor.dialect.errors import CompileError, MeshError
@@ -55,7 +57,7 @@ class CompileOptions:
     """
 
     strict: bool | Budget = False
-    max_bytes_per_device: int | None = None
+    max_bytes_per_device: float | None = None
     reduce_dtype: str | None = None
     machine: Machine | str | Path | None = None
     cost: CostModel | None = None
@@ -78,11 +80,8 @@ class CompileOptions:
             )
         if self.effort not in EFFORTS:
             raise CompileError(f"effort is {self.effort!r}; it must be one of {', '.join(EFFORTS)}")
-        if self.machine is not None:
-            if self.cost is not None:
-                raise CompileError("machine and cost are both given; give one")
-            object.__setattr__(self, "machine", Machine.of(self.machine))
-        self._check_types()
+        self._check_planner()
+        self._check_budgets()
         object.__setattr__(self, "ops", tuple(self.ops))
         names = [op.name for op in self.ops if isinstance(op, DefinedOp)]
         if len(names) < len(self.ops):
@@ -92,10 +91,22 @@ class CompileOptions:
                 raise CompileError(f"ops defines '{name}' twice; give one definition of it")
         if isinstance(self.print_ir_after, str):
             raise CompileError("print_ir_after is a string; it must be a tuple of pass names")
+        object.__setattr__(self, "print_ir_after", tuple(self.print_ir_after))
 
-    def _check_types(self) -> None:
+    def _check_planner(self) -> None:
+        if self.machine is not None:
+            if self.cost is not None:
+                raise CompileError("machine and cost are both given; give one")
+            object.__setattr__(self, "machine", Machine.of(self.machine))
         if not (self.cost is None or isinstance(self.cost, CostModel)):
             raise CompileError(f"cost is {self.cost!r}; make it with dtensor.CostModel(...)")
+        if not (self.pipeline is None or isinstance(self.pipeline, str)):
+            raise CompileError(
+                f"pipeline is {self.pipeline!r}; it must be one text, such as "
+                "'builtin.module(dtensor-spmd)', or None"
+            )
+
+    def _check_budgets(self) -> None:
         if not isinstance(self.strict, bool | Budget):
             raise CompileError(
                 f"strict is {self.strict!r}; it must be True, False or a dtensor.budget(...)"
@@ -122,6 +133,9 @@ def check_arguments(fn: Any, mesh: Any, options: Any, compiler_options: Any = No
         raise TypeError(
             f"dtensor.jit compiles a function, and got a value of type {type(fn).__name__}"
         )
+    if isinstance(fn, np.ufunc):
+        name = fn.__name__
+        raise TypeError(f"jax cannot trace NumPy's own numpy.{name}; give jax.numpy.{name}")
     if not (mesh is None or isinstance(mesh, AnyMesh)):
         raise MeshError(
             f"mesh= takes a Mesh, not a value of type {type(mesh).__name__}; "

@@ -110,6 +110,10 @@ class Planned(ABC):
         """
         from dtensor.passes.reports.lock import check_lock
 
+        if not Path(path).exists():
+            raise FileNotFoundError(
+                f"there is no lock file {os.fspath(path)}; make one with compiled.lock(file)"
+            )
         text = Path(path).read_text(encoding="utf-8")
         check_lock(text, self.collectives, self._plan().mesh, os.fspath(path))
 

@@ -107,7 +107,7 @@ def error(where: Where, message: str) -> NoReturn:
     Raises:
         LocatedError: always.
     """
-    raise LocatedError(place_of(where), message)
+    raise LocatedError(place_of(where), message) from None
 
 
 def diagnostic(where: Where, message: str, severity: str = "error") -> Diagnostic:

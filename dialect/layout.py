@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, Self
@@ -66,7 +66,7 @@ class Layout(LayoutMembers):
             raise LayoutError(
                 f"layout {sharding_specs!r} is one string; give one entry per dimension"
             )
-        if not isinstance(sharding_specs, Iterable):
+        if not isinstance(sharding_specs, Iterable) or isinstance(sharding_specs, Mapping | Set):
             raise LayoutError(
                 f"a layout needs a list with one entry per dimension, got {sharding_specs!r}"
             )

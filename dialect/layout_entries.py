@@ -106,6 +106,8 @@ def _digit(entry: Any, mesh: Mesh) -> AxisRef | int:
         return entry
     if not isinstance(entry, str):
         raise _NoEntry(entry)
+    if entry == OPEN:
+        raise LayoutError("OPEN, '?', stands at the end of a dimension: write ('x', OPEN)")
     if entry not in mesh:
         raise LayoutError(_unknown_axis(entry, mesh))
     return mesh.axis(entry)
@@ -127,6 +129,10 @@ def partial_of(
     pairs: list[tuple[AxisRef, str]] = []
     if isinstance(partial, Mapping):
         for kind, axes in partial.items():
+            if kind in mesh and axes in REDUCTIONS:
+                raise LayoutError(
+                    f"partial {partial} has its axis first; write {{{axes!r}: {kind!r}}}"
+                )
             entries = (axes,) if isinstance(axes, str | AxisRef) else tuple(axes)
             for entry in entries:
                 if not isinstance(entry, str | AxisRef | int):

@@ -115,8 +115,10 @@ class Mesh(MeshMembers):
         if ids is not None and len(set(ids)) != len(ids):
             raise MeshError(f"mesh names a device twice: {list(ids)}; name each once")
         if not isinstance(name, str) or (name and not AXIS_NAME.match(name)):
-            hint = "" if isinstance(name, str) else "; devices go into devices="
-            raise MeshError(f"mesh name {name!r} is not an identifier{hint}")
+            hint = (
+                "use letters, digits and _" if isinstance(name, str) else "devices go into devices="
+            )
+            raise MeshError(f"mesh name {name!r} is not an identifier; {hint}")
         if ids is not None and ids == tuple(range(size)):
             ids = None
         object.__setattr__(self, "axes", checked)

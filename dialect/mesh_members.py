@@ -24,6 +24,9 @@ class MeshDimension(NamedTuple):
     size: int
 
 
+_OF_JAX = ("abstract_mesh", "axis_types", "device_ids_array", "is_multi_process")
+
+
 class MeshMembers:
     """The part of `Mesh` that names devices and translates to TensorFlow's names."""
 
@@ -52,7 +55,7 @@ class MeshMembers:
     def __getattr__(self, name: str) -> Any:
         # Only names that a mesh lacks come here; jax asks its own meshes for some.
         hint = ""
-        if name.startswith("_internal"):
+        if name.startswith("_internal") or name in _OF_JAX:
             hint = "; jax has meshes of its own: jax.make_mesh makes one, and dtensor takes it"
         raise AttributeError(f"'Mesh' object has no attribute '{name}'{hint}", name=name, obj=self)
 

@@ -78,7 +78,7 @@ class PassState:
     machine: Machine | None = None
     effort: str = "normal"
     reduce_element: str | None = None
-    max_bytes_per_device: int | None = None
+    max_bytes_per_device: float | None = None
     definitions: Sequence[Definition] = ()
     bodies: Mapping[str, BodyMaker] = field(default_factory=dict)
     donated: Sequence[int] = ()

@@ -16,6 +16,7 @@ from jax.sharding import get_abstract_mesh
 from dtensor.dialect.errors import LayoutError, MeshError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.of_torch import instead_of_torch
 from dtensor.runtime import texts
 from dtensor.runtime.array_type import TRACED as TRACED
 from dtensor.runtime.array_type import ArrayType as ArrayType
@@ -30,17 +31,6 @@ from dtensor.runtime.shardings import AnyMesh, as_mesh
 from dtensor.runtime.tracing import becomes_program
 
 _T = TypeVar("_T")
-_WHOLE = "dtensor.relayout(x, Layout.replicated(x.mesh, x.ndim))"
-_OF_TORCH = {
-    "cpu": f"x.numpy(), of a sharded one {_WHOLE}.numpy()",
-    "device_mesh": "x.mesh",
-    "dim": "x.ndim",
-    "full_tensor": _WHOLE,
-    "placements": "x.layout",
-    "redistribute": "dtensor.relayout(x, layout)",
-    "to_local": "x.unpack()",
-}
-"""What PyTorch's DTensor has, and what to write here."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +168,13 @@ class DTensor(Operators):
         """
         refuse_deleted((self._array,), ("x",))
         data = {shard.device: shard.data for shard in self.addressable_shards}
-        return [data[device] for device in local_devices(self.mesh)]
+        here = local_devices(self.mesh)
+        if not data.keys() >= set(here):
+            raise MeshError(
+                "the array lies on devices of before jax started anew, made by a program of then; "
+                "compile the program again"
+            )
+        return [data[device] for device in here]
 
     @property
     def addressable_shards(self) -> list[Any]:
@@ -257,6 +253,7 @@ class DTensor(Operators):
             MeshError: it lies on devices of other clients only.
             TypeError: it is of random keys, which NumPy does not have.
         """
+        refuse_deleted((self._array,), ("x",))
         if is_key(self.dtype):
             raise TypeError(
                 f"NumPy has no arrays of {self.dtype}; read the data of the keys, with "
@@ -312,9 +309,9 @@ class DTensor(Operators):
 
     def __getattr__(self, name: str) -> Any:
         # Only names that a DTensor lacks come here.
-        hint = ""
-        if name in _OF_TORCH:
-            hint = f"; write {_OF_TORCH[name]}"
+        hint, instead = "", instead_of_torch(name)
+        if instead is not None:
+            hint = f"; write {instead}"
         elif not name.startswith("_") and hasattr(type(self._array), name):
             hint = f", but a jax.Array has: write x.to_jax().{name}"
         raise AttributeError(

@@ -13,13 +13,7 @@ from dtensor.dialect.mesh import XLA_SPMD, Mesh, axis_pairs
 from dtensor.dialect.mesh_devices import MeshDevices, install_naming
 from dtensor.runtime.clients import coordination
 from dtensor.runtime.clients.config import checked_device_type, default_device_type
-from dtensor.runtime.naming import (
-    as_device,
-    devices_of_type,
-    find_device,
-    names_of,
-    type_of_device,
-)
+from dtensor.runtime.naming import as_device, devices_of_type, find_device, names_of, type_of_device
 
 # The devices of each mesh that was made over given ones; a Mesh itself knows only their ids, which
 # the devices of two platforms share.
@@ -40,8 +34,8 @@ def create_mesh(
         mesh_dims: `(name, size)` pairs or a mapping, major axis first; sizes in devices, one of
             them -1 for as many as there are. None is one axis `x` over all devices.
         mesh_name: name of the mesh, an identifier; its symbol in MLIR.
-        devices: the devices in row-major mesh order: jax devices, their ids, or names such as
-            `CPU:3`. None takes the first ones jax lists.
+        devices: the devices in row-major mesh order, or in a NumPy array of the mesh's shape: jax
+            devices, their ids, or names such as `CPU:3`. None takes the first ones jax lists.
         device_type: "CPU", "GPU" or "TPU"; None is the type of `devices`, else the one that
             `initialize_accelerator_system` chose, else the best there is.
         use_xla_spmd: False; programs are never left to XLA's own partitioner.
@@ -60,7 +54,7 @@ def create_mesh(
         raise MeshError(f"devices is {devices!r}; give a list, with one for each place of the mesh")
     have = devices_of_type(kind)
     if devices is not None:
-        have = [as_device(device, kind) for device in devices]
+        have = [as_device(device, kind) for device in getattr(devices, "flat", devices)]
         kind = common_type(have, device_type)
     if not have:
         raise MeshError(
@@ -71,10 +65,11 @@ def create_mesh(
     size = Mesh(pairs).size
     if devices is None and len(have) < size:
         raise MeshError(_too_few(pairs, size, len(have), kind))
-    if devices is not None and len(have) != size:
+    grid = getattr(devices, "shape", (len(have),))
+    if devices is not None and grid not in ((size,), Mesh(pairs).sizes):
         raise MeshError(
-            f"{Mesh(pairs).short()} has {size} places but {len(have)} devices were given; "
-            "give one for each"
+            f"{Mesh(pairs).short()} has {size} places but {' x '.join(map(str, grid))} devices "
+            "were given; give one for each"
         )
     asked, chosen = "" if kind == default_device_type() else kind, have[:size]
     ids = [device.id for device in chosen]

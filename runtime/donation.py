@@ -15,6 +15,7 @@ import jax
 import numpy as np
 from jax._src.array import ArrayImpl
 
+DELETED = "deleted: its buffers were donated to a program, or freed by delete() or a restart of jax"
 Run = Callable[..., Sequence[jax.Array]]
 _is_deleted: Callable[[Any], bool] = ArrayImpl.is_deleted  # mapped, at half the time
 _aliased: dict[int, weakref.ref[jax.Array]] = {}
@@ -71,8 +72,8 @@ def refuse_deleted(arrays: Iterable[Any], names: Iterable[str]) -> None:
         is_concrete = isinstance(array, jax.Array) and not isinstance(array, jax.core.Tracer)
         if is_concrete and array.is_deleted():
             raise RuntimeError(
-                f"argument {name} is deleted: its buffers were donated to a program; pass what "
-                "that program returned, or a copy made before"
+                f"argument {name} is {DELETED}; pass what that program returned, or a copy made "
+                "before"
             )
 
 

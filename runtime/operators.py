@@ -60,7 +60,7 @@ def _update(name: str, what: str) -> Callable[[Any, Any], DTensor]:
     return named(lambda at, value: Slot.engine.update(at._x, at._index, name, value), name, what)
 
 
-def _refuse_item(self: Any, index: Any, value: Any) -> None:
+def _refuse_item(self: Any, index: Any, value: Any = None) -> None:
     raise TypeError("a DTensor cannot be changed in place; use x = x.at[index].set(value)")
 
 
@@ -221,7 +221,7 @@ class Operators(Methods):
     def __getitem__(self, index: Any) -> DTensor:
         return Slot.engine.get(self, index)
 
-    __setitem__ = _refuse_item
+    __setitem__ = __delitem__ = _refuse_item
 
     @property
     def at(self) -> At:
@@ -248,7 +248,7 @@ class At:
     def __getitem__(self, index: Any) -> Part:
         return Part(self._x, index)
 
-    __setitem__ = _refuse_item
+    __setitem__ = __delitem__ = _refuse_item
 
 
 class Part:

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.donation import DELETED
 from dtensor.runtime.keys import data_of
 from dtensor.runtime.padding import ranges_of
 from dtensor.runtime.placement import jax_mesh, local_devices
@@ -22,7 +23,7 @@ _SHARDS_SHOWN = 8
 def in_full(x: DTensor) -> str:
     """TensorFlow's form: the values, or those of each local device, and the whole layout."""
     if x._array.is_deleted():
-        values = "deleted: its buffers were donated to a program"
+        values = DELETED
     elif not local_devices(x.mesh):
         values = "{}"
     elif x.layout.is_fully_replicated():
@@ -38,7 +39,7 @@ def in_full(x: DTensor) -> str:
 def values(x: DTensor) -> str:
     """The values, of a sharded array those of each shard that is here after its indices."""
     if x._array.is_deleted():
-        return "deleted: its buffers were donated to a program"
+        return DELETED
     if not local_devices(x.mesh):
         return elsewhere(x.mesh)
     if x.layout.is_fully_replicated():

@@ -13,15 +13,9 @@ import numpy as np
 
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
-from dtensor.runtime.array import (
-    DTensor,
-    array_type,
-    dtensor_of,
-    keys_like,
-    with_layout,
-)
+from dtensor.runtime.array import DTensor, array_type, dtensor_of, keys_like, with_layout
 from dtensor.runtime.clients.agreement import clients_of, exchange
-from dtensor.runtime.donation import note_alias
+from dtensor.runtime.donation import note_alias, refuse_deleted
 from dtensor.runtime.keys import data_of, key_kind
 from dtensor.runtime.padding import Ranges, Shape, lengthened, padded, ranges_of
 from dtensor.runtime.placement import layout_of, local_devices, named_sharding
@@ -203,6 +197,7 @@ def place(array: Any, layout: Layout) -> DTensor:
         TypeError: not a numeric array.
     """
     source = array.to_jax() if isinstance(array, DTensor) else array
+    refuse_deleted((source,), ("array",))
     if isinstance(source, jax.Array) and (kind := key_kind(source.dtype)) is not None:
         layout = layout.for_rank(source.ndim)
         layout.verify(source.shape, "an array of keys", uneven=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ class Machine:
     Attributes:
         name: its name, for messages.
         levels: its network, the innermost level first; the last one joins any number of devices.
-        matmul_flops: `(element type, flops per second)` of matrix products of one device.
+        matmul_flops: element type to flops per second of matrix products of one device.
         vector_flops: flops per second of everything else, in float32.
         memory_bytes_per_second: what one device reads and writes.
         memory_bytes: what one device holds.
@@ -64,6 +65,30 @@ class Machine:
     memory_bytes: int
 
     def __post_init__(self) -> None:
+        flops = self.matmul_flops
+        pairs = flops.items() if isinstance(flops, Mapping) else flops
+        object.__setattr__(self, "matmul_flops", tuple(pairs))
+        object.__setattr__(self, "levels", tuple(self.levels))
+        self._check_levels()
+        self._check_numbers()
+        if not self.matmul_flops:
+            raise CompileError(f"machine '{self.name}' has no matmul_flops; give one element type")
+
+    def _check_levels(self) -> None:
+        for level in self.levels:
+            if not (isinstance(level, Level) and isinstance(level.link, Link)):
+                raise CompileError(
+                    f"machine '{self.name}': levels has {level!r}; make each with "
+                    "dtensor.Level(name, devices, dtensor.Link(alpha, bytes_per_second))"
+                )
+        sizes = [level.devices for level in self.levels]
+        if not sizes or sizes[-1] is not None or None in sizes[:-1]:
+            raise CompileError(
+                f"machine '{self.name}': the last level of the network joins any number of "
+                "devices, and only the last: leave its `devices` out"
+            )
+
+    def _check_numbers(self) -> None:
         numbers = {
             "vector_flops": self.vector_flops,
             "memory_bytes_per_second": self.memory_bytes_per_second,
@@ -74,9 +99,9 @@ class Machine:
             **{f"devices of {x.name}": x.devices for x in self.levels if x.devices is not None},
         }
         for what, number in numbers.items():
-            if number <= 0:
+            if not isinstance(number, Real) or number <= 0:
                 raise CompileError(
-                    f"machine '{self.name}': {what} is {number}; it must be positive"
+                    f"machine '{self.name}': {what} is {number!r}; it must be a positive number"
                 )
         for dtype, _ in self.matmul_flops:
             if dtype not in DTYPES:
@@ -84,14 +109,6 @@ class Machine:
                 raise CompileError(
                     f"machine '{self.name}': matmul_flops of '{dtype}'; known are {known}"
                 )
-        if not self.matmul_flops:
-            raise CompileError(f"machine '{self.name}' has no matmul_flops; give one element type")
-        sizes = [level.devices for level in self.levels]
-        if not sizes or sizes[-1] is not None or None in sizes[:-1]:
-            raise CompileError(
-                f"machine '{self.name}': the last level of the network joins any number of "
-                "devices, and only the last: leave its `devices` out"
-            )
 
     def matmul_peak(self, dtype: str) -> float:
         """Flops per second of matrix products of elements of type `dtype`, such as `bf16`.
@@ -159,7 +176,11 @@ class Machine:
 
         try:
             found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as wrong:
+        except OSError as wrong:
+            raise CompileError(
+                f"machine file {path}: {wrong.strerror}; give the path of a file that is there"
+            ) from None
+        except ValueError as wrong:
             raise CompileError(f"machine file {path}: {wrong}") from None
         return cls._of_keys(found, f"machine file {path}")
 

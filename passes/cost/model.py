@@ -6,10 +6,11 @@ a profiler or the benchmark suite reads in the compiled program.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.errors import CompileError
 
 
 def all_gather_bytes(output_bytes: float, devices: int) -> float:
@@ -63,7 +64,7 @@ class CostModel:
 
     Attributes:
         link: the network along every axis that `axis_links` does not name.
-        axis_links: `(axis name, Link)` pairs for axes with another network.
+        axis_links: axis name to Link, for axes with another network.
         peak_flops: floating-point operations per second of one device.
         hbm_bytes_per_second: memory bandwidth of one device.
     """
@@ -72,6 +73,17 @@ class CostModel:
     axis_links: tuple[tuple[str, Link], ...] = ()
     peak_flops: float = 2e14
     hbm_bytes_per_second: float = 1.2e13
+
+    def __post_init__(self) -> None:
+        links = self.axis_links
+        pairs = tuple(links.items() if isinstance(links, Mapping) else links)
+        object.__setattr__(self, "axis_links", pairs)
+        for name, link in (("link", self.link), *pairs):
+            if not isinstance(link, Link) or link.alpha < 0 or link.bytes_per_second <= 0:
+                raise CompileError(
+                    f"the cost of {name} is {link!r}; give a dtensor.Link of seconds, at least 0, "
+                    "and of bytes per second, above 0"
+                )
 
     def axis_link(self, axis: str) -> Link:
         """The network along the mesh axis `axis`."""

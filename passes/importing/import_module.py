@@ -113,10 +113,11 @@ def _one_mesh(module: ir.Module, function: ir.Operation, state: PassState) -> Me
         is_settled = state.mesh is None or other.device_ids is not None
         is_other = other.axes != mesh.axes or (is_settled and other.ids() != mesh.ids())
         if other.axes and is_other:
+            given = f"@{mesh.symbol}" if state.mesh is None else "the mesh given"
             error(
                 module.operation,
-                f"meshes differ: @{other.symbol} is {other.short()}, @{mesh.symbol} is "
-                f"{mesh.short()}; a program is compiled for one mesh",
+                f"meshes differ: @{other.symbol} is {other.short()}, {given} is {mesh.short()}; a "
+                "program is compiled for one mesh",
             )
     if mesh.symbol not in meshes:
         ir.Operation.create(

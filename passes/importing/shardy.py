@@ -13,7 +13,7 @@ from dtensor.dialect.kinds import DIRECTIONS
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import Value, forget, ir
-from dtensor.dialect.names import LAYOUT
+from dtensor.dialect.names import ARG_ATTRS, LAYOUT
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.functions import (
     SIDES,
@@ -142,7 +142,8 @@ class _Reader:
             return
         attributes = entries(function, side)
         types = boundary_types(function, side)
-        for entry, type_ in zip(attributes, types, strict=True):
+        what = "argument" if side == ARG_ATTRS else "result"
+        for number, (entry, type_) in enumerate(zip(attributes, types, strict=True)):
             _refuse_carried(function, entry)
             sharding = entry.pop(_SHARDING_ATTR, None)
             gspmd = entry.pop(GSPMD_ATTR, None)
@@ -152,7 +153,9 @@ class _Reader:
             if sharding is not None:
                 entry[LAYOUT] = layout_attr(self.layout(function, str(sharding), rank))
             elif gspmd is not None:
-                entry[LAYOUT] = layout_attr(self.gspmd(function, ir.StringAttr(gspmd).value, rank))
+                text = ir.StringAttr(gspmd).value
+                layout = self.gspmd(function, text, rank, f"{what} {number}: ")
+                entry[LAYOUT] = layout_attr(layout)
         set_entries(function, side, attributes)
 
     def layout(self, op: ir.Operation, text: str, rank: int) -> Layout:
@@ -162,13 +165,13 @@ class _Reader:
         except LayoutError as wrong:
             error(op, str(wrong))
 
-    def gspmd(self, op: ir.Operation, sharding: str, rank: int) -> Layout:
+    def gspmd(self, op: ir.Operation, sharding: str, rank: int, of: str = "") -> Layout:
         """The layout of one of GSPMD's shardings."""
         config = op.attributes["backend_config"] if "backend_config" in op.attributes else ""
         try:
             return gspmd_layout(sharding, self.mesh, rank, str(config))
         except LayoutError as wrong:
-            error(op, str(wrong))
+            error(op, f"{of}{wrong}")
 
     def per_value(self, op: ir.Operation, name: str, ranks: Sequence[int]) -> list[Layout]:
         """The layouts that an attribute writes, one per value."""

@@ -19,6 +19,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import DTensor, data_of_keys, keys_like
 from dtensor.runtime.checkpoint.record import SavedArray
+from dtensor.runtime.donation import DELETED
 from dtensor.runtime.keys import is_key, key_kind
 from dtensor.runtime.placement import jax_mesh, layout_of
 from dtensor.runtime.transfer import place
@@ -58,7 +59,7 @@ def source_of(name: str, value: Any, mesh: Mesh) -> Source:
     value = value.read_value() if isinstance(value, DVariable) else value
     held = value._array if isinstance(value, DTensor) else value
     if isinstance(held, jax.Array) and held.is_deleted():
-        raise CheckpointError(f"'{name}' is deleted: its buffers were donated to a program")
+        raise CheckpointError(f"'{name}' is {DELETED}")
     if not isinstance(value, DTensor):
         if not is_key(value.dtype):
             check_width(f"'{name}'", value.dtype)

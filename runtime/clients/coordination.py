@@ -58,9 +58,12 @@ def forget_cpu() -> None:
 
 
 def forget_jax() -> None:
-    """Let jax start anew."""
+    """Let jax start anew. Its arrays are deleted: programs of new devices would end the process."""
     from jax.extend import backend
 
+    for client in backend.backends().values() if jax_is_running() else ():
+        for array in client.live_arrays():
+            array.delete()
     backend.clear_backends()
     for reset in resets:
         reset()

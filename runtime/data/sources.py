@@ -176,11 +176,19 @@ def source_of(dataset: Any, batched: bool) -> Source:
         return Iterated(lambda: iter(dataset), name, once=False, length=length)
     elif callable(dataset):
         name = getattr(dataset, "__name__", name)
-        return Iterated(lambda: iter(dataset()), f"{name}()", once=False)
+        return Iterated(lambda: _made(dataset(), name), f"{name}()", once=False)
     raise TypeError(
         f"dataset is of type {name}; it may be an array, a tuple or dict of arrays, whose first "
         "dimension counts the examples, a list or anything with len() and [], an iterable, a "
         "function that makes an iterator, or a grain dataset"
+    )
+
+
+def _made(made: Any, name: str) -> Iterator[Any]:
+    if isinstance(made, Iterable):
+        return iter(made)
+    raise TypeError(
+        f"{name}() gives the dataset, but is of type {type(made).__name__}; give a list"
     )
 
 

@@ -45,6 +45,7 @@ class VariableFacts(DTensor):
     _value: Any
     name: str
     trainable: bool
+    __slots__ = ("_kind", "_own", "_save_as_bf16", "_value", "name", "trainable")
     __hash__ = None  # type: ignore[assignment]  # == compares elements
 
     def value(self) -> Any:

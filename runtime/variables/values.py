@@ -11,6 +11,7 @@ import numpy as np
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import ArrayType, DTensor, from_jax
+from dtensor.runtime.donation import refuse_deleted
 from dtensor.runtime.eager import Slot
 from dtensor.runtime.placement import layout_of
 from dtensor.runtime.transfer import host_array, outside, place
@@ -44,6 +45,7 @@ def initial_tensor(value: Any, dtype: Any, layout: Layout | None, who: str) -> D
                 f"type {type(value).__name__}"
             )
         return place(_host_values(value, dtype, who), layout)
+    refuse_deleted((found._array,), ("initial_value",))
     if layout is not None and found.layout != layout:
         raise LayoutError(
             f"{who}: the initial value has the layout {found.layout.short()} of "
@@ -72,6 +74,7 @@ def assigned_array(value: Any, type_: ArrayType, who: str) -> jax.Array:
         host = _small_values(value, type_.dtype, who)
         _check_shape(host.shape, type_, who)
         return place(host, layout)._array
+    refuse_deleted((found._array,), ("value",))
     _check_shape(found.shape, type_, who)
     _check_dtype(found.dtype, type_, who)
     if found.mesh != layout.mesh:

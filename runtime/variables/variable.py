@@ -12,14 +12,7 @@ import numpy as np
 
 from dtensor.dialect.errors import CompileError, LayoutError
 from dtensor.dialect.layout import Layout
-from dtensor.runtime.array import (
-    TRACED,
-    ArrayType,
-    Kind,
-    array_type,
-    dtensor_of,
-    true_array,
-)
+from dtensor.runtime.array import TRACED, ArrayType, Kind, array_type, dtensor_of, true_array
 from dtensor.runtime.array import _unflatten as _tensor_unflatten
 from dtensor.runtime.donation import note_alias
 from dtensor.runtime.eager import Slot
@@ -65,6 +58,7 @@ class DVariable(VariableFacts):
         CompileError: called while jax traces a function.
     """
 
+    __slots__ = ()
     _exist = False  # until there has been a variable in this process, no trace looks for any
 
     def __init__(

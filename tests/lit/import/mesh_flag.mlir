@@ -5,7 +5,7 @@
 
 // CHECK: "dtensor.mesh"() {mesh = #dtensor.mesh<["x"=2, "y"=4]>, sym_name = "mesh"}
 // CHECK-NOT: grid
-// OTHER: error: meshes differ: @grid is mesh(x=2, y=4, name=grid), @mesh is mesh(x=4, y=2); a program is compiled for one mesh
+// OTHER: error: meshes differ: @grid is mesh(x=2, y=4, name=grid), the mesh given is mesh(x=4, y=2); a program is compiled for one mesh
 "dtensor.mesh"() {sym_name = "grid", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
 
 // CHECK: %arg0: tensor<4x8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {"y"}]>}

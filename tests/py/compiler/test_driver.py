@@ -101,7 +101,9 @@ def test_no_mesh_is_an_error() -> None:
 
 
 def test_another_mesh_than_the_module_s_is_an_error() -> None:
-    with pytest.raises(CompileError, match=r"meshes differ: @mesh is mesh\(x=2, y=4\), @mesh is"):
+    with pytest.raises(
+        CompileError, match=r"meshes differ: @mesh is mesh\(x=2, y=4\), the mesh given"
+    ):
         compile_module(LOOP, "p.mlir", Mesh([("x", 8)]), [None] * 3, [None], OPTIONS)
 
 

@@ -335,6 +335,7 @@ def test_budgets_that_say_nothing_sensible() -> None:
     with pytest.raises(dtensor.CompileError, match=r"make it with dtensor\.budget"):
         dtensor.CompileOptions(budget=1000)  # type: ignore[arg-type]
     assert isinstance(dtensor.budget(), dtensor.Budget)
+    assert dtensor.budget(only="all_reduce") == dtensor.budget(only=["all_reduce"])
 
 
 def _fully_sharded(strict: Any) -> dtensor.Lowered:

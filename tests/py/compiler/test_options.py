@@ -15,6 +15,11 @@ def test_options_are_values() -> None:
         CompileOptions().strict = True  # type: ignore[misc]
 
 
+def test_names_of_passes_are_a_list_too() -> None:
+    options = CompileOptions(print_ir_after=["dtensor-propagate"])  # type: ignore[arg-type]
+    assert hash(options) == hash(CompileOptions(print_ir_after=("dtensor-propagate",)))
+
+
 def test_values_that_mean_nothing_are_refused() -> None:
     with pytest.raises(
         CompileError, match="max_bytes_per_device is 0; it must be a positive number, or None"

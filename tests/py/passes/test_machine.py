@@ -60,7 +60,7 @@ def test_a_file_describes_a_machine(tmp_path: Path) -> None:
         (("2e13", '"fast"'), "'vector_flops' is 'fast'; give a number"),
         (("64e9", "0.5"), "'memory_bytes' is 0.5; give a whole number"),
         (("alpha = 4e-5", ""), "level 1 lacks the key 'alpha', a number; add it"),
-        (("alpha = 4e-5", "alpha = 0"), "alpha of ethernet is 0.0; it must be positive"),
+        (("alpha = 4e-5", "alpha = 0"), "alpha of ethernet is 0.0; it must be a positive number"),
         (("devices = 4", ""), "the last level of the network joins any number"),
         (("bf16 = 4e14", "bf17 = 4e14"), "matmul_flops of 'bf17'; known are f64, f32, bf16"),
         (('name = "two racks"', "name = two"), "machine file .*: Invalid value"),
@@ -159,6 +159,15 @@ def test_what_a_plan_costs_follows_the_machine(tmp_path: Path) -> None:
     assert slow > fast > default > 0
     assert planned_seconds(machine=str(path)) == slow
     assert planned_seconds(cost=CostModel()) == default
+
+
+def test_numbers_of_each_kind_are_given_in_a_dict_too() -> None:
+    flops: Any = {"bf16": 4e14, "f32": 1e14}
+    levels: Any = [BOARD, ETHERNET]
+    assert Machine("two racks", levels, flops, 2e13, 2e12, 64 * 10**9) == RACKS
+    links: Any = {"x": BOARD.link, "y": ETHERNET.link}
+    assert CostModel(axis_links=links) == CostModel(axis_links=tuple(links.items()))
+    assert hash(CostModel(axis_links=links)) == hash(CostModel(axis_links=tuple(links.items())))
 
 
 def test_a_machine_and_a_cost_are_one_too_many() -> None:

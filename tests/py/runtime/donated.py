@@ -19,7 +19,10 @@ import dtensor
 MESH = dtensor.create_mesh([("x", 2), ("y", 4)])
 ROWS = dtensor.Layout(["x", dtensor.UNSHARDED], MESH)
 COLUMNS = dtensor.Layout([dtensor.UNSHARDED, "y"], MESH)
-DELETED = "is deleted: its buffers were donated to a program; pass what that program returned"
+DELETED = (
+    "is deleted: its buffers were donated to a program, or freed by delete() or a restart of jax; "
+    "pass what that program returned"
+)
 
 
 def fresh() -> dtensor.DTensor:

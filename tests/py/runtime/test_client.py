@@ -122,6 +122,13 @@ def test_sizes_and_ids_may_be_numpy_integers() -> None:
     assert create_mesh(devices=list(ids)).ids() == (3, 1)
 
 
+def test_devices_may_be_a_grid_as_jax_makes_one() -> None:
+    grid: Any = np.array(jax.devices()[:6]).reshape(2, 3)
+    mesh = create_mesh([("x", 2), ("y", 3)], devices=grid)
+    assert mesh.ids() == (0, 1, 2, 3, 4, 5)
+    assert create_mesh([("x", 3), ("y", 2)], devices=grid.ravel()).ids() == mesh.ids()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

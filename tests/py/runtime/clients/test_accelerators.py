@@ -212,3 +212,38 @@ for _ in range(2):
 def test_a_function_is_compiled_again_after_a_restart() -> None:
     done = run_python(RESTARTED)
     assert done.stdout == "[12 14]\n" * 2, done.stderr
+
+
+KEPT = """
+import numpy as np
+import dtensor
+
+def begin():
+    dtensor.initialize_accelerator_system("CPU", num_logical_cpu_devices=4)
+    return dtensor.Layout(["x"], dtensor.create_mesh([("x", 4)]))
+
+def tried(call):
+    try:
+        print(call())
+    except (RuntimeError, dtensor.MeshError) as error:
+        print(str(error).split(":")[0])
+
+layout, host = begin(), np.ones(8, np.float32)
+x = dtensor.copy_to_mesh(host, layout)
+v, compiled = dtensor.DVariable(x), dtensor.jit(lambda x: x * 2).lower(x).compile()
+dtensor.shutdown_accelerator_system()
+begin()
+y = dtensor.copy_to_mesh(host, layout)
+for call in (lambda: x + y, lambda: v + 1, lambda: compiled(host).unpack(), lambda: float(y.sum())):
+    tried(call)
+"""
+
+
+def test_what_is_kept_over_a_restart_is_refused() -> None:
+    """XLA ended the process: a program of the new devices got buffers of the old ones."""
+    done = run_python(KEPT)
+    refused, lost, old, works = done.stdout.splitlines()
+    assert refused == "argument operands[0] is deleted", done.stderr
+    assert lost == "the value of variable 'Variable' is lost"
+    assert old.startswith("the array lies on devices of before jax started anew")
+    assert works == "8.0"

@@ -193,7 +193,7 @@ def test_a_function_must_make_a_new_iterator_for_each_pass() -> None:
     assert len(list(data)) == 2
     with pytest.raises(ValueError, match=r"is empty.* must make a new iterator every time"):
         list(data)
-    with pytest.raises(TypeError, match="'int' object is not iterable"):
+    with pytest.raises(TypeError, match="gives the dataset, but is of type int; give a list"):
         list(dataset(lambda: 3))
 
 
