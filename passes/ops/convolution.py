@@ -32,6 +32,7 @@ from dtensor.passes.ops.longer_windows import (
     reads_end,
     set_ends,
     set_padding,
+    window_alike,
     window_tie,
 )
 from dtensor.passes.ops.opdef import Algorithm, OpDef, placed_of
@@ -266,6 +267,11 @@ CONVOLUTION = OpDef(
     flops=convolution_flops,
     accuracy=summed(all_of(1)),
     must_divide=True,
-    padding=padding.Padding(padding.reducing, lengthen_convolution, convolution_ties),
+    padding=padding.Padding(
+        padding.reducing,
+        lengthen_convolution,
+        convolution_ties,
+        window_alike(convolution_ties),
+    ),
     known=_known,
 )

@@ -7,7 +7,7 @@ results are padding themselves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from dtensor.dialect.ends import write_ends, write_folds
@@ -16,6 +16,9 @@ from dtensor.passes.builder import matrix_attr
 from dtensor.passes.ops.padding import Along, Fill, Grown, Tie
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import OpInfo, OpRule, Window, WindowDim
+
+Ties = Callable[[OpRule, ir.Operation], Sequence[Tie]]
+_PART = 8  # of the places is little
 
 
 def window_tie(count: int, dim: WindowDim, fill: Fill | Reduction) -> Tie:
@@ -30,6 +33,28 @@ def window_tie(count: int, dim: WindowDim, fill: Fill | Reduction) -> Tie:
     walked = [Along(k, dim.operand, window.stride, fill) for k in range(count)]
     steps = [slot - k for k in range(count)] if slot < 0 else [slot]
     return (*walked, *(Along(k, d, window.base_dilation, fill) for k in steps))
+
+
+def window_alike(find: Ties) -> Ties:
+    """The ties, of those that `find` gives, of windows whose number is little out of proportion.
+
+    So it is of a transposed convolution without padding, and of one with all that there can be:
+    where both cannot grow together, results are split as what they are computed of, in halos.
+    """
+
+    def found(rule: OpRule, operation: ir.Operation) -> list[Tie]:
+        return [tie for tie in find(rule, operation) if _is_near(rule, tie)]
+
+    return found
+
+
+def _is_near(rule: OpRule, tie: Tie) -> bool:
+    walked, steps = tie[0], tie[-1]
+    if steps.slot >= 0:
+        return False
+    size = rule.info.operand_shapes[walked.slot][walked.dim] * steps.scale
+    more = rule.info.result_shapes[~steps.slot][steps.dim] * walked.scale - size
+    return 0 < _PART * abs(more) <= size
 
 
 def reads_end(window: Window, size: int, steps: int) -> bool:

@@ -34,6 +34,7 @@ from dtensor.passes.ops.longer_windows import (
     reads_end,
     set_ends,
     set_padding,
+    window_alike,
     window_tie,
 )
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
@@ -291,5 +292,7 @@ REDUCE_WINDOW = OpDef(
     known=said_of_start,
     anew=_anew,
     accuracy=summed(_terms, rounds_each=True),
-    padding=padding.Padding(window_fill, lengthen_windows, reduce_window_ties),
+    padding=padding.Padding(
+        window_fill, lengthen_windows, reduce_window_ties, window_alike(reduce_window_ties)
+    ),
 )

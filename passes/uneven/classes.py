@@ -22,11 +22,13 @@ class Asked:
         number: of the dimension.
         dim: how it is split.
         padded: how long it is at the program's border, in elements; None inside.
+        times: of how many elements shards have a multiple.
     """
 
     number: int
     dim: Dim
     padded: int | None
+    times: int = 1
 
 
 @dataclass
@@ -86,12 +88,13 @@ class Classes:
                 found[root] = length, one.word
         return found
 
-    def tie(self, tied: Sequence[Place], scales: Sequence[int]) -> bool:
+    def tie(self, tied: Sequence[Place], scales: Sequence[int], all_divide: bool) -> bool:
         """Let dimensions grow together, lengths in proportion to `scales`, if that is worth it.
 
         It is not where all of them divide as they are, where one would become more than twice as
         long, where half of the devices would hold no element of one that no layout given splits,
-        or where what comes from outside would have to be cut anew.
+        where what comes from outside would have to be cut anew, or with `all_divide` where one
+        would not divide.
         """
         numbers = [self._places.number(place) for place in tied]
         merged = self._merged(numbers, scales)
@@ -110,6 +113,8 @@ class Classes:
             least = -(-size // most) * most if is_given else 0
             if long > max(2 * size, least) or (2 * size <= most and not is_given):
                 return False
+            if all_divide and long % most:
+                return False
         if not _keeps_borders(one, scale_of, length):
             return False
         for number in numbers:
@@ -118,15 +123,18 @@ class Classes:
         self._classes[self._places.root(tied[0])] = one
         return True
 
-    def split_alike(self, places: Sequence[Place]) -> bool:
-        """Ask of some dimensions what is asked of another; False if nothing changes."""
+    def split_alike(self, places: Sequence[Place], scales: Sequence[int]) -> bool:
+        """Ask of some dimensions what is asked of another; False if nothing changes.
+
+        Shards have a multiple of as many elements as `scales` say: a window takes so many.
+        """
         numbers = [self._places.number(place) for place in places]
         words = [word for n in numbers if (word := self._of(n).word) is not None]
         is_asked = False
-        for number in numbers if words else ():
+        for number, scale in zip(numbers, scales, strict=True) if words else ():
             other = self._of(number)
             if not other.asked and self._places.sizes[number] >= words[0].split:
-                other.asked.append(Asked(number, words[0], None))
+                other.asked.append(Asked(number, words[0], None, scale))
                 is_asked = True
         return is_asked
 
@@ -186,7 +194,8 @@ class Classes:
 
 def _steps(one: LengthClass, scale_of: dict[int, Fraction]) -> Iterator[Fraction]:
     for each in one.asked:  # blocks divide too
-        yield math.prod(map(digit_size, each.dim.digits)) / scale_of[each.number]
+        blocks = math.prod(map(digit_size, each.dim.digits))
+        yield each.times * blocks / scale_of[each.number]
 
 
 def _keeps_borders(one: LengthClass, scale_of: dict[int, Fraction], length: Fraction) -> bool:

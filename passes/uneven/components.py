@@ -255,16 +255,22 @@ def _tie(
     alike: list[Tied],
     lengths: Lengths,
 ) -> None:
-    """Tie what belongs to a class that a layout splits; each tie may make others so."""
+    """Tie what belongs to a class that a layout splits; each tie may make others so.
+
+    What can be split alike is tied only if that makes it divide.
+    """
+    near = {(node.index, tie) for node, tie in alike}
     while True:
         left = []
         for node, tie in ties:
-            if classes.tie(_tied(node, tie), [along.scale for along in tie]):
+            scales = [along.scale for along in tie]
+            if classes.tie(_tied(node, tie), scales, (node.index, tie) in near):
                 for along in tie:
                     lengths.fills[node.index, along.slot, along.dim] = along.fill
             else:
                 left.append((node, tie))
-        spread = [classes.split_alike(_tied(node, tie)) for node, tie in alike]
-        if len(left) == len(ties) and not any(spread):
-            return
+        if len(left) == len(ties):  # what can grow together does
+            scaled = [(_tied(node, tie), [along.scale for along in tie]) for node, tie in alike]
+            if not any([classes.split_alike(*each) for each in scaled]):
+                return
         ties = left

@@ -21,8 +21,9 @@ class PadUnevenPass(Pass):
     ratio. What is beyond the true end may be anything. Where it could be seen it is masked, with
     the identity of a reduction or what an operation pads with; an operation that cannot be told so
     reads the true size, and the ledger says so. Arguments and results with an uneven layout are
-    padded themselves. What slices and windows leave of a split dimension, and what pads and joins
-    add little to, is padded too, where it is not divided, so that it stays where it is.
+    padded themselves. What slices and windows leave of a split dimension, and what pads,
+    joins and windows add little to, is padded too, where it is not divided, so that it stays where
+    it is.
     """
 
     name: ClassVar[str] = "dtensor-pad-uneven"

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 from jax import lax
 
-from dtensor.dialect.layout import UNSHARDED
+from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.client import create_mesh
-from tests.py.passes.on_mesh import BOTH, GRID, LINE, kinds, run, sent
+from tests.py.passes.on_mesh import BOTH, kinds, run, sent
+from tests.py.uneven.on_meshes import GRID, LINE, SIX, check
 
-SIX = create_mesh([("x", 3), ("y", 2)])
 LAYOUTS: list[tuple[Mesh, list[Any]]] = [
     (LINE, ["x", UNSHARDED]),
     (GRID, ["y", "x"]),
@@ -54,13 +53,13 @@ FORMS: list[Form] = [
 @pytest.mark.parametrize("rows", [24, 21, 37])
 @pytest.mark.parametrize(("mesh", "specs"), LAYOUTS)
 def test_windows_reach_over_several_shards(mesh: Mesh, specs: list[Any], rows: int) -> None:
-    x = numbers((rows, 12))
-    run(lambda x: [form(x) for form in FORMS], mesh, [specs], x)
+    x, layout = numbers((rows, 12)), Layout(specs, mesh)
+    check(lambda x: [form(x) for form in FORMS], x, mesh=mesh, in_layouts=(layout,))
 
     def losses(x: Any) -> Any:
         return sum(jnp.sum(form(x) ** 2 % 5) for form in FORMS[:5])
 
-    run(jax.grad(losses), mesh, [specs], x)
+    check(jax.grad(losses), x, mesh=mesh, in_layouts=(layout,), out_layouts=layout)
 
 
 @pytest.mark.parametrize("dtype", [jnp.int32, jnp.bfloat16])

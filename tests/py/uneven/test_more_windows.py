@@ -1,0 +1,122 @@
+"""Windows little out of proportion to what they walk over: transposed and full convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from dtensor.dialect.layout import UNSHARDED, Layout
+from dtensor.dialect.mesh import Mesh
+from tests.py.passes.on_mesh import BOTH, run, sent
+from tests.py.uneven.on_meshes import GRID, LINE, SIX, check
+
+LAYOUTS: list[tuple[Mesh, list[Any]]] = [
+    (LINE, ["x", UNSHARDED]),
+    (GRID, ["y", "x"]),
+    (GRID, BOTH),
+    (SIX, [("y", "x"), UNSHARDED]),
+]
+Form = Callable[[Any], Any]
+
+
+def numbers(shape: tuple[int, ...], dtype: Any = np.float32) -> Any:
+    """Small whole numbers, all sums of which are exact."""
+    return jnp.asarray(np.random.default_rng(0).integers(0, 3, shape), dtype)
+
+
+def weights(size: int, dtype: Any) -> Any:
+    return jnp.arange(1, size * size + 1, dtype=dtype).reshape(size, size, 1, 1) % 3
+
+
+def transposed(size: int, stride: int) -> Form:
+    def form(x: Any) -> Any:
+        numbers_ = ("NHWC", "HWIO", "NHWC")
+        kernel, steps = weights(size, x.dtype), (stride, stride)
+        return lax.conv_transpose(
+            x[None, ..., None], kernel, steps, "VALID", dimension_numbers=numbers_
+        )[0, ..., 0]
+
+    return form
+
+
+def convolved(size: int, stride: int, around: int) -> Form:
+    def form(x: Any) -> Any:
+        numbers_ = ("NHWC", "HWIO", "NHWC")
+        padding = [(around, around)] * 2
+        kernel, steps = weights(size, x.dtype), (stride, stride)
+        return lax.conv_general_dilated(
+            x[None, ..., None], kernel, steps, padding, dimension_numbers=numbers_
+        )[0, ..., 0]
+
+    return form
+
+
+FORMS: list[Form] = [
+    transposed(4, 2),
+    transposed(5, 3),
+    lambda x: convolved(3, 1, 0)(transposed(3, 2)(x) % 4),
+    convolved(3, 1, 2),
+    lambda x: convolved(3, 1, 0)(convolved(3, 1, 2)(x) % 4),
+    convolved(4, 2, 0),
+    lambda x: transposed(4, 2)(convolved(4, 2, 0)(x) % 4),
+    lambda x: lax.reduce_window(x, 0.0, lax.add, (3, 1), (1, 1), [(2, 2), (0, 0)]),
+    lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (4, 4), (2, 2), "VALID"),
+]
+
+
+@pytest.mark.parametrize("rows", [32, 37, 30])
+@pytest.mark.parametrize(("mesh", "specs"), LAYOUTS)
+def test_windows_that_are_more_or_fewer(mesh: Mesh, specs: list[Any], rows: int) -> None:
+    x, layout = numbers((rows, 28)), Layout(specs, mesh)
+
+    def all_forms(x: Any) -> Any:
+        return [form(x) for form in FORMS]
+
+    for out in (None, layout):
+        check(all_forms, x, mesh=mesh, in_layouts=(layout,), out_layouts=out)
+
+    def losses(x: Any) -> Any:
+        return sum(jnp.sum(form(x) * (form(x) % 3)) for form in FORMS)
+
+    check(jax.grad(losses), x, mesh=mesh, in_layouts=(layout,), out_layouts=layout)
+
+
+@pytest.mark.parametrize("dtype", [jnp.int32, jnp.bfloat16])
+def test_windows_of_any_type_that_are_more_or_fewer(dtype: Any) -> None:
+    for mesh, specs in LAYOUTS:
+        x, layout = numbers((34, 22), dtype), Layout(specs, mesh)
+        check(lambda x: [form(x) for form in FORMS[:7]], x, mesh=mesh, in_layouts=(layout,))
+
+
+@pytest.mark.parametrize(
+    ("form", "rows", "most"),
+    [
+        (transposed(4, 2), 128, 9),  # shards of 16 rows and of 34 results: the last begins 7 on
+        (convolved(3, 1, 2), 128, 10),
+        (convolved(4, 2, 0), 290, 8),  # shards of 37 rows and of 18 results, of 36
+    ],
+)
+def test_shards_send_rows_of_windows_that_are_more(form: Form, rows: int, most: int) -> None:
+    x, specs = numbers((rows, 12)), ["x", UNSHARDED]
+    compiled = run(lambda x: jnp.sum(form(x) % 5), LINE, [specs], x)
+    assert sent(compiled) <= most * 12 * 4 + 2 * 7 / 8 * 4
+
+
+def test_gradients_of_windows_that_are_more_send_a_few_rows() -> None:
+    x, specs = numbers((512, 12)), ["x", UNSHARDED]
+    gradient = jax.grad(lambda x: jnp.sum(transposed(4, 2)(x) ** 2 % 5))
+    compiled = run(gradient, LINE, [specs], x, out=specs)
+    assert sent(compiled) <= (9 + 16 * 2 * 26 / 12) * 12 * 4
+
+
+def test_a_full_convolution_of_numbers_sends_a_few() -> None:
+    def form(x: Any) -> Any:
+        return jnp.max(jnp.convolve(x, jnp.arange(3.0)))
+
+    assert sent(run(form, LINE, [["x"]], numbers((128,)))) == (7 + 2 + 1) * 4 + 2 * 7 / 8 * 4
