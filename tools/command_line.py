@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import NoReturn
 
-from dtensor.dialect.errors import CompileError
+from dtensor.dialect.errors import CompileError, MeshError
+from dtensor.dialect.mesh import Mesh
 
 
 class UsageError(CompileError):
@@ -35,3 +36,21 @@ class CommandLine(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise what is wrong, and where to read more."""
         raise UsageError(f"{message}; see {self.prog} --help")
+
+
+def parse_mesh(text: str) -> Mesh:
+    """The mesh that `x=2,y=4` writes.
+
+    Raises:
+        UsageError: it is not of that form.
+    """
+    axes = []
+    for part in text.split(","):
+        name, equals, size = part.partition("=")
+        if not equals or not size.strip().isdigit():
+            raise UsageError(f"--mesh '{text}': '{part}' is no axis; the form is x=2,y=4")
+        axes.append((name.strip(), int(size)))
+    try:
+        return Mesh(axes)
+    except MeshError as wrong:
+        raise UsageError(f"--mesh '{text}': {wrong}") from None

@@ -21,7 +21,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import PassState
 from dtensor.passes.pipeline import Pipeline
-from dtensor.tools.command_line import CommandLine, UsageError
+from dtensor.tools.command_line import CommandLine, UsageError, parse_mesh
 
 if TYPE_CHECKING:
     from dtensor.compiler.jax_frontend import TracedArray
@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(options: argparse.Namespace) -> int:
     source = Path(options.file).read_bytes()
-    mesh = None if options.mesh is None else Mesh.parse(options.mesh)
+    mesh = None if options.mesh is None else parse_mesh(options.mesh)
     import dtensor
 
     count = _device_count(source, options.file, mesh)

@@ -38,6 +38,7 @@ def test_a_module_runs_on_given_arguments_and_its_results_are_kept(tmp_path: Pat
     [
         ([LAYER, "x.npy"], "1 files for the 2 arguments"),
         (["none.mlir"], "No such file or directory"),
+        ([LAYER, "--mesh", "x=2,y"], "--mesh 'x=2,y': 'y' is no axis; the form is x=2,y=4"),
         ([LAYER, "--verfy"], "unrecognized arguments: --verfy; see dtensor-run --help"),
     ],
 )
@@ -46,6 +47,21 @@ def test_what_cannot_be_run_is_one_line(words: list[object], said: str) -> None:
     assert done.returncode == 1
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+PLAIN = """func.func @main(%a: tensor<6x5xf32>) -> tensor<5x6xf32> {
+  %0 = stablehlo.transpose %a, dims = [1, 0] : (tensor<6x5xf32>) -> tensor<5x6xf32>
+  return %0 : tensor<5x6xf32>
+}
+"""
+
+
+def test_a_module_without_a_mesh_runs_on_that_of_the_command_line(tmp_path: Path) -> None:
+    file = tmp_path / "plain.mlir"
+    file.write_text(PLAIN)
+    done = run(file, "--mesh", "x=3,y=2", "--verify")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("plain on mesh(x=3, y=2): 1 values of 1 operations are those of")
 
 
 MESH = '"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()\n'
