@@ -82,7 +82,7 @@ def _run(options: argparse.Namespace) -> int:
     import dtensor
 
     count = _device_count(source, options.file, mesh)
-    virtual = count if options.device_type == "CPU" else None
+    virtual = count if options.device_type.upper() == "CPU" else None
     dtensor.initialize_accelerator_system(options.device_type, num_logical_cpu_devices=virtual)
     on = None if mesh is None else dtensor.create_mesh(mesh.axes)
     lowered = dtensor.lower_mlir(options.file, mesh=on)

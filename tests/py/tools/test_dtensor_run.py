@@ -59,7 +59,7 @@ PLAIN = """func.func @main(%a: tensor<6x5xf32>) -> tensor<5x6xf32> {
 def test_a_module_without_a_mesh_runs_on_that_of_the_command_line(tmp_path: Path) -> None:
     file = tmp_path / "plain.mlir"
     file.write_text(PLAIN)
-    done = run(file, "--mesh", "x=3,y=2", "--verify")
+    done = run(file, "--mesh", "x=3,y=2", "--verify", "--device-type", "cpu")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("plain on mesh(x=3, y=2): 1 values of 1 operations are those of")
 
