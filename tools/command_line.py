@@ -6,7 +6,8 @@ import argparse
 from typing import NoReturn
 
 from dtensor.dialect.diagnostics import did_you_mean
-from dtensor.dialect.errors import CompileError
+from dtensor.dialect.errors import CompileError, MeshError
+from dtensor.dialect.mesh import Mesh
 
 
 class UsageError(CompileError):
@@ -44,3 +45,21 @@ class CommandLine(argparse.ArgumentParser):
         if not found or not flag.startswith("-"):
             return ""
         return did_you_mean(flag, list(self._option_string_actions), listed=False)
+
+
+def parse_mesh(text: str) -> Mesh:
+    """The mesh that `x=2,y=4` writes.
+
+    Raises:
+        UsageError: it is not of that form.
+    """
+    axes = []
+    for part in text.split(","):
+        name, equals, size = part.partition("=")
+        if not equals or not size.strip().isdigit():
+            raise UsageError(f"--mesh '{text}': '{part}' is no axis; the form is x=2,y=4")
+        axes.append((name.strip(), int(size)))
+    try:
+        return Mesh(axes)
+    except MeshError as wrong:
+        raise UsageError(f"--mesh '{text}': {wrong}") from None

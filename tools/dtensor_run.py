@@ -21,8 +21,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import PassState
 from dtensor.passes.pipeline import Pipeline
-from dtensor.tools.command_line import CommandLine, UsageError
-from dtensor.tools.opt_arguments import parse_mesh
+from dtensor.tools.command_line import CommandLine, UsageError, parse_mesh
 
 if TYPE_CHECKING:
     from dtensor.compiler.jax_frontend import TracedArray
@@ -90,7 +89,7 @@ def _run(options: argparse.Namespace) -> int:
     import dtensor
 
     count = _device_count(source, options.file, mesh)
-    virtual = count if options.device_type == "CPU" else None
+    virtual = count if options.device_type.upper() == "CPU" else None
     dtensor.initialize_accelerator_system(options.device_type, num_logical_cpu_devices=virtual)
     on = None if mesh is None else dtensor.create_mesh(mesh.axes)
     lowered = dtensor.lower_mlir(options.file, mesh=on)

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dtensor.dialect.errors import MeshError
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.cxx import CXX_PASSES
 from dtensor.passes.pipelines import PIPELINES, SUMMARIES
 from dtensor.passes.registry import PASSES
-from dtensor.tools.command_line import CommandLine, UsageError
+from dtensor.tools.command_line import CommandLine, UsageError, parse_mesh
 
 if TYPE_CHECKING:
     from dtensor.passes.cost.machine import Machine
@@ -181,21 +180,3 @@ def _pass_set(names: str | None, every: bool) -> frozenset[str]:
     if every:
         return frozenset(["all"])
     return frozenset(name.strip() for name in (names or "").split(",") if name.strip())
-
-
-def parse_mesh(text: str) -> Mesh:
-    """The mesh that `x=2,y=4` writes.
-
-    Raises:
-        UsageError: it is not of that form.
-    """
-    axes = []
-    for part in text.split(","):
-        name, equals, size = part.partition("=")
-        if not equals or not size.strip().isdigit():
-            raise UsageError(f"--mesh '{text}': '{part}' is no axis; the form is x=2,y=4")
-        axes.append((name.strip(), int(size)))
-    try:
-        return Mesh(axes)
-    except MeshError as wrong:
-        raise UsageError(f"--mesh '{text}': {wrong}") from None

@@ -30,6 +30,7 @@ from dtensor.passes.functions import (
     main_function,
     set_boundary_layouts,
 )
+from dtensor.passes.importing.alone import drop_lonely_collectives
 from dtensor.passes.importing.constraints import replace_by_relayout
 from dtensor.passes.importing.definitions import import_definitions
 from dtensor.passes.importing.gspmd import GSPMD_ATTR, is_gspmd_constraint
@@ -57,8 +58,10 @@ class ImportPass(Pass):
         function = main_function(module)
         mesh = _one_mesh(module, function, state)
         found = functions(module)
-        visits = [list(walk(each, combiners=True)) for each in found]
-        present = {name for each in visits for _, name, _ in each}
+        visits, present = _visits(found)
+        if any(opdef(name).refused for name in present):
+            drop_lonely_collectives(function, mesh)
+            visits, present = _visits(found)
         _check_calls(function, present)
         merge_meshes(module, found, state.meshes, mesh)
         state.meshes = {mesh.symbol: mesh}
@@ -75,6 +78,12 @@ class ImportPass(Pass):
         state.forget_ir()
         _number_ops(state.operations(function), state)
         state.plan_checker = None
+
+
+def _visits(found: Sequence[ir.Operation]) -> tuple[list[list[Visit]], set[str]]:
+    """The operations of each function, those in bodies of reduce and the like too; their names."""
+    visits = [list(walk(each, combiners=True)) for each in found]
+    return visits, {name for each in visits for _, name, _ in each}
 
 
 def _settle(found: Sequence[ir.Operation]) -> None:

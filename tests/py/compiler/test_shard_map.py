@@ -114,6 +114,33 @@ def test_gradients() -> None:
         np.testing.assert_allclose(mine.to_jax(), theirs, rtol=2e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("axes", [{"x": 1}, {"x": 1, "y": 1}, {"x": 1, "y": 8}, {"y": 8, "x": 1}])
+@pytest.mark.parametrize("manual", [{"x"}, {"x", "y"}])
+def test_axes_of_one_device(axes: dict[str, int], manual: set[str]) -> None:
+    mesh = jax.make_mesh(tuple(axes.values()), tuple(axes), axis_types=(AxisType.Auto,) * len(axes))
+
+    def exchanged(a: Any) -> Any:
+        summed = lax.psum(a, "x") + lax.all_gather(a, "x").sum(0) + lax.axis_index("x")
+        moved = lax.ppermute(a, "x", [(0, 0)]) * lax.all_to_all(a, "x", 0, 1, tiled=True)
+        return summed + moved - lax.psum_scatter(a, "x", tiled=True) + lax.ppermute(a, "x", [])
+
+    def program(a: Any) -> Any:
+        region = jax.shard_map(
+            exchanged,
+            mesh=mesh,
+            in_specs=P("x"),
+            out_specs=P("x"),
+            axis_names=manual & set(axes),
+            check_vma=False,
+        )
+        return region(jnp.sin(a)).sum(1)
+
+    a = np.arange(96, dtype=np.float32).reshape(16, 6)
+    b = np.sin(a)
+    found = dtensor.jit(program, mesh=mesh, in_layouts=P("x"), returns="jax")(a)
+    np.testing.assert_allclose(found, (b + b * b).sum(1), rtol=1e-5)  # order of sums
+
+
 def test_in_a_loop() -> None:
     def steps(a: Any) -> Any:
         mean = split(lambda s: lax.pmean(s, "x"), P("x", "y"), P(None, "y"))

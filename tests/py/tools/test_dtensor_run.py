@@ -64,6 +64,21 @@ def test_what_cannot_be_run_is_one_line(words: list[object], said: str) -> None:
     assert done.stderr.count("\n") == 1
 
 
+PLAIN = """func.func @main(%a: tensor<6x5xf32>) -> tensor<5x6xf32> {
+  %0 = stablehlo.transpose %a, dims = [1, 0] : (tensor<6x5xf32>) -> tensor<5x6xf32>
+  return %0 : tensor<5x6xf32>
+}
+"""
+
+
+def test_a_module_without_a_mesh_runs_on_that_of_the_command_line(tmp_path: Path) -> None:
+    file = tmp_path / "plain.mlir"
+    file.write_text(PLAIN)
+    done = run(file, "--mesh", "x=3,y=2", "--verify", "--device-type", "cpu")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("plain on mesh(x=3, y=2): 1 values of 1 operations are those of")
+
+
 MESH = '"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()\n'
 TYPO = """func.func @main(%a: tensor<8xf32> {dtensor.loyout = #dtensor.layout<@mesh, [{"x"}]>})
     -> tensor<8xf32> {

@@ -1,0 +1,54 @@
+"""Collectives of each device with itself, which jax writes for `shard_map` over axes of one device.
+
+There jax leaves no `sdy.manual_computation` around them: what stands in the region stands in the
+program, which is right for any mesh.
+"""
+
+from __future__ import annotations
+
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import Value, ir
+from dtensor.passes.builder import Builder
+from dtensor.passes.program import walk
+
+_PERMUTE = "stablehlo.collective_permute"
+_DEVICE_NUMBERS = ("stablehlo.partition_id", "stablehlo.replica_id")
+
+
+def drop_lonely_collectives(function: ir.Operation, mesh: Mesh) -> None:
+    """Put what each device has itself in the place of what it would get from itself alone.
+
+    On a mesh of one device, its number is 0.
+
+    Args:
+        function: the program; manual regions in it are left as they are.
+        mesh: the mesh that it runs on.
+    """
+    for op, name, _ in walk(function):
+        if name in _DEVICE_NUMBERS and mesh.size == 1:
+            found: list[Value] = [Builder(op).zeros(op.results[0].type)]
+        elif name == _PERMUTE:
+            found = _permuted(op, mesh)
+        else:
+            found = list(op.operands) if _is_lonely(op) else []
+        for result, value in zip(op.results, found, strict=False):
+            result.replace_all_uses_with(value)
+        if found:
+            op.erase()
+
+
+def _is_lonely(op: ir.Operation) -> bool:
+    if "replica_groups" not in op.attributes:
+        return False
+    groups = ir.DenseIntElementsAttr(op.attributes["replica_groups"])
+    return bool(ir.RankedTensorType(groups.type).shape[1] == 1)
+
+
+def _permuted(op: ir.Operation, mesh: Mesh) -> list[Value]:
+    """What a permutation gives if every device sends to itself, or none to any; else nothing."""
+    given = ir.DenseIntElementsAttr(op.attributes["source_target_pairs"])
+    pairs = [given[i] for i in range(len(given))]
+    if not pairs:
+        return [Builder(op).zeros(op.results[0].type)]
+    itself = [device for number in range(mesh.size) for device in (number, number)]
+    return list(op.operands) if pairs == itself else []
