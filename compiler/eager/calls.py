@@ -216,7 +216,9 @@ def explained(error: Exception, name: str) -> Exception:
     if isinstance(error, IndexError) and str(error) == "tuple index out of range":
         return IndexError(f"{name}: an axis is none of the array's dimensions, counted from 0")
     if type(error) in _BUILTIN_ERRORS:
-        text = " ".join(str(error).split())
+        text = " ".join(str(error).split()).removeprefix("_")  # jax's own name of the method
+        if text.endswith("unexpected keyword argument 'layout'"):
+            text += f"; write dtensor.relayout(x.{name}(...), layout)"
         return type(error)(text if text.startswith(name) else f"{name}: {text}")
     return error
 
