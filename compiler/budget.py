@@ -17,9 +17,11 @@ KINDS = (
     "all_gather",
     "all_reduce",
     "all_to_all",
+    "collective_broadcast",
     "collective_permute",
     "halo_exchange",
     "reduce_scatter",
+    "shard_permute",
 )
 
 

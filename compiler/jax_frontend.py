@@ -20,6 +20,7 @@ from dtensor.compiler.targets.target import Target
 from dtensor.compiler.tokens import keep_tokens_inside
 from dtensor.dialect.errors import CompileError, DTensorError, LayoutError
 from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.of_torch import instead_of_torch
 from dtensor.passes.functions import main_function
 from dtensor.runtime.array import DTensor
 from dtensor.runtime.keys import KeyKind, key_kind
@@ -233,6 +234,11 @@ def _trace(jitted: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: Me
         return jitted.trace(*args, **kwargs)
     except AttributeError as error:
         found = _NO_ATTRIBUTE.fullmatch(str(error))
+        instead = None if found is None else instead_of_torch(found[1], traced=True)
+        if found is not None and instead is not None:
+            raise AttributeError(
+                f"an array in a traced function has no .{found[1]}; write {instead}"
+            ) from None
         if found is None or not hasattr(DTensor, found[1]):
             raise
         raise AttributeError(

@@ -12,6 +12,7 @@ import numpy as np
 from dtensor.compiler.budget import Budget
 from dtensor.compiler.define_op import DefinedOp, known_ops
 from dtensor.dialect.errors import CompileError, MeshError
+from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.cost.machine import Machine
 from dtensor.passes.cost.model import CostModel
@@ -130,9 +131,11 @@ def check_arguments(fn: Any, mesh: Any, options: Any, compiler_options: Any = No
         TypeError: `fn` cannot be called, or the options of XLA are no dict.
     """
     if not callable(fn):
-        raise TypeError(
-            f"dtensor.jit compiles a function, and got a value of type {type(fn).__name__}"
-        )
+        kind = type(fn).__name__
+        place = "mesh=" if isinstance(fn, AnyMesh) else ""
+        place = "in_layouts=" if isinstance(fn, Layout) else place
+        hint = f"; this one goes into {place}" if place else ""
+        raise TypeError(f"dtensor.jit compiles a function, and got a value of type {kind}{hint}")
     if isinstance(fn, np.ufunc):
         name = fn.__name__
         raise TypeError(f"jax cannot trace NumPy's own numpy.{name}; give jax.numpy.{name}")

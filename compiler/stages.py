@@ -263,7 +263,7 @@ class Compiled(Planned):
         if len(types) != len(infos):
             raise TypeError(f"the program takes {len(infos)} arrays, not {len(types)}")
         ledger, strict = self._result.ledger, bool(self._source.options.strict)
-        donated = self.program.donated
+        donated, name = self.program.donated, self._source.name
         converters = [
             converter(info, type_, ledger, strict, number not in donated)
             for number, (info, type_) in enumerate(zip(infos, types, strict=True))
@@ -271,12 +271,13 @@ class Compiled(Planned):
         finish = self._finishing(types)
         if all(type_.layout is not None for type_ in types) and not any(converters):
             start = self.executable.runner(of_tensors=True)
-            return lambda leaves: finish(start(leaves))
+            return _named(name, finish, start)
 
         brings = any(is_brought(c) for c in converters)
         run = self.executable.runner(brings=brings)
         convert = [c or array_of for c in converters]
         names = [info.name for info in infos]
+        done = _named(name, finish, run)
 
         def call(leaves: Sequence[Any]) -> Any:
             if donated:  # jax brings an array to more devices by taking its buffer for one of them
@@ -286,7 +287,7 @@ class Compiled(Planned):
             except RuntimeError:
                 refuse_deleted(map(array_of, leaves), names)
                 raise
-            return finish(run(*arrays))
+            return done(*arrays)
 
         return call
 
@@ -457,3 +458,23 @@ def _program(source: Source, result: driver.DriverResult) -> CompiledProgram:
         ledger=result.ledger,
         compiler_options=source.compiler_options,
     )
+
+
+def _named(
+    name: str, finish: Callable[[Any], Any], start: Callable[..., Any]
+) -> Callable[..., Any]:
+    """`finish` of what `start` gives; that it is no number (`jax.debug_nans`) names the program.
+
+    jax names no operation of a program over a mesh.
+    """
+
+    def call(*arrays: Any) -> Any:
+        try:
+            return finish(start(*arrays))
+        except FloatingPointError as found:
+            raise FloatingPointError(
+                f"{name}: {str(found).rstrip('.')}; call it under jax.jit, and jax names the "
+                "operation"
+            ) from None
+
+    return call

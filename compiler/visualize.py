@@ -66,8 +66,8 @@ def _titled_picture(
     array = x.to_jax() if hasattr(x, "to_jax") else x
     if not isinstance(array, jax.Array) or isinstance(array, jax.core.Tracer):
         raise TypeError(
-            f"visualize got a {type(x).__name__}; give it a DTensor, a jax.Array outside of traced "
-            "functions, a Layout or a Mesh"
+            f"visualize got a value of type {type(x).__name__}; give it a DTensor, a jax.Array "
+            "outside of traced functions, a Layout or a Mesh"
         )
     head = f"{array.dtype} {_shape_text(array.shape)}"
     layout = x.layout if isinstance(getattr(x, "layout", None), Layout) else None

@@ -31,10 +31,16 @@ _INSTEAD: Final = {
     "unsqueeze": "dtensor.numpy.expand_dims(x, axis)",
     "view": "x.reshape(4, 8), or of the bits x.to_jax().view(dtype)",
 }
+_OF_ARRAYS_ALONE: Final = ("cpu", "cuda", "device_mesh", "full_tensor", "placements", "to_local")
 
 
-def instead_of_torch(name: str) -> str | None:
-    """What to write for an attribute of PyTorch's tensors; None where it is not one of them."""
+def instead_of_torch(name: str, traced: bool = False) -> str | None:
+    """What to write for an attribute of PyTorch's tensors; None where it is not one of them.
+
+    Of an array that jax traces, which has no values yet, some of it cannot be written.
+    """
+    if traced and name in _OF_ARRAYS_ALONE:
+        return None
     if name.endswith("_") and not name.startswith("_") and name not in _INSTEAD:
         return "x = x + y, say: no array is changed in place"
     return _INSTEAD.get(name)

@@ -5,6 +5,7 @@ from dtensor.compiler.random import stateless_random_normal as stateless_random_
 from dtensor.compiler.random import stateless_random_uniform as stateless_random_uniform
 from dtensor.compiler.random import stateless_split as stateless_split
 from dtensor.compiler.random import stateless_truncated_normal as stateless_truncated_normal
+from dtensor.dialect.diagnostics import did_you_mean
 
 stateless_normal = stateless_random_normal
 stateless_uniform = stateless_random_uniform
@@ -18,3 +19,8 @@ __all__ = [
     "stateless_truncated_normal",
     "stateless_uniform",
 ]
+
+
+def __getattr__(name: str) -> object:
+    known = did_you_mean(name, __all__)
+    raise AttributeError(f"module 'dtensor.random' has no attribute '{name}'{known}")

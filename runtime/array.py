@@ -342,10 +342,12 @@ def from_jax(array: jax.Array, mesh: AnyMesh | None = None) -> DTensor:
         LayoutError: its sharding is of another kind, or on other devices than `mesh`.
     """
     if not isinstance(array, jax.Array) or isinstance(array, jax.core.Tracer):
-        raise TypeError(
-            f"from_jax needs a concrete jax.Array, got {type(array).__name__}; "
-            "use copy_to_mesh for host arrays"
+        is_traced = isinstance(array, jax.core.Tracer)
+        hint = (
+            "a traced array is used as it is" if is_traced else "use copy_to_mesh for host arrays"
         )
+        kind = type(array).__name__
+        raise TypeError(f"from_jax needs a concrete jax.Array, got {kind}; {hint}")
     mesh = None if mesh is None else as_mesh(mesh)
     layout = layout_of(array.sharding, array.ndim, mesh)
     if layout is None:

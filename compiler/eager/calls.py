@@ -213,8 +213,12 @@ def explained(error: Exception, name: str) -> Exception:
         )
     if isinstance(error, NameError) and "unbound axis name" in str(error):
         return TypeError(f"{name}: axis is the number of a dimension, not the name of a mesh axis")
+    if isinstance(error, IndexError) and str(error) == "tuple index out of range":
+        return IndexError(f"{name}: an axis is none of the array's dimensions, counted from 0")
     if type(error) in _BUILTIN_ERRORS:
-        text = " ".join(str(error).split())
+        text = " ".join(str(error).split()).removeprefix("_")  # jax's own name of the method
+        if text.endswith("unexpected keyword argument 'layout'"):
+            text += f"; write dtensor.relayout(x.{name}(...), layout)"
         return type(error)(text if text.startswith(name) else f"{name}: {text}")
     return error
 

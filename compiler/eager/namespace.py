@@ -128,6 +128,7 @@ class Namespace(ModuleType):
             )
         if name.startswith("_") or not hasattr(self._source, name):
             hint = "" if name.startswith("_") else did_you_mean(name, dir(self), listed=False)
+            hint = "; random numbers are in dtensor.random" if name == "random" else hint
             raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'{hint}")
         value = _wrapped(getattr(self._source, name), name, full)
         setattr(self, name, value)

@@ -165,11 +165,7 @@ def is_plain(value: Any) -> bool:
 
 
 def transform(
-    value: Any,
-    name: str,
-    visit: Visit,
-    is_attribute: bool = False,
-    inside: tuple[int, ...] = (),
+    value: Any, name: str, visit: Visit, is_attribute: bool = False, inside: tuple[int, ...] = ()
 ) -> Any:
     """The same value, with what `visit` returns in place of each thing to save.
 

@@ -114,11 +114,7 @@ def agree(what: str, clients: Sequence[int], facts: Mapping[str, str], remedy: s
 
 
 def exchange(
-    what: str,
-    clients: Sequence[int],
-    value: str,
-    point: str = "",
-    seconds: float | None = None,
+    what: str, clients: Sequence[int], value: str, point: str = "", seconds: float | None = None
 ) -> tuple[int, dict[int, str]]:
     """Tell `value` to all `clients`, and hear theirs.
 

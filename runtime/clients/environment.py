@@ -65,7 +65,14 @@ def seat() -> Seat | None:
     elif os.environ.get(NUM_CLIENTS) == "1":
         found = None
     else:
-        found = _torchrun() if all(map(os.environ.get, _TORCHRUN)) else _detected()
+        missing = [name for name in _TORCHRUN if not os.environ.get(name)]
+        found = _detected() if missing else _torchrun()
+        size = os.environ.get("WORLD_SIZE") or "1"
+        is_alone = found is None and coordination.jax_process() is None
+        if is_alone and os.environ.get("RANK") and size != "1":
+            lack = f"RANK stands beside it, but not {' and '.join(missing)}"
+            alone = f"set {NUM_CLIENTS}=1 to run alone"
+            raise _bad("WORLD_SIZE", size, f"{lack}; set all as torchrun does, or {alone}")
     return found if found is not None and found.count > 1 else None
 
 

@@ -176,7 +176,7 @@ def device_list(devices: Any) -> list[jax.Device]:
         MeshError: there are none, or they are of several slices.
     """
     listed = list(getattr(devices, "devices", devices))
-    if not listed:
+    if not listed or isinstance(devices, str):
         raise MeshError("no devices were given; a TPU topology has at least one")
     slices = sorted({getattr(device, "slice_index", None) or 0 for device in listed})
     if len(slices) > 1:

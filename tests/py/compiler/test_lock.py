@@ -14,7 +14,8 @@ import pytest
 
 import dtensor
 from dtensor import relayout
-from dtensor.passes.reports.cost import Collective
+from dtensor.compiler.budget import KINDS
+from dtensor.passes.reports.cost import _WIRE, Collective
 from dtensor.passes.reports.lock import check_lock, lock_text
 
 MESH = dtensor.Mesh.abstract([("data", 2), ("model", 4)])
@@ -335,6 +336,7 @@ def test_budgets_that_say_nothing_sensible() -> None:
     with pytest.raises(dtensor.CompileError, match=r"make it with dtensor\.budget"):
         dtensor.CompileOptions(budget=1000)  # type: ignore[arg-type]
     assert isinstance(dtensor.budget(), dtensor.Budget)
+    assert set(KINDS) == set(_WIRE)
     assert dtensor.budget(only="all_reduce") == dtensor.budget(only=["all_reduce"])
 
 

@@ -120,7 +120,7 @@ def test_without_rich_the_error_says_what_to_install(monkeypatch: pytest.MonkeyP
 
 def test_what_is_no_array_is_refused() -> None:
     with pytest.raises(
-        TypeError, match=r"visualize got a ndarray; give it a DTensor, a jax\.Array"
+        TypeError, match=r"visualize got a value of type ndarray; give it a DTensor, a jax\.Array"
     ):
         dtensor.visualize(np.ones(3))
     with pytest.raises(TypeError, match="outside of traced functions"):

@@ -13,10 +13,6 @@ from tests.py import fresh
 
 ROOT = Path(__file__).resolve().parents[3]
 LAYER = ROOT / "docs" / "examples" / "layer.mlir"
-PLAIN = """func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
-  return %a : tensor<8xf32>
-}
-"""
 
 
 def run(*words: object) -> subprocess.CompletedProcess[str]:
@@ -35,13 +31,6 @@ def test_a_module_runs_on_given_arguments_and_its_results_are_kept(tmp_path: Pat
     assert second.startswith('result[0]: float32 64x32, [{"x"}, {}]; from -')
     result = np.load(tmp_path / "result_0.npy")
     np.testing.assert_allclose(result, np.tanh(batch @ weight * 0.1), rtol=0, atol=1e-5)
-
-
-def test_a_module_without_a_mesh_runs_on_the_one_given(tmp_path: Path) -> None:
-    (tmp_path / "plain.mlir").write_text(PLAIN, encoding="utf-8")
-    done = run(tmp_path / "plain.mlir", "--mesh", "x=2,y=2", "--verify")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("plain on mesh(x=2, y=2): ")
 
 
 @pytest.mark.parametrize(

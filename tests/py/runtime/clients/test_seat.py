@@ -7,7 +7,7 @@ import pytest
 from jax._src.clusters import ClusterEnv
 
 from dtensor.dialect.errors import ConfigError
-from dtensor.runtime.clients import environment
+from dtensor.runtime.clients import coordination, environment
 from dtensor.runtime.clients.environment import Seat
 
 SLURM = {
@@ -89,6 +89,17 @@ def test_a_launcher_of_one_process_is_local_mode(monkeypatch: pytest.MonkeyPatch
     set_all(monkeypatch, {**TORCHRUN, "WORLD_SIZE": "1", "RANK": "0"})
     assert environment.seat() is None
     assert environment.num_clients() == 1
+
+
+def test_half_of_torchruns_variables_are_no_run_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_all(monkeypatch, {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "host"})
+    with pytest.raises(ConfigError, match=r"WORLD_SIZE is '2': RANK .* but not MASTER_PORT; set"):
+        environment.seat()
+    monkeypatch.setenv("DTENSOR_NUM_CLIENTS", "1")
+    assert environment.seat() is None
+    monkeypatch.delenv("DTENSOR_NUM_CLIENTS")
+    monkeypatch.setattr(coordination, "jax_process", lambda: (0, 2))  # the program has connected
+    assert environment.seat() is None
 
 
 @pytest.mark.parametrize(
