@@ -100,8 +100,8 @@ initialize_tpu_system = initialize_accelerator_system
 def shutdown_accelerator_system() -> None:
     """Undo `initialize_accelerator_system`, so that it can be called again.
 
-    With several clients all must call it: they wait for one another. Arrays made before are deleted,
-    programs compiled before must not be used afterwards, functions of `dtensor.jit` compile again.
+    With several clients all must call it: they wait for one another. Arrays made before are
+    deleted, and programs compiled before must not be used afterwards; `dtensor.jit` compiles again.
 
     Raises:
         ConfigError: the accelerator system is not initialized.
