@@ -41,9 +41,9 @@ def initialize_accelerator_system(
             service is how they find one another. Means nothing for one client.
         num_logical_cpu_devices: into how many devices to divide the host's CPU. None leaves the
             number as it is.
-        experimental_reset_context: start jax anew if it already runs. Arrays, meshes and compiled
-            programs made before must not be used afterwards; functions of `dtensor.jit` compile
-            again.
+        experimental_reset_context: start jax anew if it already runs. Arrays made before are
+            deleted, and programs compiled before must not be used afterwards; functions of
+            `dtensor.jit` compile again.
 
     Returns:
         The device type in use.
@@ -100,8 +100,8 @@ initialize_tpu_system = initialize_accelerator_system
 def shutdown_accelerator_system() -> None:
     """Undo `initialize_accelerator_system`, so that it can be called again.
 
-    With several clients all must call it: they wait for one another. Arrays, meshes and compiled
-    programs made before must not be used afterwards; functions of `dtensor.jit` compile again.
+    With several clients all must call it: they wait for one another. Arrays made before are
+    deleted, and programs compiled before must not be used afterwards; `dtensor.jit` compiles again.
 
     Raises:
         ConfigError: the accelerator system is not initialized.
