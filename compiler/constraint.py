@@ -60,11 +60,18 @@ def constrain_as(x: Any, layout: Any, mesh: Mesh | None, what: str = "") -> Any:
     if mesh is None and isinstance(layout, PartitionSpec):
         try:
             return jax.lax.with_sharding_constraint(x, layout)
-        except Exception as error:  # ValueError or jax's DuplicateSpecError: of resources
+        except Exception as error:  # ValueError or DuplicateSpecError, of shardings and resources
             wrong = error
-        if get_abstract_mesh().empty:  # the function is traced once more, under a mesh
+        around, what = get_abstract_mesh(), what or "relayout"
+        if around.empty:  # the function is traced once more, under a mesh
             raise ValueError(str(wrong))
-        as_layout(layout, x.ndim, as_mesh(get_abstract_mesh()), what or "relayout")
+        found = as_layout(layout, x.ndim, as_mesh(around), what)
+        manual = sorted({axis.name for axis in found.axes} & set(around.manual_axes))
+        if manual:
+            raise LayoutError(
+                f"{what}: {layout} names {', '.join(manual)} inside of a jax.shard_map over it, "
+                "where values are shards; lay out its operands and results instead"
+            )
         raise wrong
     return constrain(x, as_layout(layout, x.ndim, mesh, what))
 

@@ -74,8 +74,17 @@ class Traced:
         tree: Any = self._source.out_tree
         return tree.unflatten([info.struct for info in self._source.results[: tree.num_leaves]])
 
-    def lower(self) -> Lowered:
-        """The program with its layouts, not compiled."""
+    def lower(self, **options: Any) -> Lowered:
+        """The program with its layouts, not compiled; there are no options, which jax.export has.
+
+        Raises:
+            TypeError: an option is given.
+        """
+        if options:
+            raise TypeError(
+                f"lower takes no {next(iter(options))}=; where jax.export wants a function of "
+                "jax.jit, write step.lower(*args).compile().export()"
+            )
         return Lowered(self._source)
 
 

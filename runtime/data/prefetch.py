@@ -75,10 +75,7 @@ _open: weakref.WeakSet[ReadAhead] = weakref.WeakSet()
 
 
 def _make(
-    items: Generator[Any, None, None],
-    asked: SimpleQueue[bool],
-    made: SimpleQueue[Any],
-    x64: bool,
+    items: Generator[Any, None, None], asked: SimpleQueue[bool], made: SimpleQueue[Any], x64: bool
 ) -> None:
     try:
         with jax.enable_x64(x64):
