@@ -177,6 +177,7 @@ class _Fuser:
         self.shards = shards
         self.has_fused = False
         self.aligner = Aligner(self.pieces, self.fuse, shards)
+        self._splices: dict[object, Value] = {}
 
     def fuse(self, op: ir.Operation, scope: int) -> Value:
         """Replace an operation along every dimension that it cuts; the value of its result."""
@@ -214,8 +215,12 @@ class _Fuser:
         sources = list(dict.fromkeys([p.source for p in (*same, *pieces)]))
         operands = [self.aligner.value(source, dim, op, scope) for source in sources]
         rows = [(sources.index(p.source), 0 if p.fills else p.start, p.count) for p in pieces]
-        value = splice(operands, dim, rows, loc=op.location, ip=ir.InsertionPoint(op))
-        self.aligner.made.append(operation_of(value))
+        key = (tuple(operands), dim, tuple(rows), scope)
+        value = self._splices.get(key)
+        if value is None:
+            value = splice(operands, dim, rows, loc=op.location, ip=ir.InsertionPoint(op))
+            self._splices[key] = value
+            self.aligner.made.append(operation_of(value))
         return self.aligner.value(Source(value, pads), dim, op, scope)
 
     def _of_longer(self, piece: Piece, dim: int, size: int) -> Piece:
