@@ -36,6 +36,7 @@ from benchmarks.long_tail_forms import (
     conv,
     conv_around,
     conv_transposed,
+    conv_transposed_whole,
     cross_entropy,
     decode,
     gaussian,
@@ -192,6 +193,14 @@ ROWS_OF_TABLE: dict[str, Row] = {
         IMAGES,
         (array(3, 3, 8, 8), WHOLE),
         out=(P(None, "x"), WHOLE),
+    ),
+    "transposed_convolution_whole": row(
+        EDGE + 2 * R * 4,
+        "a row; all_reduce of a scalar",
+        conv_transposed_whole,
+        IMAGES,
+        (array(4, 4, 8, 8), WHOLE),
+        out=WHOLE,
     ),
     "convolution_wrap_gradient": row(
         4 * EDGE + 2 * R * 4 * 9 * 64,

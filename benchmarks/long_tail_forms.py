@@ -49,6 +49,21 @@ def heat_scan(step: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], j
     return lambda u: lax.scan(lambda v, _: (v + 0.1 * step(v), None), u, None, 50)[0]
 
 
+def life(by_pad: bool) -> Callable[[jax.Array], jax.Array]:
+    """Fifty turns of the game, on a torus or among dead cells."""
+    places = [(i, j) for i in range(3) for j in range(3) if (i, j) != (1, 1)]
+
+    def turn(_: int, u: jax.Array) -> jax.Array:
+        if by_pad:
+            p, (rows, columns) = jnp.pad(u, 1), u.shape
+            around = sum(p[i : i + rows, j : j + columns] for i, j in places)
+        else:
+            around = sum(jnp.roll(u, (i - 1, j - 1), (0, 1)) for i, j in places)
+        return ((around == 3) | ((around == 2) & (u > 0))).astype(u.dtype)
+
+    return lambda u: lax.fori_loop(0, 50, turn, (u > 0).astype(u.dtype))
+
+
 def laplace_by_roll(u: jax.Array) -> jax.Array:
     return sum(jnp.roll(u, s, axis) for s in (1, -1) for axis in (0, 1)) - 4 * u
 
@@ -109,6 +124,12 @@ def conv_transposed(x: jax.Array, kernel: jax.Array) -> jax.Array:
     """Twice as many rows and columns."""
     numbers = ("NHWC", "HWIO", "NHWC")
     return lax.conv_transpose(x, kernel, (2, 2), "SAME", dimension_numbers=numbers)
+
+
+def conv_transposed_whole(x: jax.Array, kernel: jax.Array) -> jax.Array:
+    """The mean square of all that a transposed convolution gives, and of two rows more."""
+    numbers = ("NHWC", "HWIO", "NHWC")
+    return jnp.mean(lax.conv_transpose(x, kernel, (2, 2), "VALID", dimension_numbers=numbers) ** 2)
 
 
 def conv_around(mode: str) -> Callable[[jax.Array, jax.Array], jax.Array]:

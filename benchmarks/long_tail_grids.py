@@ -17,6 +17,7 @@ from benchmarks.long_tail_forms import (
     laplace_by_pad,
     laplace_by_roll,
     laplace_inside,
+    life,
     resize,
     spectrogram,
     total_variation,
@@ -68,6 +69,17 @@ GRIDS: dict[str, Row] = {
         out=PLANE[1],
         mesh=TILES,
     ),
+    **{
+        f"life_by_{name}": row(
+            50 * (2 * EDGES + 4 * 4),
+            "50 turns of four edges and four corners",
+            life(name == "pad"),
+            PLANE,
+            out=PLANE[1],
+            mesh=TILES,
+        )
+        for name in ("roll", "pad")
+    },
     "gauss_seidel": row(
         10 * 4 * 128 * 4,
         "10 sweeps, half a row for each of four colours",

@@ -68,6 +68,7 @@ class Aligner:
         self.fuse = fuse
         self._values: dict[tuple[Source, int], Value] = {}
         self._aligned: dict[tuple[Value, Wanted], Value | None] = {}
+        self._spliced: dict[object, Value] = {}
 
     def value(self, source: Source, before: ir.Operation, scope: int) -> Value:
         """A source with its cuts applied; they are fused along their own dimensions in turn."""
@@ -86,7 +87,7 @@ class Aligner:
     def spliced(
         self, pieces: Sequence[Piece], main: Sequence[Source], before: ir.Operation, scope: int
     ) -> Value:
-        """One splice of pieces.
+        """One splice of pieces; those made before are not made again.
 
         Args:
             pieces: in order.
@@ -97,10 +98,13 @@ class Aligner:
         sources = list(dict.fromkeys([*main, *(piece.source for piece in pieces)]))
         operands = [self.value(source, before, scope) for source in sources]
         rows = [(sources.index(piece.source), piece.start, piece.count) for piece in pieces]
-        ip = ir.InsertionPoint(before)
-        value: Value = splice(operands, sources[0].dim, rows, loc=before.location, ip=ip)
-        self.made.append(operation_of(value))
-        return value
+        key = tuple(operands), sources[0].dim, tuple(rows), scope
+        if key not in self._spliced:
+            ip = ir.InsertionPoint(before)
+            value: Value = splice(operands, sources[0].dim, rows, loc=before.location, ip=ip)
+            self.made.append(operation_of(value))
+            self._spliced[key] = value
+        return self._spliced[key]
 
     def sliced(self, value: Value, dim: int) -> Piece | None:
         """What was sliced, where a value was computed of a slice along a dimension.

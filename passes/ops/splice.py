@@ -7,12 +7,13 @@ shards round their ring; where several shifts meet, each element is selected by 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dtensor.dialect.axes import AxisRef
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.dialect.names import COUNTS, DIM, SOURCES, STARTS
+from dtensor.dialect.names import SPLICE as NAME
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops import padding
@@ -23,6 +24,9 @@ from dtensor.passes.ops.longer_cuts import lengthen_splice, splice_ties
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, named_dim
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
 from dtensor.passes.ops.shape import pass_all
+
+_NUMBERS = (DIM, SOURCES, STARTS, COUNTS)
+_DEEPEST = 3  # dimensions along which a value was moved before
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +127,43 @@ def _parts(group: _Group, stretches: Sequence[Stretch], size: int, shards: int) 
     return parts_of(group.shift, size, shards, [stretch.range for stretch in stretches])
 
 
+def _moved_before(op: ir.Operation) -> tuple[tuple[int, int], ...]:
+    """By how much what a splice moves was moved along other dimensions, where its edges are shared.
+
+    Another splice along this dimension sends the same edges of the value that was moved: those of
+    one go along with those of the other, but for the corners that came along the other dimensions.
+
+    Returns:
+        The dimensions, and the elements; nothing of what sends its edges itself.
+    """
+    dim, value, moved = integer(op.attributes[DIM]), op.operands[0], list[tuple[int, int]]()
+    while (made := made_by(NAME, value)) is not None and len(moved) < _DEEPEST:
+        along = integer(made.attributes[DIM])
+        if along == dim:
+            break
+        most = max(stretches_of(made), key=lambda stretch: stretch.count)
+        moved.append((along, abs(most.place - most.start)))
+        value = made.operands[0]
+    first = next(_alike(op, value, len(moved)), op)
+    return () if first == op else tuple(moved)
+
+
+def _alike(op: ir.Operation, value: Value, depth: int) -> Iterator[ir.Operation]:
+    """The splices that move a value as `op` does, or that move it so after others."""
+    users = [use.owner.operation for use in value.uses]
+    users = [user for user in users if user.name == NAME and user.operands[0] == value]
+    yield from (
+        user
+        for user in users
+        if all(user.attributes[name] == op.attributes[name] for name in _NUMBERS)
+    )
+    for user in users if depth else ():
+        if user.attributes[DIM] != op.attributes[DIM]:
+            yield from _alike(op, user.results[0], depth - 1)
+
+
 def ring_bytes(placed: Placed) -> tuple[Traffic, ...]:
-    """What each shard is sent of the others."""
+    """What each shard is sent of the others, besides what comes with what others are sent."""
     op, dim = placed.op, named_dim(placed.op)
     size, word = op.result_shapes[0][dim], placed.results[0].dims[dim]
     groups = _groups(stretches_of(op.operation), op.operand_shapes, dim, size)
@@ -135,11 +174,16 @@ def ring_bytes(placed: Placed) -> tuple[Traffic, ...]:
         for part in _parts(group, stretches, size, word.split)
         if part.hop
     ]
-    return (
-        (Traffic(word.axes, sum(counts) * placed.row_bytes(~0, dim), len(counts)),)
-        if counts
-        else ()
-    )
+    if not counts:
+        return ()
+    wire, moved = sum(counts) * placed.row_bytes(~0, dim), _moved_before(op.operation)
+    if moved:
+        local = placed.results[0].local_shape(op.result_shapes[0])
+        new = sum(
+            min(1.0, rows / local[d]) for d, rows in moved if placed.results[0].dims[d].split > 1
+        )
+        return (Traffic(word.axes, wire * min(1.0, new), 0),)
+    return (Traffic(word.axes, wire, len(counts)),)
 
 
 def expand_ring(op: LocalOp) -> Sequence[Value]:
@@ -250,4 +294,5 @@ SPLICE = OpDef(
     moves_only=True,
     resizes=True,
     padding=padding.Padding(refit=lengthen_splice, ties=splice_ties),
+    known=_moved_before,
 )

@@ -115,6 +115,19 @@ def test_edges_and_corners_of_cubes_come_with_their_faces() -> None:
 
     compiled = run(form, CUBE, [["x", "y", "z"]], numbers((40, 48, 56)))
     assert sent(compiled) == 2 * (24 * 28 + 22 * 28 + 22 * 26) * 4
+    compiled = run(form, CUBE, [["x", "y", "z"]], numbers((8, 12, 16)))  # no axis moves elsewhere
+    assert sent(compiled) == 2 * (6 * 8 + 6 * 8 + 6 * 8) * 4
+
+
+@pytest.mark.parametrize("neighbours", [rolled, padded("constant"), padded("edge")])
+def test_tiles_stay_tiles_though_many_messages_are_written(neighbours: Any) -> None:
+    """Rows alone would need fewer messages: two, of twice as many bytes."""
+
+    def form(x: Any) -> Any:
+        return jax.lax.fori_loop(0, 50, lambda _, v: added(neighbours)(v) % 3, x)
+
+    compiled = run(form, GRID, [["y", "x"]], numbers((512, 256)), out=["y", "x"])
+    assert sent(compiled) == 50 * 2 * (128 + 128 + 2) * 4
 
 
 def inside(dtype: Any) -> Callable[[Any], Iterator[Any]]:
