@@ -48,6 +48,7 @@ class DriverResult:
         local_flops: floating-point operations per device and execution, loops counted in full.
         donated: indices of arguments whose memory the results may take; None if the pipeline does
             not report memory.
+        argument_names: what messages call the arguments; their numbers if empty.
     """
 
     bytecode: bytes
@@ -59,6 +60,7 @@ class DriverResult:
     collectives: tuple[Collective, ...]
     local_flops: float
     donated: tuple[int, ...] | None
+    argument_names: tuple[str, ...]
 
     @cached_property
     def memory(self) -> MemoryReport | None:
@@ -69,7 +71,7 @@ class DriverResult:
             module = parse_module(self.bytecode, self.filename)
             from dtensor.passes.reports.peak import memory_report
 
-            return memory_report(main_function(module), self.donated)
+            return memory_report(main_function(module), self.donated, self.argument_names)
 
 
 def compile_module(
@@ -157,6 +159,7 @@ def compile_module(
             state.cost_report.collectives,
             state.cost_report.local_flops,
             tuple(donated) if ReportMemoryPass.name in pipeline.names else None,
+            tuple(argument_names),
         )
 
 

@@ -84,7 +84,7 @@ class ReportMemoryPass(Pass):
         from dtensor.passes.reports.peak import memory_report
 
         function = main_function(module)
-        report = memory_report(function, state.donated)
+        report = memory_report(function, state.donated, state.argument_names)
         types = OpReader()
         arguments = function.regions[0].blocks[0].arguments
         shapes = [types.type_info(value.type, None).shape for value in arguments]

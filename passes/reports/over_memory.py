@@ -9,7 +9,7 @@ from dtensor.dialect.layout import Layout
 
 if TYPE_CHECKING:
     from dtensor.passes.base import PassState
-    from dtensor.passes.reports.memory import MemoryReport, Tensor
+    from dtensor.passes.reports.memory import MemoryReport
 
 OVER_MEMORY = "over_memory"
 _NAMED = 3
@@ -30,7 +30,7 @@ def note_over_memory(
         return
     splits = sorted(_splits(state, report, shapes), key=lambda found: -found[0])[:_NAMED]
     largest = ", ".join(
-        f"{_name(state, tensor)} ({_gigabytes(tensor.bytes)})" for tensor in report.tensors[:_NAMED]
+        f"{tensor.name} ({_gigabytes(tensor.bytes)})" for tensor in report.tensors[:_NAMED]
     )
     remedy = (
         "split " + ", ".join(text for _, text in splits)
@@ -61,9 +61,7 @@ def _splits(
             continue
         dim, axis, size = best
         saved = tensor.bytes * (1.0 - 1.0 / size)
-        text = (
-            f'dimension {dim} of {_name(state, tensor)} over "{axis}" (saves {_gigabytes(saved)})'
-        )
+        text = f'dimension {dim} of {tensor.name} over "{axis}" (saves {_gigabytes(saved)})'
         found.append((saved, text))
     return found
 
@@ -77,13 +75,6 @@ def _split(layout: Layout, shape: Sequence[int]) -> tuple[int, str, int] | None:
         if dims:
             return max(dims, key=lambda d: (shape[d], -d)), name, size
     return None
-
-
-def _name(state: PassState, tensor: Tensor) -> str:
-    number = tensor.argument
-    if number is not None and number < len(state.argument_names) and state.argument_names[number]:
-        return state.argument_names[number]
-    return tensor.name
 
 
 def _gigabytes(size: float) -> str:

@@ -14,18 +14,25 @@ from dtensor.passes.reports.kernels import Copy
 from dtensor.passes.reports.memory import MemoryReport, Tensor
 
 
-def memory_report(function: ir.Operation, donated: Sequence[int] = ()) -> MemoryReport:
+def memory_report(
+    function: ir.Operation, donated: Sequence[int] = (), names: Sequence[str] = ()
+) -> MemoryReport:
     """What a function of local shapes holds at most.
 
     Args:
         function: the program of one device.
         donated: indices of arguments whose memory the results may take.
+        names: what arguments are called; their numbers if empty.
     """
-    types = OpReader()
+    types, named = OpReader(), dict(enumerate(names))
     block = function.regions[0].blocks[0]
     arguments = [
-        Tensor(types.type_info(a.type, None).bytes, f"argument {i} {a.type}", argument=i)
-        for i, a in enumerate(block.arguments)
+        Tensor(
+            types.type_info(value.type, None).bytes,
+            f"argument {named.get(i) or i} {value.type}",
+            argument=i,
+        )
+        for i, value in enumerate(block.arguments)
     ]
     passed = list(terminator(block).operands)
     need = buffers_needed(block, _pairs(block, passed, donated), types)

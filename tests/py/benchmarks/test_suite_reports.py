@@ -43,7 +43,7 @@ def test_planned_memory_stands_beside_that_of_xla(
     assert row["program"] == "small"
     assert row["ratio"] == row["planned"] / row["xla"]
     # Per device x is 4x16 floats and w 16x1.
-    assert row["tensors"][0].startswith("256 argument 0 tensor<4x16xf32>")
+    assert row["tensors"][0].startswith("256 argument x tensor<4x16xf32>")
 
 
 def test_predicted_bytes_are_read_in_three_places(
