@@ -248,8 +248,7 @@ def steps(rows: int, n: int) -> tuple[Any, ...]:
     ("mesh", "axes", "rows", "reverse", "bytes_sent"),
     [
         (LINE, "x", 32, False, 3 * (3 * 9 + 2 * 3) * 4),
-        (FIVE, "x", 13, False, None),
-        (GRID, ("y", "x"), 16, True, None),
+        (FIVE, "x", 13, True, None),
     ],
 )
 def test_filters_that_solve_in_each_step_send_totals(
