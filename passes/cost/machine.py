@@ -59,7 +59,7 @@ class Machine:
 
     name: str
     levels: tuple[Level, ...]
-    matmul_flops: tuple[tuple[str, float], ...]
+    matmul_flops: Mapping[str, float] | tuple[tuple[str, float], ...]
     vector_flops: float
     memory_bytes_per_second: float
     memory_bytes: int
@@ -93,7 +93,10 @@ class Machine:
             "vector_flops": self.vector_flops,
             "memory_bytes_per_second": self.memory_bytes_per_second,
             "memory_bytes": self.memory_bytes,
-            **{f"matmul_flops of {dtype}": flops for dtype, flops in self.matmul_flops},
+            **{
+                f"matmul_flops of {dtype}": flops
+                for dtype, flops in dict(self.matmul_flops).items()
+            },
             **{f"alpha of {x.name}": x.link.alpha for x in self.levels},
             **{f"bytes_per_second of {x.name}": x.link.bytes_per_second for x in self.levels},
             **{f"devices of {x.name}": x.devices for x in self.levels if x.devices is not None},
@@ -103,7 +106,7 @@ class Machine:
                 raise CompileError(
                     f"machine '{self.name}': {what} is {number!r}; it must be a positive number"
                 )
-        for dtype, _ in self.matmul_flops:
+        for dtype in dict(self.matmul_flops):
             if dtype not in DTYPES:
                 known = ", ".join(DTYPES)
                 raise CompileError(

@@ -70,7 +70,7 @@ class CostModel:
     """
 
     link: Link = DEFAULT_LINK
-    axis_links: tuple[tuple[str, Link], ...] = ()
+    axis_links: Mapping[str, Link] | tuple[tuple[str, Link], ...] = ()
     peak_flops: float = 2e14
     hbm_bytes_per_second: float = 1.2e13
 
@@ -87,10 +87,7 @@ class CostModel:
 
     def axis_link(self, axis: str) -> Link:
         """The network along the mesh axis `axis`."""
-        for name, link in self.axis_links:
-            if name == axis:
-                return link
-        return self.link
+        return dict(self.axis_links).get(axis, self.link)
 
     def axes_link(self, axes: Iterable[AxisRef | str]) -> Link:
         """The network of one collective over several axes: it runs at the slowest one's pace."""
