@@ -10,7 +10,7 @@ from dtensor.passes.expansion.context import LocalOp, Shape
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import CONSTANT, constant_attribute
 from dtensor.passes.ops.indexing import clamped, take
-from dtensor.passes.ops.opdef import LOCAL, Algorithm, OpDef, Placed, local
+from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, local
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
@@ -90,6 +90,11 @@ def _is_within(start: Value, last: int) -> bool:
     maker = made_by(CONSTANT, start)
     value = None if maker is None else constant_attribute(maker)
     return value is not None and 0 <= ir.IntegerAttr(value.get_splat_value()).value <= last
+
+
+def expand_update(op: LocalOp) -> Sequence[Value] | None:
+    """Where nothing is written the operand stays: an empty window may be longer than its shard."""
+    return op.operands[:1] if 0 in op.operand_shapes[1] else None
 
 
 def expand_slice_by_owner(op: LocalOp) -> Sequence[Value]:
@@ -227,7 +232,7 @@ DYNAMIC_SLICE = OpDef(
 )
 DYNAMIC_UPDATE_SLICE = OpDef(
     dynamic_update_slice_rule,
-    (Algorithm("by_owner", expand_update_by_owner, _updates_owned), LOCAL),
+    (Algorithm("by_owner", expand_update_by_owner, _updates_owned), local(expand_update)),
     in_place=True,
     moves_only=True,
     padding=padding.Padding(refit=lengthen_update),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dtensor.compiler.api import jit
@@ -26,6 +27,11 @@ BOTH = [("x", "y"), UNSHARDED]
 SLOW = CompileOptions(cost=CostModel(link=Link(alpha=1e-12, bytes_per_second=1e9)))
 
 Specs = Sequence[Any]
+
+
+def numbers(shape: tuple[int, ...], dtype: Any = np.float32) -> Any:
+    """Whole numbers from 0 to 2, all sums of which are exact."""
+    return jnp.asarray(np.random.default_rng(0).integers(0, 3, shape), dtype)
 
 
 def run(

@@ -14,18 +14,13 @@ import pytest
 from dtensor.dialect.layout import UNSHARDED
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.client import create_mesh
-from tests.py.passes.on_mesh import BOTH, GRID, LINE, run, sent
+from tests.py.passes.on_mesh import BOTH, GRID, LINE, numbers, run, sent
 
 CUBE = create_mesh([("x", 2), ("y", 2), ("z", 2)])
 SIX = create_mesh([("x", 3), ("y", 2)])
 AROUND = [at for at in product((0, 1, 2), (0, 1, 2)) if at != (1, 1)]
 
 Form = Callable[[Any], Any]
-
-
-def numbers(shape: tuple[int, ...], dtype: Any = np.float32) -> Any:
-    """Small whole numbers, all sums of which are exact."""
-    return jnp.asarray(np.random.default_rng(0).integers(0, 3, shape), dtype)
 
 
 def rolled(x: Any) -> Iterator[Any]:

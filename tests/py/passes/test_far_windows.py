@@ -7,27 +7,15 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 from jax import lax
 
 from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.dialect.mesh import Mesh
-from tests.py.passes.on_mesh import BOTH, kinds, run, sent
-from tests.py.uneven.on_meshes import GRID, LINE, SIX, check
+from tests.py.passes.on_mesh import kinds, numbers, run, sent
+from tests.py.uneven.on_meshes import LINE, TILED, check
 
-LAYOUTS: list[tuple[Mesh, list[Any]]] = [
-    (LINE, ["x", UNSHARDED]),
-    (GRID, ["y", "x"]),
-    (GRID, BOTH),
-    (SIX, [("y", "x"), UNSHARDED]),
-]
 Form = Callable[[Any], Any]
-
-
-def numbers(shape: tuple[int, ...], dtype: Any = np.float32) -> Any:
-    """Small whole numbers, all sums of which are exact."""
-    return jnp.asarray(np.random.default_rng(0).integers(0, 3, shape), dtype)
 
 
 def convolved(x: Any, width: int, padding: Any, stride: int = 1, apart: int = 1) -> Any:
@@ -51,7 +39,7 @@ FORMS: list[Form] = [
 
 
 @pytest.mark.parametrize("rows", [24, 21, 37])
-@pytest.mark.parametrize(("mesh", "specs"), LAYOUTS)
+@pytest.mark.parametrize(("mesh", "specs"), TILED)
 def test_windows_reach_over_several_shards(mesh: Mesh, specs: list[Any], rows: int) -> None:
     x, layout = numbers((rows, 12)), Layout(specs, mesh)
     check(lambda x: [form(x) for form in FORMS], x, mesh=mesh, in_layouts=(layout,))
@@ -64,7 +52,7 @@ def test_windows_reach_over_several_shards(mesh: Mesh, specs: list[Any], rows: i
 
 @pytest.mark.parametrize("dtype", [jnp.int32, jnp.bfloat16])
 def test_windows_of_any_type_reach_over_several_shards(dtype: Any) -> None:
-    for mesh, specs in LAYOUTS:
+    for mesh, specs in TILED:
         run(lambda x: [form(x) for form in FORMS[:5]], mesh, [specs], numbers((24, 6), dtype))
 
 

@@ -100,6 +100,19 @@ def test_windows_of_two_split_dimensions(mesh: Mesh, specs: list[Any]) -> None:
     run(step, mesh, [layout, None, None], cache, at, new)
 
 
+@pytest.mark.parametrize("size", [40, 42])
+@pytest.mark.parametrize(("mesh", "specs"), MESHES)
+def test_an_update_of_nothing_changes_nothing(mesh: Mesh, specs: list[Any], size: int) -> None:
+    """The empty window is longer than a shard along another dimension."""
+
+    def step(cache: Any, at: Any) -> Any:
+        rows = lax.dynamic_update_slice(cache, cache[:, :-1, :0], (at, at, at))
+        return rows + lax.dynamic_update_slice(rows, cache[:0, 1:], (0, 1, 0))
+
+    layout = [*(axis or UNSHARDED for axis in specs), UNSHARDED]
+    run(step, mesh, [layout, None], values((4, size, 3), np.float32), np.int32(1))
+
+
 @pytest.mark.parametrize("rows", [2, 4, 5, 16])
 def test_rows_appended_to_a_cache_at_one_place(rows: int) -> None:
     """Fewer than a shard has, as many, and more."""

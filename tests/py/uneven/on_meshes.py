@@ -26,6 +26,14 @@ LINE = create_mesh([("x", 8)])
 FIVE = create_mesh([("x", 5)], devices=jax.devices()[:5])
 SIX = create_mesh([("x", 3), ("y", 2)], devices=jax.devices()[:6])
 
+# Layouts of matrices, or of more dimensions, of which the first are split.
+TILED: list[tuple[Mesh, list[Any]]] = [
+    (LINE, ["x", UNSHARDED]),
+    (GRID, ["y", "x"]),
+    (GRID, [("x", "y"), UNSHARDED]),
+    (SIX, [("y", "x"), UNSHARDED]),
+]
+
 POISON = pipeline_text("dtensor-spmd").replace(
     "dtensor-pad-uneven", "dtensor-pad-uneven{poison=true}"
 )

@@ -7,27 +7,15 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 from jax import lax
 
 from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.dialect.mesh import Mesh
-from tests.py.passes.on_mesh import BOTH, run, sent
-from tests.py.uneven.on_meshes import GRID, LINE, SIX, check
+from tests.py.passes.on_mesh import numbers, run, sent
+from tests.py.uneven.on_meshes import LINE, TILED, check
 
-LAYOUTS: list[tuple[Mesh, list[Any]]] = [
-    (LINE, ["x", UNSHARDED]),
-    (GRID, ["y", "x"]),
-    (GRID, BOTH),
-    (SIX, [("y", "x"), UNSHARDED]),
-]
 Form = Callable[[Any], Any]
-
-
-def numbers(shape: tuple[int, ...], dtype: Any = np.float32) -> Any:
-    """Small whole numbers, all sums of which are exact."""
-    return jnp.asarray(np.random.default_rng(0).integers(0, 3, shape), dtype)
 
 
 def weights(size: int, dtype: Any) -> Any:
@@ -71,7 +59,7 @@ FORMS: list[Form] = [
 
 
 # One number that no axis divides on each mesh, and one of the others in turn.
-ROWS = [(*layout, rows) for k, layout in enumerate(LAYOUTS) for rows in (37, (32, 30)[k % 2])]
+ROWS = [(*layout, rows) for k, layout in enumerate(TILED) for rows in (37, (32, 30)[k % 2])]
 
 
 @pytest.mark.parametrize(("mesh", "specs", "rows"), ROWS)
@@ -92,7 +80,7 @@ def test_windows_that_are_more_or_fewer(mesh: Mesh, specs: list[Any], rows: int)
 
 @pytest.mark.parametrize("dtype", [jnp.int32, jnp.bfloat16])
 def test_windows_of_any_type_that_are_more_or_fewer(dtype: Any) -> None:
-    for mesh, specs in LAYOUTS:
+    for mesh, specs in TILED:
         x, layout = numbers((34, 22), dtype), Layout(specs, mesh)
         check(lambda x: [form(x) for form in FORMS[:7]], x, mesh=mesh, in_layouts=(layout,))
 
