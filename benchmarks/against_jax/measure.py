@@ -120,7 +120,7 @@ def _by_jax(workload: Workload, mesh: jax.sharding.Mesh) -> _Program:
 
 
 def _timed(compiled: Callable[[], Any]) -> tuple[Any, float]:
-    """What is compiled, and the lesser of the seconds of two times, of which the first imports."""
+    """The program, and the seconds of the shorter of two compilations: the first also imports."""
     seconds = []
     for _ in range(2):
         jax.clear_caches()
