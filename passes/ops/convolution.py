@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from dtensor.dialect.ends import read_ends, read_folds
+from dtensor.dialect.ends import read_ends, read_folds, read_padding
 from dtensor.dialect.mlir import Value, forget, ir, stablehlo
 from dtensor.dialect.names import ENDS
-from dtensor.passes.builder import integer_attr
+from dtensor.passes.builder import integer_attr, matrix_attr
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import all_of, summed
-from dtensor.passes.ops.attributes import integer
+from dtensor.passes.ops.attributes import integer, integers
 from dtensor.passes.ops.contraction import known_finite, products_flops
 from dtensor.passes.ops.elements import keeps_sums
 from dtensor.passes.ops.folds import folded_results
@@ -160,10 +160,32 @@ def expand_convolution(op: LocalOp) -> Sequence[Value] | None:
     rank = len(op.operand_shapes[0])
     op.operation.attributes["padding"] = local_padding(placed, dims, rank - 2)
     forget(op.operation, ENDS)
+    _crop_input(op)
     for name, grouped in _grouped(op.operation):
         split = op.operand_layouts[0].dims[grouped].split
         _scale_groups(op.operation, name, 1, split)
     return folded_results(op, dims, rank - 2)
+
+
+def _crop_input(op: LocalOp) -> None:
+    """Write negative padding as slices: XLA for CPU reads beyond inputs that few windows read."""
+    ctx, operation = op.ctx, op.operation
+    numbers = stablehlo.ConvDimensionNumbers(operation.attributes["dimension_numbers"])
+    rows = read_padding(operation, len(numbers.input_spatial_dimensions))
+    if min(map(min, rows), default=0) >= 0:
+        return
+    value, given = operation.operands[0], operation.attributes
+    apart = integers(given["lhs_dilation"]) if "lhs_dilation" in given else [1] * len(rows)
+    for row, (dim, step) in enumerate(zip(numbers.input_spatial_dimensions, apart, strict=True)):
+        # Elements are `step` places apart: with the last one cropped, some places may go too far.
+        first, last = (-(min(pad, 0) // step) for pad in rows[row])
+        size = ctx.shape_of(value)[dim]
+        if first + last < size:
+            value = ctx.cut(value, dim, first, size - first - last)
+            low, high = rows[row]
+            rows[row] = low + first * step, high + last * step
+    operation.operands[0] = value
+    operation.attributes["padding"] = matrix_attr(rows)
 
 
 def _grouped(operation: ir.Operation) -> Iterator[tuple[str, int]]:

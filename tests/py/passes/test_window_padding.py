@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from dtensor.dialect.layout import UNSHARDED
+from dtensor.compiler.api import jit
+from dtensor.dialect.layout import UNSHARDED, Layout
 from tests.py.passes.on_mesh import GRID, LINE, run, sent
 
 Form = Callable[[Any], Any]
@@ -68,3 +69,28 @@ def test_neighbours_exchange_edges(name: str) -> None:
         dims = [UNSHARDED, *rows, *[UNSHARDED] * (3 - len(rows))]
         compiled = run(FORMS[name], mesh, [dims], X)
         assert sent(compiled) <= 4 * X[:, :3].nbytes
+
+
+@pytest.mark.parametrize("padding", [(-1, 1), (1, -2), (-2, -1)])
+@pytest.mark.parametrize("apart", [1, 2, 3])
+def test_what_padding_crops_is_not_read(padding: tuple[int, int], apart: int) -> None:
+    """XLA for CPU reads beyond small inputs there, on one device too: NumPy says what is right."""
+    x = np.random.default_rng(0).integers(-3, 4, (1, 12, 14, 2)).astype(np.float32)
+    kernel = np.random.default_rng(1).integers(-3, 4, (6, 2, 2, 3)).astype(np.float32)
+    places = np.zeros((1, 12, 13 * apart + 1, 2), np.float32)
+    places[:, :, ::apart] = x
+    low, high = padding
+    wide = np.pad(places, ((0, 0), (0, 0), (max(low, 0), max(high, 0)), (0, 0)))
+    wide = wide[:, :, max(-low, 0) : wide.shape[2] - max(-high, 0)]
+    windows = np.lib.stride_tricks.sliding_window_view(wide, (6, 2), (1, 2))
+    wanted = np.einsum("bhwcij,ijco->bhwo", windows, kernel)
+
+    def convolved(x: Any) -> Any:
+        numbers = ("NHWC", "HWIO", "NHWC")
+        return lax.conv_general_dilated(
+            x, kernel, (1, 1), [(0, 0), padding], (1, apart), dimension_numbers=numbers
+        )
+
+    for specs in ([UNSHARDED] * 4, [UNSHARDED, "x", UNSHARDED, UNSHARDED]):
+        step = jit(convolved, mesh=GRID, in_layouts=(Layout(specs, GRID),), returns="jax")
+        np.testing.assert_array_equal(np.asarray(step(x)), wanted)
