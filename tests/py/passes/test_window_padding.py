@@ -88,7 +88,7 @@ def test_what_padding_crops_is_not_read(padding: tuple[int, int], apart: int) ->
     def convolved(x: Any) -> Any:
         numbers = ("NHWC", "HWIO", "NHWC")
         return lax.conv_general_dilated(
-            x, kernel, (1, 1), [(0, 0), padding], (1, apart), dimension_numbers=numbers
+            x, jnp.asarray(kernel), (1, 1), [(0, 0), padding], (1, apart), dimension_numbers=numbers
         )
 
     for specs in ([UNSHARDED] * 4, [UNSHARDED, "x", UNSHARDED, UNSHARDED]):
