@@ -384,6 +384,17 @@ def fft(
     return _create(names.FFT, [rows], [result], attributes, loc, ip)
 
 
+def gather_dot(
+    operands: Sequence[Value],
+    result: ir.Type,
+    attributes: dict[str, ir.Attribute],
+    loc: ir.Location | None = None,
+    ip: ir.InsertionPoint | None = None,
+) -> ir.Operation:
+    """A product with what a gather of operands 0 and 1 gives; its other factor is operand 2."""
+    return _create(names.GATHER_DOT, operands, [result], attributes, loc, ip)
+
+
 def scan(
     operands: Sequence[Value],
     dim: int,

@@ -7,14 +7,14 @@ thing that is wrong.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dtensor.dialect import names
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import Value, ir, stablehlo
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,6 +350,56 @@ def fft(facts: Facts) -> Iterator[str]:
             )
     if given.shape[:-1] != result.shape[:-1]:
         yield f"result is {result}, but rows of {given} are transformed; give it as many rows"
+
+
+def gather_dot(facts: Facts) -> Iterator[str]:
+    """What StableHLO says of the gather, and of the dot_general of what it gives."""
+    numbers, sizes = facts.attributes[names.GATHER_NUMBERS], facts.attributes[names.SLICE_SIZES]
+    numbers = stablehlo.GatherDimensionNumbers(numbers)
+    gone = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
+    shape = [n for d, n in enumerate(facts.operands[1].shape) if d != numbers.index_vector_dim]
+    for d, (size, window) in enumerate(zip(facts.operands[0].shape, sizes, strict=False)):
+        if window not in (1, size):
+            yield f"windows hold {window} of the {size} elements of dimension {d}; give one or all"
+            return
+    windows = iter([n for d, n in enumerate(sizes) if d not in gone])
+    offsets = sorted(numbers.offset_dims)
+    for d in offsets[: len(sizes) - len(gone)]:
+        shape.insert(d, next(windows, 1))
+    try:
+        _as_two(facts, shape)
+    except ir.MLIRError as failure:
+        yield "; ".join(each.message for each in failure.error_diagnostics)
+
+
+def _as_two(facts: Facts, shape: list[int]) -> None:
+    """Verify the gather, which gives `shape`, and the dot_general, in a module of their own.
+
+    Raises:
+        ir.MLIRError: one of them is wrong.
+    """
+    loc, said = facts.op.location, facts.op.attributes
+    alone = ir.Module.create(loc=loc)
+
+    def made(name: str, values: list[Value], types: Sequence[ir.Type], *named: str) -> ir.Operation:
+        attributes = {each: said[each] for each in named}
+        at = ir.InsertionPoint(alone.body)
+        return ir.Operation.create(name, list(types), values, attributes, loc=loc, ip=at)
+
+    gathered = [ir.RankedTensorType.get(shape, facts.operands[k].element, loc=loc) for k in (0, 2)]
+    given = [value.type for value in facts.op.operands]
+    table, indices, other = made("builtin.unrealized_conversion_cast", [], given).results
+    rows = made(
+        "stablehlo.gather",
+        [table, indices],
+        gathered[:1],
+        names.GATHER_NUMBERS,
+        names.SLICE_SIZES,
+    )
+    rows.verify()
+    same = made("stablehlo.convert", [rows.results[0]], gathered[1:])
+    result = facts.op.results[0].type
+    made("stablehlo.dot_general", [same.results[0], other], [result], names.DOT_NUMBERS).verify()
 
 
 def scan(facts: Facts) -> Iterator[str]:

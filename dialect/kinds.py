@@ -77,6 +77,19 @@ def _fft_type(attribute: ir.Attribute, _: Meshes) -> str:
     return found
 
 
+def _numbers_of(what: str) -> Callable[[ir.Attribute, Meshes], ir.Attribute]:
+    def read(attribute: ir.Attribute, _: Meshes) -> ir.Attribute:
+        if not str(attribute).startswith(f"#stablehlo.{what}<"):
+            raise ValueError(f"found {attribute}")
+        return attribute
+
+    return read
+
+
+def _anything(attribute: ir.Attribute, _: Meshes) -> ir.Attribute:
+    return attribute
+
+
 def _layouts(attribute: ir.Attribute, meshes: Meshes) -> list[Layout | None]:
     return list(layouts_of_array(attribute, meshes))
 
@@ -98,6 +111,9 @@ AXES: Final = Kind('axes such as #dtensor.axes<@mesh, ["x"]>', mesh_and_axes)
 NAMES: Final = Kind('names such as ["x", "y"]', _names)
 CALL: Final = Kind("the attributes of a call, with a call_target_name", _call)
 FFT_TYPE: Final = Kind("a type such as #stablehlo<fft_type FFT>", _fft_type)
+GATHER_NUMBERS: Final = Kind("numbers such as #stablehlo.gather<...>", _numbers_of("gather"))
+DOT_NUMBERS: Final = Kind("numbers such as #stablehlo.dot<...>", _numbers_of("dot"))
+PRECISION: Final = Kind("as that of stablehlo.dot_general", _anything, is_optional=True)
 INDEX: Final = Kind("an integer such as 0 : i64", _integer)
 INDICES: Final = Kind("integers such as array<i64: 0, 1>", _integers)
 REDUCTION: Final = Kind(f"one of {', '.join(REDUCTIONS)}", _reduction)

@@ -15,13 +15,16 @@ from dtensor.dialect.kinds import (
     AXES,
     CALL,
     DIRECTION,
+    DOT_NUMBERS,
     FFT_TYPE,
+    GATHER_NUMBERS,
     INDEX,
     INDICES,
     LAYOUT,
     LAYOUTS,
     MESH,
     NAMES,
+    PRECISION,
     REDUCTION,
     SYMBOL,
     VISIBILITY,
@@ -326,6 +329,25 @@ class FftOp(DTensorOp):
 
 
 @register_operation(DTensorDialect)
+class GatherDotOp(DTensorOp):
+    """The `stablehlo.dot_general` of what a `stablehlo.gather` gives with operand 2.
+
+    Operands 0 and 1 are those of the gather, whose windows hold whole dimensions or one element;
+    the attributes are those of the two. What is gathered is converted to the elements of operand 2.
+    """
+
+    OPERATION_NAME = names.GATHER_DOT
+    ATTRIBUTES: ClassVar = {
+        names.GATHER_NUMBERS: GATHER_NUMBERS,
+        names.SLICE_SIZES: INDICES,
+        names.DOT_NUMBERS: DOT_NUMBERS,
+        names.PRECISION: PRECISION,
+    }
+    OPERANDS = 3
+    CHECK = staticmethod(checks.gather_dot)
+
+
+@register_operation(DTensorDialect)
 class ScanOp(DTensorOp):
     """What elements combine to, up to each one along `dim`; from the last one on if `reverse` is 1.
 
@@ -375,6 +397,7 @@ OPS: Final[dict[str, type[DTensorOp]]] = {
         RankedOp,
         QrOp,
         FftOp,
+        GatherDotOp,
         ScanOp,
         AxisIndexOp,
     )
@@ -391,6 +414,7 @@ LOCAL_OPS: Final = frozenset(OPS) - {
     names.RANKED,
     names.QR,
     names.FFT,
+    names.GATHER_DOT,
     names.SCAN,
 }
 """Operations that only stand in per-device modules."""

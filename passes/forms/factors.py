@@ -23,15 +23,15 @@ _CALLS = {
 _ELEMENTS = ("f32", "f64", "complex<f32>", "complex<f64>")
 
 
-def replaced_qr(factor: ir.Operation) -> ir.Operation | None:
-    """A `dtensor.qr` in the place of the calls and of the mask of R; None if more is read."""
+def replaced_qr(factor: ir.Operation) -> list[ir.Operation]:
+    """A `dtensor.qr` in the place of the calls and of the mask of R; nothing if more is read."""
     wanted = _CALLS.get(_target(factor))
     type_ = ir.RankedTensorType(factor.operands[0].type) if wanted is not None else None
     if type_ is None or type_.rank < 2 or str(type_.element_type) not in _ELEMENTS:
-        return None
+        return []
     *batch, rows, columns = type_.shape
     if rows <= columns or not columns:
-        return None
+        return []
     products, triangles = [], []
     for user in _users(factor.results[0]):
         if _target(user) == wanted and list(user.operands) == list(factor.results):
@@ -39,11 +39,11 @@ def replaced_qr(factor: ir.Operation) -> ir.Operation | None:
         elif _is_top(user, [*batch, columns, columns]):
             triangles += _users(user.results[0])
         else:
-            return None
+            return []
     others = [user for user in _users(factor.results[1]) if user not in products]
     is_whole = all(product.results[0].type == type_ for product in products)
     if len(products) != 1 or others or not is_whole or not all(map(_is_triangle, triangles)):
-        return None
+        return []
     made = build.qr(
         factor.operands[0],
         _call(factor),
@@ -57,7 +57,7 @@ def replaced_qr(factor: ir.Operation) -> ir.Operation | None:
         triangle.results[0].replace_all_uses_with(made.results[1])
     for op in (*triangles, *[cut for cut in cuts if cut is not None], products[0], factor):
         op.erase()
-    return made
+    return [made]
 
 
 def _target(op: ir.Operation) -> str:

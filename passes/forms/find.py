@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -17,6 +18,15 @@ from dtensor.passes.program import CUSTOM_CALL, WHILE
 _PAD = "stablehlo.pad"  # a scan of associative_scan weaves elements with pads
 
 
+# What is replaced with what: files and functions, read once an operation is met.
+_FORMS = {
+    "stablehlo.sort": ("ranks", "replaced_sort"),
+    CUSTOM_CALL: ("factors", "replaced_qr"),
+    "stablehlo.gather": ("gathered", "replaced_products"),
+    WHILE: ("searches", "replaced_search"),
+}
+
+
 @dataclass(frozen=True)
 class FindFormsPass(Pass):
     """Finds searches, orders, scans and factorisations that are written in several operations.
@@ -28,6 +38,8 @@ class FindFormsPass(Pass):
     The slices, pads and sums that `jax.lax.associative_scan` is become one `dtensor.scan`.
     A value that windows start from, and that changes their sum, is added to the sum instead.
     The two calls of a library that a QR of a tall matrix is become one `dtensor.qr`.
+    A gather that products alone read becomes one `dtensor.gather_dot` with each of them: the shards
+    of the table multiply what they own.
     What StableHLO says in other operations too, `einsum`, `torch_index_select`, the batch_norm
     operations and CHLO's that broadcast, is said in those. A reduce of several arrays that have
     nothing to do with one another is several.
@@ -55,20 +67,12 @@ class FindFormsPass(Pass):
             from dtensor.passes.forms.scans import replaced_scans
 
             add(replaced_scans([(op, name) for op, name, _ in state.operations(main)]))
-        ops = [(op, name) for op, name, _ in state.operations(main)]
-        for op in [op for op, name in ops if name == "stablehlo.sort"]:
-            from dtensor.passes.forms.ranks import mark_places, replaced_sort
-
-            mark_places(op)
-            add(replaced_sort(op))
-        for op in [op for op, name in ops if name == CUSTOM_CALL]:
-            from dtensor.passes.forms.factors import replaced_qr
-
-            add(_as_list(replaced_qr(op)))
-        for loop in [op for op, name in reversed(ops) if name == WHILE]:
-            from dtensor.passes.forms.searches import replaced_search
-
-            add(_as_list(replaced_search(loop)))
+        for form, (file, function) in _FORMS.items():
+            found = [op for op, name, _ in state.operations(main) if name == form]
+            if found:
+                module_ = importlib.import_module(f"dtensor.passes.forms.{file}")
+                for op in reversed(found):
+                    add(getattr(module_, function)(op))
 
 
 def _replaced(op: ir.Operation, anew: Anew) -> list[ir.Operation]:
@@ -91,7 +95,3 @@ def _replaced(op: ir.Operation, anew: Anew) -> list[ir.Operation]:
             result.replace_all_uses_with(value)
         op.erase()
     return made
-
-
-def _as_list(made: ir.Operation | None) -> list[ir.Operation]:
-    return [] if made is None else [made]

@@ -31,7 +31,11 @@ _MOST = 16  # places; of more, sorting is simpler
 
 
 def replaced_sort(sort: ir.Operation) -> list[ir.Operation]:
-    """What stands for a sort of which few places are read, which is erased; nothing of others."""
+    """What stands for a sort of which few places are read, which is erased; nothing of others.
+
+    Others say which of their operands counts the places.
+    """
+    _mark_places(sort)
     if len(sort.operands) != 1 or orders(sort.regions[0].blocks[0]) is None:
         return []
     dim = integer(sort.attributes["dimension"]) if "dimension" in sort.attributes else -1
@@ -203,7 +207,7 @@ def _read_ranked(make: Builder, read: _Read, ranked: Value, dim: int, index: lis
     read.op.attributes["slice_sizes"] = integers_attr(sizes)
 
 
-def mark_places(sort: ir.Operation) -> None:
+def _mark_places(sort: ir.Operation) -> None:
     """Say which operand of a sort counts the places along the dimension that is sorted."""
     info = OpInfo.of(sort)
     if info is None or not info.operand_shapes[0]:

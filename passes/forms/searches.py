@@ -14,19 +14,19 @@ from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.program import trip_count
 
 
-def replaced_search(loop: ir.Operation) -> ir.Operation | None:
-    """A `dtensor.search` in the place of a loop, which is erased; None of any other loop."""
+def replaced_search(loop: ir.Operation) -> list[ir.Operation]:
+    """A `dtensor.search` in the place of a loop, which is erased; nothing of any other."""
     found = _Bisection.of(loop)
     if found is None:
-        return None
+        return []
     search = found.search()
     if search is None:
-        return None
+        return []
     loop.results[found.high].replace_all_uses_with(search.results[0])
     for k, result in enumerate(loop.results):
         result.replace_all_uses_with(loop.operands[k])  # unchanged, or read no more
     loop.erase()
-    return search
+    return [search]
 
 
 def _made_by(value: Value, name: str) -> list[Value]:

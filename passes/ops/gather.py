@@ -7,6 +7,7 @@ shard serves the indices of the elements that it owns, and no table moves.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import integers_attr
@@ -55,8 +56,32 @@ def gather_rule(op: OpInfo) -> OpRule:
     return builder.build()
 
 
+@dataclass(frozen=True)
+class Gathered:
+    """What one device gathers from its shard of a table.
+
+    Attributes:
+        value: what is gathered; anything where another device owns it.
+        is_here: whether this device owns an element, in the order of `places`.
+        places: the dimensions of `value` that `is_here` has.
+    """
+
+    value: Value
+    is_here: Value
+    places: tuple[int, ...]
+
+
 def expand_gather(op: LocalOp) -> Sequence[Value] | None:
     """Local slice sizes; and of a split indexed dimension -0 for what others own."""
+    found = gathered_here(op)
+    if found is None:
+        return None
+    mask = op.ctx.broadcast(found.is_here, op.local_result_shape(), found.places)
+    return [op.ctx.select(mask, found.value, op.ctx.identity("sum", found.value.type))]
+
+
+def gathered_here(op: LocalOp) -> Gathered | None:
+    """What a shard of a split indexed dimension gives; None, and local sizes, where it is whole."""
     operand_shape, layout = op.operand_shapes[0], op.operand_layouts[0]
     dims = gather_dims(op.operation, operand_shape, len(op.operand_shapes[1]))
     sizes = integers(op.operation.attributes["slice_sizes"])
@@ -73,7 +98,7 @@ def _gather_owned(
     dims: IndexedDims,
     picked: Sequence[tuple[int, int]],
     cut: Sequence[tuple[int, int, int]],
-) -> Sequence[Value]:
+) -> Gathered:
     ctx, layout, shape = op.ctx, op.operand_layouts[0], op.operand_shapes[0]
     owned = [*picked, *((d, component) for d, component, _ in cut)]
     sizes = integers(op.operation.attributes["slice_sizes"])
@@ -94,14 +119,12 @@ def _gather_owned(
     local_gather.attributes["slice_sizes"] = integers_attr(sizes)
     spread.write(local_gather, [d for d, _, _ in cut])
     local_gather.attributes["indices_are_sorted"] = ir.BoolAttr.get(False)
-    mask = ctx.broadcast(ctx.combined("and", mine), op.local_result_shape(), spread.places)
-    result = local_gather.results[0]
-    return [ctx.select(mask, result, ctx.identity("sum", result.type))]
+    return Gathered(local_gather.results[0], ctx.combined("and", mine), spread.places)
 
 
 def lengthen_gather(op: padding.Grown) -> None:
     """Windows that are whole stay so; no index leads beyond the true end."""
-    operand, indices = op.rule.info.operand_shapes
+    operand, indices, *_ = op.rule.info.operand_shapes
     dims = gather_dims(op.operation, operand, len(indices))
     sizes = integers(op.operation.attributes["slice_sizes"])
     for d, _ in dims.full:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dtensor.dialect.mlir import Value, ir, stablehlo
+from dtensor.dialect.names import GATHER_DOT
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.elements import element_kind
@@ -18,18 +19,20 @@ Pairs = tuple[tuple[int, int], ...]
 ANY_INDEX = (1 << 63) - 1  # of a dimension of any size
 
 # The attribute, its class, and what it calls the lists of `IndexNumbers`.
-_NUMBERS: dict[str, tuple[str, Any, tuple[str, ...]]] = {
-    "stablehlo.gather": (
-        "dimension_numbers",
-        stablehlo.GatherDimensionNumbers,
-        (
-            "offset_dims",
-            "collapsed_slice_dims",
-            "operand_batching_dims",
-            "start_indices_batching_dims",
-            "start_index_map",
-        ),
+_GATHER = (
+    "dimension_numbers",
+    stablehlo.GatherDimensionNumbers,
+    (
+        "offset_dims",
+        "collapsed_slice_dims",
+        "operand_batching_dims",
+        "start_indices_batching_dims",
+        "start_index_map",
     ),
+)
+_NUMBERS: dict[str, tuple[str, Any, tuple[str, ...]]] = {
+    "stablehlo.gather": _GATHER,
+    GATHER_DOT: _GATHER,
     "stablehlo.scatter": (
         "scatter_dimension_numbers",
         stablehlo.ScatterDimensionNumbers,

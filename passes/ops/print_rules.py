@@ -9,14 +9,14 @@ from typing import ClassVar
 
 from dtensor.dialect.diagnostics import diagnostic
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import FFT, QR, RANKED, SCAN, SEARCH, SPLICE
+from dtensor.dialect.names import FFT, GATHER_DOT, QR, RANKED, SCAN, SEARCH, SPLICE
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.ops.rule import OpInfo, OpRule
 from dtensor.passes.ops.table import rule_of
 from dtensor.passes.program import holds_program
 
 _WITH_BLOCKS = ("func.func", "stablehlo.while", "stablehlo.case", "stablehlo.if")
-_PROGRAM = (FFT, QR, RANKED, SCAN, SEARCH, SPLICE)
+_PROGRAM = (FFT, GATHER_DOT, QR, RANKED, SCAN, SEARCH, SPLICE)
 _NO_RULE = ("func.func", "func.return", "stablehlo.return", "stablehlo.while", "stablehlo.case")
 
 

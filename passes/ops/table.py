@@ -57,6 +57,7 @@ OPS: Final[dict[str, str]] = {
     "chlo.top_k": "sorting.TOP_K",
     "dtensor.alike": "elementwise.ALIKE",
     "dtensor.fft": "fourier.PADDED_FFT",
+    "dtensor.gather_dot": "gather_dot.GATHER_DOT",
     "dtensor.propagation_barrier": "elementwise.ALIKE",
     "dtensor.qr": "tall_qr.TALL_QR",
     "dtensor.ranked": "ranks.RANKED",

@@ -287,3 +287,48 @@ func.func @main(%a: tensor<40x3xi32>, %at: tensor<3xi32>, %two: tensor<2x3x1xi32
   %7 = "stablehlo.gather"(%5, %6) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0, 1], start_index_map = [0, 1], index_vector_dim = 1>, slice_sizes = array<i64: 1, 1>}> : (tensor<40x3xi32>, tensor<3x2xi32>) -> tensor<3xi32>
   return %3, %4, %7 : tensor<3xi32>, tensor<2x3xi32>, tensor<3xi32>
 }
+
+// -----
+
+// What a gather picks, joined and converted, and multiplied with what may be infinite: one operation.
+
+// CHECK-LABEL: func.func @main
+// CHECK: %[[SPLIT:.*]] = stablehlo.reshape %arg2 : (tensor<2x12xf32>) -> tensor<2x3x4xf32>
+// CHECK: %[[SUM:.*]] = "dtensor.gather_dot"(%arg0, %arg1, %[[SPLIT]])
+// CHECK-SAME: dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [0], rhs_batching_dimensions = [0], lhs_contracting_dimensions = [1, 2], rhs_contracting_dimensions = [1, 2]>
+// CHECK-SAME: (tensor<9x4x5xbf16>, tensor<2x3xi32>, tensor<2x3x4xf32>) -> tensor<2x5xf32>
+// CHECK: %[[SCORES:.*]] = "dtensor.gather_dot"(%arg0, %arg1, %arg3)
+// CHECK-SAME: dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [0], rhs_batching_dimensions = [1], lhs_contracting_dimensions = [3], rhs_contracting_dimensions = [0]>
+// CHECK-SAME: -> tensor<2x3x4xf32>
+// CHECK: %[[JOINED:.*]] = stablehlo.reshape %[[SCORES]] : (tensor<2x3x4xf32>) -> tensor<2x12xf32>
+// CHECK: return %[[SUM]], %[[JOINED]]
+func.func @main(%t: tensor<9x4x5xbf16>, %i: tensor<2x3xi32>, %w: tensor<2x12xf32>, %q: tensor<5x2xf32>) -> (tensor<2x5xf32>, tensor<2x12xf32>) {
+  %0 = "stablehlo.gather"(%t, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [2, 3], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 2>, slice_sizes = array<i64: 1, 4, 5>}> : (tensor<9x4x5xbf16>, tensor<2x3xi32>) -> tensor<2x3x4x5xbf16>
+  %1 = stablehlo.reshape %0 : (tensor<2x3x4x5xbf16>) -> tensor<2x12x5xbf16>
+  %2 = stablehlo.convert %1 : (tensor<2x12x5xbf16>) -> tensor<2x12x5xf32>
+  %3 = stablehlo.dot_general %w, %2, batching_dims = [0] x [0], contracting_dims = [1] x [1] : (tensor<2x12xf32>, tensor<2x12x5xf32>) -> tensor<2x5xf32>
+  %4 = stablehlo.dot_general %2, %q, batching_dims = [0] x [1], contracting_dims = [2] x [0] : (tensor<2x12x5xf32>, tensor<5x2xf32>) -> tensor<2x12xf32>
+  return %3, %4 : tensor<2x5xf32>, tensor<2x12xf32>
+}
+
+// -----
+
+// They stay two where the rows are read otherwise too, where the other factor is finite, where the
+// product is larger than the rows, and where no shard could tell which part of the sum is its own.
+
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: dtensor.gather_dot
+func.func @main(%t: tensor<9x4xf32>, %i: tensor<3xi32>, %w: tensor<3x4xf32>, %k: tensor<4x6xf32>, %v: tensor<3xf32>, %j: tensor<2x3xi32>)
+    -> (tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x6xf32>, tensor<2x4xf32>) {
+  %0 = "stablehlo.gather"(%t, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 4>}> : (tensor<9x4xf32>, tensor<3xi32>) -> tensor<3x4xf32>
+  %1 = stablehlo.multiply %0, %w : tensor<3x4xf32>
+  %2 = stablehlo.add %0, %w : tensor<3x4xf32>
+  %3 = "stablehlo.gather"(%t, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 4>}> : (tensor<9x4xf32>, tensor<3xi32>) -> tensor<3x4xf32>
+  %4 = stablehlo.tanh %w : tensor<3x4xf32>
+  %5 = stablehlo.multiply %3, %4 : tensor<3x4xf32>
+  %6 = "stablehlo.gather"(%t, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 4>}> : (tensor<9x4xf32>, tensor<3xi32>) -> tensor<3x4xf32>
+  %7 = stablehlo.dot_general %6, %k, contracting_dims = [1] x [0] : (tensor<3x4xf32>, tensor<4x6xf32>) -> tensor<3x6xf32>
+  %8 = "stablehlo.gather"(%t, %j) <{dimension_numbers = #stablehlo.gather<offset_dims = [2], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 2>, slice_sizes = array<i64: 1, 4>}> : (tensor<9x4xf32>, tensor<2x3xi32>) -> tensor<2x3x4xf32>
+  %9 = stablehlo.dot_general %8, %v, contracting_dims = [1] x [0] : (tensor<2x3x4xf32>, tensor<3xf32>) -> tensor<2x4xf32>
+  return %1, %2, %5, %7, %9 : tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x6xf32>, tensor<2x4xf32>
+}

@@ -73,3 +73,13 @@ func.func @tall_qr(%a: tensor<6x2xf32>) -> tensor<2x2xf32> {
   %0:2 = "dtensor.qr"(%a) {factor = {call_target_name = "Qr"}, product = {call_target_name = "P"}} : (tensor<6x2xf32>) -> (tensor<6x2xf32>, tensor<2x2xf32>)
   return %0#1 : tensor<2x2xf32>
 }
+
+func.func @gather_dot(%t: tensor<9x5x4xf32>, %i: tensor<2x3xi32>, %w: tensor<6x2x4xf32>) -> tensor<2x3x5x6xf32> {
+  // CHECK: remark: dtensor.gather_dot: [f, c, e], [a, b], [d, a, e] -> [a, b, c, d] reduce {e: sum, f: sum}{{$}}
+  %0 = "dtensor.gather_dot"(%t, %i, %w) {
+    dimension_numbers = #stablehlo.gather<offset_dims = [2, 3], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 2>,
+    slice_sizes = array<i64: 1, 5, 4>,
+    dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [0], rhs_batching_dimensions = [1], lhs_contracting_dimensions = [3], rhs_contracting_dimensions = [2]>
+  } : (tensor<9x5x4xf32>, tensor<2x3xi32>, tensor<6x2x4xf32>) -> tensor<2x3x5x6xf32>
+  return %0 : tensor<2x3x5x6xf32>
+}

@@ -99,6 +99,23 @@ def _fft(x: Any) -> Any:
     return build.fft(x, result, kind, ir.DenseI64ArrayAttr.get([type_.shape[-1] - 1])).results[0]
 
 
+def _gather_dot(x: Any) -> Any:
+    rows = "offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0]"
+    said = {
+        "dimension_numbers": f"#stablehlo.gather<{rows}, index_vector_dim = 1>",
+        "slice_sizes": "array<i64: 1, 3>",
+        "dot_dimension_numbers": "#stablehlo.dot<lhs_contracting_dimensions = [0], "
+        "rhs_contracting_dimensions = [0]>",
+    }
+    attributes = {name: ir.Attribute.parse(text) for name, text in said.items()}
+    numbers = ir.RankedTensorType.get([2], ir.IntegerType.get_signless(32))
+    cast = "builtin.unrealized_conversion_cast"
+    places = ir.Operation.create(cast, [numbers], [x]).results[0]
+    other = ir.Operation.create(cast, [ir.RankedTensorType.get([2], ir.F32Type.get())], [x])
+    result = ir.RankedTensorType.get([3], ir.F32Type.get())
+    return build.gather_dot([x, places, other.results[0]], result, attributes).results[0]
+
+
 def test_each_builder_gives_the_type_that_the_verifier_wants(module: ir.Module) -> None:
     block = _block(module)
     x: Any = block.arguments[0]
@@ -121,6 +138,7 @@ def test_each_builder_gives_the_type_that_the_verifier_wants(module: ir.Module) 
             "dtensor.ranked": _ranked(x),
             "dtensor.qr": _qr(x),
             "dtensor.fft": _fft(x),
+            "dtensor.gather_dot": _gather_dot(x),
             "dtensor.scan": _scan(x),
             "dtensor.axis_index": build.axis_index(MESH, [Y, X]),
         }
@@ -144,6 +162,7 @@ def test_each_builder_gives_the_type_that_the_verifier_wants(module: ir.Module) 
         "dtensor.ranked": "tensor<2x3xf32>",
         "dtensor.fft": "tensor<8x3xcomplex<f32>>",
         "dtensor.qr": "tensor<8x3xf32>",
+        "dtensor.gather_dot": "tensor<3xf32>",
         "dtensor.scan": "tensor<8x3xf32>",
         "dtensor.axis_index": "tensor<i32>",
     }

@@ -1,0 +1,216 @@
+"""Products with what a gather picks from a table, read by nothing else: one operation of both.
+
+The shards of a table can then multiply the rows that they own, and the products are added up. They
+are no larger than the rows, and often much smaller: the scores of keys in pages, the sums of bags.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dtensor.dialect import build
+from dtensor.dialect.mlir import Value, ir, stablehlo
+from dtensor.dialect.names import DOT_NUMBERS, GATHER_NUMBERS, PRECISION, SLICE_SIZES
+from dtensor.passes.builder import Builder
+from dtensor.passes.ops.attributes import constant_of, integers, shape_of
+from dtensor.passes.ops.elements import element_kind, holds_floats
+from dtensor.passes.ops.indexing import gather_dims
+from dtensor.passes.ops.known import never_infinite
+
+Dims = list[list[int]]  # per dimension of a value, the dimensions of the gather that it walks
+Pairs = list[tuple[int, int]]
+
+_ALGORITHM = "algorithm"  # of a dot_general, which may treat its operands differently
+
+
+def replaced_products(gather: ir.Operation) -> list[ir.Operation]:
+    """What stands for a gather and all that reads it, which are erased; nothing where they stay.
+
+    They stay where something else than products reads what is gathered, where the indices are
+    constants, for it is slices then, and where parts of a sum may be multiplied as they stand.
+    """
+    (table, indices), shape = gather.operands, shape_of(gather.results[0])
+    dims = gather_dims(gather, shape_of(table), len(shape_of(indices)))
+    if dims.cut or dims.partly or not dims.picked or 0 in shape or constant_of(indices) is not None:
+        return []
+    reading = _Reading(gather)
+    if not reading.follow(gather.results[0], [[r] for r in range(len(shape))]):
+        return []
+    indexed = {r for *_, r in (*dims.batching, *dims.spread)}
+    for product in reading.products:
+        if product.other in reading.seen or not product.is_right(shape, indexed):
+            return []
+    made: list[ir.Operation] = []
+    for product in reading.products:
+        product.replace(gather, shape, made)
+    for op in (*reversed(reading.moves), gather):
+        op.erase()
+    return made
+
+
+def _element(value: Value) -> str:
+    return str(ir.RankedTensorType(value.type).element_type)
+
+
+@dataclass
+class _Product:
+    """A product that reads what is gathered, in another shape perhaps.
+
+    Attributes:
+        op: a multiply, or a dot_general.
+        side: which operand it is.
+        dims: what its dimensions are.
+        other: the other operand.
+        batching: pairs of dimensions of the two that the result has.
+        summed: pairs of dimensions that it does not have.
+    """
+
+    op: ir.Operation
+    side: int
+    dims: Dims
+
+    def __post_init__(self) -> None:
+        self.other: Value = self.op.operands[1 - self.side]
+        self.batching: Pairs = [(d, d) for d in range(len(self.dims))]
+        self.summed: Pairs = []
+        if self.op.name == "stablehlo.dot_general":
+            numbers = stablehlo.DotDimensionNumbers(self.op.attributes[DOT_NUMBERS])
+            sides = (
+                (numbers.lhs_batching_dimensions, numbers.lhs_contracting_dimensions),
+                (numbers.rhs_batching_dimensions, numbers.rhs_contracting_dimensions),
+            )
+            own, other = sides[self.side], sides[1 - self.side]
+            self.batching = list(zip(own[0], other[0], strict=True))
+            self.summed = list(zip(own[1], other[1], strict=True))
+
+    def is_right(self, shape: Sequence[int], indexed: set[int]) -> bool:
+        """Whether the result is no larger than what is gathered, and shards can tell their part.
+
+        Args:
+            shape: of what is gathered.
+            indexed: its dimensions that are those of the indices.
+        """
+        result = self.op.results[0]
+        is_large = math.prod(shape_of(result)) > math.prod(shape)
+        is_bool = element_kind(_element(result))[0] == "bool"
+        if is_large or is_bool or _ALGORITHM in self.op.attributes or never_infinite(self.other):
+            return False
+        summed = {r for k, _ in self.summed for r in self.dims[k]}
+        batching = {r for k, _ in self.batching for r in self.dims[k]}
+        return not indexed & summed or indexed <= summed | batching
+
+    def replace(self, gather: ir.Operation, shape: Sequence[int], made: list[ir.Operation]) -> None:
+        """Write the gather and the product as one, and put what is created into a list."""
+        make, old = Builder(self.op, made), self.op.results[0]
+        place, split = self._other_split(shape)
+        batching, summed = (
+            [(r, place[d] + n) for k, d in pairs for n, r in enumerate(self.dims[k])]
+            for pairs in (self.batching, self.summed)
+        )
+        rows, columns = ({pair[side] for pair in (*batching, *summed)} for side in (0, 1))
+        numbers = stablehlo.DotDimensionNumbers.get(
+            [r for r, _ in batching],
+            [d for _, d in batching],
+            [r for r, _ in summed],
+            [d for _, d in summed],
+        )
+        attributes = {name: gather.attributes[name] for name in (GATHER_NUMBERS, SLICE_SIZES)}
+        attributes[DOT_NUMBERS] = numbers
+        if PRECISION in self.op.attributes:
+            precision = list(ir.ArrayAttr(self.op.attributes[PRECISION]))
+            attributes[PRECISION] = ir.ArrayAttr.get(precision[:: -1 if self.side else 1])
+        # Dimensions of the result: those of what is gathered, then ~d of the other operand.
+        labels = [r for r, _ in batching] + [r for r in range(len(shape)) if r not in rows]
+        labels += [~d for d in range(len(split)) if d not in columns]
+        sizes = {label: shape[label] if label >= 0 else split[~label] for label in labels}
+        fused = build.gather_dot(
+            [*gather.operands, make.reshape(self.other, split)],
+            make.tensor_type([sizes[label] for label in labels], _element(old)),
+            attributes,
+            loc=self.op.location,
+            ip=ir.InsertionPoint(self.op),
+        )
+        made.append(fused)
+        wanted = self._result_labels(place)
+        labels = [label for label in labels if label in wanted]  # the others are of one element
+        result = make.reshape(fused.results[0], [sizes[label] for label in labels])
+        result = make.transpose(result, [labels.index(label) for label in wanted])
+        old.replace_all_uses_with(make.reshape(result, shape_of(old)))
+        self.op.erase()
+
+    def _other_split(self, shape: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Where each dimension of the other operand begins once it is split, and its new shape."""
+        mine = {d: k for k, d in (*self.batching, *self.summed)}
+        place, split = [], list[int]()
+        for d, size in enumerate(shape_of(self.other)):
+            place.append(len(split))
+            split += [shape[r] for r in self.dims[mine[d]]] if d in mine else [size]
+        return place, split
+
+    def _result_labels(self, place: Sequence[int]) -> list[int]:
+        """The dimensions of the result as it was: of the gather, or ~d of the other operand."""
+        taken = {k for k, _ in (*self.batching, *self.summed)}
+        paired = {d for _, d in (*self.batching, *self.summed)}
+        mine = [r for k, walked in enumerate(self.dims) if k not in taken for r in walked]
+        others = [~start for d, start in enumerate(place) if d not in paired]
+        batching = [r for k, _ in self.batching for r in self.dims[k]]
+        return [*batching, *others, *mine] if self.side else [*batching, *mine, *others]
+
+
+@dataclass
+class _Reading:
+    """What reads the result of a gather.
+
+    Attributes:
+        gather: the gather.
+        products: the products at the end.
+        moves: what stands in between.
+        seen: what is gathered, in all its shapes.
+    """
+
+    gather: ir.Operation
+    products: list[_Product] = field(default_factory=list)
+    moves: list[ir.Operation] = field(default_factory=list)
+    seen: set[Value] = field(default_factory=set)
+
+    def follow(self, value: Value, dims: Dims) -> bool:
+        """Whether all that reads a value is products, or moves that only products read."""
+        self.seen.add(value)
+        uses = [(use.owner.operation, use.operand_number) for use in value.uses]
+        return bool(uses) and all([self._reads(op, side, dims) for op, side in uses])
+
+    def _reads(self, op: ir.Operation, side: int, dims: Dims) -> bool:
+        if op.block != self.gather.block:
+            return False  # a loop would gather in each turn
+        match op.name:
+            case "stablehlo.multiply" | "stablehlo.dot_general":
+                self.products.append(_Product(op, side, dims))
+                return True
+            case "stablehlo.transpose":
+                moved: Dims | None = [dims[d] for d in integers(op.attributes["permutation"])]
+            case "stablehlo.reshape":
+                moved = _reshaped(dims, shape_of(self.gather.results[0]), shape_of(op.results[0]))
+            case "stablehlo.convert" if holds_floats(
+                *map(_element, (op.operands[0], op.results[0]))
+            ):
+                moved = dims
+            case _:
+                return False
+        self.moves.append(op)
+        return moved is not None and self.follow(op.results[0], moved)
+
+
+def _reshaped(dims: Dims, sizes: Sequence[int], shape: Sequence[int]) -> Dims | None:
+    """The dimensions after a reshape that joins whole ones; None if it takes one apart."""
+    left = [r for walked in dims for r in walked if sizes[r] != 1]
+    found: Dims = []
+    for size in shape:
+        walked: list[int] = []
+        while left and math.prod([sizes[r] for r in walked]) < size:
+            walked.append(left.pop(0))
+        if math.prod([sizes[r] for r in walked]) != size:
+            return None
+        found.append(walked)
+    return found

@@ -1,0 +1,136 @@
+"""Rows that indices pick from a split table, multiplied: the shards multiply what they own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dtensor.dialect.layout import UNSHARDED
+from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.client import create_mesh
+from tests.py.passes.on_mesh import GRID, LINE, numbers, run, sent
+
+THREE = create_mesh([("x", 3), ("y", 2)])
+WHOLE = None
+
+
+def picks(count: tuple[int, ...], rows: int) -> Any:
+    """Indices, some of them beyond both ends, which the nearest rows stand for."""
+    found = np.random.default_rng(1).integers(-2, rows + 2, count)
+    return jnp.asarray(found, jnp.int32)
+
+
+def bag(table: Any, ids: Any, weights: Any) -> Any:
+    return jnp.einsum("bl,bld->bd", weights, table.at[ids].get(mode="clip"))
+
+
+def scaled(table: Any, ids: Any, weights: Any) -> Any:
+    return table.at[ids].get(mode="clip") * weights
+
+
+def experts(table: Any, ids: Any, tokens: Any) -> Any:
+    return jnp.einsum("td,tdf->tf", tokens, table.at[ids].get(mode="clip"))
+
+
+@pytest.mark.parametrize(
+    ("mesh", "axes"), [(LINE, "x"), (GRID, "y"), (GRID, ("y", "x")), (THREE, "x")]
+)
+@pytest.mark.parametrize("rows", [24, 13])
+def test_products_are_those_of_one_device(mesh: Mesh, axes: Any, rows: int) -> None:
+    table = numbers((rows, 5))
+    split = [axes, UNSHARDED]
+    run(bag, mesh, [split, WHOLE, WHOLE], table, picks((3, 7), rows), numbers((3, 7)))
+    run(scaled, mesh, [split, WHOLE, WHOLE], table, picks((9,), rows), numbers((9, 5)))
+    matrices = numbers((rows, 5, 4))
+    run(
+        experts,
+        mesh,
+        [[*split, UNSHARDED], WHOLE, WHOLE],
+        matrices,
+        picks((6,), rows),
+        numbers((6, 5)),
+    )
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.int32, jnp.complex64])
+def test_elements_of_any_type_are_multiplied(dtype: Any) -> None:
+    table = numbers((16, 5), dtype)
+    run(
+        bag,
+        LINE,
+        [["x", UNSHARDED], WHOLE, WHOLE],
+        table,
+        picks((3, 7), 16),
+        numbers((3, 7), dtype),
+    )
+
+
+def test_infinities_and_nan_are_those_of_one_device() -> None:
+    """What multiplies the rows of others must not: zero times infinity is NaN."""
+    table, ids = np.array(numbers((16, 4))), jnp.arange(14, dtype=jnp.int32).reshape(2, 7)
+    weights = np.array(numbers((2, 7))) + 1
+    weights[0, 2], weights[1, 3] = np.inf, np.nan
+    table[2], table[9, 1] = [1, -1, np.inf, 2], -np.inf
+    split = ["x", UNSHARDED]
+    run(bag, LINE, [split, WHOLE, WHOLE], table, ids, weights)
+    rows = np.array(numbers((14, 4))) + 1
+    rows[2], rows[9, 1] = np.inf, 0
+    run(scaled, LINE, [split, WHOLE, WHOLE], table, ids.reshape(-1), rows)
+
+
+def test_products_are_sent_and_not_rows() -> None:
+    split = ["x", UNSHARDED]
+    compiled = run(
+        bag, LINE, [split, WHOLE, WHOLE], numbers((64, 16)), picks((2, 32), 64), numbers((2, 32))
+    )
+    assert sent(compiled) == 2 * 7 / 8 * 2 * 16 * 4
+    compiled = run(
+        experts,
+        LINE,
+        [["x", UNSHARDED, UNSHARDED], WHOLE, WHOLE],
+        numbers((16, 32, 8)),
+        picks((3,), 16),
+        numbers((3, 32)),
+    )
+    assert sent(compiled) == 2 * 7 / 8 * 3 * 8 * 4
+
+
+def decode(query: Any, keys: Any, values: Any, table: Any) -> Any:
+    """Attention of one token to caches in pages, 8 positions each, of two heads."""
+    batch = table.shape[0]
+    keys, values = (pages[table].reshape(batch, -1, 2, 16) for pages in (keys, values))
+    weights = jax.nn.softmax(jnp.einsum("bhd,bshd->bhs", query, keys))
+    return jnp.einsum("bhs,bshd->bhd", weights, values)
+
+
+def test_caches_in_split_pages_stay_where_they_are() -> None:
+    rng = np.random.default_rng(2)
+    query, keys, values = (
+        rng.normal(size=shape).astype(np.float32)
+        for shape in ((3, 2, 16), (32, 8, 2, 16), (32, 8, 2, 16))
+    )
+    table = jnp.asarray(rng.permutation(32)[:12].reshape(3, 4), jnp.int32)
+    split = ["x", UNSHARDED, UNSHARDED, UNSHARDED]
+    compiled = run(
+        decode, LINE, [WHOLE, split, split, WHOLE], query, keys, values, table, absolute=1e-6
+    )
+    scores, results = 3 * 2 * 32 * 4, 3 * 2 * 16 * 4
+    assert sent(compiled) <= 2 * 7 / 8 * (scores + results)
+
+
+def test_gradients_are_those_of_one_device() -> None:
+    def loss(table: Any, weights: Any, ids: Any) -> Any:
+        return jnp.sum(bag(table, ids, weights) ** 2)
+
+    run(
+        jax.grad(loss, (0, 1)),
+        LINE,
+        [["x", UNSHARDED], WHOLE, WHOLE],
+        numbers((24, 5)),
+        numbers((3, 7)),
+        picks((3, 7), 24),
+    )
