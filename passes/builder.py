@@ -299,6 +299,11 @@ class Builder:
         type_ = self.tensor_type(shape, element)
         return self.value("stablehlo.broadcast_in_dim", [value], type_, attributes)
 
+    def spread(self, value: Value, shape: Sequence[int], dims: Sequence[int]) -> Value:
+        """As `broadcast`, to dimensions in any order."""
+        order = sorted(range(len(dims)), key=lambda k: dims[k])
+        return self.broadcast(self.transpose(value, order), shape, sorted(dims))
+
     def transpose(self, value: Value, order: Sequence[int]) -> Value:
         """`value`, whose dimension `order[i]` becomes dimension i."""
         if list(order) == list(range(len(order))):

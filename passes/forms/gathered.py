@@ -11,16 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dtensor.dialect import build
-from dtensor.dialect.mlir import Value, ir, stablehlo
+from dtensor.dialect.mlir import Value, ir, made_by, stablehlo
 from dtensor.dialect.names import DOT_NUMBERS, GATHER_NUMBERS, PRECISION, SLICE_SIZES
 from dtensor.passes.builder import Builder
-from dtensor.passes.ops.attributes import constant_of, integers, shape_of
+from dtensor.passes.ops.attributes import constant_of, integers, shape_of, splat_number
 from dtensor.passes.ops.elements import element_kind, holds_floats
 from dtensor.passes.ops.indexing import gather_dims
 from dtensor.passes.ops.known import never_infinite
 
 Dims = list[list[int]]  # per dimension of a value, the dimensions of the gather that it walks
 Pairs = list[tuple[int, int]]
+Fill = tuple[Value, tuple[int, ...]]
 
 _ALGORITHM = "algorithm"  # of a dot_general, which may treat its operands differently
 
@@ -44,7 +45,7 @@ def replaced_products(gather: ir.Operation) -> list[ir.Operation]:
             return []
     made: list[ir.Operation] = []
     for product in reading.products:
-        product.replace(gather, shape, made)
+        product.replace(gather, shape, indexed, made)
     for op in (*reversed(reading.moves), gather):
         op.erase()
     return made
@@ -62,6 +63,8 @@ class _Product:
         op: a multiply, or a dot_general.
         side: which operand it is.
         dims: what its dimensions are.
+        fills: what says which rows there are: NaN stands for the others. Its dimensions are those
+            of the gather beside it.
         other: the other operand.
         batching: pairs of dimensions of the two that the result has.
         summed: pairs of dimensions that it does not have.
@@ -70,6 +73,7 @@ class _Product:
     op: ir.Operation
     side: int
     dims: Dims
+    fills: tuple[Fill, ...] = ()
 
     def __post_init__(self) -> None:
         self.other: Value = self.op.operands[1 - self.side]
@@ -97,11 +101,23 @@ class _Product:
         is_bool = element_kind(_element(result))[0] == "bool"
         if is_large or is_bool or _ALGORITHM in self.op.attributes or never_infinite(self.other):
             return False
-        summed = {r for k, _ in self.summed for r in self.dims[k]}
         batching = {r for k, _ in self.batching for r in self.dims[k]}
-        return not indexed & summed or indexed <= summed | batching
+        if self._sums & indexed and not indexed <= batching | self._sums:
+            return False
+        return all(indexed.issuperset(walked) for _, walked in self.fills)
 
-    def replace(self, gather: ir.Operation, shape: Sequence[int], made: list[ir.Operation]) -> None:
+    @property
+    def _sums(self) -> set[int]:
+        """The dimensions of what is gathered that are summed."""
+        return {r for k, _ in self.summed for r in self.dims[k]}
+
+    def replace(
+        self,
+        gather: ir.Operation,
+        shape: Sequence[int],
+        indexed: set[int],
+        made: list[ir.Operation],
+    ) -> None:
         """Write the gather and the product as one, and put what is created into a list."""
         make, old = Builder(self.op, made), self.op.results[0]
         place, split = self._other_split(shape)
@@ -125,8 +141,11 @@ class _Product:
         labels = [r for r, _ in batching] + [r for r in range(len(shape)) if r not in rows]
         labels += [~d for d in range(len(split)) if d not in columns]
         sizes = {label: shape[label] if label >= 0 else split[~label] for label in labels}
+        other, sums = make.reshape(self.other, split), bool(self._sums & indexed)
+        if sums:
+            other = self._filled(make, other, dict([*batching, *summed]))
         fused = build.gather_dot(
-            [*gather.operands, make.reshape(self.other, split)],
+            [*gather.operands, other],
             make.tensor_type([sizes[label] for label in labels], _element(old)),
             attributes,
             loc=self.op.location,
@@ -137,8 +156,20 @@ class _Product:
         labels = [label for label in labels if label in wanted]  # the others are of one element
         result = make.reshape(fused.results[0], [sizes[label] for label in labels])
         result = make.transpose(result, [labels.index(label) for label in wanted])
+        if not sums:
+            result = self._filled(make, result, {label: d for d, label in enumerate(wanted)})
         old.replace_all_uses_with(make.reshape(result, shape_of(old)))
         self.op.erase()
+
+    def _filled(self, make: Builder, value: Value, place: dict[int, int]) -> Value:
+        """A value that has the dimensions of the indices somewhere, NaN where there are no rows."""
+        shape = make.shape_of(value)
+        for mask, walked in self.fills:
+            kept = [r for r, size in zip(walked, make.shape_of(mask), strict=True) if size > 1]
+            mask = make.reshape(mask, [shape[place[r]] for r in kept])
+            mask = make.spread(mask, shape, [place[r] for r in kept])
+            value = make.select(mask, value, make.constant_like(math.nan, value))
+        return value
 
     def _other_split(self, shape: Sequence[int]) -> tuple[list[int], list[int]]:
         """Where each dimension of the other operand begins once it is split, and its new shape."""
@@ -175,18 +206,18 @@ class _Reading:
     moves: list[ir.Operation] = field(default_factory=list)
     seen: set[Value] = field(default_factory=set)
 
-    def follow(self, value: Value, dims: Dims) -> bool:
+    def follow(self, value: Value, dims: Dims, fills: tuple[Fill, ...] = ()) -> bool:
         """Whether all that reads a value is products, or moves that only products read."""
         self.seen.add(value)
         uses = [(use.owner.operation, use.operand_number) for use in value.uses]
-        return bool(uses) and all([self._reads(op, side, dims) for op, side in uses])
+        return bool(uses) and all([self._reads(op, side, dims, fills) for op, side in uses])
 
-    def _reads(self, op: ir.Operation, side: int, dims: Dims) -> bool:
+    def _reads(self, op: ir.Operation, side: int, dims: Dims, fills: tuple[Fill, ...]) -> bool:
         if op.block != self.gather.block:
             return False  # a loop would gather in each turn
         match op.name:
             case "stablehlo.multiply" | "stablehlo.dot_general":
-                self.products.append(_Product(op, side, dims))
+                self.products.append(_Product(op, side, dims, fills))
                 return True
             case "stablehlo.transpose":
                 moved: Dims | None = [dims[d] for d in integers(op.attributes["permutation"])]
@@ -196,10 +227,30 @@ class _Reading:
                 *map(_element, (op.operands[0], op.results[0]))
             ):
                 moved = dims
+            case "stablehlo.select" if side == 1:
+                fill = _fill(op, dims)
+                moved = None if fill is None else dims
+                fills += () if fill is None else (fill,)
             case _:
                 return False
         self.moves.append(op)
-        return moved is not None and self.follow(op.results[0], moved)
+        return moved is not None and self.follow(op.results[0], moved, fills)
+
+
+def _fill(select: ir.Operation, dims: Dims) -> Fill | None:
+    """Where a select does not put NaN in the place of rows; None if it puts anything else."""
+    mask, _, other = select.operands
+    number = splat_number(other)
+    if number is None or not math.isnan(number):
+        return None
+    spread = made_by("stablehlo.broadcast_in_dim", mask)
+    places = list(range(len(shape_of(mask))))
+    if spread is not None:
+        mask, places = spread.operands[0], integers(spread.attributes["broadcast_dimensions"])
+    sizes, full = shape_of(mask), shape_of(other)
+    walked = [r for d in places for r in dims[d]]
+    is_whole = [full[d] for d in places] == sizes and len(walked) == len(sizes)
+    return (mask, tuple(walked)) if is_whole else None
 
 
 def _reshaped(dims: Dims, sizes: Sequence[int], shape: Sequence[int]) -> Dims | None:

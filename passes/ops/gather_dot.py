@@ -131,11 +131,8 @@ def expand_gather_dot(op: LocalOp) -> Sequence[Value]:
 
 def _kept(op: LocalOp, found: Gathered, value: Value, place: dict[int, int]) -> Value:
     """A value that has the dimensions of the indices at other places, zero for what others own."""
-    ctx = op.ctx
-    order = sorted(range(len(found.places)), key=lambda k: place[found.places[k]])
-    mask = ctx.transpose(found.is_here, order)
-    places = [place[found.places[k]] for k in order]
-    mask = ctx.broadcast(mask, ctx.shape_of(value), places)
+    ctx, places = op.ctx, [place[r] for r in found.places]
+    mask = ctx.spread(found.is_here, ctx.shape_of(value), places)
     return ctx.select(mask, value, ctx.identity("sum", value.type))
 
 

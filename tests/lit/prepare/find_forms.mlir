@@ -332,3 +332,28 @@ func.func @main(%t: tensor<9x4xf32>, %i: tensor<3xi32>, %w: tensor<3x4xf32>, %k:
   %9 = stablehlo.dot_general %8, %v, contracting_dims = [1] x [0] : (tensor<2x3x4xf32>, tensor<3xf32>) -> tensor<2x4xf32>
   return %1, %2, %5, %7, %9 : tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x6xf32>, tensor<2x4xf32>
 }
+
+// -----
+
+// Rows that are not there are NaN: so is what multiplies them where rows are summed, or the product.
+
+// CHECK-LABEL: func.func @main
+// CHECK: %[[FILLED:.*]] = stablehlo.select %arg2, %arg3, %{{.*}} : tensor<2x3xi1>, tensor<2x3xf32>
+// CHECK: "dtensor.gather_dot"(%arg0, %arg1, %[[FILLED]])
+// CHECK: %[[SCORES:.*]] = "dtensor.gather_dot"(%arg0, %arg1, %arg4)
+// CHECK: stablehlo.select %arg2, %[[SCORES]], %{{.*}} : tensor<2x3xi1>, tensor<2x3xf32>
+// Any other number stays where it is.
+// CHECK-NOT: dtensor.gather_dot
+func.func @main(%t: tensor<9x4xf32>, %i: tensor<2x3xi32>, %there: tensor<2x3xi1>, %w: tensor<2x3xf32>, %q: tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x3xf32>, tensor<2x4xf32>) {
+  %mask = stablehlo.broadcast_in_dim %there, dims = [0, 1] : (tensor<2x3xi1>) -> tensor<2x3x4xi1>
+  %nan = stablehlo.constant dense<0x7FC00000> : tensor<2x3x4xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<2x3x4xf32>
+  %0 = "stablehlo.gather"(%t, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [2], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 2>, slice_sizes = array<i64: 1, 4>}> : (tensor<9x4xf32>, tensor<2x3xi32>) -> tensor<2x3x4xf32>
+  %1 = stablehlo.select %mask, %0, %nan : tensor<2x3x4xi1>, tensor<2x3x4xf32>
+  %2 = stablehlo.dot_general %w, %1, batching_dims = [0] x [0], contracting_dims = [1] x [1] : (tensor<2x3xf32>, tensor<2x3x4xf32>) -> tensor<2x4xf32>
+  %3 = stablehlo.dot_general %1, %q, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x3x4xf32>, tensor<2x4xf32>) -> tensor<2x3xf32>
+  %4 = "stablehlo.gather"(%t, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [2], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 2>, slice_sizes = array<i64: 1, 4>}> : (tensor<9x4xf32>, tensor<2x3xi32>) -> tensor<2x3x4xf32>
+  %5 = stablehlo.select %mask, %4, %zero : tensor<2x3x4xi1>, tensor<2x3x4xf32>
+  %6 = stablehlo.dot_general %w, %5, batching_dims = [0] x [0], contracting_dims = [1] x [1] : (tensor<2x3xf32>, tensor<2x3x4xf32>) -> tensor<2x4xf32>
+  return %2, %3, %6 : tensor<2x4xf32>, tensor<2x3xf32>, tensor<2x4xf32>
+}

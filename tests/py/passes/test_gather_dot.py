@@ -134,3 +134,28 @@ def test_gradients_are_those_of_one_device() -> None:
         numbers((3, 7)),
         picks((3, 7), 24),
     )
+
+
+def test_rows_that_are_not_there_are_nan() -> None:
+    """`jnp.take` fills with NaN, which a product or the sum of a bag then is."""
+    table, weights = numbers((16, 5)), np.array(numbers((2, 7)))
+    ids = picks((2, 7), 16)
+    weights[0, 0] = np.inf
+
+    def bag_taken(table: Any, ids: Any, weights: Any) -> Any:
+        return jnp.einsum("bl,bld->bd", weights, jnp.take(table, ids, axis=0))
+
+    def scaled_taken(table: Any, ids: Any, weights: Any) -> Any:
+        return jnp.take(table, ids, axis=0) * weights[..., None]
+
+    def scores(table: Any, ids: Any, vectors: Any) -> Any:
+        return jnp.einsum("bld,bd->lb", jnp.take(table, ids, axis=0), vectors)
+
+    split = ["x", UNSHARDED]
+    assert np.isnan(np.asarray(scaled_taken(table, ids, weights))).any()
+    run(scaled_taken, LINE, [split, WHOLE, WHOLE], table, ids, weights)
+    for function, other, size in ((bag_taken, weights, 2 * 5), (scores, numbers((2, 5)), 7 * 2)):
+        compiled = run(
+            function, LINE, [split, WHOLE, WHOLE], table, ids, other, out=[UNSHARDED] * 2
+        )
+        assert sent(compiled) == 2 * 7 / 8 * size * 4
