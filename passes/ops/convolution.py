@@ -16,13 +16,13 @@ from dtensor.passes.ops.accuracy import all_of, summed
 from dtensor.passes.ops.attributes import integer, integers
 from dtensor.passes.ops.contraction import known_finite, products_flops
 from dtensor.passes.ops.elements import keeps_sums
-from dtensor.passes.ops.folds import folded_results
 from dtensor.passes.ops.halo import (
     fetch,
     halo_bytes,
     local_padding,
     reaches,
     split_windows,
+    window_results,
     with_ends,
 )
 from dtensor.passes.ops.longer_windows import (
@@ -164,7 +164,8 @@ def expand_convolution(op: LocalOp) -> Sequence[Value] | None:
     for name, grouped in _grouped(op.operation):
         split = op.operand_layouts[0].dims[grouped].split
         _scale_groups(op.operation, name, 1, split)
-    return folded_results(op, dims, rank - 2)
+    numbers = stablehlo.ConvDimensionNumbers(op.operation.attributes["dimension_numbers"])
+    return window_results(op, placed, dims, numbers.output_spatial_dimensions)
 
 
 def _crop_input(op: LocalOp) -> None:
