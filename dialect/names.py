@@ -40,6 +40,7 @@ ENDS: Final = "dtensor.ends"
 FOLDS: Final = "dtensor.folds"
 PLACES: Final = "dtensor.places"
 SIZE: Final = "dtensor.size"
+STEPS: Final = "dtensor.steps"
 LOCAL: Final = "dtensor.local"
 """Unit attribute of a module whose types are per-device: dtensor-expand sets it."""
 
@@ -54,6 +55,7 @@ DISCARDABLE: Final[dict[str, str]] = {
     FOLDS: "how many more results windows give, and to which of theirs these are added",
     PLACES: "which operand of a sort counts the places along the dimension that is sorted",
     SIZE: "how many elements of a row a top_k, a sort or a ranked reads; those behind may be any",
+    STEPS: "per window of a longer kernel, its true elements and how many results read more",
     LOCAL: "the module's types are per-device",
 }
 

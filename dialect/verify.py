@@ -21,7 +21,7 @@ from dtensor.dialect.diagnostics import (
     did_you_mean,
     from_mlir,
 )
-from dtensor.dialect.ends import WINDOWED, ends_problems
+from dtensor.dialect.ends import CONVOLUTION, WINDOWED, ends_problems
 from dtensor.dialect.errors import DTensorError, LayoutError
 from dtensor.dialect.functions import entry_function
 from dtensor.dialect.layout import Layout
@@ -81,6 +81,7 @@ _OWNERS = {
     names.FILL: (("stablehlo.select_and_scatter",), "only select_and_scatter pads so"),
     names.ENDS: (WINDOWED, f"only these have windows: {', '.join(WINDOWED)}"),
     names.FOLDS: (WINDOWED, f"only these have windows: {', '.join(WINDOWED)}"),
+    names.STEPS: ((CONVOLUTION,), "only a convolution has a kernel"),
     names.PLACES: (("stablehlo.sort",), "it says what a sort sorts along"),
 }
 

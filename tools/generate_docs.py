@@ -206,7 +206,7 @@ other combination needs the complete value:
 Parts of a sum of floats are multiplied by c only where the program shows that c is not infinite,
 and divided by c where it shows that c is not zero: constants, masks, what is bounded. Of a part
 that is zero anything else could make NaN. Dot products and convolutions pass parts likewise. Of
-rows picked from a split table shards know which are theirs: products with those are `gather_dot`s."""
+rows picked from a split table shards know which are theirs: their products are `gather_dot`s."""
 
 
 _FREEDOMS = {

@@ -73,7 +73,7 @@ def _own_operations(function: ir.Operation) -> list[ir.Operation]:
         if name == CUSTOM_CALL:
             forget(op, names.DEFINED)
         attributes = op.attributes
-        for left in (names.ENDS, names.FOLDS, names.FILL, names.SIZE):
+        for left in (names.ENDS, names.FOLDS, names.FILL, names.SIZE, names.STEPS):
             if left in attributes:
                 error(op, f"'{name}' with '{left}'; run dtensor-expand before dtensor-lower")
     return found

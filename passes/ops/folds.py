@@ -42,19 +42,22 @@ def fold_bytes(placed: Placed, dims: Sequence[WindowDim]) -> Iterator[Traffic]:
         yield Traffic(word.axes, row * (folds.front + folds.behind), count)
 
 
-def folded_results(op: LocalOp, dims: Sequence[WindowDim], count: int) -> list[Value] | None:
+def folded_results(
+    op: LocalOp, dims: Sequence[WindowDim], own: Sequence[int], count: int
+) -> list[Value] | None:
     """The result of windows with what there is at its ends added; None where nothing is.
 
     Args:
         op: the operation, which reads what its windows read; its padding, of `count` rows, is that
             of the windows whose results are kept.
         dims: the dimensions that windows overlap in.
+        own: shape of the result.
         count: of the windows.
     """
     found = [(dim, dim.window.folds) for dim in dims if dim.window.folds is not None]
     if not found:
         return None
-    ctx, shape = op.ctx, list(op.local_result_shape())
+    ctx, shape = op.ctx, list(own)
     rows = read_padding(op.operation, count)
     for dim, folds in found:
         shape[dim.steps[1]] += folds.front + folds.behind

@@ -1,16 +1,13 @@
 """Windows over a split dimension: each shard fetches what its windows read of others.
 
-Shard r makes the results from `r * kept` on, so it reads from the place `r * kept * stride - low`
-on; elements are `base_dilation` places apart. Where the first of them lies in its own shard moves
-by the same number from shard to shard, and does not move at all if the stride cuts the dimension
-into the results.
+Where the first of them lies in its own shard does not move from shard to shard if the stride cuts
+the dimension into the results. Shards whose results begin between two elements compute more.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.axes import AxisRef
@@ -19,64 +16,14 @@ from dtensor.dialect.ends import MODES, WRAP, read_padding
 from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import AXES, DIM, HALO_EXCHANGE, HIGH, LOW
 from dtensor.passes.builder import matrix_attr
-from dtensor.passes.expansion.context import ExpansionContext
+from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.ends import Around, surrounded
 from dtensor.passes.ops.exchanges import from_beside
-from dtensor.passes.ops.folds import fold_bytes, fold_fits
+from dtensor.passes.ops.folds import fold_bytes, fold_fits, folded_results
 from dtensor.passes.ops.opdef import Placed, Traffic
+from dtensor.passes.ops.reach import Reach, reach
 from dtensor.passes.ops.rule import Window, WindowDim, element_bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """What the windows of each shard read of one dimension, in elements.
-
-    Attributes:
-        low: fetched from the shards below, the nearest first.
-        high: fetched from the shards above.
-        first: where shard 0 begins to read, counted from the first element fetched.
-        step: by how much the next shard begins later.
-        length: how many are read.
-        origin: index of shard 0's first element in the tensor; negative in the padding.
-        advance: elements of the tensor from one shard's first element to the next one's.
-        pads: places without an element before the first and behind the last.
-    """
-
-    low: int
-    high: int
-    first: int
-    step: int
-    length: int
-    origin: int
-    advance: int
-    pads: tuple[int, int]
-
-
-def reach(size: int, steps: int, window: Window, shards: int, hops: int = 1) -> Reach | None:
-    """What shards of a dimension read; None if the shards nearest on each side do not have it.
-
-    Args:
-        size: elements of the dimension.
-        steps: number of windows.
-        window: how the window walks.
-        shards: into how many the dimension and the windows are cut.
-        hops: how many shards on each side may be asked.
-    """
-    apart = window.base_dilation
-    places = steps // shards * window.stride  # from one shard's first window to the next one's
-    if size % shards or steps % shards or not steps or places % apart:
-        return None
-    local, advance = size // shards, places // apart
-    end = places - window.stride + window.reach - window.low  # behind the last place that is read
-    origin, last = -(window.low // apart), (end - 1) // apart
-    length = last - origin + 1
-    starts = (origin, (shards - 1) * (advance - local) + origin)
-    low, high = max(0, -min(starts)), max(0, max(starts) + length - local)
-    if length <= 0 or max(low, high) > hops * local:
-        return None
-    pads = origin * apart + window.low, end - 1 - last * apart
-    return Reach(low, high, low + origin, advance - local, length, origin, advance, pads)
 
 
 def split_windows(placed: Placed, dims: Sequence[WindowDim]) -> list[WindowDim]:
@@ -111,7 +58,8 @@ def _reach(placed: Placed, dim: WindowDim) -> Reach | None:
     split = placed.operands[0].dims[dim.operand].split
     is_plain = dim.window.ends is None and dim.window.folds is None
     # From all others it is a gather, which an axis may do that moves elsewhere at less cost.
-    found = reach(*_sizes(placed, dim), dim.window, split, max(1, split // 2) if is_plain else 1)
+    hops = max(1, split // 2) if is_plain else 1
+    found = reach(*_sizes(placed, dim), dim.window, split, hops, dim.may_spare)
     if found is None or (dim.window.ends is not None and not _around(placed, dim, found).fits):
         return None
     return found if fold_fits(dim.window.folds, _sizes(placed, dim)[1], split) else None
@@ -166,8 +114,9 @@ def halo_bytes(
         what = (dim.operand, found.low, high, *modes) if is_shared else ()
         yield Traffic(word.axes, wire, (found.low > 0) + (high > 0), what)
         is_shared &= found.length == local[dim.operand] + found.low + found.high
+        is_shared &= not any(found.margins)
         if fills and dim.window.ends is None:
-            is_shared &= not _is_padded(found, _sizes(placed, dim)[0], word.split)
+            is_shared &= not found.is_padded(_sizes(placed, dim)[0], word.split)
         local[dim.operand] = found.length
     yield from fold_bytes(placed, dims)
 
@@ -192,13 +141,12 @@ def fetch(
     assert found is not None, "a halo of more than shards may be asked for"
     if dim.window.ends is None:
         value = exchange(ctx, value, word.axes, dim.operand, found.low, found.high)
+        value = ctx.lengthened(value, dim.operand, found.margins[0], found.framed)
     else:
         value = surrounded(ctx, value, word.axes, dim.operand, _around(placed, dim, found))
     shard = ctx.axis_index(word.axes)
     if ctx.shape_of(value)[dim.operand] != found.length:
-        start = ctx.binary(
-            "add", ctx.times(shard, found.step), ctx.constant_like(found.first, shard)
-        )
+        start = _begun(ctx, shard, found, found.first, found.local)
         value = ctx.stretch(value, dim.operand, start, found.length)
     shape = ctx.shape_of(value)
     mask = None if fill is None else is_inside(ctx, placed, dim, shape)
@@ -214,17 +162,22 @@ def is_inside(
     word, (size, _) = placed.operands[0].dims[dim.operand], _sizes(placed, dim)
     found = _reach(placed, dim)
     assert found is not None, "a halo of more than shards may be asked for"
-    if dim.window.ends is not None or not _is_padded(found, size, word.split):
+    if dim.window.ends is not None or not found.is_padded(size, word.split):
         return None
     wide = index_element(size + found.length)
     index, shard = ctx.iota((found.length,), 0, wide), ctx.axis_index(word.axes)
-    first = ctx.binary(
-        "add",
-        ctx.times(ctx.convert(shard, wide), found.advance),
-        ctx.constant(found.origin, ctx.tensor_type((), wide)),
-    )
+    first = _begun(ctx, ctx.convert(shard, wide), found, found.origin, 0)
     index = ctx.binary("add", index, ctx.broadcast(first, (found.length,)))
     return ctx.broadcast(ctx.within(index, 0, size), shape, [dim.operand])
+
+
+def _begun(ctx: ExpansionContext, shard: Value, found: Reach, first: int, local: int) -> Value:
+    """Where a shard begins to read: shard 0 at `first`, others later by less `local` for each."""
+    moved = ctx.times(shard, found.places // found.apart - local)
+    if found.spare:
+        further = ctx.over(ctx.times(shard, found.places % found.apart), found.apart)
+        moved = ctx.binary("add", moved, further)
+    return ctx.binary("add", moved, ctx.constant_like(first, shard))
 
 
 def exchange(
@@ -259,12 +212,6 @@ def _from_far(
     return found if count > 0 else found[::-1]
 
 
-def _is_padded(found: Reach, size: int, shards: int) -> bool:
-    """Whether some window reads beyond the tensor."""
-    end = found.origin + (shards - 1) * found.advance + found.length
-    return found.origin < 0 or end > size
-
-
 def with_ends(
     ctx: ExpansionContext, value: Value, placed: Placed, dims: Sequence[WindowDim]
 ) -> Value:
@@ -288,3 +235,55 @@ def local_padding(placed: Placed, dims: Sequence[WindowDim], count: int) -> ir.A
         elif window.ends is not None:
             rows[dim.row] = window.low % gap, window.high - _behind(window) * gap
     return matrix_attr(rows)
+
+
+def spared_shape(placed: Placed, dims: Sequence[WindowDim], numbers: Sequence[int]) -> list[int]:
+    """The shape of a shard's results with those that it computes besides its own.
+
+    Args:
+        placed: the op.
+        dims: the dimensions that windows overlap in.
+        numbers: by row of a window, the dimension of the results that it walks along.
+    """
+    shape = list(placed.results[0].local_shape(placed.op.result_shapes[0]))
+    for dim, found in _spares(placed, dims):
+        shape[numbers[dim.row]] += found.spare
+    return shape
+
+
+def own_results(
+    ctx: ExpansionContext,
+    values: Sequence[Value],
+    placed: Placed,
+    dims: Sequence[WindowDim],
+    numbers: Sequence[int],
+) -> list[Value]:
+    """Of the results that a shard computed, its own; arguments as `spared_shape`."""
+    own = list(values)
+    for dim, found in _spares(placed, dims):
+        d, shard = numbers[dim.row], ctx.axis_index(placed.operands[0].dims[dim.operand].axes)
+        between = ctx.modulo(ctx.times(shard, found.places % found.apart), found.apart)
+        count = ctx.shape_of(own[0])[d] - found.spare
+        own = [ctx.stretch(value, d, between, count) for value in own]
+    return own
+
+
+def window_results(
+    op: LocalOp, placed: Placed, dims: Sequence[WindowDim], numbers: Sequence[int]
+) -> list[Value] | None:
+    """The results of windows over what was fetched; None where they are those of the op alone."""
+    shape = spared_shape(placed, dims, numbers)
+    results = folded_results(op, dims, shape, len(numbers))
+    if results is None:
+        if tuple(shape) == op.local_result_shape():
+            return None
+        elements = map(op.result_element, range(len(op.result_layouts)))
+        types = [op.ctx.tensor_type(shape, element) for element in elements]
+        results = list(op.again(types=types).results)
+    return own_results(op.ctx, results, placed, dims, numbers)
+
+
+def _spares(placed: Placed, dims: Sequence[WindowDim]) -> list[tuple[WindowDim, Reach]]:
+    """The dimensions along which shards compute more results than their own."""
+    found = [(dim, _reach(placed, dim)) for dim in split_windows(placed, dims)]
+    return [(dim, one) for dim, one in found if one is not None and one.spare]

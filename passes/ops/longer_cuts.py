@@ -145,9 +145,9 @@ def concatenate_alike(rule: OpRule, operation: ir.Operation) -> list[Tie]:
 
 def _is_little(rule: OpRule, tie: Tie) -> bool:
     """Whether the second dimension of a tie is little longer than the first, or shorter."""
-    (slot, dim, scale, _), (_, of, other, _) = tie
-    size, longer = rule.info.operand_shapes[slot][dim], rule.info.result_shapes[0][of]
-    return scale == other and 0 < _PART * abs(longer - size) <= size
+    (one, other), info = tie, rule.info
+    size, longer = info.operand_shapes[one.slot][one.dim], info.result_shapes[0][other.dim]
+    return one.scale == other.scale and 0 < _PART * abs(longer - size) <= size
 
 
 def lengthen_concatenate(op: Grown) -> None:

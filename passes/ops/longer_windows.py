@@ -30,16 +30,19 @@ def window_tie(count: int, dim: WindowDim, fill: Fill | Reduction) -> Tie:
         fill: what operands hold beyond the end.
     """
     window, (slot, d) = dim.window, dim.steps
-    walked = [Along(k, dim.operand, window.stride, fill) for k in range(count)]
+    stride, gap = window.stride, window.base_dilation
+    walked = [Along(k, dim.operand, stride, fill, stride) for k in range(count)]
     steps = [slot - k for k in range(count)] if slot < 0 else [slot]
-    return (*walked, *(Along(k, d, window.base_dilation, fill) for k in steps))
+    times = 1 if dim.may_spare else gap
+    return (*walked, *(Along(k, d, gap, fill, times) for k in steps))
 
 
 def window_alike(find: Ties) -> Ties:
     """The ties, of those that `find` gives, of windows whose number is little out of proportion.
 
     So it is of a transposed convolution without padding, and of one with all that there can be:
-    where both cannot grow together, results are split as what they are computed of, in halos.
+    where both cannot grow together, results are split as what they are computed of, in halos. So is
+    the gradient of a kernel computed of both.
     """
 
     def found(rule: OpRule, operation: ir.Operation) -> list[Tie]:
@@ -50,10 +53,10 @@ def window_alike(find: Ties) -> Ties:
 
 def _is_near(rule: OpRule, tie: Tie) -> bool:
     walked, steps = tie[0], tie[-1]
-    if steps.slot >= 0:
-        return False
-    size = rule.info.operand_shapes[walked.slot][walked.dim] * steps.scale
-    more = rule.info.result_shapes[~steps.slot][steps.dim] * walked.scale - size
+    info, slot = rule.info, steps.slot
+    size = info.operand_shapes[walked.slot][walked.dim] * steps.scale
+    shape = info.operand_shapes[slot] if slot >= 0 else info.result_shapes[~slot]
+    more = shape[steps.dim] * walked.scale - size
     return 0 < _PART * abs(more) <= size
 
 

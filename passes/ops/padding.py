@@ -37,12 +37,14 @@ class Along(NamedTuple):
         dim: the dimension.
         scale: what its length is in proportion to.
         fill: what it must hold beyond its end, if it is of an operand.
+        times: of how many elements shards have a multiple, where it is split as others are.
     """
 
     slot: int
     dim: int
     scale: int = 1
     fill: Fill | Reduction = Fill.ANY
+    times: int = 1
 
 
 Tie = tuple[Along, ...]

@@ -97,6 +97,13 @@ class WindowDim(NamedTuple):
     row: int
     window: Window
 
+    @property
+    def may_spare(self) -> bool:
+        """Whether a shard may compute results besides its own: they are one place apart."""
+        window = self.window
+        apart = window.stride if self.steps[0] < 0 else window.dilation
+        return apart == 1 and window.ends is None and window.folds is None
+
 
 @dataclass(frozen=True, slots=True)
 class Factor:

@@ -27,7 +27,7 @@ from dtensor.passes.ops.accuracy import all_of, summed
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.exchanges import from_beside
-from dtensor.passes.ops.halo import Reach, exchange, reach
+from dtensor.passes.ops.halo import exchange
 from dtensor.passes.ops.longer_windows import (
     info_of,
     is_one_to_one,
@@ -36,6 +36,7 @@ from dtensor.passes.ops.longer_windows import (
     set_padding,
 )
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
+from dtensor.passes.ops.reach import Reach, reach
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder, Window, element_bytes
 from dtensor.passes.ops.windows import OVERLAP, share_windows, window_fill, windows_of

@@ -17,14 +17,16 @@ from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import summed
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.combiners import combiner
-from dtensor.passes.ops.folds import folded_results
 from dtensor.passes.ops.halo import (
     fetch,
     halo_bytes,
     is_inside,
     local_padding,
+    own_results,
     reaches,
+    spared_shape,
     split_windows,
+    window_results,
     with_ends,
 )
 from dtensor.passes.ops.longer_windows import (
@@ -197,9 +199,12 @@ def expand_reduce_window(op: LocalOp) -> Sequence[Value] | None:
         shape = op.ctx.shape_of(op.operands[0])
         masks = [is_inside(op.ctx, placed, dim, shape) for dim in split_windows(placed, dims)]
         if valid := [mask for mask in masks if mask is not None]:
-            types = [op.local_result_type(k) for k in range(count)]
-            return flagged(op.ctx, op.operation, types, op.ctx.combined("and", valid), True)
-    return folded_results(op, dims, rank)
+            made = spared_shape(placed, dims, range(rank))
+            types = [op.ctx.tensor_type(made, op.result_element(k)) for k in range(count)]
+            all_valid = op.ctx.combined("and", valid)
+            results = flagged(op.ctx, op.operation, types, all_valid, True)
+            return own_results(op.ctx, results, placed, dims, range(rank))
+    return window_results(op, placed, dims, range(rank))
 
 
 def reduce_window_flops(op: OpInfo) -> float:

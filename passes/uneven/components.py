@@ -270,7 +270,7 @@ def _tie(
             else:
                 left.append((node, tie))
         if len(left) == len(ties):  # what can grow together does
-            scaled = [(_tied(node, tie), [along.scale for along in tie]) for node, tie in alike]
+            scaled = [(_tied(node, tie), [along.times for along in tie]) for node, tie in alike]
             if not any([classes.split_alike(*each) for each in scaled]):
                 return
         ties = left

@@ -40,3 +40,11 @@ func.func @main(%arg0: tensor<6xf32>) {
   %0 = stablehlo.abs %arg0 {dtensor.size = 5 : i64} : tensor<6xf32>
   return
 }
+
+// -----
+
+func.func @main(%arg0: tensor<6xf32>) {
+  // expected-error @below {{'dtensor.steps' stands on 'stablehlo.abs'; only a convolution has a kernel}}
+  %0 = stablehlo.abs %arg0 {dtensor.steps = array<i64: 5, 1>} : tensor<6xf32>
+  return
+}

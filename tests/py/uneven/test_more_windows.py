@@ -88,8 +88,8 @@ def test_windows_of_any_type_that_are_more_or_fewer(dtype: Any) -> None:
 @pytest.mark.parametrize(
     ("form", "rows", "most"),
     [
-        (transposed(4, 2), 128, 9),  # shards of 16 rows and of 34 results: the last begins 7 on
-        (convolved(3, 1, 2), 128, 10),
+        (transposed(4, 2), 128, 5),  # shards of 16 rows and of 33 results, which begin 16 or 17 on
+        (convolved(3, 1, 2), 128, 8),
         (convolved(4, 2, 0), 290, 8),  # shards of 37 rows and of 18 results, of 36
     ],
 )
@@ -103,11 +103,11 @@ def test_gradients_of_windows_that_are_more_send_a_few_rows() -> None:
     x, specs = numbers((512, 12)), ["x", UNSHARDED]
     gradient = jax.grad(lambda x: jnp.sum(transposed(4, 2)(x) ** 2 % 5))
     compiled = run(gradient, LINE, [specs], x, out=specs)
-    assert sent(compiled) <= (9 + 16 * 2 * 26 / 12) * 12 * 4
+    assert sent(compiled) <= (5 + 8 * 26 / 12) * 12 * 4
 
 
 def test_a_full_convolution_of_numbers_sends_a_few() -> None:
     def form(x: Any) -> Any:
         return jnp.max(jnp.convolve(x, jnp.arange(3.0)))
 
-    assert sent(run(form, LINE, [["x"]], numbers((128,)))) == (7 + 2 + 1) * 4 + 2 * 7 / 8 * 4
+    assert sent(run(form, LINE, [["x"]], numbers((128,)))) == (7 + 1) * 4 + 2 * 7 / 8 * 4
