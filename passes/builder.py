@@ -158,7 +158,12 @@ class Builder:
     # Constants.
 
     def dense(self, attribute: ir.Attribute, type_: ir.Type) -> Value:
-        """The constant that an attribute holds."""
+        """The constant that an attribute holds; of no elements nothing is repeated.
+
+        XLA divides by what a splat repeats, which need not be there, and dies of 0.
+        """
+        if 0 in self.read_type(type_)[0]:
+            attribute = ir.Attribute.parse(f"dense<> : {type_}")
         return self.value("stablehlo.constant", [], type_, {"value": attribute})
 
     def constant(self, value: int | float | bool, type_: ir.Type) -> Value:

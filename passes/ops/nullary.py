@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.mlir import Value, ir
+from dtensor.passes.builder import Builder
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import constant_attribute, identity_of, integer, is_splat
+from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.opdef import BY_RUN, OpDef, local
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
@@ -123,6 +125,20 @@ def rng_rule(op: OpInfo) -> OpRule:
     return builder.build()
 
 
+def _of_unsigned(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
+    """Bits as numbers without a sign, read as what they are to be: XLA refuses others on a mesh."""
+    make = Builder(op, made)
+    state, bits = (result.type for result in op.results)
+    shape, element = make.read_type(bits)
+    kind, width = element_kind(element)
+    if kind not in ("signed", "float"):
+        return []
+    types = [state, make.tensor_type(shape, f"ui{width}")]
+    algorithm = {"rng_algorithm": op.attributes["rng_algorithm"]}
+    created = make.create(op.name, list(op.operands), types, algorithm)
+    return [created.results[0], make.bitcast(created.results[1], element)]
+
+
 def expand_rng_bit_generator(op: LocalOp) -> Sequence[Value] | None:
     """All bits, of which the shard is cut out: the algorithm numbers them globally."""
     layout, shape = op.result_layouts[1], op.result_shapes[1]
@@ -148,6 +164,9 @@ def expand_rng(op: LocalOp) -> None:
 
 
 RNG_BIT_GENERATOR = OpDef(
-    rng_bit_generator_rule, (local(expand_rng_bit_generator),), flops=rng_bit_generator_flops
+    rng_bit_generator_rule,
+    (local(expand_rng_bit_generator),),
+    flops=rng_bit_generator_flops,
+    anew=_of_unsigned,
 )
 RNG = OpDef(rng_rule, (local(expand_rng),), varies=BY_RUN)

@@ -53,10 +53,11 @@ def lengths_of(graph: Graph, pins: Pins) -> Lengths | None:
         return None
     lengths = Lengths([info.shape for info in graph.types])
     places = _joined(graph, lengths)
-    classes = Classes(graph, pins, places)
     for node, tie in alike:
+        _join_beside(node, tie, places)
         for along in tie:
             lengths.fills[node.index, along.slot, along.dim] = along.fill
+    classes = Classes(graph, pins, places)
     _tie(classes, ties, [*alike, *even], lengths)
     growing = classes.growing()
     if not growing:
@@ -187,6 +188,13 @@ def _join_factors(node: Node, rule: OpRule, places: Places, lengths: Lengths) ->
         if places.join([_place(node, *carrier) for carrier in carriers]):
             for slot, d in carriers:
                 lengths.fills[node.index, slot, d] = fill
+
+
+def _join_beside(node: Node, tie: Tie, places: Places) -> None:
+    """The operands of an operation of several results stay of one length; and so do these."""
+    if len(node.results) > 1:
+        for is_result in (False, True):
+            places.join([_place(node, a.slot, a.dim) for a in tie if (a.slot < 0) is is_result])
 
 
 def _walked(node: Node, rule: OpRule) -> Iterator[tuple[Fill | Reduction, Carriers]]:

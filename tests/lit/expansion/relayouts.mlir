@@ -71,3 +71,13 @@ func.func @constant_maximum() -> (tensor<8xf32> {dtensor.layout = #dtensor.layou
   %1 = "dtensor.relayout"(%0) {layout = #dtensor.layout<@mesh, [{}]>} : (tensor<8xf32>) -> tensor<8xf32>
   return %1 : tensor<8xf32>
 }
+
+// Nothing is moved without elements; and no zero is repeated, by which XLA would divide.
+// CHECK-LABEL: func.func @nothing
+func.func @nothing(%a: tensor<0x4xi32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}]>})
+    -> (tensor<0x4xi32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {}]>}) {
+  // CHECK-NEXT: %[[NOTHING:.*]] = stablehlo.constant dense<> : tensor<0x4xi32>
+  // CHECK-NEXT: return %[[NOTHING]]
+  %0 = "dtensor.relayout"(%a) {layout = #dtensor.layout<@mesh, [{}, {}]>} : (tensor<0x4xi32>) -> tensor<0x4xi32>
+  return %0 : tensor<0x4xi32>
+}

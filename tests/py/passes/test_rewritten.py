@@ -30,3 +30,27 @@ def test_the_high_half_of_a_product(kind: str, bits: int) -> None:
         found = np.asarray(multiply(a, b))
     assert found.dtype == dtype
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("algorithm", ["THREE_FRY", "PHILOX", "DEFAULT"])
+@pytest.mark.parametrize(
+    ("element", "dtype"), [("i32", np.int32), ("f32", np.float32), ("i8", np.int8)]
+)
+def test_random_bits_of_any_type(algorithm: str, element: str, dtype: Any) -> None:
+    def drawn(element: str) -> Any:
+        program = f"""
+        func.func @main(%a: tensor<2xui32>) -> tensor<16x3x{element}> {{
+          %key = stablehlo.bitcast_convert %a : (tensor<2xui32>) -> tensor<ui64>
+          %state = stablehlo.broadcast_in_dim %key, dims = [] : (tensor<ui64>) -> tensor<2xui64>
+          %0, %1 = stablehlo.rng_bit_generator %state, algorithm = {algorithm}
+            : (tensor<2xui64>) -> (tensor<2xui64>, tensor<16x3x{element}>)
+          return %1 : tensor<16x3x{element}>
+        }}
+        """
+        (bits,) = dtensor.compile_mlir(program, mesh=MESH, out_layouts=ROWS)(np.array([7, 9], "u4"))
+        return np.asarray(bits.to_jax())
+
+    found, expected = drawn(element), drawn(f"ui{np.dtype(dtype).itemsize * 8}")
+    assert found.dtype == dtype
+    assert np.unique(expected).size > 30
+    np.testing.assert_array_equal(found.view(expected.dtype), expected)

@@ -7,13 +7,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax import lax
 
 from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.dialect.mesh import Mesh
 from tests.py.passes.on_mesh import numbers, run, sent
-from tests.py.uneven.on_meshes import LINE, TILED, check
+from tests.py.uneven.on_meshes import LINE, SIX, TILED, check
 
 Form = Callable[[Any], Any]
 
@@ -83,6 +84,22 @@ def test_windows_of_any_type_that_are_more_or_fewer(dtype: Any) -> None:
     for mesh, specs in TILED:
         x, layout = numbers((34, 22), dtype), Layout(specs, mesh)
         check(lambda x: [form(x) for form in FORMS[:7]], x, mesh=mesh, in_layouts=(layout,))
+
+
+def test_windows_over_two_arrays_that_are_given_otherwise() -> None:
+    def pooled(x: Any, y: Any) -> Any:
+        def body(a: Any, b: Any) -> Any:
+            return a[0] + b[0], lax.max(a[1], b[1])
+
+        starts = (np.float32(0), -np.float32(np.inf))
+        return lax.reduce_window(
+            (x, y), starts, body, (1, 2), (1, 3), [(0, 0), (2, 1)], base_dilation=(1, 2)
+        )
+
+    x, y = numbers((4, 8)), numbers((4, 8))
+    columns, whole = Layout([UNSHARDED, "y"], SIX), Layout([UNSHARDED, UNSHARDED], SIX)
+    outs = None, Layout([UNSHARDED, "x"], SIX)
+    check(pooled, x, y, mesh=SIX, in_layouts=(columns, whole), out_layouts=outs)
 
 
 @pytest.mark.parametrize(
