@@ -93,6 +93,12 @@ def fft_alike(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
     return [(*ties[0], *ties[1])] if len(ties) > 1 else []
 
 
+def fft_moves(rule: OpRule, operation: ir.Operation) -> list[padding.Along]:
+    """The axes of a row, to a dimension that is not transformed."""
+    batch = len(rule.info.operand_shapes[0]) - len(integers(operation.attributes[LENGTH]))
+    return [padding.Along(0, d) for d in (batch, *range(batch))]
+
+
 def lengthen_fft(op: padding.Grown) -> None:
     """Say how long the row is in truth."""
     before, last = op.operation, len(op.operands[0]) - 1
@@ -118,7 +124,9 @@ def _fft(*algorithms: Algorithm) -> OpDef:
         (Algorithm("four_steps", expand_steps, _is_split, step_bytes), *algorithms),
         flops=fft_flops,
         must_divide=True,
-        padding=padding.Padding(refit=lengthen_fft, ties=fft_ties, alike=fft_alike),
+        padding=padding.Padding(
+            refit=lengthen_fft, ties=fft_ties, alike=fft_alike, moves=fft_moves
+        ),
         accuracy=fft_accuracy,
     )
 

@@ -176,6 +176,8 @@ class Padding:
             together; None if there are none.
         alike: pairs of dimensions in no proportion that are yet split alike, if one of them is;
             None if there are none.
+        moves: a dimension whose axes go to one of others while it is computed along, if they
+            divide that, and these others; None if there is none.
         regroups: whether dimensions are regrouped, so that a longer major dimension makes another
             one longer in proportion.
     """
@@ -184,6 +186,7 @@ class Padding:
     refit: Callable[[Grown], None] = as_it_stands
     ties: Callable[[OpRule, ir.Operation], Sequence[Tie]] | None = None
     alike: Callable[[OpRule, ir.Operation], Sequence[Tie]] | None = None
+    moves: Callable[[OpRule, ir.Operation], Sequence[Along]] | None = None
     regroups: bool = False
 
 

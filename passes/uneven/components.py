@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.dim import Dim
 from dtensor.passes.graph import CARRY, CONSTRAINT, JOIN, OP, THROUGH, Graph, Node
-from dtensor.passes.ops.padding import Fill, Shape, Tie
+from dtensor.passes.ops.padding import Along, Fill, Shape, Tie
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import FactorKind, OpRule
 from dtensor.passes.ops.table import opdef
@@ -235,7 +235,8 @@ def _ties(
     """What operations tie besides, what they split alike, and what divides as it is.
 
     The first two are of what does not divide, if all that is given does. Of what divides, another
-    dimension of the same length is split alike, so that what is cut out of that one is known to be.
+    dimension of the same length is split alike, so that what is cut out of that one is known to be;
+    and so is the only one that can take the axes of one that must be whole.
     """
     ties, alike, even = list[Tied](), list[Tied](), list[Tied]()
     for node in graph.nodes if splits else ():
@@ -250,7 +251,17 @@ def _ties(
                     found.append((node, tie))
                 if divides and len(sizes) == 1 < len(tie):
                     even.append((node, tie))
+        if padding.moves is not None:
+            whole, *others = padding.moves(node.rule, node.operation)
+            taking = [along for along in others if _divides(graph, node, along, splits)]
+            if len(taking) == 1:
+                even.append((node, (whole, *taking)))
     return ties, alike, even
+
+
+def _divides(graph: Graph, node: Node, along: Along, splits: set[int]) -> bool:
+    value, d = _place(node, along.slot, along.dim)
+    return not any(graph.types[value].shape[d] % split for split in splits)
 
 
 def _tied(node: Node, tie: Tie) -> list[Place]:

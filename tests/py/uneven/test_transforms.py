@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.client import create_mesh
-from tests.py.uneven.on_meshes import FIVE, GRID, check, gathered
+from tests.py.uneven.on_meshes import FIVE, GRID, check, gathered, sent
 
 LINE = create_mesh([("x", 8)])
 
@@ -62,6 +63,55 @@ def test_cubes_that_do_not_divide() -> None:
         jnp.fft.fftn, x, mesh=LINE, in_layouts=(planes,), out_layouts=planes, absolute=1e-2
     )
     assert not gathered(compiled)
+
+
+def filtered(x: Any) -> Any:
+    """Real numbers, of which frequencies are weighted."""
+    half = x.shape[-1] // 2 + 1
+    return jnp.fft.irfft2(jnp.fft.rfft2(x) * jnp.arange(1.0, half + 1) / half, x.shape[-2:])
+
+
+def truncated(x: Any) -> Any:
+    """Real numbers without their highest frequencies along the last dimension."""
+    half = x.shape[-1] // 2 + 1
+    kept = jnp.fft.rfft2(x)[..., : 2 * half // 3]
+    behind = [(0, 0)] * (x.ndim - 1) + [(0, half - kept.shape[-1])]
+    return jnp.fft.irfft2(jnp.pad(kept, behind), x.shape[-2:])
+
+
+def steps(x: Any) -> Any:
+    """Three steps whose state is of frequencies, with a product of places between."""
+
+    def step(_: int, waves: Any) -> Any:
+        places = jnp.fft.irfft2(waves, x.shape)
+        return waves + 0.01 * jnp.fft.rfft2(places * places)
+
+    return jnp.fft.irfft2(jax.lax.fori_loop(0, 3, step, jnp.fft.rfft2(x)), x.shape)
+
+
+@pytest.mark.parametrize(
+    ("form", "mesh", "axes", "shape", "transforms"),
+    [
+        (filtered, LINE, "x", (128, 128), 2),
+        (filtered, LINE, "x", (3, 128, 128), 2),
+        (filtered, LINE, "x", (100, 90), 2),
+        (filtered, FIVE, "x", (40, 80), 2),
+        (filtered, GRID, ("y", "x"), (96, 130), 2),
+        (truncated, LINE, "x", (128, 128), 2),
+        (steps, LINE, "x", (64, 64), 8),
+    ],
+)
+def test_waves_stay_where_they_were_transformed(
+    form: Callable[[Any], Any], mesh: Mesh, axes: Any, shape: tuple[int, ...], transforms: int
+) -> None:
+    """Halves of rows are padded, and split until columns are transformed back: each moves once."""
+    rows = Layout([*[UNSHARDED] * (len(shape) - 2), axes, UNSHARDED], mesh)
+    x = waves(*shape).real / shape[-1]
+    compiled = check(form, x, mesh=mesh, in_layouts=(rows,), out_layouts=rows, absolute=1e-5)
+    count = mesh.size
+    half = -(-(shape[-1] // 2 + 1) // count) * count
+    plane = half * (-(-shape[-2] // count)) * 8 * (shape[0] if len(shape) == 3 else 1)
+    assert sent(compiled) == transforms * plane * (count - 1) / count
 
 
 def test_zeros_behind_the_end_do_not_spread_nan() -> None:
