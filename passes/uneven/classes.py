@@ -79,6 +79,10 @@ class Classes:
     def _of(self, number: int) -> LengthClass:
         return self._classes[self._places.find(number)[0]]
 
+    def is_split(self, place: Place) -> bool:
+        """Whether a layout given splits a dimension, or one that grows with it."""
+        return bool(self._of(self._places.number(place)).asked)
+
     def growing(self) -> dict[int, tuple[int, Dim | None]]:
         """By class, its length in elements, and how all that is given splits it; of what grows."""
         found = {}

@@ -49,7 +49,8 @@ def lengths_of(graph: Graph, pins: Pins) -> Lengths | None:
     is_uneven = any(_uneven_dims(graph, pins, graph.nodes[index]) for index in pins.layouts)
     splits = {dim.split for layout in pins.layouts.values() for dim in layout.dims} - {1}
     ties, alike, even = _ties(graph, splits, is_uneven)
-    if not is_uneven and not _reach_split(graph, pins, [*ties, *alike], even):
+    moves = _moves(graph, splits)
+    if not is_uneven and not _reach_split(graph, pins, [*ties, *alike], [*even, *moves]):
         return None
     lengths = Lengths([info.shape for info in graph.types])
     places = _joined(graph, lengths)
@@ -58,7 +59,7 @@ def lengths_of(graph: Graph, pins: Pins) -> Lengths | None:
         for along in tie:
             lengths.fills[node.index, along.slot, along.dim] = along.fill
     classes = Classes(graph, pins, places)
-    _tie(classes, ties, [*alike, *even], lengths)
+    _tie(classes, ties, [*alike, *even, *_there_and_back(moves, places, classes)], lengths)
     growing = classes.growing()
     if not growing:
         return None
@@ -235,8 +236,7 @@ def _ties(
     """What operations tie besides, what they split alike, and what divides as it is.
 
     The first two are of what does not divide, if all that is given does. Of what divides, another
-    dimension of the same length is split alike, so that what is cut out of that one is known to be;
-    and so is the only one that can take the axes of one that must be whole.
+    dimension of the same length is split alike, so that what is cut out of that one is known to be.
     """
     ties, alike, even = list[Tied](), list[Tied](), list[Tied]()
     for node in graph.nodes if splits else ():
@@ -251,12 +251,34 @@ def _ties(
                     found.append((node, tie))
                 if divides and len(sizes) == 1 < len(tie):
                     even.append((node, tie))
-        if padding.moves is not None:
-            whole, *others = padding.moves(node.rule, node.operation)
-            taking = [along for along in others if _divides(graph, node, along, splits)]
-            if len(taking) == 1:
-                even.append((node, (whole, *taking)))
     return ties, alike, even
+
+
+def _moves(graph: Graph, splits: set[int]) -> list[Tied]:
+    """Dimensions that must be whole, each with those of the others that the axes divide."""
+    found: list[Tied] = []
+    for node in graph.nodes if splits else ():
+        padding = opdef(node.name).padding if node.kind == OP else None
+        if padding is None or padding.moves is None or node.rule is None:
+            continue
+        whole, *others = padding.moves(node.rule, node.operation)
+        taking = [along for along in others if _divides(graph, node, along, splits)]
+        found.append((node, (whole, *taking)))
+    return found
+
+
+def _there_and_back(moves: list[Tied], places: Places, classes: Classes) -> list[Tied]:
+    """Those in which axes go to the only other dimension that takes them, or come back from it.
+
+    A layout splits the first one, or the other must be whole in its turn: both are split alike.
+    """
+    wholes = {places.root(_tied(node, tie)[0]) for node, tie in moves}
+    found = []
+    for node, tie in moves:
+        whole, *taking = _tied(node, tie)
+        if len(taking) == 1 and (places.root(taking[0]) in wholes or classes.is_split(whole)):
+            found.append((node, tie))
+    return found
 
 
 def _divides(graph: Graph, node: Node, along: Along, splits: set[int]) -> bool:

@@ -114,6 +114,19 @@ def test_waves_stay_where_they_were_transformed(
     assert sent(compiled) == transforms * plane * (count - 1) / count
 
 
+def test_images_of_a_batch_are_not_padded() -> None:
+    """Axes that split the batch have no need of another dimension."""
+
+    def smoothed(x: Any, kernel: Any) -> Any:
+        return jnp.fft.irfft2(jnp.fft.rfft2(x) * jnp.fft.rfft2(kernel), x.shape[-2:])
+
+    batch = Layout(["x", UNSHARDED, UNSHARDED], LINE)
+    x, kernel = waves(16, 32, 32).real, waves(32, 32).real
+    compiled = check(smoothed, x, kernel, mesh=LINE, in_layouts=(batch, None), absolute=1e-4)
+    assert sent(compiled) == 0
+    assert "c64[2,32,17]" in compiled.as_text()
+
+
 def test_zeros_behind_the_end_do_not_spread_nan() -> None:
     rows = Layout(["x", UNSHARDED], LINE)
     x = waves(64, 66)
