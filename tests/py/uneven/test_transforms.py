@@ -118,13 +118,14 @@ def test_images_of_a_batch_are_not_padded() -> None:
     """Axes that split the batch have no need of another dimension."""
 
     def smoothed(x: Any, kernel: Any) -> Any:
-        return jnp.fft.irfft2(jnp.fft.rfft2(x) * jnp.fft.rfft2(kernel), x.shape[-2:])
+        waves = jnp.fft.rfft2(x) * jnp.fft.rfft2(kernel)
+        return jnp.fft.irfft2(waves, x.shape[-2:]), jnp.abs(jnp.fft.fft(x, axis=1)).sum(-1)
 
     batch = Layout(["x", UNSHARDED, UNSHARDED], LINE)
     x, kernel = waves(16, 32, 32).real, waves(32, 32).real
-    compiled = check(smoothed, x, kernel, mesh=LINE, in_layouts=(batch, None), absolute=1e-4)
+    compiled = check(smoothed, x, kernel, mesh=LINE, in_layouts=(batch, None), absolute=1e-3)
     assert sent(compiled) == 0
-    assert "c64[2,32,17]" in compiled.as_text()
+    assert "c64[2,32,24]" not in compiled.as_text()
 
 
 def test_zeros_behind_the_end_do_not_spread_nan() -> None:
