@@ -10,6 +10,7 @@ from dtensor.passes.cuts.banded_products import write_in_blocks
 from dtensor.passes.cuts.chains import fuse_chains
 from dtensor.passes.cuts.joined_pads import join_pads
 from dtensor.passes.cuts.known_positions import write_as_cuts
+from dtensor.passes.cuts.padded_scans import scan_within
 from dtensor.passes.cuts.padding_modes import say_padding
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
@@ -27,6 +28,7 @@ STEPS: tuple[Step, ...] = (
     # What hides slices and pads is written as those.
     write_as_cuts,
     drop_idle,
+    scan_within,
     # Windows say what they read and write around the values that they walk over.
     fuse_padding,
     say_padding,
