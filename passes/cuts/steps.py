@@ -14,6 +14,7 @@ from dtensor.passes.cuts.padded_scans import scan_within
 from dtensor.passes.cuts.padding_modes import say_padding
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
+from dtensor.passes.cuts.sliced_scans import scan_what_is_kept
 from dtensor.passes.cuts.strides import split_strides
 from dtensor.passes.cuts.unit_reductions import keep_units
 from dtensor.passes.cuts.window_padding import drop_idle, fuse_padding
@@ -29,6 +30,7 @@ STEPS: tuple[Step, ...] = (
     write_as_cuts,
     drop_idle,
     scan_within,
+    scan_what_is_kept,
     # Windows say what they read and write around the values that they walk over.
     fuse_padding,
     say_padding,
