@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dtensor.dialect.mlir import Value, ir, made_by, operation_of
+from dtensor.dialect.mlir import Value, ir, made_by, maker_of
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.names import BROADCAST, CONCATENATE, PAD, REDUCE_WINDOW, SLICE
+from dtensor.passes.cuts.names import CONCATENATE, PAD, REDUCE_WINDOW, SLICE
 from dtensor.passes.cuts.pieces import repeated_row
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.scans import Scan
@@ -62,12 +62,42 @@ class _Within:
         dim, parts = integer(join.attributes["dimension"]), list(join.operands)
         sizes = [shape_of(part)[dim] for part in parts]
         longest = max(range(len(parts)), key=lambda k: sizes[k])
-        few = sum(sizes) - sizes[longest]
-        if _PART * few > sizes[longest] or not self.shards.splits((parts[longest], dim)):
+        few, most = sum(sizes) - sizes[longest], parts[longest]
+        if not self.shards.splits((most, dim)):
+            if dim == self.scan.dim:
+                return self._turned(parts, most)
+            inner = self.of(most)
+            return None if inner is None else self._side_by_side(parts, most, inner, dim)
+        if _PART * few > sizes[longest]:
             return None
-        found = self._joined(parts) if dim == self.scan.dim else self._side_by_side(parts, longest)
+        if dim == self.scan.dim:
+            joined = self.make.joined(self._joined(parts), dim)
+        else:
+            joined = self._side_by_side(parts, most, self._scanned(most), dim)
+        self.shards.know(joined, dim, (most, dim))
+        return joined
+
+    def _turned(self, parts: Sequence[Value], most: Value) -> Value | None:
+        """Of parts of one value side by side, which was joined along a split dimension itself.
+
+        Then what is joined is put side by side first.
+        """
+        join = made_by(CONCATENATE, most)
+        dim = None if join is None else integer(join.attributes["dimension"])
+        if join is None or dim is None or dim == self.scan.dim:
+            return None
+        long = max(join.operands, key=lambda value: shape_of(value)[dim])
+        if not self.shards.splits((most, dim), (long, dim)):
+            return None
+        found = list[Value]()
+        for value in join.operands:
+            beside = [part_of(self.make, part, most, value, dim) for part in parts]
+            known = [each for each in beside if each is not None]
+            if len(known) < len(beside):
+                return None
+            found.append(self._scanned(self.make.joined(known, self.scan.dim)))
         joined = self.make.joined(found, dim)
-        self.shards.know(joined, dim, (parts[longest], dim))
+        self.shards.know(joined, dim, (long, dim))
         return joined
 
     def _scanned(self, value: Value) -> Value:
@@ -124,30 +154,37 @@ class _Within:
             found.append(scan.combined(make, scan.last(make, found[-1]), value) if found else value)
         return found[::-1] if scan.is_reverse else found
 
-    def _side_by_side(self, parts: Sequence[Value], longest: int) -> list[Value]:
-        """Parts beside one another, those of the longest as parts of what that becomes."""
-        whole = parts[longest], self._scanned(parts[longest])
-        return [self._beside(part, *whole) for part in parts]
-
-    def _beside(self, part: Value, before: Value, after: Value) -> Value:
-        """The scan of what is a part of `before`, whose scan is `after`, or of anything else."""
-        if part == before:
-            return after
-        if fill_number(part) == self.scan.number:
-            return part
-        shape = shape_of(part)
-        made = made_by(SLICE, part)
-        if made is not None and made.operands[0] == before and _keeps(made, self.scan.dim):
-            return self.make.slice(after, *slice_numbers(made))
-        spread = made_by(BROADCAST, part)
-        for d in range(len(shape)) if spread is not None else ():
-            row = repeated_row(operation_of(part), d) if d != self.scan.dim else None
-            if row is not None:
-                row = self._beside(row, before, after)
-                return self.make.broadcast(row, shape, range(len(shape)))
-        return self._scanned(part)
+    def _side_by_side(self, parts: Sequence[Value], before: Value, after: Value, dim: int) -> Value:
+        """Parts beside one another, those of `before` as parts of its scan, `after`."""
+        found = list[Value]()
+        for part in parts:
+            if fill_number(part) == self.scan.number:
+                found.append(self.make.broadcast(self.scan.start, shape_of(part)))
+                continue
+            known = part_of(self.make, part, before, after, self.scan.dim)
+            found.append(self._scanned(part) if known is None else known)
+        return self.make.joined(found, dim)
 
 
-def _keeps(cut: ir.Operation, dim: int) -> bool:
-    """Whether a slice has all of a dimension."""
-    return shape_of(cut.operands[0])[dim] == shape_of(cut.results[0])[dim]
+def part_of(make: Builder, part: Value, before: Value, after: Value, dim: int) -> Value | None:
+    """What `part` is of a value, of another one, which has another size along `dim` perhaps.
+
+    None if it is no slice of it or repeats none, or one that cuts this dimension.
+    """
+    if part == before:
+        return after
+    op = maker_of(part)
+    if op is not None and op.name == SLICE and op.operands[0] == before:
+        starts, limits, strides = slice_numbers(op)
+        if shape_of(part)[dim] != shape_of(before)[dim]:
+            return None
+        limits[dim] = shape_of(after)[dim]
+        return make.slice(after, starts, limits, strides)
+    shape = shape_of(part)
+    for d in range(len(shape)):
+        row = repeated_row(op, d) if op is not None and d != dim else None
+        row = None if row is None else part_of(make, row, before, after, dim)
+        if row is not None:
+            shape[dim] = shape_of(row)[dim]
+            return make.broadcast(row, shape, range(len(shape)))
+    return None

@@ -110,6 +110,8 @@ class _Kept:
             if end - first < least:  # few, that were cut off
                 value = self.parts.of(value, Part(d, first, end - first, least))
                 kept = _with(kept, d, (0, end - first))
+        if kept == [(0, size) for size in shape_of(value)]:
+            return value
         return self.make.slice(value, *zip(*kept, strict=True))
 
 

@@ -61,24 +61,28 @@ FORMS: dict[str, Form] = {
 }
 
 
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.int32])
-@pytest.mark.parametrize(("mesh", "specs"), LAYOUTS)
-def test_scans_of_padded_values(mesh: Mesh, specs: list[Any], dtype: Any) -> None:
-    for rows, columns in ((40, 24), (30, 35)):
-        layout = Layout(specs, mesh)
-        x = numbers((rows, columns), dtype) - jnp.asarray(1, dtype)
-        for out in (None, layout):
-            check(
-                lambda x: [form(x) for form in FORMS.values()],
-                x,
-                mesh=mesh,
-                in_layouts=(layout,),
-                out_layouts=out,
-            )
+# Sizes that the axes divide on each mesh, and sizes that they do not.
+SIZES = [(40, 24), (30, 35)]
+CASES = [(*layout, SIZES[k % 2]) for k, layout in enumerate([*LAYOUTS, LAYOUTS[0]])]
 
 
-@pytest.mark.parametrize(("mesh", "specs"), LAYOUTS)
-def test_their_gradients(mesh: Mesh, specs: list[Any]) -> None:
+@pytest.mark.parametrize(("mesh", "specs", "shape"), CASES)
+def test_scans_of_padded_values(mesh: Mesh, specs: list[Any], shape: tuple[int, int]) -> None:
+    layout, dtype = Layout(specs, mesh), jnp.float32 if mesh.size > 5 else jnp.int32
+    x = numbers(shape, dtype) - jnp.asarray(1, dtype)
+    out = layout if shape == SIZES[0] else None
+    found = check(
+        lambda x: [form(x) for form in FORMS.values()],
+        x,
+        mesh=mesh,
+        in_layouts=(layout,),
+        out_layouts=out,
+    )
+    assert found.collectives
+
+
+@pytest.mark.parametrize(("mesh", "specs", "shape"), CASES[::2])
+def test_their_gradients(mesh: Mesh, specs: list[Any], shape: tuple[int, int]) -> None:
     layout = Layout(specs, mesh)
     forms = [FORMS[name] for name in ("boxes", "boxes of edges", "exclusive", "columns", "joined")]
 
@@ -86,9 +90,8 @@ def test_their_gradients(mesh: Mesh, specs: list[Any]) -> None:
         found = [form(x) for form in forms]
         return sum(jnp.sum(y * (np.arange(y.size).reshape(y.shape) % 5 - 2)) for y in found)
 
-    for rows in (40, 33):
-        x = numbers((rows, 24)) - 1
-        check(jax.grad(losses), x, mesh=mesh, in_layouts=(layout,), out_layouts=layout)
+    x = numbers(shape) - 1
+    check(jax.grad(losses), x, mesh=mesh, in_layouts=(layout,), out_layouts=layout)
 
 
 @pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan, -0.0])
@@ -107,9 +110,10 @@ def test_what_is_no_number_stays_where_it_was(number: float) -> None:
 
 
 def test_a_box_filter_sends_the_rows_of_its_box() -> None:
-    """Totals in three steps, one row in front of each box and the last one of it."""
+    """Totals in three steps, and rows of the boxes at the edges of a shard; of edges three more."""
     x, row = numbers((128, 16)), 20 * 4
     specs = ["x", UNSHARDED]
     assert sent(run(boxes("constant"), LINE, [specs], x, out=specs)) <= (3 + 3) * row
+    assert sent(run(boxes("edge"), LINE, [specs], x, out=specs)) <= (3 + 3 + 3 * 7 / 4) * row
     gradient = jax.grad(lambda x: jnp.sum(boxes("constant")(x) ** 2))
     assert sent(run(gradient, LINE, [specs], x, out=specs)) <= 4 * (3 + 3) * row
