@@ -21,6 +21,7 @@ from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.ops.numbers import Numbers, known_floats
 
 _LEAST = 4  # times as many elements as a frame has
+_BYTE = 255
 
 
 def _frames_of(is_read: Numbers, more: int) -> Frames | None:
@@ -64,8 +65,9 @@ def _written(op: ir.Operation, shards: Shards, made: list[ir.Operation]) -> bool
         if len(ir.RankedTensorType(weights.type).shape) != 2:
             continue
         band = _band(weights, dims[k][0])
-        if band is not None and _is_of_one_type(op) and shards.splits((value, dim)):
-            _replace(op, k, (dims[k][0], dim), band, made)
+        count = shards.count((value, dim))
+        if band is not None and _is_of_one_type(op) and count > 1:
+            _replace(op, k, (dims[k][0], dim), band, count, made)
             return True
     return False
 
@@ -93,7 +95,12 @@ def _band(weights: Value, inputs: int) -> Frames | None:
 
 
 def _replace(
-    op: ir.Operation, side: int, dims: tuple[int, int], band: Frames, made: list[ir.Operation]
+    op: ir.Operation,
+    side: int,
+    dims: tuple[int, int],
+    band: Frames,
+    count: int,
+    made: list[ir.Operation],
 ) -> None:
     """Write a product anew, of a band on one side.
 
@@ -102,6 +109,7 @@ def _replace(
         side: the operand that is the band.
         dims: of it the inputs, and of the other operand what it is multiplied along.
         band: where it is not zero.
+        count: of the shards of the other operand.
         made: what was made is put there.
     """
     make, (weights, value) = Builder(op, made), (op.operands[side], op.operands[1 - side])
@@ -111,7 +119,8 @@ def _replace(
         weights = make.transpose(weights, [1, 0])
     blocks, frames = _blocks(make, weights, band), band.taken(make, value, dim)
     found = _product(op, make, frames, blocks, dim)
-    found = _spoilt(op, make, found, _bad(make, value), (_bad(make, frames), blocks), dim)
+    total = _total(make, _bad(make, value), dim, count, band.length)
+    found = _spoilt(op, make, found, total, (_bad(make, frames), blocks), dim)
     # [block, others, output of a block]: outputs come first if the band does, else last.
     others = list(range(1, rank))
     order = [0, rank, *others] if side == 0 else [*others, 0, rank]
@@ -160,7 +169,7 @@ def _spoilt(
     op: ir.Operation,
     make: Builder,
     found: Value,
-    bad: Value,
+    total: Value,
     read: tuple[Value, Value],
     dim: int,
 ) -> Value:
@@ -170,17 +179,39 @@ def _spoilt(
         op: the product.
         make: creates operations.
         found: the results, of frames alone.
-        bad: 1 for such elements of the dimension, 0 for others.
-        read: the same of the frames, and the weights of their elements.
+        total: how many such elements there are along the dimension, or more than a frame has.
+        read: 1 for such elements of the frames, 0 for others, and the weights of their elements.
         dim: the dimension.
     """
     frames, blocks = read
     has_weight = make.compare("NE", blocks, make.zeros(blocks.type))
     counted = _product(op, make, frames, make.convert(has_weight, "f32"), dim)
     shape = make.shape_of(found)
-    total = make.broadcast(make.reduced(bad, dim, "sum"), shape, list(range(1, len(shape) - 1)))
+    total = make.broadcast(total, shape, list(range(1, len(shape) - 1)))
     nan = make.constant(math.nan, make.tensor_type((), make.element_of(found)))
     return make.select(make.compare("GT", total, counted), make.broadcast(nan, shape), found)
+
+
+def _total(make: Builder, bad: Value, dim: int, count: int, width: int) -> Value:
+    """How many elements are marked by 1, or some number above `width` if more are than that.
+
+    So a shard of which more are may say that it has one more, and sums of bytes are sent.
+
+    Args:
+        make: creates operations.
+        bad: the marks.
+        dim: the dimension.
+        count: of the shards.
+        width: of a frame.
+    """
+    shape = make.shape_of(bad)
+    if shape[dim] % count or count * (width + 1) > _BYTE:
+        return make.reduced(bad, dim, "sum")
+    apart = make.reshape(bad, [*shape[:dim], count, shape[dim] // count, *shape[dim + 1 :]])
+    each = make.reduced(apart, dim + 1, "sum")
+    each = make.binary("minimum", each, make.constant_like(width + 1, each))
+    total = make.reduced(make.convert(each, "ui8"), dim, "sum")
+    return make.convert(total, make.element_of(bad))
 
 
 def _bad(make: Builder, value: Value) -> Value:

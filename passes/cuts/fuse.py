@@ -27,6 +27,9 @@ class FuseCutsPass(Pass):
     and symmetric) read the value, and say so in `dtensor.ends`. What its gradient adds up at the
     ends of what windows give, they give: `dtensor.folds`.
 
+    Sums from the start, and their kin, of what was padded along a split dimension are those of what
+    it was before, with what stands around them; and of what is cut out of them, those of that.
+
     A gather of rows at positions that the program computes of constants (`jax.image.resize`, a
     table at `jnp.arange`) becomes slices, reversals and repetitions first, and its gradient sums;
     so does one of frames, which overlap (a spectrogram). A product with a matrix of few diagonals,

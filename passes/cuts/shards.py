@@ -52,6 +52,10 @@ class Shards:
         """Whether a layout is known to split one of these dimensions of values."""
         return self._split(places) > 1
 
+    def count(self, *places: tuple[Value, int]) -> int:
+        """Into how many shards a layout is known to split one of these dimensions; 1 of others."""
+        return self._split(places)
+
     def reach(self, size: int, count: int, *places: tuple[Value, int]) -> int:
         """By how many elements they may move: if they are few of many, by few."""
         return size if size < _TIMES * count else size // (_SHARE * self._split(places))

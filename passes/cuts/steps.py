@@ -10,9 +10,11 @@ from dtensor.passes.cuts.banded_products import write_in_blocks
 from dtensor.passes.cuts.chains import fuse_chains
 from dtensor.passes.cuts.joined_pads import join_pads
 from dtensor.passes.cuts.known_positions import write_as_cuts
+from dtensor.passes.cuts.padded_scans import scan_within
 from dtensor.passes.cuts.padding_modes import say_padding
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
+from dtensor.passes.cuts.sliced_scans import scan_what_is_kept
 from dtensor.passes.cuts.strides import split_strides
 from dtensor.passes.cuts.unit_reductions import keep_units
 from dtensor.passes.cuts.window_padding import drop_idle, fuse_padding
@@ -27,6 +29,8 @@ STEPS: tuple[Step, ...] = (
     # What hides slices and pads is written as those.
     write_as_cuts,
     drop_idle,
+    scan_within,
+    scan_what_is_kept,
     # Windows say what they read and write around the values that they walk over.
     fuse_padding,
     say_padding,

@@ -28,13 +28,12 @@ from dtensor.passes.cuts.names import (
     WINDOWED,
 )
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.cuts.windows import Windows
+from dtensor.passes.cuts.windows import Windows, fill_number
 from dtensor.passes.ops.attributes import (
     CONSTANT,
     pad_numbers,
     shape_of,
     slice_numbers,
-    splat_number,
 )
 
 _EXACT = 2**53  # no two integers up to it are the same as floats
@@ -91,27 +90,17 @@ def _take_padding(op: ir.Operation, pad: ir.Operation) -> bool:
 
 def _pads_alike(op: ir.Operation, pad: ir.Operation) -> bool:
     """Whether a pad holds what the window op takes its own padding for."""
-    held = _number(pad.operands[1])
+    held = fill_number(pad.operands[1])
     if op.name == CONVOLUTION:
         return held == 0
     if len(op.operands) != 2:
         return False
-    start = _number(op.operands[1])
+    start = fill_number(op.operands[1])
     if pad.operands[1] == op.operands[1]:
         return True
     if held is None or start is None or _EXACT < abs(held) < math.inf:
         return False
     return start == held and math.copysign(1, start) == math.copysign(1, held)
-
-
-def _number(value: Value) -> float | None:
-    """The number that a value repeats, if it is known; `jnp.pad` converts an integer zero."""
-    convert = made_by(CONVERT, value)
-    if convert is None:
-        return splat_number(value)
-    number = splat_number(convert.operands[0])
-    is_exact = number is not None and (number == 0 or math.isinf(number))
-    return number if is_exact else None  # others may be rounded
 
 
 def _take_cut(op: ir.Operation) -> bool:

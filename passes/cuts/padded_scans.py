@@ -1,0 +1,190 @@
+"""Scans of padded values, as what is put around a scan: integral images, sums of windows.
+
+`jnp.cumsum(jnp.pad(x, 1))` is `jnp.cumsum(x)` between a zero and its last element. So a scan stays
+as long as what was padded, which layouts divide, and what is cut out of it comes from where it
+stands: rows need not move to longer shards and back. A scan along another dimension is one of each
+part of what was joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dtensor.dialect.mlir import Value, ir, made_by, maker_of
+from dtensor.passes.builder import Builder
+from dtensor.passes.cuts.names import CONCATENATE, PAD, REDUCE_WINDOW, SLICE
+from dtensor.passes.cuts.pieces import repeated_row
+from dtensor.passes.cuts.rewriting import Rewriting
+from dtensor.passes.cuts.scans import Scan
+from dtensor.passes.cuts.shards import Shards
+from dtensor.passes.cuts.windows import fill_number
+from dtensor.passes.ops.attributes import integer, pad_numbers, shape_of, slice_numbers
+
+_PART = 8  # of a dimension is little
+
+
+def scan_within(function: Rewriting) -> list[ir.Operation]:
+    """Scan what was padded or joined to little along a split dimension, and then put it there."""
+    is_changed = False
+    for op in function.named(REDUCE_WINDOW):
+        scan = Scan.of(op)
+        if scan is None:
+            continue
+        value = _Within(scan, Builder(op, function.made), function.shards).of(op.operands[0])
+        if value is not None:
+            op.results[0].replace_all_uses_with(value)
+            is_changed = True
+    return function.named(PAD, CONCATENATE, REDUCE_WINDOW) if is_changed else []
+
+
+@dataclass
+class _Within:
+    """Writes scans of what is inside of pads and joins.
+
+    Attributes:
+        scan: the scan.
+        make: creates operations in its place.
+        shards: tell which dimensions are split.
+    """
+
+    scan: Scan
+    make: Builder
+    shards: Shards
+
+    def of(self, value: Value) -> Value | None:
+        """The scan of a value; None if it is best left as it is."""
+        pad, join = made_by(PAD, value), made_by(CONCATENATE, value)
+        if pad is not None:
+            return self._padded(pad)
+        if join is None:
+            return None
+        dim, parts = integer(join.attributes["dimension"]), list(join.operands)
+        sizes = [shape_of(part)[dim] for part in parts]
+        longest = max(range(len(parts)), key=lambda k: sizes[k])
+        few, most = sum(sizes) - sizes[longest], parts[longest]
+        if not self.shards.splits((most, dim)):
+            if dim == self.scan.dim:
+                return self._turned(parts, most)
+            inner = self.of(most)
+            return None if inner is None else self._side_by_side(parts, most, inner, dim)
+        if _PART * few > sizes[longest]:
+            return None
+        if dim == self.scan.dim:
+            joined = self.make.joined(self._joined(parts), dim)
+        else:
+            joined = self._side_by_side(parts, most, self._scanned(most), dim)
+        self.shards.know(joined, dim, (most, dim))
+        return joined
+
+    def _turned(self, parts: Sequence[Value], most: Value) -> Value | None:
+        """Of parts of one value side by side, which was joined along a split dimension itself.
+
+        Then what is joined is put side by side first.
+        """
+        join = made_by(CONCATENATE, most)
+        dim = None if join is None else integer(join.attributes["dimension"])
+        if join is None or dim is None or dim == self.scan.dim:
+            return None
+        long = max(join.operands, key=lambda value: shape_of(value)[dim])
+        if not self.shards.splits((most, dim), (long, dim)):
+            return None
+        found = list[Value]()
+        for value in join.operands:
+            beside = [part_of(self.make, part, most, value, dim) for part in parts]
+            known = [each for each in beside if each is not None]
+            if len(known) < len(beside):
+                return None
+            found.append(self._scanned(self.make.joined(known, self.scan.dim)))
+        joined = self.make.joined(found, dim)
+        self.shards.know(joined, dim, (long, dim))
+        return joined
+
+    def _scanned(self, value: Value) -> Value:
+        found = self.of(value)
+        return self.scan.over(self.make, value) if found is None else found
+
+    def _padded(self, pad: ir.Operation) -> Value | None:
+        """Of what was padded with the identity."""
+        inner, fill = pad.operands
+        (lows, highs, gaps), scan, make = pad_numbers(pad), self.scan, self.make
+        pads = list(zip(lows, highs, strict=True))
+        split = [d for d, n in enumerate(pads) if any(n) and self.shards.splits((inner, d))]
+        is_plain = min(*lows, *highs) >= 0 and not any(gaps) and shape_of(inner)[scan.dim] > 0
+        if not split or not is_plain or fill_number(fill) != scan.number:
+            return None
+        inside = [(0, 0) if d in split else n for d, n in enumerate(pads)]
+        if any(map(any, inside)):
+            value = make.pad(inner, fill, *zip(*inside, strict=True))
+            for d in split:
+                self.shards.know(value, d, (inner, d))
+            inner = value
+        found = self._scanned(inner)
+        for d in split:
+            self.shards.know(found, d, (inner, d))
+        if scan.dim in split:
+            front, behind = self._around(found, *pads[scan.dim])
+            value = make.joined([*front, found, *behind], scan.dim)
+            for d in split:
+                self.shards.know(value, d, (found, d))
+            found = value
+        outside = [n if d in split and d != scan.dim else (0, 0) for d, n in enumerate(pads)]
+        if any(map(any, outside)):
+            found = make.pad(found, scan.start, *zip(*outside, strict=True))
+        return found
+
+    def _around(self, found: Value, low: int, high: int) -> tuple[list[Value], list[Value]]:
+        """What stands in front of what was scanned and behind it."""
+        scan, make = self.scan, self.make
+        total = scan.last(make, found)
+
+        def rows(count: int, is_before: bool) -> list[Value]:
+            shape = list(make.shape_of(found))
+            shape[scan.dim] = count
+            row, dims = (scan.start, range(0)) if is_before else (total, range(len(shape)))
+            return [make.broadcast(row, shape, dims)] if count else []
+
+        return rows(low, not scan.is_reverse), rows(high, scan.is_reverse)
+
+    def _joined(self, parts: Sequence[Value]) -> list[Value]:
+        """Each part behind what those before it combine to."""
+        scan, make, found = self.scan, self.make, list[Value]()
+        for part in reversed(parts) if scan.is_reverse else parts:
+            value = self._scanned(part)
+            found.append(scan.combined(make, scan.last(make, found[-1]), value) if found else value)
+        return found[::-1] if scan.is_reverse else found
+
+    def _side_by_side(self, parts: Sequence[Value], before: Value, after: Value, dim: int) -> Value:
+        """Parts beside one another, those of `before` as parts of its scan, `after`."""
+        found = list[Value]()
+        for part in parts:
+            if fill_number(part) == self.scan.number:
+                found.append(self.make.broadcast(self.scan.start, shape_of(part)))
+                continue
+            known = part_of(self.make, part, before, after, self.scan.dim)
+            found.append(self._scanned(part) if known is None else known)
+        return self.make.joined(found, dim)
+
+
+def part_of(make: Builder, part: Value, before: Value, after: Value, dim: int) -> Value | None:
+    """What `part` is of a value, of another one, which has another size along `dim` perhaps.
+
+    None if it is no slice of it or repeats none, or one that cuts this dimension.
+    """
+    if part == before:
+        return after
+    op = maker_of(part)
+    if op is not None and op.name == SLICE and op.operands[0] == before:
+        starts, limits, strides = slice_numbers(op)
+        if shape_of(part)[dim] != shape_of(before)[dim]:
+            return None
+        limits[dim] = shape_of(after)[dim]
+        return make.slice(after, starts, limits, strides)
+    shape = shape_of(part)
+    for d in range(len(shape)):
+        row = repeated_row(op, d) if op is not None and d != dim else None
+        row = None if row is None else part_of(make, row, before, after, dim)
+        if row is not None:
+            shape[dim] = shape_of(row)[dim]
+            return make.broadcast(row, shape, range(len(shape)))
+    return None

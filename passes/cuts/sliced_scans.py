@@ -1,0 +1,119 @@
+"""What is cut out of a scan, as a scan of what is cut out: gradients of scans of padded values.
+
+`jnp.cumsum(x)[2:]` is `jnp.cumsum(x[2:])` and the sum of two elements. So a scan is as long as what
+is kept of it, where layouts divide that and not the longer value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dtensor.dialect.mlir import Value, ir, maker_of
+from dtensor.passes.builder import Builder
+from dtensor.passes.cuts.early_slices import Part, Parts
+from dtensor.passes.cuts.names import PAD, REDUCE_WINDOW, SLICE
+from dtensor.passes.cuts.rewriting import Rewriting
+from dtensor.passes.cuts.scans import Scan
+from dtensor.passes.ops.attributes import pad_numbers, shape_of, slice_numbers
+
+_PART = 8  # of a dimension is little
+Kept = list[tuple[int, int]]  # by dimension, the first element that is kept and the end
+
+
+def scan_what_is_kept(function: Rewriting) -> list[ir.Operation]:
+    """Scan less where little is cut off along a dimension that is split as what is left is."""
+    is_changed = False
+    for op in function.named(SLICE, PAD):
+        kept, scan = _kept(op), Scan.of(maker_of(op.operands[0]))
+        if kept is None or scan is None or not _is_read_once(scan):
+            continue
+        split = _split(op, kept, function)
+        if split:
+            least = {d: shape_of(op.results[0])[d] for d in split}
+            parts = Parts(function.shards, function.made)
+            value = _Kept(Builder(op, function.made), parts, least).scanned(scan, kept)
+            op.results[0].replace_all_uses_with(value)
+            is_changed = True
+    return function.named(SLICE, PAD, REDUCE_WINDOW) if is_changed else []
+
+
+def _kept(op: ir.Operation | None) -> Kept | None:
+    """What a slice keeps, or a pad that crops; None of another operation."""
+    if op is None or op.name not in (SLICE, PAD):
+        return None
+    if op.name == SLICE:
+        starts, limits, strides = slice_numbers(op)
+        return list(zip(starts, limits, strict=True)) if set(strides) <= {1} else None
+    lows, highs, gaps = pad_numbers(op)
+    if max([0, *lows, *highs, *gaps]) > 0:
+        return None
+    rows = zip(lows, highs, shape_of(op.operands[0]), strict=True)
+    return [(-low, size + high) for low, high, size in rows]
+
+
+def _is_read_once(scan: Scan) -> bool:
+    return len(list(scan.op.results[0].uses)) == 1
+
+
+def _split(op: ir.Operation, kept: Kept, function: Rewriting) -> list[int]:
+    """The dimensions that little is cut off, and that are split as what is left is."""
+    value, splits = op.operands[0], function.shards.splits
+    rows = enumerate(zip(kept, shape_of(value), strict=True))
+    cut = [d for d, ((first, end), size) in rows if 0 < _PART * (size - end + first) <= size]
+    return [d for d in cut if splits((op.results[0], d)) and not splits((value, d))]
+
+
+@dataclass
+class _Kept:
+    """Writes scans of what is kept.
+
+    Attributes:
+        make: creates operations in the place of what keeps it.
+        parts: make few elements of what is computed of values that are padded.
+        split: the dimensions that are split, and how many elements of them are kept.
+    """
+
+    make: Builder
+    parts: Parts
+    split: Mapping[int, int]
+
+    def scanned(self, scan: Scan, kept: Kept) -> Value:
+        """What is kept of a scan."""
+        make, dim, value = self.make, scan.dim, scan.op.operands[0]
+        (first, end), size = kept[dim], shape_of(value)[dim]
+        if dim not in self.split:
+            whole = scan.over(make, self._cut(value, _with(kept, dim, (0, size))))
+            return make.cut(whole, dim, first, end - first)
+        found = scan.over(make, self._cut(value, kept))
+        before = (end, size) if scan.is_reverse else (0, first)
+        if before[0] == before[1]:
+            return found
+        rows = self._cut(value, _with(kept, dim, before))
+        total = make.reduced(rows, dim, scan.kind)
+        shape = [1 if d == dim else n for d, n in enumerate(shape_of(found))]
+        return scan.combined(make, make.reshape(total, shape), found)
+
+    def _cut(self, value: Value, kept: Kept) -> Value:
+        """What is kept of a value."""
+        maker = maker_of(value)
+        within, scan = _kept(maker), Scan.of(maker)
+        if maker is not None and within is not None:
+            moved = zip(within, kept, strict=True)
+            return self._cut(
+                maker.operands[0], [(a + first, a + end) for (a, _), (first, end) in moved]
+            )
+        if scan is not None and _is_read_once(scan):
+            return self.scanned(scan, kept)
+        for d, least in self.split.items():
+            first, end = kept[d]
+            if end - first < least:  # few, that were cut off
+                value = self.parts.of(value, Part(d, first, end - first, least))
+                kept = _with(kept, d, (0, end - first))
+        if kept == [(0, size) for size in shape_of(value)]:
+            return value
+        return self.make.slice(value, *zip(*kept, strict=True))
+
+
+def _with(kept: Kept, dim: int, rows: tuple[int, int]) -> Kept:
+    return [rows if d == dim else both for d, both in enumerate(kept)]
