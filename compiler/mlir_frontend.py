@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -163,6 +164,8 @@ def _array(type_: Any, name: str, filename: str) -> TracedArray:
             f"{filename}: {name} has type {type_}; arguments and results must be tensors of known "
             "shape"
         )
+    if math.prod(type_.shape) >= 1 << 63:
+        raise CompileError(f"{filename}: {name} has type {type_}, whose elements no 64 bits count")
     element = str(type_.element_type)
     if element not in dtype_names():
         raise CompileError(

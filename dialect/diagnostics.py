@@ -147,6 +147,12 @@ def frames(location: ir.Location) -> Iterator[Place]:
             yield Place(file, frame.start_line, frame.start_col, name)
 
 
+def start_of(module: ir.Module) -> Place:
+    """Where a module begins; MLIR does not know it of a text without `module`, or of nothing."""
+    source = getattr(module.context, "dtensor_source_name", UNNAMED)
+    return place_of(module.operation) or Place(source, 1, 1)
+
+
 def place_of(where: Where) -> Place | None:
     """The user's line: the innermost frame outside all libraries, or else the outermost one."""
     frame = None

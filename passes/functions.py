@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from dtensor.dialect.attributes import layout_attr, layout_of
-from dtensor.dialect.diagnostics import error
+from dtensor.dialect.diagnostics import LocatedError, error, start_of
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.functions import entry_function, functions
 from dtensor.dialect.layout import Layout
@@ -31,7 +31,7 @@ def main_function(module: ir.Module) -> ir.Operation:
     if len(found) == 1:
         return found[0]
     what = "no function" if not found else f"{len(found)} functions, none called @main"
-    error(module.operation, f"the module has {what}; name the entry function @main")
+    raise LocatedError(start_of(module), f"the module has {what}; name the entry function @main")
 
 
 def tensor_shape(type_: ir.Type) -> tuple[int, ...] | None:

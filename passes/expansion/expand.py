@@ -79,6 +79,7 @@ class _Expansion:
         self.scalar = Layout.replicated(mesh, 0)  # also stands for values that are no tensors
         self.ctx = ExpansionContext(mesh, state, relayout_value)
         self._layouts: dict[Value, Layout] = {}
+        self._as_they_are: list[ir.Operation] = []  # relayouts whose operand has both layouts
         self._arrays: dict[ir.Attribute, tuple[Layout | None, ...]] = {}
         self._local_types: dict[tuple[ir.Type, Layout], ir.Type] = {}
         self._global_shapes: dict[tuple[ir.Type, Layout], Shape] = {}
@@ -151,6 +152,7 @@ class _Expansion:
         block = function.regions[0].blocks[0]
         self.set_types(list(block.arguments), arguments, function)
         self.block(block, results)
+        self.erase_what_moves_nothing()
         outputs = [
             t if layout is None else self.local_type(t, layout, function)
             for t, layout in zip(boundary_types(function, RES_ATTRS), results, strict=True)
@@ -326,7 +328,19 @@ class _Expansion:
         before = self.layout(value, op).closed()
         self.ctx.move_to(op)
         shape = self.ctx.shape_of(op.results[0])
-        self.replace(op, [expand_relayout(self.ctx, value, before, after, shape)], [after])
+        found = expand_relayout(self.ctx, value, before, after, shape)
+        if found == value and before != after:
+            self.set_types(list(op.results), [after], op)
+            self._as_they_are.append(op)
+        else:
+            self.replace(op, [found], [after])
+
+    def erase_what_moves_nothing(self) -> None:
+        """Read the operands of relayouts that change nothing, now that nobody asks for layouts."""
+        for op in self._as_they_are:
+            op.results[0].replace_all_uses_with(op.operands[0])
+            op.erase()
+        self._as_they_are.clear()
 
     def terminator(self, op: ir.Operation, wanted: Sequence[Layout | None]) -> None:
         """Check that a block passes on what its owner expects."""

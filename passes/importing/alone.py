@@ -45,10 +45,13 @@ def _is_lonely(op: ir.Operation) -> bool:
 
 
 def _permuted(op: ir.Operation, mesh: Mesh) -> list[Value]:
-    """What a permutation gives if every device sends to itself, or none to any; else nothing."""
+    """What a permutation gives if every device sends to itself, or none to any; else nothing.
+
+    A program that is written for one device may name that one alone.
+    """
     given = ir.DenseIntElementsAttr(op.attributes["source_target_pairs"])
     pairs = [given[i] for i in range(len(given))]
     if not pairs:
         return [Builder(op).zeros(op.results[0].type)]
     itself = [device for number in range(mesh.size) for device in (number, number)]
-    return list(op.operands) if pairs == itself else []
+    return list(op.operands) if pairs in (itself, [0, 0]) else []

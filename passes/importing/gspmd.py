@@ -30,6 +30,17 @@ _TILED = re.compile(
 )
 
 
+def sharding_text(attribute: ir.Attribute) -> str:
+    """What an `mhlo.sharding` says.
+
+    Raises:
+        LayoutError: it is no text.
+    """
+    if not isinstance(attribute, ir.StringAttr):
+        raise LayoutError(f"GSPMD's sharding {attribute} is no text; give it as a string")
+    return str(attribute.value)
+
+
 def gspmd_layout(text: str, mesh: Mesh, rank: int, config: str = "") -> Layout:
     """The layout that GSPMD writes for one array.
 

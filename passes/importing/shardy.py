@@ -27,6 +27,7 @@ from dtensor.passes.importing.gspmd import (
     GSPMD_ATTR,
     gspmd_layout,
     is_gspmd_constraint,
+    sharding_text,
     shardings_of,
 )
 from dtensor.passes.importing.manual import MANUAL_COMPUTATION, import_manual_regions
@@ -153,8 +154,7 @@ class _Reader:
             if sharding is not None:
                 entry[LAYOUT] = layout_attr(self.layout(function, str(sharding), rank))
             elif gspmd is not None:
-                text = ir.StringAttr(gspmd).value
-                layout = self.gspmd(function, text, rank, f"{what} {number}: ")
+                layout = self.gspmd(function, gspmd, rank, f"{what} {number}: ")
                 entry[LAYOUT] = layout_attr(layout)
         set_entries(function, side, attributes)
 
@@ -165,11 +165,14 @@ class _Reader:
         except LayoutError as wrong:
             error(op, str(wrong))
 
-    def gspmd(self, op: ir.Operation, sharding: str, rank: int, of: str = "") -> Layout:
+    def gspmd(
+        self, op: ir.Operation, sharding: str | ir.Attribute, rank: int, of: str = ""
+    ) -> Layout:
         """The layout of one of GSPMD's shardings."""
         config = op.attributes["backend_config"] if "backend_config" in op.attributes else ""
         try:
-            return gspmd_layout(sharding, self.mesh, rank, str(config))
+            text = sharding if isinstance(sharding, str) else sharding_text(sharding)
+            return gspmd_layout(text, self.mesh, rank, str(config))
         except LayoutError as wrong:
             error(op, f"{of}{wrong}")
 
@@ -194,14 +197,14 @@ class _Reader:
 
     def _read_gspmd(self, op: ir.Operation) -> None:
         """A custom call that constrains its operand, or another operation its results."""
-        text = ir.StringAttr(op.attributes[GSPMD_ATTR]).value
+        given = op.attributes[GSPMD_ATTR]
         del op.attributes[GSPMD_ATTR]
         shapes = [tensor_shape(result.type) for result in op.results]
         if is_gspmd_constraint(op):
-            replace_by_relayout(op, self.gspmd(op, text, len(shapes[0] or ())))
+            replace_by_relayout(op, self.gspmd(op, given, len(shapes[0] or ())))
             return
         try:
-            each = shardings_of(text, len(shapes))
+            each = shardings_of(sharding_text(given), len(shapes))
         except LayoutError as wrong:
             error(op, str(wrong))
         for value, shape, sharding in zip(op.results, shapes, each, strict=True):

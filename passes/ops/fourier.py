@@ -9,8 +9,9 @@ import math
 from collections.abc import Sequence
 
 from dtensor.dialect import build
+from dtensor.dialect.diagnostics import error
 from dtensor.dialect.mlir import Value, ir
-from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.expansion.context import LocalOp, Shape
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import ELEMENTARY, Accuracy
 from dtensor.passes.ops.attributes import integers
@@ -28,12 +29,18 @@ from dtensor.passes.ops.linalg import leading
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule
-from dtensor.passes.ops.transform_rows import factors
+from dtensor.passes.ops.transform_rows import Kind, factors
 
 
 def fft_rule(op: OpInfo) -> OpRule:
-    """`bi->bi`; one `i` may be split, if its length has factors. Parts of a sum pass."""
+    """`bi->bi`; one `i` may be split, if its length has factors. Parts of a sum pass.
+
+    Raises:
+        LocatedError: the lengths are not the operand's, which MLIR does not check.
+    """
     shape, lengths = op.operand_shapes[0], integers(op.attribute(LENGTH))
+    if op.name == TRANSFORM:  # the dialect checks its own
+        _check_lengths(op, shape, lengths)
     is_cut = len(lengths) == 1 and bool(factors(lengths[0]))
     why = "is transformed" if is_cut or len(lengths) > 1 else "is transformed, of a prime length"
     builder = leading(op, len(shape) - len(lengths), why)
@@ -41,6 +48,18 @@ def fft_rule(op: OpInfo) -> OpRule:
         builder.share(*builder.everywhere(len(shape) - 1), kind=FactorKind.TRANSFORM)
     builder.passes([Reduction.SUM], [Reduction.SUM])
     return builder.build()
+
+
+def _check_lengths(op: OpInfo, shape: Shape, lengths: list[int]) -> None:
+    read = list(lengths)
+    if kind_of(op.operation) is Kind.IRFFT and read[-1]:
+        read[-1] = read[-1] // 2 + 1
+    if list(shape[len(shape) - len(read) :]) != read:
+        error(
+            op.operation,
+            f"{op.name} of length {lengths} reads {read} elements in the last dimensions, "
+            f"found {list(shape)}; pad or slice the operand",
+        )
 
 
 def fft_flops(op: OpInfo) -> float:

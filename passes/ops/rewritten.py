@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dtensor.dialect.diagnostics import error
 from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops.attributes import integer, integers, shape_of
@@ -20,9 +21,8 @@ def _selected(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
     """`result[b, o, i, r] = operand[b, o, index[b, i], r]`, each letter any number of indices."""
     operand, index = op.operands
     shape, places = shape_of(operand), shape_of(index)
-    dim = integer(op.attributes["dim"]) % len(shape)
-    batch = integer(op.attributes["batch_dims"])
-    batch += len(places) if batch < 0 else 0
+    dim = _counted(op, "dim", len(shape) - 1, len(shape))
+    batch = _counted(op, "batch_dims", min(dim, len(places)), len(places))
     behind = dim + len(places) - batch
     offset = [*range(batch, dim), *range(behind, behind + len(shape) - dim - 1)]
     shared = list(range(batch))
@@ -35,16 +35,29 @@ def _selected(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
     return [make.gather(operand, indices, sizes, numbers, shape_of(op.results[0]))]
 
 
+def _counted(op: ir.Operation, name: str, most: int, size: int) -> int:
+    """An attribute that may count from the end.
+
+    Raises:
+        LocatedError: it is out of range.
+    """
+    number = integer(op.attributes[name])
+    if not 0 <= number + (size if number < 0 else 0) <= most:
+        error(op, f"{op.name} has {name} = {number}; give it one of 0 to {most}")
+    return number + (size if number < 0 else 0)
+
+
 def _contracted(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
-    """Sums of products; nothing of one that takes diagonals."""
-    given, _, result = ir.StringAttr(op.attributes["einsum_config"]).value.partition("->")
-    ranks = [len(shape_of(value)) for value in op.operands]
-    sides = [_labels(text, rank) for text, rank in zip(given.split(","), ranks, strict=True)]
-    wanted = _labels(result, len(shape_of(op.results[0])))
-    if any(len(set(side)) != len(side) for side in (*sides, wanted)):
+    """Sums of products; nothing of one that repeats a label in its result.
+
+    Raises:
+        LocatedError: the equation does not fit the operands.
+    """
+    sides, wanted = _equation(op)
+    if len(set(wanted)) != len(wanted):
         return []
     make = Builder(op, made)
-    values = list(op.operands)
+    values = [_diagonal(make, value, side) for value, side in zip(op.operands, sides, strict=True)]
     for k, side in enumerate(sides):
         others = [label for other in (*sides[:k], *sides[k + 1 :], wanted) for label in other]
         for d in reversed(range(len(side))):
@@ -56,6 +69,45 @@ def _contracted(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
     else:
         value, found = values[0], sides[0]
     return [make.transpose(value, [found.index(label) for label in wanted])]
+
+
+def _equation(op: ir.Operation) -> tuple[list[list[str]], list[str]]:
+    """The labels of each operand's dimensions, and of the result's.
+
+    Raises:
+        LocatedError: they do not fit the operands.
+    """
+    text = ir.StringAttr(op.attributes["einsum_config"]).value
+    given, _, result = text.partition("->")
+    terms, shapes = given.split(","), [shape_of(value) for value in op.operands]
+    if len(terms) != len(shapes):
+        error(op, f"{op.name} of {text} has {len(shapes)} operands, and not {len(terms)}")
+    sides = [_labels(term, len(shape)) for term, shape in zip(terms, shapes, strict=True)]
+    sizes: dict[str, int] = {}
+    for term, side, shape in zip(terms, sides, shapes, strict=True):
+        if len(side) != len(shape):
+            error(op, f"{op.name} of {text}: {term} names {len(side)} dimensions of {len(shape)}")
+        for label, size in zip(side, shape, strict=True):
+            if sizes.setdefault(label, size) != size:
+                error(op, f"{op.name} of {text}: {label} has {sizes[label]} and {size} elements")
+    wanted = _labels(result, len(shape_of(op.results[0])))
+    for label in wanted:
+        if label not in sizes:
+            error(op, f"{op.name} of {text}: no operand has the result's {label}")
+    return sides, wanted
+
+
+def _diagonal(make: Builder, value: Value, side: list[str]) -> Value:
+    """What stands where dimensions of one label have equal indices; the label is left once."""
+    for d in reversed(range(len(side))):
+        first = side.index(side[d])
+        if first != d:
+            shape = make.shape_of(value)
+            equal = make.compare("EQ", make.iota(shape, first, "i32"), make.iota(shape, d, "i32"))
+            value = make.select(equal, value, make.identity("sum", value.type))
+            value = make.reduced(value, d, Reduction.SUM)
+            del side[d]
+    return value
 
 
 def _labels(text: str, rank: int) -> list[str]:

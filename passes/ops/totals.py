@@ -30,21 +30,22 @@ from dtensor.passes.ops.rule import OpInfo, element_bytes
 
 
 def axes_of_reduced(placed: Placed) -> tuple[AxisRef, ...]:
-    """The axes that split the reduced dimensions, the first major."""
-    dims = sorted(integers(placed.op.attribute("dimensions")))
+    """The axes that split the reduced dimensions, in the order in which XLA reduces these."""
+    dims = integers(placed.op.attribute("dimensions"))
     return tuple(axis for d in dims for axis in placed.operands[0].dims[d].axes)
 
 
 def why_whole(op: OpInfo, dim: int) -> str:
     """Why shards of a reduced dimension have no totals; empty where they have."""
     count, shape = len(op.result_shapes), op.operand_shapes[0]
-    reduced = sorted(integers(op.attribute("dimensions")))
+    reduced = integers(op.attribute("dimensions"))
     if not all(shape[d] for d in reduced):
         return "is reduced, and there is nothing to reduce"
     if not op.operand_elements == 2 * op.result_elements:
         return "is reduced in another element type"
     region = op.operation.regions[0]
-    if all(shape[d] == 1 for d in reduced if d < dim) or commutes(region, count):
+    outer = reduced[: reduced.index(dim)]
+    if all(shape[d] == 1 for d in outer) or commutes(region, count):
         return ""
     if extreme(region, op.result_elements) is not None:
         return ""

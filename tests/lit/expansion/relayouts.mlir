@@ -61,6 +61,16 @@ func.func @maximum(%a: tensor<8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{
   return %0 : tensor<8xf32>
 }
 
+// Who reads it as it was still does.
+// CHECK-LABEL: func.func @both
+func.func @both(%a: tensor<8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}]>})
+    -> (tensor<8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}], partial = {max: "x"}>},
+        tensor<8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}]>}) {
+  // CHECK-NEXT: return %arg0, %arg0
+  %0 = "dtensor.relayout"(%a) {layout = #dtensor.layout<@mesh, [{"y"}], partial = {max: "x"}>} : (tensor<8xf32>) -> tensor<8xf32>
+  return %0, %a : tensor<8xf32>, tensor<8xf32>
+}
+
 // So is any constant.
 // CHECK-LABEL: func.func @constant_maximum
 func.func @constant_maximum() -> (tensor<8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}]>}) {

@@ -38,3 +38,15 @@ func.func @its_number() -> tensor<ui32> {
   %0 = stablehlo.partition_id : tensor<ui32>
   return %0 : tensor<ui32>
 }
+
+// -----
+
+// A program for one device names that one alone, whatever mesh it is compiled for.
+
+// CHECK-LABEL: func.func @to_itself
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+func.func @to_itself(%a: tensor<4x6xf32>) -> tensor<4x6xf32> {
+  // CHECK: return %arg0
+  %0 = "stablehlo.collective_permute"(%a) <{source_target_pairs = dense<0> : tensor<1x2xi64>}> : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  return %0 : tensor<4x6xf32>
+}

@@ -248,3 +248,13 @@ module @carried_by_an_argument {
     return %a : tensor<4xf32>
   }
 }
+
+// -----
+
+module @no_text {
+  "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=4]>} : () -> ()
+  // expected-error @+1 {{argument 0: GSPMD's sharding 3 : i32 is no text; give it as a string}}
+  func.func @main(%a: tensor<4xf32> {mhlo.sharding = 3 : i32}) -> tensor<4xf32> {
+    return %a : tensor<4xf32>
+  }
+}

@@ -28,8 +28,11 @@ func.func @main(%a: tensor<2x3x4xf32>, %d: tensor<3x3xf32>) -> (tensor<4x2xf32>,
   // CHECK: %[[SUM:.*]] = stablehlo.reduce(%arg0 init: %{{.*}}) applies stablehlo.add across dimensions = [1]
   // CHECK: stablehlo.transpose %[[SUM]], dims = [1, 0]
   %0 = "stablehlo.unary_einsum"(%a) {einsum_config = "ijk->ki"} : (tensor<2x3x4xf32>) -> tensor<4x2xf32>
-  // One that takes a diagonal stays.
-  // CHECK: stablehlo.unary_einsum
+  // A diagonal is what stands where its indices are equal.
+  // CHECK: %[[EQUAL:.*]] = stablehlo.compare EQ
+  // CHECK: %[[DIAGONAL:.*]] = stablehlo.select %[[EQUAL]], %arg1, %{{.*}} : tensor<3x3xi1>, tensor<3x3xf32>
+  // CHECK: stablehlo.reduce(%[[DIAGONAL]] init: %{{.*}}) applies stablehlo.add across dimensions = [1]
+  // CHECK-NOT: unary_einsum
   %1 = "stablehlo.unary_einsum"(%d) {einsum_config = "ii->i"} : (tensor<3x3xf32>) -> tensor<3xf32>
   return %0, %1 : tensor<4x2xf32>, tensor<3xf32>
 }

@@ -177,3 +177,42 @@ def test_sixty_four_bits_that_jax_would_halve_are_refused() -> None:
         np.testing.assert_array_equal(
             np.concatenate([np.asarray(s) for s in c.unpack()[::4]]), A + A
         )
+
+
+def test_a_transform_of_another_length_than_its_rows_is_refused() -> None:
+    """XLA's library ends the process."""
+    program = """
+    func.func @main(%a: tensor<4x8xcomplex<f32>>) -> tensor<4x8xcomplex<f32>> {
+      %0 = stablehlo.fft %a, type = FFT, length = [7]
+        : (tensor<4x8xcomplex<f32>>) -> tensor<4x8xcomplex<f32>>
+      return %0 : tensor<4x8xcomplex<f32>>
+    }
+    """
+    said = r"3:12: stablehlo.fft of length \[7\] reads \[7\] elements .* found \[4, 8\]"
+    with pytest.raises(CompileError, match=said):
+        compile_mlir(program, mesh=MESH)
+
+
+def test_equations_that_take_diagonals() -> None:
+    program = """
+    func.func @main(%a: tensor<8x4x8xf32>, %b: tensor<8x4x8xf32>)
+        -> (tensor<8x4xf32>, tensor<f32>, tensor<4x4xf32>) {
+      %0 = "stablehlo.unary_einsum"(%a) {einsum_config = "iji->ij"}
+        : (tensor<8x4x8xf32>) -> tensor<8x4xf32>
+      %1 = "stablehlo.unary_einsum"(%a) {einsum_config = "iji->"}
+        : (tensor<8x4x8xf32>) -> tensor<f32>
+      %2 = stablehlo.einsum %a, %b, config = "iji,iki->jk"
+        : (tensor<8x4x8xf32>, tensor<8x4x8xf32>) -> tensor<4x4xf32>
+      return %0, %1, %2 : tensor<8x4xf32>, tensor<f32>, tensor<4x4xf32>
+    }
+    """
+    a = np.arange(8 * 4 * 8, dtype=np.float32).reshape(8, 4, 8) % 7
+    split = Layout(["x", UNSHARDED, "y"], MESH)
+    found = compile_mlir(program, mesh=MESH, in_layouts=[split, None])(a, a[::-1])
+    wanted = (
+        np.einsum("iji->ij", a),
+        np.einsum("iji->", a),
+        np.einsum("iji,iki->jk", a, a[::-1]),
+    )
+    for value, expected in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(value.to_jax(), expected)

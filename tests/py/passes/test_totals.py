@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from dtensor.compiler.mlir_frontend import compile_mlir
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.dialect.mesh import Mesh
@@ -158,6 +159,35 @@ def test_the_order_of_tiles_is_kept() -> None:
     assert sent(compiled) < 2 * 256 * 64 * 4 / 8
     compiled = run(both, GRID, [[("x", "y"), UNSHARDED]] * 2, *numbers(2, (256, 64)))
     assert sent(compiled) == 2 * 7 * 4
+
+
+@pytest.mark.parametrize("specs", [["x", UNSHARDED], [UNSHARDED, "x"], ["x", "y"]])
+def test_dimensions_are_reduced_in_the_order_in_which_they_are_listed(specs: list[Any]) -> None:
+    """So XLA does it, of which jax gives a sorted list."""
+    program = """
+    func.func @main(%a: tensor<4x8xi32>, %b: tensor<4x8xi32>) -> (tensor<i32>, tensor<i32>) {
+      %zero = stablehlo.constant dense<0> : tensor<i32>
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %0:2 = stablehlo.reduce(%a init: %one), (%b init: %zero) across dimensions = [1, 0]
+          : (tensor<4x8xi32>, tensor<4x8xi32>, tensor<i32>, tensor<i32>)
+          -> (tensor<i32>, tensor<i32>)
+        reducer(%l: tensor<i32>, %r: tensor<i32>) (%m: tensor<i32>, %s: tensor<i32>) {
+          %1 = stablehlo.multiply %l, %r : tensor<i32>
+          %2 = stablehlo.multiply %m, %r : tensor<i32>
+          %3 = stablehlo.add %2, %s : tensor<i32>
+          stablehlo.return %1, %3 : tensor<i32>, tensor<i32>
+        }
+      return %0#0, %0#1 : tensor<i32>, tensor<i32>
+    }
+    """
+    a, b = (1 + values % 2 for values in numbers(2, (4, 8)))
+    wanted = (1, 0)
+    for each in zip(a.T.flat, b.T.flat, strict=True):
+        wanted = affine(wanted, tuple(map(int, each)))
+    layout = Layout(specs, GRID)
+    found = compile_mlir(program, mesh=GRID, in_layouts=[layout, layout])(a, b)
+    for value, number in zip(found, wanted, strict=True):
+        assert int(np.asarray(value.to_jax())) % 2**32 == number % 2**32
 
 
 @pytest.mark.parametrize("name", BODIES)

@@ -81,6 +81,12 @@ ADDED = """func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
   return %0 : tensor<8xf32>
 }
 """
+LONG = """
+func.func @main(%a: tensor<99999999999x99999999999xf32>) -> tensor<f32> {
+  %0 = stablehlo.constant dense<0.0> : tensor<f32>
+  return %0 : tensor<f32>
+}
+"""
 
 
 @pytest.mark.parametrize(
@@ -90,7 +96,12 @@ ADDED = """func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
         (MESH + "\0" + TYPO, "byte 79 is neither UTF-8 text nor MLIR bytecode"),
         (MESH[:30], "expected"),
         (MESH + ADDED, "m.mlir:3:8: XLA does not compile arith.addf; write it in StableHLO"),
-        ("", "the module has no function; name the entry function @main"),
+        ("", "m.mlir:1:1: the module has no function; name the entry function @main"),
+        (MESH + "func.func private @main(tensor<8xf32>)", "m.mlir:1:1: the module has no function"),
+        (
+            MESH + LONG,
+            "args[0] has type tensor<99999999999x99999999999xf32>, whose elements no 64 bits",
+        ),
     ],
 )
 def test_what_a_module_says_wrong_is_one_line(tmp_path: Path, source: str, said: str) -> None:
