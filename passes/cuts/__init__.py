@@ -18,6 +18,7 @@ The patterns, in the order in which `steps.py` rewrites them:
 - `banded_products.py`: `jax.image.resize` and other products with few diagonals, by frames.
 - `known_positions.py`: `jnp.take(x, constants)` and updates of constant places: `runs.py` as slices
   and reversals, `frames.py` as windows that overlap, `known_windows.py` as one slice or pad.
+- `block_rows.py`: cuts of whole blocks, where a dimension is read as rows of such, as cuts of rows.
 - `window_padding.py`: windows over `jnp.pad(x, 1)`, and pooling.
 - `padding_modes.py`: windows over `jnp.pad(x, 1, mode="wrap")`; `padding_gradients.py` for their
   gradients, and `early_slices.py` for slices of what was padded.
