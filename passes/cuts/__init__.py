@@ -20,6 +20,7 @@ The patterns, in the order in which `steps.py` rewrites them:
   and reversals, `frames.py` as windows that overlap, `known_windows.py` as one slice or pad.
 - `padded_scans.py`: sums from the start of what was padded, as what is put around them, and
   `sliced_scans.py` for what is cut out of them; both read `scans.py`.
+- `block_rows.py`: cuts of whole blocks, where a dimension is read as rows of such, as cuts of rows.
 - `window_padding.py`: windows over `jnp.pad(x, 1)`, and pooling.
 - `padding_modes.py`: windows over `jnp.pad(x, 1, mode="wrap")`; `padding_gradients.py` for their
   gradients, and `early_slices.py` for slices of what was padded.

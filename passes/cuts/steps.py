@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import PassState
 from dtensor.passes.cuts.banded_products import write_in_blocks
+from dtensor.passes.cuts.block_rows import cut_rows
 from dtensor.passes.cuts.chains import fuse_chains
 from dtensor.passes.cuts.joined_pads import join_pads
 from dtensor.passes.cuts.known_positions import write_as_cuts
@@ -28,6 +29,7 @@ Step = Callable[[Rewriting], list[ir.Operation]]
 STEPS: tuple[Step, ...] = (
     # What hides slices and pads is written as those.
     write_as_cuts,
+    cut_rows,
     drop_idle,
     scan_within,
     scan_what_is_kept,

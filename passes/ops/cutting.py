@@ -57,6 +57,7 @@ from dtensor.passes.ops.longer_cuts import (
     pad_ties,
     reverse_ties,
     slice_alike,
+    slice_reads,
     slice_ties,
 )
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
@@ -356,7 +357,9 @@ SLICE = OpDef(
     ),
     fuses=True,
     moves_only=True,
-    padding=padding.Padding(padding.indexing, lengthen_slice, slice_ties, slice_alike),
+    padding=padding.Padding(
+        padding.indexing, lengthen_slice, slice_ties, slice_alike, reads=slice_reads
+    ),
 )
 PAD = OpDef(
     pad_rule,

@@ -52,6 +52,11 @@ def slice_alike(rule: OpRule, operation: ir.Operation) -> list[Tie]:
     ]
 
 
+def slice_reads(rule: OpRule, operation: ir.Operation) -> list[Along]:
+    """What is most of a dimension is fetched in halos, and ends where that does in truth."""
+    return [tie[0] for tie in slice_alike(rule, operation)]
+
+
 def lengthen_slice(op: Grown) -> None:
     """The first elements are kept at their places; others move there, if they do not fit."""
     starts, limits, strides = slice_numbers(op.operation)

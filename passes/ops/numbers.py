@@ -27,7 +27,7 @@ from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.program import never_changed
 
-MOST = 1 << 20  # elements of an array that is computed here
+MOST = 1 << 22  # elements of an array that is computed here
 _DEEPEST = 60  # operations one behind the other
 
 Numbers = NDArray[Any]

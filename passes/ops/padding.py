@@ -178,6 +178,7 @@ class Padding:
             None if there are none.
         moves: a dimension whose axes go to one of others while it is computed along, if they
             divide that, and these others; None if there is none.
+        reads: dimensions of operands that may be longer by themselves; None if there are none.
         regroups: whether dimensions are regrouped, so that a longer major dimension makes another
             one longer in proportion.
     """
@@ -187,6 +188,7 @@ class Padding:
     ties: Callable[[OpRule, ir.Operation], Sequence[Tie]] | None = None
     alike: Callable[[OpRule, ir.Operation], Sequence[Tie]] | None = None
     moves: Callable[[OpRule, ir.Operation], Sequence[Along]] | None = None
+    reads: Callable[[OpRule, ir.Operation], Sequence[Along]] | None = None
     regroups: bool = False
 
 

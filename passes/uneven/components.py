@@ -60,6 +60,7 @@ def lengths_of(graph: Graph, pins: Pins) -> Lengths | None:
             lengths.fills[node.index, along.slot, along.dim] = along.fill
     classes = Classes(graph, pins, places)
     _tie(classes, ties, [*alike, *even, *_there_and_back(moves, places, classes)], lengths)
+    _let_read(graph, lengths)
     growing = classes.growing()
     if not growing:
         return None
@@ -74,6 +75,16 @@ def lengths_of(graph: Graph, pins: Pins) -> Lengths | None:
         lengths.shapes[value] = tuple(sizes)
         lengths.words.append(tuple(words))
     return lengths
+
+
+def _let_read(graph: Graph, lengths: Lengths) -> None:
+    """Let what reads places before the true end read a longer dimension as it is."""
+    for node in graph.nodes:
+        padding = opdef(node.name).padding if node.kind == OP else None
+        if padding is None or padding.reads is None or node.rule is None:
+            continue
+        for along in padding.reads(node.rule, node.operation):
+            lengths.fills.setdefault((node.index, along.slot, along.dim), along.fill)
 
 
 def _reach_split(graph: Graph, pins: Pins, ties: list[Tied], even: list[Tied]) -> bool:
@@ -235,8 +246,9 @@ def _ties(
 ) -> tuple[list[Tied], list[Tied], list[Tied]]:
     """What operations tie besides, what they split alike, and what divides as it is.
 
-    The first two are of what does not divide, if all that is given does. Of what divides, another
-    dimension of the same length is split alike, so that what is cut out of that one is known to be.
+    The first two are of what does not divide, if all that is given does. Of what divides, too, is
+    split alike what is of the same length, and what little is cut from or added to: so what is cut
+    out of it, or read of it in rows that are not divided, is known to be split.
     """
     ties, alike, even = list[Tied](), list[Tied](), list[Tied]()
     for node in graph.nodes if splits else ():
@@ -249,7 +261,7 @@ def _ties(
                 divides = not any(size % split for size in sizes for split in splits)
                 if is_uneven or not divides:
                     found.append((node, tie))
-                if divides and len(sizes) == 1 < len(tie):
+                if divides and (find is padding.alike or len(sizes) == 1 < len(tie)):
                     even.append((node, tie))
     return ties, alike, even
 
