@@ -65,8 +65,10 @@ def _written(op: ir.Operation, shards: Shards, made: list[ir.Operation]) -> bool
         if len(ir.RankedTensorType(weights.type).shape) != 2:
             continue
         band = _band(weights, dims[k][0])
+        if band is None or not _is_of_one_type(op):
+            continue
         count = shards.count((value, dim))
-        if band is not None and _is_of_one_type(op) and count > 1:
+        if count > 1:
             _replace(op, k, (dims[k][0], dim), band, count, made)
             return True
     return False
