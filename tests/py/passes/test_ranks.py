@@ -167,7 +167,7 @@ def test_each_row_has_places_of_its_own(mesh: Mesh, specs: list[Any]) -> None:
         taken = jnp.take_along_axis(jnp.sort(a, 0), at, 0)
         return jnp.nanmedian(a, 0), quarters, taken, jnp.signbit(taken)
 
-    for size in (4800, 210):
+    for size in (4800, 210) if mesh is not GRID else (4800,):
         x = np.stack([awkward(size, k) for k in range(15)], 1).reshape(size, 5, 3)
         x[:: size // 70, 1], x[:, 2, 0] = np.nan, np.nan
         if size == 210:

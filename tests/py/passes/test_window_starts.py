@@ -59,10 +59,14 @@ STARTS = {
 def test_each_window_meets_its_start_once(start: str, window: str, dtype: Any) -> None:
     body, init = STARTS[start]
     function = reduced(body, init, WINDOWS[window])
-    # Every mesh with float32; of the other type one for each of the two shapes, in turn.
+    # Half of the meshes with float32; of the other type one for each of the two shapes, in turn.
     turn = list(WINDOWS).index(window) + list(STARTS).index(start)
     for k, shape in enumerate(((8, 16), (9, 5))):
-        meshes = LAYOUTS if dtype is np.float32 else [LAYOUTS[(turn + k) % len(LAYOUTS)]]
+        meshes = (
+            LAYOUTS[(turn + k) % 2 :: 2]
+            if dtype is np.float32
+            else [LAYOUTS[(turn + k) % len(LAYOUTS)]]
+        )
         for mesh, specs in meshes:
             run(function, mesh, [specs], numbers(shape, dtype), error=1e-6)
 
