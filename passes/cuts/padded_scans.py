@@ -59,7 +59,7 @@ class _Within:
             return self._padded(pad)
         if join is None:
             return None
-        dim, parts = integer(join.attributes["dimension"]), list(join.operands)
+        dim, parts = _parts(join)
         sizes = [shape_of(part)[dim] for part in parts]
         longest = max(range(len(parts)), key=lambda k: sizes[k])
         few, most = sum(sizes) - sizes[longest], parts[longest]
@@ -83,14 +83,14 @@ class _Within:
         Then what is joined is put side by side first.
         """
         join = made_by(CONCATENATE, most)
-        dim = None if join is None else integer(join.attributes["dimension"])
-        if join is None or dim is None or dim == self.scan.dim:
+        if join is None:
             return None
-        long = max(join.operands, key=lambda value: shape_of(value)[dim])
-        if not self.shards.splits((most, dim), (long, dim)):
+        dim, inner = _parts(join)
+        long = max(inner, key=lambda value: shape_of(value)[dim])
+        if dim == self.scan.dim or not self.shards.splits((most, dim), (long, dim)):
             return None
         found = list[Value]()
-        for value in join.operands:
+        for value in inner:
             beside = [part_of(self.make, part, most, value, dim) for part in parts]
             known = [each for each in beside if each is not None]
             if len(known) < len(beside):
@@ -164,6 +164,13 @@ class _Within:
             known = part_of(self.make, part, before, after, self.scan.dim)
             found.append(self._scanned(part) if known is None else known)
         return self.make.joined(found, dim)
+
+
+def _parts(join: ir.Operation) -> tuple[int, list[Value]]:
+    """The dimension along which values are joined, and those that have elements there."""
+    dim = integer(join.attributes["dimension"])
+    parts = [value for value in join.operands if shape_of(value)[dim]]
+    return dim, parts or list(join.operands[:1])
 
 
 def part_of(make: Builder, part: Value, before: Value, after: Value, dim: int) -> Value | None:

@@ -55,6 +55,7 @@ FORMS: dict[str, Form] = {
     "maxima of others": lambda x: lax.cummax(padded(x, 1), 0)[2:],
     "joined": lambda x: jnp.cumsum(jnp.concatenate([x[:2], x, 3 * x[-1:]]), 0)[2:-1],
     "joined from the end": lambda x: lax.cumsum(jnp.concatenate([x, x[:2]]), 0, reverse=True),
+    "joined to nothing": lambda x: jnp.cumsum(jnp.concatenate([x[:0], x, x[:1]]), 0)[1:],
     "joined columns": lambda x: jnp.cumsum(jnp.concatenate([x[:, -1:], x], 1), 0),
     "all of it": lambda x: integral(x, ((2, 2), (2, 2)), "constant"),
     "minus": lambda x: -padded(x) + jnp.cumsum(padded(-x), 0),
