@@ -216,3 +216,29 @@ def test_equations_that_take_diagonals() -> None:
     )
     for value, expected in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(value.to_jax(), expected)
+
+
+def test_a_loop_that_never_runs() -> None:
+    """What cannot be moved there cannot, however seldom it would be."""
+    program = """
+    func.func @main(%a: tensor<16x4xf32>, %i: tensor<i32>) -> tensor<1x2xf32> {
+      %zero = stablehlo.constant dense<0> : tensor<i32>
+      %0 = stablehlo.dynamic_slice %a, %i, %i, sizes = [1, 2]
+        : (tensor<16x4xf32>, tensor<i32>, tensor<i32>) -> tensor<1x2xf32>
+      %1:2 = stablehlo.while(%n = %zero, %w = %0) : tensor<i32>, tensor<1x2xf32> cond {
+        %p = stablehlo.compare LT, %n, %zero : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %p : tensor<i1>
+      } do {
+        %one = stablehlo.constant dense<1> : tensor<i32>
+        %next = stablehlo.add %n, %one : tensor<i32>
+        %g = stablehlo.reverse %w, dims = [1] : tensor<1x2xf32>
+        %h = stablehlo.maximum %g, %0 : tensor<1x2xf32>
+        stablehlo.return %next, %h : tensor<i32>, tensor<1x2xf32>
+      }
+      return %1#1 : tensor<1x2xf32>
+    }
+    """
+    a = np.arange(64, dtype=np.float32).reshape(16, 4)
+    layouts = [Layout(["x", "y"], MESH), None]
+    (found,) = compile_mlir(program, mesh=MESH, in_layouts=layouts)(a, np.int32(1))
+    np.testing.assert_array_equal(found.to_jax(), a[1:2, 1:3])
