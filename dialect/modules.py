@@ -18,11 +18,12 @@ tests/py/test_repository.py holds the source to both, and to reading modules her
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 from threading import Lock
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, stablehlo
 
 _lock = Lock()
 _contexts: list[ir.Context] = []
@@ -32,16 +33,20 @@ _modules: list[list[ir.Module]] = []  # of each context
 def read_module(source: str | bytes, context: ir.Context | None = None) -> ir.Module:
     """Read a module, MLIR text or bytecode, and own it.
 
+    A portable artifact, as `jax.export`, PyTorch/XLA and IREE write it, becomes StableHLO.
+
     Args:
         source: the text or bytecode.
         context: where it is read into; None is the current context.
 
     Raises:
         MLIRError: MLIR cannot read it.
-        ValueError: truncated bytecode.
+        ValueError: truncated bytecode, or an artifact of a version that jaxlib does not know.
     """
     release_modules()
     module = ir.Module.parse(source, context)
+    if _is_portable(module):
+        module = stablehlo.deserialize_portable_artifact(module.context, _bytecode(module))
     with _lock:
         for known, modules in zip(_contexts, _modules, strict=True):
             if known is module.context:
@@ -51,6 +56,18 @@ def read_module(source: str | bytes, context: ir.Context | None = None) -> ir.Mo
             _contexts.append(module.context)
             _modules.append([module])
     return module
+
+
+def _is_portable(module: ir.Module) -> bool:
+    """Whether it is in VHLO, StableHLO's form for files, which keeps for years."""
+    first = next(iter(module.body.operations), None)
+    return first is not None and first.operation.name.startswith("vhlo.")
+
+
+def _bytecode(module: ir.Module) -> bytes:
+    buffer = io.BytesIO()
+    module.operation.write_bytecode(buffer)
+    return buffer.getvalue()
 
 
 def release_modules() -> None:

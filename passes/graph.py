@@ -47,6 +47,7 @@ JOINTS = (CARRY, JOIN, THROUGH)  # all that is read and given is laid out alike
 MANUAL_EDGES = (MANUAL_READ, MANUAL_GIVE)
 
 UNKNOWN_TRIPS = 10.0
+NO_TRIPS = 1e-9  # of what never runs: what cannot be moved there still cannot
 _OURS = "dtensor."  # attributes that say nothing of what an operation computes
 _PREFIX = len(_OURS)
 
@@ -362,7 +363,7 @@ class _Reader(OpReader):
         trips = trip_count(op)
         if trips is None:
             self.graph.unknown_trips.append(op)
-        inside = weight * (UNKNOWN_TRIPS if trips is None else float(trips))
+        inside = weight * (UNKNOWN_TRIPS if trips is None else float(trips) or NO_TRIPS)
         condition, body = op.regions[0].blocks[0], op.regions[1].blocks[0]
         carries, carried = [], ties(op)
         for slot, (init, tie) in enumerate(zip(operands, carried, strict=True)):

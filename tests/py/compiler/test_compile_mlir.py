@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from dtensor.compiler.mlir_frontend import compile_mlir
 from dtensor.dialect.context import make_context, parse_module
 from dtensor.dialect.errors import CompileError, LayoutError
 from dtensor.dialect.layout import UNSHARDED, Layout
+from dtensor.dialect.mlir import ir, stablehlo
 from dtensor.runtime.client import create_mesh
 from tests.py.passes.on_mesh import SLOW
 
@@ -46,6 +48,35 @@ def test_every_form_of_a_module(form: str, tmp_path: Path) -> None:
     assert result.layout == ROWS
     np.testing.assert_array_equal(np.asarray(result.to_jax()), 2 * A)
     assert compiled.in_layouts[0][0] == ROWS
+
+
+@pytest.mark.parametrize("form", ["bytes", "file", "text"])
+@pytest.mark.parametrize("version", ["least", "present", "jax.export"])
+def test_portable_artifacts(form: str, version: str, tmp_path: Path) -> None:
+    with make_context():
+        if version == "jax.export":
+            arrays = [jax.ShapeDtypeStruct(A.shape, A.dtype)] * 2
+            artifact = jax.export.export(jax.jit(jnp.add))(*arrays).mlir_module_serialized
+        else:
+            versions = stablehlo.get_minimum_version(), stablehlo.get_current_version()
+            wanted = versions[version == "present"]
+            artifact = stablehlo.serialize_portable_artifact(parse_module(SOURCE), wanted)
+        text = str(ir.Module.parse(artifact))
+    path = tmp_path / "add.mlir"
+    path.write_bytes(artifact)
+    forms: dict[str, str | bytes | Path] = {"bytes": artifact, "file": path, "text": text}
+    assert b"vhlo" in artifact or "vhlo.func" in text
+    compiled = compile_mlir(forms[form], mesh=MESH, in_layouts=[ROWS, None], out_layouts=ROWS)
+    (result,) = compiled(A, A)
+    np.testing.assert_array_equal(result.to_jax(), 2 * A)
+
+
+def test_an_artifact_that_is_cut_off_is_refused() -> None:
+    with make_context():
+        version = stablehlo.get_current_version()
+        artifact = stablehlo.serialize_portable_artifact(parse_module(SOURCE), version)
+    with pytest.raises(CompileError, match="<bytes>:1:1: "):
+        compile_mlir(artifact[:-20], mesh=MESH)
 
 
 def test_a_shape_that_is_a_constant_operand_costs_nothing() -> None:
@@ -216,3 +247,29 @@ def test_equations_that_take_diagonals() -> None:
     )
     for value, expected in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(value.to_jax(), expected)
+
+
+def test_a_loop_that_never_runs() -> None:
+    """What cannot be moved there cannot, however seldom it would be."""
+    program = """
+    func.func @main(%a: tensor<16x4xf32>, %i: tensor<i32>) -> tensor<1x2xf32> {
+      %zero = stablehlo.constant dense<0> : tensor<i32>
+      %0 = stablehlo.dynamic_slice %a, %i, %i, sizes = [1, 2]
+        : (tensor<16x4xf32>, tensor<i32>, tensor<i32>) -> tensor<1x2xf32>
+      %1:2 = stablehlo.while(%n = %zero, %w = %0) : tensor<i32>, tensor<1x2xf32> cond {
+        %p = stablehlo.compare LT, %n, %zero : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %p : tensor<i1>
+      } do {
+        %one = stablehlo.constant dense<1> : tensor<i32>
+        %next = stablehlo.add %n, %one : tensor<i32>
+        %g = stablehlo.reverse %w, dims = [1] : tensor<1x2xf32>
+        %h = stablehlo.maximum %g, %0 : tensor<1x2xf32>
+        stablehlo.return %next, %h : tensor<i32>, tensor<1x2xf32>
+      }
+      return %1#1 : tensor<1x2xf32>
+    }
+    """
+    a = np.arange(64, dtype=np.float32).reshape(16, 4)
+    layouts = [Layout(["x", "y"], MESH), None]
+    (found,) = compile_mlir(program, mesh=MESH, in_layouts=layouts)(a, np.int32(1))
+    np.testing.assert_array_equal(found.to_jax(), a[1:2, 1:3])
