@@ -37,12 +37,13 @@ def _of_rows(op: ir.Operation, made: list[ir.Operation], shards: Shards) -> Valu
     if maker is None or op.name == CONCATENATE:
         return None
     is_taken, is_put_back = op.name == RESHAPE, maker.name == RESHAPE
+    if not (is_taken or is_put_back):
+        return None
     if is_taken and is_put_back:
         same = shape_of(maker.operands[0]) == shape_of(result)
         return maker.operands[0] if same else None
-    other = result if is_taken else maker.operands[0]
-    rows = Rows.between(shape_of(value), shape_of(other)) if is_taken or is_put_back else None
-    cut = maker if is_taken else op
+    cut, other = (maker, result) if is_taken else (op, maker.operands[0])
+    rows = Rows.between(shape_of(value), shape_of(other))
     if rows is None or not rows.fits(cut):
         return None
     if not shards.splits((cut.operands[0], rows.dim), (cut.results[0], rows.dim)):

@@ -97,8 +97,8 @@ class Classes:
 
         It is not where all of them divide as they are, where one would become more than twice as
         long, where half of the devices would hold no element of one that no layout given splits,
-        where what comes from outside would have to be cut anew, or with `all_divide` where one
-        would not divide.
+        where what comes from outside would have to be cut anew and need not be as it is, or with
+        `all_divide` where one would not divide.
         """
         numbers = [self._places.number(place) for place in tied]
         merged = self._merged(numbers, scales)
@@ -119,7 +119,7 @@ class Classes:
                 return False
             if all_divide and long % most:
                 return False
-        if not _keeps_borders(one, scale_of, length):
+        if not _keeps_borders(one, scale_of, length) and all(map(self._keeps, numbers)):
             return False
         for number in numbers:
             self._classes.pop(self._places.find(number)[0], None)
@@ -165,6 +165,12 @@ class Classes:
             for n, own in self._scales(part.members):
                 scale_of[n] = factor * own
         return one, scale_of
+
+    def _keeps(self, number: int) -> bool:
+        """Whether the class of a dimension, as it is, is as long inside as outside."""
+        one = self._of(number)
+        scale_of = dict(self._scales(one.members))
+        return not one.asked or _keeps_borders(one, scale_of, self._length(one, scale_of))
 
     def _scales(self, numbers: Iterable[int]) -> Iterator[tuple[int, Fraction]]:
         for number in numbers:

@@ -34,10 +34,11 @@ func.func @main(%a: tensor<8x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"
 
 "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=4]>} : () -> ()
 
-// No part of a block is a row; what is whole on every device stays as it is written; so does less than half.
+// A cut of what no operation made of others stays; so does one that cuts through a row, and what is
+// whole on every device, or less than half.
 
 // CHECK-LABEL: func.func @main
-func.func @main(%a: tensor<24xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}]>}, %b: tensor<24xf32>, %c: tensor<24xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}]>}) -> (tensor<9x3xf32>, tensor<9x3xf32>, tensor<4x3xf32>) {
+func.func @main(%a: tensor<24xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}]>}, %b: tensor<24xf32>, %c: tensor<24xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}]>}) -> (tensor<9x3xf32>, tensor<9x3xf32>, tensor<4x3xf32>, tensor<6xi32>) {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   // CHECK-NOT: stablehlo.reshape %arg
   %0 = stablehlo.pad %a, %zero, low = [1], high = [2], interior = [0] : (tensor<24xf32>, tensor<f32>) -> tensor<27xf32>
@@ -46,5 +47,8 @@ func.func @main(%a: tensor<24xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x
   %3 = stablehlo.reshape %2 : (tensor<27xf32>) -> tensor<9x3xf32>
   %4 = stablehlo.slice %c [0:12] : (tensor<24xf32>) -> tensor<12xf32>
   %5 = stablehlo.reshape %4 : (tensor<12xf32>) -> tensor<4x3xf32>
-  return %1, %3, %5 : tensor<9x3xf32>, tensor<9x3xf32>, tensor<4x3xf32>
+  %6 = stablehlo.iota dim = 0 : tensor<8xi32>
+  // CHECK: stablehlo.slice %{{.*}} [1:7]
+  %7 = stablehlo.slice %6 [1:7] : (tensor<8xi32>) -> tensor<6xi32>
+  return %1, %3, %5, %7 : tensor<9x3xf32>, tensor<9x3xf32>, tensor<4x3xf32>, tensor<6xi32>
 }

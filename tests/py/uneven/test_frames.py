@@ -81,3 +81,27 @@ def test_cuts_of_blocks_are_cuts_of_rows(form: Any, rows: int) -> None:
     blocks = Layout([UNSHARDED, "x", UNSHARDED], LINE)
     compiled = check(form, x, mesh=LINE, in_layouts=(layout,), out_layouts=blocks)
     assert sent(compiled) == rows * 3 * HOP * 4
+
+
+def back_in_place(x: Any) -> Any:
+    """Blocks of four rows, put one after another and moved."""
+    blocks = jnp.sin(x).reshape(-1, 4, x.shape[1]) * 2
+    return jnp.roll(blocks.reshape(x.shape), -2, 0)
+
+
+def added_to_the_next(x: Any) -> Any:
+    """Blocks of sixteen rows, to each of which the one before is added."""
+    blocks = x.reshape(-1, 16, x.shape[1])
+    before = jnp.concatenate([jnp.zeros_like(blocks[:1]), blocks[:-1]])
+    return (blocks + before).reshape(x.shape)
+
+
+@pytest.mark.parametrize("form", [back_in_place, added_to_the_next])
+def test_blocks_that_do_not_divide_are_cut_like_what_they_are_read_of(form: Any) -> None:
+    """What is cut anew for its blocks stays so: neighbours exchange a few rows of 4,128."""
+    x = np.random.default_rng(2).normal(size=(4128, 3)).astype(np.float32)
+    rows = Layout(["x", UNSHARDED], FIVE)
+    compiled = check(form, x, mesh=FIVE, in_layouts=(rows,), out_layouts=rows, error=1e-6)
+    assert not gathered(compiled)
+    assert not cuts(compiled)
+    assert sent(compiled) <= 4 * 5 * 16 * 3 * 4
