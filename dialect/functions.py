@@ -19,7 +19,7 @@ def function_name(function: ir.Operation) -> str:
 
 
 def entry_function(module: ir.Module) -> ir.Operation | None:
-    """The function that is run: `@main`, else the only public one, else the only one; or None.
+    """The function that is run: `@main`, or else the only public one; None if there is neither.
 
     A public function that an operation of the module names, such as the comparator of a custom
     call, is not what is run.
@@ -32,8 +32,7 @@ def entry_function(module: ir.Module) -> ir.Operation | None:
     if len(public) > 1:
         named = {name for function in found for _, name in named_functions(function)}
         public = [function for function in public if function_name(function) not in named]
-    only = public or found
-    return only[0] if len(only) == 1 else None
+    return public[0] if len(public) == 1 else None
 
 
 def _is_public(function: ir.Operation) -> bool:

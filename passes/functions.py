@@ -27,6 +27,8 @@ def main_function(module: ir.Module) -> ir.Operation:
     if entry is not None:
         return entry
     found = functions(module)
+    if len(found) == 1:
+        return found[0]
     what = "no function" if not found else f"{len(found)} functions, none called @main"
     error(module.operation, f"the module has {what}; name the entry function @main")
 

@@ -50,7 +50,7 @@ class LowerPass(Pass):
                 emitter.enter_function(function.regions[0].blocks[0])
             for op in ops:
                 _lower(op, emitter, meshes)
-        main = entry_function(module)
+        main = found[0] if len(found) == 1 else entry_function(module)
         if main is not None:
             state.arg_layouts = boundary_layouts(main, names.ARG_ATTRS, meshes)
             state.result_layouts = boundary_layouts(main, names.RES_ATTRS, meshes)
