@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import io
 import os
 import sys
 import time
@@ -30,7 +29,7 @@ import jax.numpy as jnp
 from dtensor.dialect.context import make_context, parse_module
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import bytecode_of, ir
 from dtensor.dialect.names import ARG_ATTRS, RES_ATTRS
 from dtensor.dialect.verify import verify_all
 from dtensor.passes.base import PassState
@@ -48,8 +47,6 @@ def lowered(layers: int) -> tuple[bytes, list[tuple[str, int]], int, float]:
     start = time.process_time()
     module: Any = jax.jit(gpt_step.step, keep_unused=True).lower(*args).compiler_ir("stablehlo")
     seconds = time.process_time() - start
-    buffer = io.BytesIO()
-    module.operation.write_bytecode(buffer)
     names = []
     for path, leaf in jax.tree_util.tree_leaves_with_path(args):
         keys = [str(getattr(k, "key", "")) for k in path if getattr(k, "key", None) is not None]
@@ -64,7 +61,7 @@ def lowered(layers: int) -> tuple[bytes, list[tuple[str, int]], int, float]:
                     walk(inner)
 
     walk(module.body)
-    return buffer.getvalue(), names, count_ops[0], seconds
+    return bytecode_of(module), names, count_ops[0], seconds
 
 
 def layouts(names: list[tuple[str, int]], mesh: Mesh) -> list[Layout]:

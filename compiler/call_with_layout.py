@@ -7,8 +7,7 @@ from typing import Any
 
 import jax
 
-from dtensor.compiler.eager.calls import call, requested
-from dtensor.compiler.stages import Lowered
+from dtensor.compiler.eager.calls import call
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.mesh import Mesh
 
@@ -45,19 +44,8 @@ def call_with_layout(fn: Callable[..., Any], layout: Any, *args: Any, **kwargs: 
         raise TypeError(f"call_with_layout needs a function first, got {type(fn).__name__}")
     if layout is None:
         return fn(*args, **kwargs)
-    return call(fn, args, kwargs, _name(fn), _checked(layout))
-
-
-def lower_with_layout(fn: Callable[..., Any], layout: Any, *args: Any, **kwargs: Any) -> Lowered:
-    """The program of `call_with_layout` with these arguments, lowered; nothing runs.
-
-    Raises:
-        LayoutError: as call_with_layout.
-    """
-    request = requested(fn, args, kwargs, _name(fn), _checked(layout))
-    if request is None:
-        raise TypeError("lower_with_layout is for concrete arguments, outside of traced functions")
-    return request.lower(request.bind(False)[0])
+    name = str(getattr(fn, "__name__", None) or type(fn).__name__)
+    return call(fn, args, kwargs, name, _checked(layout))
 
 
 def _checked(layout: Any) -> Any:
@@ -65,7 +53,3 @@ def _checked(layout: Any) -> Any:
         short = layout.short() if isinstance(layout, Mesh) else repr(layout)
         raise LayoutError(f"call_with_layout got layout {short}; give a Layout, or a tree of them")
     return layout
-
-
-def _name(fn: Callable[..., Any]) -> str:
-    return str(getattr(fn, "__name__", None) or type(fn).__name__)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
@@ -15,7 +14,7 @@ import numpy as np
 
 from dtensor.dialect.context import make_context
 from dtensor.dialect.errors import CompileError
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import bytecode_of, ir
 from dtensor.dialect.modules import read_module
 from dtensor.passes.base import PassState
 from dtensor.passes.functions import main_function
@@ -228,10 +227,8 @@ def _body(
             f"'{op.name}': its function cannot be traced for one shard, {shapes}: "
             f"{str(wrong).splitlines()[0] if str(wrong) else type(wrong).__name__}"
         ) from wrong
-    buffer = io.BytesIO()
-    lowered.compiler_ir("stablehlo").operation.write_bytecode(buffer)
     with make_context(), ir.Location.unknown():
-        module = read_module(buffer.getvalue())
+        module = read_module(bytecode_of(lowered.compiler_ir("stablehlo")))
         Pipeline.parse("builtin.module(inline, symbol-dce)").run(module, PassState())
         if len(list(module.body.operations)) != 1:
             raise CompileError(
@@ -239,6 +236,4 @@ def _body(
                 "leave composites and comparators of custom calls out of it"
             )
         main_function(module)
-        buffer = io.BytesIO()
-        module.operation.write_bytecode(buffer)
-    return buffer.getvalue()
+        return bytecode_of(module)

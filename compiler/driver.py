@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +14,7 @@ from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import BudgetError, CompileError, StrictError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import bytecode_of, ir
 from dtensor.dialect.names import ARG_ATTRS, RES_ATTRS
 from dtensor.passes.base import PassState
 from dtensor.passes.cost.machine import Machine
@@ -150,7 +149,7 @@ def compile_module(
             state.ledger.detach()
         assert state.mesh is not None
         return DriverResult(
-            _bytecode(module),
+            bytecode_of(module),
             filename,
             state.mesh,
             tuple(layout for layout in state.arg_layouts if layout is not None),
@@ -214,9 +213,3 @@ def _be_strict(ledger: Ledger, strict: bool | Budget, collectives: Sequence[Coll
     raise StrictError(
         f"{where}strict: {first.text}{more}; ask for it with dtensor.relayout, or leave out strict"
     )
-
-
-def _bytecode(module: ir.Module) -> bytes:
-    buffer = io.BytesIO()
-    module.operation.write_bytecode(buffer)
-    return buffer.getvalue()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from dtensor.compiler.targets.target import Target
 from dtensor.compiler.tokens import keep_tokens_inside
 from dtensor.dialect.errors import CompileError, DTensorError, LayoutError
 from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import bytecode_of
 from dtensor.dialect.of_torch import instead_of_torch
 from dtensor.passes.functions import main_function
 from dtensor.runtime.array import DTensor
@@ -178,7 +178,7 @@ def trace(
         for path, leaf in jax.tree_util.tree_leaves_with_path(traced.out_info)
     ]
     return TracedProgram(
-        module_bytecode(module),
+        bytecode_of(module),
         tuple(infos),
         tuple(results),
         jax.tree_util.tree_structure(traced.out_info),
@@ -348,10 +348,3 @@ def _check_arity(module: Any, expected: int, jaxpr: Any) -> None:
             f"jax lowered {expected} arguments to {found}; "
             "is jax_use_simplified_jaxpr_constants or another option of jax set that adds some?"
         )
-
-
-def module_bytecode(module: Any) -> bytes:
-    """The module as MLIR bytecode."""
-    out = io.BytesIO()
-    module.operation.write_bytecode(out)
-    return out.getvalue()

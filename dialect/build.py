@@ -1,29 +1,25 @@
-"""Builders of the dialect's operations: each computes its result type.
+"""Builders of operations that are made in several places: each computes its result type.
 
 They insert at `ip`, or at the current insertion point, and take `loc`, or the current location.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from dtensor.dialect import names
 from dtensor.dialect.attributes import (
-    axes_attr,
     index_attr,
     layout_attr,
     layouts_array_attr,
     mesh_attr,
 )
-from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import manual_part
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 
-Axes: TypeAlias = Sequence[AxisRef]
 Value: TypeAlias = "ir.Value[Any]"
 
 
@@ -40,24 +36,9 @@ def _create(
     )
 
 
-def _resized(value: Value, sizes: dict[int, tuple[int, int]], loc: ir.Location | None) -> ir.Type:
-    """Type of `value` with dimensions multiplied and divided by `sizes[dim]`."""
-    old = ir.RankedTensorType(value.type)
-    shape = list(old.shape)
-    for dim, (times, by) in sizes.items():
-        if shape[dim] * times % by:
-            raise AssertionError(f"dimension {dim} of {old} does not divide by {by}")
-        shape[dim] = shape[dim] * times // by
-    return ir.RankedTensorType.get(shape, old.element_type, loc=loc)
-
-
 def _only(op: ir.Operation) -> Value:
     result: Value = op.results[0]
     return result
-
-
-def _product(axes: Axes) -> int:
-    return math.prod(axis.size for axis in axes)
 
 
 def mesh(
@@ -144,143 +125,6 @@ def manual(
 def _shard_type(type_: ir.Type, layout: Layout) -> ir.Type:
     whole = ir.RankedTensorType(type_)
     return ir.RankedTensorType.get(layout.local_shape(whole.shape), whole.element_type)
-
-
-def all_gather(
-    x: Value,
-    mesh: Mesh,
-    axes: Axes,
-    dim: int,
-    loc: ir.Location | None = None,
-    ip: ir.InsertionPoint | None = None,
-) -> Value:
-    """The shards along `axes` concatenated in `dim`."""
-    result = _resized(x, {dim: (_product(axes), 1)}, loc)
-    attributes = {names.AXES: axes_attr(mesh, axes), names.DIM: index_attr(dim)}
-    return _only(_create(names.ALL_GATHER, [x], [result], attributes, loc, ip))
-
-
-def all_slice(
-    x: Value,
-    mesh: Mesh,
-    axes: Axes,
-    dim: int,
-    loc: ir.Location | None = None,
-    ip: ir.InsertionPoint | None = None,
-) -> Value:
-    """The device's own slice of `dim` along `axes`."""
-    result = _resized(x, {dim: (1, _product(axes))}, loc)
-    attributes = {names.AXES: axes_attr(mesh, axes), names.DIM: index_attr(dim)}
-    return _only(_create(names.ALL_SLICE, [x], [result], attributes, loc, ip))
-
-
-def all_reduce(
-    values: Sequence[Value],
-    mesh: Mesh,
-    axes: Axes,
-    reduction: str,
-    loc: ir.Location | None = None,
-    ip: ir.InsertionPoint | None = None,
-) -> list[Value]:
-    """Each of `values` reduced over `axes`, in one message."""
-    attributes = {
-        names.AXES: axes_attr(mesh, axes),
-        names.REDUCTION: ir.StringAttr.get(reduction),
-    }
-    types = [value.type for value in values]
-    return list(_create(names.ALL_REDUCE, values, types, attributes, loc, ip).results)
-
-
-def reduce_scatter(
-    x: Value,
-    mesh: Mesh,
-    axes: Axes,
-    dim: int,
-    reduction: str,
-    loc: ir.Location | None = None,
-    ip: ir.InsertionPoint | None = None,
-) -> Value:
-    """`x` reduced over `axes`, each device keeping its own slice of `dim`."""
-    result = _resized(x, {dim: (1, _product(axes))}, loc)
-    attributes = {
-        names.AXES: axes_attr(mesh, axes),
-        names.DIM: index_attr(dim),
-        names.REDUCTION: ir.StringAttr.get(reduction),
-    }
-    return _only(_create(names.REDUCE_SCATTER, [x], [result], attributes, loc, ip))
-
-
-def all_to_all(
-    x: Value,
-    mesh: Mesh,
-    axes: Axes,
-    split_dim: int,
-    concat_dim: int,
-    loc: ir.Location | None = None,
-    ip: ir.InsertionPoint | None = None,
-) -> Value:
-    """`axes` moved from `concat_dim` to `split_dim`, which must differ."""
-    devices = _product(axes)
-    result = _resized(x, {split_dim: (1, devices), concat_dim: (devices, 1)}, loc)
-    attributes = {
-        names.AXES: axes_attr(mesh, axes),
-        names.SPLIT_DIM: index_attr(split_dim),
-        names.CONCAT_DIM: index_attr(concat_dim),
-    }
-    return _only(_create(names.ALL_TO_ALL, [x], [result], attributes, loc, ip))
-
-
-def collective_permute(
-    x: Value,
-    mesh: Mesh,
-    source: Axes,
-    target: Axes,
-    loc: ir.Location | None = None,
-    ip: ir.InsertionPoint | None = None,
-) -> Value:
-    """The shard of device k along `source`, on device k along `target`."""
-    attributes = {names.FROM: axes_attr(mesh, source), names.TO: axes_attr(mesh, target)}
-    return _only(_create(names.COLLECTIVE_PERMUTE, [x], [x.type], attributes, loc, ip))
-
-
-def halo_exchange(
-    x: Value,
-    mesh: Mesh,
-    axes: Axes,
-    dim: int,
-    low: int,
-    high: int,
-    loc: ir.Location | None = None,
-    ip: ir.InsertionPoint | None = None,
-) -> Value:
-    """`x` with `low` elements of the lower and `high` of the upper neighbour along `axes`."""
-    old = ir.RankedTensorType(x.type)
-    shape = list(old.shape)
-    shape[dim] += low + high
-    attributes = {
-        names.AXES: axes_attr(mesh, axes),
-        names.DIM: index_attr(dim),
-        names.LOW: index_attr(low),
-        names.HIGH: index_attr(high),
-    }
-    result = ir.RankedTensorType.get(shape, old.element_type, loc=loc)
-    return _only(_create(names.HALO_EXCHANGE, [x], [result], attributes, loc, ip))
-
-
-def shard_permute(
-    x: Value,
-    mesh: Mesh,
-    axes: Axes,
-    sources: Sequence[int],
-    loc: ir.Location | None = None,
-    ip: ir.InsertionPoint | None = None,
-) -> Value:
-    """`x` of device `sources[k]` on device k along `axes`; zeros where that is -1."""
-    attributes = {
-        names.AXES: axes_attr(mesh, axes),
-        names.SOURCES: ir.DenseI64ArrayAttr.get(list(sources)),
-    }
-    return _only(_create(names.SHARD_PERMUTE, [x], [x.type], attributes, loc, ip))
 
 
 def splice(
@@ -428,15 +272,3 @@ def scan(
     types = scalars if rows is None else [*rows, *rows]
     op.regions[0].blocks.append(*types, arg_locs=[op.location] * len(types))
     return op
-
-
-def axis_index(
-    mesh: Mesh,
-    axes: Axes,
-    loc: ir.Location | None = None,
-    ip: ir.InsertionPoint | None = None,
-) -> Value:
-    """The device's coordinate along `axes`, `tensor<i32>`."""
-    result = ir.RankedTensorType.get([], ir.IntegerType.get_signless(32), loc=loc)
-    attributes = {names.AXES: axes_attr(mesh, axes)}
-    return _only(_create(names.AXIS_INDEX, [], [result], attributes, loc, ip))

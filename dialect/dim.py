@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from dtensor.dialect.axes import AxisRef
-from dtensor.dialect.mesh import Mesh
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ def digit_size(digit: AxisRef | int) -> int:
     return digit if isinstance(digit, int) else digit.size
 
 
-def canonical_digits(digits: Iterable[AxisRef | int], mesh: Mesh) -> tuple[AxisRef | int, ...]:
+def canonical_digits(digits: Iterable[AxisRef | int]) -> tuple[AxisRef | int, ...]:
     """The same cut in canonical form; adjacent parts of one axis join."""
     word: list[AxisRef | int] = []
     for digit in digits:

@@ -50,7 +50,7 @@ def dims_of(specs: Sequence[Any], mesh: Mesh) -> tuple[Dim, ...]:
 
 def _dim(spec: Any, mesh: Mesh) -> Dim:
     if isinstance(spec, Dim):
-        digits = canonical_digits((_digit(d, mesh) for d in spec.digits), mesh)
+        digits = canonical_digits(_digit(d, mesh) for d in spec.digits)
         return replace(spec, digits=digits)
     if spec is None or (isinstance(spec, str) and spec == UNSHARDED):
         return WHOLE
@@ -74,7 +74,7 @@ def _dim(spec: Any, mesh: Mesh) -> Dim:
     is_open = bool(entries) and entries[-1] == OPEN
     if is_open:
         entries = entries[:-1]
-    return Dim(canonical_digits([_digit(entry, mesh) for entry in entries], mesh), is_open)
+    return Dim(canonical_digits([_digit(entry, mesh) for entry in entries]), is_open)
 
 
 def bar(dim: Dim, axes: Iterable[Any], mesh: Mesh) -> Dim:
@@ -102,7 +102,7 @@ def _digit(entry: Any, mesh: Mesh) -> AxisRef | int:
         return entry
     if isinstance(entry, int) and not isinstance(entry, bool):
         if entry < 1:
-            raise LayoutError(f"block count {entry} is not positive")
+            raise LayoutError(f"block count {entry} is not positive; give 1 or more")
         return entry
     if not isinstance(entry, str):
         raise _NoEntry(entry)
@@ -135,12 +135,11 @@ def partial_of(
                 )
             entries = (axes,) if isinstance(axes, str | AxisRef) else tuple(axes)
             for entry in entries:
-                if not isinstance(entry, str | AxisRef | int):
+                if not isinstance(entry, str | AxisRef):
                     raise LayoutError(f"partial over {entry!r}: give the name of an axis")
-                digit = _digit(entry, mesh)
-                if isinstance(digit, int):
-                    raise LayoutError(f"partial over {digit!r}: give an axis, not a block count")
-                pairs.append((digit, kind))
+                axis = _digit(entry, mesh)
+                assert isinstance(axis, AxisRef), "what is no number"
+                pairs.append((axis, kind))
     elif isinstance(partial, str) or not isinstance(partial, Iterable):
         raise LayoutError(
             f"partial is {partial!r}; give what a reduction is over, as {{'sum': 'x'}}"

@@ -5,6 +5,7 @@ Everything here is imported without jax, so that `dtensor-opt` starts quickly.
 
 from __future__ import annotations
 
+import io
 import re
 from typing import Any, Final, TypeAlias
 
@@ -99,6 +100,13 @@ def made_by(name: str, value: ir.Value[Any]) -> ir.Operation | None:
 def terminator(block: ir.Block) -> ir.Operation:
     """The operation that ends a block."""
     return block.operations[len(block.operations) - 1].operation
+
+
+def bytecode_of(module: Any) -> bytes:
+    """A module, ours or of jax, as MLIR bytecode."""
+    buffer = io.BytesIO()
+    module.operation.write_bytecode(buffer)
+    return buffer.getvalue()
 
 
 def every(owner: ir.Operation) -> list[ir.Operation]:

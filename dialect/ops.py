@@ -1,6 +1,6 @@
 """The dialect's operations: classes and attributes, in one table at the end.
 
-Their checks are in `dtensor.dialect.checks`, builders in `dtensor.dialect.build`.
+Their checks are in `dtensor.dialect.checks`, builders of some in `dtensor.dialect.build`.
 """
 
 from __future__ import annotations

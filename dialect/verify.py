@@ -8,7 +8,6 @@ microsecond per operation: one walk, and one look at each attribute's name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import Any
 
 from dtensor.dialect import names
@@ -26,7 +25,7 @@ from dtensor.dialect.errors import DTensorError, LayoutError
 from dtensor.dialect.functions import entry_function
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import chlo, func, ir, sdy, stablehlo
+from dtensor.dialect.mlir import ir
 from dtensor.dialect.ops import ANY, LOCAL_OPS, OPS, DTensorOp
 
 _PREFIX = "dtensor."
@@ -139,11 +138,9 @@ class _Verifier:
         self.found.append(diagnostic(where, message))
 
     def _unknown_op(self, op: ir.Operation, name: str) -> None:
-        known = _known_ops(name.split(".", 1)[0])
-        if known:
-            hint = did_you_mean(name, known)
-        else:
-            hint = "; known dialects are stablehlo, chlo, func, sdy and dtensor"
+        hint = "; known dialects are stablehlo, chlo, func, sdy and dtensor"
+        if name.startswith(_PREFIX):
+            hint = did_you_mean(name, list(OPS))
         self._report(op, f"unknown operation '{name}'{hint}")
 
     # The dialect's own operations.
@@ -373,14 +370,3 @@ def _argument_location(function: ir.Operation, index: int) -> ir.Location:
     if len(blocks):
         location = blocks[0].arguments[index].location
     return location
-
-
-@cache
-def _known_ops(dialect: str) -> list[str]:
-    if dialect == names.NAMESPACE:
-        return list(OPS)
-    modules = {"stablehlo": stablehlo, "chlo": chlo, "func": func, "sdy": sdy}
-    if dialect not in modules:
-        return []
-    found = (getattr(view, "OPERATION_NAME", None) for view in vars(modules[dialect]).values())
-    return sorted(name for name in found if isinstance(name, str))

@@ -164,23 +164,22 @@ class Option:
 
 def option_types(cls: type[Pass]) -> dict[str, type]:
     """The type of each option of a pass, by field name."""
-    hints = typing.get_type_hints(cls, include_extras=False)
-    return {f.name: hints[f.name] for f in dataclasses.fields(cls) if f.init}
+    hints = typing.get_type_hints(cls)
+    return {f.name: hints[f.name] for f in dataclasses.fields(cls)}
 
 
 def options_of(cls: type[Pass]) -> list[Option]:
-    """The options of a pass; the help is `field(metadata={"help": ...})`, or the line's comment."""
-    types = option_types(cls)
-    comments = _field_comments(cls)
-    found = []
-    for item in dataclasses.fields(cls):
-        if not item.init:
-            continue
-        default = _written(item.default) if item.default is not dataclasses.MISSING else "required"
-        text = item.metadata.get("help") or comments.get(item.name, "")
-        name = item.name.replace("_", "-")
-        found.append(Option(name, types[item.name].__name__, default, text))
-    return found
+    """The options of a pass; each has a default, and its line's comment is the help."""
+    types, comments = option_types(cls), _field_comments(cls)
+    return [
+        Option(
+            item.name.replace("_", "-"),
+            types[item.name].__name__,
+            _written(item.default),
+            comments.get(item.name, ""),
+        )
+        for item in dataclasses.fields(cls)
+    ]
 
 
 def _written(value: object) -> str:

@@ -7,7 +7,6 @@ from typing import Final
 
 from dtensor.dialect.attributes import layout_attr, layout_of
 from dtensor.dialect.diagnostics import LocatedError, error, start_of
-from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.functions import entry_function, functions
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
@@ -76,21 +75,9 @@ def set_entries(
 def boundary_layouts(
     function: ir.Operation, side: str, meshes: dict[str, Mesh]
 ) -> list[Layout | None]:
-    """The layout of each argument, or of each result; None where the function says none.
-
-    Raises:
-        LocatedError: a layout is malformed, or names an unknown mesh or axis.
-    """
-    if side not in function.attributes:
-        return [None] * len(boundary_types(function, side))
-    found: list[Layout | None] = []
-    for i, attribute in enumerate(ir.ArrayAttr(function.attributes[side])):
-        entry = ir.DictAttr(attribute)
-        try:
-            found.append(layout_of(entry[LAYOUT], meshes) if LAYOUT in entry else None)
-        except LayoutError as wrong:
-            error(function, f"{SIDES[side]} {i}: {wrong}")
-    return found
+    """The layout of each argument, or of each result; None where the function says none."""
+    written = [entry.get(LAYOUT) for entry in entries(function, side)]
+    return [None if layout is None else layout_of(layout, meshes) for layout in written]
 
 
 def set_boundary_layouts(

@@ -20,7 +20,6 @@ from dtensor.passes.ops.table import opdef, rule_of
 from dtensor.passes.program import (
     BARRIER,
     BRANCHES,
-    RETURNS,
     WHILE,
     Site,
     captured,
@@ -260,11 +259,9 @@ class _Reader(OpReader):
     def read_block(self, block: ir.Block, weight: float) -> list[int]:
         """Read a block's ops; the values its terminator passes on."""
         number = self.graph.number
-        for op_view in block.operations:
-            op = op_view.operation
+        *operations, end = [view.operation for view in block.operations]
+        for op in operations:
             name = op.name
-            if name in RETURNS:
-                return [number[v] for v in op.operands]
             operands = [number[v] for v in op.operands]
             if name == WHILE:
                 self.read_while(op, operands, weight)
@@ -276,7 +273,7 @@ class _Reader(OpReader):
                 self.read_manual(op, operands, weight)
             else:
                 self.read_op(op, name, operands, weight)
-        return []
+        return [number[v] for v in end.operands]
 
     def read_op(self, op: ir.Operation, name: str, operands: list[int], weight: float) -> None:
         results = list(op.results)

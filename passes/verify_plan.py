@@ -14,7 +14,6 @@ from typing import ClassVar
 
 from dtensor.dialect.attributes import layout_of, layouts_of_array, read_meshes
 from dtensor.dialect.diagnostics import error
-from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import inner_layout
 from dtensor.dialect.mesh import Mesh
@@ -319,18 +318,13 @@ class _Values:
             )
         found = self._arrays.get(attribute)
         if found is None:
-            found = self._arrays[attribute] = self._read(op, attribute)
-        if len(found) != count:
-            error(op, f"'{name}' has {count} results, but {RESULTS} has {len(found)}")
+            found = self._arrays[attribute] = self._read(attribute)
         return found
 
-    def _read(self, op: ir.Operation, attribute: ir.Attribute) -> tuple[Layout, ...]:
-        try:
-            if not isinstance(attribute, ir.ArrayAttr):
-                return (self._checker.known(layout_of(attribute, self._meshes).closed()),)
-            layouts = layouts_of_array(attribute, self._meshes)
-        except LayoutError as wrong:
-            error(op, str(wrong))
+    def _read(self, attribute: ir.Attribute) -> tuple[Layout, ...]:
+        if not isinstance(attribute, ir.ArrayAttr):
+            return (self._checker.known(layout_of(attribute, self._meshes).closed()),)
+        layouts = layouts_of_array(attribute, self._meshes)
         return tuple(
             [self._scalar if x is None else self._checker.known(x.closed()) for x in layouts]
         )
@@ -347,7 +341,7 @@ class _Values:
 
     def _entered(self, op: ir.Operation, results: tuple[Layout, ...]) -> None:
         """A manual region: what comes in, and what its end passes on."""
-        given = self._read(op, op.attributes[OPERANDS]) if len(op.operands) else ()
+        given = self._read(op.attributes[OPERANDS]) if len(op.operands) else ()
         free = free_axes(op)
         self._passed(op, range(len(op.operands)), given)
         block = op.regions[0].blocks[0]

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 import time
@@ -28,7 +27,7 @@ from dtensor.dialect.diagnostics import (
 )
 from dtensor.dialect.errors import DTensorError
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import JAXLIB_VERSION, ir
+from dtensor.dialect.mlir import JAXLIB_VERSION, bytecode_of, ir
 from dtensor.dialect.verify import verify_all, verify_module
 from dtensor.passes.base import PassState
 from dtensor.passes.pipeline import ALL, Instruments, Pipeline
@@ -248,9 +247,7 @@ class _Session:
 
     def _written(self, module: ir.Module) -> bytes:
         if self.arguments.bytecode:
-            buffer = io.BytesIO()
-            module.operation.write_bytecode(buffer)
-            return buffer.getvalue()
+            return bytecode_of(module)
         text = module.operation.get_asm(enable_debug_info=self.arguments.print_locations)
         return f"{str(text).rstrip()}\n".encode()
 

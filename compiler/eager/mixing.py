@@ -119,10 +119,6 @@ def place_array(value: Any, mesh: Mesh, where: str) -> _Placed:
     return tensor._type, tensor._array
 
 
-def _is_exact(dtype: Any) -> bool:
-    return is_key(dtype) or dtype.kind in "iub"
-
-
 def _kind(value: Any) -> str:
     return "jax.Array" if isinstance(value, jax.Array) else "NumPy array"
 

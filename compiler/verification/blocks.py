@@ -17,7 +17,6 @@ import jax
 import numpy as np
 
 from dtensor.compiler.define_op import bodies_of
-from dtensor.compiler.jax_frontend import module_bytecode
 from dtensor.compiler.mlir_frontend import dtype_names
 from dtensor.compiler.source import Source
 from dtensor.compiler.stages import Lowered
@@ -34,7 +33,7 @@ from dtensor.dialect.callbacks import is_callback
 from dtensor.dialect.context import make_context, parse_module
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import bytecode_of, ir
 from dtensor.dialect.names import MANUAL
 from dtensor.passes.base import PassState
 from dtensor.passes.locations import location_text
@@ -161,7 +160,7 @@ def planned(lowered: Lowered) -> Planned:
 
     def keep(name: str, module: ir.Module) -> None:
         if EXPAND not in kept:
-            kept[name] = b"" if name == EXPAND else module_bytecode(module)
+            kept[name] = b"" if name == EXPAND else bytecode_of(module)
             kept[_LAST] = kept[name] or kept[_LAST]
 
     result = lowered._run(keep)
@@ -241,7 +240,7 @@ class Reader:
             self._expansion.run(module, state)
             if holds:
                 hold_results(module)
-        return module_bytecode(module)
+        return bytecode_of(module)
 
     def _block(self, number: int) -> Block | str:
         block = self._extracted(number)

@@ -27,8 +27,6 @@ def merge_duplicates(work: Collectives) -> None:
     """
     seen: dict[_Key, Collective] = {}
     for item in list(work.items):
-        if not item.is_alive:
-            continue
         what = _key(item.op)
         keys = [(scope, *what) for scope in item.scope.outwards()]
         earlier = next((seen[key] for key in keys if key in seen), None)

@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from dtensor.dialect.attributes import layout_of, layouts_of_array, read_meshes
 from dtensor.dialect.diagnostics import error
-from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.functions import function_name, functions
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import inner_layout
@@ -93,16 +92,15 @@ class _Expansion:
             found = self._arrays[attribute] = layouts_of_array(attribute, self.meshes)
         return found
 
-    def layout(self, value: Value, user: ir.Operation) -> Layout:
+    def layout(self, value: Value) -> Layout:
         """The layout of a value that was already expanded."""
         found = self._layouts.get(value)
         if found is None:
-            if not isinstance(value.type, ir.RankedTensorType):
-                return self.scalar
-            error(user, f"internal error: an operand of '{user.name}' has no layout")
+            assert not isinstance(value.type, ir.RankedTensorType), "whose maker says its layout"
+            return self.scalar
         return found
 
-    def local_type(self, type_: ir.Type, layout: Layout, op: ir.Operation) -> ir.Type:
+    def local_type(self, type_: ir.Type, layout: Layout) -> ir.Type:
         """The type of this device's part of a value of global type `type_`; a token stays one."""
         if not isinstance(type_, ir.RankedTensorType):
             return type_
@@ -110,14 +108,7 @@ class _Expansion:
         found = self._local_types.get(key)
         if found is None:
             shape, element = self.ctx.read_type(type_)
-            try:
-                found = self.ctx.tensor_type(layout.local_shape(shape), element)
-            except LayoutError as problem:
-                error(
-                    op,
-                    f"internal error: {layout.short()} of '{op.name}' does not fit {type_}: "
-                    f"{problem}",
-                )
+            found = self.ctx.tensor_type(layout.local_shape(shape), element)
             self._local_types[key] = found
         return found
 
@@ -129,9 +120,7 @@ class _Expansion:
             found = self._global_shapes[key] = layout.global_shape(self.ctx.read_type(type_)[0])
         return found
 
-    def set_types(
-        self, values: Sequence[Value], layouts: Sequence[Layout | None], op: ir.Operation
-    ) -> None:
+    def set_types(self, values: Sequence[Value], layouts: Sequence[Layout | None]) -> None:
         """Give values their local types and remember their layouts."""
         known = self._layouts
         for value, layout in zip(values, layouts, strict=True):
@@ -139,7 +128,7 @@ class _Expansion:
                 continue
             known[value] = layout
             type_ = value.type
-            local = self.local_type(type_, layout, op)
+            local = self.local_type(type_, layout)
             if local is not type_ and local != type_:
                 value.set_type(local)
 
@@ -150,11 +139,11 @@ class _Expansion:
         arguments = self.boundary(function, ARG_ATTRS)
         results = self.boundary(function, RES_ATTRS)
         block = function.regions[0].blocks[0]
-        self.set_types(list(block.arguments), arguments, function)
+        self.set_types(list(block.arguments), arguments)
         self.block(block, results)
         self.erase_what_moves_nothing()
         outputs = [
-            t if layout is None else self.local_type(t, layout, function)
+            t if layout is None else self.local_type(t, layout)
             for t, layout in zip(boundary_types(function, RES_ATTRS), results, strict=True)
         ]
         local = ir.FunctionType.get([a.type for a in block.arguments], outputs)
@@ -198,9 +187,9 @@ class _Expansion:
         layouts = self.results_of(op, list(op.results))
         block, free = op.regions[0].blocks[0], free_axes(op)
         if free:
-            given = [self.layout(value, op) for value in op.operands]
+            given = [self.layout(value) for value in op.operands]
             inner = [inner_layout(layout, free) for layout in given]
-            self.set_types(list(block.arguments), inner, op)
+            self.set_types(list(block.arguments), inner)
             around, self.ctx.free = self.ctx.free, free
             self.block(block, [x and inner_layout(x, free) for x in layouts])
             self.ctx.free = around
@@ -216,10 +205,7 @@ class _Expansion:
         """The planned layouts of an op's results."""
         attributes = op.attributes
         if RESULTS in attributes:
-            layouts = self.array(attributes[RESULTS])
-            if len(layouts) == len(results):
-                return layouts
-            error(op, f"'{op.name}' has {len(results)} results, but {RESULTS} has {len(layouts)}")
+            return self.array(attributes[RESULTS])
         if any(isinstance(result.type, ir.RankedTensorType) for result in results):
             error(
                 op,
@@ -240,7 +226,7 @@ class _Expansion:
             if values is not None:
                 self.replace(op, values, layouts)
                 return
-        self.set_types(results, layouts, op)
+        self.set_types(results, layouts)
         forget(op, RESULTS, OPERANDS, ALGORITHM)
 
     def named_algorithm(self, op: ir.Operation, name: str) -> Algorithm | None:
@@ -286,7 +272,7 @@ class _Expansion:
         """What an algorithm sees of an op."""
         ctx = self.ctx
         operands = list(op.operands)
-        operand_layouts = tuple([self.layout(value, op) for value in operands])
+        operand_layouts = tuple([self.layout(value) for value in operands])
         operand_shapes = tuple(
             [
                 self.global_shape(value.type, layout)
@@ -304,13 +290,8 @@ class _Expansion:
         """Put local values in the place of an op's results and erase it."""
         for result, value, layout in zip(op.results, values, layouts, strict=True):
             if layout is not None:
-                wanted = self.local_type(result.type, layout, op)
-                if value.type != wanted:
-                    error(
-                        op,
-                        f"internal error: the expansion of '{op.name}' gave {value.type}, but "
-                        f"layout {layout.short()} of {result.type} is {wanted}",
-                    )
+                wanted = self.local_type(result.type, layout)
+                assert value.type == wanted, f"{op.name} became {value.type}, and not {wanted}"
                 self._layouts[value] = layout
             result.replace_all_uses_with(value)
         op.erase()
@@ -325,12 +306,12 @@ class _Expansion:
         assert after is not None
         after = after.closed()
         value = op.operands[0]
-        before = self.layout(value, op).closed()
+        before = self.layout(value).closed()
         self.ctx.move_to(op)
         shape = self.ctx.shape_of(op.results[0])
         found = expand_relayout(self.ctx, value, before, after, shape)
         if found == value and before != after:
-            self.set_types(list(op.results), [after], op)
+            self.set_types(list(op.results), [after])
             self._as_they_are.append(op)
         else:
             self.replace(op, [found], [after])
@@ -366,11 +347,11 @@ class _Expansion:
                     f"but its result has {layout.short()}",
                 )
         condition, body = op.regions[0].blocks[0], op.regions[1].blocks[0]
-        self.set_types(list(condition.arguments), layouts, op)
-        self.set_types(list(body.arguments), layouts, op)
+        self.set_types(list(condition.arguments), layouts)
+        self.set_types(list(body.arguments), layouts)
         self.block(condition, [self.scalar])
         self.block(body, layouts)
-        self.set_types(op.results, layouts, op)
+        self.set_types(op.results, layouts)
         forget(op, RESULTS, OPERANDS, ALGORITHM)
 
     def branches(self, op: ir.Operation) -> None:
@@ -378,7 +359,7 @@ class _Expansion:
         layouts = self.results_of(op, op.results)
         for region in op.regions:
             self.block(region.blocks[0], layouts)
-        self.set_types(op.results, layouts, op)
+        self.set_types(op.results, layouts)
         forget(op, RESULTS, OPERANDS, ALGORITHM)
 
 

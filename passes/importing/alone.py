@@ -9,6 +9,7 @@ from __future__ import annotations
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder
+from dtensor.passes.importing.manual import list_groups
 from dtensor.passes.program import walk
 
 _PERMUTE = "stablehlo.collective_permute"
@@ -30,16 +31,17 @@ def drop_lonely_collectives(function: ir.Operation, mesh: Mesh) -> None:
         elif name == _PERMUTE:
             found = _permuted(op, mesh)
         else:
-            found = list(op.operands) if _is_lonely(op) else []
+            found = list(op.operands) if _is_lonely(op, mesh) else []
         for result, value in zip(op.results, found, strict=False):
             result.replace_all_uses_with(value)
         if found:
             op.erase()
 
 
-def _is_lonely(op: ir.Operation) -> bool:
+def _is_lonely(op: ir.Operation, mesh: Mesh) -> bool:
     if "replica_groups" not in op.attributes:
         return False
+    list_groups(op, mesh)
     groups = ir.DenseIntElementsAttr(op.attributes["replica_groups"])
     return bool(ir.RankedTensorType(groups.type).shape[1] == 1)
 

@@ -88,7 +88,7 @@ def gspmd_layout(text: str, mesh: Mesh, rank: int, config: str = "") -> Layout:
                 f"GSPMD's sharding {text} counts devices in an order that no layout of "
                 f"{mesh.short()} has; give the mesh it was made for"
             )
-        dims.append(Dim(canonical_digits(digits, mesh), is_open=dim in opened))
+        dims.append(Dim(canonical_digits(digits), is_open=dim in opened))
     return Layout.of(dims, mesh)
 
 

@@ -68,7 +68,7 @@ def _clear(op: ir.Operation, name: str, mesh: Mesh, free: Axes) -> None:
             "jax.shard_map leaves to the compiler; use jax.lax.axis_index",
         )
     if "replica_groups" in op.attributes:
-        _list_groups(op, mesh)
+        list_groups(op, mesh)
     if not free or (name == _CONSTRAINT and _asks_nothing(op)):
         _drop(op, name)
 
@@ -88,7 +88,7 @@ def _asks_nothing(op: ir.Operation) -> bool:
     return all(dim.strip() == "{?}" for dim in dims.split(",") if dim.strip())
 
 
-def _list_groups(op: ir.Operation, mesh: Mesh) -> None:
+def list_groups(op: ir.Operation, mesh: Mesh) -> None:
     """Write replica groups that jax 0.12 names by mesh axes as lists of devices."""
     written = str(op.attributes["replica_groups"])
     if not written.startswith("#stablehlo.replica_group_mesh_axes"):

@@ -45,8 +45,7 @@ def _text(function: ir.Operation) -> str:
 
 def _mesh(text: str, name: str) -> Mesh:
     match = _MESH.match(text)
-    if match is None:  # of one device, or empty: it says of a value that it is whole
-        return Mesh([], name=name)
+    assert match is not None, text
     axes = [(axis, int(size)) for axis, size in re.findall(r'"([^"]+)"=(\d+)', match.group(1))]
     ids = [int(i) for i in match.group(2).split(",")] if axes and match.group(2) else None
     return Mesh(axes, ids, name=name)
@@ -63,22 +62,17 @@ def sharding_layout(text: str, meshes: dict[str, Mesh], target: Mesh, rank: int)
         rank: number of dimensions of the value.
 
     Raises:
-        LayoutError: another mesh, or a form that has no counterpart.
+        LayoutError: another mesh.
     """
     match = _SHARDING.match(text)
-    if match is None:
-        raise LayoutError(f"sharding {text} is not of the form #sdy.sharding<@mesh, [...]>")
+    assert match is not None, text
     name, inline, dims, rest = match.groups()
-    name = (name or "").strip('"')
-    if inline is None and name not in meshes:
-        raise LayoutError(f"sharding names mesh @{name}, which the module does not define")
-    mesh = meshes[name] if inline is None else _mesh(f"#sdy.{inline}", "")
-    what = f"mesh @{name}" if inline is None else "the mesh"
+    mesh = meshes[name.strip('"')] if inline is None else _mesh(f"#sdy.{inline}", "")
     if not mesh.axes and dims == "[]":  # of one device: what it says of a value is that it is whole
         return Layout.replicated(target, rank)
     if mesh.axes and mesh.axes != target.axes:
         raise LayoutError(
-            f"sharding is on {what} {mesh!r}, the module is compiled for {target!r}; use one mesh"
+            f"sharding is on {mesh!r}, the module is compiled for {target!r}; use one mesh"
         )
     replicated = re.search(r"replicated=\{([^}]*)\}", rest)
     if replicated and replicated.group(1).strip():
@@ -93,9 +87,6 @@ def sharding_layout(text: str, meshes: dict[str, Mesh], target: Mesh, rank: int)
 
 def per_value(text: str) -> Iterator[str]:
     """The shardings of an operation's results: of `#sdy.sharding_per_value<[<...>, <...>]>`."""
-    if not text.startswith("#sdy.sharding_per_value<"):
-        yield text
-        return
     inner = text[text.index("[") + 1 : text.rindex("]")]
     depth = start = 0
     for at, character in enumerate(inner):

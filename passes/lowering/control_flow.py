@@ -20,7 +20,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.functions import boundary_layouts
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.program import BRANCHES, CALLS, RETURNS, WHILE
+from dtensor.passes.program import BRANCHES, CALLS, WHILE
 from dtensor.passes.relayout.atoms import is_chain, split_axis
 
 _EQUALISING = (names.ALL_REDUCE, names.ALL_GATHER)
@@ -122,12 +122,10 @@ class _Flow:
         varies = self.varies
         for argument, bits in zip(block.arguments, arguments, strict=True):
             varies[argument] = bits
-        for view in block.operations:
-            op = view.operation
+        *operations, end = [view.operation for view in block.operations]
+        for op in operations:
             name = op.name
             operands = [varies[v] for v in op.operands]
-            if name in RETURNS:
-                return operands
             if name.startswith("dtensor."):
                 results = self.collective(op, name, operands, governed)
             elif name == WHILE:
@@ -143,7 +141,7 @@ class _Flow:
                 results = [union] * len(op.results)
             for value, bits in zip(op.results, results, strict=True):
                 varies[value] = bits
-        return []
+        return [varies[v] for v in end.operands]
 
     def collective(
         self, op: ir.Operation, name: str, operands: Sequence[int], governed: int

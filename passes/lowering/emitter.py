@@ -163,8 +163,6 @@ def position_digits(mesh: Mesh, axes: Sequence[AxisRef]) -> list[tuple[int, int]
     digits: list[tuple[int, int]] = []
     for axis in axes:
         stride, size = mesh.position_stride(axis), axis.size
-        if size == 1:
-            continue
         if digits and digits[-1][0] == stride * size:
             size *= digits.pop()[1]
         digits.append((stride, size))

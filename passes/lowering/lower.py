@@ -8,7 +8,6 @@ from typing import ClassVar
 from dtensor.dialect import names
 from dtensor.dialect.attributes import read_meshes
 from dtensor.dialect.diagnostics import error
-from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.functions import entry_function, functions
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import forget, ir
@@ -81,10 +80,7 @@ def _own_operations(function: ir.Operation) -> list[ir.Operation]:
 
 def _lower(op: ir.Operation, emitter: Emitter, meshes: dict[str, Mesh]) -> None:
     emitter.move_to(op)
-    try:
-        values = lowered(op, emitter, meshes)
-    except LayoutError as wrong:
-        error(op, str(wrong))
+    values = lowered(op, emitter, meshes)
     if values is None:
         error(op, f"'{op.name}' cannot be lowered; run dtensor-expand before dtensor-lower")
     for result, value in zip(op.results, values, strict=True):

@@ -214,7 +214,7 @@ class Counting:
         ctx, mesh = self.ctx, self.op.operand_layouts[0].mesh
         words = self._packed(counts)
         shape = (self.word.split, ctx.shape_of(words)[0])
-        before = Layout.of((Dim(canonical_digits(self.word.axes, ctx.mesh)), WHOLE), mesh)
+        before = Layout.of((Dim(canonical_digits(self.word.axes)), WHOLE), mesh)
         after = Layout.replicated(mesh, 2)
         rows = ctx.relayout(ctx.reshape(words, (1, shape[1])), before, after, shape)
         shard = ctx.broadcast(ctx.axis_index(self.word.axes), shape)

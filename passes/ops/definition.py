@@ -229,8 +229,9 @@ class Definition:
         reduction = Reduction.named(kind)
         for element in op.result_elements:
             if reduction not in reductions_of(element):
-                what = f"parts of {element} do not combine by {kind}"
-                error(op.operation, f"'{self.name}' reduces '{factor}', but {what}")
+                known = ", ".join(reductions_of(element)) or "nothing"
+                what = f"parts of {element} combine by {known}; name one, or the factor in whole="
+                error(op.operation, f"'{self.name}' reduces '{factor}' by {kind}, but {what}")
         return reduction
 
 

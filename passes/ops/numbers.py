@@ -207,8 +207,8 @@ def _divide(_: ir.Operation, given: Sequence[Numbers], dtype: np.dtype[Any]) -> 
         return left / right
     if not right.all():
         return None
-    found = np.abs(left) // np.abs(right)
-    return np.where((left < 0) != (right < 0), -found, found) if dtype.kind == "i" else found
+    quotients: Numbers = (left - np.fmod(left, right)) // right
+    return quotients
 
 
 def _times_inverse(_: ir.Operation, given: Sequence[Numbers], dtype: np.dtype[Any]) -> Numbers:

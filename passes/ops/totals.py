@@ -116,10 +116,10 @@ def _expanded(op: LocalOp, shared: int | None) -> list[Value]:
     """The totals of all shards reduced, on all; or each a part of them along a dimension."""
     ctx, whole, shape = op.ctx, op.result_layouts[0], op.result_shapes[0]
     axes = axes_of_reduced(placed_of(op))
-    split = Dim(canonical_digits(axes, ctx.mesh))
+    split = Dim(canonical_digits(axes))
     dims = list(whole.dims)
     if shared is not None:
-        dims[shared] = Dim(canonical_digits((*dims[shared].digits, *axes), ctx.mesh))
+        dims[shared] = Dim(canonical_digits((*dims[shared].digits, *axes)))
     part = Layout.of(dims, whole.mesh)
     before = Layout.of((split, *whole.dims), whole.mesh)
     after = Layout.of((WHOLE, *dims), whole.mesh)

@@ -70,10 +70,8 @@ class Changes:
         fixed = np.full(len(options), given)
         return self._jointly(value, [fixed, *(options.column(k) for k in mine)], others)
 
-    def _into(self, value: Value, given: NDArray[np.intp], wanted: set[int]) -> Seconds | float:
+    def _into(self, value: Value, given: NDArray[np.intp], wanted: set[int]) -> Seconds:
         """The producer's side: every spec it may give, for the specs that are wanted."""
-        if not wanted:
-            return 0.0
         prices = self.problem.prices
         if len(wanted) == 1:
             one = np.array(next(iter(wanted)))

@@ -112,9 +112,7 @@ class Prices:
         return seconds
 
     def move(self, cls: int, before: int, after: int) -> float:
-        """Seconds of one relayout of a value of the class."""
-        if before == after:
-            return 0.0
+        """Seconds of one relayout of a value of the class, to another spec."""
         found = self.search(cls, np.array([before]))
         return float(found.seconds[found.row[before], after])
 

@@ -81,5 +81,5 @@ class LayoutTable:
                 assert major % end == 0, (major, end, word)
                 digits += [major // end, atom]
                 end = major * atom.size
-            dims.append(Dim(canonical_digits(digits, self.mesh)))
+            dims.append(Dim(canonical_digits(digits)))
         return Layout.of(dims, self.mesh, partial)

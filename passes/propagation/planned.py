@@ -163,7 +163,9 @@ def write_function_layouts(graph: Graph, planned: PlannedLayouts) -> None:
         nodes = [node for node in graph.nodes if node.kind == kind]
         if not nodes:
             continue
-        set_boundary_layouts(nodes[0].operation, name, [layouts[node.index][0] for node in nodes])
+        pairs = [(layouts[node.index][0], graph.types[node.subject].itemsize) for node in nodes]
+        found = [layout if itemsize else None for layout, itemsize in pairs]  # tokens have none
+        set_boundary_layouts(nodes[0].operation, name, found)
 
 
 def read_planned(graph: Graph, meshes: dict[str, Mesh]) -> PlannedLayouts:
@@ -177,6 +179,8 @@ def read_planned(graph: Graph, meshes: dict[str, Mesh]) -> PlannedLayouts:
         op = node.operation
         if node.kind in BORDERS:
             layout = borders[node.kind][node.slot]
+            if not graph.types[node.subject].itemsize:
+                layout = scalar
             if layout is None:
                 error(op, f"{node.kind} {node.slot} has no {LAYOUT}; run dtensor-propagate before")
             border = (layout,)

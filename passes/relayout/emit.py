@@ -36,43 +36,40 @@ def emit(problem: Problem, after: Layout, found: Iterable[m.Move]) -> tuple[Step
     state, layout = problem.start, problem.before
     for move in found:
         result = problem.layout(move.result)
-        peak = int(problem.local_bytes(state) + problem.local_bytes(move.result))
-        steps.append(_step(problem, move, state, layout, result, peak))
+        steps.append(_step(problem, move, state, layout, result))
         state, layout = move.result, result
     return (*steps[:-1], replace(steps[-1], result=after))
 
 
-def _step(
-    problem: Problem, move: m.Move, state: State, before: Layout, result: Layout, peak: int
-) -> Step:
+def _step(problem: Problem, move: m.Move, state: State, before: Layout, result: Layout) -> Step:
     wire = move.wire_bytes
     if move.kind == "permute":
-        return _permute(problem, move, result, peak)
+        return _permute(problem, move, result)
     if move.kind == "all_to_all":
-        return _all_to_all(problem, move, state, before, result, peak)
+        return _all_to_all(problem, move, state, before, result)
     if move.matched is not None:
         dim, rows, pieces = move.matched.dim, move.matched.rows, move.matched.matching
-        return Match(result, wire, peak, dim, rows, problem.axes(move.matched.axes), pieces)
+        return Match(result, wire, dim, rows, problem.axes(move.matched.axes), pieces)
     axes, kind = merge_axes(problem.axes(move.atoms)), problem.kinds[move.atoms[0]]
     if move.kind in _OF_ALL:
-        return _OF_ALL[move.kind](result, wire, peak, axes, kind)
+        return _OF_ALL[move.kind](result, wire, axes, kind)
     placed = state if move.kind in ("gather", "spread") else move.result
     place = placed[move.atoms[0]]
     dim = problem.digit_dims[place]
     outer = local_outer(before, dim, problem.digit_outers[place])
     if move.kind in _COMBINING:
-        return _COMBINING[move.kind](result, wire, peak, dim, outer, axes, kind)
-    return _MOVING[move.kind](result, wire, peak, dim, outer, axes)
+        return _COMBINING[move.kind](result, wire, dim, outer, axes, kind)
+    return _MOVING[move.kind](result, wire, dim, outer, axes)
 
 
-def _permute(problem: Problem, move: m.Move, result: Layout, peak: int) -> Permute:
+def _permute(problem: Problem, move: m.Move, result: Layout) -> Permute:
     """Both lists name the same axes: where x gives way to y, y takes over what x told apart."""
     leaving = tuple(a for a in move.atoms if a not in move.others)
     arriving = tuple(a for a in move.others if a not in move.atoms)
     sources = list(problem.axes((*move.atoms, *arriving)))
     targets = list(problem.axes((*move.others, *leaving)))
     _join_parts(sources, targets)
-    return Permute(result, move.wire_bytes, peak, tuple(sources), tuple(targets))
+    return Permute(result, move.wire_bytes, tuple(sources), tuple(targets))
 
 
 def _join_parts(sources: list[AxisRef], targets: list[AxisRef]) -> None:
@@ -90,11 +87,11 @@ def _join_parts(sources: list[AxisRef], targets: list[AxisRef]) -> None:
 
 
 def _all_to_all(
-    problem: Problem, move: m.Move, state: State, before: Layout, result: Layout, peak: int
+    problem: Problem, move: m.Move, state: State, before: Layout, result: Layout
 ) -> AllToAll:
     position = problem.position
     ordered = sorted(move.atoms, key=lambda atom: position(move.result[atom]))
     moved = tuple(
         AxisMove(problem.atoms[a], position(state[a]), position(move.result[a])) for a in ordered
     )
-    return AllToAll(result, move.wire_bytes, peak, before, moved)
+    return AllToAll(result, move.wire_bytes, before, moved)

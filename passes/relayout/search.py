@@ -24,7 +24,7 @@ from dtensor.passes.relayout.steps import Step
 MAX_LAYOUTS = 500  # layouts the search settles before it takes the plain route
 
 _DEFAULT_COST = CostModel()
-_Key = tuple[float, float, int]  # peak bytes above the cap, seconds, moves
+_Key = tuple[float, int]  # seconds, moves
 
 
 def plan(
@@ -33,7 +33,6 @@ def plan(
     shape: Sequence[int],
     itemsize: float,
     cost: CostModel = _DEFAULT_COST,
-    memory_cap: int | None = None,
 ) -> tuple[Step, ...]:
     """The cheapest steps that bring a tensor from layout `before` to layout `after`.
 
@@ -43,13 +42,11 @@ def plan(
         shape: global shape in elements; both layouts fit it.
         itemsize: bytes of one element.
         cost: the machine.
-        memory_cap: bytes that operand and result of a step may take together on one device; where
-            no chain stays below, the one with the least peak is taken.
 
     Returns:
         The steps, none if the layouts are equal. The last step's result is `after`.
     """
-    return _plan(before.closed(), after.closed(), tuple(shape), itemsize, cost, memory_cap)
+    return _plan(before.closed(), after.closed(), tuple(shape), itemsize, cost)
 
 
 def steps_seconds(steps: Sequence[Step], cost: CostModel = _DEFAULT_COST) -> float:
@@ -73,19 +70,18 @@ def _plan(
     shape: tuple[int, ...],
     itemsize: float,
     cost: CostModel,
-    memory_cap: int | None,
 ) -> tuple[Step, ...]:
     if before == after:
         return ()
     clash = [name for name, cuts in axis_cuts(before, after).items() if not is_chain(cuts)]
     clash += _otherwise_partial(before, after)
     if clash:
-        return _plan_in_two(before, after, shape, itemsize, cost, memory_cap, clash)
+        return _plan_in_two(before, after, shape, itemsize, cost, clash)
     problem = Problem(before, after, shape, itemsize, cost)
     start, first = settle(problem, problem.start)
     if start == problem.goal:
         return emit(problem, after, first)
-    return emit(problem, after, [*first, *_search(problem, start, memory_cap)])
+    return emit(problem, after, [*first, *_search(problem, start)])
 
 
 def _otherwise_partial(before: Layout, after: Layout) -> list[str]:
@@ -106,7 +102,6 @@ def _plan_in_two(
     shape: tuple[int, ...],
     itemsize: float,
     cost: CostModel,
-    memory_cap: int | None,
     clash: list[str],
 ) -> tuple[Step, ...]:
     """Two layouts cut an axis in ways without a common refinement: 6 = 2 * 3 and 3 * 2.
@@ -119,16 +114,16 @@ def _plan_in_two(
     middle = layout_at(kept, before.rank, before.mesh)
     assert middle not in (before, after), f"{before} or {after} cuts one axis in two ways"
     return (
-        *_plan(before, middle, shape, itemsize, cost, memory_cap),
-        *_plan(middle, after, shape, itemsize, cost, memory_cap),
+        *_plan(before, middle, shape, itemsize, cost),
+        *_plan(middle, after, shape, itemsize, cost),
     )
 
 
-def _search(problem: Problem, start: State, memory_cap: int | None) -> list[Move]:
+def _search(problem: Problem, start: State) -> list[Move]:
     """The moves from `start` to the goal, by Dijkstra's algorithm."""
-    best: dict[State, _Key] = {start: (0.0, 0.0, 0)}
+    best: dict[State, _Key] = {start: (0.0, 0)}
     came: dict[State, tuple[State, list[Move]]] = {}
-    queue: list[tuple[_Key, int, State]] = [((0.0, 0.0, 0), 0, start)]
+    queue: list[tuple[_Key, int, State]] = [((0.0, 0), 0, start)]
     pushed = 0
     settled = 0
     while queue and settled < MAX_LAYOUTS:
@@ -140,7 +135,7 @@ def _search(problem: Problem, start: State, memory_cap: int | None) -> list[Move
         settled += 1
         for move in moves(problem, state):
             result, free = settle(problem, move.result)
-            new_key = _key(problem, key, state, move, memory_cap)
+            new_key = key[0] + move.seconds, key[1] + 1
             if result in best and best[result] <= new_key:
                 continue
             best[result] = new_key
@@ -148,14 +143,6 @@ def _search(problem: Problem, start: State, memory_cap: int | None) -> list[Move
             pushed += 1
             heapq.heappush(queue, (new_key, pushed, result))
     return _plain_route(problem, start)
-
-
-def _key(problem: Problem, key: _Key, state: State, move: Move, memory_cap: int | None) -> _Key:
-    over = key[0]
-    if memory_cap is not None:
-        peak = problem.local_bytes(state) + problem.local_bytes(move.result)
-        over = max(over, peak - memory_cap)
-    return over, key[1] + move.seconds, key[2] + 1
 
 
 def _path(came: dict[State, tuple[State, list[Move]]], start: State, state: State) -> list[Move]:

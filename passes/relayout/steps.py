@@ -23,17 +23,13 @@ class Step:
     Attributes:
         result: the layout after the step.
         wire_bytes: bytes each device sends, by the ring convention of `cost.model`.
-        peak_local_bytes: bytes of operand and result together on one device.
         is_local: whether the step needs no communication.
-        written: its text, of the step and the axes.
     """
 
     is_local: ClassVar[bool] = False
-    written: ClassVar[str] = ""
 
     result: Layout
     wire_bytes: float
-    peak_local_bytes: int
 
     @property
     def collectives(self) -> int:
@@ -45,15 +41,6 @@ class Step:
         @property
         def axes(self) -> tuple[AxisRef, ...]:
             """The mesh axes that the step is about: it communicates over them, if it does."""
-
-    @property
-    def text(self) -> str:
-        """What the step does, in a few words."""
-        return self.written.format(step=self, axes=self._axes_text(self.axes))
-
-    def _axes_text(self, axes: tuple[AxisRef, ...]) -> str:
-        mesh = self.result.mesh
-        return ", ".join(axis.text(mesh.axis_size(axis.name)) for axis in axes)
 
 
 @dataclass(frozen=True)
@@ -70,21 +57,17 @@ class Slice(OnDimension):
     """Each device keeps its part of dimension `dim`."""
 
     is_local = True
-    written = "slice dimension {step.dim} over {axes}"
 
 
 @dataclass(frozen=True)
 class Gather(OnDimension):
     """Dimension `dim` is put together from the parts of the devices along `axes`."""
 
-    written = "all_gather dimension {step.dim} over {axes}"
-
 
 @dataclass(frozen=True)
 class ReduceScatter(OnDimension):
     """The parts held along `axes` are combined; each device gets its part of dimension `dim`."""
 
-    written = "reduce_scatter {step.reduction} over {axes} into dimension {step.dim}"
     reduction: str
 
 
@@ -93,7 +76,6 @@ class Spread(OnDimension):
     """A split dimension becomes whole and partial: each device keeps its part, in its place."""
 
     is_local = True
-    written = "spread dimension {step.dim} for a later {step.reduction} over {axes}"
     reduction: str
 
 
@@ -101,7 +83,6 @@ class Spread(OnDimension):
 class Reduce(Step):
     """The parts held along `axes` are combined; every device gets the result."""
 
-    written = "all_reduce {step.reduction} over {axes}"
     axes: tuple[AxisRef, ...]
     reduction: str
 
@@ -114,7 +95,6 @@ class Mask(Step):
     """
 
     is_local = True
-    written = "mask for a later {step.reduction} over {axes}"
     axes: tuple[AxisRef, ...]
     reduction: str
 
@@ -146,14 +126,6 @@ class AllToAll(Step):
         """The axes that move, first major."""
         return tuple(move.axis for move in self.moves)
 
-    @property
-    def text(self) -> str:
-        sources, targets = (
-            ", ".join(map(str, sorted({place[0] for place in places})))
-            for places in zip(*((move.source, move.target) for move in self.moves), strict=True)
-        )
-        return f"all_to_all {self._axes_text(self.axes)} from dimension {sources} to {targets}"
-
 
 @dataclass(frozen=True)
 class Permute(Step):
@@ -167,17 +139,11 @@ class Permute(Step):
         """The axes that shards leave."""
         return self.sources
 
-    @property
-    def text(self) -> str:
-        sources = self._axes_text(self.sources)
-        return f"collective_permute from ({sources}) to ({self._axes_text(self.targets)})"
-
 
 @dataclass(frozen=True)
 class Match(OnDimension):
     """Pieces of dimension `dim` go from device to device, one of each in a round."""
 
-    written = "{step.collectives} permutes of pieces of dimension {step.dim} over {axes}"
     matching: Matching
 
     @property

@@ -65,8 +65,9 @@ class Program:
     def kill(self) -> None:
         """Kill it, and what it has started."""
         if self.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(self.pid, signal.SIGKILL)
+            for kill in (os.killpg, os.kill):  # it may not lead its session yet
+                with suppress(ProcessLookupError):
+                    kill(self.pid, signal.SIGKILL)
 
     def _ended(self, ask: str, timeout: float = 60.0) -> int | None:
         if self.returncode is None:

@@ -1,6 +1,7 @@
 """Programs in forks do what they do in new processes."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,19 @@ def test_a_program_that_takes_too_long_is_killed() -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         fresh.run(["-c", "import threading; threading.Event().wait()"], env=os.environ, timeout=0.1)
     assert fresh.run(["-c", "print(1)"], env=os.environ).stdout == "1\n"
+
+
+def test_a_program_is_killed_that_does_not_lead_its_session_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_early(pid: int, number: int) -> None:
+        raise ProcessLookupError
+
+    monkeypatch.setattr(os, "killpg", too_early)
+    words = ["-c", "import threading; threading.Event().wait()"]
+    program = fresh.start(words, tmp_path / "out", tmp_path / "err", env=os.environ)
+    program.kill()
+    assert program.wait(30.0) == -signal.SIGKILL
 
 
 def test_a_process_in_which_jax_has_started_is_not_forked() -> None:

@@ -45,3 +45,8 @@ func.func @main() {
   "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
   return
 }
+
+// -----
+
+// expected-error @below {{'sym_name' must be a string, found 3 : i64}}
+"dtensor.mesh"() {sym_name = 3, mesh = #dtensor.mesh<["x"=2]>} : () -> ()

@@ -12,3 +12,12 @@ func.func @uses_follow(%arg0: tensor<4xf32>) -> tensor<8xf32> {
   // CHECK: return %[[GATHERED]]
   return %0 : tensor<8xf32>
 }
+
+// Some may be properties, and others not.
+
+// CHECK-LABEL: func.func @both
+func.func @both(%arg0: tensor<4xf32>) -> tensor<8xf32> {
+  // CHECK: "dtensor.all_gather"(%{{.*}}) {axes = #dtensor.axes<@mesh, ["x"]>, dim = 0 : i64} :
+  %0 = "dtensor.all_gather"(%arg0) <{axes = #dtensor.axes<@mesh, ["x"]>}> {dim = 0 : i64} : (tensor<4xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}

@@ -59,3 +59,10 @@ module attributes {dtensor.local} {
     return %a : tensor<8xf32>
   }
 }
+
+// -----
+
+// expected-error @+1 {{the module has no mesh; add a dtensor.mesh operation}}
+func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+  return %a : tensor<8xf32>
+}

@@ -68,3 +68,14 @@ module @group_over_regions {
     return %0 : tensor<8xf32>
   }
 }
+
+// -----
+
+// A sharding that holds its mesh is on that of the module.
+
+sdy.mesh @mesh = <["x"=2]>
+func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<4xf32> {
+  // expected-error @+1 {{sharding is on Mesh(z=4), the module is compiled for Mesh(x=2); use one mesh}}
+  %0 = sdy.sharding_constraint %a <mesh<["z"=4]>, [{"z"}]> : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}

@@ -207,3 +207,126 @@ func.func @main(%a: tensor<8x12xf32> {dtensor.layout = #dtensor.layout<@mesh, [{
   %0 = stablehlo.tanh %a {dtensor.operands = [#dtensor.layout<@mesh, [{}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {}], partial = {sum: "x"}>]} : tensor<8x12xf32>
   return %0 : tensor<8x12xf32>
 }
+
+// -----
+
+// A result of a constraint is what it reads, in the same layout.
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+
+func.func @main(%a: tensor<8x12xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) -> (tensor<8x12xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) {
+  // expected-error @below {{'dtensor.relayout' reads [{"x"}, {}] and gives [{}, {"y"}], but keeps layouts as they are; let dtensor-propagate choose the layouts, or move the value by a dtensor.relayout}}
+  %0 = "dtensor.relayout"(%a) {dtensor.operands = [#dtensor.layout<@mesh, [{"x"}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {"y"}]>], layout = #dtensor.layout<@mesh, [{}, {"y"}]>} : (tensor<8x12xf32>) -> tensor<8x12xf32>
+  return %0 : tensor<8x12xf32>
+}
+
+// -----
+
+// A plan names what each operation reads, and what it makes.
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+
+func.func @main(%a: tensor<8x12xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) -> (tensor<8x12xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) {
+  %0 = stablehlo.tanh %a {dtensor.operands = [#dtensor.layout<@mesh, [{"x"}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]} : tensor<8x12xf32>
+  // expected-error @below {{'stablehlo.exponential' has no dtensor.operands; run dtensor-propagate before}}
+  %1 = stablehlo.exponential %0 {dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]} : tensor<8x12xf32>
+  return %1 : tensor<8x12xf32>
+}
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+
+func.func @main(%a: tensor<8x12xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) -> (tensor<8x12xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) {
+  // expected-error @below {{'stablehlo.tanh' has no dtensor.results; run dtensor-propagate and dtensor-insert-relayouts before}}
+  %0 = stablehlo.tanh %a : tensor<8x12xf32>
+  return %0 : tensor<8x12xf32>
+}
+
+// -----
+
+// The arguments and the results have layouts,
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+
+// expected-error @below {{result 0 has no dtensor.layout; run dtensor-propagate before}}
+func.func @main(%a: tensor<8x12xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) -> tensor<8x12xf32> {
+  return %a : tensor<8x12xf32>
+}
+
+// -----
+
+// which divide them, since dtensor-pad-uneven has run.
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+
+// expected-error @below {{argument 0: dimension 0 has 10 elements, not divisible by the 4 devices of axes ['y']; pad it to 12, or leave it whole}}
+func.func @main(%a: tensor<10xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}]>}) -> (tensor<10xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}]>}) {
+  return %a : tensor<10xf32>
+}
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+
+func.func @main(%a: tensor<10xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}]>}) -> (tensor<10xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}]>}) {
+  // expected-error @below {{'dtensor.relayout': dimension 0 has 10 elements, not divisible by the 4 devices of axes ['y']; pad it to 12, or leave it whole}}
+  %0 = "dtensor.relayout"(%a) {layout = #dtensor.layout<@mesh, [{"y"}]>} : (tensor<10xf32>) -> tensor<10xf32>
+  %1 = "dtensor.relayout"(%0) {layout = #dtensor.layout<@mesh, [{}]>} : (tensor<10xf32>) -> tensor<10xf32>
+  return %1 : tensor<10xf32>
+}
+
+// -----
+
+// A plan is for a mesh,
+
+// expected-error @below {{no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4}}
+func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+  return %a : tensor<8xf32>
+}
+
+// -----
+
+// and speaks of whole values.
+
+// expected-error @below {{the module is expanded already; verify the plan before}}
+module attributes {dtensor.local} {
+  func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+    return %a : tensor<8xf32>
+  }
+}
+
+// -----
+
+// A region over shards reads what it says,
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+
+func.func @main(%a: tensor<8x12xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) -> (tensor<8x12xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) {
+  %0 = stablehlo.tanh %a {dtensor.operands = [#dtensor.layout<@mesh, [{"x"}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]} : tensor<8x12xf32>
+  // expected-error @below {{the manual region says [{"x"}, {}], the plan has [{}, {"x"}]; let dtensor-propagate choose the layouts, or move the value by a dtensor.relayout}}
+  %1 = "dtensor.manual"(%0) ({
+  ^bb0(%s: tensor<4x12xf32>):
+    stablehlo.return %s : tensor<4x12xf32>
+  }) {in_layouts = [#dtensor.layout<@mesh, [{"x"}, {}]>], out_layouts = [#dtensor.layout<@mesh, [{"x"}, {}]>], free = [],
+      dtensor.operands = [#dtensor.layout<@mesh, [{}, {"x"}]>], dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]} : (tensor<8x12xf32>) -> tensor<8x12xf32>
+  return %1 : tensor<8x12xf32>
+}
+
+// -----
+
+// and nothing in it is laid out over axes that are manual.
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+
+func.func @main(%a: tensor<8x12xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) -> (tensor<8x12xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) {
+  %0 = stablehlo.tanh %a {dtensor.operands = [#dtensor.layout<@mesh, [{"x"}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]} : tensor<8x12xf32>
+  %1 = "dtensor.manual"(%0) ({
+  ^bb0(%s: tensor<4x12xf32>):
+    // expected-error @below {{'stablehlo.abs' is [{}, {"x"}], but x is manual here; let dtensor-propagate choose the layouts, or move the value by a dtensor.relayout}}
+    %t = stablehlo.abs %s {dtensor.operands = [#dtensor.layout<@mesh, [{}, {"x"}]>], dtensor.results = [#dtensor.layout<@mesh, [{}, {"x"}]>]} : tensor<4x12xf32>
+    stablehlo.return %t : tensor<4x12xf32>
+  }) {in_layouts = [#dtensor.layout<@mesh, [{"x"}, {}]>], out_layouts = [#dtensor.layout<@mesh, [{"x"}, {}]>], free = ["y"],
+      dtensor.operands = [#dtensor.layout<@mesh, [{"x"}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]} : (tensor<8x12xf32>) -> tensor<8x12xf32>
+  return %1 : tensor<8x12xf32>
+}

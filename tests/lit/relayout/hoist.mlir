@@ -1,4 +1,5 @@
 // RUN: dtensor-opt %s -p dtensor-optimize-relayouts | filecheck %s
+// RUN: dtensor-opt %s --dtensor-optimize-relayouts='hoist=false' | filecheck %s --check-prefix=OFF
 
 // What a loop does not change is gathered once, in front of it.
 
@@ -10,6 +11,8 @@ func.func @carried_and_yielded_as_it_came(%arg0: tensor<64x48xf32> {dtensor.layo
   // CHECK: stablehlo.while
   // CHECK-NOT: dtensor.relayout
   // CHECK: stablehlo.add %{{.*}}, %[[G]]
+  // OFF: stablehlo.while
+  // OFF: "dtensor.relayout"
   %zero = stablehlo.constant {dtensor.results = [#dtensor.layout<@mesh, []>]} dense<0> : tensor<i32>
   %r:3 = "stablehlo.while"(%zero, %arg0, %arg1) ({
   ^bb0(%i: tensor<i32>, %v: tensor<64x48xf32>, %w: tensor<64x48xf32>):

@@ -11,3 +11,11 @@ func.func @one_layer(%a: tensor<6x4xf32>, %u: tensor<1x4xf32>, %i: tensor<i32>, 
   %1 = stablehlo.dynamic_update_slice %a, %u, %i, %j : (tensor<6x4xf32>, tensor<1x4xf32>, tensor<i32>, tensor<i32>) -> tensor<6x4xf32>
   return %1 : tensor<6x4xf32>
 }
+
+// Shards of a type in which nothing is added cannot be put together by adding zero.
+
+func.func @one_layer_of_eight_bits(%a: tensor<6x4xf8E4M3FNUZ>, %i: tensor<i32>, %j: tensor<i32>) -> tensor<1x4xf8E4M3FNUZ> {
+  // CHECK: remark: stablehlo.dynamic_slice: [*, a], [], [] -> [*, a]; dimension 0 of operand 0 shards of f8E4M3FNUZ cannot be added
+  %0 = stablehlo.dynamic_slice %a, %i, %j, sizes = [1, 4] : (tensor<6x4xf8E4M3FNUZ>, tensor<i32>, tensor<i32>) -> tensor<1x4xf8E4M3FNUZ>
+  return %0 : tensor<1x4xf8E4M3FNUZ>
+}

@@ -29,3 +29,11 @@ func.func @widening(%a: tensor<2x3xi8>, %b: tensor<3x5xi8>) -> tensor<2x5xi32> {
       : (tensor<2x3xi8>, tensor<3x5xi8>) -> tensor<2x5xi32>
   return %0 : tensor<2x5xi32>
 }
+
+// `dot` is a dot_general of the last dimension with the first.
+
+func.func @dot(%a: tensor<2x3xf32>, %b: tensor<3x5xf32>) -> tensor<2x5xf32> {
+  // CHECK: remark: stablehlo.dot: [b, a], [a, c] -> [b, c] reduce {a: sum}{{$}}
+  %0 = stablehlo.dot %a, %b : (tensor<2x3xf32>, tensor<3x5xf32>) -> tensor<2x5xf32>
+  return %0 : tensor<2x5xf32>
+}

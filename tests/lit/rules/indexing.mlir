@@ -61,3 +61,12 @@ func.func @overwrite(%table: tensor<12x4xf32>, %at: tensor<5x1xi32>, %new: tenso
   }) : (tensor<12x4xf32>, tensor<5x1xi32>, tensor<5x4xf32>) -> tensor<12x4xf32>
   return %0 : tensor<12x4xf32>
 }
+
+func.func @lookup_of_eight_bits(%table: tensor<12xf8E4M3FNUZ>, %at: tensor<5x1xi32>) -> tensor<5xf8E4M3FNUZ> {
+  // CHECK: remark: stablehlo.gather: [*], [a, *] -> [a];
+  // CHECK-SAME: shards of f8E4M3FNUZ cannot be added
+  %0 = "stablehlo.gather"(%table, %at) <{
+    dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>,
+    slice_sizes = array<i64: 1>}> : (tensor<12xf8E4M3FNUZ>, tensor<5x1xi32>) -> tensor<5xf8E4M3FNUZ>
+  return %0 : tensor<5xf8E4M3FNUZ>
+}

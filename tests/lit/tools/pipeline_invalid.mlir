@@ -41,6 +41,19 @@
 // RUN: not dtensor-opt %s --cse -p cse 2>&1 | filecheck %s --check-prefix=WAYS
 // WAYS: give passes as flags, by -p, or by --pass-pipeline, but one way only
 
+// RUN: not dtensor-opt %s -p 'cse,' 2>&1 | filecheck %s --check-prefix=END
+// END: pass pipeline:5: expected the name of a pass, found the end
+
+// RUN: not dtensor-opt %s -p 'cse{a=1 a=2}' 2>&1 | filecheck %s --check-prefix=TWICE
+// TWICE: pass pipeline:1: option 'a' is given twice; give it once
+
+// A C++ pass that fails says why, in a line.
+// RUN: not dtensor-opt %s -p 'stablehlo-legalize-to-vhlo, vhlo-to-version{target=0.1.0}' 2>&1 | filecheck %s --check-prefix=FAILS
+// FAILS: pipeline_invalid.mlir: error: target version 0.1.0 is less than minimum supported
+
+// No pass is a pipeline too.
+// RUN: dtensor-opt %s -p 'func.func()' | filecheck %s --check-prefix=NESTED
+
 // A C++ pass that runs on functions needs no func.func around it.
 // RUN: dtensor-opt %s -p chlo-legalize-to-stablehlo | filecheck %s --check-prefix=NESTED
 // NESTED: func.func @main

@@ -9,12 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dtensor.compiler.jax_frontend import module_bytecode
 from dtensor.compiler.mlir_frontend import compile_mlir
 from dtensor.dialect.context import make_context, parse_module
 from dtensor.dialect.errors import CompileError, LayoutError
 from dtensor.dialect.layout import UNSHARDED, Layout
-from dtensor.dialect.mlir import ir, stablehlo
+from dtensor.dialect.mlir import bytecode_of, ir, stablehlo
 from dtensor.runtime.client import create_mesh
 from tests.py.passes.on_mesh import SLOW
 
@@ -34,7 +33,7 @@ A = np.arange(32, dtype=np.float32).reshape(4, 8)
 @pytest.mark.parametrize("form", ["text", "bytes of text", "bytecode", "file", "bytecode file"])
 def test_every_form_of_a_module(form: str, tmp_path: Path) -> None:
     with make_context():
-        bytecode = module_bytecode(parse_module(SOURCE))
+        bytecode = bytecode_of(parse_module(SOURCE))
     path = tmp_path / "add.mlir"
     path.write_bytes(bytecode if "bytecode" in form else SOURCE.encode())
     forms: dict[str, str | bytes | Path] = {

@@ -104,6 +104,23 @@ def test_arrays_of_explicit_meshes_are_taken() -> None:
     np.testing.assert_allclose(result.numpy(), X @ W, rtol=1e-5, atol=1e-6)
 
 
+def test_results_have_the_axis_types_of_what_is_given() -> None:
+    meshes = {
+        kind: jax.make_mesh((2, 4), ("x", "y"), axis_types=(kind,) * 2)
+        for kind in (AxisType.Explicit, AxisType.Auto)
+    }
+    arrays = {
+        kind: jax.device_put(X, NamedSharding(mesh, PartitionSpec("x", None)))
+        for kind, mesh in meshes.items()
+    }
+    for traced in arrays.values():
+        compiled = jit(jnp.tanh, returns="jax").lower(traced).compile()
+        for kind, given in arrays.items():
+            result = compiled(given)
+            assert result.sharding.mesh.axis_types == (kind,) * 2
+            np.testing.assert_allclose(np.asarray(result), np.tanh(X), rtol=1e-6)
+
+
 def test_programs_are_kept_by_type_and_layout() -> None:
     traces = []
 

@@ -69,7 +69,7 @@ def layouts(draw: st.DrawFn, partial: bool = True) -> Layout:
     opened = st.lists(st.sampled_from(axes), unique=True, max_size=2) if axes else st.just([])
     dims = [
         Dim(
-            canonical_digits(word, mesh),
+            canonical_digits(word),
             is_open,
             priority=draw(st.sampled_from([0, 0, 1, 12])),
             barred=tuple(sorted(draw(opened))) if is_open else (),

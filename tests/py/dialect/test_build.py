@@ -8,17 +8,16 @@ from typing import Any
 import pytest
 
 from dtensor.dialect import build
-from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.attributes import axes_attr, index_attr
 from dtensor.dialect.context import make_context, parse_module
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.ops import OPS, AllGatherOp, MeshOp
+from dtensor.dialect.ops import AllGatherOp, MeshOp
 from dtensor.dialect.verify import verify_all
 
 MESH = Mesh({"x": 2, "y": 4})
-X, Y = MESH.axis("x"), MESH.axis("y")
-MINOR = AxisRef("y", 2, 2)
+X = MESH.axis("x")
 
 
 @pytest.fixture(name="module")
@@ -125,14 +124,6 @@ def test_each_builder_gives_the_type_that_the_verifier_wants(module: ir.Module) 
             "dtensor.alike": build.alike([x, x])[1],
             "dtensor.propagation_barrier": build.propagation_barrier(x, "forward"),
             "dtensor.manual": _manual(x),
-            "dtensor.all_gather": build.all_gather(x, MESH, [Y, X], 1),
-            "dtensor.all_slice": build.all_slice(x, MESH, [X, MINOR], 0),
-            "dtensor.all_reduce": build.all_reduce([x, x], MESH, [Y], "sum")[1],
-            "dtensor.reduce_scatter": build.reduce_scatter(x, MESH, [Y, X], 0, "max"),
-            "dtensor.all_to_all": build.all_to_all(x, MESH, [Y], 0, 1),
-            "dtensor.collective_permute": build.collective_permute(x, MESH, [X], [MINOR]),
-            "dtensor.halo_exchange": build.halo_exchange(x, MESH, [Y], 0, 1, 2),
-            "dtensor.shard_permute": build.shard_permute(x, MESH, [Y], [3, 0, -1, 2]),
             "dtensor.splice": build.splice([x, x], 1, [(1, 2, 1), (0, 0, 3)]),
             "dtensor.search": _search(x),
             "dtensor.ranked": _ranked(x),
@@ -140,23 +131,13 @@ def test_each_builder_gives_the_type_that_the_verifier_wants(module: ir.Module) 
             "dtensor.fft": _fft(x),
             "dtensor.gather_dot": _gather_dot(x),
             "dtensor.scan": _scan(x),
-            "dtensor.axis_index": build.axis_index(MESH, [Y, X]),
         }
-    assert {"dtensor.mesh", *made} == set(OPS), "an operation without a builder"
     assert [_maker(value).name for value in made.values()] == list(made)
     assert {name: str(value.type) for name, value in made.items()} == {
         "dtensor.relayout": "tensor<8x3xf32>",
         "dtensor.alike": "tensor<8x3xf32>",
         "dtensor.propagation_barrier": "tensor<8x3xf32>",
         "dtensor.manual": "tensor<8x3xf32>",
-        "dtensor.all_gather": "tensor<8x24xf32>",
-        "dtensor.all_slice": "tensor<2x3xf32>",
-        "dtensor.all_reduce": "tensor<8x3xf32>",
-        "dtensor.reduce_scatter": "tensor<1x3xf32>",
-        "dtensor.all_to_all": "tensor<2x12xf32>",
-        "dtensor.collective_permute": "tensor<8x3xf32>",
-        "dtensor.halo_exchange": "tensor<11x3xf32>",
-        "dtensor.shard_permute": "tensor<8x3xf32>",
         "dtensor.splice": "tensor<8x4xf32>",
         "dtensor.search": "tensor<8x3xi32>",
         "dtensor.ranked": "tensor<2x3xf32>",
@@ -164,7 +145,6 @@ def test_each_builder_gives_the_type_that_the_verifier_wants(module: ir.Module) 
         "dtensor.qr": "tensor<8x3xf32>",
         "dtensor.gather_dot": "tensor<3xf32>",
         "dtensor.scan": "tensor<8x3xf32>",
-        "dtensor.axis_index": "tensor<i32>",
     }
     verify_all(module)
 
@@ -173,13 +153,16 @@ def test_operations_take_the_location_given(module: ir.Module) -> None:
     block = _block(module)
     place = ir.Location.file("train.py", 3, 7)
     ip = ir.InsertionPoint.at_block_terminator(block)
-    value = build.all_gather(block.arguments[0], MESH, [X], 0, loc=place, ip=ip)
+    value = build.relayout(block.arguments[0], Layout([None, None], MESH), loc=place, ip=ip)
     assert _maker(value).location == place
 
 
 def test_iterating_gives_views_that_read_attributes(module: ir.Module) -> None:
     block = _block(module)
-    build.all_gather(block.arguments[0], MESH, [X], 1, ip=ir.InsertionPoint.at_block_begin(block))
+    attributes = {"axes": axes_attr(MESH, [X]), "dim": index_attr(1)}
+    with ir.InsertionPoint.at_block_begin(block):
+        types = [ir.RankedTensorType.get([8, 6], ir.F32Type.get())]
+        ir.Operation.create("dtensor.all_gather", types, [block.arguments[0]], attributes)
     view = block.operations[0]
     assert isinstance(view, AllGatherOp)
     assert view.read("dim", {}) == 1

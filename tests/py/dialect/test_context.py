@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from dtensor.dialect.context import make_context, parse_module
 from dtensor.dialect.diagnostics import LocatedError, Place, place_of
 from dtensor.dialect.functions import entry_function
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import bytecode_of, ir
 
 GATHER = (
     "func.func @main(%arg0: tensor<2xf32>) {\n"
@@ -27,24 +26,18 @@ def _in_context() -> Iterator[None]:
         yield
 
 
-def _bytecode(module: ir.Module) -> bytes:
-    buffer = io.BytesIO()
-    module.operation.write_bytecode(buffer)
-    return buffer.getvalue()
-
-
 def test_text_bytes_and_bytecode_are_one_module() -> None:
     text = GATHER.replace("ATTRIBUTES", ATTRIBUTES)
     module = parse_module(text)
     assert str(parse_module(text.encode())) == str(module)
-    assert str(parse_module(_bytecode(module))) == str(module)
+    assert str(parse_module(bytecode_of(module))) == str(module)
 
 
 def test_properties_become_attributes_in_text_and_in_bytecode() -> None:
     wanted = str(parse_module(GATHER.replace("ATTRIBUTES", ATTRIBUTES)))
     text = GATHER.replace("ATTRIBUTES", f"<{ATTRIBUTES}>")
     assert str(parse_module(text)) == wanted
-    raw = _bytecode(ir.Module.parse(text))
+    raw = bytecode_of(ir.Module.parse(text))
     assert "<{" in str(ir.Module.parse(raw)), "the bytecode holds properties"
     assert str(parse_module(raw)) == wanted
 
@@ -100,7 +93,7 @@ def test_dialects_that_a_context_has_not_loaded_are_read_all_the_same() -> None:
     )
     module = parse_module(text)
     assert "math.exp %arg0 : vector<4xf32>" in str(module)
-    assert str(parse_module(_bytecode(module))) == str(module)
+    assert str(parse_module(bytecode_of(module))) == str(module)
     alone = '"math.exp"() : () -> vector<4xf32>'
     with pytest.raises(LocatedError, match=r"'math\.exp' op requires a single operand"):
         parse_module(text.replace("math.exp %arg0 : vector<4xf32>", alone))

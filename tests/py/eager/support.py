@@ -9,6 +9,8 @@ import numpy as np
 
 import dtensor
 from dtensor import UNSHARDED, DTensor, Layout, Mesh
+from dtensor.compiler.eager.calls import requested
+from dtensor.compiler.stages import Lowered
 
 MESH_2X4 = dtensor.create_mesh([("x", 2), ("y", 4)])
 MESH_3X2 = dtensor.create_mesh([("x", 3), ("y", 2)])
@@ -67,3 +69,10 @@ def message(run: Callable[[], Any], error: type[BaseException]) -> str:
         assert "\n" not in text, text
         return text
     raise AssertionError(f"no {error.__name__} was raised")
+
+
+def lowered(fn: Callable[..., Any], where: Any, *args: Any, **kwargs: Any) -> Lowered:
+    """What `call_with_layout` compiles for these arguments; it does not run."""
+    request = requested(fn, args, kwargs, "fn", where)
+    assert request is not None
+    return request.lower(request.bind(False)[0])

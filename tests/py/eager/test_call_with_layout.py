@@ -12,8 +12,16 @@ import pytest
 import dtensor
 from dtensor import UNSHARDED, DTensor, LayoutError
 from dtensor.compiler import program as kept
-from dtensor.compiler.call_with_layout import call_with_layout, lower_with_layout
-from tests.py.eager.support import MESH_2X4, MESH_3X2, assert_same, layout, message, placed
+from dtensor.compiler.call_with_layout import call_with_layout
+from tests.py.eager.support import (
+    MESH_2X4,
+    MESH_3X2,
+    assert_same,
+    layout,
+    lowered,
+    message,
+    placed,
+)
 
 MIB = 2**20
 XY = layout(MESH_3X2, "x", "y")
@@ -40,7 +48,7 @@ def normal_of(key: jax.Array) -> jax.Array:
 @pytest.mark.parametrize("specs", [("x", "y"), (("x", "y"), UNSHARDED), (UNSHARDED, "y")])
 def test_no_device_ever_holds_more_than_its_shard_of_ones(specs: Any) -> None:
     wanted = layout(MESH_2X4, *specs)
-    compiled = lower_with_layout(jnp.ones, wanted, shape=(4096, 4096)).compile()
+    compiled = lowered(jnp.ones, wanted, shape=(4096, 4096)).compile()
     analysis = compiled.memory_analysis()
     shard = 64 * MIB // wanted.shard_count
     assert analysis.output_size_in_bytes == shard
@@ -53,7 +61,7 @@ def test_random_numbers_take_an_eighth_of_the_memory_of_one_device() -> None:
     one_device = jax.jit(lambda key: jax.random.normal(key, shape)).lower(key).compile()
     alone: Any = one_device.memory_analysis()
     wanted = layout(MESH_2X4, "x", "y")
-    shard: Any = lower_with_layout(jax.random.normal, wanted, key, shape).compile()
+    shard: Any = lowered(jax.random.normal, wanted, key, shape).compile()
     shard = shard.memory_analysis()
     assert alone.output_size_in_bytes == 64 * MIB
     assert shard.output_size_in_bytes == alone.output_size_in_bytes // 8
@@ -166,7 +174,7 @@ def test_programs_of_functions_made_for_one_call_leave_again(
 
 
 def test_a_program_keeps_no_context_of_mlir() -> None:
-    compiled = lower_with_layout(lambda: jnp.ones((6, 4)) * 3, XY).compile()
+    compiled = lowered(lambda: jnp.ones((6, 4)) * 3, XY).compile()
     ledger = compiled._result.ledger
     assert ledger.facts is not None
     assert all(isinstance(where, str) for where in ledger.op_locations)

@@ -14,9 +14,17 @@ import pytest
 import dtensor
 import dtensor.random as dr
 from dtensor import UNSHARDED, LayoutError
-from dtensor.compiler.call_with_layout import lower_with_layout
 from dtensor.compiler.default_mesh import default_mesh
-from tests.py.eager.support import MESH_2X4, MESH_3X2, assert_same, layout, message, placed, whole
+from tests.py.eager.support import (
+    MESH_2X4,
+    MESH_3X2,
+    assert_same,
+    layout,
+    lowered,
+    message,
+    placed,
+    whole,
+)
 
 LAYOUTS = [
     layout(MESH_2X4, UNSHARDED, UNSHARDED),
@@ -140,7 +148,7 @@ def test_each_device_makes_its_own_shard_only() -> None:
     def draw(seed: Any) -> Any:
         return dr.stateless_normal((4096, 4096), seed)
 
-    compiled = lower_with_layout(draw, where, np.array([1, 2], np.uint32)).compile()
+    compiled = lowered(draw, where, np.array([1, 2], np.uint32)).compile()
     analysis = compiled.memory_analysis()
     whole_bytes = 64 * 2**20
     assert analysis.output_size_in_bytes == whole_bytes // 8

@@ -82,7 +82,7 @@ class Tensor:
                 assert position % end == 0, "digits of one dimension overlap"
                 digits += [position // end, mesh.axis(axis)]
                 end = position * size
-            dims.append(Dim(canonical_digits(digits, mesh)))
+            dims.append(Dim(canonical_digits(digits)))
         partial = [(mesh.axis(a), kind) for a, (kind, _) in {**self.parts, **self.owned}.items()]
         return Layout(dims, mesh, partial)
 

@@ -33,7 +33,7 @@ def damages(layout: Layout, shape: tuple[int, ...]) -> Iterator[Layout]:
     mesh, dims, partial = layout.mesh, list(layout.dims), list(layout.partial)
 
     def changed(at: int, digits: list[Any], parts: list[Any] | None = None) -> Layout:
-        words = [Dim(canonical_digits(digits, mesh)) if d == at else x for d, x in enumerate(dims)]
+        words = [Dim(canonical_digits(digits)) if d == at else x for d, x in enumerate(dims)]
         return Layout.of(words, mesh, partial if parts is None else parts)
 
     used = {axis.name for axis in (*layout.axes, *layout.partial_axes)}
@@ -49,7 +49,7 @@ def damages(layout: Layout, shape: tuple[int, ...]) -> Iterator[Layout]:
             for other in range(len(dims)):
                 if other != d:
                     words = list(dropped.dims)
-                    words[other] = Dim(canonical_digits([*words[other].digits, axis], mesh))
+                    words[other] = Dim(canonical_digits([*words[other].digits, axis]))
                     found.append(Layout.of(words, mesh, partial))
     for i, (axis, kind) in enumerate(partial):
         rest_parts = [p for j, p in enumerate(partial) if j != i]

@@ -1,6 +1,5 @@
 """Hand-written local programs for the runtime's tests."""
 
-import io
 from collections.abc import Sequence
 
 from jax.interpreters import mlir as jax_mlir
@@ -9,16 +8,14 @@ from jaxlib.mlir import ir
 from dtensor.compiler.program import ArrayInfo, CompiledProgram
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mlir import bytecode_of
 
 
 def bytecode(text: str) -> bytes:
     """The module `text` as MLIR bytecode."""
     context = jax_mlir.make_ir_context()
     with context:
-        module = ir.Module.parse(text)
-        out = io.BytesIO()
-        module.operation.write_bytecode(out)
-    return out.getvalue()
+        return bytecode_of(ir.Module.parse(text))
 
 
 def program(

@@ -156,7 +156,7 @@ def run(moves: list[tuple[Layout, Layout]], dtype: Any, kind: str) -> None:
         try:
             check(whole, after, kind, got)
         except AssertionError as wrong:
-            steps = [step.text for step in plan(before, after, SHAPE, dtype.itemsize)]
+            steps = plan(before, after, SHAPE, dtype.itemsize)
             raise AssertionError(f"{before} to {after} by {steps}: {wrong}") from None
 
 
