@@ -14,10 +14,11 @@ from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, made_by, stablehlo
 from dtensor.dialect.names import DOT_NUMBERS, GATHER_NUMBERS, PRECISION, SLICE_SIZES
 from dtensor.passes.builder import Builder
-from dtensor.passes.ops.attributes import constant_of, integers, shape_of, splat_number
+from dtensor.passes.ops.attributes import integers, shape_of, splat_number
 from dtensor.passes.ops.elements import element_kind, holds_floats
 from dtensor.passes.ops.indexing import gather_dims
 from dtensor.passes.ops.known import never_infinite
+from dtensor.passes.ops.numbers import known_integers
 
 Dims = list[list[int]]  # per dimension of a value, the dimensions of the gather that it walks
 Pairs = list[tuple[int, int]]
@@ -29,12 +30,13 @@ _ALGORITHM = "algorithm"  # of a dot_general, which may treat its operands diffe
 def replaced_products(gather: ir.Operation) -> list[ir.Operation]:
     """What stands for a gather and all that reads it, which are erased; nothing where they stay.
 
-    They stay where something else than products reads what is gathered, where the indices are
-    constants, for it is slices then, and where parts of a sum may be multiplied as they stand.
+    They stay where something else than products reads what is gathered, where the program computes
+    the indices of constants, for it is slices then, and where parts of a sum may be multiplied as
+    they stand.
     """
     (table, indices), shape = gather.operands, shape_of(gather.results[0])
     dims = gather_dims(gather, shape_of(table), len(shape_of(indices)))
-    if dims.cut or dims.partly or not dims.picked or 0 in shape or constant_of(indices) is not None:
+    if dims.cut or dims.partly or not dims.picked or 0 in shape:
         return []
     reading = _Reading(gather)
     if not reading.follow(gather.results[0], [[r] for r in range(len(shape))]):
@@ -43,6 +45,8 @@ def replaced_products(gather: ir.Operation) -> list[ir.Operation]:
     for product in reading.products:
         if product.other in reading.seen or not product.is_right(shape, indexed):
             return []
+    if known_integers(indices) is not None:
+        return []
     made: list[ir.Operation] = []
     for product in reading.products:
         product.replace(gather, shape, indexed, made)

@@ -314,12 +314,13 @@ func.func @main(%t: tensor<9x4x5xbf16>, %i: tensor<2x3xi32>, %w: tensor<2x12xf32
 // -----
 
 // They stay two where the rows are read otherwise too, where the other factor is finite, where the
-// product is larger than the rows, and where no shard could tell which part of the sum is its own.
+// product is larger than the rows, where no shard could tell which part of the sum is its own, and
+// where the program computes the indices of constants, so that they may be slices.
 
 // CHECK-LABEL: func.func @main
 // CHECK-NOT: dtensor.gather_dot
 func.func @main(%t: tensor<9x4xf32>, %i: tensor<3xi32>, %w: tensor<3x4xf32>, %k: tensor<4x6xf32>, %v: tensor<3xf32>, %j: tensor<2x3xi32>)
-    -> (tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x6xf32>, tensor<2x4xf32>) {
+    -> (tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x6xf32>, tensor<2x4xf32>, tensor<3x4xf32>) {
   %0 = "stablehlo.gather"(%t, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 4>}> : (tensor<9x4xf32>, tensor<3xi32>) -> tensor<3x4xf32>
   %1 = stablehlo.multiply %0, %w : tensor<3x4xf32>
   %2 = stablehlo.add %0, %w : tensor<3x4xf32>
@@ -330,7 +331,11 @@ func.func @main(%t: tensor<9x4xf32>, %i: tensor<3xi32>, %w: tensor<3x4xf32>, %k:
   %7 = stablehlo.dot_general %6, %k, contracting_dims = [1] x [0] : (tensor<3x4xf32>, tensor<4x6xf32>) -> tensor<3x6xf32>
   %8 = "stablehlo.gather"(%t, %j) <{dimension_numbers = #stablehlo.gather<offset_dims = [2], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 2>, slice_sizes = array<i64: 1, 4>}> : (tensor<9x4xf32>, tensor<2x3xi32>) -> tensor<2x3x4xf32>
   %9 = stablehlo.dot_general %8, %v, contracting_dims = [1] x [0] : (tensor<2x3x4xf32>, tensor<3xf32>) -> tensor<2x4xf32>
-  return %1, %2, %5, %7, %9 : tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x6xf32>, tensor<2x4xf32>
+  %counted = stablehlo.iota dim = 0 : tensor<3xi32>
+  %even = stablehlo.add %counted, %counted : tensor<3xi32>
+  %10 = "stablehlo.gather"(%t, %even) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 4>}> : (tensor<9x4xf32>, tensor<3xi32>) -> tensor<3x4xf32>
+  %11 = stablehlo.multiply %10, %w : tensor<3x4xf32>
+  return %1, %2, %5, %7, %9, %11 : tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x6xf32>, tensor<2x4xf32>, tensor<3x4xf32>
 }
 
 // -----
