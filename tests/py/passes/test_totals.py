@@ -290,8 +290,16 @@ WINDOWS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("name", BODIES)
-@pytest.mark.parametrize("window", WINDOWS)
+# In which order XLA combines the elements of a window of two dimensions, it does not promise.
+IN_ORDER = [
+    (name, window)
+    for window in WINDOWS
+    for name in BODIES
+    if name not in ("affine", "quaternions") or 1 in window["window_dimensions"]
+]
+
+
+@pytest.mark.parametrize(("name", "window"), IN_ORDER)
 def test_windows_meet_their_init_values_once(name: str, window: dict[str, Any]) -> None:
     body, inits = BODIES[name]
     starts = [np.int32(n + 3) for n in range(len(inits))]
