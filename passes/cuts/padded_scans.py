@@ -20,6 +20,7 @@ from dtensor.passes.cuts.scans import Scan
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.cuts.windows import fill_number
 from dtensor.passes.ops.attributes import integer, pad_numbers, shape_of, slice_numbers
+from dtensor.passes.program import RETURNS
 
 _PART = 8  # of a dimension is little
 
@@ -29,13 +30,18 @@ def scan_within(function: Rewriting) -> list[ir.Operation]:
     is_changed = False
     for op in function.named(REDUCE_WINDOW):
         scan = Scan.of(op)
-        if scan is None:
+        if scan is None or _is_given_back(op):
             continue
         value = _Within(scan, Builder(op, function.made), function.shards).of(op.operands[0])
         if value is not None:
             op.results[0].replace_all_uses_with(value)
             is_changed = True
     return function.named(PAD, CONCATENATE, REDUCE_WINDOW) if is_changed else []
+
+
+def _is_given_back(op: ir.Operation) -> bool:
+    """Whether the program ends with it: then it is as long as that asks, and moves there once."""
+    return any(use.owner.operation.name in RETURNS for use in op.results[0].uses)
 
 
 @dataclass

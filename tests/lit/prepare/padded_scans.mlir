@@ -19,6 +19,27 @@ func.func public @main(%a: tensor<16x3xf32> {dtensor.layout = #dtensor.layout<@m
     %s = stablehlo.add %x, %y : tensor<f32>
     stablehlo.return %s : tensor<f32>
   }) : (tensor<19x3xf32>, tensor<f32>) -> tensor<19x3xf32>
+  %2 = stablehlo.negate %1 : tensor<19x3xf32>
+  return %2 : tensor<19x3xf32>
+}
+
+// -----
+
+// What the program gives back stays: it is as long as that, and rows move there once.
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=4]>} : () -> ()
+
+// CHECK-LABEL: func.func public @main
+func.func public @main(%a: tensor<16x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) -> tensor<19x3xf32> {
+  // CHECK: stablehlo.pad %arg0
+  // CHECK-NOT: stablehlo.concatenate
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = stablehlo.pad %a, %zero, low = [1, 0], high = [2, 0], interior = [0, 0] : (tensor<16x3xf32>, tensor<f32>) -> tensor<19x3xf32>
+  %1 = "stablehlo.reduce_window"(%0, %zero) <{window_dimensions = array<i64: 19, 1>, padding = dense<[[18, 0], [0, 0]]> : tensor<2x2xi64>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %s = stablehlo.add %x, %y : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<19x3xf32>, tensor<f32>) -> tensor<19x3xf32>
   return %1 : tensor<19x3xf32>
 }
 
