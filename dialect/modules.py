@@ -18,12 +18,11 @@ tests/py/test_repository.py holds the source to both, and to reading modules her
 
 from __future__ import annotations
 
-import io
 import sys
 from collections.abc import Sequence
 from threading import Lock
 
-from dtensor.dialect.mlir import ir, stablehlo
+from dtensor.dialect.mlir import bytecode_of, ir, stablehlo
 
 _lock = Lock()
 _contexts: list[ir.Context] = []
@@ -46,7 +45,7 @@ def read_module(source: str | bytes, context: ir.Context | None = None) -> ir.Mo
     release_modules()
     module = ir.Module.parse(source, context)
     if _is_portable(module):
-        module = stablehlo.deserialize_portable_artifact(module.context, _bytecode(module))
+        module = stablehlo.deserialize_portable_artifact(module.context, bytecode_of(module))
     with _lock:
         for known, modules in zip(_contexts, _modules, strict=True):
             if known is module.context:
@@ -62,12 +61,6 @@ def _is_portable(module: ir.Module) -> bool:
     """Whether it is in VHLO, StableHLO's form for files, which keeps for years."""
     first = next(iter(module.body.operations), None)
     return first is not None and first.operation.name.startswith("vhlo.")
-
-
-def _bytecode(module: ir.Module) -> bytes:
-    buffer = io.BytesIO()
-    module.operation.write_bytecode(buffer)
-    return buffer.getvalue()
 
 
 def release_modules() -> None:
