@@ -18,6 +18,7 @@ The patterns, in the order in which `steps.py` rewrites them:
 - `banded_products.py`: `jax.image.resize` and other products with few diagonals, by frames.
 - `known_positions.py`: `jnp.take(x, constants)` and updates of constant places: `runs.py` as slices
   and reversals, `frames.py` as windows that overlap, `known_windows.py` as one slice or pad.
+- `overlapped_frames.py`: `jax.scipy.signal.istft`, which moves parts of frames by rows.
 - `padded_scans.py`: sums from the start of what was padded, as what is put around them, and
   `sliced_scans.py` for what is cut out of them; both read `scans.py`.
 - `block_rows.py`: cuts of whole blocks, where a dimension is read as rows of such, as cuts of rows.

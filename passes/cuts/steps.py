@@ -11,6 +11,7 @@ from dtensor.passes.cuts.block_rows import cut_rows
 from dtensor.passes.cuts.chains import fuse_chains
 from dtensor.passes.cuts.joined_pads import join_pads
 from dtensor.passes.cuts.known_positions import write_as_cuts
+from dtensor.passes.cuts.overlapped_frames import move_parts
 from dtensor.passes.cuts.padded_scans import scan_within
 from dtensor.passes.cuts.padding_modes import say_padding
 from dtensor.passes.cuts.rewriting import Rewriting
@@ -29,6 +30,7 @@ Step = Callable[[Rewriting], list[ir.Operation]]
 STEPS: tuple[Step, ...] = (
     # What hides slices and pads is written as those.
     write_as_cuts,
+    move_parts,
     cut_rows,
     drop_idle,
     scan_within,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -34,6 +35,32 @@ def there_and_back(x: Any) -> Any:
     total = jnp.zeros(len(x) + LENGTH).at[at].add(frames)
     weight = jnp.zeros(len(x) + LENGTH).at[at].add(jnp.ones(at.shape) * window**2)
     return (total / jnp.maximum(weight, 1e-3))[LENGTH // 2 : -(LENGTH // 2)]
+
+
+def library(x: Any) -> Any:
+    """Frames that overlap by three quarters, as JAX makes them and adds them up."""
+    shared = LENGTH * 3 // 4
+    waves = jax.scipy.signal.stft(x, nperseg=LENGTH, noverlap=shared)[2]
+    waves *= jnp.arange(1, waves.shape[-2] + 1)[:, None]
+    return jax.scipy.signal.istft(waves, nperseg=LENGTH, noverlap=shared)[1]
+
+
+@pytest.mark.parametrize(
+    ("mesh", "axes", "size"), [(LINE, "x", 4096), (GRID, ("y", "x"), 2200), (FIVE, "x", 3200)]
+)
+def test_frames_of_the_library_are_added_up_where_they_are(
+    mesh: Mesh, axes: Any, size: int
+) -> None:
+    signals = np.random.default_rng(0).normal(size=(2, size)).astype(np.float32)
+    layout = Layout([axes], mesh)
+    given: dict[str, Any] = {"in_layouts": (layout,), "out_layouts": layout, "error": 1e-4}
+    compiled = check(library, signals[0], mesh=mesh, **given, absolute=1e-3)
+    assert not gathered(compiled)
+    check(
+        jax.grad(lambda x: jnp.sum(library(x) ** 2)), signals[1], mesh=mesh, **given, absolute=1e-2
+    )
+    batch = Layout([UNSHARDED, axes], mesh)
+    check(library, signals, mesh=mesh, in_layouts=(batch,), error=1e-4, absolute=1e-3)
 
 
 @pytest.mark.parametrize("form", [centred, there_and_back])

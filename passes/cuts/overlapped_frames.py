@@ -1,0 +1,136 @@
+"""Sums of overlapping frames, as TensorFlow and JAX write them, as sums of rows that were moved.
+
+`jax.scipy.signal.istft` moves part j of all frames by j rows: it pads the parts with zeros, lays
+them one after another, cuts some zeros off the end and reads what is left as parts of fewer rows.
+Each part then begins a row later than the one before. Moved by themselves the parts fetch few rows
+of other shards, and what was laid one after another is put together nowhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dtensor.dialect.mlir import Value, ir, made_by
+from dtensor.passes.builder import Builder
+from dtensor.passes.cuts.names import PAD, REDUCE, RESHAPE, SLICE
+from dtensor.passes.cuts.rewriting import Rewriting
+from dtensor.passes.cuts.windows import fill_number
+from dtensor.passes.ops.attributes import (
+    integers,
+    is_identity,
+    pad_numbers,
+    shape_of,
+    slice_numbers,
+)
+from dtensor.passes.ops.combiners import combiner
+from dtensor.passes.ops.reduction import Reduction
+
+_MOST = 16  # parts that are moved one by one
+
+
+def move_parts(function: Rewriting) -> list[ir.Operation]:
+    """Write sums of parts that begin one after another as sums of moved parts."""
+    ops = function.named(SLICE, REDUCE, RESHAPE, PAD)
+    is_changed = False
+    for op in function.named(SLICE):
+        found = _Overlap.of(op)
+        if found is not None:
+            op.results[0].replace_all_uses_with(found.written(Builder(op, function.made)))
+            is_changed = True
+    return ops if is_changed else []
+
+
+@dataclass(frozen=True)
+class _Overlap:
+    """A sum of parts of which each is moved by as many rows more than the one before.
+
+    Attributes:
+        parts: the values `[..., part, row, ...]`.
+        dim: the dimension of the parts; the rows follow.
+        moved: by how many rows.
+        rows: how many of the sum are kept.
+        shape: of the sum.
+    """
+
+    parts: Value
+    dim: int
+    moved: int
+    rows: int
+    shape: Sequence[int]
+
+    @staticmethod
+    def of(op: ir.Operation) -> _Overlap | None:
+        """What a slice keeps of such a sum; None if it is of something else."""
+        total = made_by(REDUCE, op.operands[0])
+        if (
+            total is None
+            or len(total.operands) != 2
+            or len(integers(total.attributes["dimensions"])) != 1
+        ):
+            return None
+        value, start = total.operands
+        element = str(ir.RankedTensorType(value.type).element_type)
+        is_sum = combiner(total.regions[0], (element,)) is Reduction.SUM
+        (dim,), shape = integers(total.attributes["dimensions"]), shape_of(value)
+        fewer = made_by(RESHAPE, value)
+        cut = None if fewer is None else made_by(SLICE, fewer.operands[0])
+        flat = None if cut is None else made_by(RESHAPE, cut.operands[0])
+        pad = None if flat is None else made_by(PAD, flat.operands[0])
+        if cut is None or flat is None or pad is None or dim != len(shape) - 2:
+            return None
+        if not is_sum or not is_identity(start, Reduction.SUM, element):
+            return None
+        return _Overlap._of_rows(op, cut, pad, dim, shape)
+
+    @staticmethod
+    def _of_rows(
+        op: ir.Operation, cut: ir.Operation, pad: ir.Operation, dim: int, shape: Sequence[int]
+    ) -> _Overlap | None:
+        """As `of`, where the sum is along `dim` of `shape`, of parts one after another."""
+        parts, fill = pad.operands
+        sizes, (lows, highs, gaps) = shape_of(parts), pad_numbers(pad)
+        count, more = shape[dim], highs[dim + 1] if dim + 1 < len(sizes) else 0
+        others = [n for d, n in enumerate(highs) if d != dim + 1]
+        block = math.prod(sizes[dim + 2 :])
+        if any((*lows, *gaps, *others)) or not block or sizes[: dim + 1] != list(shape[: dim + 1]):
+            return None
+        long = (sizes[dim + 1] + more) * block
+        moved, rest = divmod(long - shape[-1], block)
+        kept = shape_of(op.results[0])[-1]
+        is_right = (
+            not rest
+            and moved > 0
+            and 1 < count <= _MOST
+            and more >= moved * (count - 1)
+            and kept % block == 0
+            and fill_number(fill) == 0
+            and _keeps_first(cut, count * shape[-1])
+            and _keeps_first(op, kept)
+        )
+        return (
+            _Overlap(parts, dim, moved, kept // block, shape_of(op.results[0]))
+            if is_right
+            else None
+        )
+
+    def written(self, make: Builder) -> Value:
+        """The sum of the parts, each padded to its place."""
+        sizes, dim = shape_of(self.parts), self.dim
+        zero = make.zeros(make.tensor_type((), make.element_of(self.parts)))
+        low, high = [0] * (len(sizes) - 1), [0] * (len(sizes) - 1)
+        found = make.broadcast(zero, [*sizes[:dim], self.rows, *sizes[dim + 2 :]])
+        for j in range(sizes[dim]):
+            part = make.reshape(make.cut(self.parts, dim, j, 1), [*sizes[:dim], *sizes[dim + 1 :]])
+            low[dim] = j * self.moved
+            high[dim] = self.rows - sizes[dim + 1] - low[dim]
+            found = make.binary("add", found, make.pad(part, zero, low, high))
+        return make.reshape(found, self.shape)
+
+
+def _keeps_first(op: ir.Operation, count: int) -> bool:
+    """Whether a slice keeps the first `count` elements of the last dimension, and all of others."""
+    starts, limits, strides = slice_numbers(op)
+    sizes = shape_of(op.operands[0])
+    return not any(starts) and set(strides) == {1} and limits == [*sizes[:-1], count]
