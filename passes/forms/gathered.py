@@ -39,7 +39,9 @@ def replaced_products(gather: ir.Operation) -> list[ir.Operation]:
     if dims.cut or dims.partly or not dims.picked or 0 in shape:
         return []
     reading = _Reading(gather)
-    if not reading.follow(gather.results[0], [[r] for r in range(len(shape))]):
+    if _is_marked(gather) or not reading.follow(
+        gather.results[0], [[r] for r in range(len(shape))]
+    ):
         return []
     indexed = {r for *_, r in (*dims.batching, *dims.spread)}
     for product in reading.products:
@@ -53,6 +55,11 @@ def replaced_products(gather: ir.Operation) -> list[ir.Operation]:
     for op in (*reversed(reading.moves), gather):
         op.erase()
     return made
+
+
+def _is_marked(op: ir.Operation) -> bool:
+    """Whether an operation says more than StableHLO's own attributes: that must not be lost."""
+    return any("." in name for name in op.attributes)
 
 
 def _element(value: Value) -> str:
@@ -217,7 +224,7 @@ class _Reading:
         return bool(uses) and all([self._reads(op, side, dims, fills) for op, side in uses])
 
     def _reads(self, op: ir.Operation, side: int, dims: Dims, fills: tuple[Fill, ...]) -> bool:
-        if op.block != self.gather.block:
+        if op.block != self.gather.block or _is_marked(op):
             return False  # a loop would gather in each turn
         match op.name:
             case "stablehlo.multiply" | "stablehlo.dot_general":

@@ -315,12 +315,13 @@ func.func @main(%t: tensor<9x4x5xbf16>, %i: tensor<2x3xi32>, %w: tensor<2x12xf32
 
 // They stay two where the rows are read otherwise too, where the other factor is finite, where the
 // product is larger than the rows, where no shard could tell which part of the sum is its own, and
-// where the program computes the indices of constants, so that they may be slices.
+// where the program computes the indices of constants, so that they may be slices, and where one of
+// them says more than StableHLO does.
 
 // CHECK-LABEL: func.func @main
 // CHECK-NOT: dtensor.gather_dot
 func.func @main(%t: tensor<9x4xf32>, %i: tensor<3xi32>, %w: tensor<3x4xf32>, %k: tensor<4x6xf32>, %v: tensor<3xf32>, %j: tensor<2x3xi32>)
-    -> (tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x6xf32>, tensor<2x4xf32>, tensor<3x4xf32>) {
+    -> (tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x6xf32>, tensor<2x4xf32>, tensor<3x4xf32>, tensor<3x4xf32>) {
   %0 = "stablehlo.gather"(%t, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 4>}> : (tensor<9x4xf32>, tensor<3xi32>) -> tensor<3x4xf32>
   %1 = stablehlo.multiply %0, %w : tensor<3x4xf32>
   %2 = stablehlo.add %0, %w : tensor<3x4xf32>
@@ -335,7 +336,9 @@ func.func @main(%t: tensor<9x4xf32>, %i: tensor<3xi32>, %w: tensor<3x4xf32>, %k:
   %even = stablehlo.add %counted, %counted : tensor<3xi32>
   %10 = "stablehlo.gather"(%t, %even) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 4>}> : (tensor<9x4xf32>, tensor<3xi32>) -> tensor<3x4xf32>
   %11 = stablehlo.multiply %10, %w : tensor<3x4xf32>
-  return %1, %2, %5, %7, %9, %11 : tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x6xf32>, tensor<2x4xf32>, tensor<3x4xf32>
+  %12 = "stablehlo.gather"(%t, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 4>}> : (tensor<9x4xf32>, tensor<3xi32>) -> tensor<3x4xf32>
+  %13 = stablehlo.multiply %12, %w {mhlo.frontend_attributes = {stage = "1"}} : tensor<3x4xf32>
+  return %1, %2, %5, %7, %9, %11, %13 : tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x6xf32>, tensor<2x4xf32>, tensor<3x4xf32>, tensor<3x4xf32>
 }
 
 // -----
