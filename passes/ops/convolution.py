@@ -15,7 +15,6 @@ from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import all_of, summed
 from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.contraction import known_finite, products_flops
-from dtensor.passes.ops.cropping import crop_input
 from dtensor.passes.ops.elements import keeps_sums
 from dtensor.passes.ops.halo import (
     fetch,
@@ -43,8 +42,7 @@ from dtensor.passes.ops.opdef import Algorithm, OpDef, placed_of
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, WindowDim
 from dtensor.passes.ops.windows import OVERLAP, share_windows, windows_of
-
-REVERSED = "window_reversal"
+from dtensor.passes.ops.xla_convolutions import REVERSED, settle
 
 
 def convolution_flops(op: OpInfo) -> float:
@@ -172,7 +170,7 @@ def expand_convolution(op: LocalOp) -> Sequence[Value] | None:
     whole = ended_results(op, placed, dims, spared_shape(placed, dims, spatial))
     if whole is not None:
         return own_results(op.ctx, [whole], placed, dims, spatial)
-    crop_input(op.ctx, op.operation)
+    settle(op.ctx, op.operation)
     return window_results(op, placed, dims, spatial)
 
 

@@ -18,11 +18,11 @@ from dtensor.passes.builder import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import integers
-from dtensor.passes.ops.cropping import crop_input
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.opdef import Placed
 from dtensor.passes.ops.padding import Grown
 from dtensor.passes.ops.rule import Window, WindowDim
+from dtensor.passes.ops.xla_convolutions import settle
 
 
 def say_steps(op: Grown, windows: Sequence[Window], sizes: Mapping[int, tuple[int, int]]) -> None:
@@ -119,7 +119,7 @@ def _results(
     if not ended:
         op.operation.operands[0] = value
         op.operation.attributes["padding"] = matrix_attr(padding)
-        crop_input(ctx, op.operation)
+        settle(ctx, op.operation)
         type_ = ctx.tensor_type(shape, op.result_element())
         result: Value = op.again(types=[type_]).results[0]
         return result

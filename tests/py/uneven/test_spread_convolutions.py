@@ -21,6 +21,7 @@ LAYOUTS: dict[str, tuple[Mesh, list[Any]]] = {
     "line": (LINE, ["x", UNSHARDED]),
     "tiles": (GRID, ["y", "x"]),
     "both": (GRID, [("x", "y"), UNSHARDED]),
+    "four": (GRID, ["y", UNSHARDED]),
     "five": (FIVE, ["x", UNSHARDED]),
     "six": (SIX, ["x", "y"]),
 }
@@ -33,6 +34,8 @@ FORMS = [
     ("five", Spread((20, 6), (4, 3), (2, 2), (FULL4, (1, 2)))),
     ("five", Spread((15, 6), (2, 3), (3, 2), (FULL2, (1, 2)))),  # fewer taps than gaps
     ("five", Spread((25, 6), (3, 3), (2, 2), ((4, 1), (-1, 3)))),
+    # With less input in a shard than taps, where XLA ended the process.
+    ("four", Spread((8, 31), (3, 2), (3, 2), ((5, -3), (-4, -2)), strides=(2, 1))),
     ("six", Spread((12, 8), (4, 5), (2, 2), (FULL4, (4, 4)), groups=2)),
     ("six", Spread((18, 9), (3, 4), (3, 2), (FULL3, FULL4), apart=(1, 2))),
     ("six", Spread((15, 10), (5, 3), (2, 3), ((-3, 5), (2, 3)), strides=(1, 2))),
