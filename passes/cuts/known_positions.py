@@ -96,7 +96,7 @@ class _Access:
         said = self.said()
         if not isinstance(said, Runs):
             return None if kind == "set" else said
-        is_set_twice = kind == "set" and len(said.once) < self.starts.size * self.width
+        is_set_twice = kind == "set" and said.once < self.starts.size * self.width
         return None if is_set_twice or not said.step else said
 
     def taken(self, make: Builder, value: Value, said: Runs | Frames) -> Value:

@@ -89,9 +89,11 @@ class Runs:
             if not len(steps) or (steps == steps[0]).all():
                 step = int(steps[0]) if len(steps) else 1
                 return Runs((Run(int(rows[0]), step, len(rows), times),))
-        edges = [0, *(np.flatnonzero(np.diff(positions) != 1) + 1).tolist(), len(positions)]
-        runs = [Run(int(positions[a]), 1, b - a) for a, b in pairwise(edges)]
-        return Runs(tuple(runs)) if len(runs) <= _MOST else None
+        breaks = np.flatnonzero(np.diff(positions) != 1) + 1
+        if len(breaks) >= _MOST:
+            return None
+        edges = [0, *breaks.tolist(), len(positions)]
+        return Runs(tuple([Run(int(positions[a]), 1, b - a) for a, b in pairwise(edges)]))
 
     @property
     def step(self) -> int:
@@ -99,9 +101,10 @@ class Runs:
         return min(abs(run.step) for run in self.each)
 
     @property
-    def once(self) -> set[int]:
-        """All positions."""
-        return {run.start + run.step * i for run in self.each for i in range(run.count)}
+    def once(self) -> int:
+        """How many positions there are, each counted once."""
+        each = [run.start + run.step * np.arange(run.count) for run in self.each]
+        return len(np.unique(np.concatenate(each)))
 
     def taken(self, make: Builder, value: Value, dim: int) -> Value:
         """What stands at the positions along a dimension, in its place."""
