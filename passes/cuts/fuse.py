@@ -27,8 +27,9 @@ class FuseCutsPass(Pass):
     and symmetric) read the value, and say so in `dtensor.ends`. What its gradient adds up at the
     ends of what windows give, they give: `dtensor.folds`.
 
-    Sums from the start, and their kin, of what was padded along a split dimension are those of what
-    it was before, with what stands around them; and of what is cut out of them, those of that.
+    A cumulative sum, product or maximum of a value padded along a split dimension becomes that of
+    the value, between what the padding gives; a slice of one becomes that of a slice. A sum of
+    frames that overlap (`jax.scipy.signal.istft`) becomes a sum of rows, each moved to its place.
 
     A gather of rows at positions that the program computes of constants (`jax.image.resize`, a
     table at `jnp.arange`) becomes slices, reversals and repetitions first, and its gradient sums;

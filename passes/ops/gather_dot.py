@@ -154,6 +154,7 @@ def _product(op: LocalOp, product: _Product, value: Value, other: Value) -> Valu
 
 
 def _flops(op: OpInfo) -> float:
+    """2 per element of the result, of all that is summed for it."""
     return products_flops(op, _summed(op))
 
 
