@@ -15,7 +15,7 @@ from typing import TypeVar
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import REDUCTIONS
 from dtensor.passes.planning.blocks import Blocks, bit
-from dtensor.passes.propagation.places import WHOLE, partial_place, split_place
+from dtensor.passes.propagation.places import MAX_RANK, WHOLE, partial_place, split_place
 from dtensor.passes.sharding.specs import Places, is_legal
 
 Choice = TypeVar("Choice")
@@ -91,13 +91,30 @@ def words(
 
 
 def all_places(
-    shape: Sequence[int], sizes: Sequence[int], blocks: Blocks, kinds: int, groups: Groups = ()
+    shape: Sequence[int],
+    sizes: Sequence[int],
+    blocks: Blocks,
+    kinds: int,
+    groups: Groups = (),
+    held: Sequence[int | None] = (),
 ) -> list[Places]:
-    """Every spec of a tensor, replicated first, with the partial values of the given kinds."""
+    """Every spec of a tensor, replicated first, with the partial values of the given kinds.
+
+    Args:
+        shape: of the tensor.
+        sizes: of the sub-axes, in devices.
+        blocks: per dimension, how many of them a sub-axis may stand behind.
+        kinds: of partial values, as `bit` numbers them.
+        groups: the sub-axes of each mesh axis; one each if left out.
+        held: per sub-axis the place that it has, None if it may have any.
+    """
+    held = held or (None,) * len(sizes)
     groups = groups or tuple([range(axis, axis + 1) for axis in range(len(sizes))])
     parts = [partial_place(kind) for kind in REDUCTIONS if kinds & bit(kind)]
     found: dict[Places, None] = {}
-    for combination in uses([[WHOLE, *range(len(shape)), *parts]] * len(sizes), groups):
+    every = [WHOLE, *range(len(shape)), *parts]
+    ways = [every if at is None else [at % MAX_RANK if at > WHOLE else at] for at in held]
+    for combination in uses(ways, groups):
         if len({p for p in combination if p < WHOLE}) > 1:
             continue
         by_dim: dict[int, list[int]] = {}
@@ -113,6 +130,7 @@ def all_places(
             for dim, word in picked:
                 for axis, major in word:
                     places[axis] = split_place(dim, major)
-            if is_legal(tuple(places), sizes, shape):
+            stays = all([at in (None, place) for at, place in zip(held, places, strict=True)])
+            if stays and is_legal(tuple(places), sizes, shape):
                 found[tuple(places)] = None
     return list(found)

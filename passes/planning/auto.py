@@ -14,7 +14,7 @@ from dtensor.passes.planning.options import Options, Strategy
 from dtensor.passes.planning.prices import Prices
 from dtensor.passes.planning.problem import Problem
 from dtensor.passes.planning.solve import polish, solve
-from dtensor.passes.planning.strategies import Maker
+from dtensor.passes.planning.strategies import Maker, Moves
 from dtensor.passes.propagation.task import Task, atoms_of
 from dtensor.passes.sharding.specs import Specs
 
@@ -102,19 +102,20 @@ class _Maker(Maker):
     ) -> tuple[Strategy, ...]:
         return found
 
-    def of(self, node: Node, now: Strategy) -> Options:
+    def of(self, node: Node, start: Strategy, now: Strategy, moves: Moves) -> Options:
         """The strategies of a node, those of an argument with what its bytes cost."""
-        options = super().of(node, now)
+        options = super().of(node, start, now, moves)
         if node.kind != ARGUMENT:
             return options
+        return Options(list(dict.fromkeys([self.priced(node, s) for s in options.strategies])))
+
+    def priced(self, node: Node, strategy: Strategy) -> Strategy:
+        """The strategy of a node, that of an argument with what its bytes cost."""
+        if node.kind != ARGUMENT:
+            return strategy
         info = self.graph.types[node.results[0]]
         splits = self.specs.rank(len(info.shape)).splits
-        return Options(
-            [
-                s._replace(price=self.price * info.bytes / splits[s.outs[0]])
-                for s in options.strategies
-            ]
-        )
+        return strategy._replace(price=self.price * info.bytes / splits[strategy.outs[0]])
 
 
 class _Point(NamedTuple):
@@ -122,7 +123,7 @@ class _Point(NamedTuple):
 
     seconds: float
     bytes: float
-    chosen: list[int]
+    now: list[Strategy]
 
     def at(self, price: float) -> float:
         """Its seconds at a price of a byte."""
@@ -136,7 +137,7 @@ class _Search:
         self.task, self.graph, self.limits = task, task.graph, limits
         self.specs = Specs(atoms_of(task.pins, task.mesh, {}), task.mesh)
         self.prices = Prices(self.specs, task.cost)
-        self.chosen: list[int] = []  # per node of the problem, the number of its strategy
+        self.now: list[Strategy] = []  # per node of the problem
 
     def tie(self, ties: Mapping[int, int]) -> None:
         """Make a result and the argument that it becomes one node: they are laid out alike."""
@@ -158,12 +159,9 @@ class _Search:
         self.maker.price = price
         start = [self._whole(node) for node in self.graph.nodes]
         problem = Problem(self.maker, start, self.prices)
-        every = [problem.options(node) for node in range(len(problem.now))]
-        if self.chosen:
-            problem.now[:] = [o.strategies[i] for o, i in zip(every, self.chosen, strict=True)]
-        else:
-            fixed = zip(problem.now, every, strict=True)
-            problem.now[:] = [s if s in o.index else o.strategies[0] for s, o in fixed]
+        nodes = [self.graph.nodes[example] for example in problem.example]
+        at = zip(nodes, self.now or problem.now, strict=True)
+        problem.now[:] = [self.maker.priced(node, strategy) for node, strategy in at]
         return problem
 
     def _whole(self, node: Node) -> Strategy:
@@ -182,8 +180,6 @@ class _Search:
         self._keep(problem)
 
     def _keep(self, problem: Problem) -> None:
-        pairs = enumerate(problem.now)
-        self.chosen = [problem.options(node).index[strategy] for node, strategy in pairs]
         self.node_of = problem.node_of
         self.now = list(problem.now)
 
@@ -219,7 +215,7 @@ class _Search:
             else:
                 over = found
         price *= _ABOVE
-        self.chosen = under.chosen
+        self.now = under.now
         self._keep(self._problem(price))
         return price
 
@@ -236,7 +232,7 @@ class _Search:
     def _point(self, price: float) -> _Point:
         """The plan found last, at a price."""
         held = self.bytes()
-        return _Point(self._problem(price).total() - price * held, held, list(self.chosen))
+        return _Point(self._problem(price).total() - price * held, held, list(self.now))
 
     def bytes(self) -> float:
         """What one device holds of all arguments."""
@@ -253,14 +249,14 @@ class _Search:
 
     def result(self, price: float, max_bytes: float | None) -> AutoPlan:
         """The layouts, what they cost, and what none costs less than."""
-        before, kept = self._point(price), list(self.now)
+        before = self._point(price)
         problem = self._problem(price)
-        bound = polish(problem, 1, self.limits.sweeps)
+        bound = 0.0 if self.maker.has_left_out else polish(problem, 1, self.limits.sweeps)
         self._keep(problem)
         if max_bytes is not None:
             after = self._point(price)
             if after.bytes > max_bytes or after.seconds > before.seconds:
-                self.now, self.chosen = kept, before.chosen  # within the limit, and less as such
+                self.now = before.now  # within the limit, and less as such
                 problem = self._problem(price)
         held = self.bytes()
         if max_bytes is not None:  # Lagrange: what fits costs at least the priced bound without

@@ -24,7 +24,7 @@ from dtensor.passes.planning.classes import classes_of
 from dtensor.passes.planning.options import Exchange, Options, Strategy
 from dtensor.passes.planning.prices import Prices
 from dtensor.passes.planning.steps import Seconds
-from dtensor.passes.planning.strategies import Maker
+from dtensor.passes.planning.strategies import Maker, Moves
 
 
 @dataclass(slots=True)
@@ -52,6 +52,7 @@ class Problem:
     """Nodes, values and the present plan.
 
     Attributes:
+        start: per node the strategy at which the search starts.
         now: per node the strategy taken.
         values: what may have to be moved.
         around: per node, the values it makes or reads.
@@ -81,13 +82,14 @@ class Problem:
                 self.example[number] = node
             self.work[number] += seconds[node]
             self.runs[number] += graph.nodes[node].weight
-        self.now = [start[node] for node in self.example]
+        self.start = [start[node] for node in self.example]
+        self.now = list(self.start)
         self.values: list[Value] = []
         self.value_of: dict[int, int] = {}
         self.around: list[list[int]] = [[] for _ in range(count)]
         self._read_values()
         self.pairs = list(pairs_of(self))
-        self._options: list[Options | None] = [None] * count
+        self.let_change((frozenset(range(len(maker.specs.sizes))),))
 
     def _read_values(self) -> None:
         graph, node_of, free = self.graph, self.node_of, self.maker.task.free
@@ -111,12 +113,18 @@ class Problem:
             cls = self.prices.class_of(info.shape, info.itemsize)
             self.values.append(Value(key[0], key[1], users, weight, cls, v))
 
+    def let_change(self, moves: Moves) -> None:
+        """Let nodes choose among the strategies that change the sub-axes of one set alone."""
+        self._moves = moves
+        self._options: list[Options | None] = [None] * len(self.now)
+
     def options(self, node: int) -> Options:
         """The strategies of a node, made when they are first asked for."""
         found = self._options[node]
         if found is None:
             example = self.graph.nodes[self.example[node]]
-            found = self._options[node] = self.maker.of(example, self.now[node])
+            start, now = self.start[node], self.now[node]
+            found = self._options[node] = self.maker.of(example, start, now, self._moves)
         return found
 
     def value_seconds(self, number: int) -> float:

@@ -1,5 +1,10 @@
 """The cheapest plan of a problem that is found within limits, and what no plan falls below.
 
+One or two mesh axes are searched together. Of more there are too many strategies: there each node
+has the choice of some alone, and one axis after another is laid out anew while the others stay,
+until none gains; in small programs from two starts, and two axes at a time. That is block
+coordinate descent (Bertsekas 1999, "Nonlinear Programming", section 2.7).
+
 Where elimination had to drop states (`eliminate`), its plan need not be the cheapest. Then windows
 of it are solved anew, around what the rest of the plan does: a few dozen variables that share
 tables, around one whose state costs more than messages promise, are solved alone with all their
@@ -12,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations, cycle, islice
 
 import numpy as np
 
@@ -22,6 +28,7 @@ from dtensor.passes.planning.messages import promising
 from dtensor.passes.planning.model import FINE, Model, make_model
 from dtensor.passes.planning.problem import Problem
 from dtensor.passes.planning.relax import fixed_cost, relaxed_model
+from dtensor.passes.planning.strategies import Moves
 
 
 def solve_within(problem: Problem, limits: Limits, has_choice: bool) -> float | None:
@@ -36,6 +43,8 @@ def solve_within(problem: Problem, limits: Limits, has_choice: bool) -> float | 
         Seconds that no plan falls below, if asked for or known.
     """
     is_least = has_choice and solve(problem, limits)
+    if problem.maker.has_left_out:
+        return None  # what was left out may be cheaper
     if limits.polish:
         return polish(problem, limits.polish, limits.sweeps)
     if limits.bound:
@@ -47,8 +56,62 @@ def solve_within(problem: Problem, limits: Limits, has_choice: bool) -> float | 
 
 def solve(problem: Problem, limits: Limits) -> bool:
     """Leave the cheapest plan found in `problem.now`; whether its model has none cheaper."""
+    maker = problem.maker
+    axes = maker.mesh_axes
+    everything = frozenset[int]().union(*axes)
+    if len(axes) < _MANY_AXES:
+        for node in range(len(problem.now)):
+            problem.options(node)
+        if not maker.has_left_out:
+            return _search(problem, limits)
+    apart = axes if len(axes) > 1 else tuple([frozenset([axis]) for axis in sorted(everything)])
+    rank = max([len(problem.graph.types[value.example].shape) for value in problem.values])
+    has_few = (rank + 1) ** len(everything) <= limits.specs
+    _in_turn(problem, apart, limits)
+    if has_few and len(problem.now) <= limits.pairs:
+        found, least = list(problem.now), problem.total()
+        problem.now[:] = problem.start
+        problem.let_change((everything,))
+        _search(problem, limits)
+        _in_turn(problem, apart, limits)
+        if problem.total() > least:
+            problem.now[:] = found
+        pairs = [one | other for one, other in combinations(apart, 2)]
+        _in_turn(problem, tuple(pairs), limits)
+    problem.let_change((everything,) if has_few else apart)
+    _search(problem, limits, _MOST_ENTRIES)
+    maker.has_left_out = True
+    return False
+
+
+_MANY_AXES = 3  # mesh axes: then some strategies are left out
+_MOST_ENTRIES = 1_000_000  # of tables in which every axis may change; larger ones take too long
+
+
+def _in_turn(problem: Problem, sets: Moves, limits: Limits) -> None:
+    """Let one set of sub-axes after another change, the others held, until none gains."""
+    idle = -1  # sets in a row that gained nothing, since one did
+    for free in islice(cycle(sets), limits.turns * len(sets)):
+        before = problem.total()
+        problem.let_change((free,))
+        _search(problem, limits)
+        idle = 0 if problem.total() < before * (1 - _GAIN) else idle + 1
+        if idle == len(sets) - 1:
+            break
+
+
+def _search(problem: Problem, limits: Limits, most_entries: float = np.inf) -> bool:
+    """Leave the cheapest plan found among the strategies that may be taken; whether it is that.
+
+    Args:
+        problem: with a plan.
+        limits: how long to search.
+        most_entries: of tables; larger problems are left as they are.
+    """
     best, least = list(problem.now), problem.total()
     model = make_model(problem)
+    if model.size > most_entries:
+        return False
     states, is_least = promising(model, limits.passes)
     if not is_least and limits.effort is not None:
         model = make_model(problem, FINE) if model.is_coarse else model

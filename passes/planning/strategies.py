@@ -2,13 +2,15 @@
 
 A strategy combines, for each sub-axis, one factor of the rule, one way to pass partial values on,
 or nothing. Sub-axes that split one factor stand in every order; where a reshape cuts a dimension
-into blocks, a sub-axis may also stand behind those blocks (`block_counts`).
+into blocks, a sub-axis may also stand behind those blocks (`block_counts`). Of many sub-axes there
+are too many strategies: then those are made in which some of the sub-axes stay where a plan has
+them (`Moves`), and the rest may change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import product, takewhile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, islice, product, takewhile
 
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import inner_layout
@@ -32,6 +34,8 @@ from dtensor.passes.propagation.task import Task
 from dtensor.passes.sharding.specs import Places, RankSpecs, Specs, is_contiguous
 
 ResultPlaces = Mapping[int, frozenset[int]] | None  # by node; None is anywhere
+Moves = tuple[frozenset[int], ...]  # sets of sub-axes; those of one may change together
+Held = tuple[tuple[int, ...] | None, ...]  # per sub-axis its places on a node; None if it may move
 
 BEAM = 64  # strategies of one node
 _LARGE_CARRY = 65_536  # bytes
@@ -61,6 +65,13 @@ class Maker:
         self._memo: dict[object, tuple[Strategy, ...]] = {}
         self._computed: dict[tuple[int, Strategy], Computed | None] = {}
         self._used = [self._is_used(axis) for axis in range(len(specs.sizes))]
+        self.has_left_out = False  # whether some node had more strategies than were considered
+
+    @property
+    def mesh_axes(self) -> Moves:
+        """The sub-axes of each mesh axis that anything may use."""
+        groups = [frozenset([axis for axis in group if self._used[axis]]) for group in self._groups]
+        return tuple([group for group in groups if group])
 
     def _is_used(self, axis: int) -> bool:
         """Whether a sub-axis may split anything: the user names it, or large ops call for it.
@@ -77,15 +88,25 @@ class Maker:
             for node in self.graph.nodes
         )
 
-    def of(self, node: Node, now: Strategy) -> Options:
-        """The strategies of a node, `now` among them; none that loses parallelism or memory."""
-        found = self._all(node)
+    def of(self, node: Node, start: Strategy, now: Strategy, moves: Moves) -> Options:
+        """The strategies of a node, `now` among them; none that loses parallelism or memory.
+
+        Args:
+            node: of the graph.
+            start: its strategy where the search starts: what must not be lost.
+            now: its strategy in the present plan.
+            moves: which sub-axes may change.
+        """
+        sets = [self._all(node, now, free) for free in moves]
+        found = tuple(dict.fromkeys(chain.from_iterable(sets)))
+        if len(found) > BEAM:
+            found = self._first(node, now, found)[:BEAM]
         if node.kind == RESULT:
-            found = self._expected(node, found, now)
+            found = self._expected(node, found, start)
         elif node.kind == CARRY:
-            found = self._held(node, found, now)
+            found = self._frugal(node, found, start)
         elif node.rule is not None:
-            found = self._divided(node, node.rule, found, now)
+            found = self._divided(node, node.rule, found, start)
         if node.index in self.kept:
             keeps = keeper(self.graph, self.specs, node, self.kept[node.index])
             found = tuple([s for s in found if keeps(s.ins, s.outs)])
@@ -100,7 +121,7 @@ class Maker:
         return Strategy(reads, makes, 1)
 
     def _divided(
-        self, node: Node, rule: OpRule, found: tuple[Strategy, ...], now: Strategy
+        self, node: Node, rule: OpRule, found: tuple[Strategy, ...], start: Strategy
     ) -> tuple[Strategy, ...]:
         """Those that leave a large op less divided than it could be are left out, or priced.
 
@@ -110,7 +131,7 @@ class Maker:
         if rule.flops < self.task.min_flops:
             return found
         if opdef(node.name).must_divide:
-            found = tuple([s for s in found if s.split >= now.split])
+            found = tuple([s for s in found if s.split >= start.split])
             most = max([s.split for s in found], default=1)
             small = rule.flops / self.task.min_flops
             return tuple([s for s in found if s.split == most or s.split > small])
@@ -120,20 +141,20 @@ class Maker:
         seconds = _REPEATED * self.task.cost.local_seconds(rule.flops, traffic)
 
         def priced(strategy: Strategy) -> Strategy:
-            more = 1 / strategy.split - 1 / now.split
+            more = 1 / strategy.split - 1 / start.split
             return strategy._replace(price=seconds * more) if more > 0.0 else strategy
 
         return tuple(map(priced, found))
 
     def _expected(
-        self, node: Node, found: tuple[Strategy, ...], now: Strategy
+        self, node: Node, found: tuple[Strategy, ...], start: Strategy
     ) -> tuple[Strategy, ...]:
         """The layouts that a result nobody laid out may have: what follows from what is given.
 
         Where what is given disagrees, each way to follow it counts.
         """
         places = self.specs.rank(len(self.graph.types[node.operands[0]].shape)).places
-        expected = places[now.ins[0]]
+        expected = places[start.ins[0]]
         others = [None if of is None else of.get(node.index, ()) for of in self.result_places]
 
         def follows(strategy: Strategy) -> bool:
@@ -142,7 +163,9 @@ class Maker:
 
         return tuple([s for s in found if follows(s)])
 
-    def _held(self, node: Node, found: tuple[Strategy, ...], now: Strategy) -> tuple[Strategy, ...]:
+    def _frugal(
+        self, node: Node, found: tuple[Strategy, ...], start: Strategy
+    ) -> tuple[Strategy, ...]:
         """Without those in which a large carried value takes more memory than the start has it.
 
         Gathering the stacked weights of all layers ahead of a scan moves the fewest bytes, and
@@ -152,30 +175,43 @@ class Maker:
         if info.bytes < _LARGE_CARRY or self.is_constant(node):
             return found
         splits = self.specs.rank(len(info.shape)).splits
-        least = splits[now.outs[0]]
+        least = splits[start.outs[0]]
         return tuple([s for s in found if splits[s.outs[0]] >= least])
 
     def is_constant(self, node: Node) -> bool:
         """Whether constants and scalars alone say what a node makes."""
         return all([self.task.constant[value] for value in node.results])
 
-    def _all(self, node: Node) -> tuple[Strategy, ...]:
+    def _all(self, node: Node, now: Strategy, free: frozenset[int]) -> tuple[Strategy, ...]:
+        """Those in which the sub-axes that are not free stay as they are now."""
         if node.results and self.task.free[node.results[0]]:
             return ()  # made wherever it is wanted, from what every device has
         if node.kind == OP and node.rule is not None:
-            return self._of_rule(node, node.rule)
+            return self._of_rule(node, node.rule, now, free)
         if node.kind in MANUAL_EDGES:
-            return self._at_region(node)
+            return self._at_region(node, now, free)
         if node.index in self.task.pins.whole or node.kind not in _ALIKE:
             return ()
         given = self.task.pins.layouts.get(node.index)
         if given is not None and not given.has_open:
             return ()
-        return self._alike(node, given)
+        return self._alike(node, given, now, free)
+
+    def _places(self, node: Node, strategy: Strategy) -> list[Places]:
+        """Of each operand and result, the place of every sub-axis."""
+        ins, outs = self.specs.sides(self.graph, node)
+        sides = zip((*ins, *outs), (*strategy.ins, *strategy.outs), strict=True)
+        return [side.places[spec] for side, spec in sides]
+
+    def _held(self, node: Node, now: Strategy, free: frozenset[int]) -> Held:
+        by_side, axes = self._places(node, now), range(len(self.specs.sizes))
+        return tuple([None if a in free else tuple([p[a] for p in by_side]) for a in axes])
 
     # Ops.
 
-    def _of_rule(self, node: Node, rule: OpRule) -> tuple[Strategy, ...]:
+    def _of_rule(
+        self, node: Node, rule: OpRule, now: Strategy, free: frozenset[int]
+    ) -> tuple[Strategy, ...]:
         blocks = self._factor_blocks.get(node.index, ())
         passes = tuple(
             [
@@ -187,38 +223,52 @@ class Maker:
                 )
             ]
         )
-        key = (id(rule), blocks, passes, node.free)
-        found = self._memo.get(key)
-        if found is None:
-            found = self._of_structure(rule, blocks, passes, self._used_at(node))
+        held, used = self._held(node, now, free), self._used_at(node)
+        key = (id(rule), blocks, passes, node.free, held)
+        every = self._memo.get(key)
+        if every is None:
+            every = self._of_structure(rule, blocks, passes, used, held)
             if rule.other is not None:
-                others = self._build(rule.other, (), passes, self._used_at(node))
-                found = tuple(dict.fromkeys((*found, *others)))
-            self._memo[key] = found
-        return found
+                others = self._build(rule.other, (), passes, used, held)
+                every = tuple(dict.fromkeys((*every, *others)))
+            self._memo[key] = every
+        return self._computed_ones(node, every, now, key)
 
     def _of_structure(
-        self, rule: OpRule, blocks: Blocks, passes: tuple[int, ...], used: tuple[bool, ...]
+        self,
+        rule: OpRule,
+        blocks: Blocks,
+        passes: tuple[int, ...],
+        used: tuple[bool, ...],
+        held: Held,
     ) -> tuple[Strategy, ...]:
         """Those of an op with the same factors, unless its algorithms ask for more than those."""
         if _has_algorithms(rule):
-            return self._build(rule, blocks, passes, used)
+            return self._build(rule, blocks, passes, used, held)
         parts = tuple([rule.passes[i] for i in passes])
-        key = (rule.factors, rule.operands, rule.results, parts, blocks, used)
+        key = (rule.factors, rule.operands, rule.results, parts, blocks, used, held)
         found = self._memo.get(key)
         if found is None:
-            found = self._memo[key] = self._build(rule, blocks, passes, used)
+            found = self._memo[key] = self._build(rule, blocks, passes, used, held)
         return found
 
     def _build(
-        self, rule: OpRule, blocks: Blocks, passes: tuple[int, ...], may_use: tuple[bool, ...]
+        self,
+        rule: OpRule,
+        blocks: Blocks,
+        passes: tuple[int, ...],
+        may_use: tuple[bool, ...],
+        held: Held,
     ) -> tuple[Strategy, ...]:
         labels = [self._tables[n].of_rule(rule) for n in self.specs.sizes]
         ranks = ([len(d) for d in rule.operands], [len(d) for d in rule.results])
         sides = tuple([[self.specs.rank(r) for r in side] for side in ranks])
         usable = [f for f in range(len(rule.factors)) if rule.dims_of_factor[f]]
         choices = [-1, *usable, *(~(p + 1) for p in passes)]
-        ways = [choices if used else [-1] for used in may_use]
+        ways = [
+            (choices if used else [-1]) if places is None else _choices(mine, places, passes)
+            for used, places, mine in zip(may_use, held, labels, strict=True)
+        ]
         alone = [{choice: _label(mine, choice, 1) for choice in choices} for mine in labels]
         found: dict[Strategy, None] = {}
         for combination in uses(ways, self._groups):
@@ -234,11 +284,10 @@ class Maker:
                     for majors in self._majors(rule, combination, blocks)
                 ]
             for chosen in options:
-                strategy = self._joint(chosen, *sides)
+                strategy = self._joint(chosen, held, *sides)
                 if strategy is not None:
                     found[strategy] = None
-        ordered = sorted(found, key=_shared_dimensions(*sides))
-        return _beam(ordered, self.specs, ranks, lambda one: self.with_algorithm(rule, one))
+        return tuple(sorted(found, key=_shared_dimensions(*sides)))
 
     def _majors(
         self, rule: OpRule, combination: Sequence[int], blocks: Blocks
@@ -266,18 +315,19 @@ class Maker:
     def _joint(
         self,
         chosen: Sequence[Label | None],
+        held: Held,
         operands: Sequence[RankSpecs],
         results: Sequence[RankSpecs],
     ) -> Strategy | None:
         """One strategy of one label per sub-axis.
 
         Returns:
-            None if a sub-axis does not fit, or if a tensor would mix reductions.
+            None if a sub-axis does not fit or would not stay, or if a tensor would mix reductions.
         """
         split = 1
         labels = []
-        for label, n in zip(chosen, self.specs.sizes, strict=True):
-            if label is None:
+        for label, n, places in zip(chosen, self.specs.sizes, held, strict=True):
+            if label is None or (places is not None and label.places != places):
                 return None
             labels.append(label)
             split *= n if label.divides else 1
@@ -330,7 +380,9 @@ class Maker:
 
     # Nodes without a rule.
 
-    def _alike(self, node: Node, given: Layout | None) -> tuple[Strategy, ...]:
+    def _alike(
+        self, node: Node, given: Layout | None, now: Strategy, free: frozenset[int]
+    ) -> tuple[Strategy, ...]:
         """One spec for all operands and results: borders, carried values, joins, barriers."""
         value = (node.results or node.operands)[0]
         shape = self.graph.types[value].shape
@@ -338,13 +390,14 @@ class Maker:
         kinds = 0 if is_border or given is not None else self._kinds[value]
         blocks = () if is_border else self._blocks[value]
         sides = len(node.operands), len(node.results)
-        key = (shape, blocks, kinds, sides, is_border, given, node.free)
+        held = tuple([None if side is None else side[0] for side in self._held(node, now, free)])
+        key = (shape, blocks, kinds, sides, is_border, given, node.free, held)
         found = self._memo.get(key)
         if found is None:
             specs = self.specs.rank(len(shape))
-            places = all_places(shape, self.specs.sizes, blocks, kinds, self._groups)
+            places = all_places(shape, self.specs.sizes, blocks, kinds, self._groups, held)
             used = self._used_at(node)
-            places = [p for p in places if _keeps_to(used, p)]
+            places = [p for p in places if _keeps_to(used, held, p)]
             if is_border:
                 places = [p for p in places if is_contiguous(p, self.specs.sizes)]
             if given is not None:
@@ -352,15 +405,15 @@ class Maker:
             ids = [specs.of(p) for p in places]
             ids.sort(key=specs.shared.__getitem__)
             made = [Strategy((i,) * sides[0], (i,) * sides[1], 1) for i in ids]
-            found = self._memo[key] = _beam(made, self.specs, ([len(shape)] * sides[0], []))
-        return found
+            found = self._memo[key] = tuple(made)
+        return self._computed_ones(node, found, now, key)
 
     def _used_at(self, node: Node) -> tuple[bool, ...]:
         """Per sub-axis, whether the node may use it."""
         pairs = zip(self._used, self.specs.subaxes, strict=True)
         return tuple([used and node.may_use(axis.name) for used, axis in pairs])
 
-    def _at_region(self, node: Node) -> tuple[Strategy, ...]:
+    def _at_region(self, node: Node, now: Strategy, free: frozenset[int]) -> tuple[Strategy, ...]:
         """What may cross the border of a manual region: as it asks, on open dimensions as planned.
 
         Only sub-axes that are free in the region are added.
@@ -369,11 +422,14 @@ class Maker:
         if given is None or not given.has_open or node.rule is None:
             return ()
         shape, blocks = self.graph.types[node.subject].shape, self._blocks[node.subject]
-        found = self._memo.get((id(node.rule), blocks))
+        outside = 0 if node.kind == MANUAL_READ else -1
+        held = tuple([h if h is None else h[outside] for h in self._held(node, now, free)])
+        key = (id(node.rule), blocks, held)
+        found = self._memo.get(key)
         if found is None:
             specs, made = self.specs.rank(len(shape)), []
             may_move = list(zip(self.specs.subaxes, self._used_at(node), strict=True))
-            for places in all_places(shape, self.specs.sizes, blocks, 0, self._groups):
+            for places in all_places(shape, self.specs.sizes, blocks, 0, self._groups, held):
                 layout = specs.layout(specs.of(places))
                 added = zip(places, may_move, strict=True)
                 if _extends(given, layout) and all(
@@ -382,9 +438,78 @@ class Maker:
                     inside = self.specs.of_layout(inner_layout(layout, node.free or ()))
                     ends = (specs.of(places),), (inside,)
                     made.append(Strategy(*(ends if node.kind == MANUAL_READ else ends[::-1]), 1))
-            found = _beam(made, self.specs, ([len(shape)], [len(shape)]))
-            self._memo[id(node.rule), blocks] = found
+            found = self._memo[key] = tuple(made)
+        return self._computed_ones(node, found, now, key)
+
+    def _computed_ones(
+        self, node: Node, strategies: tuple[Strategy, ...], now: Strategy, key: object
+    ) -> tuple[Strategy, ...]:
+        """Those that something computes, complete; where there are very many, the first (`_first`).
+
+        Args:
+            node: whose they are.
+            strategies: in the order that decides among equals.
+            now: the strategy of the node in the present plan.
+            key: what they depend on.
+        """
+        rule = node.rule if node.kind == OP else None
+        is_few = len(strategies) <= BEAM
+        if is_few and (rule is None or not _has_algorithms(rule)):
+            return strategies
+        key = (key, None if is_few else now[:2])
+        found = self._memo.get(key)
+        if found is None:
+            ordered = strategies if is_few else self._first(node, now, strategies)
+            finish = (self.with_algorithm(rule, s) for s in ordered) if rule else iter(ordered)
+            kept = [s for s in islice(finish, None if is_few else 4 * BEAM) if s is not None][:BEAM]
+            if not is_few:
+                order = {s[:2]: number for number, s in enumerate(strategies)}
+                kept.sort(key=lambda s: order[s[:2]])
+            found = self._memo[key] = tuple(kept)
+        self.has_left_out |= not is_few
         return found
+
+    def _first(
+        self, node: Node, now: Strategy, strategies: Sequence[Strategy]
+    ) -> tuple[Strategy, ...]:
+        """In the order in which they are considered: by turns the nearest to now and the best.
+
+        Those are near that use few sub-axes otherwise, those are good that divide the most work and
+        hold the least.
+        """
+        distance = self._distance(node, now)
+        keys = {s: distance(s) for s in strategies}
+        near = sorted(strategies, key=lambda s: keys[s])
+        best = sorted(strategies, key=lambda s: keys[s][1:])
+        return tuple(dict.fromkeys(chain.from_iterable(zip(near, best, strict=True))))
+
+    def _distance(self, node: Node, now: Strategy) -> Callable[[Strategy], tuple[float, ...]]:
+        """How many sub-axes a strategy uses otherwise; how much it leaves undone, and holds."""
+        mine = self._places(node, now)
+        sides = [side for both in self.specs.sides(self.graph, node) for side in both]
+
+        def distance(strategy: Strategy) -> tuple[float, ...]:
+            places = self._places(node, strategy)
+            axes = zip(zip(*mine, strict=True), zip(*places, strict=True), strict=True)
+            other = sum([had != has for had, has in axes])
+            numbers = list(zip(sides, (*strategy.ins, *strategy.outs), strict=True))
+            parts = sum([side.partial[spec] for side, spec in numbers])
+            held = sum([1 / side.splits[spec] for side, spec in numbers])
+            return other, -strategy.split, parts, held
+
+        return distance
+
+
+def _choices(labels: RuleLabels, places: tuple[int, ...], passes: Sequence[int]) -> Sequence[int]:
+    """The ways to use a sub-axis that may have these places; as `_label` numbers them."""
+    if places == labels.idle.places:
+        return [-1]
+    split = next((k for k, place in enumerate(places) if place > WHOLE), None)
+    if split is None:
+        return [~(p + 1) for p in passes if labels.passes[p].places == places]
+    count = len(labels.rule.operands)
+    slot = split if split < count else ~(split - count)
+    return [label.factor for label in labels.at(slot, places[split])]
 
 
 def _has_algorithms(rule: OpRule) -> bool:
@@ -425,9 +550,9 @@ def _shared_dimensions(
     return count
 
 
-def _keeps_to(used: Sequence[bool], places: Places) -> bool:
-    pairs = zip(used, places, strict=True)
-    return all([may or place == WHOLE for may, place in pairs])
+def _keeps_to(used: Sequence[bool], held: Sequence[int | None], places: Places) -> bool:
+    each = zip(used, held, places, strict=True)
+    return all([may or place in (WHOLE, stays) for may, stays, place in each])
 
 
 def _extends(given: Layout, layout: Layout) -> bool:
@@ -444,48 +569,3 @@ def _extends(given: Layout, layout: Layout) -> bool:
         ):
             return False
     return True
-
-
-def _beam(
-    strategies: Sequence[Strategy],
-    specs: Specs,
-    ranks: tuple[Sequence[int], Sequence[int]],
-    finish: Callable[[Strategy], Strategy | None] = lambda strategy: strategy,
-) -> tuple[Strategy, ...]:
-    """The strategies that divide the most work and hold the least, where there are very many.
-
-    Args:
-        strategies: in the order that decides among equals; the first one is kept.
-        specs: those of the program.
-        ranks: of operands and results.
-        finish: what completes a strategy, None where nothing computes it; it takes long, and is
-            asked for those alone that may be kept.
-    """
-    sides = (*ranks[0], *ranks[1])
-
-    def rank(item: tuple[int, Strategy]) -> tuple[float, ...]:
-        number, strategy = item
-        spec_of = zip(sides, (*strategy.ins, *strategy.outs), strict=False)
-        pairs = [(specs.rank(r), s) for r, s in spec_of]
-        parts = sum(r.partial[s] for r, s in pairs)
-        return -strategy.split, parts, sum(1 / r.splits[s] for r, s in pairs), number
-
-    numbered: Iterable[tuple[int, Strategy]] = enumerate(strategies)
-    if len(strategies) > BEAM:
-        numbered = sorted(numbered, key=rank)
-    kept: dict[int, Strategy] = {}
-    for number, strategy in numbered:
-        found = finish(strategy)
-        if found is not None:
-            kept[number] = found
-        if len(kept) > BEAM:
-            break
-    if len(kept) > BEAM:
-        for _ in range(2):
-            kept.popitem()
-        for number, strategy in enumerate(strategies):
-            found = kept.get(number) or finish(strategy)
-            if found is not None:
-                kept[number] = found
-                break
-    return tuple([kept[number] for number in sorted(kept)])
