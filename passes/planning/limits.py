@@ -32,7 +32,8 @@ class Limits:
         passes: rounds of messages, there and back, that may prove a plan the cheapest.
         turns: how often each of many mesh axes is laid out anew, the others held.
         specs: about, of one tensor, where all of many mesh axes may change at once.
-        pairs: nodes of the problems in which two of many are laid out anew together, if they may.
+        small: nodes of the problems with many that are searched from a second start, if they may.
+        pairs: whether two of many are laid out anew together, if they may.
         effort: of the elimination, where they do not; None leaves it at what they lead to.
         sweeps: rounds of single changes after that.
         polish: rounds of messages after that, which may find a better plan; they need the bound.
@@ -42,7 +43,8 @@ class Limits:
     passes: int = 4
     turns: int = 4
     specs: int = 300
-    pairs: int = 200
+    small: int = 200
+    pairs: bool = False
     effort: Effort | None = field(default_factory=Effort)
     sweeps: int = 4
     polish: int = 0
@@ -52,6 +54,6 @@ class Limits:
 EFFORTS: Final[Mapping[str, Limits]] = {
     "fast": Limits(passes=16, turns=2, specs=0, effort=None),
     "normal": Limits(),
-    "best": Limits(specs=2000, pairs=10_000, polish=8, bound=True),
+    "best": Limits(specs=2000, pairs=True, polish=8, bound=True),
 }
 """How hard to search, by name; docs/propagation.md has the table."""

@@ -2,8 +2,8 @@
 
 One or two mesh axes are searched together. Of more there are too many strategies: there each node
 has the choice of some alone, and one axis after another is laid out anew while the others stay,
-until none gains; in small programs from two starts, and two axes at a time. That is block
-coordinate descent (Bertsekas 1999, "Nonlinear Programming", section 2.7).
+until none gains; in small programs from two starts. That is block coordinate descent (Bertsekas
+1999, "Nonlinear Programming", section 2.7).
 
 Where elimination had to drop states (`eliminate`), its plan need not be the cheapest. Then windows
 of it are solved anew, around what the rest of the plan does: a few dozen variables that share
@@ -68,7 +68,7 @@ def solve(problem: Problem, limits: Limits) -> bool:
     rank = max([len(problem.graph.types[value.example].shape) for value in problem.values])
     has_few = (rank + 1) ** len(everything) <= limits.specs
     _in_turn(problem, apart, limits)
-    if has_few and len(problem.now) <= limits.pairs:
+    if has_few and len(problem.now) <= limits.small:
         found, least = list(problem.now), problem.total()
         problem.now[:] = problem.start
         problem.let_change((everything,))
@@ -76,6 +76,7 @@ def solve(problem: Problem, limits: Limits) -> bool:
         _in_turn(problem, apart, limits)
         if problem.total() > least:
             problem.now[:] = found
+    if has_few and limits.pairs:
         pairs = [one | other for one, other in combinations(apart, 2)]
         _in_turn(problem, tuple(pairs), limits)
     problem.let_change((everything,) if has_few else apart)
