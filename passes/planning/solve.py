@@ -59,16 +59,20 @@ def solve(problem: Problem, limits: Limits) -> bool:
     maker = problem.maker
     axes = maker.mesh_axes
     everything = frozenset[int]().union(*axes)
-    if len(axes) < _MANY_AXES:
+    rank = max(
+        [len(problem.graph.types[value.example].shape) for value in problem.values], default=0
+    )
+    has_few = (rank + 1) ** len(everything) <= limits.specs
+    is_small = has_few and len(problem.now) <= limits.small
+    if len(axes) < _MANY_AXES or is_small:
         for node in range(len(problem.now)):
             problem.options(node)
         if not maker.has_left_out:
             return _search(problem, limits)
+    maker.has_left_out = True
     apart = axes if len(axes) > 1 else tuple([frozenset([axis]) for axis in sorted(everything)])
-    rank = max([len(problem.graph.types[value.example].shape) for value in problem.values])
-    has_few = (rank + 1) ** len(everything) <= limits.specs
     _in_turn(problem, apart, limits)
-    if has_few and len(problem.now) <= limits.small:
+    if is_small:
         found, least = list(problem.now), problem.total()
         problem.now[:] = problem.start
         problem.let_change((everything,))
@@ -81,11 +85,10 @@ def solve(problem: Problem, limits: Limits) -> bool:
         _in_turn(problem, tuple(pairs), limits)
     problem.let_change((everything,) if has_few else apart)
     _search(problem, limits, _MOST_ENTRIES)
-    maker.has_left_out = True
     return False
 
 
-_MANY_AXES = 3  # mesh axes: then some strategies are left out
+_MANY_AXES = 3  # mesh axes: then most programs have too many strategies
 _MOST_ENTRIES = 1_000_000  # of tables in which every axis may change; larger ones take too long
 
 

@@ -37,7 +37,7 @@ ResultPlaces = Mapping[int, frozenset[int]] | None  # by node; None is anywhere
 Moves = tuple[frozenset[int], ...]  # sets of sub-axes; those of one may change together
 Held = tuple[tuple[int, ...] | None, ...]  # per sub-axis its places on a node; None if it may move
 
-BEAM = 64  # strategies of one node
+_LEAST, _MOST = 64, 6000  # strategies of one node, at least, and of all nodes of a program
 _LARGE_CARRY = 65_536  # bytes
 _REPEATED = 8.0  # times what all devices compute alike is priced, where they could divide it
 _ALIKE = (*BORDERS, *JOINTS)  # without a rule: one spec everywhere
@@ -65,6 +65,7 @@ class Maker:
         self._memo: dict[object, tuple[Strategy, ...]] = {}
         self._computed: dict[tuple[int, Strategy], Computed | None] = {}
         self._used = [self._is_used(axis) for axis in range(len(specs.sizes))]
+        self.most = max(_LEAST, _MOST // max(len(graph.nodes), 1))
         self.has_left_out = False  # whether some node had more strategies than were considered
 
     @property
@@ -99,8 +100,8 @@ class Maker:
         """
         sets = [self._all(node, now, free) for free in moves]
         found = tuple(dict.fromkeys(chain.from_iterable(sets)))
-        if len(found) > BEAM:
-            found = self._first(node, now, found)[:BEAM]
+        if len(found) > self.most:
+            found = self._first(node, now, found)[: self.most]
         if node.kind == RESULT:
             found = self._expected(node, found, start)
         elif node.kind == CARRY:
@@ -197,14 +198,14 @@ class Maker:
             return ()
         return self._alike(node, given, now, free)
 
-    def _places(self, node: Node, strategy: Strategy) -> list[Places]:
+    def places(self, node: Node, strategy: Strategy) -> list[Places]:
         """Of each operand and result, the place of every sub-axis."""
         ins, outs = self.specs.sides(self.graph, node)
         sides = zip((*ins, *outs), (*strategy.ins, *strategy.outs), strict=True)
         return [side.places[spec] for side, spec in sides]
 
     def _held(self, node: Node, now: Strategy, free: frozenset[int]) -> Held:
-        by_side, axes = self._places(node, now), range(len(self.specs.sizes))
+        by_side, axes = self.places(node, now), range(len(self.specs.sizes))
         return tuple([None if a in free else tuple([p[a] for p in by_side]) for a in axes])
 
     # Ops.
@@ -453,7 +454,7 @@ class Maker:
             key: what they depend on.
         """
         rule = node.rule if node.kind == OP else None
-        is_few = len(strategies) <= BEAM
+        is_few = len(strategies) <= self.most
         if is_few and (rule is None or not _has_algorithms(rule)):
             return strategies
         key = (key, None if is_few else now[:2])
@@ -461,7 +462,9 @@ class Maker:
         if found is None:
             ordered = strategies if is_few else self._first(node, now, strategies)
             finish = (self.with_algorithm(rule, s) for s in ordered) if rule else iter(ordered)
-            kept = [s for s in islice(finish, None if is_few else 4 * BEAM) if s is not None][:BEAM]
+            kept = [s for s in islice(finish, None if is_few else 4 * self.most) if s is not None][
+                : self.most
+            ]
             if not is_few:
                 order = {s[:2]: number for number, s in enumerate(strategies)}
                 kept.sort(key=lambda s: order[s[:2]])
@@ -485,11 +488,11 @@ class Maker:
 
     def _distance(self, node: Node, now: Strategy) -> Callable[[Strategy], tuple[float, ...]]:
         """How many sub-axes a strategy uses otherwise; how much it leaves undone, and holds."""
-        mine = self._places(node, now)
+        mine = self.places(node, now)
         sides = [side for both in self.specs.sides(self.graph, node) for side in both]
 
         def distance(strategy: Strategy) -> tuple[float, ...]:
-            places = self._places(node, strategy)
+            places = self.places(node, strategy)
             axes = zip(zip(*mine, strict=True), zip(*places, strict=True), strict=True)
             other = sum([had != has for had, has in axes])
             numbers = list(zip(sides, (*strategy.ins, *strategy.outs), strict=True))

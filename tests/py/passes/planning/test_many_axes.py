@@ -1,0 +1,105 @@
+"""Plans over many mesh axes, of which not all strategies are considered at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import dtensor
+from dtensor.dialect.mesh import Mesh
+from dtensor.passes.planning import solve as solving
+from dtensor.passes.planning.limits import Limits
+from dtensor.passes.planning.problem import Problem
+from tests.py.passes.planning.small_graphs import small_program
+from tests.py.passes.run_passes import after
+
+TWO = Mesh([("x", 2), ("y", 4)])
+THREE = Mesh([("x", 2), ("y", 2), ("z", 2)])
+PASSES = "builtin.module(dtensor-import, dtensor-propagate)"
+
+
+def planned_seconds(text: str, mesh: Mesh) -> float:
+    with after(PASSES, text, mesh) as (_, state):
+        return sum(record.seconds for record in state.ledger.of_kind("plan"))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_plan_for_an_axis_in_two_is_no_dearer_than_one_for_the_axis(seed: int) -> None:
+    text = small_program(seed, ("x", "y"))
+    in_two = text.replace('"y"', '"y", "z"')
+    assert planned_seconds(in_two, THREE) <= planned_seconds(text, TWO) * (1 + 1e-9)
+
+
+def step(weights: Any, x: Any, y: Any) -> Any:
+    """A training step of a network of two layers."""
+
+    def loss(weights: Any) -> Any:
+        up, down = weights
+        return ((jnp.tanh(x @ up) @ down - y) ** 2).mean()
+
+    return jax.tree.map(lambda w, g: w - 0.1 * g, weights, jax.grad(loss)(weights))
+
+
+def lowered_step(mesh: dtensor.Mesh, effort: str = "normal") -> Any:
+    """The step of a large batch, whose weights are split over `model` and what else there is."""
+    array = jax.ShapeDtypeStruct
+    weights = (array((96, 160), jnp.float32), array((160, 48), jnp.float32))
+    batch = (array((65536, 96), jnp.float32), array((65536, 48), jnp.float32))
+    data, *rest, model = mesh.axis_names
+    others = tuple(rest)
+    layouts = (
+        (dtensor.Layout([others, model], mesh), dtensor.Layout([model, others], mesh)),
+        dtensor.Layout([(data, *others), None], mesh),
+        dtensor.Layout([(data, *others), None], mesh),
+    )
+    options = dtensor.CompileOptions(effort=effort)
+    return dtensor.jit(step, in_layouts=layouts, options=options).lower(weights, *batch)
+
+
+@pytest.mark.parametrize("effort", ["fast", "normal", "best"])
+@pytest.mark.parametrize("names", [["fsdp"], ["fsdp", "part"]])
+def test_small_weights_move_and_a_large_batch_stays(names: list[str], effort: str) -> None:
+    axes = [("data", 2), *((name, 2) for name in names), ("model", 2)]
+    planned = lowered_step(dtensor.Mesh.abstract(axes), effort)
+    devices = 2 ** len(axes)
+    weights = 4 * (96 * 160 + 160 * 48)
+    # Gathered, over all axes but one; and their gradients reduced over all devices.
+    gathered = weights * (1 - 2 / devices)
+    reduced = weights * 2
+    batch = 4 * 65536 * (96 + 48) / devices
+    assert planned.wire_bytes <= gathered + reduced < batch / 4
+
+
+def test_of_a_plan_that_left_strategies_out_nobody_says_that_none_is_cheaper() -> None:
+    axes = [("data", 2), ("fsdp", 2), ("part", 2), ("model", 2)]
+    assert "cheaper" not in lowered_step(dtensor.Mesh.abstract(axes), "best").explain()
+    two = lowered_step(dtensor.Mesh.abstract([("data", 2), ("model", 4)]), "best").explain()
+    assert "no plan that lays equal layers out alike is" in two
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_where_one_axis_may_change_the_others_stay(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[int] = []
+
+    def solve(problem: Problem, limits: Limits) -> bool:
+        for axis in range(3):
+            problem.let_change((frozenset([axis]),))
+            held = [other for other in range(3) if other != axis]
+            for number, now in enumerate(problem.now):
+                node = problem.graph.nodes[problem.example[number]]
+                before = problem.maker.places(node, now)
+                for strategy in problem.options(number).strategies:
+                    places = problem.maker.places(node, strategy)
+                    pairs = zip(before, places, strict=True)
+                    assert all(had[a] == has[a] for had, has in pairs for a in held)
+                    compared.append(places != before)
+        return False
+
+    monkeypatch.setattr(solving, "solve", solve)
+    with after(PASSES, small_program(seed, ("x", "y", "z")), THREE):
+        assert sum(compared) > 5
