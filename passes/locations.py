@@ -55,6 +55,28 @@ def _ids(location: ir.Location) -> Iterator[int]:
         yield from _ids(location.child_loc)
 
 
+def forget_ids(module: ir.Module) -> None:
+    """Take the ids out of a module that was read: they speak of another run's ledger."""
+
+    def forget(op: ir.Operation) -> ir.WalkResult:
+        if tagged_id(op.location) is not None:
+            op.location = _without_ids(op.location)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(forget)
+
+
+def _without_ids(location: ir.Location) -> ir.Location:
+    if isinstance(location, ir.FusedLoc):
+        metadata = None if _metadata(location) is not None else location.metadata
+        return ir.Location.fused([_without_ids(each) for each in _inner(location)], metadata)
+    if isinstance(location, ir.CallSiteLoc):
+        return ir.Location.callsite(_without_ids(location.callee), [location.caller])
+    if isinstance(location, ir.NameLoc):
+        return ir.Location.name(location.name_str, _without_ids(location.child_loc))
+    return location
+
+
 def location_text(location: ir.Location | str) -> str:
     """`train.py:41:7 (via flax/linear.py:271)`: the user's line, and the library's below it.
 

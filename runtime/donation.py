@@ -24,20 +24,20 @@ _aliased: dict[int, weakref.ref[jax.Array]] = {}
 def guarded(run: Run, names: Sequence[str], donated: Sequence[int]) -> Run:
     """`run`, but what XLA answers by ending the process is an error.
 
-    RuntimeError if an argument is deleted, ValueError if one of the `donated` numbers is passed
-    twice, both by the arguments' `names`.
+    RuntimeError if an argument is deleted, ValueError if the buffers of one of the `donated`
+    numbers are passed twice, both by the arguments' `names`.
     """
     is_donating = bool(donated)
 
     def call(*arrays: Any) -> Sequence[jax.Array]:
-        if is_donating:
-            refuse_twice(arrays, names, donated)
         try:
             for array in arrays:
                 if type(array) is not np.ndarray and array.is_deleted():
                     refuse_deleted(arrays, names)
         except (AttributeError, jax.errors.ConcretizationTypeError):  # from the host, or traced
             refuse_deleted(arrays, names)
+        if is_donating:
+            return _donating(run, arrays, names, donated)
         return run(*arrays)
 
     return call
@@ -60,17 +60,37 @@ def guarded_tensors(
         except TypeError:  # traced, or random keys
             return anything(*arrays)
         if is_donating:
-            refuse_twice(arrays, names, donated)
+            return _donating(run, arrays, names, donated)
         return run(*arrays)
 
     return call
 
 
+def _donating(
+    run: Run, arrays: Sequence[Any], names: Sequence[str], donated: Sequence[int]
+) -> Sequence[jax.Array]:
+    """Run a program that takes buffers, and delete what it took some of the buffers of.
+
+    XLA leaves an array the buffer that NumPy looks into, takes those on the other devices, and
+    jax does not call the array deleted if the first was left.
+    """
+    refuse_twice(arrays, names, donated)
+    results = run(*arrays)
+    for array in (arrays[i] for i in donated):
+        if _is_concrete(array) and not array.is_deleted():
+            if any(shard.data.is_deleted() for shard in array.addressable_shards):
+                array.delete()
+    return results
+
+
+def _is_concrete(array: Any) -> bool:
+    return isinstance(array, jax.Array) and not isinstance(array, jax.core.Tracer)
+
+
 def refuse_deleted(arrays: Iterable[Any], names: Iterable[str]) -> None:
     """Raise RuntimeError, with its name, if an array is deleted."""
     for array, name in zip(arrays, names, strict=True):
-        is_concrete = isinstance(array, jax.Array) and not isinstance(array, jax.core.Tracer)
-        if is_concrete and array.is_deleted():
+        if _is_concrete(array) and array.is_deleted():
             raise RuntimeError(
                 f"argument {name} is {DELETED}; pass what that program returned, or a copy made "
                 "before"
@@ -78,16 +98,26 @@ def refuse_deleted(arrays: Iterable[Any], names: Iterable[str]) -> None:
 
 
 def refuse_twice(arrays: Sequence[Any], names: Sequence[str], donated: Sequence[int]) -> None:
-    """Raise ValueError, with the names of both arguments, if a donated array comes twice."""
-    if len(set(map(id, arrays))) == len(arrays):
+    """Raise ValueError, with the names of both, if an argument has buffers of a donated one."""
+    is_repeated = len(set(map(id, arrays))) < len(arrays)
+    if not is_repeated and not any(map(has_alias, arrays)):
         return
-    for i in donated:
-        for k, array in enumerate(arrays):
-            if array is arrays[i] and k != i and isinstance(array, jax.Array):
+    owners = {buffer: i for i in reversed(donated) for buffer in _buffers(arrays[i])}
+    for k, array in enumerate(arrays):
+        for buffer in _buffers(array):
+            i = owners.get(buffer, k)
+            if i != k:
+                same = "is the same array" if array is arrays[i] else "has the same buffers"
                 raise ValueError(
-                    f"argument {names[i]} is donated, and argument {names[k]} is the same array; "
-                    "pass a copy"
+                    f"argument {names[i]} is donated, and argument {names[k]} {same}; pass a copy"
                 )
+
+
+def _buffers(array: Any) -> list[int]:
+    """Where the shards of an array lie in memory; nowhere, if it is empty, traced or the host's."""
+    if not _is_concrete(array) or not array.nbytes:
+        return []
+    return [shard.data.unsafe_buffer_pointer() for shard in array.addressable_shards]
 
 
 # One jax.Array is found out to be held elsewhere by its reference count; two that share their

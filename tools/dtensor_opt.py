@@ -194,12 +194,15 @@ class _Session:
             return True
 
     def _transformed(self, chunk: Chunk | bytes, state: PassState) -> bytes:
+        from dtensor.passes.locations import forget_ids
+
         arguments = self.arguments
         start = time.perf_counter()
         if isinstance(chunk, Chunk):
             module = parse_module(chunk.text, self.file, chunk.first_line)
         else:
             module = parse_module(chunk, self.file)
+        forget_ids(module)
         if arguments.mesh is not None:
             _declare(arguments.mesh, module)
         start = self._took("(read)", start)

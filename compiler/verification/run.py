@@ -20,11 +20,12 @@ from dtensor.runtime.splicing import local_program
 
 # A narrow intermediate value is rounded wherever it is looked at; it must be so everywhere else.
 # Without optimisation LLVM keeps the halves in a fusion as floats. The barriers that hold what is
-# looked at (`extract.hold_results`) stand until XLA has fused.
+# looked at (`extract.hold_results`) stand until XLA has fused. XLA makes one kernel of a small
+# loop, and cannot emit that with a barrier in it.
 _ROUND_AS_WRITTEN: dict[str, Any] = {
     "xla_allow_excess_precision": False,
     "xla_backend_optimization_level": 1,
-    "xla_disable_hlo_passes": "cse_barrier_expander",
+    "xla_disable_hlo_passes": "cse_barrier_expander,small-while-loop-hoisting",
 }
 Found = dict[int, Shards]
 

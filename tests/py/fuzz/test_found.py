@@ -88,6 +88,16 @@ def test_verify_compares_a_logarithm_with_that_of_the_root_it_looks_at() -> None
     assert report.ok, str(report)
 
 
+def test_verify_looks_into_a_small_loop_with_a_barrier() -> None:
+    """XLA cannot emit a barrier in the one kernel that it makes of a small loop."""
+
+    def kept(t: Any) -> Any:
+        return jax.lax.fori_loop(0, 3, lambda i, c: jax.lax.optimization_barrier(c + t), t)
+
+    report = dtensor.verify(kept, numbers(6), in_layouts=dtensor.Layout(["x"], MESH))
+    assert report.ok, str(report)
+
+
 def test_the_bound_of_a_result_counts_the_roundings_of_narrower_values() -> None:
     def wide(a: Any) -> Any:
         low = jnp.corrcoef(a + 0.1)

@@ -3,6 +3,7 @@
 Each is an error that names the argument, and the process goes on.
 """
 
+import operator
 import os
 
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
@@ -77,6 +78,21 @@ def main() -> None:
     assert refused(whole, elsewhere, elsewhere) == (
         "argument a is donated, and argument b is the same array; pass a copy"
     )
+
+    packed = dtensor.pack(kept.unpack(), ROWS)
+    both = dtensor.jit(lambda a, b: (a * 2, a - b), donate_argnums=1)
+    alike = "argument b is donated, and argument a has the same buffers; pass a copy"
+    assert refused(both, kept, packed) == refused(both, packed, kept) == alike
+    assert refused(both.lower(kept, kept).compile(), packed, kept) == alike
+    both(packed, fresh())
+
+    whole_on_each = dtensor.Layout.replicated(MESH, 2)
+    for looked_at in (dtensor.copy_to_mesh(np.ones((8, 16), np.float32), whole_on_each), fresh()):
+        view = np.asarray(looked_at.unpack()[0])  # XLA leaves this one buffer, and takes the others
+        dtensor.jit(lambda a: a * 2, donate_argnums=0)(looked_at)
+        assert DELETED in refused(keep, looked_at, looked_at)
+        assert DELETED in refused(operator.add, looked_at, 1)
+        np.testing.assert_array_equal(view, np.ones_like(view))
 
     weights = dtensor.DVariable(fresh())
     update = dtensor.jit(lambda v, b: v.assign_add(b), donate_argnums=1)
