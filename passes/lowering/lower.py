@@ -12,13 +12,13 @@ from dtensor.dialect.attributes import read_meshes
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.functions import entry_function, functions
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import forget, ir
+from dtensor.dialect.mlir import forget, ir, terminator
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.functions import boundary_layouts, drop_boundary_layouts
 from dtensor.passes.lowering.collectives import lowered
 from dtensor.passes.lowering.control_flow import check_control_flow
 from dtensor.passes.lowering.emitter import Emitter
-from dtensor.passes.program import BARRIER, CUSTOM_CALL, WHILE, terminator, trip_count, walk
+from dtensor.passes.program import BARRIER, CUSTOM_CALL, WHILE, trip_count, walk
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,7 @@ func.func @halo(%arg0: tensor<6x3xf32>) -> tensor<9x3xf32> {
 // smallest. One that counts changes by itself.
 
 // CHECK-LABEL: func.func @loop_of_unknown_length
-func.func @loop_of_unknown_length(%arg0: tensor<2x3xf32>, %arg1: tensor<i1>) -> tensor<2x3xf32> {
+func.func @loop_of_unknown_length(%arg0: tensor<2x3xf32>, %arg1: tensor<i1> {dtensor.layout = #dtensor.layout<@mesh, []>}) -> tensor<2x3xf32> {
   // CHECK: stablehlo.while
   // CHECK: do {
   // CHECK: %[[B:.*]] = stablehlo.optimization_barrier %[[P:.*]] : tensor<i1>
