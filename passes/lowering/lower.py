@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,6 +18,11 @@ from dtensor.passes.lowering.collectives import lowered
 from dtensor.passes.lowering.control_flow import check_control_flow
 from dtensor.passes.lowering.emitter import Emitter
 from dtensor.passes.program import BARRIER, CUSTOM_CALL, WHILE, trip_count, walk
+
+_SENDING = frozenset(
+    "all_gather all_reduce all_to_all collective_broadcast collective_permute halo_exchange "
+    "reduce_scatter shard_permute".split()
+)
 
 
 @dataclass(frozen=True)
@@ -52,9 +56,9 @@ class LowerPass(Pass):
         listed = [(function, _own_operations(function)) for function in found]
         check_control_flow(found, (op for _, ops in listed for op in ops), meshes)
         emitter = Emitter(self.variadic)
-        for loop in _unknown_loops(op for _, ops in listed for op in ops):
-            _carry_something(loop, emitter)
         for function, ops in listed:
+            for loop in _unknown_loops(function):
+                _carry_something(loop, emitter)
             if ops:
                 emitter.enter_function(function.regions[0].blocks[0])
             for op in ops:
@@ -87,11 +91,11 @@ def _own_operations(function: ir.Operation) -> list[ir.Operation]:
     return found
 
 
-def _unknown_loops(operations: Iterable[ir.Operation]) -> list[ir.Operation]:
-    """The loops of unknown length around collectives, each once."""
+def _unknown_loops(function: ir.Operation) -> list[ir.Operation]:
+    """The loops of unknown length around collectives, ours or of a `jax.shard_map`, each once."""
     found: dict[ir.Operation, None] = {}
-    for op in operations:
-        parent = None if op.name in (names.AXIS_INDEX, names.ALL_SLICE) else op.parent
+    for op, name, _ in walk(function):
+        parent = op.parent if name.partition(".")[2] in _SENDING else None
         while parent is not None and parent.operation.name != names.FUNC:
             if parent.operation.name == WHILE and trip_count(parent.operation) is None:
                 found[parent.operation] = None

@@ -247,11 +247,18 @@ SUM = """%s = "dtensor.all_reduce"(%v) {axes = #dtensor.axes<@mesh, ["y"]>, redu
         : (tensor<2x3xf32>) -> tensor<2x3xf32>"""
 ANY = """%s = "dtensor.all_reduce"(%c) {axes = #dtensor.axes<@mesh, ["x"]>, reduction = "or"}
         : (tensor<i1>) -> tensor<i1>"""
+WRITTEN = """%s = "stablehlo.all_reduce"(%c) <{replica_groups = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]>
+        : tensor<1x8xi64>, channel_handle = #stablehlo.channel_handle<handle = 9, type = 1>,
+        use_global_device_ids}> ({
+    ^bb0(%p: tensor<i1>, %q: tensor<i1>):
+      %o = stablehlo.or %p, %q : tensor<i1>
+      stablehlo.return %o : tensor<i1>
+    }) : (tensor<i1>) -> tensor<i1>"""
 NEVER = "%s = stablehlo.not %t : tensor<i1>"
 
 
 @pytest.mark.parametrize("values", ["%v = %a", "%v = %f"])
-@pytest.mark.parametrize(("condition", "body"), [(ANY, ""), (NEVER, SUM)])
+@pytest.mark.parametrize(("condition", "body"), [(ANY, ""), (WRITTEN, ""), (NEVER, SUM)])
 def test_a_loop_that_changes_nothing_and_may_not_be_dropped(
     condition: str, body: str, values: str
 ) -> None:
