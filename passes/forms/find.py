@@ -19,12 +19,14 @@ _PAD = "stablehlo.pad"  # a scan of associative_scan weaves elements with pads
 
 
 # What is replaced with what: files and functions, read once an operation is met.
-_FORMS = {
-    "stablehlo.sort": ("ranks", "replaced_sort"),
-    CUSTOM_CALL: ("factors", "replaced_qr"),
-    "stablehlo.gather": ("gathered", "replaced_products"),
-    WHILE: ("searches", "replaced_search"),
-}
+_FORMS = (
+    ("stablehlo.sort", "ranks", "replaced_sort"),
+    (CUSTOM_CALL, "factors", "replaced_qr"),
+    ("stablehlo.gather", "counted_rows", "replaced_counts"),
+    ("stablehlo.scatter", "counted_rows", "replaced_counts"),
+    ("stablehlo.gather", "gathered", "replaced_products"),
+    (WHILE, "searches", "replaced_search"),
+)
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class FindFormsPass(Pass):
     The slices, pads and sums that `jax.lax.associative_scan` is become one `dtensor.scan`.
     A value that windows start from, and that changes their sum, is added to the sum instead.
     The two calls of a library that a QR of a tall matrix is become one `dtensor.qr`.
+    A gather or a scatter whose index vectors count the rows, `x[jnp.arange(n), place]`, walks the
+    rows together with the other indices.
     A gather that products alone read becomes one `dtensor.gather_dot` with each of them: the shards
     of the table multiply what they own.
     What StableHLO says in other operations too, `einsum`, `torch_index_select`, the batch_norm
@@ -67,7 +71,7 @@ class FindFormsPass(Pass):
             from dtensor.passes.forms.scans import replaced_scans
 
             add(replaced_scans([(op, name) for op, name, _ in state.operations(main)]))
-        for form, (file, function) in _FORMS.items():
+        for form, file, function in _FORMS:
             found = [op for op, name, _ in state.operations(main) if name == form]
             if found:
                 module_ = importlib.import_module(f"dtensor.passes.forms.{file}")

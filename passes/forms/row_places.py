@@ -53,7 +53,7 @@ class RowPlaces:
         row = {d: beside.index(i) for d, i in zip(walked, numbers.beside, strict=True)}
         for component, d in enumerate(named):
             if d != dim:
-                found = _counts(op.operands[1], component, vector_dim, shape[d])
+                found = counted_along(op.operands[1], component, vector_dim, shape[d])
                 if found is None:
                     return None
                 row[d] = found
@@ -85,7 +85,7 @@ class RowPlaces:
         return make.transpose(found, [self.order.index(d) for d in range(len(shape))])
 
 
-def _counts(indices: Value, component: int, vector_dim: int, size: int) -> int | None:
+def counted_along(indices: Value, component: int, vector_dim: int, size: int) -> int | None:
     """Along which dimension a component of index vectors counts all elements; None if none."""
     column = _component(indices, component, vector_dim)
     found = None if column is None else known_integers(column)

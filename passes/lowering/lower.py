@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,13 +11,18 @@ from dtensor.dialect.attributes import read_meshes
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.functions import entry_function, functions
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import forget, ir
+from dtensor.dialect.mlir import forget, ir, terminator
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.functions import boundary_layouts, drop_boundary_layouts
 from dtensor.passes.lowering.collectives import lowered
 from dtensor.passes.lowering.control_flow import check_control_flow
 from dtensor.passes.lowering.emitter import Emitter
-from dtensor.passes.program import CUSTOM_CALL, walk
+from dtensor.passes.program import BARRIER, CUSTOM_CALL, WHILE, trip_count, walk
+
+_SENDING = frozenset(
+    "all_gather all_reduce all_to_all collective_broadcast collective_permute halo_exchange "
+    "reduce_scatter shard_permute".split()
+)
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,11 @@ class LowerPass(Pass):
 
     Collectives inside branches and loops are checked first: the axes over which a predicate may
     differ and the axes of the collectives it governs must not meet.
+
+    Loops of unknown length that have collectives carry one value behind an optimization_barrier.
+    XLA drops what a loop never changes, and where it finds that of all that is carried (a rejection
+    loop that constants say never to run), but may not drop the loop, for its collectives, it ends
+    the process: it has no loop that carries nothing.
     """
 
     name: ClassVar[str] = "dtensor-lower"
@@ -46,6 +57,8 @@ class LowerPass(Pass):
         check_control_flow(found, (op for _, ops in listed for op in ops), meshes)
         emitter = Emitter(self.variadic)
         for function, ops in listed:
+            for loop in _unknown_loops(function):
+                _carry_something(loop, emitter)
             if ops:
                 emitter.enter_function(function.regions[0].blocks[0])
             for op in ops:
@@ -76,6 +89,28 @@ def _own_operations(function: ir.Operation) -> list[ir.Operation]:
             if left in attributes:
                 error(op, f"'{name}' with '{left}'; run dtensor-expand before dtensor-lower")
     return found
+
+
+def _unknown_loops(function: ir.Operation) -> list[ir.Operation]:
+    """The loops of unknown length around collectives, ours or of a `jax.shard_map`, each once."""
+    found: dict[ir.Operation, None] = {}
+    for op, name, _ in walk(function):
+        parent = op.parent if name.partition(".")[2] in _SENDING else None
+        while parent is not None and parent.operation.name != names.FUNC:
+            if parent.operation.name == WHILE and trip_count(parent.operation) is None:
+                found[parent.operation] = None
+            parent = parent.operation.parent
+    return list(found)
+
+
+def _carry_something(loop: ir.Operation, emitter: Emitter) -> None:
+    """Pass on the smallest value that a loop carries so that XLA takes it for one that changes."""
+    end = terminator(loop.regions[1].blocks[0])
+    carried = list(enumerate(end.operands))
+    if carried:
+        slot, value = min(carried, key=lambda each: math.prod(emitter.shape_of(each[1])))
+        emitter.move_to(end)
+        end.operands[slot] = emitter.create(BARRIER, [value], [value.type]).results[0]
 
 
 def _lower(op: ir.Operation, emitter: Emitter, meshes: dict[str, Mesh]) -> None:

@@ -152,4 +152,38 @@ func.func @halo(%arg0: tensor<6x3xf32>) -> tensor<9x3xf32> {
   %0 = "dtensor.halo_exchange"(%arg0) {axes = #dtensor.axes<@mesh, ["y"]>, dim = 0 : i64, low = 2 : i64, high = 1 : i64} : (tensor<6x3xf32>) -> tensor<9x3xf32>
   return %0 : tensor<9x3xf32>
 }
+// A loop of unknown length around a collective carries one value that XLA takes to change: the
+// smallest. One that counts changes by itself.
+
+// CHECK-LABEL: func.func @loop_of_unknown_length
+func.func @loop_of_unknown_length(%arg0: tensor<2x3xf32>, %arg1: tensor<i1> {dtensor.layout = #dtensor.layout<@mesh, []>}) -> tensor<2x3xf32> {
+  // CHECK: stablehlo.while
+  // CHECK: do {
+  // CHECK: %[[B:.*]] = stablehlo.optimization_barrier %[[P:.*]] : tensor<i1>
+  // CHECK: stablehlo.return %[[V:.*]], %[[B]] : tensor<2x3xf32>, tensor<i1>
+  %w:2 = stablehlo.while(%v = %arg0, %p = %arg1) : tensor<2x3xf32>, tensor<i1> cond {
+    %s = "dtensor.all_reduce"(%p) {axes = #dtensor.axes<@mesh, ["y"]>, reduction = "or"} : (tensor<i1>) -> tensor<i1>
+    stablehlo.return %s : tensor<i1>
+  } do {
+    stablehlo.return %v, %p : tensor<2x3xf32>, tensor<i1>
+  }
+  return %w#0 : tensor<2x3xf32>
+}
+
+// CHECK-LABEL: func.func @loop_that_counts
+// CHECK-NOT: optimization_barrier
+func.func @loop_that_counts(%arg0: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %w:2 = stablehlo.while(%v = %arg0, %i = %zero) : tensor<2x3xf32>, tensor<i32> cond {
+    %c = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %n = stablehlo.add %i, %one : tensor<i32>
+    %s = "dtensor.all_reduce"(%v) {axes = #dtensor.axes<@mesh, ["y"]>, reduction = "sum"} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    stablehlo.return %s, %n : tensor<2x3xf32>, tensor<i32>
+  }
+  return %w#0 : tensor<2x3xf32>
+}
 }

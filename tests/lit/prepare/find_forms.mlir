@@ -365,3 +365,27 @@ func.func @main(%t: tensor<9x4xf32>, %i: tensor<2x3xi32>, %there: tensor<2x3xi1>
   %6 = stablehlo.dot_general %w, %5, batching_dims = [0] x [0], contracting_dims = [1] x [1] : (tensor<2x3xf32>, tensor<2x3x4xf32>) -> tensor<2x4xf32>
   return %2, %3, %6 : tensor<2x4xf32>, tensor<2x3xf32>, tensor<2x4xf32>
 }
+
+// -----
+
+// Index vectors that count the rows: the rows walk along, and places are what is left of the vectors.
+
+// CHECK-LABEL: func.func @main
+// CHECK: %[[PLACE:.*]] = stablehlo.broadcast_in_dim %arg1
+// CHECK: "stablehlo.gather"(%arg0, %[[PLACE]]) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [1], operand_batching_dims = [0], start_indices_batching_dims = [0], start_index_map = [1], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1, 1, 2>}>
+// CHECK: "stablehlo.scatter"(%arg0, %[[PLACE]], %{{.*}}) <{indices_are_sorted = false,
+// CHECK-SAME: update_window_dims = [1], inserted_window_dims = [1], input_batching_dims = [0], scatter_indices_batching_dims = [0], scatter_dims_to_operand_dims = [1], index_vector_dim = 1>, unique_indices = true}>
+// Of the table of five rows, the first three are not all.
+// CHECK: "stablehlo.gather"(%arg2, %{{.*}}) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0, 1], start_index_map = [0, 1], index_vector_dim = 1>, indices_are_sorted = true,
+func.func @main(%x: tensor<3x4x2xf32>, %i: tensor<3xi32>, %y: tensor<5x4x2xf32>) -> (tensor<3x4x2xf32>, tensor<3x2xf32>) {
+  %row = stablehlo.iota dim = 0 : tensor<3x1xi32>
+  %place = stablehlo.broadcast_in_dim %i, dims = [0] : (tensor<3xi32>) -> tensor<3x1xi32>
+  %both = stablehlo.concatenate %row, %place, dim = 1 : (tensor<3x1xi32>, tensor<3x1xi32>) -> tensor<3x2xi32>
+  %0 = "stablehlo.gather"(%x, %both) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0, 1], start_index_map = [0, 1], index_vector_dim = 1>, indices_are_sorted = true, slice_sizes = array<i64: 1, 1, 2>}> : (tensor<3x4x2xf32>, tensor<3x2xi32>) -> tensor<3x2xf32>
+  %1 = "stablehlo.scatter"(%x, %both, %0) <{indices_are_sorted = true, scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0, 1], scatter_dims_to_operand_dims = [0, 1], index_vector_dim = 1>, unique_indices = true}> ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+    stablehlo.return %q : tensor<f32>
+  }) : (tensor<3x4x2xf32>, tensor<3x2xi32>, tensor<3x2xf32>) -> tensor<3x4x2xf32>
+  %2 = "stablehlo.gather"(%y, %both) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0, 1], start_index_map = [0, 1], index_vector_dim = 1>, indices_are_sorted = true, slice_sizes = array<i64: 1, 1, 2>}> : (tensor<5x4x2xf32>, tensor<3x2xi32>) -> tensor<3x2xf32>
+  return %1, %2 : tensor<3x4x2xf32>, tensor<3x2xf32>
+}

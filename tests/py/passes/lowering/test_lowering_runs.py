@@ -243,6 +243,48 @@ def test_coordinates_are_known_inside_loops_and_branches() -> None:
         np.testing.assert_array_equal(got[device], 2 * shards[device][device % 4][None])
 
 
+SUM = """%s = "dtensor.all_reduce"(%v) {axes = #dtensor.axes<@mesh, ["y"]>, reduction = "sum"}
+        : (tensor<2x3xf32>) -> tensor<2x3xf32>"""
+ANY = """%s = "dtensor.all_reduce"(%c) {axes = #dtensor.axes<@mesh, ["x"]>, reduction = "or"}
+        : (tensor<i1>) -> tensor<i1>"""
+WRITTEN = """%s = "stablehlo.all_reduce"(%c) <{replica_groups = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]>
+        : tensor<1x8xi64>, channel_handle = #stablehlo.channel_handle<handle = 9, type = 1>,
+        use_global_device_ids}> ({
+    ^bb0(%p: tensor<i1>, %q: tensor<i1>):
+      %o = stablehlo.or %p, %q : tensor<i1>
+      stablehlo.return %o : tensor<i1>
+    }) : (tensor<i1>) -> tensor<i1>"""
+NEVER = "%s = stablehlo.not %t : tensor<i1>"
+
+
+@pytest.mark.parametrize("values", ["%v = %a", "%v = %f"])
+@pytest.mark.parametrize(("condition", "body"), [(ANY, ""), (WRITTEN, ""), (NEVER, SUM)])
+def test_a_loop_that_changes_nothing_and_may_not_be_dropped(
+    condition: str, body: str, values: str
+) -> None:
+    """XLA drops what never changes, and ended the process where a loop then carried nothing."""
+    shards = numbers((2, 3))
+    got = run(
+        f"""
+  %f = stablehlo.constant dense<5.0> : tensor<2x3xf32>
+  %c = stablehlo.constant dense<false> : tensor<i1>
+  %t = stablehlo.constant dense<true> : tensor<i1>
+  %r = stablehlo.while({values}) : tensor<2x3xf32> cond {{
+    {condition}
+    stablehlo.return %s : tensor<i1>
+  }} do {{
+    {body}
+    stablehlo.return %v : tensor<2x3xf32>
+  }}
+""",
+        shards,
+        (2, 3),
+    )
+    for device in range(8):
+        want = shards[device] if values == "%v = %a" else np.full((2, 3), 5.0, np.float32)
+        np.testing.assert_array_equal(got[device], want)
+
+
 def test_shards_move_to_an_axis_that_held_copies() -> None:
     shards = numbers((2, 3))
     for device in range(8):
