@@ -42,15 +42,10 @@ _WIDEST_STEP = 8  # from one element that is written to the next, where most are
 _SPARSEST = 64  # elements of the whole for each that is written
 
 
-def write_as_cuts(function: Rewriting) -> list[ir.Operation]:
+def write_as_cuts(function: Rewriting) -> None:
     """Rewrite what reads or writes at known positions."""
-    found = []
     for op in function.named(*INDEXED):
-        value = _WRITTEN[op.name](op, function.made)
-        if value is not None:
-            op.results[0].replace_all_uses_with(value)
-            found.append(op)
-    return found
+        function.replace(op, _WRITTEN[op.name](op, function.made))
 
 
 @dataclass(frozen=True)

@@ -30,16 +30,12 @@ from dtensor.passes.ops.reduction import Reduction
 _MOST = 16  # parts that are moved one by one
 
 
-def move_parts(function: Rewriting) -> list[ir.Operation]:
+def move_parts(function: Rewriting) -> None:
     """Write sums of parts that begin one after another as sums of moved parts."""
-    ops = function.named(SLICE, REDUCE, RESHAPE, PAD)
-    is_changed = False
     for op in function.named(SLICE):
         found = _Overlap.of(op)
         if found is not None:
-            op.results[0].replace_all_uses_with(found.written(Builder(op, function.made)))
-            is_changed = True
-    return ops if is_changed else []
+            function.replace(op, found.written(Builder(op, function.made)))
 
 
 @dataclass(frozen=True)

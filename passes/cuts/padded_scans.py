@@ -25,18 +25,13 @@ from dtensor.passes.program import RETURNS
 _PART = 8  # of a dimension is little
 
 
-def scan_within(function: Rewriting) -> list[ir.Operation]:
+def scan_within(function: Rewriting) -> None:
     """Scan what was padded or joined to little along a split dimension, and then put it there."""
-    is_changed = False
     for op in function.named(REDUCE_WINDOW):
         scan = Scan.of(op)
-        if scan is None or _is_given_back(op):
-            continue
-        value = _Within(scan, Builder(op, function.made), function.shards).of(op.operands[0])
-        if value is not None:
-            op.results[0].replace_all_uses_with(value)
-            is_changed = True
-    return function.named(PAD, CONCATENATE, REDUCE_WINDOW) if is_changed else []
+        if scan is not None and not _is_given_back(op):
+            within = _Within(scan, Builder(op, function.made), function.shards)
+            function.replace(op, within.of(op.operands[0]))
 
 
 def _is_given_back(op: ir.Operation) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.early_slices import Part, Parts
-from dtensor.passes.cuts.names import PAD, REDUCE_WINDOW, SLICE
+from dtensor.passes.cuts.names import PAD, SLICE
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.scans import Scan
 from dtensor.passes.ops.attributes import pad_numbers, shape_of, slice_numbers
@@ -21,9 +21,8 @@ _PART = 8  # of a dimension is little
 Kept = list[tuple[int, int]]  # by dimension, the first element that is kept and the end
 
 
-def scan_what_is_kept(function: Rewriting) -> list[ir.Operation]:
+def scan_what_is_kept(function: Rewriting) -> None:
     """Scan less where little is cut off along a dimension that is split as what is left is."""
-    is_changed = False
     for op in function.named(SLICE, PAD):
         kept, scan = _kept(op), Scan.of(maker_of(op.operands[0]))
         if kept is None or scan is None or not _is_read_once(scan):
@@ -32,10 +31,8 @@ def scan_what_is_kept(function: Rewriting) -> list[ir.Operation]:
         if split:
             least = {d: shape_of(op.results[0])[d] for d in split}
             parts = Parts(function.shards, function.made)
-            value = _Kept(Builder(op, function.made), parts, least).scanned(scan, kept)
-            op.results[0].replace_all_uses_with(value)
-            is_changed = True
-    return function.named(SLICE, PAD, REDUCE_WINDOW) if is_changed else []
+            write = _Kept(Builder(op, function.made), parts, least)
+            function.replace(op, write.scanned(scan, kept))
 
 
 def _kept(op: ir.Operation | None) -> Kept | None:

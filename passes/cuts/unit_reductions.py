@@ -15,15 +15,13 @@ from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.reduction import Reduction
 
 
-def keep_units(function: Rewriting) -> list[ir.Operation]:
-    """Write reductions of one element each as that element; the operations to erase then."""
-    gone = list[ir.Operation]()
+def keep_units(function: Rewriting) -> None:
+    """Write reductions of one element each as that element."""
     for op in function.named(REDUCE):
         element = str(ir.RankedTensorType(op.results[0].type).element_type)
         kind = combiner(op.regions[0], (element,)) if _reduces_units(op) else None
         if kind is not None:
-            gone += [op, *_replaced(op, kind, function.made)]
-    return gone
+            _replace(op, kind, function)
 
 
 def _reduces_units(op: ir.Operation) -> bool:
@@ -37,18 +35,16 @@ def _reduces_units(op: ir.Operation) -> bool:
     return any(name in CUTS for name in found)
 
 
-def _replaced(op: ir.Operation, kind: Reduction, made: list[ir.Operation]) -> list[ir.Operation]:
-    """Let what reads a reduction read a value that has its dimensions still; what read it."""
-    make, (value, start) = Builder(op, made), op.operands
+def _replace(op: ir.Operation, kind: Reduction, function: Rewriting) -> None:
+    """Let what reads a reduction read a value that has its dimensions still."""
+    make, (value, start) = Builder(op, function.made), op.operands
     result: Value = op.results[0]
     value = make.value(kind.op, [make.broadcast(start, shape_of(value)), value], value.type)
     readers = [use.owner.operation for use in result.uses]
-    readers = [reader for reader in readers if _adds_units(reader)]
-    for reader in readers:
-        at = Builder(reader, made)
-        reader.results[0].replace_all_uses_with(at.reshape(value, shape_of(reader.results[0])))
-    result.replace_all_uses_with(make.reshape(value, shape_of(result)))
-    return readers
+    for reader in filter(_adds_units, readers):
+        at = Builder(reader, function.made)
+        function.replace(reader, at.reshape(value, shape_of(reader.results[0])))
+    function.replace(op, make.reshape(value, shape_of(result)))
 
 
 def _adds_units(op: ir.Operation) -> bool:

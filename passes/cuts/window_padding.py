@@ -39,20 +39,18 @@ from dtensor.passes.ops.attributes import (
 _EXACT = 2**53  # no two integers up to it are the same as floats
 
 
-def drop_idle(function: Rewriting) -> list[ir.Operation]:
+def drop_idle(function: Rewriting) -> None:
     """Leave out cuts that cut nothing off and add nothing."""
-    idle = [op for op in function.named(*CUTS) if _does_nothing(op)]
-    for op in idle:
-        op.results[0].replace_all_uses_with(op.operands[0])
-    return idle
+    for op in function.named(*CUTS):
+        function.replace(op, op.operands[0] if _does_nothing(op) else None)
 
 
-def fuse_padding(function: Rewriting) -> list[ir.Operation]:
+def fuse_padding(function: Rewriting) -> None:
     """Let window ops and select_and_scatter say what is padded before and cut off behind them."""
-    pools = function.named(SELECT_AND_SCATTER)
-    pools = [op for op in pools if _fuse_selected(op, function.made)]
-    windowed = [op for op in function.named(*WINDOWED) if _fuse_window_padding(op)]
-    return [*function.named(*CUTS), *pools] if pools or windowed else []
+    for op in function.named(SELECT_AND_SCATTER):
+        function.has_changed |= _fuse_selected(op, function.made)
+    for op in function.named(*WINDOWED):
+        function.has_changed |= _fuse_window_padding(op)
 
 
 def _fuse_window_padding(op: ir.Operation) -> bool:
