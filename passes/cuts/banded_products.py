@@ -17,7 +17,7 @@ from dtensor.passes.cuts.frames import Frames
 from dtensor.passes.cuts.names import DOT
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
-from dtensor.passes.ops.attributes import shape_of
+from dtensor.passes.ops.attributes import element_of, shape_of
 from dtensor.passes.ops.numbers import Numbers, known_floats
 
 _LEAST = 4  # times as many elements as a frame has
@@ -77,7 +77,7 @@ def _in_blocks(op: ir.Operation, shards: Shards, made: list[ir.Operation]) -> Va
 
 
 def _is_of_one_type(op: ir.Operation) -> bool:
-    types = {str(ir.RankedTensorType(v.type).element_type) for v in (*op.operands, *op.results)}
+    types = {element_of(v) for v in (*op.operands, *op.results)}
     return len(types) == 1
 
 

@@ -14,7 +14,7 @@ from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.names import ADD, PAD
 from dtensor.passes.cuts.pieces import Piece, Source
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.ops.attributes import pad_numbers, shape_of, splat_number
+from dtensor.passes.ops.attributes import element_of, pad_numbers, shape_of, splat_number
 
 
 def join_pads(function: Rewriting) -> None:
@@ -27,8 +27,7 @@ def _with_terms_joined(op: ir.Operation, made: list[ir.Operation]) -> Value | No
     """A sum whose terms are joined; None if none can be."""
     if _goes_on(op):
         return None  # the last add of a sum tells of all its terms
-    element = str(ir.RankedTensorType(op.results[0].type).element_type)
-    if element.startswith("complex"):
+    if element_of(op.results[0]).startswith("complex"):
         return None  # whose parts have a sign of zero each
     terms = list(_terms(op))
     runs = list(_runs(terms))

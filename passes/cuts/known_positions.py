@@ -237,8 +237,7 @@ def _of_scatter(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     if accesses is None or not any(access.axes for access in accesses):
         # One window: what it is computed of may tell how to write it.
         return _of_window(op, accesses, made) if accesses and kind == "set" else None
-    element = str(ir.RankedTensorType(into.type).element_type)
-    into_nothing = kind != "set" and is_identity(into, Reduction.SUM, element)
+    into_nothing = kind != "set" and is_identity(into, Reduction.SUM)
     said = [e for a in accesses if (e := a.written(sizes[a.dim], kind)) is not None]
     pairs = list(zip(accesses, said, strict=False))
     is_most = any(_reaches_most(access, each, sizes[access.dim]) for access, each in pairs)
@@ -249,7 +248,7 @@ def _of_scatter(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     builder = Builder(op, made)
     beside = [d for d in range(len(counts)) if d not in windows]
     parts = [builder.transpose(update, _order(accesses, len(sizes), beside, windows))]
-    nothing = builder.identity("sum", builder.tensor_type((), element))
+    nothing = builder.identity("sum", builder.tensor_type((), builder.element_of(into)))
     # XLA takes 0 + -0 for -0: what is first added to zeros brings the same zeros.
     filled = (filled_with(into) if into_nothing else None) or nothing
     for access, each in pairs:
@@ -284,8 +283,7 @@ def update_kind(op: ir.Operation) -> str | None:
     block = op.regions[0].blocks[0]
     if len(block.operations) == 1 and terminator(block).operands[0] == block.arguments[1]:
         return "set"
-    element = str(ir.RankedTensorType(op.operands[0].type).element_type)
-    return combiner(op.regions[0], (element,))
+    return combiner(op.regions[0])
 
 
 _WRITTEN = {

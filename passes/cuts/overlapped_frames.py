@@ -67,8 +67,7 @@ class _Overlap:
         ):
             return None
         value, start = total.operands
-        element = str(ir.RankedTensorType(value.type).element_type)
-        is_sum = combiner(total.regions[0], (element,)) is Reduction.SUM
+        is_sum = combiner(total.regions[0]) is Reduction.SUM
         (dim,), shape = integers(total.attributes["dimensions"]), shape_of(value)
         fewer = made_by(RESHAPE, value)
         cut = None if fewer is None else made_by(SLICE, fewer.operands[0])
@@ -76,7 +75,7 @@ class _Overlap:
         pad = None if flat is None else made_by(PAD, flat.operands[0])
         if cut is None or flat is None or pad is None or dim != len(shape) - 2:
             return None
-        if not is_sum or not is_identity(start, Reduction.SUM, element):
+        if not is_sum or not is_identity(start, Reduction.SUM):
             return None
         return _Overlap._of_rows(op, cut, pad, dim, shape)
 

@@ -110,8 +110,7 @@ def _is_nothing(op: ir.Operation) -> bool:
 
 
 def _adds(op: ir.Operation) -> bool:
-    element = str(ir.RankedTensorType(op.results[0].type).element_type)
-    return combiner(op.regions[0], (element,)) is Reduction.SUM
+    return combiner(op.regions[0]) is Reduction.SUM
 
 
 def _summed(op: ir.Operation, dim: int) -> Value | None:

@@ -18,8 +18,7 @@ from dtensor.passes.ops.reduction import Reduction
 def keep_units(function: Rewriting) -> None:
     """Write reductions of one element each as that element."""
     for op in function.named(REDUCE):
-        element = str(ir.RankedTensorType(op.results[0].type).element_type)
-        kind = combiner(op.regions[0], (element,)) if _reduces_units(op) else None
+        kind = combiner(op.regions[0]) if _reduces_units(op) else None
         if kind is not None:
             _replace(op, kind, function)
 

@@ -116,7 +116,6 @@ def _replace_reduction(aligner: Aligner, op: ir.Operation, scope: int) -> None:
     if len(op.operands) != 2:
         return
     value = op.operands[0]
-    element = str(ir.RankedTensorType(value.type).element_type)
     sizes, long = shape_of(value), value
     inside = {}
     for d in integers(op.attributes["dimensions"]):
@@ -132,7 +131,7 @@ def _replace_reduction(aligner: Aligner, op: ir.Operation, scope: int) -> None:
         found = aligner.aligned(long, Wanted(d, place, size, op, scope))
         if found is not None:
             long, inside[d] = found, Run(place, 1, sizes[d])
-    kind = combiner(op.regions[0], (element,))
+    kind = combiner(op.regions[0])
     if not inside or kind is None:
         return
     make = Builder(op, aligner.made)

@@ -14,7 +14,7 @@ from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, made_by, stablehlo
 from dtensor.dialect.names import DOT_NUMBERS, GATHER_NUMBERS, PRECISION, SLICE_SIZES
 from dtensor.passes.builder import Builder
-from dtensor.passes.ops.attributes import integers, shape_of, splat_number
+from dtensor.passes.ops.attributes import element_of, integers, shape_of, splat_number
 from dtensor.passes.ops.elements import element_kind, holds_floats
 from dtensor.passes.ops.indexing import gather_dims
 from dtensor.passes.ops.known import never_infinite
@@ -62,10 +62,6 @@ def _is_marked(op: ir.Operation) -> bool:
     return any("." in name for name in op.attributes)
 
 
-def _element(value: Value) -> str:
-    return str(ir.RankedTensorType(value.type).element_type)
-
-
 @dataclass
 class _Product:
     """A product that reads what is gathered, in another shape perhaps.
@@ -109,7 +105,7 @@ class _Product:
         """
         result = self.op.results[0]
         is_large = math.prod(shape_of(result)) > math.prod(shape)
-        is_bool = element_kind(_element(result))[0] == "bool"
+        is_bool = element_kind(element_of(result))[0] == "bool"
         if is_large or is_bool or _ALGORITHM in self.op.attributes or never_infinite(self.other):
             return False
         batching = {r for k, _ in self.batching for r in self.dims[k]}
@@ -157,7 +153,7 @@ class _Product:
             other = self._filled(make, other, dict([*batching, *summed]))
         fused = build.gather_dot(
             [*gather.operands, other],
-            make.tensor_type([sizes[label] for label in labels], _element(old)),
+            make.tensor_type([sizes[label] for label in labels], element_of(old)),
             attributes,
             loc=self.op.location,
             ip=ir.InsertionPoint(self.op),
@@ -235,7 +231,7 @@ class _Reading:
             case "stablehlo.reshape":
                 moved = _reshaped(dims, shape_of(self.gather.results[0]), shape_of(op.results[0]))
             case "stablehlo.convert" if holds_floats(
-                *map(_element, (op.operands[0], op.results[0]))
+                *map(element_of, (op.operands[0], op.results[0]))
             ):
                 moved = dims
             case "stablehlo.select" if side == 1:

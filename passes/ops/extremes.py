@@ -14,6 +14,7 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mlir import Value, ir, operation_of, terminator
 from dtensor.passes.cost.model import all_reduce_bytes
 from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.ops.attributes import element_of
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.keys import bits_of, keys_of
 from dtensor.passes.ops.opdef import Placed, Traffic
@@ -23,23 +24,23 @@ _INTEGERS = ("signed", "unsigned")
 _LEAST_BITS = {"bool": 1, "signed": 8, "unsigned": 8, "float": 16}  # of what has keys
 
 
-def extreme(region: ir.Region, elements: Sequence[str]) -> str | None:
+def extreme(region: ir.Region) -> str | None:
     """Whether a body chooses the largest or the smallest of pairs, as JAX writes it.
 
     Args:
         region: a body `(a, i, b, j)` on two values and their places.
-        elements: element types of a value and of a place.
 
     Returns:
         "max" or "min"; of equal ones the first. None for other bodies, and for elements that have
         no keys: floats and integers of less than 16 and 8 bits.
     """
-    if len(elements) != 2 or element_kind(elements[1])[0] not in _INTEGERS:
+    block = region.blocks[0]
+    elements = [element_of(value) for value in block.arguments]
+    if len(elements) != 4 or element_kind(elements[1])[0] not in _INTEGERS:
         return None
     kind, bits = element_kind(elements[0])
     if kind not in _LEAST_BITS or bits < _LEAST_BITS[kind]:
         return None
-    block = region.blocks[0]
     numbers: dict[Value, Any] = {value: i for i, value in enumerate(block.arguments)}
     found = tuple([_written(value, numbers) for value in terminator(block).operands])
     for direction, name in (("GT", "max"), ("LT", "min")):

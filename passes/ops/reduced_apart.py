@@ -30,8 +30,7 @@ def reduced_apart(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
         What stands for each result; nothing where the op stays.
     """
     count = len(op.results)
-    elements = tuple(str(ir.RankedTensorType(v.type).element_type) for v in op.results)
-    if count == 1 or combiner(op.regions[0], elements) is not None:
+    if count == 1 or combiner(op.regions[0]) is not None:
         return []
     groups = _groups(op.regions[0].blocks[0], count)
     if len(groups) == 1:
@@ -96,12 +95,11 @@ def _of_group(op: ir.Operation, group: Sequence[int], made: list[ir.Operation]) 
 def started_apart(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
     """Windows and the values that they start from, apart; nothing of most."""
     count = len(op.results)
-    elements = tuple([str(ir.RankedTensorType(v.type).element_type) for v in op.operands[:count]])
-    kinds = combiners(op.regions[0], elements) or ()
+    kinds = combiners(op.regions[0]) or ()
     late = [
         k
         for k, kind in enumerate(kinds)
-        if not kind.idempotent and not is_identity(op.operands[count + k], kind, elements[k])
+        if not kind.idempotent and not is_identity(op.operands[count + k], kind)
     ]
     if not late:
         return []

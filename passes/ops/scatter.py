@@ -47,7 +47,7 @@ def scatter_rule(op: OpInfo) -> OpRule:
     operand, indices, updates = (op.operand_shapes[k] for k in (0, count, count + 1))
     dims = scatter_dims(op.operation, operand, len(indices), updates)
     inputs, slices = range(count), range(count + 1, 2 * count + 1)
-    reduction = combiner(op.operation.regions[0], op.result_elements)
+    reduction = combiner(op.operation.regions[0])
     is_overwriting = overwrites(op.operation.regions[0], count)
     builder = RuleBuilder(op)
 

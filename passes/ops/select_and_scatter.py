@@ -69,7 +69,7 @@ def select_and_scatter_rule(op: OpInfo) -> OpRule:
     It is linear in the source and the init value, if the scatter body adds.
     """
     shape, builder = op.operand_shapes[0], RuleBuilder(op)
-    reduction = combiner(op.operation.regions[1], op.result_elements)
+    reduction = combiner(op.operation.regions[1])
     is_usual = reduction is Reduction.SUM and _compares(op.operation.regions[0])
     for d, window in enumerate(_windows(op)):
         if not window.tiles(shape[d]):
@@ -292,7 +292,7 @@ def window_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
     """
     op = info_of(rule, operation)
     least = _is_least(op)
-    scattered = combiner(operation.regions[1], op.result_elements)
+    scattered = combiner(operation.regions[1])
     ties: list[padding.Tie] = []
     if scattered is None:
         return ties

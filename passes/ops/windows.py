@@ -15,7 +15,7 @@ from dtensor.dialect.names import ENDS
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import summed
-from dtensor.passes.ops.attributes import integers
+from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.halo import (
     fetch,
@@ -95,7 +95,7 @@ def reduce_window_rule(op: OpInfo) -> OpRule:
     """
     count = len(op.result_shapes)
     builder, windows = RuleBuilder(op), _windows(op)
-    may_pad = starts_from_identity(op.operation, op.result_elements)
+    may_pad = starts_from_identity(op.operation)
     for d, (window, size) in enumerate(zip(windows, op.operand_shapes[0], strict=True)):
         is_scan = _is_scan(op, windows, d)
         if is_scan and not may_pad:
@@ -109,7 +109,7 @@ def reduce_window_rule(op: OpInfo) -> OpRule:
             share_windows(builder, window, size, *places)
         for k in range(0 if window.tiles(size) else count):
             builder.whole(k, d, OVERLAP)
-    reduction = combiner(op.operation.regions[0], op.result_elements)
+    reduction = combiner(op.operation.regions[0])
     is_sum = reduction is Reduction.SUM or all(window.folds is None for window in windows)
     if reduction is not None and is_sum and op.operand_elements[:count] == op.result_elements:
         builder.passes_each([reduction], [True] * (2 * count))
@@ -118,11 +118,12 @@ def reduce_window_rule(op: OpInfo) -> OpRule:
 
 def said_of_start(operation: ir.Operation) -> tuple[object, ...]:
     """Whether windows may meet their init values again, which operands say; what pads them."""
-    count = len(operation.results)
-    types = [ir.RankedTensorType(value.type) for value in operation.operands[:count]]
-    starts = starts_from_identity(operation, tuple([str(t.element_type) for t in types]))
-    rank = types[0].rank if types else 0
-    return starts, *read_ends(operation, rank), *read_folds(operation, rank)
+    rank = len(shape_of(operation.operands[0]))
+    return (
+        starts_from_identity(operation),
+        *read_ends(operation, rank),
+        *read_folds(operation, rank),
+    )
 
 
 def _is_scan(op: OpInfo, windows: Sequence[Window], dim: int) -> bool:
@@ -134,7 +135,7 @@ def _is_scan(op: OpInfo, windows: Sequence[Window], dim: int) -> bool:
         and windows[dim].folds is None
         and scans(windows[dim], op.operand_shapes[0][dim])
         and all(w.size == 1 and w.tiles(n) for w, n in others)
-        and is_associative(op.operation.regions[0], op.result_elements)
+        and is_associative(op.operation.regions[0])
         and op.operand_elements[: len(op.result_shapes)] == op.result_elements
     )
 
@@ -142,7 +143,7 @@ def _is_scan(op: OpInfo, windows: Sequence[Window], dim: int) -> bool:
 def _scanned(placed: Placed) -> tuple[int, Window] | None:
     """The split dimension that is scanned, and its window; None if there is none."""
     op = placed.op
-    if not starts_from_identity(op.operation, op.result_elements):
+    if not starts_from_identity(op.operation):
         return None  # a shard would meet its init values once more
     windows = _windows(op)
     for d, window in enumerate(windows):
@@ -195,7 +196,7 @@ def expand_reduce_window(op: LocalOp) -> Sequence[Value] | None:
     rank = len(op.operand_shapes[0])
     op.operation.attributes["padding"] = local_padding(placed, dims, rank)
     forget(op.operation, ENDS)
-    if not starts_from_identity(op.operation, placed.op.result_elements):
+    if not starts_from_identity(op.operation):
         shape = op.ctx.shape_of(op.operands[0])
         masks = [is_inside(op.ctx, placed, dim, shape) for dim in split_windows(placed, dims)]
         if valid := [mask for mask in masks if mask is not None]:
@@ -227,7 +228,7 @@ def reduce_window_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Ti
     op = info_of(rule, operation)
     windows = _windows(op)
     count = len(op.result_shapes)
-    may_pad = starts_from_identity(operation, op.result_elements)
+    may_pad = starts_from_identity(operation)
     ties: list[padding.Tie] = []
     for d, window in enumerate(windows):
         if is_one_to_one(window):
@@ -264,7 +265,7 @@ def lengthen_windows(op: padding.Grown) -> None:
     op.set_integers("window_dimensions", sizes)
     set_padding(op, windows, rows)
     set_ends(op, windows, {d: (info.operand_shapes[0][d], info.result_shapes[0][d]) for d in rows})
-    if not starts_from_identity(op.operation, info.result_elements):
+    if not starts_from_identity(op.operation):
         leave_out_ends(op, list(rows))
 
 
