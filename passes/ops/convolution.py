@@ -29,7 +29,6 @@ from dtensor.passes.ops.halo import (
 )
 from dtensor.passes.ops.kernel_ends import ended_results, say_steps
 from dtensor.passes.ops.longer_windows import (
-    info_of,
     is_one_to_one,
     longer_padding,
     reads_end,
@@ -188,12 +187,11 @@ def _scale_groups(operation: ir.Operation, name: str, times: int, over: int) -> 
         operation.attributes[name] = integer_attr(groups * times // over)
 
 
-def convolution_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
+def convolution_ties(op: OpInfo) -> list[padding.Tie]:
     """Windows read zeros beyond the end; so do both sides where windows walk over the kernel.
 
     A group more of several features on one side makes that side longer by them.
     """
-    op = info_of(rule, operation)
     numbers = stablehlo.ConvDimensionNumbers(op.attribute("dimension_numbers"))
     ties: list[padding.Tie] = []
     for dim in _windows(op, numbers):
@@ -207,8 +205,8 @@ def convolution_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]
         is_filled = (is_read or dim.window.folds is not None) and dim.window.ends is None
         fill = Reduction.SUM if is_filled else padding.Fill.ANY
         ties.append(window_tie(1, dim, fill))
-    for name, lhs in _grouped(operation):
-        groups = group_count(operation, name)
+    for name, lhs in _grouped(op.operation):
+        groups = group_count(op.operation, name)
         kernel, result = (
             numbers.kernel_output_feature_dimension,
             numbers.output_feature_dimension,
@@ -227,7 +225,7 @@ def convolution_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]
 
 def lengthen_convolution(op: padding.Grown) -> None:
     """As many windows as the result has elements, and as many groups as features or batches."""
-    info = info_of(op.rule, op.operation)
+    info = op.info
     numbers = stablehlo.ConvDimensionNumbers(info.attribute("dimension_numbers"))
     true, now = ([info.operand_shapes[1], info.result_shapes[0]], [op.operands[1], op.results[0]])
     places = list(

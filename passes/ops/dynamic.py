@@ -214,7 +214,7 @@ def lengthen_update(op: padding.Grown) -> None:
 
 def _end_at_true_end(op: padding.Grown, window: Shape, first: int) -> None:
     """Keep the start indices, operands from `first` on, so far ahead of the end as `window` is."""
-    sizes = op.rule.info.operand_shapes[0]
+    sizes = op.info.operand_shapes[0]
     for d, size in enumerate(sizes):
         if op.grows(0, d) and window[d] != op.operands[0][d]:
             op.keep_within(first + d, [size - window[d]])

@@ -124,7 +124,7 @@ def _gather_owned(
 
 def lengthen_gather(op: padding.Grown) -> None:
     """Windows that are whole stay so; no index leads beyond the true end."""
-    operand, indices, *_ = op.rule.info.operand_shapes
+    operand, indices, *_ = op.info.operand_shapes
     dims = gather_dims(op.operation, operand, len(indices))
     sizes = integers(op.operation.attributes["slice_sizes"])
     for d, _ in dims.full:

@@ -50,8 +50,7 @@ def _stepped(placed: Placed, dim: WindowDim) -> Dim:
 def _sizes(placed: Placed, dim: WindowDim) -> tuple[int, int]:
     """Elements of a dimension, and windows over it."""
     op, (slot, d) = placed.op, dim.steps
-    steps = op.operand_shapes[slot][d] if slot >= 0 else op.result_shapes[~slot][d]
-    return op.operand_shapes[0][dim.operand], steps
+    return op.operand_shapes[0][dim.operand], op.shape(slot)[d]
 
 
 def _reach(placed: Placed, dim: WindowDim) -> Reach | None:

@@ -48,6 +48,15 @@ class Along(NamedTuple):
 
 
 Tie = tuple[Along, ...]
+Ties = Callable[[OpInfo], Sequence[Tie]]
+_PART = 8  # of a dimension is little
+
+
+def is_little_apart(op: OpInfo, tie: Tie) -> bool:
+    """Whether the dimensions of a tie are in no proportion, and the last is so but for little."""
+    one, other = tie[0], tie[-1]
+    size, more = op.shape(one.slot)[one.dim] * other.scale, op.shape(other.slot)[other.dim]
+    return 0 < _PART * abs(more * one.scale - size) <= size
 
 
 @dataclass
@@ -74,6 +83,11 @@ class Grown:
     has_end: bool = True
     made: list[ir.Operation] = field(default_factory=list)
     instead: dict[int, Value] = field(default_factory=dict)
+
+    @property
+    def info(self) -> OpInfo:
+        """The operation in its true sizes."""
+        return self.rule.info_of(self.operation)
 
     def set_integers(self, name: str, numbers: Sequence[int]) -> None:
         """Write `array<i64: ...>`."""
@@ -185,18 +199,18 @@ class Padding:
 
     holds: Callable[[OpRule, int], Fill | None] = passing
     refit: Callable[[Grown], None] = as_it_stands
-    ties: Callable[[OpRule, ir.Operation], Sequence[Tie]] | None = None
-    alike: Callable[[OpRule, ir.Operation], Sequence[Tie]] | None = None
-    moves: Callable[[OpRule, ir.Operation], Sequence[Along]] | None = None
-    reads: Callable[[OpRule, ir.Operation], Sequence[Along]] | None = None
+    ties: Ties | None = None
+    alike: Ties | None = None
+    moves: Callable[[OpInfo], Sequence[Along]] | None = None
+    reads: Callable[[OpInfo], Sequence[Along]] | None = None
     regroups: bool = False
 
 
 def sized(dim_of: Callable[[OpInfo], int]) -> Padding:
     """Of an op that may read more along a dimension, and looks at what it says is its own alone."""
     return Padding(
-        refit=lambda op: op.say_size(dim_of(op.rule.info)),
-        ties=lambda rule, _: [(Along(0, dim_of(rule.info)),)],
+        refit=lambda op: op.say_size(dim_of(op.info)),
+        ties=lambda op: [(Along(0, dim_of(op)),)],
     )
 
 

@@ -196,7 +196,7 @@ def lengthen_scatter(op: padding.Grown) -> None:
     A window across the true end writes nothing: it is moved before all elements.
     """
     count = len(op.results)
-    operand, indices, updates = (op.rule.info.operand_shapes[k] for k in (0, count, count + 1))
+    operand, indices, updates = (op.info.operand_shapes[k] for k in (0, count, count + 1))
     dims = scatter_dims(op.operation, operand, len(indices), updates)
     is_vector = dims.vector_dim < len(indices)
     components = range(indices[dims.vector_dim] if is_vector else 1)

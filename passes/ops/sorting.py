@@ -257,18 +257,18 @@ def _along_last(ctx: ExpansionContext, value: Value, place: Value, rows: Sequenc
     return ctx.gather(value, index, [1] * (last + 1), numbers, shape)
 
 
-def sort_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
+def sort_ties(op: OpInfo) -> list[padding.Tie]:
     """Rows may be longer; what is beyond their end stays there."""
-    count = len(rule.info.operand_shapes)
-    if not rule.info.operand_shapes[0]:
+    count = len(op.operand_shapes)
+    if not op.operand_shapes[0]:
         return []
-    dim = sorted_dimension(rule.info)
+    dim = sorted_dimension(op)
     return [tuple(padding.Along(slot, dim) for k in range(count) for slot in (k, ~k))]
 
 
 def lengthen_sort(op: padding.Grown) -> None:
     """Say where rows end."""
-    dim = sorted_dimension(op.rule.info)
+    dim = sorted_dimension(op.info)
     if op.operands[0]:
         op.say_size(dim)
 

@@ -30,7 +30,6 @@ from dtensor.passes.ops.halo import (
     with_ends,
 )
 from dtensor.passes.ops.longer_windows import (
-    info_of,
     is_one_to_one,
     longer_padding,
     reads_end,
@@ -223,12 +222,11 @@ def window_fill(rule: OpRule, factor: int) -> padding.Fill | None:
     return padding.passing(rule, factor) if rule.factors[factor].size > 1 else None
 
 
-def reduce_window_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
+def reduce_window_ties(op: OpInfo) -> list[padding.Tie]:
     """Windows read the init value beyond the end, or leave it out; sums from the end read it."""
-    op = info_of(rule, operation)
     windows = _windows(op)
     count = len(op.result_shapes)
-    may_pad = starts_from_identity(operation)
+    may_pad = starts_from_identity(op.operation)
     ties: list[padding.Tie] = []
     for d, window in enumerate(windows):
         if is_one_to_one(window):
@@ -247,7 +245,7 @@ def reduce_window_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Ti
 
 def lengthen_windows(op: padding.Grown) -> None:
     """As many windows as the results have elements; one as long as a dimension is so still."""
-    info = info_of(op.rule, op.operation)
+    info = op.info
     sizes, windows = integers(info.attribute("window_dimensions")), _windows(info)
     rows = {}
     for d, window in enumerate(windows):
