@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.names import PAD, REDUCE, RESHAPE, SLICE
+from dtensor.passes.cuts.pieces import kept_of
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.windows import fill_number
 from dtensor.passes.ops.attributes import (
@@ -22,7 +23,6 @@ from dtensor.passes.ops.attributes import (
     is_identity,
     pad_numbers,
     shape_of,
-    slice_numbers,
 )
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.reduction import Reduction
@@ -126,6 +126,5 @@ class _Overlap:
 
 def _keeps_first(op: ir.Operation, count: int) -> bool:
     """Whether a slice keeps the first `count` elements of the last dimension, and all of others."""
-    starts, limits, strides = slice_numbers(op)
     sizes = shape_of(op.operands[0])
-    return not any(starts) and set(strides) == {1} and limits == [*sizes[:-1], count]
+    return kept_of(op) == [(0, size) for size in (*sizes[:-1], count)]

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dtensor.dialect.mlir import Value, ir, maker_of, operation_of
+from dtensor.dialect.mlir import Value, ir, made_by, maker_of, operation_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.names import CUTS, PAD, SLICE
+from dtensor.passes.cuts.pieces import kept_of
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import strided_dim
 from dtensor.passes.ops.attributes import (
-    integers,
     pad_numbers,
     shape_of,
     slice_numbers,
@@ -71,14 +71,12 @@ class _Splitter:
 
 def _of_cropped(op: ir.Operation) -> list[ir.Operation]:
     """A slice with a stride of what a pad crops, as gradients write it: one slice of the whole."""
-    strides, pad = integers(op.attributes["strides"]), maker_of(op.operands[0])
-    if pad is None or pad.name != PAD or max([0, *strides]) < 2:
-        return []
-    lows, highs, gaps = pad_numbers(pad)
-    if max([0, *lows, *highs, *gaps]) > 0:
+    (*ends, strides), pad = slice_numbers(op), made_by(PAD, op.operands[0])
+    kept = kept_of(pad)
+    if pad is None or kept is None or max([0, *strides]) < 2:
         return []
     starts, limits = (
-        [at - low for at, low in zip(given, lows, strict=True)] for given in slice_numbers(op)[:2]
+        [at + first for at, (first, _) in zip(given, kept, strict=True)] for given in ends
     )
     return [_sliced(op, pad.operands[0], starts, limits, strides)]
 

@@ -24,16 +24,15 @@ from dtensor.passes.cuts.names import (
     CUTS,
     PAD,
     SELECT_AND_SCATTER,
-    SLICE,
     WINDOWED,
 )
+from dtensor.passes.cuts.pieces import kept_of
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.windows import Windows, fill_number
 from dtensor.passes.ops.attributes import (
     CONSTANT,
     pad_numbers,
     shape_of,
-    slice_numbers,
 )
 
 _EXACT = 2**53  # no two integers up to it are the same as floats
@@ -130,17 +129,11 @@ def _does_nothing(cut: ir.Operation) -> bool:
 
 def _cut_off(cut: ir.Operation) -> tuple[list[int], list[int]] | None:
     """How many elements an operation only cuts off of each dimension, in front and behind."""
-    if cut.name == SLICE:
-        starts, limits, strides = slice_numbers(cut)
-        sizes = shape_of(cut.operands[0])
-        ends = [size - limit for size, limit in zip(sizes, limits, strict=True)]
-        return (starts, ends) if set(strides) <= {1} else None
-    if cut.name != PAD:
+    kept = kept_of(cut)
+    if kept is None:
         return None
-    lows, highs, gaps = pad_numbers(cut)
-    if max([0, *lows, *highs, *gaps]) > 0:
-        return None
-    return [-low for low in lows], [-high for high in highs]
+    rows = zip(kept, shape_of(cut.operands[0]), strict=True)
+    return [first for first, _ in kept], [size - end for (_, end), size in rows]
 
 
 def _fuse_selected(op: ir.Operation, new: list[ir.Operation]) -> bool:
