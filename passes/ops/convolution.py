@@ -18,14 +18,14 @@ from dtensor.passes.ops.contraction import known_finite, products_flops
 from dtensor.passes.ops.elements import keeps_sums
 from dtensor.passes.ops.halo import (
     fetch,
-    halo_bytes,
+    halo,
     local_padding,
     own_results,
-    reaches,
     spared_shape,
     split_windows,
     window_results,
     with_ends,
+    without_halo,
 )
 from dtensor.passes.ops.kernel_ends import ended_results, say_steps
 from dtensor.passes.ops.longer_windows import (
@@ -37,7 +37,7 @@ from dtensor.passes.ops.longer_windows import (
     window_alike,
     window_tie,
 )
-from dtensor.passes.ops.opdef import Algorithm, OpDef, placed_of
+from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, placed_of
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, WindowDim
 from dtensor.passes.ops.windows import OVERLAP, share_windows, windows_of
@@ -145,7 +145,8 @@ def _windows(op: OpInfo, numbers: stablehlo.ConvDimensionNumbers) -> list[Window
     return found
 
 
-def _overlapping(op: OpInfo) -> list[WindowDim]:
+def _overlapping(placed: Placed) -> list[WindowDim]:
+    op = placed.op
     numbers = stablehlo.ConvDimensionNumbers(op.attribute("dimension_numbers"))
     shape = op.operand_shapes[0]
     return [dim for dim in _windows(op, numbers) if not dim.window.tiles(shape[dim.operand])]
@@ -154,7 +155,7 @@ def _overlapping(op: OpInfo) -> list[WindowDim]:
 def expand_convolution(op: LocalOp) -> Sequence[Value] | None:
     """Each shard's windows, with what they read of its neighbours, and local numbers of groups."""
     placed = placed_of(op)
-    dims, value = _overlapping(placed.op), op.operands[0]
+    dims, value = _overlapping(placed), op.operands[0]
     for dim in split_windows(placed, dims):
         value = fetch(op.ctx, value, placed, dim)
     op.operation.operands[0] = with_ends(op.ctx, value, placed, dims)
@@ -261,17 +262,8 @@ def _known(operation: ir.Operation) -> tuple[object, ...]:
 CONVOLUTION = OpDef(
     convolution_rule,
     (
-        Algorithm(
-            "halo",
-            expand_convolution,
-            lambda placed: reaches(placed, _overlapping(placed.op)),
-            lambda placed: tuple(halo_bytes(placed, _overlapping(placed.op), fills=False)),
-        ),
-        Algorithm(
-            "local",
-            expand_convolution,
-            lambda placed: not split_windows(placed, _overlapping(placed.op)),
-        ),
+        halo(expand_convolution, _overlapping, fills=False),
+        Algorithm("local", expand_convolution, without_halo(_overlapping)),
     ),
     flops=convolution_flops,
     accuracy=summed(all_of(1)),

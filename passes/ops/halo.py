@@ -7,7 +7,7 @@ the dimension into the results. Shards whose results begin between two elements 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.axes import AxisRef
@@ -16,14 +16,37 @@ from dtensor.dialect.ends import MODES, WRAP, read_padding
 from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import AXES, DIM, HALO_EXCHANGE, HIGH, LOW
 from dtensor.passes.builder import matrix_attr
-from dtensor.passes.expansion.context import ExpansionContext, LocalOp
+from dtensor.passes.expansion.context import Expander, ExpansionContext, LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.ends import Around, surrounded
 from dtensor.passes.ops.exchanges import from_beside
 from dtensor.passes.ops.folds import fold_bytes, fold_fits, folded_results
-from dtensor.passes.ops.opdef import Placed, Traffic
+from dtensor.passes.ops.opdef import Algorithm, Placed, Traffic
 from dtensor.passes.ops.reach import Reach, reach
 from dtensor.passes.ops.rule import Window, WindowDim, element_bytes
+
+Find = Callable[[Placed], list[WindowDim]]
+
+
+def halo(expand: Expander, find: Find, fills: bool = True) -> Algorithm:
+    """Shards fetch what their windows read of others, along the dimensions that `find` gives.
+
+    Args:
+        expand: makes the op of one device.
+        find: the dimensions over which windows overlap.
+        fills: whether anything but zero may stand in the padding.
+    """
+    return Algorithm(
+        "halo",
+        expand,
+        lambda placed: reaches(placed, find(placed)),
+        lambda placed: tuple(halo_bytes(placed, find(placed), fills)),
+    )
+
+
+def without_halo(find: Find) -> Callable[[Placed], bool]:
+    """Whether no such dimension is split."""
+    return lambda placed: not split_windows(placed, find(placed))
 
 
 def split_windows(placed: Placed, dims: Sequence[WindowDim]) -> list[WindowDim]:
@@ -80,19 +103,16 @@ def _behind(window: Window) -> int:
     return max(0, window.high // window.base_dilation)
 
 
-def halo_bytes(
-    placed: Placed, dims: Sequence[WindowDim], operands: int = 1, fills: bool = True
-) -> Iterator[Traffic]:
-    """What each shard is sent of each split dimension of the first `operands` operands.
+def halo_bytes(placed: Placed, dims: Sequence[WindowDim], fills: bool = True) -> Iterator[Traffic]:
+    """What each shard is sent of each split dimension of the operands, one for each result.
 
     Args:
         placed: the op.
         dims: the dimensions, those that are not split too.
-        operands: how many.
         fills: whether anything but zero may stand in the padding; what is fetched of a further
             dimension, is fetched of what was filled then.
     """
-    layout = placed.operands[0]
+    layout, operands = placed.operands[0], len(placed.results)
     local = list(layout.local_shape(placed.op.operand_shapes[0]))
     size = sum(map(element_bytes, placed.op.operand_elements[:operands]))
     is_shared = operands == 1

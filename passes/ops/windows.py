@@ -19,15 +19,15 @@ from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.halo import (
     fetch,
-    halo_bytes,
+    halo,
     is_inside,
     local_padding,
     own_results,
-    reaches,
     spared_shape,
     split_windows,
     window_results,
     with_ends,
+    without_halo,
 )
 from dtensor.passes.ops.longer_windows import (
     is_one_to_one,
@@ -175,18 +175,18 @@ def share_windows(
     )
 
 
-def _overlapping(op: OpInfo) -> list[WindowDim]:
+def _overlapping(placed: Placed) -> list[WindowDim]:
     return [
         WindowDim(d, (~0, d), d, window)
-        for d, window in enumerate(_windows(op))
-        if not window.tiles(op.operand_shapes[0][d])
+        for d, window in enumerate(_windows(placed.op))
+        if not window.tiles(placed.op.operand_shapes[0][d])
     ]
 
 
 def expand_reduce_window(op: LocalOp) -> Sequence[Value] | None:
     """Each shard reduces its windows, with what they read of its neighbours."""
     placed, count = placed_of(op), len(op.result_layouts)
-    dims = _overlapping(placed.op)
+    dims = _overlapping(placed)
     for k in range(count):
         value = op.operands[k]
         for dim in split_windows(placed, dims):
@@ -280,17 +280,8 @@ REDUCE_WINDOW = OpDef(
     reduce_window_rule,
     (
         Algorithm("scan", expand_scanned, lambda placed: _scanned(placed) is not None, _scan_bytes),
-        Algorithm(
-            "halo",
-            expand_reduce_window,
-            lambda placed: reaches(placed, _overlapping(placed.op)),
-            lambda placed: tuple(halo_bytes(placed, _overlapping(placed.op), len(placed.results))),
-        ),
-        Algorithm(
-            "local",
-            expand_reduce_window,
-            lambda placed: not split_windows(placed, _overlapping(placed.op)),
-        ),
+        halo(expand_reduce_window, _overlapping),
+        Algorithm("local", expand_reduce_window, without_halo(_overlapping)),
     ),
     flops=reduce_window_flops,
     known=said_of_start,
