@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, maker_of, operation_of
@@ -13,7 +13,7 @@ from dtensor.passes.forms.weaves import WEAVES
 from dtensor.passes.ops.attributes import integers, splat_of
 from dtensor.passes.ops.rows import Ties
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.program import read_by
+from dtensor.passes.program import copy_to, read_by
 
 
 def replaced_scans(ops: Sequence[tuple[ir.Operation, str]]) -> list[ir.Operation]:
@@ -186,21 +186,8 @@ def _copied(value: Value, known: dict[Value, Value], block: ir.Block) -> Value:
         missing = [operand for operand in reads if operand not in known]
         left += missing
         if not missing:
-            copy = maker.clone(ip=ir.InsertionPoint(block)).operation
-            known.update(zip(maker.results, copy.results, strict=True))
-            _read_known(maker, copy, known)
+            copy_to(ir.InsertionPoint(block), maker, known)
     return known[value]
-
-
-def _read_known(op: ir.Operation, copy: ir.Operation, known: Mapping[Value, Value]) -> None:
-    """Let a copy, and what stands in its regions, read what is known for what the op reads."""
-    for k, operand in enumerate(op.operands):
-        if operand in known:
-            copy.operands[k] = known[operand]
-    for one, other in zip(op.regions, copy.regions, strict=True):
-        pairs = zip(one.blocks[0].operations, other.blocks[0].operations, strict=True)
-        for inner, its in pairs:
-            _read_known(inner.operation, its.operation, known)
 
 
 def _is_turn(op: ir.Operation, dim: int) -> bool:

@@ -32,7 +32,7 @@ from dtensor.passes.ops.cut_windows import (
 )
 from dtensor.passes.ops.exchanges import permuted
 from dtensor.passes.ops.halo import halo, without_halo
-from dtensor.passes.ops.indexing import clamped, take
+from dtensor.passes.ops.indexing import clamped
 from dtensor.passes.ops.joins import (
     cut_bytes,
     cut_dim,
@@ -59,8 +59,8 @@ from dtensor.passes.ops.longer_cuts import (
     slice_reads,
     slice_ties,
 )
+from dtensor.passes.ops.loops import take
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
-from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
 from dtensor.passes.ops.shape import pass_all
 
@@ -131,14 +131,11 @@ def slice_rule(op: OpInfo) -> OpRule:
     "or").
     """
     starts, strides = integers(op.attribute("start_indices")), integers(op.attribute("strides"))
-    kinds = reductions_of(op.result_elements[0])
-    owner = next((kind for kind in (Reduction.SUM, Reduction.OR) if kind in kinds), None)
     builder = RuleBuilder(op)
     for d, size in enumerate(op.operand_shapes[0]):
         kept = op.result_shapes[0][d]
         blocks = slice_blocks(size, starts[d], kept, strides[d])
-        if owner is not None and takes_few(size, kept, blocks):
-            builder.share((0, d), reduction=owner)
+        if takes_few(size, kept, blocks) and builder.owned(d):
             continue
         window = slide_of_slice(op, d)
         if window is not None:

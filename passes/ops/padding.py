@@ -14,6 +14,7 @@ from typing import NamedTuple
 from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import SIZE
 from dtensor.passes.builder import Builder, integer_attr
+from dtensor.passes.expansion.indices import signed_index
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule
@@ -130,8 +131,8 @@ class Grown:
     def drop_beyond(self, k: int, last: Sequence[int], dim: int | None = None) -> None:
         """Make indices in operand `k` that exceed `last` negative; arguments as `keep_within`."""
         builder, value = Builder(self.operation, self.made), self.operation.operands[k]
-        wide = builder.element_of(value) in ("i64", "ui32", "ui64")
-        self.operation.operands[k] = builder.convert(value, "i64" if wide else "i32")
+        element = signed_index(builder.element_of(value))
+        self.operation.operands[k] = builder.convert(value, element)
         builder, value, bounds = self._bounds(k, last, dim)
         is_beyond = builder.compare("GT", value, bounds)
         self.operation.operands[k] = builder.select(

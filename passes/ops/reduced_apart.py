@@ -15,6 +15,7 @@ from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.ops.attributes import is_identity, shape_of
 from dtensor.passes.ops.combiners import combiner, combiners
+from dtensor.passes.program import copy_to
 
 
 def reduced_apart(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
@@ -83,10 +84,7 @@ def _of_group(op: ir.Operation, group: Sequence[int], made: list[ir.Operation]) 
         if inside.intersection(operation.operands):
             inside.update(operation.results)
             continue
-        copy = operation.clone(ip=ir.InsertionPoint(block)).operation
-        for i, value in enumerate(operation.operands):
-            copy.operands[i] = known.get(value, value)
-        known |= dict(zip(operation.results, copy.results, strict=True))
+        copy_to(ir.InsertionPoint(block), operation, known)
     given = [known.get(end.operands[k], end.operands[k]) for k in group]
     Trail(ir.InsertionPoint(block), end.location).create(end.name, given, [])
     return new

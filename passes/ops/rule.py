@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 
 from dtensor.dialect.ends import Ends, Folds
 from dtensor.dialect.mlir import ir
-from dtensor.passes.ops.reduction import Reduction
+from dtensor.passes.ops.reduction import Reduction, reductions_of
 
 
 def element_bytes(element: str) -> float:
@@ -345,6 +345,19 @@ class RuleBuilder:
     def whole(self, tensor: int, dim: int, reason: str) -> None:
         """Dimension `dim` of operand `tensor` (of result `~tensor` if negative) must be whole."""
         self._why[tensor, dim] = reason
+
+    def owned(self, dim: int) -> bool:
+        """Shards of a dimension of operand 0 give what they own, and zero (false) for the others.
+
+        So the result is a sum (an "or") of theirs; whether shards of its elements can be added.
+        """
+        element = self.op.result_elements[0]
+        owner = Reduction.SUM.on(element)
+        if owner not in reductions_of(element):
+            self.whole(0, dim, f"shards of {element} cannot be added")
+            return False
+        self.share((0, dim), reduction=owner)
+        return True
 
     def passes(
         self, operands: Sequence[Reduction | None], results: Sequence[Reduction | None]
