@@ -14,14 +14,14 @@ from itertools import chain, product, repeat
 
 import numpy as np
 
-from dtensor.dialect.mlir import Value, ir, terminator
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.frames import Frames
 from dtensor.passes.cuts.known_windows import (
     filled_around,
     filled_with,
     of_dynamic_slice,
-    of_dynamic_update_slice,
+    update_kind,
 )
 from dtensor.passes.cuts.names import (
     DYNAMIC_SLICE,
@@ -33,7 +33,6 @@ from dtensor.passes.cuts.names import (
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.runs import Runs, box
 from dtensor.passes.ops.attributes import integers, is_identity, shape_of
-from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.numbers import Numbers, known_integers
 from dtensor.passes.ops.reduction import Reduction
@@ -236,7 +235,7 @@ def _of_scatter(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     accesses = _accesses((indices, numbers.vector_dim), named, gone, widths, sizes)
     if accesses is None or not any(access.axes for access in accesses):
         # One window: what it is computed of may tell how to write it.
-        return _of_window(op, accesses, made) if accesses and kind == "set" else None
+        return filled_around(op, made) if kind == "set" else None
     into_nothing = kind != "set" and is_identity(into, Reduction.SUM)
     said = [e for a in accesses if (e := a.written(sizes[a.dim], kind)) is not None]
     pairs = list(zip(accesses, said, strict=False))
@@ -267,28 +266,9 @@ def _of_scatter(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     return into
 
 
-def _of_window(
-    op: ir.Operation, accesses: Sequence[_Access], made: list[ir.Operation]
-) -> Value | None:
-    """One window that is set, where it is most of what repeats one number."""
-    starts = {a.dim: int(a.starts) for a in accesses if a.is_wide and not a.starts.ndim}
-    rank = len(shape_of(op.operands[0]))
-    if len(starts) < len(accesses) or len(shape_of(op.operands[2])) != rank:
-        return None
-    return filled_around(op, op.operands[2], [starts.get(d, 0) for d in range(rank)], made)
-
-
-def update_kind(op: ir.Operation) -> str | None:
-    """What a scatter does with an update: "set", or a reduction; None for anything else."""
-    block = op.regions[0].blocks[0]
-    if len(block.operations) == 1 and terminator(block).operands[0] == block.arguments[1]:
-        return "set"
-    return combiner(op.regions[0])
-
-
 _WRITTEN = {
     GATHER: _of_gather,
     SCATTER: _of_scatter,
     DYNAMIC_SLICE: of_dynamic_slice,
-    DYNAMIC_UPDATE_SLICE: of_dynamic_update_slice,
+    DYNAMIC_UPDATE_SLICE: filled_around,
 }
