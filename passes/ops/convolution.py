@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from dtensor.dialect.ends import read_ends, read_folds
-from dtensor.dialect.mlir import Value, forget, ir, stablehlo
-from dtensor.dialect.names import ENDS
+from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.passes.builder import integer_attr
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
@@ -17,14 +16,11 @@ from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.contraction import known_finite, products_flops
 from dtensor.passes.ops.elements import keeps_sums
 from dtensor.passes.ops.halo import (
-    fetch,
+    fetch_all,
     halo,
-    local_padding,
     own_results,
     spared_shape,
-    split_windows,
     window_results,
-    with_ends,
     without_halo,
 )
 from dtensor.passes.ops.kernel_ends import ended_results, say_steps
@@ -155,13 +151,8 @@ def _overlapping(placed: Placed) -> list[WindowDim]:
 def expand_convolution(op: LocalOp) -> Sequence[Value] | None:
     """Each shard's windows, with what they read of its neighbours, and local numbers of groups."""
     placed = placed_of(op)
-    dims, value = _overlapping(placed), op.operands[0]
-    for dim in split_windows(placed, dims):
-        value = fetch(op.ctx, value, placed, dim)
-    op.operation.operands[0] = with_ends(op.ctx, value, placed, dims)
-    rank = len(op.operand_shapes[0])
-    op.operation.attributes["padding"] = local_padding(placed, dims, rank - 2)
-    forget(op.operation, ENDS)
+    dims = _overlapping(placed)
+    fetch_all(op, placed, dims, len(op.operand_shapes[0]) - 2, [None])
     for name, grouped in _grouped(op.operation):
         split = op.operand_layouts[0].dims[grouped].split
         _scale_groups(op.operation, name, 1, split)

@@ -13,8 +13,8 @@ from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import Dim
 from dtensor.dialect.ends import MODES, WRAP, read_padding
-from dtensor.dialect.mlir import Value, ir
-from dtensor.dialect.names import AXES, DIM, HALO_EXCHANGE, HIGH, LOW
+from dtensor.dialect.mlir import Value, forget, ir
+from dtensor.dialect.names import AXES, DIM, ENDS, HALO_EXCHANGE, HIGH, LOW
 from dtensor.passes.builder import matrix_attr
 from dtensor.passes.expansion.context import Expander, ExpansionContext, LocalOp
 from dtensor.passes.expansion.indices import index_element
@@ -231,18 +231,36 @@ def _from_far(
     return found if count > 0 else found[::-1]
 
 
-def with_ends(
-    ctx: ExpansionContext, value: Value, placed: Placed, dims: Sequence[WindowDim]
-) -> Value:
-    """A value with what stands around those of the dimensions that are whole."""
-    for dim in dims:
-        is_whole = placed.operands[0].dims[dim.operand].split == 1
-        if is_whole and dim.window.ends is not None:
-            value = surrounded(ctx, value, (), dim.operand, _around(placed, dim, None))
-    return value
+def fetch_all(
+    op: LocalOp,
+    placed: Placed,
+    dims: Sequence[WindowDim],
+    count: int,
+    fills: Sequence[Value | None],
+) -> None:
+    """Let an op read what its windows read of all dimensions, and pad that.
+
+    Args:
+        op: the op.
+        placed: the op.
+        dims: the dimensions, those that are not split too.
+        count: of the windows.
+        fills: for each operand that they walk over what stands in its padding, as `fetch` has it.
+    """
+    for k, fill in enumerate(fills):
+        value = op.operands[k]
+        for dim in split_windows(placed, dims):
+            value = fetch(op.ctx, value, placed, dim, fill)
+        for dim in dims:
+            is_whole = placed.operands[0].dims[dim.operand].split == 1
+            if is_whole and dim.window.ends is not None:
+                value = surrounded(op.ctx, value, (), dim.operand, _around(placed, dim, None))
+        op.operation.operands[k] = value
+    op.operation.attributes["padding"] = _padding(placed, dims, count)
+    forget(op.operation, ENDS)
 
 
-def local_padding(placed: Placed, dims: Sequence[WindowDim], count: int) -> ir.Attribute:
+def _padding(placed: Placed, dims: Sequence[WindowDim], count: int) -> ir.Attribute:
     """The attribute `padding` of the op on what was fetched along `dims`; it has `count` rows."""
     rows = read_padding(placed.op.operation, count)
     for dim in dims:

@@ -10,23 +10,20 @@ import math
 from collections.abc import Sequence
 
 from dtensor.dialect.ends import read_ends, read_folds, read_padding, read_steps
-from dtensor.dialect.mlir import Value, forget, ir
-from dtensor.dialect.names import ENDS
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import summed
 from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.halo import (
-    fetch,
+    fetch_all,
     halo,
     is_inside,
-    local_padding,
     own_results,
     spared_shape,
     split_windows,
     window_results,
-    with_ends,
     without_halo,
 )
 from dtensor.passes.ops.longer_windows import (
@@ -185,16 +182,9 @@ def _overlapping(placed: Placed) -> list[WindowDim]:
 
 def expand_reduce_window(op: LocalOp) -> Sequence[Value] | None:
     """Each shard reduces its windows, with what they read of its neighbours."""
-    placed, count = placed_of(op), len(op.result_layouts)
+    placed, count, rank = placed_of(op), len(op.result_layouts), len(op.operand_shapes[0])
     dims = _overlapping(placed)
-    for k in range(count):
-        value = op.operands[k]
-        for dim in split_windows(placed, dims):
-            value = fetch(op.ctx, value, placed, dim, op.operands[count + k])
-        op.operation.operands[k] = with_ends(op.ctx, value, placed, dims)
-    rank = len(op.operand_shapes[0])
-    op.operation.attributes["padding"] = local_padding(placed, dims, rank)
-    forget(op.operation, ENDS)
+    fetch_all(op, placed, dims, rank, op.operands[count:])
     if not starts_from_identity(op.operation):
         shape = op.ctx.shape_of(op.operands[0])
         masks = [is_inside(op.ctx, placed, dim, shape) for dim in split_windows(placed, dims)]
