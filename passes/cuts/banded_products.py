@@ -18,6 +18,7 @@ from dtensor.passes.cuts.names import DOT
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.ops.attributes import element_of, shape_of
+from dtensor.passes.ops.contraction import product
 from dtensor.passes.ops.numbers import Numbers, known_floats
 
 _LEAST = 4  # times as many elements as a frame has
@@ -152,20 +153,10 @@ def _blocks(make: Builder, weights: Value, band: Frames) -> Value:
 
 def _product(op: ir.Operation, make: Builder, frames: Value, blocks: Value, dim: int) -> Value:
     """Frames times weights, block by block: [block, others, output of a block]."""
-    shape = make.shape_of(frames)
-    others = [n for d, n in enumerate(shape) if d not in (dim, dim + 1)]
-    type_ = make.tensor_type(
-        [shape[dim], *others, make.shape_of(blocks)[2]], make.element_of(frames)
-    )
-    numbers = (
-        f"#stablehlo.dot<lhs_batching_dimensions = [{dim}], rhs_batching_dimensions = [0], "
-        f"lhs_contracting_dimensions = [{dim + 1}], rhs_contracting_dimensions = [1]>"
-    )
-    attributes = {"dot_dimension_numbers": ir.Attribute.parse(numbers)}
-    for name in ("precision_config", "algorithm"):
-        if name in op.attributes:
-            attributes[name] = op.attributes[name]
-    return make.value(DOT, [frames, blocks], type_, attributes)
+    kept = [name for name in ("precision_config", "algorithm") if name in op.attributes]
+    said = {name: op.attributes[name] for name in kept}
+    element = make.element_of(frames)
+    return product(make, [frames, blocks], [(dim, 0)], [(dim + 1, 1)], said, element)
 
 
 def _spoilt(

@@ -15,6 +15,7 @@ from dtensor.dialect.mlir import Value, ir, made_by, stablehlo
 from dtensor.dialect.names import DOT_NUMBERS, GATHER_NUMBERS, PRECISION, SLICE_SIZES
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops.attributes import element_of, integers, shape_of, splat_number
+from dtensor.passes.ops.contraction import dot_numbers
 from dtensor.passes.ops.elements import element_kind, holds_floats
 from dtensor.passes.ops.indexing import gather_dims
 from dtensor.passes.ops.known import never_infinite
@@ -133,14 +134,8 @@ class _Product:
             for pairs in (self.batching, self.summed)
         )
         rows, columns = ({pair[side] for pair in (*batching, *summed)} for side in (0, 1))
-        numbers = stablehlo.DotDimensionNumbers.get(
-            [r for r, _ in batching],
-            [d for _, d in batching],
-            [r for r, _ in summed],
-            [d for _, d in summed],
-        )
         attributes = {name: gather.attributes[name] for name in (GATHER_NUMBERS, SLICE_SIZES)}
-        attributes[DOT_NUMBERS] = numbers
+        attributes[DOT_NUMBERS] = dot_numbers(batching, summed)
         if PRECISION in self.op.attributes:
             precision = list(ir.ArrayAttr(self.op.attributes[PRECISION]))
             attributes[PRECISION] = ir.ArrayAttr.get(precision[:: -1 if self.side else 1])
