@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dtensor.dialect.mlir import Value, ir, made_by, maker_of
+from dtensor.dialect.mlir import Value, ir, made_by, maker_of, users
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.names import CONCATENATE, PAD, REDUCE_WINDOW, SLICE
 from dtensor.passes.cuts.pieces import repeated_row
@@ -36,7 +36,7 @@ def scan_within(function: Rewriting) -> None:
 
 def _is_given_back(op: ir.Operation) -> bool:
     """Whether the program ends with it: then it is as long as that asks, and moves there once."""
-    return any(use.owner.operation.name in RETURNS for use in op.results[0].uses)
+    return any(user.name in RETURNS for user in users(op.results[0]))
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, is_read
 from dtensor.passes.base import PassState
 from dtensor.passes.cuts.banded_products import write_in_blocks
 from dtensor.passes.cuts.block_rows import cut_rows
@@ -99,7 +99,7 @@ def _erase_unused(ops: Sequence[ir.Operation]) -> list[bool]:
     while has_changed:
         has_changed = False
         for i in reversed(range(len(ops))):
-            if gone[i] or any(True for result in ops[i].results for _ in result.uses):
+            if gone[i] or any(map(is_read, ops[i].results)):
                 continue
             ops[i].erase()
             gone[i] = has_changed = True

@@ -6,7 +6,7 @@ the row keeps its dimension, what is computed of it is known to be computed of a
 
 from __future__ import annotations
 
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, users
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.names import BROADCAST, CUTS, REDUCE, RESHAPE
 from dtensor.passes.cuts.rewriting import Rewriting
@@ -29,9 +29,8 @@ def _reduces_units(op: ir.Operation) -> bool:
     dims = integers(op.attributes["dimensions"])
     if len(op.operands) != 2 or not dims or not all(sizes[d] == 1 for d in dims):
         return False
-    readers = [use.owner.operation for use in op.results[0].uses]
-    found = [use.owner.name for r in readers if _adds_units(r) for use in r.results[0].uses]
-    return any(name in CUTS for name in found)
+    readers = filter(_adds_units, users(op.results[0]))
+    return any(user.name in CUTS for reader in readers for user in users(reader.results[0]))
 
 
 def _replace(op: ir.Operation, kind: Reduction, function: Rewriting) -> None:
@@ -39,8 +38,7 @@ def _replace(op: ir.Operation, kind: Reduction, function: Rewriting) -> None:
     make, (value, start) = Builder(op, function.made), op.operands
     result: Value = op.results[0]
     value = make.value(kind.op, [make.broadcast(start, shape_of(value)), value], value.type)
-    readers = [use.owner.operation for use in result.uses]
-    for reader in filter(_adds_units, readers):
+    for reader in filter(_adds_units, users(result)):
         at = Builder(reader, function.made)
         function.replace(reader, at.reshape(value, shape_of(reader.results[0])))
     function.replace(op, make.reshape(value, shape_of(result)))

@@ -15,7 +15,7 @@ import math
 from dataclasses import replace
 
 from dtensor.dialect.ends import read_padding
-from dtensor.dialect.mlir import Value, ir, made_by
+from dtensor.dialect.mlir import Value, ir, made_by, users
 from dtensor.dialect.names import ENDS, FILL
 from dtensor.passes.builder import matrix_attr
 from dtensor.passes.cuts.names import (
@@ -151,7 +151,7 @@ def _fuse_selected(op: ir.Operation, new: list[ir.Operation]) -> bool:
     if fill is None or not is_plain:
         return False
     given: Value = pad.operands[0]
-    slices = [use.owner for use in op.results[0].uses]
+    slices = users(op.results[0])
     if not slices or any(_cut_off(user) != (low, high) for user in slices):
         return False
     made: ir.Operation = op.clone(ip=ir.InsertionPoint(op))

@@ -11,7 +11,7 @@ from typing import Any
 
 from dtensor.dialect import build
 from dtensor.dialect.attributes import index_attr
-from dtensor.dialect.mlir import Value, ir, made_by, maker_of
+from dtensor.dialect.mlir import Value, ir, made_by, maker_of, users
 from dtensor.dialect.names import PLACES
 from dtensor.passes.builder import Builder, integers_attr
 from dtensor.passes.forms.row_places import RowPlaces
@@ -117,8 +117,8 @@ def _forgets_order(op: ir.Operation, dim: int, shape: list[int]) -> bool:
         or len({value for value in op.operands if splat_of(value) is None}) != 1
     ):
         return False
-    users = [use.owner.operation for use in op.results[0].uses]
-    return bool(users) and all(_forgets_order(user, dim, shape) for user in users)
+    found = users(op.results[0])
+    return bool(found) and all(_forgets_order(user, dim, shape) for user in found)
 
 
 def _stands_before(values: Any, op: ir.Operation, numbers: dict[ir.Operation, int]) -> bool:

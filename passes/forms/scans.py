@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dtensor.dialect import build
-from dtensor.dialect.mlir import Value, ir, maker_of, operation_of
+from dtensor.dialect.mlir import Value, ir, is_read, maker_of, operation_of
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.forms.levels import Scan
 from dtensor.passes.forms.scalars import Scalars
@@ -136,7 +136,7 @@ def _replaced(group: Sequence[Scan], numbers: dict[ir.Operation, int]) -> list[i
                 if _is_turn(user, scan.dim):
                     user.results[0].replace_all_uses_with(value)
                     user.erase()
-            if any(True for _ in root.uses):
+            if is_read(root):
                 value = Builder(each.root, made).reversed(value, scan.dim)
         root.replace_all_uses_with(value)
     gone = {each for scan in group for each in scan.ops}
@@ -150,7 +150,7 @@ def _erase_unread(ops: Sequence[ir.Operation]) -> None:
     known, left, gone = set(ops), list(ops), set[ir.Operation]()
     while left:
         op = left.pop()
-        if op in gone or any(True for result in op.results for _ in result.uses):
+        if op in gone or any(map(is_read, op.results)):
             continue
         gone.add(op)
         read = {maker_of(value) for value in read_by(op) if splat_of(value) is not None}

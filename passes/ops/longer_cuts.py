@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dtensor.dialect.build import splice
-from dtensor.dialect.mlir import Value, ir, operation_of
+from dtensor.dialect.mlir import Value, ir, is_read, operation_of
 from dtensor.dialect.names import COUNTS, DIM, SOURCES, STARTS
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops.attributes import (
@@ -152,13 +152,10 @@ def lengthen_concatenate(op: Grown) -> None:
     rows = [(k, 0, op.operands_before(k)[dim]) for k in range(len(values))]
     longest, size = max(rows, key=lambda row: row[2])[0], op.results[0][dim]
     if op.operands[longest][dim] != size:
-        make, lows = Builder(op.operation, op.made), [0] * len(op.results[0])
-        highs = list(lows)
-        lows[dim] = sum(count for _, _, count in rows[:longest])
-        highs[dim] = size - lows[dim] - op.operands[longest][dim]
-        fill = make.zeros(make.tensor_type((), make.element_of(values[longest])))
-        values[longest] = make.pad(values[longest], fill, lows, highs)
-        rows[longest] = (longest, lows[dim], rows[longest][2])
+        before = sum(count for _, _, count in rows[:longest])
+        make = Builder(op.operation, op.made)
+        values[longest] = make.lengthened(values[longest], dim, before, size)
+        rows[longest] = (longest, before, rows[longest][2])
     point = ir.InsertionPoint(op.operation)
     op.instead[0] = _spliced(op, values, dim, rows, size, point)
 
@@ -192,7 +189,7 @@ def lengthen_backward(op: Grown, dim: int) -> None:
         operation.operands[k] = _spliced(op, [value], dim, rows, size, point)
     point = ir.InsertionPoint.after(operation)
     for k, result in enumerate(operation.results):
-        if any(True for _ in result.uses):
+        if is_read(result):
             rows = [(0, size - true, true), (0, 0, size - true)]
             op.instead[k] = _spliced(op, [result], dim, rows, size, point)
 
