@@ -20,9 +20,8 @@ from dtensor.passes.cuts.scans import Scan
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.cuts.windows import fill_number
 from dtensor.passes.ops.attributes import integer, pad_numbers, shape_of, slice_numbers
+from dtensor.passes.ops.padding import PART
 from dtensor.passes.program import RETURNS
-
-_PART = 8  # of a dimension is little
 
 
 def scan_within(function: Rewriting) -> None:
@@ -69,7 +68,7 @@ class _Within:
                 return self._turned(parts, most)
             inner = self.of(most)
             return None if inner is None else self._side_by_side(parts, most, inner, dim)
-        if _PART * few > sizes[longest]:
+        if PART * few > sizes[longest]:
             return None
         if dim == self.scan.dim:
             joined = self.make.joined(self._joined(parts), dim)

@@ -17,8 +17,8 @@ from dtensor.passes.cuts.pieces import kept_of
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.scans import Scan
 from dtensor.passes.ops.attributes import shape_of
+from dtensor.passes.ops.padding import PART
 
-_PART = 8  # of a dimension is little
 Kept = list[tuple[int, int]]  # by dimension, the first element that is kept and the end
 
 
@@ -44,7 +44,7 @@ def _split(op: ir.Operation, kept: Kept, function: Rewriting) -> list[int]:
     """The dimensions that little is cut off, and that are split as what is left is."""
     value, splits = op.operands[0], function.shards.splits
     rows = enumerate(zip(kept, shape_of(value), strict=True))
-    cut = [d for d, ((first, end), size) in rows if 0 < _PART * (size - end + first) <= size]
+    cut = [d for d, ((first, end), size) in rows if 0 < PART * (size - end + first) <= size]
     return [d for d in cut if splits((op.results[0], d)) and not splits((value, d))]
 
 

@@ -13,6 +13,7 @@ from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.halo import Find, fetch
 from dtensor.passes.ops.opdef import Placed, placed_of
+from dtensor.passes.ops.padding import PART
 from dtensor.passes.ops.rule import OpInfo, Window, WindowDim
 
 Slides = Callable[[OpInfo, int], Window | None]
@@ -36,7 +37,7 @@ def slide_of_pad(op: OpInfo, dim: int) -> Window | None:
 
 def _slide(low: int, size: int, other: int) -> Window | None:
     high = other - size - low
-    if low == high == 0 or 8 * max(abs(low), abs(high)) > size:
+    if low == high == 0 or PART * max(abs(low), abs(high)) > size:
         return None
     return Window(1, 1, low, high, 1, 1)
 

@@ -50,14 +50,14 @@ class Along(NamedTuple):
 
 Tie = tuple[Along, ...]
 Ties = Callable[[OpInfo], Sequence[Tie]]
-_PART = 8  # of a dimension is little
+PART = 8  # of a dimension is little
 
 
 def is_little_apart(op: OpInfo, tie: Tie) -> bool:
     """Whether the dimensions of a tie are in no proportion, and the last is so but for little."""
     one, other = tie[0], tie[-1]
     size, more = op.shape(one.slot)[one.dim] * other.scale, op.shape(other.slot)[other.dim]
-    return 0 < _PART * abs(more * one.scale - size) <= size
+    return 0 < PART * abs(more * one.scale - size) <= size
 
 
 @dataclass
