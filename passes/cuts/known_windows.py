@@ -45,8 +45,9 @@ def window_place(op: ir.Operation) -> list[int] | None:
     if op.name == DYNAMIC_UPDATE_SLICE:
         return window_starts(places, shape_of(into), shape_of(update))
     numbers, rank = IndexNumbers.of(op), len(shape_of(into))
-    is_one = len(op.operands) == 3 and numbers.windows == list(range(rank))
-    place = known_place(op.operands[1]) if is_one and not numbers.gone + numbers.walked else None
+    is_one = len(op.operands) == 3 and not (numbers.gone or numbers.walked or numbers.vector_dim)
+    is_window = is_one and numbers.windows == list(range(rank))
+    place = known_place(op.operands[1]) if is_window else None
     if place is None:
         return None
     starts = dict(zip(numbers.named, place, strict=True))
