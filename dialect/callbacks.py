@@ -1,17 +1,24 @@
-"""Custom calls of Python functions, as jax writes them."""
+"""Custom calls: what they call, and those of Python functions, as jax writes them."""
 
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from dtensor.dialect.mlir import ir
 
-_TARGET = re.compile(r"xla(_ffi)?(_partitioned)?_python_\w*callback\Z")
+TARGET: Final = "call_target_name"
+_PYTHON = re.compile(r"xla(_ffi)?(_partitioned)?_python_\w*callback\Z")
 
 
-def is_callback(target: str) -> bool:
-    """Whether a custom call of this target calls a Python function."""
-    return _TARGET.match(target) is not None
+def target_of(op: ir.Operation) -> str:
+    """What a custom call calls; empty of an operation that does not say so."""
+    return ir.StringAttr(op.attributes[TARGET]).value if TARGET in op.attributes else ""
+
+
+def is_callback(op: ir.Operation) -> bool:
+    """Whether an operation is a custom call of a Python function."""
+    return _PYTHON.match(target_of(op)) is not None
 
 
 def has_effects(op: ir.Operation) -> bool:

@@ -97,6 +97,16 @@ def made_by(name: str, value: ir.Value[Any]) -> ir.Operation | None:
     return maker if maker is not None and maker.name == name else None
 
 
+def users(value: ir.Value[Any]) -> list[ir.Operation]:
+    """The operations that read a value, one as often as it does."""
+    return [use.owner.operation for use in value.uses]
+
+
+def is_read(value: ir.Value[Any]) -> bool:
+    """Whether any operation reads a value."""
+    return next(iter(value.uses), None) is not None
+
+
 def terminator(block: ir.Block) -> ir.Operation:
     """The operation that ends a block."""
     return block.operations[len(block.operations) - 1].operation

@@ -77,6 +77,12 @@ class Node:
     sites: Sequence[Site] = ()  # where the operands are read, if not at `operation` itself
     free: tuple[str, ...] | None = None  # the mesh axes that may be used here; None is all of them
 
+    @property
+    def info(self) -> OpInfo:
+        """The operation with what its rule knows of it."""
+        assert self.rule is not None, "an operation with a rule"
+        return self.rule.info_of(self.operation)
+
     def may_use(self, axis: str) -> bool:
         """Whether a mesh axis is left to the planner here."""
         return self.free is None or axis in self.free

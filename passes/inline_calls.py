@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.functions import function_name, functions
-from dtensor.dialect.mlir import every, ir, maker_of
+from dtensor.dialect.mlir import every, ir, is_read, maker_of
 from dtensor.dialect.names import COMPOSITE_NAME
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.ops.attributes import integer
@@ -96,5 +96,5 @@ def _open_tuples(function: ir.Operation) -> None:
                 op.results[0].replace_all_uses_with(element)
                 op.erase()
     for op in reversed(made):
-        if not any(True for _ in op.results[0].uses):
+        if not is_read(op.results[0]):
             op.erase()

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dtensor.dialect.mlir import Value, ir, made_by, maker_of, terminator
+from dtensor.dialect.mlir import Value, every, ir, made_by, maker_of, terminator
 from dtensor.dialect.names import FREE, MANUAL
 from dtensor.passes.ops.attributes import CONSTANT
 
@@ -168,6 +168,16 @@ def dissolve(
         result.replace_all_uses_with(value)
     place.erase()
     return body
+
+
+def copy_to(point: ir.InsertionPoint, op: ir.Operation, known: dict[Value, Value]) -> None:
+    """Copy an operation to where what is known stands for what it reads, as its results then do."""
+    copy = op.clone(ip=point).operation
+    for inner in every(copy):
+        for k, operand in enumerate(inner.operands):
+            if operand in known:
+                inner.operands[k] = known[operand]
+    known.update(zip(op.results, copy.results, strict=True))
 
 
 def read_by(op: ir.Operation) -> list[Value]:

@@ -172,12 +172,10 @@ jax_mlir.register_lowering(_local_program, _splice)
 def python_callbacks(module: Any) -> Iterator[tuple[Any, int]]:
     """Each call of a Python function in a module, with its callback index."""
     for op in _walk(module.operation):
-        if op.name == "stablehlo.custom_call":
-            target = ir.StringAttr(op.attributes["call_target_name"]).value
-            if is_callback(target) and "mhlo.backend_config" in op.attributes:
-                config = ir.DictAttr(op.attributes["mhlo.backend_config"])
-                if "index" in config:
-                    yield op, ir.IntegerAttr(config["index"]).value
+        if is_callback(op) and "mhlo.backend_config" in op.attributes:
+            config = ir.DictAttr(op.attributes["mhlo.backend_config"])
+            if "index" in config:
+                yield op, ir.IntegerAttr(config["index"]).value
 
 
 def _prepare(module: Any, module_context: Any, program: Program) -> None:

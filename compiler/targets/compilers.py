@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from importlib import metadata
 
 from dtensor.compiler.targets.target import Target
+from dtensor.dialect.callbacks import target_of
 from dtensor.dialect.context import make_context, parse_module
 from dtensor.dialect.diagnostics import LocatedError, Place, place_of
 from dtensor.dialect.errors import CompileError, DTensorError, NotFoundError
@@ -70,8 +71,8 @@ def refused_here(error: RuntimeError, name: str, program: bytes, filename: str) 
 
     def collect(op: ir.Operation) -> ir.WalkResult:
         if op.name == CUSTOM_CALL:
-            called = ir.StringAttr(op.attributes["call_target_name"]).value
-            found.extend([place_of(op.operation)] if called == unknown[1] else [])
+            is_unknown = target_of(op.operation) == unknown[1]
+            found.extend([place_of(op.operation)] if is_unknown else [])
         return ir.WalkResult.ADVANCE
 
     with make_context():

@@ -29,7 +29,7 @@ from dtensor.compiler.verification.extract import (
     undivided,
 )
 from dtensor.compiler.verification.numbering import Numbering
-from dtensor.dialect.callbacks import is_callback
+from dtensor.dialect.callbacks import is_callback, target_of
 from dtensor.dialect.context import make_context, parse_module
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
@@ -296,7 +296,7 @@ class Reader:
             works_on_shards |= inner.name == MANUAL
             if opdef(inner.name).varies == BY_RUN:
                 return f"{inner.name} gives other values each time"
-            if _calls_python(inner):
+            if is_callback(inner):
                 return "it calls a Python function, which is called once"
         if any(self._numbering.layouts[n] is None for n in (*operands, *results)):
             return "it orders effects"
@@ -436,12 +436,4 @@ _LAPACK = "custom_call @lapack_"
 
 def _title(op: ir.Operation) -> str:
     name = op.name.removeprefix("stablehlo.")
-    if name == "custom_call":
-        return f"{name} @{ir.StringAttr(op.attributes['call_target_name']).value}"
-    return name
-
-
-def _calls_python(op: ir.Operation) -> bool:
-    if op.name != "stablehlo.custom_call":
-        return False
-    return is_callback(ir.StringAttr(op.attributes["call_target_name"]).value)
+    return f"{name} @{target_of(op)}" if name == "custom_call" else name

@@ -9,7 +9,7 @@ from dtensor.dialect.attributes import axes_attr, index_attr, mesh_and_axes
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.functions import functions
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, is_read
 from dtensor.passes.program import Scope, walk
 
 
@@ -98,7 +98,7 @@ class Collectives:
 
     def is_unused(self, item: Collective) -> bool:
         """Whether nothing uses a result of `item`."""
-        return all(next(iter(result.uses), None) is None for result in item.op.results)
+        return not any(map(is_read, item.op.results))
 
     def create(
         self,

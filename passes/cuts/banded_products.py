@@ -17,7 +17,8 @@ from dtensor.passes.cuts.frames import Frames
 from dtensor.passes.cuts.names import DOT
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
-from dtensor.passes.ops.attributes import shape_of
+from dtensor.passes.ops.attributes import element_of, shape_of
+from dtensor.passes.ops.contraction import product
 from dtensor.passes.ops.numbers import Numbers, known_floats
 
 _LEAST = 4  # times as many elements as a frame has
@@ -45,20 +46,23 @@ def _frames_of(is_read: Numbers, more: int) -> Frames | None:
     return None if _LEAST * width > inputs else Frames(low, step, count, width)
 
 
-def write_in_blocks(function: Rewriting) -> list[ir.Operation]:
+def write_in_blocks(function: Rewriting) -> None:
     """Rewrite the first product along a split dimension with a matrix of a band.
 
     What is split behind it is known when the next is looked at.
     """
-    dots = function.named(DOT)
-    return next(([op] for op in dots if _written(op, function.shards, function.made)), [])
+    for op in function.named(DOT):
+        function.replace(op, _in_blocks(op, function.shards, function.made))
+        if function.has_changed:
+            break
 
 
-def _written(op: ir.Operation, shards: Shards, made: list[ir.Operation]) -> bool:
+def _in_blocks(op: ir.Operation, shards: Shards, made: list[ir.Operation]) -> Value | None:
+    """What stands for a product with a band; None of any other."""
     numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     dims = [numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions]
     if len(numbers.lhs_batching_dimensions) or len(dims[0]) != 1:
-        return False
+        return None
     for k in range(2):
         weights, value = op.operands[k], op.operands[1 - k]
         dim = dims[1 - k][0]
@@ -69,13 +73,12 @@ def _written(op: ir.Operation, shards: Shards, made: list[ir.Operation]) -> bool
             continue
         count = shards.count((value, dim))
         if count > 1:
-            _replace(op, k, (dims[k][0], dim), band, count, made)
-            return True
-    return False
+            return _written(op, k, (dims[k][0], dim), band, count, made)
+    return None
 
 
 def _is_of_one_type(op: ir.Operation) -> bool:
-    types = {str(ir.RankedTensorType(v.type).element_type) for v in (*op.operands, *op.results)}
+    types = {element_of(v) for v in (*op.operands, *op.results)}
     return len(types) == 1
 
 
@@ -96,15 +99,15 @@ def _band(weights: Value, inputs: int) -> Frames | None:
     return None if is_written is None else _frames_of(is_written, 0)
 
 
-def _replace(
+def _written(
     op: ir.Operation,
     side: int,
     dims: tuple[int, int],
     band: Frames,
     count: int,
     made: list[ir.Operation],
-) -> None:
-    """Write a product anew, of a band on one side.
+) -> Value:
+    """A product anew, of a band on one side.
 
     Args:
         op: the product.
@@ -126,8 +129,7 @@ def _replace(
     # [block, others, output of a block]: outputs come first if the band does, else last.
     others = list(range(1, rank))
     order = [0, rank, *others] if side == 0 else [*others, 0, rank]
-    found = make.reshape(make.transpose(found, order), shape_of(op.results[0]))
-    op.results[0].replace_all_uses_with(found)
+    return make.reshape(make.transpose(found, order), shape_of(op.results[0]))
 
 
 def _blocks(make: Builder, weights: Value, band: Frames) -> Value:
@@ -151,20 +153,10 @@ def _blocks(make: Builder, weights: Value, band: Frames) -> Value:
 
 def _product(op: ir.Operation, make: Builder, frames: Value, blocks: Value, dim: int) -> Value:
     """Frames times weights, block by block: [block, others, output of a block]."""
-    shape = make.shape_of(frames)
-    others = [n for d, n in enumerate(shape) if d not in (dim, dim + 1)]
-    type_ = make.tensor_type(
-        [shape[dim], *others, make.shape_of(blocks)[2]], make.element_of(frames)
-    )
-    numbers = (
-        f"#stablehlo.dot<lhs_batching_dimensions = [{dim}], rhs_batching_dimensions = [0], "
-        f"lhs_contracting_dimensions = [{dim + 1}], rhs_contracting_dimensions = [1]>"
-    )
-    attributes = {"dot_dimension_numbers": ir.Attribute.parse(numbers)}
-    for name in ("precision_config", "algorithm"):
-        if name in op.attributes:
-            attributes[name] = op.attributes[name]
-    return make.value(DOT, [frames, blocks], type_, attributes)
+    kept = [name for name in ("precision_config", "algorithm") if name in op.attributes]
+    said = {name: op.attributes[name] for name in kept}
+    element = make.element_of(frames)
+    return product(make, [frames, blocks], [(dim, 0)], [(dim + 1, 1)], said, element)
 
 
 def _spoilt(

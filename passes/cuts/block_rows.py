@@ -19,15 +19,10 @@ from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.ops.attributes import integer, pad_numbers, shape_of, slice_numbers
 
 
-def cut_rows(function: Rewriting) -> list[ir.Operation]:
+def cut_rows(function: Rewriting) -> None:
     """Write cuts of blocks as cuts of rows."""
-    found, has_changed = function.named(RESHAPE, *CUTS), False
-    for op in found:
-        value = _of_rows(op, function.made, function.shards)
-        if value is not None:
-            op.results[0].replace_all_uses_with(value)
-            has_changed = True
-    return found if has_changed else []
+    for op in function.named(RESHAPE, *CUTS):
+        function.replace(op, _of_rows(op, function.made, function.shards))
 
 
 def _of_rows(op: ir.Operation, made: list[ir.Operation], shards: Shards) -> Value | None:

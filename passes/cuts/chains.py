@@ -14,41 +14,37 @@ from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.passes.cuts.names import CUTS, PAD, SLICE
 from dtensor.passes.cuts.pieces import At, Piece, Pieces, Source
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.cuts.slices_in_place import Aligner, Wanted
-from dtensor.passes.cuts.uses import UPDATES, USES, replaced_use
+from dtensor.passes.cuts.uses import USES, replaced_use
 from dtensor.passes.ops.attributes import pad_numbers, shape_of, slice_numbers
 
 
-def fuse_chains(function: Rewriting) -> list[ir.Operation]:
+def fuse_chains(function: Rewriting) -> None:
     """Put chains together, and what is computed between them in the size of what was cut."""
     if not function.named(*CUTS):
-        return []
-    fuser = Fuser(function.shards, function.made)
+        return
+    fuser = Fuser(function)
     for op, name, scope in function.ops:
         if name in CUTS:
             fuser.fuse(op, scope.number)
         elif name in USES:
             replaced_use(fuser.aligner, op, scope.number)
-    if not fuser.has_fused and not function.made:
-        return []
-    return [*function.separable, *function.named(*UPDATES)]
+    function.has_changed |= bool(function.made)
 
 
 class Fuser:
     """Rewrites one function.
 
     Attributes:
+        function: the function.
         aligner: computes what lies between cuts in the size of what was cut.
         shards: tell how much longer values may become.
-        has_fused: whether any operation was replaced.
     """
 
-    def __init__(self, shards: Shards, made: list[ir.Operation]) -> None:
+    def __init__(self, function: Rewriting) -> None:
         self.pieces = Pieces()
-        self.shards = shards
-        self.has_fused = False
-        self.aligner = Aligner(self.pieces, self.fuse, shards, made)
+        self.function, self.shards = function, function.shards
+        self.aligner = Aligner(self.pieces, self.fuse, self.shards, function.made)
 
     def fuse(self, op: ir.Operation, scope: int) -> Value:
         """Replace an operation along every dimension that it cuts; the value of its result."""
@@ -59,8 +55,7 @@ class Fuser:
             pieces = self.pieces.of(result, dim)
             value = self._fused(op, pieces, dim, scope)
             if value is not None:
-                result.replace_all_uses_with(value)
-                self.has_fused = True
+                self.function.replace(op, value)
                 return value
         return result
 

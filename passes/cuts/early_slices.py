@@ -14,7 +14,7 @@ from dtensor.dialect.names import DIM, SPLICE
 from dtensor.passes.builder import Builder, Trail, integers_attr, place_behind
 from dtensor.passes.cuts.elementwise import read_along
 from dtensor.passes.cuts.names import CONCATENATE, CUTS, PAD, REVERSE, SLICE
-from dtensor.passes.cuts.pieces import At, Operands, cut, without
+from dtensor.passes.cuts.pieces import At, Operands, cut, kept_of, without
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.ops.attributes import (
     integer,
@@ -148,15 +148,14 @@ def _few_of(value: Value, dim: int) -> Iterator[tuple[Part, ir.Operation]]:
     shape = shape_of(value)
     for use in value.uses:
         op = use.owner.operation
-        if op.name != SLICE:
+        kept = kept_of(op) if op.name == SLICE else None
+        if kept is None:
             continue
-        starts, limits, strides = slice_numbers(op)
-        part = Part(dim, starts[dim], limits[dim] - starts[dim])
-        limits[dim] = shape[dim]
-        others = [start for d, start in enumerate(starts) if d != dim]
-        if limits == shape and not any(others) and set(strides) == {1}:
-            if 0 < _SHARE * part.count <= shape[dim]:
-                yield part, op
+        first, end = kept[dim]
+        kept[dim] = 0, shape[dim]
+        is_along = kept == [(0, size) for size in shape]
+        if is_along and 0 < _SHARE * (end - first) <= shape[dim]:
+            yield Part(dim, first, end - first), op
 
 
 _MOST = 100  # values looked at behind a slice

@@ -14,33 +14,29 @@ from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.names import ADD, PAD
 from dtensor.passes.cuts.pieces import Piece, Source
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.ops.attributes import pad_numbers, shape_of, splat_number
+from dtensor.passes.ops.attributes import element_of, pad_numbers, shape_of, splat_number
 
 
-def join_pads(function: Rewriting) -> list[ir.Operation]:
+def join_pads(function: Rewriting) -> None:
     """Join the terms of sums that have zeros where the others stand."""
-    adds = function.named(ADD)
-    if not any([_join_terms(op, function.made) for op in adds]):
-        return []
-    return [op for op, name, _ in function.ops if name in (ADD, PAD)]
+    for op in function.named(ADD):
+        function.replace(op, _with_terms_joined(op, function.made))
 
 
-def _join_terms(op: ir.Operation, made: list[ir.Operation]) -> bool:
-    """Join the terms of a sum that can be joined; whether there are any."""
+def _with_terms_joined(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
+    """A sum whose terms are joined; None if none can be."""
     if _goes_on(op):
-        return False  # the last add of a sum tells of all its terms
-    element = str(ir.RankedTensorType(op.results[0].type).element_type)
-    if element.startswith("complex"):
-        return False  # whose parts have a sign of zero each
+        return None  # the last add of a sum tells of all its terms
+    if element_of(op.results[0]).startswith("complex"):
+        return None  # whose parts have a sign of zero each
     terms = list(_terms(op))
     runs = list(_runs(terms))
     if len(runs) == len(terms):
-        return False
+        return None
     make = Builder(op, made)
     shape = shape_of(op.results[0])
     values = [_joined(make, run, shape) if len(run) > 1 else terms[k] for k, run in runs]
-    op.results[0].replace_all_uses_with(make.combined("add", values))
-    return True
+    return make.combined("add", values)
 
 
 def _goes_on(op: ir.Operation) -> bool:

@@ -14,14 +14,14 @@ from itertools import chain, product, repeat
 
 import numpy as np
 
-from dtensor.dialect.mlir import Value, ir, terminator
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.frames import Frames
 from dtensor.passes.cuts.known_windows import (
     filled_around,
     filled_with,
     of_dynamic_slice,
-    of_dynamic_update_slice,
+    update_kind,
 )
 from dtensor.passes.cuts.names import (
     DYNAMIC_SLICE,
@@ -33,7 +33,6 @@ from dtensor.passes.cuts.names import (
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.runs import Runs, box
 from dtensor.passes.ops.attributes import integers, is_identity, shape_of
-from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.numbers import Numbers, known_integers
 from dtensor.passes.ops.reduction import Reduction
@@ -42,15 +41,10 @@ _WIDEST_STEP = 8  # from one element that is written to the next, where most are
 _SPARSEST = 64  # elements of the whole for each that is written
 
 
-def write_as_cuts(function: Rewriting) -> list[ir.Operation]:
+def write_as_cuts(function: Rewriting) -> None:
     """Rewrite what reads or writes at known positions."""
-    found = []
     for op in function.named(*INDEXED):
-        value = _WRITTEN[op.name](op, function.made)
-        if value is not None:
-            op.results[0].replace_all_uses_with(value)
-            found.append(op)
-    return found
+        function.replace(op, _WRITTEN[op.name](op, function.made))
 
 
 @dataclass(frozen=True)
@@ -241,9 +235,8 @@ def _of_scatter(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     accesses = _accesses((indices, numbers.vector_dim), named, gone, widths, sizes)
     if accesses is None or not any(access.axes for access in accesses):
         # One window: what it is computed of may tell how to write it.
-        return _of_window(op, accesses, made) if accesses and kind == "set" else None
-    element = str(ir.RankedTensorType(into.type).element_type)
-    into_nothing = kind != "set" and is_identity(into, Reduction.SUM, element)
+        return filled_around(op, made) if kind == "set" else None
+    into_nothing = kind != "set" and is_identity(into, Reduction.SUM)
     said = [e for a in accesses if (e := a.written(sizes[a.dim], kind)) is not None]
     pairs = list(zip(accesses, said, strict=False))
     is_most = any(_reaches_most(access, each, sizes[access.dim]) for access, each in pairs)
@@ -254,7 +247,7 @@ def _of_scatter(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     builder = Builder(op, made)
     beside = [d for d in range(len(counts)) if d not in windows]
     parts = [builder.transpose(update, _order(accesses, len(sizes), beside, windows))]
-    nothing = builder.identity("sum", builder.tensor_type((), element))
+    nothing = builder.identity("sum", builder.tensor_type((), builder.element_of(into)))
     # XLA takes 0 + -0 for -0: what is first added to zeros brings the same zeros.
     filled = (filled_with(into) if into_nothing else None) or nothing
     for access, each in pairs:
@@ -273,29 +266,9 @@ def _of_scatter(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     return into
 
 
-def _of_window(
-    op: ir.Operation, accesses: Sequence[_Access], made: list[ir.Operation]
-) -> Value | None:
-    """One window that is set, where it is most of what repeats one number."""
-    starts = {a.dim: int(a.starts) for a in accesses if a.is_wide and not a.starts.ndim}
-    rank = len(shape_of(op.operands[0]))
-    if len(starts) < len(accesses) or len(shape_of(op.operands[2])) != rank:
-        return None
-    return filled_around(op, op.operands[2], [starts.get(d, 0) for d in range(rank)], made)
-
-
-def update_kind(op: ir.Operation) -> str | None:
-    """What a scatter does with an update: "set", or a reduction; None for anything else."""
-    block = op.regions[0].blocks[0]
-    if len(block.operations) == 1 and terminator(block).operands[0] == block.arguments[1]:
-        return "set"
-    element = str(ir.RankedTensorType(op.operands[0].type).element_type)
-    return combiner(op.regions[0], (element,))
-
-
 _WRITTEN = {
     GATHER: _of_gather,
     SCATTER: _of_scatter,
     DYNAMIC_SLICE: of_dynamic_slice,
-    DYNAMIC_UPDATE_SLICE: of_dynamic_update_slice,
+    DYNAMIC_UPDATE_SLICE: filled_around,
 }

@@ -8,9 +8,12 @@ import numpy as np
 
 from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.names import BROADCAST
+from dtensor.passes.cuts.names import BROADCAST, DYNAMIC_UPDATE_SLICE, SCATTER
 from dtensor.passes.ops.attributes import shape_of
+from dtensor.passes.ops.combiners import combiner
+from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.numbers import known_integers
+from dtensor.passes.ops.scatter import overwrites
 
 
 def of_dynamic_slice(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
@@ -36,24 +39,53 @@ def window_starts(
     return starts
 
 
-def filled_around(
-    op: ir.Operation, update: Value, starts: Sequence[int], made: list[ir.Operation]
-) -> Value | None:
+def window_place(op: ir.Operation) -> list[int] | None:
+    """Where the one window begins that an update or a scatter writes, if that is known."""
+    into, update, *places = op.operands
+    if op.name == DYNAMIC_UPDATE_SLICE:
+        return window_starts(places, shape_of(into), shape_of(update))
+    numbers, rank = IndexNumbers.of(op), len(shape_of(into))
+    is_one = len(op.operands) == 3 and not (numbers.gone or numbers.walked or numbers.vector_dim)
+    is_window = is_one and numbers.windows == list(range(rank))
+    place = known_place(op.operands[1]) if is_window else None
+    if place is None:
+        return None
+    starts = dict(zip(numbers.named, place, strict=True))
+    return [starts.get(d, 0) for d in range(rank)]
+
+
+def known_place(indices: Value) -> list[int] | None:
+    """The one position that a vector says, if it is known."""
+    found = known_integers(indices) if len(shape_of(indices)) == 1 else None
+    return None if found is None else found.tolist()
+
+
+def update_kind(op: ir.Operation) -> str | None:
+    """What an update or a scatter does: "set", or a reduction; None for anything else."""
+    if op.name == DYNAMIC_UPDATE_SLICE or overwrites(op.regions[0], len(op.results)):
+        return "set"
+    return combiner(op.regions[0])
+
+
+def update_of(op: ir.Operation) -> Value:
+    """What an update or a scatter of one array writes."""
+    value: Value = op.operands[2 if op.name == SCATTER else 1]
+    return value
+
+
+def filled_around(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     """A window that is put into most of what repeats one number, as padded with that number."""
-    into: Value = op.operands[0]
-    sizes, counts, fill = shape_of(into), shape_of(update), filled_with(into)
+    into, starts = op.operands[0], window_place(op)
+    fill = filled_with(into)
+    if starts is None or fill is None:
+        return None
+    update = update_of(op)
+    sizes, counts = shape_of(into), shape_of(update)
     highs = [n - low - count for n, low, count in zip(sizes, starts, counts, strict=True)]
     is_most = all(n < 2 * count for n, count in zip(sizes, counts, strict=True))
-    if fill is None or not is_most or sizes == counts or min(*starts, *highs) < 0:
+    if not is_most or sizes == counts or min(*starts, *highs) < 0:
         return None
     return Builder(op, made).pad(update, fill, starts, highs)
-
-
-def of_dynamic_update_slice(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
-    """The pad that an update of most of one number is; None where it is none."""
-    into, update, *places = op.operands
-    starts = window_starts(places, shape_of(into), shape_of(update))
-    return None if starts is None else filled_around(op, update, starts, made)
 
 
 def filled_with(value: Value) -> Value | None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.names import PAD, REDUCE, RESHAPE, SLICE
+from dtensor.passes.cuts.pieces import kept_of
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.windows import fill_number
 from dtensor.passes.ops.attributes import (
@@ -22,7 +23,6 @@ from dtensor.passes.ops.attributes import (
     is_identity,
     pad_numbers,
     shape_of,
-    slice_numbers,
 )
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.reduction import Reduction
@@ -30,16 +30,12 @@ from dtensor.passes.ops.reduction import Reduction
 _MOST = 16  # parts that are moved one by one
 
 
-def move_parts(function: Rewriting) -> list[ir.Operation]:
+def move_parts(function: Rewriting) -> None:
     """Write sums of parts that begin one after another as sums of moved parts."""
-    ops = function.named(SLICE, REDUCE, RESHAPE, PAD)
-    is_changed = False
     for op in function.named(SLICE):
         found = _Overlap.of(op)
         if found is not None:
-            op.results[0].replace_all_uses_with(found.written(Builder(op, function.made)))
-            is_changed = True
-    return ops if is_changed else []
+            function.replace(op, found.written(Builder(op, function.made)))
 
 
 @dataclass(frozen=True)
@@ -71,8 +67,7 @@ class _Overlap:
         ):
             return None
         value, start = total.operands
-        element = str(ir.RankedTensorType(value.type).element_type)
-        is_sum = combiner(total.regions[0], (element,)) is Reduction.SUM
+        is_sum = combiner(total.regions[0]) is Reduction.SUM
         (dim,), shape = integers(total.attributes["dimensions"]), shape_of(value)
         fewer = made_by(RESHAPE, value)
         cut = None if fewer is None else made_by(SLICE, fewer.operands[0])
@@ -80,7 +75,7 @@ class _Overlap:
         pad = None if flat is None else made_by(PAD, flat.operands[0])
         if cut is None or flat is None or pad is None or dim != len(shape) - 2:
             return None
-        if not is_sum or not is_identity(start, Reduction.SUM, element):
+        if not is_sum or not is_identity(start, Reduction.SUM):
             return None
         return _Overlap._of_rows(op, cut, pad, dim, shape)
 
@@ -131,6 +126,5 @@ class _Overlap:
 
 def _keeps_first(op: ir.Operation, count: int) -> bool:
     """Whether a slice keeps the first `count` elements of the last dimension, and all of others."""
-    starts, limits, strides = slice_numbers(op)
     sizes = shape_of(op.operands[0])
-    return not any(starts) and set(strides) == {1} and limits == [*sizes[:-1], count]
+    return kept_of(op) == [(0, size) for size in (*sizes[:-1], count)]

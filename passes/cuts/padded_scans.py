@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dtensor.dialect.mlir import Value, ir, made_by, maker_of
+from dtensor.dialect.mlir import Value, ir, made_by, maker_of, users
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.names import CONCATENATE, PAD, REDUCE_WINDOW, SLICE
 from dtensor.passes.cuts.pieces import repeated_row
@@ -20,28 +20,22 @@ from dtensor.passes.cuts.scans import Scan
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.cuts.windows import fill_number
 from dtensor.passes.ops.attributes import integer, pad_numbers, shape_of, slice_numbers
+from dtensor.passes.ops.padding import PART
 from dtensor.passes.program import RETURNS
 
-_PART = 8  # of a dimension is little
 
-
-def scan_within(function: Rewriting) -> list[ir.Operation]:
+def scan_within(function: Rewriting) -> None:
     """Scan what was padded or joined to little along a split dimension, and then put it there."""
-    is_changed = False
     for op in function.named(REDUCE_WINDOW):
         scan = Scan.of(op)
-        if scan is None or _is_given_back(op):
-            continue
-        value = _Within(scan, Builder(op, function.made), function.shards).of(op.operands[0])
-        if value is not None:
-            op.results[0].replace_all_uses_with(value)
-            is_changed = True
-    return function.named(PAD, CONCATENATE, REDUCE_WINDOW) if is_changed else []
+        if scan is not None and not _is_given_back(op):
+            within = _Within(scan, Builder(op, function.made), function.shards)
+            function.replace(op, within.of(op.operands[0]))
 
 
 def _is_given_back(op: ir.Operation) -> bool:
     """Whether the program ends with it: then it is as long as that asks, and moves there once."""
-    return any(use.owner.operation.name in RETURNS for use in op.results[0].uses)
+    return any(user.name in RETURNS for user in users(op.results[0]))
 
 
 @dataclass
@@ -74,7 +68,7 @@ class _Within:
                 return self._turned(parts, most)
             inner = self.of(most)
             return None if inner is None else self._side_by_side(parts, most, inner, dim)
-        if _PART * few > sizes[longest]:
+        if PART * few > sizes[longest]:
             return None
         if dim == self.scan.dim:
             joined = self.make.joined(self._joined(parts), dim)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dtensor.dialect.ends import WRAP, Ends, Folds
-from dtensor.dialect.mlir import Value, ir, made_by, maker_of, operation_of
+from dtensor.dialect.mlir import Value, ir, made_by, maker_of, operation_of, users
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.modes import Padding, padding_of
 from dtensor.passes.cuts.names import (
@@ -78,9 +78,9 @@ def folded(op: ir.Operation, sums: Sums, made: list[ir.Operation]) -> bool:
 
 def _is_cut(value: Value, dim: int) -> bool:
     """Whether all that reads a value slices it along a dimension: more is added then."""
-    users = [use.owner.operation for use in value.uses]
     size = shape_of(value)[dim]
-    return all(user.name == SLICE and shape_of(user.results[0])[dim] < size for user in users)
+    cuts = [user.name == SLICE and shape_of(user.results[0])[dim] < size for user in users(value)]
+    return all(cuts)
 
 
 def _windows(pieces: Sequence[Piece], dim: int) -> Windows | None:
@@ -110,8 +110,7 @@ def _is_nothing(op: ir.Operation) -> bool:
 
 
 def _adds(op: ir.Operation) -> bool:
-    element = str(ir.RankedTensorType(op.results[0].type).element_type)
-    return combiner(op.regions[0], (element,)) is Reduction.SUM
+    return combiner(op.regions[0]) is Reduction.SUM
 
 
 def _summed(op: ir.Operation, dim: int) -> Value | None:

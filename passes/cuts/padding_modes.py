@@ -70,7 +70,7 @@ def _is_even(at: At) -> bool:
     return attribute is not None and attribute.is_splat
 
 
-def say_padding(function: Rewriting) -> list[ir.Operation]:
+def say_padding(function: Rewriting) -> None:
     """Write windows anew that meet what stands around a value, and their gradients."""
     windowed = [op for op in function.named(*WINDOWED) if len(op.results) == 1]
     parts, copies, sums = Parts(function.shards, function.made), Copies(), Sums()
@@ -79,7 +79,7 @@ def say_padding(function: Rewriting) -> list[ir.Operation]:
     has_folds = [op for op in adds if folded(op, sums, parts.made)]
     cut_padded(parts, function.named(SLICE))
     parts.share()
-    return function.separable if parts.made or has_ends or has_folds else []
+    function.has_changed = bool(parts.made or has_ends or has_folds)
 
 
 def _with_ends(parts: Parts, copies: Copies, op: ir.Operation) -> bool:

@@ -260,6 +260,23 @@ def _cut_dims(op: ir.Operation) -> tuple[int, ...]:
     return tuple([d for d, (size, kept, pads) in rows if size != kept or any(pads)])
 
 
+def kept_of(op: ir.Operation | None) -> list[tuple[int, int]] | None:
+    """By dimension, the first element that a slice keeps, or a pad that crops, and the end.
+
+    None of what has a stride or adds anything, and of other operations.
+    """
+    if op is not None and op.name == SLICE:
+        starts, limits, strides = slice_numbers(op)
+        return list(zip(starts, limits, strict=True)) if set(strides) <= {1} else None
+    if op is None or op.name != PAD:
+        return None
+    lows, highs, gaps = pad_numbers(op)
+    if max([0, *lows, *highs, *gaps]) > 0:
+        return None
+    rows = zip(lows, highs, shape_of(op.operands[0]), strict=True)
+    return [(-low, size + high) for low, high, size in rows]
+
+
 def repeated_row(op: ir.Operation, dim: int) -> Value | None:
     """The value whose one element along a dimension an operation repeats."""
     result: Value = op.results[0]

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dtensor.dialect.mlir import ir
-from dtensor.passes.cuts.names import BROADCAST, CUTS, REDUCE, RESHAPE, REVERSE, TRANSPOSE, WINDOWED
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.cuts.shards import Shards
-from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import Visit
-
-_MOVING = CUTS | WINDOWED | {RESHAPE, TRANSPOSE, REVERSE, BROADCAST, REDUCE}
 
 
 @dataclass
@@ -22,17 +18,21 @@ class Rewriting:
         ops: of the function, in order.
         shards: tell which dimensions layouts split.
         made: takes what is created.
+        has_changed: whether anything was rewritten, so that operations may be left that nobody
+            reads.
     """
 
     ops: Sequence[Visit]
     shards: Shards
     made: list[ir.Operation] = field(default_factory=list)
+    has_changed: bool = False
 
     def named(self, *names: str) -> list[ir.Operation]:
         """The operations of these names."""
         return [op for op, name, _ in self.ops if name in names]
 
-    @property
-    def separable(self) -> list[ir.Operation]:
-        """The operations of which each part of the result is computed by itself."""
-        return [op for op, name, _ in self.ops if name in _MOVING or opdef(name).resizes]
+    def replace(self, op: ir.Operation, value: Value | None) -> None:
+        """Let a value, if there is one, stand for the result of an operation."""
+        if value is not None:
+            op.results[0].replace_all_uses_with(value)
+            self.has_changed = True

@@ -41,8 +41,7 @@ class Scan:
         windows, shape = Windows.of(op), shape_of(op.operands[0])
         pairs = list(zip(windows.each, shape, strict=True))
         dims = [d for d, (window, _) in enumerate(pairs) if window.size > 1]
-        element = str(ir.RankedTensorType(op.operands[0].type).element_type)
-        kind = combiner(op.regions[0], (element,))
+        kind = combiner(op.regions[0])
         if len(dims) != 1 or kind is None or op.operands[0].type != op.results[0].type:
             return None
         dim, start = dims[0], op.operands[1]
@@ -50,7 +49,7 @@ class Scan:
         if not scans(*pairs[dim]) or not all(window.tiles(size) for window, size in others):
             return None
         number = splat_number(start)
-        if number is None or not is_identity(start, kind, element):
+        if number is None or not is_identity(start, kind):
             return None
         if number == 0 and math.copysign(1, number) < 0:
             return None

@@ -7,7 +7,7 @@ split as many as make each device compute no more than if all computed the whole
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import Value, ir
@@ -45,26 +45,22 @@ class Shards:
             places: dimensions of values that are computed as this one would be.
         """
         return size < _TIMES * count or (
-            self._most * count > size and self._split(places) * count > size
+            self._most * count > size and self.count(*places) * count > size
         )
 
     def splits(self, *places: tuple[Value, int]) -> bool:
         """Whether a layout is known to split one of these dimensions of values."""
-        return self._split(places) > 1
-
-    def count(self, *places: tuple[Value, int]) -> int:
-        """Into how many shards a layout is known to split one of these dimensions; 1 of others."""
-        return self._split(places)
+        return self.count(*places) > 1
 
     def reach(self, size: int, count: int, *places: tuple[Value, int]) -> int:
         """By how many elements they may move: if they are few of many, by few."""
-        return size if size < _TIMES * count else size // (_SHARE * self._split(places))
+        return size if size < _TIMES * count else size // (_SHARE * self.count(*places))
 
     def know(self, value: Value, dim: int, as_of: tuple[Value, int]) -> None:
         """A value is split as another one is, if it was made since the function was read."""
         self._made[value, dim] = self._made.get(as_of, as_of)
 
-    def _split(self, places: Sequence[tuple[Value, int]]) -> int:
+    def count(self, *places: tuple[Value, int]) -> int:
         """The most shards that one of the dimensions has; 1 where no layout leads to them."""
         if self._splits is None:
             self._splits = self._read()

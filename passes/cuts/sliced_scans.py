@@ -12,44 +12,28 @@ from dataclasses import dataclass
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.early_slices import Part, Parts
-from dtensor.passes.cuts.names import PAD, REDUCE_WINDOW, SLICE
+from dtensor.passes.cuts.names import PAD, SLICE
+from dtensor.passes.cuts.pieces import kept_of
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.scans import Scan
-from dtensor.passes.ops.attributes import pad_numbers, shape_of, slice_numbers
+from dtensor.passes.ops.attributes import shape_of
+from dtensor.passes.ops.padding import PART
 
-_PART = 8  # of a dimension is little
 Kept = list[tuple[int, int]]  # by dimension, the first element that is kept and the end
 
 
-def scan_what_is_kept(function: Rewriting) -> list[ir.Operation]:
+def scan_what_is_kept(function: Rewriting) -> None:
     """Scan less where little is cut off along a dimension that is split as what is left is."""
-    is_changed = False
     for op in function.named(SLICE, PAD):
-        kept, scan = _kept(op), Scan.of(maker_of(op.operands[0]))
+        kept, scan = kept_of(op), Scan.of(maker_of(op.operands[0]))
         if kept is None or scan is None or not _is_read_once(scan):
             continue
         split = _split(op, kept, function)
         if split:
             least = {d: shape_of(op.results[0])[d] for d in split}
             parts = Parts(function.shards, function.made)
-            value = _Kept(Builder(op, function.made), parts, least).scanned(scan, kept)
-            op.results[0].replace_all_uses_with(value)
-            is_changed = True
-    return function.named(SLICE, PAD, REDUCE_WINDOW) if is_changed else []
-
-
-def _kept(op: ir.Operation | None) -> Kept | None:
-    """What a slice keeps, or a pad that crops; None of another operation."""
-    if op is None or op.name not in (SLICE, PAD):
-        return None
-    if op.name == SLICE:
-        starts, limits, strides = slice_numbers(op)
-        return list(zip(starts, limits, strict=True)) if set(strides) <= {1} else None
-    lows, highs, gaps = pad_numbers(op)
-    if max([0, *lows, *highs, *gaps]) > 0:
-        return None
-    rows = zip(lows, highs, shape_of(op.operands[0]), strict=True)
-    return [(-low, size + high) for low, high, size in rows]
+            write = _Kept(Builder(op, function.made), parts, least)
+            function.replace(op, write.scanned(scan, kept))
 
 
 def _is_read_once(scan: Scan) -> bool:
@@ -60,7 +44,7 @@ def _split(op: ir.Operation, kept: Kept, function: Rewriting) -> list[int]:
     """The dimensions that little is cut off, and that are split as what is left is."""
     value, splits = op.operands[0], function.shards.splits
     rows = enumerate(zip(kept, shape_of(value), strict=True))
-    cut = [d for d, ((first, end), size) in rows if 0 < _PART * (size - end + first) <= size]
+    cut = [d for d, ((first, end), size) in rows if 0 < PART * (size - end + first) <= size]
     return [d for d in cut if splits((op.results[0], d)) and not splits((value, d))]
 
 
@@ -97,7 +81,7 @@ class _Kept:
     def _cut(self, value: Value, kept: Kept) -> Value:
         """What is kept of a value."""
         maker = maker_of(value)
-        within, scan = _kept(maker), Scan.of(maker)
+        within, scan = kept_of(maker), Scan.of(maker)
         if maker is not None and within is not None:
             moved = zip(within, kept, strict=True)
             return self._cut(

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, is_read
 from dtensor.passes.base import PassState
 from dtensor.passes.cuts.banded_products import write_in_blocks
 from dtensor.passes.cuts.block_rows import cut_rows
 from dtensor.passes.cuts.chains import fuse_chains
 from dtensor.passes.cuts.joined_pads import join_pads
 from dtensor.passes.cuts.known_positions import write_as_cuts
+from dtensor.passes.cuts.names import (
+    BROADCAST,
+    CUTS,
+    DOT,
+    INDEXED,
+    REDUCE,
+    RESHAPE,
+    REVERSE,
+    SELECT_AND_SCATTER,
+    TRANSPOSE,
+    WINDOWED,
+)
 from dtensor.passes.cuts.overlapped_frames import move_parts
 from dtensor.passes.cuts.padded_scans import scan_within
 from dtensor.passes.cuts.padding_modes import say_padding
@@ -21,11 +33,16 @@ from dtensor.passes.cuts.strides import split_strides
 from dtensor.passes.cuts.unit_reductions import keep_units
 from dtensor.passes.cuts.window_padding import drop_idle, fuse_padding
 from dtensor.passes.functions import main_function
+from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import Visit
 
-# Each rewrites what it finds of one pattern, and gives the operations that nobody may read any
-# more; none if it has changed nothing.
-Step = Callable[[Rewriting], list[ir.Operation]]
+# Each rewrites what it finds of one pattern.
+Step = Callable[[Rewriting], None]
+
+# What nobody reads any more after a step is erased, if it is of these names or of those that a
+# value is computed of element by element.
+_ERASED = CUTS | WINDOWED | INDEXED
+_ERASED |= {RESHAPE, TRANSPOSE, REVERSE, BROADCAST, REDUCE, DOT, SELECT_AND_SCATTER}
 
 STEPS: tuple[Step, ...] = (
     # What hides slices and pads is written as those.
@@ -63,9 +80,10 @@ def _applied(
     step: Step, module: ir.Module, function: Rewriting, state: PassState
 ) -> list[Visit] | None:
     """The operations after a step, without those that nobody reads; None if it changed nothing."""
-    old = step(function)
-    if not old:
+    step(function)
+    if not function.has_changed:
         return None
+    old = [op for op, name, _ in function.ops if name in _ERASED or opdef(name).resizes]
     is_gone = _erase_unused([*old, *function.made])[len(old) :]
     for op, gone in zip(function.made, is_gone, strict=True):
         if not gone:
@@ -81,7 +99,7 @@ def _erase_unused(ops: Sequence[ir.Operation]) -> list[bool]:
     while has_changed:
         has_changed = False
         for i in reversed(range(len(ops))):
-            if gone[i] or any(True for result in ops[i].results for _ in result.uses):
+            if gone[i] or any(map(is_read, ops[i].results)):
                 continue
             ops[i].erase()
             gone[i] = has_changed = True

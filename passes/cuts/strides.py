@@ -13,53 +13,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dtensor.dialect.mlir import Value, ir, maker_of, operation_of
+from dtensor.dialect.mlir import Value, ir, made_by, maker_of, operation_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.names import CUTS, PAD, SLICE
+from dtensor.passes.cuts.pieces import kept_of
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import strided_dim
 from dtensor.passes.ops.attributes import (
-    integers,
     pad_numbers,
     shape_of,
     slice_numbers,
 )
 
 
-def split_strides(function: Rewriting) -> list[ir.Operation]:
+def split_strides(function: Rewriting) -> None:
     """Write slices and pads in two steps, in program order."""
-    splitter = _Splitter(function.made)
-    if not any([splitter.split(op) for op in function.named(*CUTS)]):
-        return []
-    return function.named(*CUTS)
+    splitter = _Splitter()
+    for op in function.named(SLICE, PAD):
+        steps = splitter.steps(op)
+        function.made += steps
+        function.replace(op, steps[-1].results[0] if steps else None)
 
 
 @dataclass
 class _Splitter:
-    """Writes slices and pads in two steps.
+    """Writes slices and pads in two steps."""
 
-    Attributes:
-        made: takes what is created.
-    """
-
-    made: list[ir.Operation]
     _blocks: dict[tuple[Value, ir.Block], list[ir.Operation]] = field(default_factory=dict)
 
-    def split(self, op: ir.Operation) -> bool:
-        """Rewrite an operation; whether that was done, and it can be erased."""
-        made: list[ir.Operation] = []
-        if op.name == SLICE:
-            made = _of_cropped(op) or _of_joined(op)
-            last = made[-1] if made else op
-            made += _split_slice(last) or self._of_blocks(last)
-            first = made[0] if made else op
-            self._blocks.setdefault((first.operands[0], op.block), []).append(first)
-        elif op.name == PAD:
-            made = _split_pad(op)
-        if made:
-            op.results[0].replace_all_uses_with(made[-1].results[0])
-        self.made += made
-        return bool(made)
+    def steps(self, op: ir.Operation) -> list[ir.Operation]:
+        """The operations that stand for one; none where it stays."""
+        if op.name == PAD:
+            return _split_pad(op)
+        made = _of_cropped(op) or _of_joined(op)
+        last = made[-1] if made else op
+        made += _split_slice(last) or self._of_blocks(last)
+        first = made[0] if made else op
+        self._blocks.setdefault((first.operands[0], op.block), []).append(first)
+        return made
 
     def _of_blocks(self, op: ir.Operation) -> list[ir.Operation]:
         """One element along a dimension, of a slice before that has one of each block there."""
@@ -80,14 +71,12 @@ class _Splitter:
 
 def _of_cropped(op: ir.Operation) -> list[ir.Operation]:
     """A slice with a stride of what a pad crops, as gradients write it: one slice of the whole."""
-    strides, pad = integers(op.attributes["strides"]), maker_of(op.operands[0])
-    if pad is None or pad.name != PAD or max([0, *strides]) < 2:
-        return []
-    lows, highs, gaps = pad_numbers(pad)
-    if max([0, *lows, *highs, *gaps]) > 0:
+    (*ends, strides), pad = slice_numbers(op), made_by(PAD, op.operands[0])
+    kept = kept_of(pad)
+    if pad is None or kept is None or max([0, *strides]) < 2:
         return []
     starts, limits = (
-        [at - low for at, low in zip(given, lows, strict=True)] for given in slice_numbers(op)[:2]
+        [at + first for at, (first, _) in zip(given, kept, strict=True)] for given in ends
     )
     return [_sliced(op, pad.operands[0], starts, limits, strides)]
 

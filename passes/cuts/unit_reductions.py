@@ -6,7 +6,7 @@ the row keeps its dimension, what is computed of it is known to be computed of a
 
 from __future__ import annotations
 
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, users
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.names import BROADCAST, CUTS, REDUCE, RESHAPE
 from dtensor.passes.cuts.rewriting import Rewriting
@@ -15,15 +15,12 @@ from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.reduction import Reduction
 
 
-def keep_units(function: Rewriting) -> list[ir.Operation]:
-    """Write reductions of one element each as that element; the operations to erase then."""
-    gone = list[ir.Operation]()
+def keep_units(function: Rewriting) -> None:
+    """Write reductions of one element each as that element."""
     for op in function.named(REDUCE):
-        element = str(ir.RankedTensorType(op.results[0].type).element_type)
-        kind = combiner(op.regions[0], (element,)) if _reduces_units(op) else None
+        kind = combiner(op.regions[0]) if _reduces_units(op) else None
         if kind is not None:
-            gone += [op, *_replaced(op, kind, function.made)]
-    return gone
+            _replace(op, kind, function)
 
 
 def _reduces_units(op: ir.Operation) -> bool:
@@ -32,23 +29,19 @@ def _reduces_units(op: ir.Operation) -> bool:
     dims = integers(op.attributes["dimensions"])
     if len(op.operands) != 2 or not dims or not all(sizes[d] == 1 for d in dims):
         return False
-    readers = [use.owner.operation for use in op.results[0].uses]
-    found = [use.owner.name for r in readers if _adds_units(r) for use in r.results[0].uses]
-    return any(name in CUTS for name in found)
+    readers = filter(_adds_units, users(op.results[0]))
+    return any(user.name in CUTS for reader in readers for user in users(reader.results[0]))
 
 
-def _replaced(op: ir.Operation, kind: Reduction, made: list[ir.Operation]) -> list[ir.Operation]:
-    """Let what reads a reduction read a value that has its dimensions still; what read it."""
-    make, (value, start) = Builder(op, made), op.operands
+def _replace(op: ir.Operation, kind: Reduction, function: Rewriting) -> None:
+    """Let what reads a reduction read a value that has its dimensions still."""
+    make, (value, start) = Builder(op, function.made), op.operands
     result: Value = op.results[0]
     value = make.value(kind.op, [make.broadcast(start, shape_of(value)), value], value.type)
-    readers = [use.owner.operation for use in result.uses]
-    readers = [reader for reader in readers if _adds_units(reader)]
-    for reader in readers:
-        at = Builder(reader, made)
-        reader.results[0].replace_all_uses_with(at.reshape(value, shape_of(reader.results[0])))
-    result.replace_all_uses_with(make.reshape(value, shape_of(result)))
-    return readers
+    for reader in filter(_adds_units, users(result)):
+        at = Builder(reader, function.made)
+        function.replace(reader, at.reshape(value, shape_of(reader.results[0])))
+    function.replace(op, make.reshape(value, shape_of(result)))
 
 
 def _adds_units(op: ir.Operation) -> bool:

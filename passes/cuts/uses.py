@@ -6,17 +6,15 @@ zeros in place of what a roll brings round. So both read `y` in the size of `x`.
 
 from __future__ import annotations
 
-from dtensor.dialect.mlir import Value, ir, made_by, operation_of
+from dtensor.dialect.mlir import ir, made_by, operation_of
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.known_positions import update_kind
-from dtensor.passes.cuts.known_windows import window_starts
+from dtensor.passes.cuts.known_windows import known_place, update_kind, update_of, window_place
 from dtensor.passes.cuts.names import DYNAMIC_UPDATE_SLICE, REDUCE, RESHAPE, SCATTER, SLICE
 from dtensor.passes.cuts.runs import Run, box
 from dtensor.passes.cuts.slices_in_place import Aligner, Wanted
 from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.indexing import IndexNumbers
-from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.ops.reduction import Reduction
 
 UPDATES = frozenset((SCATTER, DYNAMIC_UPDATE_SLICE))
@@ -32,15 +30,14 @@ def replaced_use(aligner: Aligner, op: ir.Operation, scope: int) -> None:
 
 
 def _replace_update(aligner: Aligner, op: ir.Operation, scope: int) -> None:
-    is_scatter = op.name == SCATTER
-    into, update = op.operands[0], op.operands[-1 if is_scatter else 1]
-    sizes, counts = shape_of(into), shape_of(update)
-    starts = _starts(op) if is_scatter else window_starts(list(op.operands)[2:], sizes, counts)
+    starts = window_place(op)
     if starts is None:
-        if is_scatter:
+        if op.name == SCATTER:
             _replace_row(aligner, op, scope)
         return
-    kind = update_kind(op) if is_scatter else "set"
+    into, update = op.operands[0], update_of(op)
+    sizes, counts = shape_of(into), shape_of(update)
+    kind = update_kind(op)
     dims = [d for d, (n, count) in enumerate(zip(sizes, counts, strict=True)) if n != count]
     fits = all(0 <= s <= n - c for s, n, c in zip(starts, sizes, counts, strict=True))
     if kind is None or not dims or not fits or 0 in counts:
@@ -65,7 +62,7 @@ def _replace_row(aligner: Aligner, op: ir.Operation, scope: int) -> None:
     """Put a row of a value as large in the place of another, as boundaries are set."""
     numbers = IndexNumbers.of(op)
     gone, named, row = numbers.gone, numbers.named, op.operands[-1]
-    place = _place(op.operands[1])
+    place = known_place(op.operands[1])
     if len(op.operands) != 3 or place is None or update_kind(op) != "set":
         return
     if len(gone) != 1 or named != gone:
@@ -88,35 +85,10 @@ def _replace_row(aligner: Aligner, op: ir.Operation, scope: int) -> None:
         aligner.shards.know(value, d, (into, d))
 
 
-def _starts(op: ir.Operation) -> list[int] | None:
-    """Where the one window of a scatter begins, if that is constant."""
-    if len(op.operands) != 3:
-        return None
-    numbers, rank = IndexNumbers.of(op), len(shape_of(op.operands[0]))
-    if numbers.windows != list(range(rank)) or numbers.gone or numbers.walked:
-        return None
-    place = _place(op.operands[1])
-    if place is None:
-        return None
-    starts = [0] * rank
-    for d, start in zip(numbers.named, place, strict=True):
-        starts[d] = start
-    return starts
-
-
-def _place(indices: Value) -> list[int] | None:
-    """The one position that a vector says, if it is known."""
-    if len(shape_of(indices)) != 1:
-        return None
-    found = known_integers(indices)
-    return None if found is None else found.tolist()
-
-
 def _replace_reduction(aligner: Aligner, op: ir.Operation, scope: int) -> None:
     if len(op.operands) != 2:
         return
     value = op.operands[0]
-    element = str(ir.RankedTensorType(value.type).element_type)
     sizes, long = shape_of(value), value
     inside = {}
     for d in integers(op.attributes["dimensions"]):
@@ -132,7 +104,7 @@ def _replace_reduction(aligner: Aligner, op: ir.Operation, scope: int) -> None:
         found = aligner.aligned(long, Wanted(d, place, size, op, scope))
         if found is not None:
             long, inside[d] = found, Run(place, 1, sizes[d])
-    kind = combiner(op.regions[0], (element,))
+    kind = combiner(op.regions[0])
     if not inside or kind is None:
         return
     make = Builder(op, aligner.made)

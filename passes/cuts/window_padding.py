@@ -15,7 +15,7 @@ import math
 from dataclasses import replace
 
 from dtensor.dialect.ends import read_padding
-from dtensor.dialect.mlir import Value, ir, made_by
+from dtensor.dialect.mlir import Value, ir, made_by, users
 from dtensor.dialect.names import ENDS, FILL
 from dtensor.passes.builder import matrix_attr
 from dtensor.passes.cuts.names import (
@@ -24,35 +24,32 @@ from dtensor.passes.cuts.names import (
     CUTS,
     PAD,
     SELECT_AND_SCATTER,
-    SLICE,
     WINDOWED,
 )
+from dtensor.passes.cuts.pieces import kept_of
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.windows import Windows, fill_number
 from dtensor.passes.ops.attributes import (
     CONSTANT,
     pad_numbers,
     shape_of,
-    slice_numbers,
 )
 
 _EXACT = 2**53  # no two integers up to it are the same as floats
 
 
-def drop_idle(function: Rewriting) -> list[ir.Operation]:
+def drop_idle(function: Rewriting) -> None:
     """Leave out cuts that cut nothing off and add nothing."""
-    idle = [op for op in function.named(*CUTS) if _does_nothing(op)]
-    for op in idle:
-        op.results[0].replace_all_uses_with(op.operands[0])
-    return idle
+    for op in function.named(*CUTS):
+        function.replace(op, op.operands[0] if _does_nothing(op) else None)
 
 
-def fuse_padding(function: Rewriting) -> list[ir.Operation]:
+def fuse_padding(function: Rewriting) -> None:
     """Let window ops and select_and_scatter say what is padded before and cut off behind them."""
-    pools = function.named(SELECT_AND_SCATTER)
-    pools = [op for op in pools if _fuse_selected(op, function.made)]
-    windowed = [op for op in function.named(*WINDOWED) if _fuse_window_padding(op)]
-    return [*function.named(*CUTS), *pools] if pools or windowed else []
+    for op in function.named(SELECT_AND_SCATTER):
+        function.has_changed |= _fuse_selected(op, function.made)
+    for op in function.named(*WINDOWED):
+        function.has_changed |= _fuse_window_padding(op)
 
 
 def _fuse_window_padding(op: ir.Operation) -> bool:
@@ -132,17 +129,11 @@ def _does_nothing(cut: ir.Operation) -> bool:
 
 def _cut_off(cut: ir.Operation) -> tuple[list[int], list[int]] | None:
     """How many elements an operation only cuts off of each dimension, in front and behind."""
-    if cut.name == SLICE:
-        starts, limits, strides = slice_numbers(cut)
-        sizes = shape_of(cut.operands[0])
-        ends = [size - limit for size, limit in zip(sizes, limits, strict=True)]
-        return (starts, ends) if set(strides) <= {1} else None
-    if cut.name != PAD:
+    kept = kept_of(cut)
+    if kept is None:
         return None
-    lows, highs, gaps = pad_numbers(cut)
-    if max([0, *lows, *highs, *gaps]) > 0:
-        return None
-    return [-low for low in lows], [-high for high in highs]
+    rows = zip(kept, shape_of(cut.operands[0]), strict=True)
+    return [first for first, _ in kept], [size - end for (_, end), size in rows]
 
 
 def _fuse_selected(op: ir.Operation, new: list[ir.Operation]) -> bool:
@@ -160,7 +151,7 @@ def _fuse_selected(op: ir.Operation, new: list[ir.Operation]) -> bool:
     if fill is None or not is_plain:
         return False
     given: Value = pad.operands[0]
-    slices = [use.owner for use in op.results[0].uses]
+    slices = users(op.results[0])
     if not slices or any(_cut_off(user) != (low, high) for user in slices):
         return False
     made: ir.Operation = op.clone(ip=ir.InsertionPoint(op))

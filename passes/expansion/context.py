@@ -24,7 +24,7 @@ from dtensor.dialect.names import (
 )
 from dtensor.passes.builder import Builder
 from dtensor.passes.builder import Shape as Shape
-from dtensor.passes.expansion.indices import digits_of, index_element
+from dtensor.passes.expansion.indices import digits_of, index_element, signed_index
 
 if TYPE_CHECKING:
     from dtensor.passes.base import PassState
@@ -123,9 +123,9 @@ class ExpansionContext(Builder):
             Local indices (i32, or i64 where i32 might not do), meaningless where the second is
             false; and the i1 tensor.
         """
-        word, given = layout.dims[dim], self.element_of(index)
-        wide = size >= 2**31 or given in ("i64", "ui64", "ui32")
-        index = self.convert(index, "i64" if wide else "i32")
+        word = layout.dims[dim]
+        element = signed_index(index_element(size), self.element_of(index))
+        index = self.convert(index, element)
         if not word.is_contiguous:
             return self._localise_digits(index, word, size)
         offset = self._offset(word, size, self.element_of(index))

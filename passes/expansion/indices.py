@@ -53,6 +53,11 @@ def digits_of(dim: Dim, size: int) -> tuple[Digit, ...]:
     return tuple(reversed(digits))
 
 
+def signed_index(*elements: str) -> str:
+    """The signed element type that holds indices of all these integer types."""
+    return "i32" if {"i64", "ui32", "ui64"}.isdisjoint(elements) else "i64"
+
+
 def index_element(size: int) -> str:
     """The element type in which indices into a dimension of `size` elements are computed."""
     return "i32" if size < 2**31 else "i64"

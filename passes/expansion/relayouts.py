@@ -28,7 +28,7 @@ def expand_relayout(
     splat = _splat_of(value)
     if splat is not None:
         constant, scalar = splat
-        identities = identity_of(constant, ctx.element_of(value))
+        identities = identity_of(constant)
         kinds = [kind for _, kind in (*before.partial, *after.partial)]
         if all(kind in identities or Reduction.named(kind).idempotent for kind in kinds):
             type_ = ctx.tensor_type(after.local_shape(global_shape), ctx.element_of(value))

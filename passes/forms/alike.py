@@ -8,7 +8,7 @@ from typing import Any
 
 from dtensor.dialect.mlir import Value, ir, maker_of, stablehlo
 from dtensor.passes.forms.scalars import attributes_of, is_constant
-from dtensor.passes.ops.attributes import integers, repeat_alike, shape_of, splat_of
+from dtensor.passes.ops.attributes import element_of, integers, repeat_alike, shape_of, splat_of
 from dtensor.passes.ops.rows import fit_rows
 from dtensor.passes.ops.rule import OpInfo
 from dtensor.passes.ops.table import rule_of
@@ -111,7 +111,7 @@ class Alike:
 
     def _is_shaped_alike(self, pattern: Value, value: Value) -> bool:
         shapes = shape_of(pattern), shape_of(value)
-        if _element(pattern) != _element(value) or len(shapes[0]) != len(shapes[1]):
+        if element_of(pattern) != element_of(value) or len(shapes[0]) != len(shapes[1]):
             return False
         sizes = zip(*shapes, strict=True)
         return all(n == m or (n, m) == (self.written, self.rows) for n, m in sizes)
@@ -133,7 +133,7 @@ class Alike:
             return False
         pairs = list(zip(wanted.results, op.results, strict=True))
         if self.rows == 1 and is_dot_of_one(wanted, op):
-            return _element(pairs[0][0]) == _element(pairs[0][1])
+            return element_of(pairs[0][0]) == element_of(pairs[0][1])
         if not all(self._is_shaped_alike(one, other) for one, other in pairs):
             return False
         if is_constant(op):
@@ -144,10 +144,6 @@ class Alike:
                 return False
         said = attributes_of(op)
         return attributes_of(wanted) == said or _said_of_rows(wanted, op) == said
-
-
-def _element(value: Value) -> ir.Type:
-    return ir.RankedTensorType(value.type).element_type
 
 
 def _said_of_rows(wanted: ir.Operation, op: ir.Operation) -> dict[str, ir.Attribute]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dtensor.dialect import build
-from dtensor.dialect.mlir import Value, ir, made_by, maker_of
+from dtensor.dialect.callbacks import target_of
+from dtensor.dialect.mlir import Value, ir, made_by, maker_of, users
 from dtensor.passes.forms.weaves import is_zero
 from dtensor.passes.ops.attributes import integer, integers, shape_of, slice_numbers, splat_number
-from dtensor.passes.ops.custom_calls import SHARDING_RULE, TARGET
+from dtensor.passes.ops.custom_calls import SHARDING_RULE
 
 # What gives reflectors and R, and what multiplies the reflectors.
 _CALLS = {
@@ -25,7 +26,7 @@ _ELEMENTS = ("f32", "f64", "complex<f32>", "complex<f64>")
 
 def replaced_qr(factor: ir.Operation) -> list[ir.Operation]:
     """A `dtensor.qr` in the place of the calls and of the mask of R; nothing if more is read."""
-    wanted = _CALLS.get(_target(factor))
+    wanted = _CALLS.get(target_of(factor))
     type_ = ir.RankedTensorType(factor.operands[0].type) if wanted is not None else None
     if type_ is None or type_.rank < 2 or str(type_.element_type) not in _ELEMENTS:
         return []
@@ -33,14 +34,14 @@ def replaced_qr(factor: ir.Operation) -> list[ir.Operation]:
     if rows <= columns or not columns:
         return []
     products, triangles = [], []
-    for user in _users(factor.results[0]):
-        if _target(user) == wanted and list(user.operands) == list(factor.results):
+    for user in users(factor.results[0]):
+        if target_of(user) == wanted and list(user.operands) == list(factor.results):
             products.append(user)
         elif _is_top(user, [*batch, columns, columns]):
-            triangles += _users(user.results[0])
+            triangles += users(user.results[0])
         else:
             return []
-    others = [user for user in _users(factor.results[1]) if user not in products]
+    others = [user for user in users(factor.results[1]) if user not in products]
     is_whole = all(product.results[0].type == type_ for product in products)
     if len(products) != 1 or others or not is_whole or not all(map(_is_triangle, triangles)):
         return []
@@ -58,14 +59,6 @@ def replaced_qr(factor: ir.Operation) -> list[ir.Operation]:
     for op in (*triangles, *[cut for cut in cuts if cut is not None], products[0], factor):
         op.erase()
     return [made]
-
-
-def _target(op: ir.Operation) -> str:
-    return str(ir.StringAttr(op.attributes[TARGET]).value) if TARGET in op.attributes else ""
-
-
-def _users(value: Value) -> list[ir.Operation]:
-    return [use.owner.operation for use in value.uses]
 
 
 def _call(op: ir.Operation) -> ir.DictAttr:

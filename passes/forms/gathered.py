@@ -14,7 +14,8 @@ from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, made_by, stablehlo
 from dtensor.dialect.names import DOT_NUMBERS, GATHER_NUMBERS, PRECISION, SLICE_SIZES
 from dtensor.passes.builder import Builder
-from dtensor.passes.ops.attributes import integers, shape_of, splat_number
+from dtensor.passes.ops.attributes import element_of, integers, shape_of, splat_number
+from dtensor.passes.ops.contraction import dot_numbers
 from dtensor.passes.ops.elements import element_kind, holds_floats
 from dtensor.passes.ops.indexing import gather_dims
 from dtensor.passes.ops.known import never_infinite
@@ -62,10 +63,6 @@ def _is_marked(op: ir.Operation) -> bool:
     return any("." in name for name in op.attributes)
 
 
-def _element(value: Value) -> str:
-    return str(ir.RankedTensorType(value.type).element_type)
-
-
 @dataclass
 class _Product:
     """A product that reads what is gathered, in another shape perhaps.
@@ -109,7 +106,7 @@ class _Product:
         """
         result = self.op.results[0]
         is_large = math.prod(shape_of(result)) > math.prod(shape)
-        is_bool = element_kind(_element(result))[0] == "bool"
+        is_bool = element_kind(element_of(result))[0] == "bool"
         if is_large or is_bool or _ALGORITHM in self.op.attributes or never_infinite(self.other):
             return False
         batching = {r for k, _ in self.batching for r in self.dims[k]}
@@ -137,14 +134,8 @@ class _Product:
             for pairs in (self.batching, self.summed)
         )
         rows, columns = ({pair[side] for pair in (*batching, *summed)} for side in (0, 1))
-        numbers = stablehlo.DotDimensionNumbers.get(
-            [r for r, _ in batching],
-            [d for _, d in batching],
-            [r for r, _ in summed],
-            [d for _, d in summed],
-        )
         attributes = {name: gather.attributes[name] for name in (GATHER_NUMBERS, SLICE_SIZES)}
-        attributes[DOT_NUMBERS] = numbers
+        attributes[DOT_NUMBERS] = dot_numbers(batching, summed)
         if PRECISION in self.op.attributes:
             precision = list(ir.ArrayAttr(self.op.attributes[PRECISION]))
             attributes[PRECISION] = ir.ArrayAttr.get(precision[:: -1 if self.side else 1])
@@ -157,7 +148,7 @@ class _Product:
             other = self._filled(make, other, dict([*batching, *summed]))
         fused = build.gather_dot(
             [*gather.operands, other],
-            make.tensor_type([sizes[label] for label in labels], _element(old)),
+            make.tensor_type([sizes[label] for label in labels], element_of(old)),
             attributes,
             loc=self.op.location,
             ip=ir.InsertionPoint(self.op),
@@ -235,7 +226,7 @@ class _Reading:
             case "stablehlo.reshape":
                 moved = _reshaped(dims, shape_of(self.gather.results[0]), shape_of(op.results[0]))
             case "stablehlo.convert" if holds_floats(
-                *map(_element, (op.operands[0], op.results[0]))
+                *map(element_of, (op.operands[0], op.results[0]))
             ):
                 moved = dims
             case "stablehlo.select" if side == 1:

@@ -11,7 +11,7 @@ from typing import Any
 
 from dtensor.dialect import build
 from dtensor.dialect.attributes import index_attr
-from dtensor.dialect.mlir import Value, ir, made_by, maker_of
+from dtensor.dialect.mlir import Value, ir, made_by, maker_of, users
 from dtensor.dialect.names import PLACES
 from dtensor.passes.builder import Builder, integers_attr
 from dtensor.passes.forms.row_places import RowPlaces
@@ -110,16 +110,15 @@ def _forgets_order(op: ir.Operation, dim: int, shape: list[int]) -> bool:
     """
     if op.name == "stablehlo.reduce":
         is_one = len(op.operands) == 2 and shape_of(op.operands[0]) == shape
-        element = str(ir.RankedTensorType(op.operands[0].type).element_type)
-        is_known = is_one and combiner(op.regions[0], (element,)) is not None
+        is_known = is_one and combiner(op.regions[0]) is not None
         return is_known and dim in integers(op.attributes["dimensions"])
     if (
         not is_scalar_work(op)
         or len({value for value in op.operands if splat_of(value) is None}) != 1
     ):
         return False
-    users = [use.owner.operation for use in op.results[0].uses]
-    return bool(users) and all(_forgets_order(user, dim, shape) for user in users)
+    found = users(op.results[0])
+    return bool(found) and all(_forgets_order(user, dim, shape) for user in found)
 
 
 def _stands_before(values: Any, op: ir.Operation, numbers: dict[ir.Operation, int]) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from dtensor.dialect import build
-from dtensor.dialect.mlir import Value, ir, maker_of, operation_of
+from dtensor.dialect.mlir import Value, ir, is_read, maker_of, operation_of
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.forms.levels import Scan
 from dtensor.passes.forms.scalars import Scalars
@@ -13,7 +13,7 @@ from dtensor.passes.forms.weaves import WEAVES
 from dtensor.passes.ops.attributes import integers, splat_of
 from dtensor.passes.ops.rows import Ties
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.program import read_by
+from dtensor.passes.program import copy_to, read_by
 
 
 def replaced_scans(ops: Sequence[tuple[ir.Operation, str]]) -> list[ir.Operation]:
@@ -136,7 +136,7 @@ def _replaced(group: Sequence[Scan], numbers: dict[ir.Operation, int]) -> list[i
                 if _is_turn(user, scan.dim):
                     user.results[0].replace_all_uses_with(value)
                     user.erase()
-            if any(True for _ in root.uses):
+            if is_read(root):
                 value = Builder(each.root, made).reversed(value, scan.dim)
         root.replace_all_uses_with(value)
     gone = {each for scan in group for each in scan.ops}
@@ -150,7 +150,7 @@ def _erase_unread(ops: Sequence[ir.Operation]) -> None:
     known, left, gone = set(ops), list(ops), set[ir.Operation]()
     while left:
         op = left.pop()
-        if op in gone or any(True for result in op.results for _ in result.uses):
+        if op in gone or any(map(is_read, op.results)):
             continue
         gone.add(op)
         read = {maker_of(value) for value in read_by(op) if splat_of(value) is not None}
@@ -186,21 +186,8 @@ def _copied(value: Value, known: dict[Value, Value], block: ir.Block) -> Value:
         missing = [operand for operand in reads if operand not in known]
         left += missing
         if not missing:
-            copy = maker.clone(ip=ir.InsertionPoint(block)).operation
-            known.update(zip(maker.results, copy.results, strict=True))
-            _read_known(maker, copy, known)
+            copy_to(ir.InsertionPoint(block), maker, known)
     return known[value]
-
-
-def _read_known(op: ir.Operation, copy: ir.Operation, known: Mapping[Value, Value]) -> None:
-    """Let a copy, and what stands in its regions, read what is known for what the op reads."""
-    for k, operand in enumerate(op.operands):
-        if operand in known:
-            copy.operands[k] = known[operand]
-    for one, other in zip(op.regions, copy.regions, strict=True):
-        pairs = zip(one.blocks[0].operations, other.blocks[0].operations, strict=True)
-        for inner, its in pairs:
-            _read_known(inner.operation, its.operation, known)
 
 
 def _is_turn(op: ir.Operation, dim: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dtensor.dialect import build
-from dtensor.dialect.mlir import Value, ir, made_by, maker_of, terminator
+from dtensor.dialect.mlir import Value, ir, is_read, made_by, maker_of, terminator
 from dtensor.passes.builder import Trail
 from dtensor.passes.forms.scalars import Scalars, is_scalar_work
 from dtensor.passes.ops.attributes import integers, shape_of, splat_of
@@ -72,7 +72,7 @@ class _Bisection:
             for k, argument in enumerate(arguments)
             if given[k] == argument
         }
-        read = [k for k, result in enumerate(loop.results) if any(True for _ in result.uses)]
+        read = [k for k, result in enumerate(loop.results) if is_read(result)]
         moving = [k for k in read if arguments[k] not in fixed]
         if len(moving) != 1:
             return None

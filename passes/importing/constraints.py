@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dtensor.dialect import build
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, is_read
 from dtensor.passes.functions import tensor_shape
 
 
@@ -22,7 +22,7 @@ def replace_by_relayout(op: ir.Operation, layout: Layout) -> None:
     new = _relayout(op, op.operands[0], layout, ir.InsertionPoint(op))
     op.results[0].replace_all_uses_with(new)
     op.erase()
-    if not any(True for _ in new.uses):
+    if not is_read(new):
         ir.OpResult(new).owner.erase()
 
 
@@ -32,7 +32,7 @@ def constrain(op: ir.Operation, value: Value, layout: Layout) -> None:
     Raises:
         LocatedError: the layout does not fit the value.
     """
-    if any(True for _ in value.uses):
+    if is_read(value):
         new = _relayout(op, value, layout, ir.InsertionPoint.after(op))
         value.replace_all_uses_except(new, ir.OpResult(new).owner.operation)
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.callbacks import target_of
 from dtensor.dialect.dim import Dim, canonical_digits
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
@@ -114,9 +115,7 @@ def shardings_of(text: str, count: int) -> list[str]:
 
 def is_gspmd_constraint(op: ir.Operation) -> bool:
     """Whether an operation is the custom call whose result is its operand in another layout."""
-    if op.name != CUSTOM_CALL:
-        return False
-    return ir.StringAttr(op.attributes["call_target_name"]).value == "Sharding"
+    return op.name == CUSTOM_CALL and target_of(op) == "Sharding"
 
 
 def _numbers(text: str) -> list[int]:

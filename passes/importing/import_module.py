@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dtensor.dialect.attributes import layout_attr, layout_of, mesh_attr, read_meshes
+from dtensor.dialect.callbacks import target_of
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.functions import function_name, functions, named_functions
@@ -163,7 +164,7 @@ def _check_calls(function: ir.Operation, present: set[str]) -> None:
 
 
 def _check_custom_call(op: ir.Operation) -> None:
-    target = ir.StringAttr(op.attributes["call_target_name"]).value
+    target = target_of(op)
     if target in ("SPMDFullToShardShape", "SPMDShardToFullShape"):
         error(
             op,

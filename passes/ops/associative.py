@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value
 from dtensor.dialect.names import DIM, REVERSE
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
@@ -150,10 +150,9 @@ class _Tree:
         return on_tensors(self.ctx, self.body, [*earlier, *later])
 
 
-def scan_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
+def scan_ties(op: OpInfo) -> list[padding.Tie]:
     """What follows the end is read by nothing before it, if it is scanned last."""
-    assert rule.op is not None
-    dim, count = integer(operation.attributes[DIM]), len(rule.op.operand_shapes)
+    dim, count = named_dim(op), len(op.operand_shapes)
     return [tuple(padding.Along(slot, dim) for k in range(count) for slot in (k, ~k))]
 
 

@@ -20,6 +20,11 @@ def shape_of(value: Value) -> list[int]:
     return list(ir.RankedTensorType(value.type).shape)
 
 
+def element_of(value: Value) -> str:
+    """The element type of a value, as written."""
+    return str(ir.RankedTensorType(value.type).element_type)
+
+
 def constant_of(value: Value) -> ir.Operation | None:
     """The constant that a value is, in another shape perhaps; None if it is none."""
     maker = maker_of(value)
@@ -101,21 +106,22 @@ def _complex_splat(operation: ir.Operation) -> tuple[str, str] | None:
     return None
 
 
-def identity_of(operation: ir.Operation, element: str) -> tuple[Reduction, ...]:
+def identity_of(operation: ir.Operation) -> tuple[Reduction, ...]:
     """The reductions of which every element of this constant is the identity.
 
     A shard that holds it adds nothing, so such a constant is a partial value as it stands.
     """
+    element = element_of(operation.results[0])
     scalar = _splat_scalar(operation, element)
     if scalar is None:
         return ()
     return tuple(kind for kind in reductions_of(element) if kind.identity(element) == scalar)
 
 
-def is_identity(value: Value, kind: Reduction, element: str) -> bool:
+def is_identity(value: Value, kind: Reduction) -> bool:
     """Whether a value is a constant that is the identity of a reduction everywhere."""
     maker = constant_of(value)
-    return maker is not None and kind in identity_of(maker, element)
+    return maker is not None and kind in identity_of(maker)
 
 
 def _splat_scalar(operation: ir.Operation, element: str) -> float | int | None:

@@ -17,8 +17,8 @@ from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 
 def calls_once(op: LocalOp) -> bool:
     """Whether a custom call may be made by one device alone."""
-    target = ir.StringAttr(op.operation.attributes["call_target_name"]).value
-    return is_callback(target) and has_effects(op.operation) and bool(_axes(op.ctx))
+    call = op.operation
+    return is_callback(call) and has_effects(call) and bool(_axes(op.ctx))
 
 
 def _axes(ctx: ExpansionContext) -> list[AxisRef]:

@@ -18,7 +18,7 @@ from dtensor.passes.cost.model import all_to_all_bytes, permute_bytes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import integer, shape_of, true_size
-from dtensor.passes.ops.comparators import compare_by
+from dtensor.passes.ops.comparators import compare_by, sorted_by
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.exchanges import dealt, exchanged, from_beside
 from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
@@ -216,9 +216,10 @@ class _Columns:
             for name in (_DIMENSION, "is_stable")
             if name in self.op.operation.attributes
         }
-        types = [value.type for value in values]
-        made = self.ctx.create("stablehlo.sort", values, types, attributes, regions=1)
-        scalars = [self.ctx.tensor_type((), self.ctx.element_of(v)) for v in values for _ in (0, 1)]
-        body = made.regions[0].blocks.append(*scalars, arg_locs=[made.location] * len(scalars))
-        compare_by(self.op.operation.regions[0].blocks[0], body, self.tie, self.end)
-        return list(made.results)
+        given = self.op.operation.regions[0].blocks[0]
+        return sorted_by(
+            self.ctx,
+            values,
+            attributes,
+            lambda body: compare_by(given, body, self.tie, self.end),
+        )

@@ -14,26 +14,25 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from dtensor.dialect.mlir import Value, ir
-from dtensor.passes.ops.attributes import CONSTANT, splat_number
+from dtensor.passes.ops.attributes import CONSTANT, element_of, splat_number
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.program import RETURNS
 
 
-def combiners(region: ir.Region, elements: tuple[str, ...]) -> tuple[Reduction, ...] | None:
+def combiners(region: ir.Region) -> tuple[Reduction, ...] | None:
     """The reduction by which a combiner body joins each of its pairs of arguments.
 
     Args:
         region: a body `(a0.. an-1, b0.. bn-1) -> (r0.. rn-1)`.
-        elements: element types of the n values, as written.
 
     Returns:
         One reduction per value, `ri = ai op bi` in either order; None for any other body.
     """
     block = region.blocks[0]
-    count = len(elements)
+    count = len(block.arguments) // 2
     operations = [view.operation for view in block.operations]
-    if len(block.arguments) != 2 * count or len(operations) != count + 1:
+    if len(operations) != count + 1:
         return None
     numbers: dict[Value, int] = {argument: i for i, argument in enumerate(block.arguments)}
     kinds: dict[Value, tuple[str, int]] = {}
@@ -45,17 +44,18 @@ def combiners(region: ir.Region, elements: tuple[str, ...]) -> tuple[Reduction, 
     found = []
     for i, value in enumerate(operations[-1].operands):
         name, pair = kinds.get(value, ("", -1))
-        reduction = Reduction.of_op(name, elements[i])
-        if pair != i or reduction not in reductions_of(elements[i]):
+        element = element_of(block.arguments[i])
+        reduction = Reduction.of_op(name, element)
+        if pair != i or reduction not in reductions_of(element):
             return None
         assert reduction is not None
         found.append(reduction)
     return tuple(found)
 
 
-def combiner(region: ir.Region, elements: tuple[str, ...]) -> Reduction | None:
+def combiner(region: ir.Region) -> Reduction | None:
     """The one reduction by which a combiner body joins all its pairs; None if there is not one."""
-    kinds = combiners(region, elements)
+    kinds = combiners(region)
     return kinds[0] if kinds and len(set(kinds)) == 1 else None
 
 
@@ -110,7 +110,7 @@ def _evaluated(block: ir.Block, numbers: Sequence[int]) -> list[int] | None:
 def _value(op: ir.Operation, values: list[int], k: int) -> int:
     """Result `k` of an operation of numbers."""
     name, type_ = op.name.removeprefix("stablehlo."), op.results[k].type
-    found = _in_field(name, element_kind(str(ir.RankedTensorType(type_).element_type))[0], values)
+    found = _in_field(name, element_kind(element_of(op.results[k]))[0], values)
     if found is not None:
         return found % _PRIME
     said = [str(op.attributes[each]) for each in op.attributes]

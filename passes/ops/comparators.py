@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from dtensor.dialect.mlir import Value, ir, terminator
 from dtensor.passes.builder import Builder, Trail
+from dtensor.passes.program import copy_to
 
 
 def applied(body: ir.Block, arguments: Sequence[Value], point: ir.InsertionPoint) -> list[Value]:
     """What a body of scalars gives of other arguments; its operations are copied to `point`."""
     known: dict[Value, Value] = dict(zip(body.arguments, arguments, strict=True))
-    end = terminator(body)
-    for view in body.operations:
-        operation = view.operation
-        if operation == end:
-            break
-        copy = operation.clone(ip=point).operation
-        for i, value in enumerate(operation.operands):
-            copy.operands[i] = known.get(value, value)
-        known.update(zip(operation.results, copy.results, strict=True))
+    *operations, end = [view.operation for view in body.operations]
+    for operation in operations:
+        copy_to(point, operation, known)
     return [known.get(value, value) for value in end.operands]
+
+
+def sorted_by(
+    make: Builder,
+    values: Sequence[Value],
+    attributes: Mapping[str, ir.Attribute],
+    compare: Callable[[ir.Block], None],
+) -> list[Value]:
+    """Values sorted together; `compare` fills the body, which takes a pair of scalars of each."""
+    types = [value.type for value in values]
+    made = make.create("stablehlo.sort", values, types, attributes, regions=1)
+    scalars = [make.tensor_type((), make.element_of(value)) for value in values for _ in (0, 1)]
+    compare(made.regions[0].blocks.append(*scalars, arg_locs=[made.location] * len(scalars)))
+    return list(made.results)
 
 
 def compare_by(given: ir.Block, body: ir.Block, tie: int, end: int | None = None) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from dtensor.dialect.mlir import ir, stablehlo
+from dtensor.dialect.mlir import Value, ir, stablehlo
+from dtensor.dialect.names import DOT_NUMBERS
+from dtensor.passes.builder import Builder
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import series, summed
 from dtensor.passes.ops.elements import element_kind, keeps_sums
@@ -14,6 +17,8 @@ from dtensor.passes.ops.known import never_infinite
 from dtensor.passes.ops.opdef import UNKNOWN, OpDef
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
+
+Pairs = Sequence[tuple[int, int]]
 
 
 def dot_general_rule(op: OpInfo) -> OpRule:
@@ -62,6 +67,30 @@ def contraction(
         if is_sum and finite[1 - k] and keeps_sums(op.operand_elements[k], element):
             builder.passes_each([Reduction.SUM], [k == 0, k == 1])
     return builder.build()
+
+
+def dot_numbers(batching: Pairs, summed: Pairs) -> stablehlo.DotDimensionNumbers:
+    """What a product says of pairs of dimensions that the result has, and that it sums over."""
+    rows = [[pair[k] for pair in pairs] for pairs in (batching, summed) for k in (0, 1)]
+    return stablehlo.DotDimensionNumbers.get(rows[0], rows[1], rows[2], rows[3])
+
+
+def product(
+    make: Builder,
+    sides: Sequence[Value],
+    batching: Pairs,
+    summed: Pairs,
+    said: Mapping[str, ir.Attribute],
+    element: str,
+) -> Value:
+    """The product of two values: dimensions `batching`, those of the left alone, of the right."""
+    shapes = [make.shape_of(side) for side in sides]
+    shape = [shapes[0][d] for d, _ in batching]
+    for k in (0, 1):
+        gone = {pair[k] for pair in (*batching, *summed)}
+        shape += [size for d, size in enumerate(shapes[k]) if d not in gone]
+    attributes = {DOT_NUMBERS: dot_numbers(batching, summed), **said}
+    return make.value("stablehlo.dot_general", sides, make.tensor_type(shape, element), attributes)
 
 
 def known_finite(operation: ir.Operation) -> tuple[bool, ...]:

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from dtensor.dialect.ends import read_ends, read_folds
-from dtensor.dialect.mlir import Value, forget, ir, stablehlo
-from dtensor.dialect.names import ENDS
+from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.passes.builder import integer_attr
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
@@ -17,19 +16,15 @@ from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.contraction import known_finite, products_flops
 from dtensor.passes.ops.elements import keeps_sums
 from dtensor.passes.ops.halo import (
-    fetch,
-    halo_bytes,
-    local_padding,
+    fetch_all,
+    halo,
     own_results,
-    reaches,
     spared_shape,
-    split_windows,
     window_results,
-    with_ends,
+    without_halo,
 )
 from dtensor.passes.ops.kernel_ends import ended_results, say_steps
 from dtensor.passes.ops.longer_windows import (
-    info_of,
     is_one_to_one,
     longer_padding,
     reads_end,
@@ -38,7 +33,7 @@ from dtensor.passes.ops.longer_windows import (
     window_alike,
     window_tie,
 )
-from dtensor.passes.ops.opdef import Algorithm, OpDef, placed_of
+from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, placed_of
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, WindowDim
 from dtensor.passes.ops.windows import OVERLAP, share_windows, windows_of
@@ -146,7 +141,8 @@ def _windows(op: OpInfo, numbers: stablehlo.ConvDimensionNumbers) -> list[Window
     return found
 
 
-def _overlapping(op: OpInfo) -> list[WindowDim]:
+def _overlapping(placed: Placed) -> list[WindowDim]:
+    op = placed.op
     numbers = stablehlo.ConvDimensionNumbers(op.attribute("dimension_numbers"))
     shape = op.operand_shapes[0]
     return [dim for dim in _windows(op, numbers) if not dim.window.tiles(shape[dim.operand])]
@@ -155,13 +151,8 @@ def _overlapping(op: OpInfo) -> list[WindowDim]:
 def expand_convolution(op: LocalOp) -> Sequence[Value] | None:
     """Each shard's windows, with what they read of its neighbours, and local numbers of groups."""
     placed = placed_of(op)
-    dims, value = _overlapping(placed.op), op.operands[0]
-    for dim in split_windows(placed, dims):
-        value = fetch(op.ctx, value, placed, dim)
-    op.operation.operands[0] = with_ends(op.ctx, value, placed, dims)
-    rank = len(op.operand_shapes[0])
-    op.operation.attributes["padding"] = local_padding(placed, dims, rank - 2)
-    forget(op.operation, ENDS)
+    dims = _overlapping(placed)
+    fetch_all(op, placed, dims, len(op.operand_shapes[0]) - 2, [None])
     for name, grouped in _grouped(op.operation):
         split = op.operand_layouts[0].dims[grouped].split
         _scale_groups(op.operation, name, 1, split)
@@ -188,12 +179,11 @@ def _scale_groups(operation: ir.Operation, name: str, times: int, over: int) -> 
         operation.attributes[name] = integer_attr(groups * times // over)
 
 
-def convolution_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
+def convolution_ties(op: OpInfo) -> list[padding.Tie]:
     """Windows read zeros beyond the end; so do both sides where windows walk over the kernel.
 
     A group more of several features on one side makes that side longer by them.
     """
-    op = info_of(rule, operation)
     numbers = stablehlo.ConvDimensionNumbers(op.attribute("dimension_numbers"))
     ties: list[padding.Tie] = []
     for dim in _windows(op, numbers):
@@ -207,8 +197,8 @@ def convolution_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]
         is_filled = (is_read or dim.window.folds is not None) and dim.window.ends is None
         fill = Reduction.SUM if is_filled else padding.Fill.ANY
         ties.append(window_tie(1, dim, fill))
-    for name, lhs in _grouped(operation):
-        groups = group_count(operation, name)
+    for name, lhs in _grouped(op.operation):
+        groups = group_count(op.operation, name)
         kernel, result = (
             numbers.kernel_output_feature_dimension,
             numbers.output_feature_dimension,
@@ -227,7 +217,7 @@ def convolution_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]
 
 def lengthen_convolution(op: padding.Grown) -> None:
     """As many windows as the result has elements, and as many groups as features or batches."""
-    info = info_of(op.rule, op.operation)
+    info = op.info
     numbers = stablehlo.ConvDimensionNumbers(info.attribute("dimension_numbers"))
     true, now = ([info.operand_shapes[1], info.result_shapes[0]], [op.operands[1], op.results[0]])
     places = list(
@@ -263,17 +253,8 @@ def _known(operation: ir.Operation) -> tuple[object, ...]:
 CONVOLUTION = OpDef(
     convolution_rule,
     (
-        Algorithm(
-            "halo",
-            expand_convolution,
-            lambda placed: reaches(placed, _overlapping(placed.op)),
-            lambda placed: tuple(halo_bytes(placed, _overlapping(placed.op), fills=False)),
-        ),
-        Algorithm(
-            "local",
-            expand_convolution,
-            lambda placed: not split_windows(placed, _overlapping(placed.op)),
-        ),
+        halo(expand_convolution, _overlapping, fills=False),
+        Algorithm("local", expand_convolution, without_halo(_overlapping)),
     ),
     flops=convolution_flops,
     accuracy=summed(all_of(1)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from dtensor.dialect.callbacks import target_of
 from dtensor.dialect.mlir import Value, forget, ir, sdy
 from dtensor.dialect.names import DEFINED
 from dtensor.passes.expansion.context import LocalOp
@@ -18,7 +19,6 @@ from dtensor.passes.ops.opdef import OpDef, local, says
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
 SHARDING_RULE = "sdy.sharding_rule"
-TARGET = "call_target_name"
 
 # Targets that are called on a shard as they are called on the whole: each matrix by itself.
 _BATCHED = ("lapack_", "cusolver_", "hipsolver_", "cu_", "hip_")
@@ -38,7 +38,7 @@ def custom_call_rule(op: OpInfo) -> OpRule | None:
     defined = definition_of(op)
     if defined is not None:
         return defined.rule(op)
-    target = ir.StringAttr(op.attribute(TARGET)).value
+    target = target_of(op.operation)
     return NAMED_CALLS[target].rule(op) if target in NAMED_CALLS else _batch_rule(op, target)
 
 
@@ -111,7 +111,7 @@ def expand_custom_call(op: LocalOp) -> Sequence[Value] | None:
     forget(op.operation, SHARDING_RULE)
     if DEFINED not in op.operation.attributes or op.ctx.state is None:
         return None
-    make = op.ctx.state.bodies.get(ir.StringAttr(op.operation.attributes[TARGET]).value)
+    make = op.ctx.state.bodies.get(target_of(op.operation))
     if make is None:
         return None
     types = [op.ctx.read_type(value.type) for value in op.operands]
@@ -136,7 +136,7 @@ def _kernel_counter(
     def count(inner: ir.Operation) -> bool:
         if inner.name != "stablehlo.custom_call" or not flops:
             return False
-        name = ir.StringAttr(inner.attributes[TARGET]).value
+        name = target_of(inner)
         if name in NAMED_CALLS or DEFINED in inner.attributes:
             return False
         sides = [", ".join(_unnamed(v.type) for v in vs) for vs in (inner.operands, inner.results)]
@@ -158,7 +158,7 @@ def custom_call_flops(op: OpInfo) -> float:
     defined = definition_of(op)
     if defined is not None:
         return defined.count_flops(op)
-    known = NAMED_CALLS.get(ir.StringAttr(op.attribute("call_target_name")).value)
+    known = NAMED_CALLS.get(target_of(op.operation))
     return 0.0 if known is None or known.rule(op) is None else known.flops(op)
 
 

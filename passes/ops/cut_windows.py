@@ -11,9 +11,10 @@ from collections.abc import Callable
 
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.attributes import integers
-from dtensor.passes.ops.halo import fetch, halo_bytes, reaches
-from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
-from dtensor.passes.ops.rule import FactorKind, OpInfo, RuleBuilder, Window, WindowDim
+from dtensor.passes.ops.halo import Find, fetch
+from dtensor.passes.ops.opdef import Placed, placed_of
+from dtensor.passes.ops.padding import PART
+from dtensor.passes.ops.rule import OpInfo, Window, WindowDim
 
 Slides = Callable[[OpInfo, int], Window | None]
 
@@ -36,54 +37,38 @@ def slide_of_pad(op: OpInfo, dim: int) -> Window | None:
 
 def _slide(low: int, size: int, other: int) -> Window | None:
     high = other - size - low
-    if low == high == 0 or 8 * max(abs(low), abs(high)) > size:
+    if low == high == 0 or PART * max(abs(low), abs(high)) > size:
         return None
     return Window(1, 1, low, high, 1, 1)
 
 
-def slide_factor(builder: RuleBuilder, dim: int, window: Window) -> None:
-    """Let a dimension be split with a halo, operand 0 and the result alike."""
-    builder.share((~0, dim), (0, dim), kind=FactorKind.WINDOW, window=window)
+def _sliding(slides: Slides) -> Find:
+    """What gives the dimensions along which windows walk, and which are split."""
+
+    def find(placed: Placed) -> list[WindowDim]:
+        split = [d for d, dim in enumerate(placed.operands[0].dims) if dim.split > 1]
+        found = [(d, slides(placed.op, d)) for d in split]
+        return [WindowDim(d, (~0, d), d, window) for d, window in found if window is not None]
+
+    return find
 
 
-def _sliding(placed: Placed, slides: Slides) -> list[WindowDim]:
-    """The dimensions along which windows walk, and which are split."""
-    found = []
-    for d, dim in enumerate(placed.operands[0].dims):
-        window = slides(placed.op, d) if dim.split > 1 else None
-        if window is not None:
-            found.append(WindowDim(d, (~0, d), d, window))
-    return found
+sliding_of_slice, sliding_of_pad = _sliding(slide_of_slice), _sliding(slide_of_pad)
 
 
-def slides_none(slides: Slides) -> Callable[[Placed], bool]:
-    """Whether no such dimension is split."""
-    return lambda placed: not _sliding(placed, slides)
-
-
-def slides_some(slides: Slides) -> Callable[[Placed], bool]:
-    """Whether some are, and a halo is all that their shards need."""
-    return lambda placed: reaches(placed, _sliding(placed, slides))
-
-
-def slide_bytes(slides: Slides) -> Callable[[Placed], tuple[Traffic, ...]]:
-    """What each shard is sent."""
-    return lambda placed: tuple(halo_bytes(placed, _sliding(placed, slides)))
-
-
-def fetch_sliding(op: LocalOp, slides: Slides, *, fills: bool = False) -> list[int]:
+def fetch_sliding(op: LocalOp, find: Find, *, fills: bool = False) -> list[int]:
     """Fetch what the op keeps along such dimensions, so that it has nothing left to do there.
 
     Args:
         op: its operand 0 is replaced.
-        slides: which dimensions.
+        find: which dimensions.
         fills: whether operand 1 stands where there is no element.
 
     Returns:
         The dimensions.
     """
     placed = placed_of(op)
-    dims = _sliding(placed, slides)
+    dims = find(placed)
     for dim in dims:
         fill = op.operands[1] if fills else None
         op.operation.operands[0] = fetch(op.ctx, op.operands[0], placed, dim, fill)

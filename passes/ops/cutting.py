@@ -25,15 +25,14 @@ from dtensor.passes.ops.attributes import (
 )
 from dtensor.passes.ops.cut_windows import (
     fetch_sliding,
-    slide_bytes,
-    slide_factor,
     slide_of_pad,
     slide_of_slice,
-    slides_none,
-    slides_some,
+    sliding_of_pad,
+    sliding_of_slice,
 )
 from dtensor.passes.ops.exchanges import permuted
-from dtensor.passes.ops.indexing import clamped, take
+from dtensor.passes.ops.halo import halo, without_halo
+from dtensor.passes.ops.indexing import clamped
 from dtensor.passes.ops.joins import (
     cut_bytes,
     cut_dim,
@@ -60,8 +59,8 @@ from dtensor.passes.ops.longer_cuts import (
     slice_reads,
     slice_ties,
 )
+from dtensor.passes.ops.loops import take
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
-from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
 from dtensor.passes.ops.shape import pass_all
 
@@ -132,18 +131,15 @@ def slice_rule(op: OpInfo) -> OpRule:
     "or").
     """
     starts, strides = integers(op.attribute("start_indices")), integers(op.attribute("strides"))
-    kinds = reductions_of(op.result_elements[0])
-    owner = next((kind for kind in (Reduction.SUM, Reduction.OR) if kind in kinds), None)
     builder = RuleBuilder(op)
     for d, size in enumerate(op.operand_shapes[0]):
         kept = op.result_shapes[0][d]
         blocks = slice_blocks(size, starts[d], kept, strides[d])
-        if owner is not None and takes_few(size, kept, blocks):
-            builder.share((0, d), reduction=owner)
+        if takes_few(size, kept, blocks) and builder.owned(d):
             continue
         window = slide_of_slice(op, d)
         if window is not None:
-            slide_factor(builder, d, window)
+            builder.share((~0, d), (0, d), kind=FactorKind.WINDOW, window=window)
         if blocks is None or (blocks.block == blocks.stride and size != kept):
             builder.whole(0, d, f"has {kept} of {size} elements cut out of it, not whole blocks")
         elif window is None:
@@ -172,7 +168,7 @@ def pad_rule(op: OpInfo) -> OpRule:
         blocks = pad_blocks(size, lows[d], padded, interiors[d])
         window = slide_of_pad(op, d)
         if window is not None:
-            slide_factor(builder, d, window)
+            builder.share((~0, d), (0, d), kind=FactorKind.WINDOW, window=window)
         if blocks is None or (blocks.block == blocks.stride and size != padded):
             builder.whole(0, d, f"is padded from {size} to {padded} elements, not by whole blocks")
         elif window is None:
@@ -226,7 +222,7 @@ def expand_slice(op: LocalOp) -> Sequence[Value] | None:
     """`[start:limit:stride]` in elements of the shard, which fetches some, or owns few: else -0."""
     if not op.operand_layouts[0].axes:
         return None
-    owned, slid = _owned(placed_of(op)), fetch_sliding(op, slide_of_slice)
+    owned, slid = _owned(placed_of(op)), fetch_sliding(op, sliding_of_slice)
     starts, limits, strides = slice_numbers(op.operation)
     for d in slid:
         starts[d], limits[d] = 0, op.local_result_shape()[d]
@@ -275,7 +271,7 @@ def expand_pad(op: LocalOp) -> None:
     if not op.operand_layouts[0].axes:
         return
     lows, highs, interiors = pad_numbers(op.operation)
-    slid = fetch_sliding(op, slide_of_pad, fills=True)
+    slid = fetch_sliding(op, sliding_of_pad, fills=True)
     for d, dim in enumerate(op.operand_layouts[0].dims):
         if d in slid:
             lows[d] = highs[d] = 0
@@ -304,18 +300,21 @@ def _owned(placed: Placed) -> list[int]:
     return found
 
 
+_has_no_halo = without_halo(sliding_of_slice)
+
+
 def _exchanges(placed: Placed) -> bool:
     """Whether shards fetch what they lack from anywhere, and not in halos or from owners."""
-    return not _owned(placed) and slides_none(slide_of_slice)(placed) and cuts_in_rounds(placed)
+    return not _owned(placed) and _has_no_halo(placed) and cuts_in_rounds(placed)
 
 
 def _cuts_locally(placed: Placed) -> bool:
-    return slides_none(slide_of_slice)(placed) and not _exchanges(placed)
+    return _has_no_halo(placed) and not _exchanges(placed)
 
 
 def _is_owned(placed: Placed) -> bool:
     """Whether some are, and none with a halo."""
-    return bool(_owned(placed)) and slides_none(slide_of_slice)(placed)
+    return bool(_owned(placed)) and _has_no_halo(placed)
 
 
 def _reversed(placed: Placed) -> list[int]:
@@ -351,7 +350,7 @@ SLICE = OpDef(
     slice_rule,
     (
         Algorithm("by_owner", expand_slice, _is_owned),
-        Algorithm("halo", expand_slice, slides_some(slide_of_slice), slide_bytes(slide_of_slice)),
+        halo(expand_slice, sliding_of_slice),
         Algorithm("exchange", expand_cut, _exchanges, cut_bytes),
         Algorithm("local", expand_slice, _cuts_locally),
     ),
@@ -364,8 +363,8 @@ SLICE = OpDef(
 PAD = OpDef(
     pad_rule,
     (
-        Algorithm("halo", expand_pad, slides_some(slide_of_pad), slide_bytes(slide_of_pad)),
-        Algorithm("local", expand_pad, slides_none(slide_of_pad)),
+        halo(expand_pad, sliding_of_pad),
+        Algorithm("local", expand_pad, without_halo(sliding_of_pad)),
     ),
     fuses=True,
     moves_only=True,

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from dtensor.dialect.callbacks import target_of
 from dtensor.dialect.diagnostics import did_you_mean, error
 from dtensor.dialect.errors import CompileError
 from dtensor.dialect.mlir import ir
@@ -244,7 +245,7 @@ def definition_of(op: OpInfo) -> Definition | None:
     if DEFINED not in op.operation.attributes:
         return None
     found = op.operation.attributes[DEFINED]
-    name = ir.StringAttr(op.attribute("call_target_name")).value
+    name = target_of(op.operation)
     try:
         return _read(name, _entries(found))
     except (CompileError, ValueError, KeyError, TypeError) as wrong:

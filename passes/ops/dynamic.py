@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.passes.expansion.context import LocalOp, Shape
+from dtensor.passes.expansion.indices import index_element, signed_index
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import CONSTANT, constant_attribute
-from dtensor.passes.ops.indexing import clamped, take
+from dtensor.passes.ops.indexing import clamped
+from dtensor.passes.ops.loops import take
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, local
-from dtensor.passes.ops.reduction import Reduction, reductions_of
+from dtensor.passes.ops.reduction import reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
 Masks = list[tuple[Value, Sequence[int]]]  # i1 tensors and the dimensions they are about
@@ -23,17 +25,15 @@ def dynamic_slice_rule(op: OpInfo) -> OpRule:
     It gives zero (false) for the others, so the result is a sum (an "or"). The start indices are
     scalars and complete; parts of the operand are cut each by itself.
     """
-    kinds = reductions_of(op.result_elements[0])
-    owner = next((kind for kind in (Reduction.SUM, Reduction.OR) if kind in kinds), None)
     builder = RuleBuilder(op)
     for d, size in enumerate(op.operand_shapes[0]):
         if op.result_shapes[0][d] == size:
             builder.share((0, d), (~0, d))
-        elif owner is not None:
-            builder.share((0, d), reduction=owner)
         else:
-            builder.whole(0, d, f"shards of {op.result_elements[0]} cannot be added")
-    builder.passes_each(kinds, [k == 0 for k in range(len(op.operand_shapes))])
+            builder.owned(d)
+    builder.passes_each(
+        reductions_of(op.result_elements[0]), [k == 0 for k in range(len(op.operand_shapes))]
+    )
     return builder.build()
 
 
@@ -191,9 +191,8 @@ def _starts(
         elif d in owned:
             start = ctx.constant_like(0, start)
         starts.append(start)
-    wide = any(ctx.element_of(start) in ("i64", "ui32", "ui64") for start in starts)
-    wide = wide or max(shape) >= 2**31
-    return [ctx.convert(start, "i64" if wide else "i32") for start in starts], masks
+    element = signed_index(index_element(max(shape)), *map(ctx.element_of, starts))
+    return [ctx.convert(start, element) for start in starts], masks
 
 
 def _first(op: LocalOp, start: Value, last: int, like: Value) -> Value:
@@ -214,7 +213,7 @@ def lengthen_update(op: padding.Grown) -> None:
 
 def _end_at_true_end(op: padding.Grown, window: Shape, first: int) -> None:
     """Keep the start indices, operands from `first` on, so far ahead of the end as `window` is."""
-    sizes = op.rule.info.operand_shapes[0]
+    sizes = op.info.operand_shapes[0]
     for d, size in enumerate(sizes):
         if op.grows(0, d) and window[d] != op.operands[0][d]:
             op.keep_within(first + d, [size - window[d]])

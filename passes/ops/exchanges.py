@@ -18,6 +18,8 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import AXES, SHARD_PERMUTE, SOURCES
 from dtensor.passes.expansion.context import ExpansionContext
+from dtensor.passes.ops.loops import looked_up
+from dtensor.passes.ops.rounds import Round
 
 
 def exchanged(
@@ -151,3 +153,46 @@ def shifted(
     if end < local:
         pieces.append(ctx.cut(value, dim, 0, local - end))
     return ctx.joined(pieces, dim)
+
+
+def in_rounds(
+    ctx: ExpansionContext,
+    value: Value,
+    result: Value,
+    dim: int,
+    axes: Sequence[AxisRef],
+    rounds: Sequence[Round],
+    size: int = 1,
+) -> Value:
+    """`result`, with what the rounds bring of what the shards have in `value`.
+
+    Args:
+        ctx: where to create operations.
+        value: the shard.
+        result: what it becomes, but for what is brought.
+        dim: the dimension that is exchanged.
+        axes: those that split it.
+        rounds: what is brought.
+        size: elements of what the rounds count.
+    """
+    shard = ctx.axis_index(axes)
+    for each in rounds:
+        count = each.count * size
+        piece = ctx.stretch(value, dim, _numbers(ctx, shard, each.starts, size), count)
+        if each.is_sent:
+            piece = permuted(ctx, piece, axes, each.sources)
+        place = _numbers(ctx, shard, each.places, size)
+        if -1 in each.sources:
+            old = ctx.stretch(result, dim, place, count)
+            gets = looked_up(ctx, shard, [int(source != -1) for source in each.sources])
+            gets = ctx.compare("NE", gets, ctx.constant_like(0, gets))
+            piece = ctx.select(gets, piece, old)
+        result = ctx.updated(result, piece, ctx.starts_along(result, dim, place))
+    return result
+
+
+def _numbers(ctx: ExpansionContext, shard: Value, numbers: Sequence[int], size: int) -> Value:
+    """Each shard's number, so many times."""
+    if len(set(numbers)) == 1:
+        return ctx.constant_like(numbers[0] * size, shard)
+    return looked_up(ctx, shard, [number * size for number in numbers])

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from dtensor.dialect.axes import AxisRef
-from dtensor.dialect.mlir import Value, ir, operation_of, terminator
+from dtensor.dialect.mlir import Value, ir, is_read, operation_of, terminator
 from dtensor.passes.cost.model import all_reduce_bytes
 from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.ops.attributes import element_of
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.keys import bits_of, keys_of
 from dtensor.passes.ops.opdef import Placed, Traffic
@@ -23,23 +24,23 @@ _INTEGERS = ("signed", "unsigned")
 _LEAST_BITS = {"bool": 1, "signed": 8, "unsigned": 8, "float": 16}  # of what has keys
 
 
-def extreme(region: ir.Region, elements: Sequence[str]) -> str | None:
+def extreme(region: ir.Region) -> str | None:
     """Whether a body chooses the largest or the smallest of pairs, as JAX writes it.
 
     Args:
         region: a body `(a, i, b, j)` on two values and their places.
-        elements: element types of a value and of a place.
 
     Returns:
         "max" or "min"; of equal ones the first. None for other bodies, and for elements that have
         no keys: floats and integers of less than 16 and 8 bits.
     """
-    if len(elements) != 2 or element_kind(elements[1])[0] not in _INTEGERS:
+    block = region.blocks[0]
+    elements = [element_of(value) for value in block.arguments]
+    if len(elements) != 4 or element_kind(elements[1])[0] not in _INTEGERS:
         return None
     kind, bits = element_kind(elements[0])
     if kind not in _LEAST_BITS or bits < _LEAST_BITS[kind]:
         return None
-    block = region.blocks[0]
     numbers: dict[Value, Any] = {value: i for i, value in enumerate(block.arguments)}
     found = tuple([_written(value, numbers) for value in terminator(block).operands])
     for direction, name in (("GT", "max"), ("LT", "min")):
@@ -68,7 +69,7 @@ def extreme_bytes(placed: Placed, axes: Sequence[AxisRef]) -> tuple[Traffic, ...
     devices = math.prod(axis.size for axis in axes)
     rows = math.prod(placed.results[0].local_shape(op.result_shapes[0]))
     keys, places = map(element_bytes, (_key(op.result_elements[0]), op.result_elements[1]))
-    sizes = [keys, places, *([keys] if _is_read(op.operation.results[0]) else [])]
+    sizes = [keys, places, *([keys] if is_read(op.operation.results[0]) else [])]
     wire = sum(all_reduce_bytes(rows * size, devices) for size in sizes)
     return (Traffic(tuple(axes), wire, len(sizes)),)
 
@@ -77,10 +78,6 @@ def _key(element: str) -> str:
     """The integers that are reduced for values of a type: those that networks reduce."""
     bits = element_kind(element)[1]
     return "ui8" if bits <= 8 else "ui32" if bits <= 32 else "ui64"
-
-
-def _is_read(value: Value) -> bool:
-    return any(True for _ in value.uses)
 
 
 def joined_extremes(
@@ -98,7 +95,7 @@ def joined_extremes(
     kind, bits = element_kind(ctx.element_of(place))
     largest = ctx.constant((1 << (bits - (kind == "signed"))) - 1, place.type)
     first = ctx.all_reduced(ctx.select(is_best, place, largest), axes, "min")
-    if not _is_read(op.operation.results[0]):
+    if not is_read(op.operation.results[0]):
         return [chosen[0], first]
     # Shards that have chosen the init value have the same bits and the same place.
     is_it = ctx.binary("and", is_best, ctx.compare("EQ", place, first))

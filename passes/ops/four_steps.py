@@ -17,8 +17,7 @@ from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.exchanges import exchanged
-from dtensor.passes.ops.indexing import take
-from dtensor.passes.ops.loops import numbered
+from dtensor.passes.ops.loops import numbered, take
 from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
 from dtensor.passes.ops.rule import element_bytes
 from dtensor.passes.ops.transform_rows import Kind, Rows, Steps, best_steps, half

@@ -96,25 +96,25 @@ def expand_whole(op: LocalOp) -> Sequence[Value]:
     return [ctx.lengthened(value, rank - 1, 0, op.result_shapes[0][-1])]
 
 
-def fft_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
+def fft_ties(op: OpInfo) -> list[padding.Tie]:
     """A row may be longer, and so may its transform."""
-    lengths, last = integers(operation.attributes[LENGTH]), len(rule.info.operand_shapes[0]) - 1
+    lengths, last = integers(op.attribute(LENGTH)), len(op.operand_shapes[0]) - 1
     if len(lengths) > 1 or not factors(lengths[0]):
         return []
     ends = padding.Along(0, last), padding.Along(~0, last)
-    given, made = kind_of(operation).sizes(lengths[0])
+    given, made = kind_of(op.operation).sizes(lengths[0])
     return [ends] if given == made else [(end,) for end in ends]
 
 
-def fft_alike(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
+def fft_alike(op: OpInfo) -> list[padding.Tie]:
     """A row of real numbers and the half of its transform are split alike."""
-    ties = fft_ties(rule, operation)
+    ties = fft_ties(op)
     return [(*ties[0], *ties[1])] if len(ties) > 1 else []
 
 
-def fft_moves(rule: OpRule, operation: ir.Operation) -> list[padding.Along]:
+def fft_moves(op: OpInfo) -> list[padding.Along]:
     """The axes of a row, to a dimension that is not transformed."""
-    batch = len(rule.info.operand_shapes[0]) - len(integers(operation.attributes[LENGTH]))
+    batch = len(op.operand_shapes[0]) - len(integers(op.attribute(LENGTH)))
     return [padding.Along(0, d) for d in (batch, *range(batch))]
 
 

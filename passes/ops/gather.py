@@ -24,7 +24,7 @@ from dtensor.passes.ops.indexing import (
     spread_windows,
 )
 from dtensor.passes.ops.opdef import OpDef, local
-from dtensor.passes.ops.reduction import Reduction, reductions_of
+from dtensor.passes.ops.reduction import reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
 
@@ -37,8 +37,6 @@ def gather_rule(op: OpInfo) -> OpRule:
     """
     operand, indices = op.operand_shapes
     dims = gather_dims(op.operation, operand, len(indices))
-    kinds = reductions_of(op.result_elements[0])
-    owner = next((kind for kind in (Reduction.SUM, Reduction.OR) if kind in kinds), None)
     builder = RuleBuilder(op)
     for d, i, r in dims.batching:
         builder.share((0, d), (1, i), (~0, r))
@@ -47,12 +45,9 @@ def gather_rule(op: OpInfo) -> OpRule:
     for d, r in dims.full:
         builder.share((0, d), (~0, r))
     for d in (*(d for d, _ in dims.picked), *(d for d, _, _ in dims.cut)):
-        if owner is None:
-            builder.whole(0, d, f"shards of {op.result_elements[0]} cannot be added")
-        else:
-            builder.share((0, d), reduction=owner)
+        builder.owned(d)
     say_whole(builder, dims, 1, len(indices), [~0])
-    builder.passes_each(kinds, [True, False])
+    builder.passes_each(reductions_of(op.result_elements[0]), [True, False])
     return builder.build()
 
 
@@ -124,7 +119,7 @@ def _gather_owned(
 
 def lengthen_gather(op: padding.Grown) -> None:
     """Windows that are whole stay so; no index leads beyond the true end."""
-    operand, indices, *_ = op.rule.info.operand_shapes
+    operand, indices, *_ = op.info.operand_shapes
     dims = gather_dims(op.operation, operand, len(indices))
     sizes = integers(op.operation.attributes["slice_sizes"])
     for d, _ in dims.full:

@@ -7,23 +7,46 @@ the dimension into the results. Shards whose results begin between two elements 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import Dim
 from dtensor.dialect.ends import MODES, WRAP, read_padding
-from dtensor.dialect.mlir import Value, ir
-from dtensor.dialect.names import AXES, DIM, HALO_EXCHANGE, HIGH, LOW
+from dtensor.dialect.mlir import Value, forget, ir
+from dtensor.dialect.names import AXES, DIM, ENDS, HALO_EXCHANGE, HIGH, LOW
 from dtensor.passes.builder import matrix_attr
-from dtensor.passes.expansion.context import ExpansionContext, LocalOp
+from dtensor.passes.expansion.context import Expander, ExpansionContext, LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.ends import Around, surrounded
 from dtensor.passes.ops.exchanges import from_beside
 from dtensor.passes.ops.folds import fold_bytes, fold_fits, folded_results
-from dtensor.passes.ops.opdef import Placed, Traffic
+from dtensor.passes.ops.opdef import Algorithm, Placed, Traffic
 from dtensor.passes.ops.reach import Reach, reach
 from dtensor.passes.ops.rule import Window, WindowDim, element_bytes
+
+Find = Callable[[Placed], list[WindowDim]]
+
+
+def halo(expand: Expander, find: Find, fills: bool = True) -> Algorithm:
+    """Shards fetch what their windows read of others, along the dimensions that `find` gives.
+
+    Args:
+        expand: makes the op of one device.
+        find: the dimensions over which windows overlap.
+        fills: whether anything but zero may stand in the padding.
+    """
+    return Algorithm(
+        "halo",
+        expand,
+        lambda placed: reaches(placed, find(placed)),
+        lambda placed: tuple(halo_bytes(placed, find(placed), fills)),
+    )
+
+
+def without_halo(find: Find) -> Callable[[Placed], bool]:
+    """Whether no such dimension is split."""
+    return lambda placed: not split_windows(placed, find(placed))
 
 
 def split_windows(placed: Placed, dims: Sequence[WindowDim]) -> list[WindowDim]:
@@ -50,8 +73,7 @@ def _stepped(placed: Placed, dim: WindowDim) -> Dim:
 def _sizes(placed: Placed, dim: WindowDim) -> tuple[int, int]:
     """Elements of a dimension, and windows over it."""
     op, (slot, d) = placed.op, dim.steps
-    steps = op.operand_shapes[slot][d] if slot >= 0 else op.result_shapes[~slot][d]
-    return op.operand_shapes[0][dim.operand], steps
+    return op.operand_shapes[0][dim.operand], op.shape(slot)[d]
 
 
 def _reach(placed: Placed, dim: WindowDim) -> Reach | None:
@@ -81,19 +103,16 @@ def _behind(window: Window) -> int:
     return max(0, window.high // window.base_dilation)
 
 
-def halo_bytes(
-    placed: Placed, dims: Sequence[WindowDim], operands: int = 1, fills: bool = True
-) -> Iterator[Traffic]:
-    """What each shard is sent of each split dimension of the first `operands` operands.
+def halo_bytes(placed: Placed, dims: Sequence[WindowDim], fills: bool = True) -> Iterator[Traffic]:
+    """What each shard is sent of each split dimension of the operands, one for each result.
 
     Args:
         placed: the op.
         dims: the dimensions, those that are not split too.
-        operands: how many.
         fills: whether anything but zero may stand in the padding; what is fetched of a further
             dimension, is fetched of what was filled then.
     """
-    layout = placed.operands[0]
+    layout, operands = placed.operands[0], len(placed.results)
     local = list(layout.local_shape(placed.op.operand_shapes[0]))
     size = sum(map(element_bytes, placed.op.operand_elements[:operands]))
     is_shared = operands == 1
@@ -212,18 +231,36 @@ def _from_far(
     return found if count > 0 else found[::-1]
 
 
-def with_ends(
-    ctx: ExpansionContext, value: Value, placed: Placed, dims: Sequence[WindowDim]
-) -> Value:
-    """A value with what stands around those of the dimensions that are whole."""
-    for dim in dims:
-        is_whole = placed.operands[0].dims[dim.operand].split == 1
-        if is_whole and dim.window.ends is not None:
-            value = surrounded(ctx, value, (), dim.operand, _around(placed, dim, None))
-    return value
+def fetch_all(
+    op: LocalOp,
+    placed: Placed,
+    dims: Sequence[WindowDim],
+    count: int,
+    fills: Sequence[Value | None],
+) -> None:
+    """Let an op read what its windows read of all dimensions, and pad that.
+
+    Args:
+        op: the op.
+        placed: the op.
+        dims: the dimensions, those that are not split too.
+        count: of the windows.
+        fills: for each operand that they walk over what stands in its padding, as `fetch` has it.
+    """
+    for k, fill in enumerate(fills):
+        value = op.operands[k]
+        for dim in split_windows(placed, dims):
+            value = fetch(op.ctx, value, placed, dim, fill)
+        for dim in dims:
+            is_whole = placed.operands[0].dims[dim.operand].split == 1
+            if is_whole and dim.window.ends is not None:
+                value = surrounded(op.ctx, value, (), dim.operand, _around(placed, dim, None))
+        op.operation.operands[k] = value
+    op.operation.attributes["padding"] = _padding(placed, dims, count)
+    forget(op.operation, ENDS)
 
 
-def local_padding(placed: Placed, dims: Sequence[WindowDim], count: int) -> ir.Attribute:
+def _padding(placed: Placed, dims: Sequence[WindowDim], count: int) -> ir.Attribute:
     """The attribute `padding` of the op on what was fetched along `dims`; it has `count` rows."""
     rows = read_padding(placed.op.operation, count)
     for dim in dims:

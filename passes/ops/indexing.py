@@ -10,6 +10,7 @@ from typing import Any
 from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.dialect.names import GATHER_DOT
 from dtensor.passes.expansion.context import ExpansionContext
+from dtensor.passes.expansion.indices import signed_index
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.rule import RuleBuilder
@@ -236,16 +237,6 @@ def index_vectors(
     return ctx.joined([ctx.reshape(column, single) for column in columns], vector_dim)
 
 
-def take(ctx: ExpansionContext, value: Value, index: Value, dim: int) -> Value:
-    """The elements of `value` along `dim` at `index`, a 1-D tensor of indices in range."""
-    shape = ctx.shape_of(value)
-    offsets = [d for d in range(len(shape)) if d != dim]
-    numbers = stablehlo.GatherDimensionNumbers.get(offsets, [dim], [], [], [dim], 1)
-    sizes = [1 if d == dim else size for d, size in enumerate(shape)]
-    taken = (*shape[:dim], *ctx.shape_of(index), *shape[dim + 1 :])
-    return ctx.gather(value, index, sizes, numbers, taken)
-
-
 def take_each(ctx: ExpansionContext, value: Value, index: Value, dim: int) -> Value:
     """The elements of `value` along `dim` at `index`, where each row has its own indices in range.
 
@@ -317,8 +308,8 @@ def spread_windows(
     pairs = sorted([(u, i) for _, i, u in dims.batching] + [(u, i) for i, u in dims.spread])
     places, labels = [u for u, _ in pairs], [i for _, i in pairs]
     found: list[int | None] = list(labels)
-    is_wide = any(ctx.element_of(column) in ("i64", "ui32", "ui64") for column in columns)
-    spread = [ctx.convert(column, "i64" if is_wide else "i32") for column in columns]
+    element = signed_index(*map(ctx.element_of, columns))
+    spread = [ctx.convert(column, element) for column in columns]
     for component, place, count in windows:
         at = bisect(places, place)
         places.insert(at, place)

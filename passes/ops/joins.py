@@ -10,10 +10,9 @@ import math
 from collections.abc import Sequence
 
 from dtensor.dialect.mlir import Value
-from dtensor.passes.expansion.context import ExpansionContext, LocalOp
+from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.attributes import integer, integers
-from dtensor.passes.ops.exchanges import permuted
-from dtensor.passes.ops.loops import looked_up
+from dtensor.passes.ops.exchanges import in_rounds
 from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
 from dtensor.passes.ops.rounds import (
     MOST_SHARDS,
@@ -114,8 +113,9 @@ def expand_join(op: LocalOp) -> Sequence[Value]:
     """The local parts joined; then each round overwrites what it brings."""
     placed = placed_of(op)
     dim = _joined_dim(placed.op)
+    word = op.result_layouts[0].dims[dim]
     joined = op.ctx.joined(op.operands, dim)
-    return [_exchanged(op, joined, joined, dim, _join_rounds(placed, dim))]
+    return [in_rounds(op.ctx, joined, joined, dim, word.axes, _join_rounds(placed, dim))]
 
 
 def expand_cut(op: LocalOp) -> Sequence[Value]:
@@ -123,22 +123,9 @@ def expand_cut(op: LocalOp) -> Sequence[Value]:
     placed, value = placed_of(op), op.operands[0]
     dim = cut_dim(placed.op)
     assert dim is not None, "expanded where it does not apply"
+    word = op.result_layouts[0].dims[dim]
     result = op.ctx.cut(value, dim, 0, op.local_result_shape()[dim])
-    return [_exchanged(op, value, result, dim, _cut_rounds(placed, dim))]
-
-
-def _exchanged(
-    op: LocalOp, value: Value, result: Value, dim: int, rounds: Sequence[Round]
-) -> Value:
-    """`result`, with what the rounds bring of what the shards have in `value`."""
-    ctx, axes = op.ctx, op.result_layouts[0].dims[dim].axes
-    shard = ctx.axis_index(axes)
-    for each in rounds:
-        piece = ctx.stretch(value, dim, _places(ctx, shard, each.starts), each.count)
-        if each.is_sent:
-            piece = permuted(ctx, piece, axes, each.sources)
-        result = _with(ctx, result, piece, dim, shard, each)
-    return result
+    return [in_rounds(op.ctx, value, result, dim, word.axes, _cut_rounds(placed, dim))]
 
 
 def _joined_dim(op: OpInfo) -> int:
@@ -154,23 +141,3 @@ def _cut_rounds(placed: Placed, dim: int) -> tuple[Round, ...]:
     first = integers(placed.op.attribute("start_indices"))[dim]
     size, kept = placed.op.operand_shapes[0][dim], placed.op.result_shapes[0][dim]
     return rounds_of_cut(size, first, kept, placed.results[0].dims[dim].split)
-
-
-def _with(
-    ctx: ExpansionContext, result: Value, value: Value, dim: int, shard: Value, each: Round
-) -> Value:
-    """The result with what a round has brought, on the shards to which it has brought anything."""
-    place = _places(ctx, shard, each.places)
-    if -1 in each.sources:
-        old = ctx.stretch(result, dim, place, each.count)
-        gets = looked_up(ctx, shard, [int(source != -1) for source in each.sources])
-        gets = ctx.compare("NE", gets, ctx.constant_like(0, gets))
-        value = ctx.select(gets, value, old)
-    return ctx.updated(result, value, ctx.starts_along(result, dim, place))
-
-
-def _places(ctx: ExpansionContext, shard: Value, numbers: Sequence[int]) -> Value:
-    """Each shard's number."""
-    if len(set(numbers)) == 1:
-        return ctx.constant_like(numbers[0], shard)
-    return looked_up(ctx, shard, numbers)

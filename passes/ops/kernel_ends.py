@@ -33,7 +33,7 @@ def say_steps(op: Grown, windows: Sequence[Window], sizes: Mapping[int, tuple[in
         windows: as they were.
         sizes: by window that has become longer, elements of the input and results in truth.
     """
-    if not op.has_end or element_kind(op.rule.info.result_elements[0])[0] not in _AWKWARD:
+    if not op.has_end or element_kind(op.info.result_elements[0])[0] not in _AWKWARD:
         return
     said = [0] * (2 * len(windows))
     for row, (size, results) in sizes.items():

@@ -6,7 +6,7 @@ import math
 
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of, terminator
 from dtensor.passes.builder import Builder
-from dtensor.passes.ops.attributes import splat_number
+from dtensor.passes.ops.attributes import element_of, splat_number
 from dtensor.passes.ops.elements import element_kind
 
 _FLOATS = ("f16", "bf16", "f32", "f64")
@@ -22,7 +22,7 @@ def orders(body: ir.Block) -> str | None:
     if compare is None or len(body.arguments) != 2:
         return None
     direction = str(compare.attributes["comparison_direction"])
-    element = str(ir.RankedTensorType(body.arguments[0].type).element_type)
+    element = element_of(body.arguments[0])
     kind = element_kind(element)[0]
     sides = list(compare.operands)
     if element in _FLOATS:

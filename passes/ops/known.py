@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.dialect.names import RELAYOUT
-from dtensor.passes.ops.attributes import CONSTANT, constant_numbers
+from dtensor.passes.ops.attributes import CONSTANT, constant_numbers, element_of
 from dtensor.passes.ops.elements import element_kind, holds_floats, reaches_integers
 
 _DEPTH = 8  # operations that are followed back
@@ -89,8 +89,8 @@ def _is_known(fact: _Fact, value: Value, depth: int) -> bool:
         numbers = constant_numbers(maker)
         return numbers is not None and fact.holds(numbers)
     if name in fact.makers:
-        return element_kind(_element(value))[0] == "float"
-    if name == "stablehlo.convert" and not _keeps(maker, _element(value)):
+        return element_kind(element_of(value))[0] == "float"
+    if name == "stablehlo.convert" and not _keeps(maker, element_of(value)):
         return False
     read = list(maker.operands)[_MOVES[name] :]
     return all([_is_known(fact, operand, depth - 1) for operand in read])
@@ -98,14 +98,10 @@ def _is_known(fact: _Fact, value: Value, depth: int) -> bool:
 
 def _keeps(convert: ir.Operation, after: str) -> bool:
     """Whether a conversion makes no infinity and no zero."""
-    before = _element(convert.operands[0])
+    before = element_of(convert.operands[0])
     return holds_floats(before, after) or reaches_integers(after, before)
 
 
 def _holds_integers(value: Value) -> bool:
     type_ = value.type
     return isinstance(type_, ir.ShapedType) and isinstance(type_.element_type, ir.IntegerType)
-
-
-def _element(value: Value) -> str:
-    return str(ir.ShapedType(value.type).element_type)

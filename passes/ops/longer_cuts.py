@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dtensor.dialect.build import splice
-from dtensor.dialect.mlir import Value, ir, operation_of
+from dtensor.dialect.mlir import Value, ir, is_read, operation_of
 from dtensor.dialect.names import COUNTS, DIM, SOURCES, STARTS
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops.attributes import (
@@ -21,40 +21,36 @@ from dtensor.passes.ops.attributes import (
     pad_numbers,
     slice_numbers,
 )
-from dtensor.passes.ops.padding import Along, Fill, Grown, Tie
-from dtensor.passes.ops.rule import OpRule
+from dtensor.passes.ops.padding import Along, Fill, Grown, Tie, is_little_apart
+from dtensor.passes.ops.rule import OpInfo
 
-_PART = 8  # of a dimension is little: as many of the elements of a shard on few shards
 Row = tuple[int, int, int]  # an operand, where a stretch begins in it, and how many elements it has
 
 
-def slice_ties(rule: OpRule, operation: ir.Operation) -> list[Tie]:
+def slice_ties(op: OpInfo) -> list[Tie]:
     """What is kept is as long as what it is kept of, or a share of it."""
-    info = rule.info
-    starts, _, strides = slice_numbers(operation)
+    starts, _, strides = slice_numbers(op.operation)
     ties: list[Tie] = []
-    for d, (size, kept) in enumerate(
-        zip(info.operand_shapes[0], info.result_shapes[0], strict=True)
-    ):
+    for d, (size, kept) in enumerate(zip(op.operand_shapes[0], op.result_shapes[0], strict=True)):
         if size != kept and (strides[d] == 1 or starts[d] < strides[d]):
             ties.append((Along(0, d, strides[d]), Along(~0, d)))
     return ties
 
 
-def slice_alike(rule: OpRule, operation: ir.Operation) -> list[Tie]:
+def slice_alike(op: OpInfo) -> list[Tie]:
     """What leaves most is split as it was, which shards fetch in halos."""
-    sizes, kept = rule.info.operand_shapes[0], rule.info.result_shapes[0]
-    strides = slice_numbers(operation)[2]
-    return [
-        (Along(0, d), Along(~0, d))
-        for d, size in enumerate(sizes)
-        if strides[d] == 1 and 0 < _PART * (size - kept[d]) <= size
-    ]
+    return _alike(op, slice_ties(op))
 
 
-def slice_reads(rule: OpRule, operation: ir.Operation) -> list[Along]:
+def _alike(op: OpInfo, ties: Sequence[Tie]) -> list[Tie]:
+    """Those of which one dimension is little longer than the other, without gaps or a stride."""
+    plain = [tie for tie in ties if all(along.scale == 1 for along in tie)]
+    return [tie for tie in plain if is_little_apart(op, tie)]
+
+
+def slice_reads(op: OpInfo) -> list[Along]:
     """What is most of a dimension is fetched in halos, and ends where that does in truth."""
-    return [tie[0] for tie in slice_alike(rule, operation)]
+    return [tie[0] for tie in slice_alike(op)]
 
 
 def lengthen_slice(op: Grown) -> None:
@@ -85,13 +81,12 @@ def _longer(op: Grown, value: Value, more: Sequence[int]) -> Value:
     return make.pad(value, fill, [0] * len(more), more) if any(more) else value
 
 
-def pad_ties(rule: OpRule, operation: ir.Operation) -> list[Tie]:
+def pad_ties(op: OpInfo) -> list[Tie]:
     """What is padded is as long as the result, or a share of it."""
-    info = rule.info
     ties: list[Tie] = []
-    rows = zip(*pad_numbers(operation), strict=True)
+    rows = zip(*pad_numbers(op.operation), strict=True)
     for d, (low, high, gap) in enumerate(rows):
-        size, padded = info.operand_shapes[0][d], info.result_shapes[0][d]
+        size, padded = op.operand_shapes[0][d], op.result_shapes[0][d]
         end = low + size * (gap + 1)  # where the first element beyond the end would stand
         if (size == padded and not low and not high and not gap) or (gap and not 0 <= low <= gap):
             continue
@@ -101,11 +96,10 @@ def pad_ties(rule: OpRule, operation: ir.Operation) -> list[Tie]:
     return ties
 
 
-def pad_alike(rule: OpRule, operation: ir.Operation) -> list[Tie]:
+def pad_alike(op: OpInfo) -> list[Tie]:
     """What little is added to or cropped is split as what it becomes, fetched in halos."""
-    lows, highs, _ = pad_numbers(operation)
-    ties = [tie for tie in pad_ties(rule, operation) if _is_little(rule, tie)]
-    return [tie for tie in ties if lows[tie[0].dim] * highs[tie[0].dim] >= 0]
+    lows, highs, _ = pad_numbers(op.operation)
+    return [tie for tie in _alike(op, pad_ties(op)) if lows[tie[0].dim] * highs[tie[0].dim] >= 0]
 
 
 def lengthen_pad(op: Grown) -> None:
@@ -134,25 +128,18 @@ def lengthen_pad(op: Grown) -> None:
     _move(op, moved, op.operation.operands[1])
 
 
-def concatenate_ties(rule: OpRule, operation: ir.Operation) -> list[Tie]:
+def concatenate_ties(op: OpInfo) -> list[Tie]:
     """An operand that has most of the result is as long as it."""
-    info, dim = rule.info, integer(operation.attributes["dimension"])
-    sizes = [shape[dim] for shape in info.operand_shapes]
+    dim = integer(op.attribute("dimension"))
+    sizes = [shape[dim] for shape in op.operand_shapes]
     longest = max(range(len(sizes)), key=lambda k: sizes[k])
     is_most = len(sizes) > 1 and 2 * sizes[longest] > sum(sizes)
     return [(Along(longest, dim), Along(~0, dim))] if is_most else []
 
 
-def concatenate_alike(rule: OpRule, operation: ir.Operation) -> list[Tie]:
+def concatenate_alike(op: OpInfo) -> list[Tie]:
     """To which little is joined, is split as what it becomes, which shards fetch in halos."""
-    return [tie for tie in concatenate_ties(rule, operation) if _is_little(rule, tie)]
-
-
-def _is_little(rule: OpRule, tie: Tie) -> bool:
-    """Whether the second dimension of a tie is little longer than the first, or shorter."""
-    (one, other), info = tie, rule.info
-    size, longer = info.operand_shapes[one.slot][one.dim], info.result_shapes[0][other.dim]
-    return one.scale == other.scale and 0 < _PART * abs(longer - size) <= size
+    return _alike(op, concatenate_ties(op))
 
 
 def lengthen_concatenate(op: Grown) -> None:
@@ -165,21 +152,18 @@ def lengthen_concatenate(op: Grown) -> None:
     rows = [(k, 0, op.operands_before(k)[dim]) for k in range(len(values))]
     longest, size = max(rows, key=lambda row: row[2])[0], op.results[0][dim]
     if op.operands[longest][dim] != size:
-        make, lows = Builder(op.operation, op.made), [0] * len(op.results[0])
-        highs = list(lows)
-        lows[dim] = sum(count for _, _, count in rows[:longest])
-        highs[dim] = size - lows[dim] - op.operands[longest][dim]
-        fill = make.zeros(make.tensor_type((), make.element_of(values[longest])))
-        values[longest] = make.pad(values[longest], fill, lows, highs)
-        rows[longest] = (longest, lows[dim], rows[longest][2])
+        before = sum(count for _, _, count in rows[:longest])
+        make = Builder(op.operation, op.made)
+        values[longest] = make.lengthened(values[longest], dim, before, size)
+        rows[longest] = (longest, before, rows[longest][2])
     point = ir.InsertionPoint(op.operation)
     op.instead[0] = _spliced(op, values, dim, rows, size, point)
 
 
-def reverse_ties(rule: OpRule, operation: ir.Operation) -> list[Tie]:
+def reverse_ties(op: OpInfo) -> list[Tie]:
     """Both sides are of one length."""
-    dims = integers(operation.attributes["dimensions"])
-    return [(Along(0, d), Along(~0, d)) for d in dims if rule.info.operand_shapes[0][d] > 1]
+    dims = integers(op.attribute("dimensions"))
+    return [(Along(0, d), Along(~0, d)) for d in dims if op.operand_shapes[0][d] > 1]
 
 
 def lengthen_reverse(op: Grown) -> None:
@@ -205,16 +189,16 @@ def lengthen_backward(op: Grown, dim: int) -> None:
         operation.operands[k] = _spliced(op, [value], dim, rows, size, point)
     point = ir.InsertionPoint.after(operation)
     for k, result in enumerate(operation.results):
-        if any(True for _ in result.uses):
+        if is_read(result):
             rows = [(0, size - true, true), (0, 0, size - true)]
             op.instead[k] = _spliced(op, [result], dim, rows, size, point)
 
 
-def splice_ties(rule: OpRule, operation: ir.Operation) -> list[Tie]:
+def splice_ties(op: OpInfo) -> list[Tie]:
     """The operands that are as long as the result are so still."""
-    info, dim = rule.info, integer(operation.attributes[DIM])
-    size = info.result_shapes[0][dim]
-    long = [k for k, shape in enumerate(info.operand_shapes) if shape and shape[dim] == size]
+    dim = integer(op.attribute(DIM))
+    size = op.result_shapes[0][dim]
+    long = [k for k, shape in enumerate(op.operand_shapes) if shape and shape[dim] == size]
     return [(Along(~0, dim), *(Along(k, dim) for k in long))] if long else []
 
 

@@ -7,18 +7,14 @@ results are padding themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dtensor.dialect.ends import write_ends, write_folds
-from dtensor.dialect.mlir import ir
 from dtensor.passes.builder import matrix_attr
-from dtensor.passes.ops.padding import Along, Fill, Grown, Tie
+from dtensor.passes.ops.padding import Along, Fill, Grown, Tie, Ties, is_little_apart
 from dtensor.passes.ops.reduction import Reduction
-from dtensor.passes.ops.rule import OpInfo, OpRule, Window, WindowDim
-
-Ties = Callable[[OpRule, ir.Operation], Sequence[Tie]]
-_PART = 8  # of the places is little
+from dtensor.passes.ops.rule import Window, WindowDim
 
 
 def window_tie(count: int, dim: WindowDim, fill: Fill | Reduction) -> Tie:
@@ -44,20 +40,7 @@ def window_alike(find: Ties) -> Ties:
     where both cannot grow together, results are split as what they are computed of, in halos. So is
     the gradient of a kernel computed of both.
     """
-
-    def found(rule: OpRule, operation: ir.Operation) -> list[Tie]:
-        return [tie for tie in find(rule, operation) if _is_near(rule, tie)]
-
-    return found
-
-
-def _is_near(rule: OpRule, tie: Tie) -> bool:
-    walked, steps = tie[0], tie[-1]
-    info, slot = rule.info, steps.slot
-    size = info.operand_shapes[walked.slot][walked.dim] * steps.scale
-    shape = info.operand_shapes[slot] if slot >= 0 else info.result_shapes[~slot]
-    more = shape[steps.dim] * walked.scale - size
-    return 0 < _PART * abs(more) <= size
+    return lambda op: [tie for tie in find(op) if is_little_apart(op, tie)]
 
 
 def reads_end(window: Window, size: int, steps: int) -> bool:
@@ -107,8 +90,3 @@ def set_ends(op: Grown, windows: Sequence[Window], sizes: Mapping[int, tuple[int
             folds[i] = replace(window.folds, size=steps)
     write_ends(op.operation, ends)
     write_folds(op.operation, folds)
-
-
-def info_of(rule: OpRule, operation: ir.Operation) -> OpInfo:
-    """The operation of true sizes, and not an equal one that shares its rule."""
-    return replace(rule.info, operation=operation)

@@ -40,13 +40,18 @@ def numbered(make: Builder, numbers: Sequence[int], element: str) -> Value:
     return make.dense(ir.DenseElementsAttr.get(each, type=type_), type_)
 
 
-def picked(make: Builder, table: Value, index: Value) -> Value:
-    """The elements of a table of one dimension at indices in range, a tensor of any shape."""
-    shape = make.shape_of(index)
-    numbers = stablehlo.GatherDimensionNumbers.get([], [0], [], [], [0], len(shape))
-    return make.gather(table, make.reshape(index, (*shape, 1)), [1], numbers, shape)
+def take(make: Builder, value: Value, index: Value, dim: int) -> Value:
+    """The elements of `value` along `dim` at indices in range, a tensor of any shape."""
+    shape, places = make.shape_of(value), make.shape_of(index)
+    behind = range(dim + len(places), len(shape) - 1 + len(places))
+    numbers = stablehlo.GatherDimensionNumbers.get(
+        [*range(dim), *behind], [dim], [], [], [dim], len(places)
+    )
+    sizes = [1 if d == dim else size for d, size in enumerate(shape)]
+    vectors = make.reshape(index, (*places, 1))
+    return make.gather(value, vectors, sizes, numbers, (*shape[:dim], *places, *shape[dim + 1 :]))
 
 
 def looked_up(make: Builder, index: Value, numbers: Sequence[int]) -> Value:
     """`numbers[index]` for each index, in its type."""
-    return picked(make, numbered(make, numbers, make.element_of(index)), index)
+    return take(make, numbered(make, numbers, make.element_of(index)), index, 0)

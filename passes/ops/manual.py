@@ -70,7 +70,7 @@ def _pieces(op: OpInfo) -> dict[int, int]:
 def _passing(op: OpInfo) -> tuple[Reduction, ...]:
     if not len(op.operation.regions):
         return tuple(reductions_of(op.result_elements[0]))
-    own = combiner(op.operation.regions[0], op.operand_elements[:1])
+    own = combiner(op.operation.regions[0])
     return () if own is None else (own,)
 
 

@@ -19,7 +19,7 @@ from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 def constant_rule(op: OpInfo) -> OpRule:
     """`->ij`. A constant that is the identity of a reduction is a part of it as it stands."""
     builder = _free_dims(op)
-    for reduction in identity_of(op.operation, op.result_elements[0]):
+    for reduction in identity_of(op.operation):
         builder.passes([], [reduction])
     return builder.build()
 

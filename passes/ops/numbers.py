@@ -217,8 +217,7 @@ def _times_inverse(_: ir.Operation, given: Sequence[Numbers], dtype: np.dtype[An
 
 def _reduce(op: ir.Operation, given: Sequence[Numbers], _: np.dtype[Any]) -> Numbers | None:
     """A sum, in another order."""
-    element = str(ir.RankedTensorType(op.results[0].type).element_type)
-    if len(given) != 2 or combiner(op.regions[0], (element,)) is not Reduction.SUM:
+    if len(given) != 2 or combiner(op.regions[0]) is not Reduction.SUM:
         return None
     found: Numbers = given[1] + given[0].sum(tuple(integers(op.attributes["dimensions"])))
     return found

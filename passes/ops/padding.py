@@ -14,6 +14,7 @@ from typing import NamedTuple
 from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import SIZE
 from dtensor.passes.builder import Builder, integer_attr
+from dtensor.passes.expansion.indices import signed_index
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule
@@ -48,6 +49,15 @@ class Along(NamedTuple):
 
 
 Tie = tuple[Along, ...]
+Ties = Callable[[OpInfo], Sequence[Tie]]
+PART = 8  # of a dimension is little
+
+
+def is_little_apart(op: OpInfo, tie: Tie) -> bool:
+    """Whether the dimensions of a tie are in no proportion, and the last is so but for little."""
+    one, other = tie[0], tie[-1]
+    size, more = op.shape(one.slot)[one.dim] * other.scale, op.shape(other.slot)[other.dim]
+    return 0 < PART * abs(more * one.scale - size) <= size
 
 
 @dataclass
@@ -74,6 +84,11 @@ class Grown:
     has_end: bool = True
     made: list[ir.Operation] = field(default_factory=list)
     instead: dict[int, Value] = field(default_factory=dict)
+
+    @property
+    def info(self) -> OpInfo:
+        """The operation in its true sizes."""
+        return self.rule.info_of(self.operation)
 
     def set_integers(self, name: str, numbers: Sequence[int]) -> None:
         """Write `array<i64: ...>`."""
@@ -116,8 +131,8 @@ class Grown:
     def drop_beyond(self, k: int, last: Sequence[int], dim: int | None = None) -> None:
         """Make indices in operand `k` that exceed `last` negative; arguments as `keep_within`."""
         builder, value = Builder(self.operation, self.made), self.operation.operands[k]
-        wide = builder.element_of(value) in ("i64", "ui32", "ui64")
-        self.operation.operands[k] = builder.convert(value, "i64" if wide else "i32")
+        element = signed_index(builder.element_of(value))
+        self.operation.operands[k] = builder.convert(value, element)
         builder, value, bounds = self._bounds(k, last, dim)
         is_beyond = builder.compare("GT", value, bounds)
         self.operation.operands[k] = builder.select(
@@ -185,18 +200,18 @@ class Padding:
 
     holds: Callable[[OpRule, int], Fill | None] = passing
     refit: Callable[[Grown], None] = as_it_stands
-    ties: Callable[[OpRule, ir.Operation], Sequence[Tie]] | None = None
-    alike: Callable[[OpRule, ir.Operation], Sequence[Tie]] | None = None
-    moves: Callable[[OpRule, ir.Operation], Sequence[Along]] | None = None
-    reads: Callable[[OpRule, ir.Operation], Sequence[Along]] | None = None
+    ties: Ties | None = None
+    alike: Ties | None = None
+    moves: Callable[[OpInfo], Sequence[Along]] | None = None
+    reads: Callable[[OpInfo], Sequence[Along]] | None = None
     regroups: bool = False
 
 
 def sized(dim_of: Callable[[OpInfo], int]) -> Padding:
     """Of an op that may read more along a dimension, and looks at what it says is its own alone."""
     return Padding(
-        refit=lambda op: op.say_size(dim_of(op.rule.info)),
-        ties=lambda rule, _: [(Along(0, dim_of(rule.info)),)],
+        refit=lambda op: op.say_size(dim_of(op.info)),
+        ties=lambda op: [(Along(0, dim_of(op)),)],
     )
 
 

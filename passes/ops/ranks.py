@@ -16,11 +16,12 @@ from dtensor.passes.cost.model import all_gather_bytes, all_reduce_bytes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import integer, shape_of, true_size
-from dtensor.passes.ops.comparators import compare_by
+from dtensor.passes.ops.comparators import compare_by, sorted_by
 from dtensor.passes.ops.counting import Counting, known_places, packed, searched
 from dtensor.passes.ops.elements import element_kind
-from dtensor.passes.ops.indexing import clamped, take, take_each
+from dtensor.passes.ops.indexing import clamped, take_each
 from dtensor.passes.ops.keys import orders
+from dtensor.passes.ops.loops import take
 from dtensor.passes.ops.opdef import (
     Algorithm,
     OpDef,
@@ -74,14 +75,12 @@ def expand_sorted(op: LocalOp) -> Sequence[Value]:
     true = true_size(op.operation, op.operand_shapes[0][dim])
     value = ctx.cut(value, dim, 0, true)
     attributes = {"dimension": index_attr(dim), "is_stable": ir.BoolAttr.get(True)}
-    made = ctx.create("stablehlo.sort", [value], [value.type], attributes, regions=1)
-    scalar = ctx.tensor_type((), ctx.element_of(value))
-    body = made.regions[0].blocks.append(scalar, scalar, arg_locs=[made.location] * 2)
-    compare_by(op.operation.regions[0].blocks[0], body, -1)
+    given = op.operation.regions[0].blocks[0]
+    (value,) = sorted_by(ctx, [value], attributes, lambda body: compare_by(given, body, -1))
     places = clamped(ctx, places, true)
     if len(ctx.shape_of(places)) > 1:
-        return [take_each(ctx, made.results[0], places, dim)]
-    return [take(ctx, made.results[0], places, dim)]
+        return [take_each(ctx, value, places, dim)]
+    return [take(ctx, value, places, dim)]
 
 
 def _places(ranked: ir.Operation) -> list[int] | None:

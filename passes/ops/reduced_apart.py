@@ -15,6 +15,7 @@ from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.ops.attributes import is_identity, shape_of
 from dtensor.passes.ops.combiners import combiner, combiners
+from dtensor.passes.program import copy_to
 
 
 def reduced_apart(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
@@ -30,8 +31,7 @@ def reduced_apart(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
         What stands for each result; nothing where the op stays.
     """
     count = len(op.results)
-    elements = tuple(str(ir.RankedTensorType(v.type).element_type) for v in op.results)
-    if count == 1 or combiner(op.regions[0], elements) is not None:
+    if count == 1 or combiner(op.regions[0]) is not None:
         return []
     groups = _groups(op.regions[0].blocks[0], count)
     if len(groups) == 1:
@@ -84,10 +84,7 @@ def _of_group(op: ir.Operation, group: Sequence[int], made: list[ir.Operation]) 
         if inside.intersection(operation.operands):
             inside.update(operation.results)
             continue
-        copy = operation.clone(ip=ir.InsertionPoint(block)).operation
-        for i, value in enumerate(operation.operands):
-            copy.operands[i] = known.get(value, value)
-        known |= dict(zip(operation.results, copy.results, strict=True))
+        copy_to(ir.InsertionPoint(block), operation, known)
     given = [known.get(end.operands[k], end.operands[k]) for k in group]
     Trail(ir.InsertionPoint(block), end.location).create(end.name, given, [])
     return new
@@ -96,12 +93,11 @@ def _of_group(op: ir.Operation, group: Sequence[int], made: list[ir.Operation]) 
 def started_apart(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
     """Windows and the values that they start from, apart; nothing of most."""
     count = len(op.results)
-    elements = tuple([str(ir.RankedTensorType(v.type).element_type) for v in op.operands[:count]])
-    kinds = combiners(op.regions[0], elements) or ()
+    kinds = combiners(op.regions[0]) or ()
     late = [
         k
         for k, kind in enumerate(kinds)
-        if not kind.idempotent and not is_identity(op.operands[count + k], kind, elements[k])
+        if not kind.idempotent and not is_identity(op.operands[count + k], kind)
     ]
     if not late:
         return []

@@ -43,7 +43,7 @@ def reduce_rule(op: OpInfo) -> OpRule:
     """
     count = len(op.operand_shapes) // 2
     inits = range(count, 2 * count)
-    reduction = combiner(op.operation.regions[0], op.operand_elements[:count])
+    reduction = combiner(op.operation.regions[0])
     reduced = set(integers(op.attribute("dimensions")))
     builder = RuleBuilder(op)
     kept = 0
@@ -76,15 +76,10 @@ def _terms(op: OpInfo) -> int:
 def expand_reduce(op: LocalOp) -> Sequence[Value] | None:
     """Reduce from the identity, then combine with this shard's part of the init value."""
     count = len(op.operands) // 2
-    elements = tuple(op.ctx.element_of(value) for value in op.operands[:count])
-    kinds = combiners(op.operation.regions[0], elements)
+    kinds = combiners(op.operation.regions[0])
     if kinds is None:
         return None
-    late = [
-        k
-        for k, kind in enumerate(kinds)
-        if not is_identity(op.operands[count + k], kind, elements[k])
-    ]
+    late = [k for k, kind in enumerate(kinds) if not is_identity(op.operands[count + k], kind)]
     if not late:
         return None
     copy = op.again()
@@ -99,18 +94,15 @@ def expand_reduce(op: LocalOp) -> Sequence[Value] | None:
 
 def _is_local(placed: Placed) -> bool:
     """Whether the shards' results are parts, or no reduced dimension is split."""
-    op, count = placed.op, len(placed.results)
     if not axes_of_reduced(placed):
         return True
-    return combiner(op.operation.regions[0], op.operand_elements[:count]) is not None
+    return combiner(placed.op.operation.regions[0]) is not None
 
 
 def _splits_extreme(placed: Placed) -> bool:
     """Whether a dimension is split along which a body chooses the largest or smallest."""
-    return bool(axes_of_reduced(placed)) and (
-        extreme(placed.op.operation.regions[0], placed.op.operand_elements[: len(placed.results)])
-        is not None
-    )
+    is_split = bool(axes_of_reduced(placed))
+    return is_split and extreme(placed.op.operation.regions[0]) is not None
 
 
 def _extreme_bytes(placed: Placed) -> tuple[Traffic, ...]:
@@ -119,8 +111,7 @@ def _extreme_bytes(placed: Placed) -> tuple[Traffic, ...]:
 
 def expand_extreme(op: LocalOp) -> Sequence[Value]:
     """Each shard chooses; the best value of all is found, then the first place that has it."""
-    elements = [op.result_element(k) for k in range(2)]
-    name = extreme(op.operation.regions[0], elements)
+    name = extreme(op.operation.regions[0])
     assert name is not None, "a body that was checked"
     return joined_extremes(op, op.again().results, axes_of_reduced(placed_of(op)), name)
 
@@ -129,7 +120,7 @@ def reduce_fill(rule: OpRule, factor: int) -> padding.Fill | None:
     """What chooses an extreme does so among init values as well; `refit_reduce` sees to others."""
     if rule.factors[factor].kind is not FactorKind.ORDER:
         return padding.reducing(rule, factor)
-    chooses = extreme(rule.info.operation.regions[0], rule.info.result_elements) is not None
+    chooses = extreme(rule.info.operation.regions[0]) is not None
     return padding.Fill.INIT if chooses else padding.Fill.ANY
 
 

@@ -12,6 +12,7 @@ from dtensor.dialect.diagnostics import error
 from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops.attributes import integer, integers, shape_of
+from dtensor.passes.ops.contraction import product
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.opdef import UNKNOWN
 from dtensor.passes.ops.reduction import Reduction
@@ -127,21 +128,10 @@ def _product(
     batch = [label for label in shared if label in wanted]
     summed = [label for label in shared if label not in wanted]
     free = [label for side in sides for label in side if label not in shared]
-    rows = [
-        f"{side}_{kind}_dimensions = {[labels.index(label) for label in those]}"
-        for kind, those in (("batching", batch), ("contracting", summed))
-        for side, labels in (("lhs", left), ("rhs", right))
-    ]
-    sizes = {
-        label: size
-        for value, side in zip(values, sides, strict=True)
-        for label, size in zip(side, make.shape_of(value), strict=True)
-    }
-    found = [*batch, *free]
-    type_ = make.tensor_type([sizes[label] for label in found], element)
-    numbers = ir.Attribute.parse(f"#stablehlo.dot<{', '.join(rows)}>")
-    attributes = {"dot_dimension_numbers": numbers}
-    return make.value("stablehlo.dot_general", values, type_, attributes), found
+    batching, contracting = (
+        [(left.index(label), right.index(label)) for label in those] for those in (batch, summed)
+    )
+    return product(make, values, batching, contracting, {}, element), [*batch, *free]
 
 
 def _high_half(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:

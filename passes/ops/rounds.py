@@ -19,8 +19,8 @@ Pair = tuple[int, int]  # the shards that send and receive
 
 
 @dataclass(slots=True)
-class _Piece:
-    """Elements of one shard of a part: where they begin in the shard, and in that of the result."""
+class Piece:
+    """Elements of a shard: where they begin in it, and in the shard that they go to."""
 
     start: int
     place: int
@@ -81,20 +81,20 @@ def rounds_of_cut(size: int, first: int, kept: int, shards: int) -> tuple[Round,
         shards: how many hold the dimension and what is kept of it.
     """
     given, local = size // shards, kept // shards
-    pieces: dict[Pair, list[_Piece]] = {}
+    pieces: dict[Pair, list[Piece]] = {}
     for target in range(shards):
         begin = first + target * local
         for source, at, count in _in_blocks(begin, begin + local, given):
-            piece = _Piece(at - source * given, at - begin, count)
+            piece = Piece(at - source * given, at - begin, count)
             pieces.setdefault((source, target), []).append(piece)
     return _rounds(pieces, shards)
 
 
-def _rounds(pieces: Mapping[Pair, list[_Piece]], shards: int) -> tuple[Round, ...]:
+def _rounds(pieces: Mapping[Pair, list[Piece]], shards: int) -> tuple[Round, ...]:
     moved = {pair: found for pair, found in pieces.items() if pair[0] != pair[1]}
     kept = [pieces.get((shard, shard), []) for shard in range(shards)]
     kept = [[piece for piece in found if piece.start != piece.place] for found in kept]
-    return (*_sent(moved, shards), *_moved_inside(kept))
+    return (*_sent(moved, shards), *moved_inside(kept))
 
 
 def elements_sent(rounds: Sequence[Round]) -> tuple[int, int]:
@@ -103,16 +103,16 @@ def elements_sent(rounds: Sequence[Round]) -> tuple[int, int]:
     return sum(counts), len(counts)
 
 
-def _pieces(sizes: Sequence[int], shards: int) -> dict[Pair, list[_Piece]]:
+def _pieces(sizes: Sequence[int], shards: int) -> dict[Pair, list[Piece]]:
     local = sum(sizes) // shards
-    found: dict[Pair, list[_Piece]] = {}
+    found: dict[Pair, list[Piece]] = {}
     before = 0
     for size in sizes:
         part = size // shards
         for shard in range(shards):
             first = before + shard * part
             for target, at, count in _in_blocks(first, first + part, local):
-                piece = _Piece(before // shards + at - first, at - target * local, count)
+                piece = Piece(before // shards + at - first, at - target * local, count)
                 found.setdefault((shard, target), []).append(piece)
         before += size
     return found
@@ -127,7 +127,7 @@ def _in_blocks(start: int, end: int, block: int) -> Iterator[tuple[int, int, int
         start += count
 
 
-def _sent(pieces: Mapping[Pair, list[_Piece]], shards: int) -> list[Round]:
+def _sent(pieces: Mapping[Pair, list[Piece]], shards: int) -> list[Round]:
     """The pieces in rounds, until none is left."""
     sums = [[0] * shards, [0] * shards]
     for pair, found in pieces.items():
@@ -155,7 +155,7 @@ def _sent(pieces: Mapping[Pair, list[_Piece]], shards: int) -> list[Round]:
     return rounds
 
 
-def _longest(pieces: Mapping[Pair, list[_Piece]], idle: Mapping[Pair, int], pair: Pair) -> int:
+def _longest(pieces: Mapping[Pair, list[Piece]], idle: Mapping[Pair, int], pair: Pair) -> int:
     return max([idle.get(pair, 0), *(piece.count for piece in pieces.get(pair, ()))])
 
 
@@ -215,7 +215,7 @@ def _matching(pairs: Sequence[Pair], shards: int) -> list[Pair] | None:
     return [(source, target) for target, source in enumerate(source_of)]
 
 
-def _moved_inside(kept: Sequence[list[_Piece]]) -> list[Round]:
+def moved_inside(kept: Sequence[list[Piece]]) -> list[Round]:
     """The pieces that stay on their shard and change their place in it."""
     rounds = []
     while any(kept):

@@ -8,14 +8,14 @@ results become partial over the axis. Propagation, choice, cost and most expansi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 from dtensor.dialect.ends import Ends, Folds
 from dtensor.dialect.mlir import ir
-from dtensor.passes.ops.reduction import Reduction
+from dtensor.passes.ops.reduction import Reduction, reductions_of
 
 
 def element_bytes(element: str) -> float:
@@ -198,6 +198,10 @@ class OpRule:
         assert self.op is not None
         return self.op
 
+    def info_of(self, operation: ir.Operation) -> OpInfo:
+        """An equal op that shares the rule, in the sizes of which that speaks."""
+        return replace(self.info, operation=operation)
+
     def __str__(self) -> str:
         def one(dims: tuple[DimMap | None, ...]) -> str:
             return "[" + ", ".join(_map_text(m, self.factors) for m in dims) + "]"
@@ -250,6 +254,10 @@ class OpInfo:
             tuple(str(t.element_type) for t in operands),
             tuple(str(t.element_type) for t in results),
         )
+
+    def shape(self, slot: int) -> tuple[int, ...]:
+        """The shape of operand `slot`, or of result `~slot`."""
+        return self.operand_shapes[slot] if slot >= 0 else self.result_shapes[~slot]
 
     def attribute(self, name: str) -> ir.Attribute:
         """The attribute `name` of the op.
@@ -316,8 +324,7 @@ class RuleBuilder:
         """
         if size is None:
             slot, dim = places[0]
-            op = self.op
-            size = (op.operand_shapes[slot] if slot >= 0 else op.result_shapes[~slot])[dim]
+            size = self.op.shape(slot)[dim]
         factor = self.factor(size, reduction, partial_operands, kind, window)
         for slot, dim in places:
             if slot >= 0:
@@ -338,6 +345,19 @@ class RuleBuilder:
     def whole(self, tensor: int, dim: int, reason: str) -> None:
         """Dimension `dim` of operand `tensor` (of result `~tensor` if negative) must be whole."""
         self._why[tensor, dim] = reason
+
+    def owned(self, dim: int) -> bool:
+        """Shards of a dimension of operand 0 give what they own, and zero (false) for the others.
+
+        So the result is a sum (an "or") of theirs; whether shards of its elements can be added.
+        """
+        element = self.op.result_elements[0]
+        owner = Reduction.SUM.on(element)
+        if owner not in reductions_of(element):
+            self.whole(0, dim, f"shards of {element} cannot be added")
+            return False
+        self.share((0, dim), reduction=owner)
+        return True
 
     def passes(
         self, operands: Sequence[Reduction | None], results: Sequence[Reduction | None]

@@ -36,11 +36,10 @@ def scans(window: Window, size: int) -> bool:
     )
 
 
-def is_associative(region: ir.Region, elements: tuple[str, ...]) -> bool:
+def is_associative(region: ir.Region) -> bool:
     """Whether a body is one that shards may apply to what they have combined."""
-    if combiners(region, elements) is not None or extreme(region, elements) is not None:
-        return True
-    return _is_log_add_exp(region)
+    is_known = combiners(region) is not None or extreme(region) is not None
+    return is_known or _is_log_add_exp(region)
 
 
 def _is_log_add_exp(region: ir.Region) -> bool:
@@ -154,14 +153,14 @@ def _scanned(
     return [op.ctx.cut(value, dim, 0 if is_reverse else 1, size) for value in made]
 
 
-def starts_from_identity(operation: ir.Operation, elements: tuple[str, ...]) -> bool:
+def starts_from_identity(operation: ir.Operation) -> bool:
     """Whether meeting the init values again, however often, changes nothing."""
-    region, count = operation.regions[0], len(elements)
-    kinds = combiners(region, elements)
-    if kinds is None and extreme(region, elements) is not None:
+    region = operation.regions[0]
+    kinds = combiners(region)
+    if kinds is None and extreme(region) is not None:
         return True
-    inits = operation.operands[count:]
+    inits = operation.operands[len(operation.results) :]
     if kinds is None:
         return _is_log_add_exp(region) and all(splat_number(n) == -math.inf for n in inits)
-    rows = zip(inits, kinds, elements, strict=True)
-    return all(kind.idempotent or is_identity(init, kind, name) for init, kind, name in rows)
+    pairs = zip(inits, kinds, strict=True)
+    return all(kind.idempotent or is_identity(init, kind) for init, kind in pairs)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
+from dtensor.passes.expansion.indices import signed_index
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import all_of, summed
 from dtensor.passes.ops.combiners import combiner
@@ -47,7 +48,7 @@ def scatter_rule(op: OpInfo) -> OpRule:
     operand, indices, updates = (op.operand_shapes[k] for k in (0, count, count + 1))
     dims = scatter_dims(op.operation, operand, len(indices), updates)
     inputs, slices = range(count), range(count + 1, 2 * count + 1)
-    reduction = combiner(op.operation.regions[0], op.result_elements)
+    reduction = combiner(op.operation.regions[0])
     is_overwriting = overwrites(op.operation.regions[0], count)
     builder = RuleBuilder(op)
 
@@ -151,8 +152,7 @@ def expand_scatter(op: LocalOp) -> Sequence[Value] | None:
 
 def _inside_or_before(ctx: ExpansionContext, start: Value, size: int, window: int) -> Value:
     """Where windows begin; one that does not lie wholly inside lies before all elements."""
-    wide = ctx.element_of(start) in ("i64", "ui32", "ui64")
-    start = ctx.convert(start, "i64" if wide else "i32")
+    start = ctx.convert(start, signed_index(ctx.element_of(start)))
     is_inside = ctx.within(start, 0, size - window + 1)
     return ctx.select(is_inside, start, ctx.constant_like(-window, start))
 
@@ -196,7 +196,7 @@ def lengthen_scatter(op: padding.Grown) -> None:
     A window across the true end writes nothing: it is moved before all elements.
     """
     count = len(op.results)
-    operand, indices, updates = (op.rule.info.operand_shapes[k] for k in (0, count, count + 1))
+    operand, indices, updates = (op.info.operand_shapes[k] for k in (0, count, count + 1))
     dims = scatter_dims(op.operation, operand, len(indices), updates)
     is_vector = dims.vector_dim < len(indices)
     components = range(indices[dims.vector_dim] if is_vector else 1)

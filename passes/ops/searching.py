@@ -22,8 +22,7 @@ from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.comparators import on_tensors
-from dtensor.passes.ops.indexing import take
-from dtensor.passes.ops.loops import counted_loop, looked_up, numbered, picked
+from dtensor.passes.ops.loops import counted_loop, looked_up, numbered, take
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, is_cut, is_whole
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder, element_bytes
@@ -145,7 +144,7 @@ def _leaf(op: LocalOp, start: Start, local: int) -> Value:
     def step(make: Builder, carried: Sequence[Value]) -> list[Value]:
         (node,) = carried
         slot = looked_up(make, node, [*slots, *[0] * len(ends)])
-        is_down = _goes_down(op, make, picked(make, elements, slot))
+        is_down = _goes_down(op, make, take(make, elements, slot, 0))
         down, up = (looked_up(make, node, [*side, *ends]) for side in (start.down, start.up))
         return [make.select(is_down, down, up)]
 
@@ -175,7 +174,7 @@ def _bisected(op: LocalOp, low: Value, high: Value, longest: int) -> Value:
     def step(make: Builder, carried: Sequence[Value]) -> list[Value]:
         low, high = carried
         middle = make.binary("add", low, make.over(make.binary("subtract", high, low), 2))
-        is_down = _goes_down(op, make, picked(make, op.operands[0], middle))
+        is_down = _goes_down(op, make, take(make, op.operands[0], middle, 0))
         return [make.select(is_down, low, middle), make.select(is_down, middle, high)]
 
     return counted_loop(op.ctx, longest.bit_length(), [low, high], step)[1]

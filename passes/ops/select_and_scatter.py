@@ -29,7 +29,6 @@ from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.exchanges import from_beside
 from dtensor.passes.ops.halo import exchange
 from dtensor.passes.ops.longer_windows import (
-    info_of,
     is_one_to_one,
     longer_padding,
     reads_end,
@@ -69,7 +68,7 @@ def select_and_scatter_rule(op: OpInfo) -> OpRule:
     It is linear in the source and the init value, if the scatter body adds.
     """
     shape, builder = op.operand_shapes[0], RuleBuilder(op)
-    reduction = combiner(op.operation.regions[1], op.result_elements)
+    reduction = combiner(op.operation.regions[1])
     is_usual = reduction is Reduction.SUM and _compares(op.operation.regions[0])
     for d, window in enumerate(_windows(op)):
         if not window.tiles(shape[d]):
@@ -284,15 +283,14 @@ def select_and_scatter_flops(op: OpInfo) -> float:
     return float(math.prod(op.operand_shapes[1]) * math.prod(sizes))
 
 
-def window_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
+def window_ties(op: OpInfo) -> list[padding.Tie]:
     """Windows beyond the end scatter what changes nothing, zeros where the scatter body adds.
 
     Where a window that does not begin there reads elements beyond the end, these are padding that
     may be selected, if the operation has such padding: the least number, as of max-pooling.
     """
-    op = info_of(rule, operation)
     least = _is_least(op)
-    scattered = combiner(operation.regions[1], op.result_elements)
+    scattered = combiner(op.operation.regions[1])
     ties: list[padding.Tie] = []
     if scattered is None:
         return ties
@@ -322,7 +320,7 @@ def _is_least(op: OpInfo) -> bool:
 
 def lengthen_windows(op: padding.Grown) -> None:
     """As many windows as the source has elements."""
-    windows = _windows(info_of(op.rule, op.operation))
+    windows = _windows(op.info)
     rows = {
         d: longer_padding(window, op.operands[0][d], op.operands[1][d])
         for d, window in enumerate(windows)

@@ -9,7 +9,7 @@ from dtensor.dialect.dim import WHOLE, Dim
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, forget, ir, stablehlo
 from dtensor.dialect.names import PLACES, SIZE
-from dtensor.passes.builder import integer_attr
+from dtensor.passes.builder import Trail, integer_attr
 from dtensor.passes.cost.model import all_gather_bytes, permute_bytes
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.expansion.indices import index_element
@@ -23,6 +23,7 @@ from dtensor.passes.ops.columnsort import (
     expand_exchange,
     sorted_dimension,
 )
+from dtensor.passes.ops.comparators import sorted_by
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.exchanges import permuted
 from dtensor.passes.ops.linalg import leading
@@ -178,17 +179,14 @@ def _in_order(op: LocalOp, values: Value, index: Value) -> tuple[Value, Value]:
     if _blocks(op.operand_layouts[0].dims[-1]) == 1:
         return values, index
     attributes = {"dimension": integer_attr(last), "is_stable": ir.BoolAttr.get(False)}
-    operands = [index, values]
-    types = [value.type for value in operands]
-    sort = ctx.create("stablehlo.sort", operands, types, attributes, regions=1)
-    scalars = [ctx.tensor_type((), ctx.element_of(value)) for value in operands for _ in range(2)]
-    block = sort.regions[0].blocks.append(*scalars, arg_locs=[sort.location] * len(scalars))
-    with ir.InsertionPoint(block), sort.location:
-        is_before = stablehlo.compare(
-            block.arguments[0], block.arguments[1], stablehlo.ComparisonDirectionAttr.get("LT")
-        )
-        stablehlo.return_([is_before])
-    return sort.results[1], sort.results[0]
+
+    def compare(body: ir.Block) -> None:
+        inside = Trail(ir.InsertionPoint(body), ctx.location)
+        is_before = inside.compare("LT", body.arguments[0], body.arguments[1])
+        inside.create("stablehlo.return", [is_before], [])
+
+    index, values = sorted_by(ctx, [index, values], attributes, compare)
+    return values, index
 
 
 def _global_places(op: LocalOp, index: Value, size: int) -> Value:
@@ -257,18 +255,18 @@ def _along_last(ctx: ExpansionContext, value: Value, place: Value, rows: Sequenc
     return ctx.gather(value, index, [1] * (last + 1), numbers, shape)
 
 
-def sort_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
+def sort_ties(op: OpInfo) -> list[padding.Tie]:
     """Rows may be longer; what is beyond their end stays there."""
-    count = len(rule.info.operand_shapes)
-    if not rule.info.operand_shapes[0]:
+    count = len(op.operand_shapes)
+    if not op.operand_shapes[0]:
         return []
-    dim = sorted_dimension(rule.info)
+    dim = sorted_dimension(op)
     return [tuple(padding.Along(slot, dim) for k in range(count) for slot in (k, ~k))]
 
 
 def lengthen_sort(op: padding.Grown) -> None:
     """Say where rows end."""
-    dim = sorted_dimension(op.rule.info)
+    dim = sorted_dimension(op.info)
     if op.operands[0]:
         op.say_size(dim)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dtensor.dialect.axes import AxisRef
-from dtensor.dialect.mlir import Value, ir, made_by
+from dtensor.dialect.mlir import Value, ir, made_by, users
 from dtensor.dialect.names import COUNTS, DIM, SOURCES, STARTS
 from dtensor.dialect.names import SPLICE as NAME
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
@@ -150,14 +150,13 @@ def _moved_before(op: ir.Operation) -> tuple[tuple[int, int], ...]:
 
 def _alike(op: ir.Operation, value: Value, depth: int) -> Iterator[ir.Operation]:
     """The splices that move a value as `op` does, or that move it so after others."""
-    users = [use.owner.operation for use in value.uses]
-    users = [user for user in users if user.name == NAME and user.operands[0] == value]
+    found = [user for user in users(value) if user.name == NAME and user.operands[0] == value]
     yield from (
         user
-        for user in users
+        for user in found
         if all(user.attributes[name] == op.attributes[name] for name in _NUMBERS)
     )
-    for user in users if depth else ():
+    for user in found if depth else ():
         if user.attributes[DIM] != op.attributes[DIM]:
             yield from _alike(op, user.results[0], depth - 1)
 

@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from dtensor.dialect.dim import WHOLE
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, ir
-from dtensor.dialect.names import FACTOR, PRODUCT
+from dtensor.dialect.names import FACTOR, PRECISION, PRODUCT
 from dtensor.passes.builder import Builder
 from dtensor.passes.cost.model import all_gather_bytes, all_reduce_bytes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import factorised
+from dtensor.passes.ops.contraction import product
 from dtensor.passes.ops.loops import counted_loop
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, is_whole
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
@@ -147,17 +148,11 @@ def _unpacked(op: LocalOp, packed: Value, size: int) -> Value:
 
 def _product(op: LocalOp, left: Value, right: Value) -> Value:
     many = len(op.ctx.shape_of(left)) - 2
-    batch = ", ".join(map(str, range(many)))
-    sides = (("lhs", many + 1), ("rhs", many))
-    batching = [f"{side}_batching_dimensions = [{batch}]" for side, _ in sides] if many else []
-    contracting = [f"{side}_contracting_dimensions = [{dim}]" for side, dim in sides]
-    numbers = f"#stablehlo.dot<{', '.join([*batching, *contracting])}>"
     highest = ir.Attribute.parse("#stablehlo<precision HIGHEST>")
-    attributes = {
-        "dot_dimension_numbers": ir.Attribute.parse(numbers),
-        "precision_config": ir.ArrayAttr.get([highest, highest]),
-    }
-    return op.ctx.value("stablehlo.dot_general", [left, right], left.type, attributes)
+    precision = {PRECISION: ir.ArrayAttr.get([highest, highest])}
+    batching = [(d, d) for d in range(many)]
+    element = op.ctx.element_of(left)
+    return product(op.ctx, [left, right], batching, [(many + 1, many)], precision, element)
 
 
 def _signs(op: LocalOp, top: Value, triangle: Value) -> Value:

@@ -47,7 +47,7 @@ def why_whole(op: OpInfo, dim: int) -> str:
     outer = reduced[: reduced.index(dim)]
     if all(shape[d] == 1 for d in outer) or commutes(region, count):
         return ""
-    if extreme(region, op.result_elements) is not None:
+    if extreme(region) is not None:
         return ""
     return "is reduced inside of another dimension, by a body that may not commute"
 
@@ -57,7 +57,7 @@ def has_totals(placed: Placed) -> bool:
     op, layout, count = placed.op, placed.operands[0], len(placed.results)
     split = [d for d in integers(op.attribute("dimensions")) if layout.dims[d].split > 1]
     region = op.operation.regions[0]
-    if not split or combiner(region, op.operand_elements[:count]) is not None:
+    if not split or combiner(region) is not None:
         return False
     if any(why_whole(op, d) for d in split):
         return False
@@ -156,8 +156,8 @@ def _local_totals(op: LocalOp) -> Sequence[Value]:
 
 def refit_reduce(op: Grown) -> None:
     """What stands beyond the true end of a reduced dimension does not count."""
-    region, elements = op.operation.regions[0], op.rule.info.result_elements
-    if combiner(region, elements) is None and extreme(region, elements) is None:
+    region = op.operation.regions[0]
+    if combiner(region) is None and extreme(region) is None:
         leave_out_ends(op, integers(op.operation.attributes["dimensions"]))
 
 

@@ -10,27 +10,23 @@ import math
 from collections.abc import Sequence
 
 from dtensor.dialect.ends import read_ends, read_folds, read_padding, read_steps
-from dtensor.dialect.mlir import Value, forget, ir
-from dtensor.dialect.names import ENDS
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import summed
-from dtensor.passes.ops.attributes import integers
+from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.halo import (
-    fetch,
-    halo_bytes,
+    fetch_all,
+    halo,
     is_inside,
-    local_padding,
     own_results,
-    reaches,
     spared_shape,
     split_windows,
     window_results,
-    with_ends,
+    without_halo,
 )
 from dtensor.passes.ops.longer_windows import (
-    info_of,
     is_one_to_one,
     longer_padding,
     reads_end,
@@ -95,7 +91,7 @@ def reduce_window_rule(op: OpInfo) -> OpRule:
     """
     count = len(op.result_shapes)
     builder, windows = RuleBuilder(op), _windows(op)
-    may_pad = starts_from_identity(op.operation, op.result_elements)
+    may_pad = starts_from_identity(op.operation)
     for d, (window, size) in enumerate(zip(windows, op.operand_shapes[0], strict=True)):
         is_scan = _is_scan(op, windows, d)
         if is_scan and not may_pad:
@@ -109,7 +105,7 @@ def reduce_window_rule(op: OpInfo) -> OpRule:
             share_windows(builder, window, size, *places)
         for k in range(0 if window.tiles(size) else count):
             builder.whole(k, d, OVERLAP)
-    reduction = combiner(op.operation.regions[0], op.result_elements)
+    reduction = combiner(op.operation.regions[0])
     is_sum = reduction is Reduction.SUM or all(window.folds is None for window in windows)
     if reduction is not None and is_sum and op.operand_elements[:count] == op.result_elements:
         builder.passes_each([reduction], [True] * (2 * count))
@@ -118,11 +114,12 @@ def reduce_window_rule(op: OpInfo) -> OpRule:
 
 def said_of_start(operation: ir.Operation) -> tuple[object, ...]:
     """Whether windows may meet their init values again, which operands say; what pads them."""
-    count = len(operation.results)
-    types = [ir.RankedTensorType(value.type) for value in operation.operands[:count]]
-    starts = starts_from_identity(operation, tuple([str(t.element_type) for t in types]))
-    rank = types[0].rank if types else 0
-    return starts, *read_ends(operation, rank), *read_folds(operation, rank)
+    rank = len(shape_of(operation.operands[0]))
+    return (
+        starts_from_identity(operation),
+        *read_ends(operation, rank),
+        *read_folds(operation, rank),
+    )
 
 
 def _is_scan(op: OpInfo, windows: Sequence[Window], dim: int) -> bool:
@@ -134,7 +131,7 @@ def _is_scan(op: OpInfo, windows: Sequence[Window], dim: int) -> bool:
         and windows[dim].folds is None
         and scans(windows[dim], op.operand_shapes[0][dim])
         and all(w.size == 1 and w.tiles(n) for w, n in others)
-        and is_associative(op.operation.regions[0], op.result_elements)
+        and is_associative(op.operation.regions[0])
         and op.operand_elements[: len(op.result_shapes)] == op.result_elements
     )
 
@@ -142,7 +139,7 @@ def _is_scan(op: OpInfo, windows: Sequence[Window], dim: int) -> bool:
 def _scanned(placed: Placed) -> tuple[int, Window] | None:
     """The split dimension that is scanned, and its window; None if there is none."""
     op = placed.op
-    if not starts_from_identity(op.operation, op.result_elements):
+    if not starts_from_identity(op.operation):
         return None  # a shard would meet its init values once more
     windows = _windows(op)
     for d, window in enumerate(windows):
@@ -175,27 +172,20 @@ def share_windows(
     )
 
 
-def _overlapping(op: OpInfo) -> list[WindowDim]:
+def _overlapping(placed: Placed) -> list[WindowDim]:
     return [
         WindowDim(d, (~0, d), d, window)
-        for d, window in enumerate(_windows(op))
-        if not window.tiles(op.operand_shapes[0][d])
+        for d, window in enumerate(_windows(placed.op))
+        if not window.tiles(placed.op.operand_shapes[0][d])
     ]
 
 
 def expand_reduce_window(op: LocalOp) -> Sequence[Value] | None:
     """Each shard reduces its windows, with what they read of its neighbours."""
-    placed, count = placed_of(op), len(op.result_layouts)
-    dims = _overlapping(placed.op)
-    for k in range(count):
-        value = op.operands[k]
-        for dim in split_windows(placed, dims):
-            value = fetch(op.ctx, value, placed, dim, op.operands[count + k])
-        op.operation.operands[k] = with_ends(op.ctx, value, placed, dims)
-    rank = len(op.operand_shapes[0])
-    op.operation.attributes["padding"] = local_padding(placed, dims, rank)
-    forget(op.operation, ENDS)
-    if not starts_from_identity(op.operation, placed.op.result_elements):
+    placed, count, rank = placed_of(op), len(op.result_layouts), len(op.operand_shapes[0])
+    dims = _overlapping(placed)
+    fetch_all(op, placed, dims, rank, op.operands[count:])
+    if not starts_from_identity(op.operation):
         shape = op.ctx.shape_of(op.operands[0])
         masks = [is_inside(op.ctx, placed, dim, shape) for dim in split_windows(placed, dims)]
         if valid := [mask for mask in masks if mask is not None]:
@@ -222,12 +212,11 @@ def window_fill(rule: OpRule, factor: int) -> padding.Fill | None:
     return padding.passing(rule, factor) if rule.factors[factor].size > 1 else None
 
 
-def reduce_window_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Tie]:
+def reduce_window_ties(op: OpInfo) -> list[padding.Tie]:
     """Windows read the init value beyond the end, or leave it out; sums from the end read it."""
-    op = info_of(rule, operation)
     windows = _windows(op)
     count = len(op.result_shapes)
-    may_pad = starts_from_identity(operation, op.result_elements)
+    may_pad = starts_from_identity(op.operation)
     ties: list[padding.Tie] = []
     for d, window in enumerate(windows):
         if is_one_to_one(window):
@@ -246,7 +235,7 @@ def reduce_window_ties(rule: OpRule, operation: ir.Operation) -> list[padding.Ti
 
 def lengthen_windows(op: padding.Grown) -> None:
     """As many windows as the results have elements; one as long as a dimension is so still."""
-    info = info_of(op.rule, op.operation)
+    info = op.info
     sizes, windows = integers(info.attribute("window_dimensions")), _windows(info)
     rows = {}
     for d, window in enumerate(windows):
@@ -264,7 +253,7 @@ def lengthen_windows(op: padding.Grown) -> None:
     op.set_integers("window_dimensions", sizes)
     set_padding(op, windows, rows)
     set_ends(op, windows, {d: (info.operand_shapes[0][d], info.result_shapes[0][d]) for d in rows})
-    if not starts_from_identity(op.operation, info.result_elements):
+    if not starts_from_identity(op.operation):
         leave_out_ends(op, list(rows))
 
 
@@ -281,17 +270,8 @@ REDUCE_WINDOW = OpDef(
     reduce_window_rule,
     (
         Algorithm("scan", expand_scanned, lambda placed: _scanned(placed) is not None, _scan_bytes),
-        Algorithm(
-            "halo",
-            expand_reduce_window,
-            lambda placed: reaches(placed, _overlapping(placed.op)),
-            lambda placed: tuple(halo_bytes(placed, _overlapping(placed.op), len(placed.results))),
-        ),
-        Algorithm(
-            "local",
-            expand_reduce_window,
-            lambda placed: not split_windows(placed, _overlapping(placed.op)),
-        ),
+        halo(expand_reduce_window, _overlapping),
+        Algorithm("local", expand_reduce_window, without_halo(_overlapping)),
     ),
     flops=reduce_window_flops,
     known=said_of_start,

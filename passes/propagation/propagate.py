@@ -177,14 +177,8 @@ def _told_scalars(graph: Graph, node: Node, others: Container[int]) -> bool:
 
 def _is_python(node: Node) -> bool:
     """Whether an operation calls a Python function."""
-    target = "call_target_name"
-    attributes = node.operation.attributes
-    return (
-        node.kind == OP
-        and node.name == "stablehlo.custom_call"
-        and target in attributes
-        and is_callback(ir.StringAttr(attributes[target]).value)
-    )
+    is_call = node.kind == OP and node.name == "stablehlo.custom_call"
+    return is_call and is_callback(node.operation)
 
 
 def _facts(graph: Graph, pins: Pins) -> NodeFacts:

@@ -48,8 +48,9 @@ def _step(problem: Problem, move: m.Move, state: State, before: Layout, result: 
     if move.kind == "all_to_all":
         return _all_to_all(problem, move, state, before, result)
     if move.matched is not None:
-        dim, rows, pieces = move.matched.dim, move.matched.rows, move.matched.matching
-        return Match(result, wire, dim, rows, problem.axes(move.matched.axes), pieces)
+        found = move.matched
+        axes = problem.axes(found.moving)
+        return Match(result, wire, found.dim, found.rows, axes, found.pieces, found.rounds)
     axes, kind = merge_axes(problem.axes(move.atoms)), problem.kinds[move.atoms[0]]
     if move.kind in _OF_ALL:
         return _OF_ALL[move.kind](result, wire, axes, kind)

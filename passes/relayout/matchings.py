@@ -14,34 +14,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from dtensor.passes.ops.rounds import Piece, Round, moved_inside
 from dtensor.passes.relayout.problem import Problem, State
 
 _MOST_PIECES = 4096  # of all devices; more are not looked at
 
 Digits = tuple[tuple[int, int], ...]  # position and values, of each axis
-
-
-@dataclass(frozen=True)
-class Matching:
-    """Which pieces go where; a device's pieces are numbered in order, before and after.
-
-    Attributes:
-        pieces: of one device.
-        sources: per round, the device from which each device receives; -1 for none.
-        sent: per round, the piece that each device sends.
-        origin: per piece afterwards, where each device has it from: one of its pieces before, or
-            `pieces` and the round in which it comes.
-    """
-
-    pieces: int
-    sources: tuple[tuple[int, ...], ...]
-    sent: tuple[tuple[int, ...], ...]
-    origin: tuple[tuple[int, ...], ...]
-
-    @property
-    def rounds(self) -> int:
-        """How many permutes it takes."""
-        return len(self.sources)
 
 
 @dataclass(frozen=True)
@@ -51,16 +29,16 @@ class Matched:
     Attributes:
         dim: the dimension.
         rows: local blocks more major than all that moves.
-        moving: the atoms that move.
-        axes: the numbers of a device are along these atoms, the first major.
-        matching: what is sent.
+        moving: the atoms that move; the first is major in the number of a device.
+        pieces: into how many a device's shard falls.
+        rounds: what is sent, counted in pieces.
     """
 
     dim: int
     rows: int
     moving: tuple[int, ...]
-    axes: tuple[int, ...]
-    matching: Matching
+    pieces: int
+    rounds: tuple[Round, ...]
 
 
 def matchings(problem: Problem, state: State) -> Iterator[Matched]:
@@ -98,7 +76,7 @@ def _matched(
     if count > _MOST_PIECES or count // devices > devices:
         return None
     rows = base // math.prod(size for _, size in staying)
-    return Matched(dim, rows, moving, moving, matching(digits[0], digits[1], count))
+    return Matched(dim, rows, moving, count // devices, matching(digits[0], digits[1], count))
 
 
 def _digit(problem: Problem, place: int) -> tuple[int, int]:
@@ -106,7 +84,7 @@ def _digit(problem: Problem, place: int) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=1024)
-def matching(before: Digits, after: Digits, count: int) -> Matching:
+def matching(before: Digits, after: Digits, count: int) -> tuple[Round, ...]:
     """How `count` pieces of a dimension, split by axes at these digits, change places.
 
     Args:
@@ -121,20 +99,20 @@ def matching(before: Digits, after: Digits, count: int) -> Matching:
     slots = [_slots(side) for side in sides]
     edges = [(*pair, number) for number, pair in enumerate(zip(*sides, strict=True))]
     colours = _coloured([edge for edge in edges if edge[0] != edge[1]], devices)
-    rounds = 1 + max(colours.values(), default=-1)
-    pieces = count // devices
-    sources = [[-1] * devices for _ in range(rounds)]
-    sent = [[0] * devices for _ in range(rounds)]
-    origin = [[0] * devices for _ in range(pieces)]
+    kept: list[list[Piece]] = [[] for _ in range(devices)]
+    sent = [
+        ([-1] * devices, [0] * devices, [0] * devices)
+        for _ in range(1 + max(colours.values(), default=-1))
+    ]
     for source, target, number in edges:
         here, there = slots[0][number], slots[1][number]
         if source == target:
-            origin[there][target] = here
+            kept[source] += [Piece(here, there, 1)] if here != there else []
             continue
-        colour = colours[number]
-        sources[colour][target], sent[colour][source] = source, here
-        origin[there][target] = pieces + colour
-    return Matching(pieces, *(tuple(map(tuple, table)) for table in (sources, sent, origin)))
+        sources, starts, places = sent[colours[number]]
+        sources[target], starts[source], places[target] = source, here, there
+    rounds = [Round(1, *map(tuple, tables)) for tables in sent]
+    return (*rounds, *moved_inside(kept))
 
 
 def _device(digits: Digits, piece: int, count: int) -> int:

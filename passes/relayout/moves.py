@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from dtensor.passes.cost import model
+from dtensor.passes.ops.rounds import elements_sent
 from dtensor.passes.relayout.matchings import Matched, matchings
 from dtensor.passes.relayout.permutations import permutations, temporary_places
 from dtensor.passes.relayout.problem import NOWHERE, PARTIAL, Problem, State
@@ -41,7 +42,7 @@ def moves(problem: Problem, state: State) -> Iterator[Move]:
         move = _sent(problem, "permute", sources, result, model.permute_bytes(size))
         yield move._replace(others=targets)
     for found in matchings(problem, state):
-        rounds, part = found.matching.rounds, size / found.matching.pieces
+        (_, rounds), part = elements_sent(found.rounds), size / found.pieces
         seconds = rounds * problem.cost.seconds(part, problem.axes(found.moving))
         result = _with(state, found.moving, problem.goal)
         yield Move("match", found.moving, result, rounds * part, seconds, matched=found)

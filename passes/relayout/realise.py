@@ -16,8 +16,7 @@ from dtensor.dialect import names
 from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.expansion.context import ExpansionContext
-from dtensor.passes.ops.exchanges import permuted
-from dtensor.passes.ops.loops import looked_up
+from dtensor.passes.ops.exchanges import in_rounds
 from dtensor.passes.relayout.atoms import local_outer
 from dtensor.passes.relayout.steps import (
     AllToAll,
@@ -125,36 +124,13 @@ def _all_to_all(value: Value, step: AllToAll, builder: ExpansionContext) -> Valu
 
 
 def _match(value: Value, step: Match, builder: ExpansionContext) -> Value:
-    """Each round brings a piece; what came and what was there is put in order."""
-    shape, found = builder.shape_of(value), step.matching
-    dim, part = step.dim + 1, shape[step.dim] // step.outer // found.pieces
-    rows = (*shape[: step.dim], step.outer, found.pieces * part, *shape[dim:])
+    """Each round brings a piece."""
+    shape = builder.shape_of(value)
+    part = shape[step.dim] // step.outer // step.pieces
+    rows = (*shape[: step.dim], step.outer, step.pieces * part, *shape[step.dim + 1 :])
     value = builder.reshape(value, rows)
-    device = builder.axis_index(step.axes)
-    have = [value]
-    for sources, sent in zip(found.sources, found.sent, strict=True):
-        senders = [sent[k] if k in sources else None for k in range(len(sent))]
-        piece = _piece(builder, value, dim, part, device, senders)
-        have.append(permuted(builder, piece, step.axes, sources))
-    all_ = builder.joined(have, dim)
-    pieces = [_piece(builder, all_, dim, part, device, origin) for origin in found.origin]
-    return builder.reshape(builder.joined(pieces, dim), shape)
-
-
-def _piece(
-    builder: ExpansionContext,
-    value: Value,
-    dim: int,
-    size: int,
-    device: Value,
-    numbers: Sequence[int | None],
-) -> Value:
-    """A piece of `size` elements along `dim`; each device says which, or that any will do."""
-    wanted = sorted({number for number in numbers if number is not None})
-    if len(wanted) == 1:
-        return builder.cut(value, dim, wanted[0] * size, size)
-    start = looked_up(builder, device, [(number or 0) * size for number in numbers])
-    return builder.stretch(value, dim, start, size)
+    value = in_rounds(builder, value, value, step.dim + 1, step.axes, step.rounds, part)
+    return builder.reshape(value, shape)
 
 
 def _spread(value: Value, step: Spread, builder: ExpansionContext) -> Value:

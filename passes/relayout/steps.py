@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
-from dtensor.passes.relayout.matchings import Matching
+from dtensor.passes.ops.rounds import Round, elements_sent
 
 
 @dataclass(frozen=True)
@@ -144,11 +144,12 @@ class Permute(Step):
 class Match(OnDimension):
     """Pieces of dimension `dim` go from device to device, one of each in a round."""
 
-    matching: Matching
+    pieces: int
+    rounds: tuple[Round, ...]
 
     @property
     def collectives(self) -> int:
-        return self.matching.rounds
+        return elements_sent(self.rounds)[1]
 
 
 def wire_bytes(steps: tuple[Step, ...]) -> float:

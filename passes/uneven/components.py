@@ -83,7 +83,7 @@ def _let_read(graph: Graph, lengths: Lengths) -> None:
         padding = opdef(node.name).padding if node.kind == OP else None
         if padding is None or padding.reads is None or node.rule is None:
             continue
-        for along in padding.reads(node.rule, node.operation):
+        for along in padding.reads(node.info):
             lengths.fills.setdefault((node.index, along.slot, along.dim), along.fill)
 
 
@@ -256,7 +256,7 @@ def _ties(
         if padding is None or node.rule is None:
             continue
         for find, found in ((padding.ties, ties), (padding.alike, alike)):
-            for tie in find(node.rule, node.operation) if find is not None else ():
+            for tie in find(node.info) if find is not None else ():
                 sizes = {graph.types[value].shape[d] for value, d in _tied(node, tie)}
                 divides = not any(size % split for size in sizes for split in splits)
                 if is_uneven or not divides:
@@ -273,7 +273,7 @@ def _moves(graph: Graph, splits: set[int]) -> list[Tied]:
         padding = opdef(node.name).padding if node.kind == OP else None
         if padding is None or padding.moves is None or node.rule is None:
             continue
-        whole, *others = padding.moves(node.rule, node.operation)
+        whole, *others = padding.moves(node.info)
         taking = [along for along in others if _divides(graph, node, along, splits)]
         found.append((node, (whole, *taking)))
     return found

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dtensor.dialect.dim import Dim
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import Value, ir, terminator
+from dtensor.dialect.mlir import Value, ir, is_read, terminator
 from dtensor.dialect.names import RES_ATTRS
 from dtensor.passes.functions import set_boundary_layouts
 from dtensor.passes.graph import (
@@ -62,7 +62,7 @@ class Rewriter:
         for node in self.graph.nodes:
             self._read(node)
         for op in self._replaced:
-            if not any(True for result in op.results for _ in result.uses):
+            if not any(map(is_read, op.results)):
                 op.erase()
         self._write_signature()
 

@@ -36,7 +36,8 @@ func.func @main(%a: tensor<3x32xi8> {dtensor.layout = #dtensor.layout<@mesh, [{"
     -> (tensor<3x2xi8> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) {
   // CHECK: %[[SORTED:.*]] = "stablehlo.sort"(%arg0) <{dimension = 1 : i64, is_stable = true}>
   // CHECK: %[[PLACES:.*]] = stablehlo.clamp
-  // CHECK: "stablehlo.gather"(%[[SORTED]], %[[PLACES]])
+  // CHECK: %[[VECTORS:.*]] = stablehlo.reshape %[[PLACES]]
+  // CHECK: "stablehlo.gather"(%[[SORTED]], %[[VECTORS]])
   %0 = "dtensor.ranked"(%a, %k) ({
   ^bb0(%p: tensor<i8>, %q: tensor<i8>):
     %1 = stablehlo.compare LT, %p, %q : (tensor<i8>, tensor<i8>) -> tensor<i1>

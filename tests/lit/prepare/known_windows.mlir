@@ -46,3 +46,18 @@ func.func @main(%a: tensor<3x7xf32>, %b: tensor<7x7xf32>, %i: tensor<i32>) -> (t
   %2 = stablehlo.dynamic_slice %a, %i, %zero, sizes = [2, 7] : (tensor<3x7xf32>, tensor<i32>, tensor<i32>) -> tensor<2x7xf32>
   return %0, %1, %2 : tensor<8x7xf32>, tensor<8x7xf32>, tensor<2x7xf32>
 }
+
+// -----
+
+// Several windows, whose places are one number each and no vector, stay a scatter.
+// CHECK-LABEL: func.func @main
+// CHECK:         "stablehlo.scatter"(%arg0
+func.func @main(%x: tensor<8xf32>, %u: tensor<4x2xf32>) -> (tensor<8xf32>, tensor<6xf32>) {
+  %places = stablehlo.constant dense<[1, 3]> : tensor<2xi32>
+  %0 = "stablehlo.scatter"(%x, %places, %u) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    stablehlo.return %b : tensor<f32>
+  }) : (tensor<8xf32>, tensor<2xi32>, tensor<4x2xf32>) -> tensor<8xf32>
+  %1 = stablehlo.slice %x [1:7] : (tensor<8xf32>) -> tensor<6xf32>
+  return %0, %1 : tensor<8xf32>, tensor<6xf32>
+}

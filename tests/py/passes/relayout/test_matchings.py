@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dtensor.dialect.layout import UNSHARDED
+from dtensor.passes.ops.rounds import elements_sent
 from dtensor.passes.relayout.matchings import Digits, matching
 from dtensor.runtime.client import create_mesh
 from tests.py.passes.on_mesh import run, sent
@@ -38,21 +39,21 @@ def shards(digits: Digits, pieces: int) -> list[list[int]]:
     ],
 )
 def test_pieces_arrive(before: Digits, after: Digits, pieces: int) -> None:
-    found = matching(before, after, pieces)
+    rounds = matching(before, after, pieces)
     have, want = shards(before, pieces), shards(after, pieces)
-    came = [list(pieces) for pieces in have]
-    for sources, slots in zip(found.sources, found.sent, strict=True):
-        senders = [source for source in sources if source >= 0]
+    got = [list(pieces) for pieces in have]
+    for each in rounds:
+        assert each.count == 1
+        senders = [source for source in each.sources if source >= 0]
         assert len(set(senders)) == len(senders)  # a permute: each device sends to one
-        for device, source in enumerate(sources):
-            assert source != device
-            came[device].append(have[source][slots[source]] if source >= 0 else -1)
-    for device in range(len(want)):
-        got = [came[device][slot[device]] for slot in found.origin]
-        assert got == want[device]
+        for device, source in enumerate(each.sources):
+            assert source != device or not each.is_sent
+            if source >= 0:
+                got[device][each.places[device]] = have[source][each.starts[source]]
+    assert got == want
     lacks = [len(set(w) - set(h)) for w, h in zip(want, have, strict=True)]
     leave = Counter(d for d, h in enumerate(have) for p in h if p not in want[d])
-    assert found.rounds == max(*lacks, *leave.values())
+    assert elements_sent(rounds)[1] == max(*lacks, *leave.values())
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.bool_, np.complex64, jnp.bfloat16])
