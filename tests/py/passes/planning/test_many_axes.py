@@ -38,14 +38,14 @@ def step(weights: Any, x: Any, y: Any) -> Any:
 
     def loss(weights: Any) -> Any:
         up, down = weights
-        return ((jnp.tanh(x @ up) @ down - y) ** 2).mean()
+        return jnp.mean((jnp.tanh(x @ up) @ down - y) ** 2)
 
     return jax.tree.map(lambda w, g: w - 0.1 * g, weights, jax.grad(loss)(weights))
 
 
 def lowered_step(mesh: dtensor.Mesh, effort: str = "normal") -> Any:
     """The step of a large batch, whose weights are split over `model` and what else there is."""
-    array = jax.ShapeDtypeStruct
+    array: Any = jax.ShapeDtypeStruct
     weights = (array((96, 160), jnp.float32), array((160, 48), jnp.float32))
     batch = (array((65536, 96), jnp.float32), array((65536, 48), jnp.float32))
     data, *rest, model = mesh.axis_names
