@@ -217,6 +217,13 @@ def trip_count(loop: ir.Operation) -> int | None:
     return max(0, -(-(limit - start) // step))
 
 
+def counted(loop: ir.Operation, slot: int) -> tuple[int, int] | None:
+    """Start and step of a carried integer that a loop counts up by a constant; None of others."""
+    start, body = _integer(loop.operands[slot], loop, None), loop.regions[1].blocks[0]
+    step = None if start is None else _step(body, slot, loop)
+    return None if start is None or step is None else (start, step)
+
+
 def never_changed(value: Value) -> Value | None:
     """What a loop carries in and never changes, if this value is that inside; else None."""
     block = value.owner

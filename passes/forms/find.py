@@ -73,6 +73,12 @@ class FindFormsPass(Pass):
                 module_ = importlib.import_module(f"dtensor.passes.forms.{file}")
                 for op in reversed(found):
                     add(getattr(module_, function)(op))
+        loops = [op for op, name, _ in state.operations(main) if name == WHILE]
+        if loops:
+            from dtensor.passes.cuts.shards import Shards
+            from dtensor.passes.forms.chunked import replaced_loops
+
+            add(replaced_loops(loops, Shards(main, state.meshes)))
 
 
 def _replaced(op: ir.Operation, anew: Anew) -> list[ir.Operation]:
