@@ -82,6 +82,7 @@ _OWNERS = {
     names.FOLDS: (WINDOWED, f"only these have windows: {', '.join(WINDOWED)}"),
     names.STEPS: ((CONVOLUTION,), "only a convolution has a kernel"),
     names.PLACES: (("stablehlo.sort",), "it says what a sort sorts along"),
+    names.TRIPS: (("stablehlo.while",), "only a loop has trips"),
 }
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of, terminator
 from dtensor.dialect.names import FREE, MANUAL
-from dtensor.passes.ops.attributes import CONSTANT
+from dtensor.passes.ops.attributes import CONSTANT, constant_attribute
 
 WHILE: Final = "stablehlo.while"
 BRANCHES: Final = ("stablehlo.case", "stablehlo.if")
@@ -266,7 +266,7 @@ def _integer(value: Value, loop: ir.Operation, block: ir.Block | None) -> int | 
         return None if outside is None else _integer(outside, loop, None)
     if producer.name != CONSTANT:
         return None
-    attribute = producer.attributes["value"]
+    attribute = constant_attribute(producer)
     if not isinstance(attribute, ir.DenseIntElementsAttr) or len(attribute) != 1:
         return None
     return int(attribute[0])

@@ -66,9 +66,7 @@ class Batched:
     def _written(self, op: ir.Operation) -> Sequence[Value] | None:
         shapes = [self.make.shape_of(result) for result in op.results]
         if is_scalar_work(op) or op.name == "stablehlo.optimization_barrier":
-            given = [
-                self.all(v, None if len(shapes) > 1 else shapes[0]) for v in op.operands
-            ]
+            given = [self.all(v, None if len(shapes) > 1 else shapes[0]) for v in op.operands]
             return list(self.make.copied(op, given, [(self.count, *s) for s in shapes]).results)
         rule = _RULES.get(op.name)
         return None if rule is None else rule(self, op, shapes[0])

@@ -7,19 +7,24 @@ several carries depend on one another, M is a matrix of them for each element.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.forms.batched import Batched
 from dtensor.passes.forms.trips import Trips
-from dtensor.passes.ops.attributes import shape_of
-from dtensor.passes.ops.elements import element_kind, holds_floats
+from dtensor.passes.forms.turns import needed
+from dtensor.passes.ops.attributes import integers, shape_of
+from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.program import CALLS, CUSTOM_CALL, RETURNS, read_by
+from dtensor.passes.program import BARRIER, CALLS, CUSTOM_CALL, RETURNS, read_by
 
 _SUMS = ("stablehlo.add", "stablehlo.subtract")
-_MOVES = ("stablehlo.reshape", "stablehlo.broadcast_in_dim")  # elements stay in their order
 _NOTHING: frozenset[int] = frozenset()
+_INEXACT = ("float", "complex")
+
+Pair = tuple[int, int]
 
 
 @dataclass
@@ -39,7 +44,7 @@ class Carries:
     affine: list[int] = field(default_factory=list)
     sums: list[int] = field(default_factory=list)
     sources: dict[Value, frozenset[int] | None] = field(default_factory=dict)
-    pairs: list[tuple[int, int]] = field(default_factory=list)
+    pairs: list[Pair] = field(default_factory=list)
 
     @staticmethod
     def of(trips: Trips) -> Carries | None:
@@ -51,22 +56,11 @@ class Carries:
             (found.sums if found._adds_up(k) else found.affine).append(k)
         return found if found.affine and found._maps() else None
 
-    def needed(self, roots: list[Value]) -> list[ir.Operation]:
-        """The operations of the body that values are computed by, in order."""
-        body, wanted, found = self.trips.body, set(roots), []
-        for view in reversed(list(body.operations)):
-            op = view.operation
-            if any(result in wanted for result in op.results):
-                found.append(op)
-                if op not in self.trips.reads:
-                    wanted.update(read_by(op))
-        return found[::-1]
-
     def _adds_up(self, k: int) -> bool:
         """Whether nothing but sums of a carried value is made of it, and the last is returned."""
         value: Value = self.trips.body.arguments[k]
         last = self.trips.given[k]
-        if _kind(value.type) not in ("float", "complex", "signed", "unsigned"):
+        if _kind(value.type) not in (*_INEXACT, "signed", "unsigned"):
             return False
         while True:
             uses = list(value.uses)
@@ -84,26 +78,25 @@ class Carries:
         """Find what depends on what; whether all is affine, of elements of one shape and type."""
         trips, sources = self.trips, self.sources
         types = {trips.body.arguments[k].type for k in self.affine}
-        if len(types) != 1 or _kind(types.pop()) not in ("float", "complex"):
+        if len(types) != 1 or _kind(types.pop()) not in _INEXACT:
             return False
-        for k, argument in enumerate(trips.body.arguments):
-            is_known = k in trips.fixed or k in trips.counters
-            sources[argument] = _NOTHING if is_known else None
-            if k in self.affine:
-                sources[argument] = frozenset([k])
+        sources.update(dict.fromkeys(trips.body.arguments))  # others may not be read
+        known = {*trips.fixed, *trips.counters}
+        sources |= {trips.body.arguments[k]: _NOTHING for k in known}
+        sources |= {trips.body.arguments[k]: frozenset([k]) for k in self.affine}
         for view in trips.body.operations:
-            found = self._of(view.operation)
-            sources.update(dict.fromkeys(view.operation.results, found))
-        direct = {}
-        for k in self.affine:
+            op = view.operation
+            if op.name == BARRIER:
+                for value, result in zip(op.operands, op.results, strict=True):
+                    sources[result] = sources.get(value, _NOTHING)
+            else:
+                sources.update(dict.fromkeys(op.results, self._of(op)))
+        reached = {k: {k} for k in self.affine}
+        for k in self.affine * len(self.affine):
             found = sources.get(trips.given[k], _NOTHING)
             if found is None:
                 return False
-            direct[k] = found
-        reached = {k: {k} for k in self.affine}
-        for _ in self.affine:
-            for k, found in direct.items():
-                reached[k] |= {j for each in found for j in reached[each]}
+            reached[k] |= {j for each in found for j in reached[each]}
         self.pairs = [(k, j) for k in self.affine for j in self.affine if j in reached[k]]
         return True
 
@@ -118,7 +111,6 @@ class Carries:
     def _is_affine(self, op: ir.Operation) -> bool:
         """Whether an operation maps elements of what depends on carries, by what does not."""
         depends = [bool(self.sources.get(value, _NOTHING)) for value in op.operands]
-        before, after = ((v := op.operands[depends.index(True)]).type, op.results[0].type)
         match op.name:
             case "stablehlo.add" | "stablehlo.subtract" | "stablehlo.negate":
                 return True
@@ -128,33 +120,37 @@ class Carries:
                 return not depends[1]
             case "stablehlo.select":
                 return not depends[0]
-            case "stablehlo.convert":
-                elements = [str(ir.RankedTensorType(type_).element_type) for type_ in (before, after)]
-                return holds_floats(elements[0], elements[1])
+            case "stablehlo.reshape":
+                return True
+            case "stablehlo.broadcast_in_dim":
+                sizes = [math.prod(shape_of(value)) for value in (op.operands[0], op.results[0])]
+                dims = integers(op.attributes["broadcast_dimensions"])
+                return sizes[0] == sizes[1] and dims == sorted(dims)
             case _:
-                sizes = [[n for n in shape_of(x) if n != 1] for x in (v, op.results[0])]
-                return op.name in _MOVES and sizes[0] == sizes[1]
+                return False
 
-    def tangents(self, to: Batched, j: int, given: dict[int, Value]) -> dict[int, Value]:
-        """What a trip maps carries to, leaving aside what it adds to them.
+    def tangents(self, to: Batched, given: Mapping[Pair, Value]) -> list[Value]:
+        """What a trip maps the linear parts of the trips before it to, in the order of `pairs`.
 
         Args:
             to: knows the values of the trip.
-            j: only what is computed of carry j before the loop; the others are nothing.
-            given: by number of a carry what it is.
+            given: those linear parts.
         """
-        body, found = self.trips.body, dict[Value, Value]()
-        for k, value in given.items():
-            found[body.arguments[k]] = value
-        ops = self.needed([self.trips.given[k] for k, i in self.pairs if i == j])
-        for op in ops:
-            if self.sources[op.results[0]]:
-                value = _tangent(to, op, found)
-                if value is not None:
-                    found[op.results[0]] = value
-        results = {k: found.get(self.trips.given[k]) for k, i in self.pairs if i == j}
-        zero = {k: to.make.zeros(given[k].type) for k, value in results.items() if value is None}
-        return zero | {k: value for k, value in results.items() if value is not None}
+        trips, after = self.trips, dict[Pair, Value]()
+        for j in self.affine:
+            rows = [k for k, column in self.pairs if column == j]
+            found = {trips.body.arguments[k]: given[k, j] for k in rows}
+            for op in needed(trips, [trips.given[k] for k in rows]):
+                if op.name == BARRIER:
+                    pairs = zip(op.operands, op.results, strict=True)
+                    found |= {result: found[value] for value, result in pairs if value in found}
+                elif self.sources[op.results[0]]:
+                    value = _tangent(to, op, found)
+                    found |= {} if value is None else {op.results[0]: value}
+            for k in rows:
+                value = found.get(trips.given[k])
+                after[k, j] = to.make.zeros(given[k, j].type) if value is None else value
+        return [after[pair] for pair in self.pairs]
 
 
 def _kind(type_: ir.Type) -> str:

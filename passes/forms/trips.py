@@ -1,4 +1,4 @@
-"""What a counted loop reads and writes in each of its trips: `lax.scan`, and `fori_loop` by hand."""
+"""What a counted loop reads and writes in each trip: `lax.scan`, or `fori_loop` by hand."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ _FOUND_BY: Final[dict[str, Callable[..., Any]]] = {
     "stablehlo.reshape": np.copy,
     "stablehlo.broadcast_in_dim": np.copy,
 }
+_SCATTER: Final = "stablehlo.scatter"
+_UPDATE: Final = "stablehlo.dynamic_update_slice"
 _COMPARED: Final = {
     "EQ": np.equal,
     "NE": np.not_equal,
@@ -50,6 +52,12 @@ class Site:
 
     op: ir.Operation
     dim: int
+
+    @property
+    def value(self) -> Value:
+        """What is written."""
+        value: Value = self.op.operands[2 if self.op.name == _SCATTER else 1]
+        return value
 
 
 class Trips:
@@ -73,7 +81,11 @@ class Trips:
         self.body = loop.regions[1].blocks[0]
         self.given = list(terminator(self.body).operands)
         self.fixed = never_changed_in(loop)
-        found = {k: counted(loop, k) for k in range(len(self.given)) if k not in self.fixed}
+        found = {
+            k: None if _shape(value) else counted(loop, k)
+            for k, value in enumerate(loop.operands)
+            if k not in self.fixed
+        }
         self.counters = {k: pair for k, pair in found.items() if pair is not None}
         self._numbers: dict[Value, Numbers] = {}
         self._read_numbers()
@@ -115,7 +127,7 @@ class Trips:
                 self._read_known(argument, self.loop.operands[k])
         for view in self.body.operations:
             op = view.operation
-            if len(op.results) != 1 or shape_of(op.results[0]) not in ([], [1]):
+            if len(op.results) != 1 or _shape(op.results[0]) not in ([], [1]):
                 continue
             if not op.operands:
                 self._read_known(op.results[0], op.results[0])
@@ -133,7 +145,7 @@ class Trips:
         return self._numbers.get(value)
 
     def _read_known(self, value: Value, known: Value) -> None:
-        if isinstance(value.type, ir.RankedTensorType) and shape_of(value) in ([], [1]):
+        if _shape(value) in ([], [1]):
             found = known_integers(known)
             if found is not None:
                 self._note(value, np.full(self.count, found.reshape(())))
@@ -153,7 +165,7 @@ class Trips:
 
     def _direction(self, site: Site) -> int:
         """1 where the numbers count up, -1 where they count down."""
-        first = 2 if site.op.name == "stablehlo.dynamic_update_slice" else 1
+        first = 2 if site.op.name == _UPDATE else 1
         index = site.op.operands[first + (0 if site.op.name == _SCATTER else site.dim)]
         return 1 if self._number(index)[0] == 0 else -1  # type: ignore[index]
 
@@ -181,32 +193,30 @@ class Trips:
         )
         if not is_fixed:
             return None
-        found: int | None = self._walked(
-            shape_of(array), shape_of(op.results[0]), op.operands[1:]
-        )
+        found: int | None = self._walked(shape_of(array), shape_of(op.results[0]), op.operands[1:])
         return found
 
     def _write(self, k: int) -> Site | None:
         """Where an array is written that the body does not read."""
         op, array = maker_of(self.given[k]), self.body.arguments[k]
-        if op is None or op.block != self.body or op.operands[0] != array:
+        if op is None or op.name not in (_UPDATE, _SCATTER) or op.operands[0] != array:
             return None
         uses = [*array.uses, *self.given[k].uses]
         if len(uses) != 2:  # by the operation, and by what the body returns
             return None
         sizes = shape_of(array)
-        if op.name == "stablehlo.dynamic_update_slice":
+        if op.name == _UPDATE:
             dim = self._walked(sizes, shape_of(op.operands[1]), op.operands[2:])
             return None if dim is None else Site(op, dim)
         if op.name == _SCATTER and self._puts_row(op, sizes):
-            return Site(op, integers_of(op).inserted_window_dims[0])
+            return Site(op, _numbers_of(op).inserted_window_dims[0])
         return None
 
     def _puts_row(self, op: ir.Operation, sizes: Sequence[int]) -> bool:
         """Whether a scatter writes an element of one dimension, and all of the others."""
         if len(op.operands) != 3 or shape_of(op.operands[1]) != [1]:
             return False
-        numbers, body = integers_of(op), op.regions[0].blocks[0]
+        numbers, body = _numbers_of(op), op.regions[0].blocks[0]
         inserted, rank = list(numbers.inserted_window_dims), len(sizes)
         return (
             len(inserted) == 1
@@ -219,9 +229,11 @@ class Trips:
         )
 
 
-_SCATTER = "stablehlo.scatter"
+def _shape(value: Value) -> list[int] | None:
+    """The shape of a tensor; None of anything else."""
+    return shape_of(value) if isinstance(value.type, ir.RankedTensorType) else None
 
 
-def integers_of(op: ir.Operation) -> Any:
+def _numbers_of(op: ir.Operation) -> Any:
     """The dimension numbers of a scatter."""
     return stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])

@@ -16,7 +16,7 @@ from dtensor.passes.functions import boundary_layouts, drop_boundary_layouts
 from dtensor.passes.lowering.collectives import lowered
 from dtensor.passes.lowering.control_flow import check_control_flow
 from dtensor.passes.lowering.emitter import Emitter
-from dtensor.passes.program import CUSTOM_CALL, walk
+from dtensor.passes.program import CUSTOM_CALL, WHILE, walk
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ def _own_operations(function: ir.Operation) -> list[ir.Operation]:
         if name.startswith("dtensor."):
             found.append(op)
             continue
-        if name == CUSTOM_CALL:
-            forget(op, names.DEFINED)
+        if name in (CUSTOM_CALL, WHILE):
+            forget(op, names.DEFINED, names.TRIPS)
         attributes = op.attributes
         for left in (names.ENDS, names.FOLDS, names.FILL, names.SIZE, names.STEPS):
             if left in attributes:
