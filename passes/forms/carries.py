@@ -112,7 +112,7 @@ class Carries:
         """Whether an operation maps elements of what depends on carries, by what does not."""
         depends = [bool(self.sources.get(value, _NOTHING)) for value in op.operands]
         match op.name:
-            case "stablehlo.add" | "stablehlo.subtract" | "stablehlo.negate":
+            case "stablehlo.add" | "stablehlo.subtract" | "stablehlo.negate" | "stablehlo.reshape":
                 return True
             case "stablehlo.multiply":
                 return depends.count(True) == 1
@@ -120,8 +120,6 @@ class Carries:
                 return not depends[1]
             case "stablehlo.select":
                 return not depends[0]
-            case "stablehlo.reshape":
-                return True
             case "stablehlo.broadcast_in_dim":
                 sizes = [math.prod(shape_of(value)) for value in (op.operands[0], op.results[0])]
                 dims = integers(op.attributes["broadcast_dimensions"])

@@ -70,7 +70,7 @@ class _Chunked:
             return None
         moved = sum(_bytes(array) for array, _ in split) / blocks
         each = _bytes(loop.operands[carries.affine[0]]) * (blocks - 1).bit_length()
-        if (len(carries.pairs) + len(carries.affine)) * each > moved:
+        if (len(carries.pairs) + len(carries.affine)) * each >= moved:
             return None
         return _Chunked(carries, Turns(trips, blocks, -(-trips.count // blocks)))
 
@@ -92,9 +92,8 @@ class _Chunked:
     def _written(self, make: Builder) -> Values:
         """What stands for the results of the loop that anybody reads."""
         self.turns.cut(make)
-        maps = self._maps(make)
-        ahead = self._ahead(make, self._ends(maps))
-        is_finite = [_is_finite(make, value) for value in (*maps, *ahead.values())]
+        ahead = self._ahead(make, self._ends(self._maps(make)))
+        is_finite = [_is_finite(make, value) for value in ahead.values()]
         ahead = self._one_by_one(make, ahead, make.combined("and", is_finite))
         return self._results(make, ahead)
 

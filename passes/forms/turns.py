@@ -47,15 +47,16 @@ class Turns:
         Raises:
             NotBatched: it cannot be written.
         """
-        trips, to = self.trips, Batched(make, self.blocks)
+        trips, to, ops = self.trips, Batched(make, self.blocks), needed(self.trips, roots)
+        read = {*roots, *(value for op in ops if op not in trips.reads for value in read_by(op))}
         for k, argument in enumerate(trips.body.arguments):
             if k in given:
                 to.say([argument], [given[k]])
             elif k in trips.fixed:
                 to.known[argument] = trips.loop.operands[k]
-            elif k in trips.counters and any(True for _ in argument.uses):
+            elif k in trips.counters and argument in read:
                 to.say([argument], [self._counted(make, number, k)])
-        for op in needed(trips, roots):
+        for op in ops:
             site = trips.reads.get(op)
             if site is not None:
                 array, place = self._arrays[trips.array(site), site.dim], self.place(make, number)
