@@ -1,30 +1,37 @@
-"""What the trips of a loop do to what it carries: affine maps of each element, or sums.
+"""What the trips of a loop do to what it carries: affine maps, or sums.
 
 A carry that passes through additions, products with what does not depend on any carry, and
 selections by that, comes out of many trips as `M * carry + offset`, element by element. Where
-several carries depend on one another, M is a matrix of them for each element.
+several carries depend on one another, or elements along a dimension of theirs do, M is a matrix
+of them: each is a part by itself.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import product
 
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.forms.batched import Batched
+from dtensor.passes.forms.linear import Groups, kept_dims
 from dtensor.passes.forms.trips import Trips
-from dtensor.passes.forms.turns import needed
-from dtensor.passes.ops.attributes import integers, shape_of
+from dtensor.passes.forms.turns import NotBatched, needed
+from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import BARRIER, CALLS, CUSTOM_CALL, RETURNS, read_by
 
 _SUMS = ("stablehlo.add", "stablehlo.subtract")
+# What these read besides is added, or stands in other places: nothing comes of it.
+_ADDED = ("stablehlo.concatenate", "stablehlo.pad", "stablehlo.reduce", "stablehlo.select")
 _NOTHING: frozenset[int] = frozenset()
+_MOST = 8  # parts of carries that depend on each other
 _INEXACT = ("float", "complex")
 
 Pair = tuple[int, int]
+Part = tuple[int, tuple[int, ...]]  # of a carry: its place along the dimensions that are mixed
+Column = tuple[int, Part]
 
 
 @dataclass
@@ -38,6 +45,8 @@ class Carries:
         sources: on which carried values of `affine` a value of the body depends; None where that
             is no affine map of their elements.
         pairs: `(k, j)` where carry k may depend on carry j of some trips before; and all `(k, k)`.
+        mixed: by number of such a carry, the dimensions along which its elements depend on each
+            other.
     """
 
     trips: Trips
@@ -45,6 +54,7 @@ class Carries:
     sums: list[int] = field(default_factory=list)
     sources: dict[Value, frozenset[int] | None] = field(default_factory=dict)
     pairs: list[Pair] = field(default_factory=list)
+    mixed: dict[int, list[int]] = field(default_factory=dict)
 
     @staticmethod
     def of(trips: Trips) -> Carries | None:
@@ -75,22 +85,21 @@ class Carries:
             value = op.results[0]
 
     def _maps(self) -> bool:
-        """Find what depends on what; whether all is affine, of elements of one shape and type."""
+        """Find what depends on what; whether all is affine, of elements of one type."""
         trips, sources = self.trips, self.sources
-        types = {trips.body.arguments[k].type for k in self.affine}
-        if len(types) != 1 or _kind(types.pop()) not in _INEXACT:
+        types = [trips.body.arguments[k].type for k in self.affine]
+        if not all(_kind(type_) in _INEXACT for type_ in types):
+            return False
+        if len({str(ir.RankedTensorType(type_).element_type) for type_ in types}) > 1:
             return False
         sources.update(dict.fromkeys(trips.body.arguments))  # others may not be read
         known = {*trips.fixed, *trips.counters}
         sources |= {trips.body.arguments[k]: _NOTHING for k in known}
         sources |= {trips.body.arguments[k]: frozenset([k]) for k in self.affine}
-        for view in trips.body.operations:
-            op = view.operation
-            if op.name == BARRIER:
-                for value, result in zip(op.operands, op.results, strict=True):
-                    sources[result] = sources.get(value, _NOTHING)
-            else:
-                sources.update(dict.fromkeys(op.results, self._of(op)))
+        groups, other = Groups(), Groups()
+        path = set(needed(trips, [trips.given[k] for k in self.affine]))
+        for view in list(trips.body.operations)[:-1]:
+            self._follow(view.operation, groups if view.operation in path else other)
         reached = {k: {k} for k in self.affine}
         for k in self.affine * len(self.affine):
             found = sources.get(trips.given[k], _NOTHING)
@@ -98,46 +107,73 @@ class Carries:
                 return False
             reached[k] |= {j for each in found for j in reached[each]}
         self.pairs = [(k, j) for k in self.affine for j in self.affine if j in reached[k]]
-        return True
+        return self._parts(groups)
 
-    def _of(self, op: ir.Operation) -> frozenset[int] | None:
-        """On which carries the results of an operation depend."""
+    def _follow(self, op: ir.Operation, groups: Groups) -> None:
+        """Find on which carries the results of an operation depend, and how."""
+        if op.name == BARRIER:
+            for value, result in zip(op.operands, op.results, strict=True):
+                self.sources[result] = self.sources.get(value, _NOTHING)
+                if self.sources[result]:
+                    for d in range(len(shape_of(value))):
+                        groups.tie((value, d), (result, d))
+            return
         given = [self.sources.get(value, _NOTHING) for value in read_by(op)]
-        if any(found is None for found in given):
-            return None
-        found = frozenset().union(*[each for each in given if each is not None])
-        return found if not found or self._is_affine(op) else None
+        found: frozenset[int] | None = None
+        if None not in given:
+            found = frozenset().union(*[each for each in given if each is not None])
+        sides = [k for k, v in enumerate(op.operands) if self.sources.get(v, _NOTHING)]
+        if found:
+            kept = kept_dims(op, sides) if sides else None
+            if kept is None:
+                found = None
+            else:
+                groups.note(op, sides, kept)
+        self.sources.update(dict.fromkeys(op.results, found))
 
-    def _is_affine(self, op: ir.Operation) -> bool:
-        """Whether an operation maps elements of what depends on carries, by what does not."""
-        depends = [bool(self.sources.get(value, _NOTHING)) for value in op.operands]
-        match op.name:
-            case "stablehlo.add" | "stablehlo.subtract" | "stablehlo.negate" | "stablehlo.reshape":
-                return True
-            case "stablehlo.multiply":
-                return depends.count(True) == 1
-            case "stablehlo.divide":
-                return not depends[1]
-            case "stablehlo.select":
-                return not depends[0]
-            case "stablehlo.broadcast_in_dim":
-                sizes = [math.prod(shape_of(value)) for value in (op.operands[0], op.results[0])]
-                dims = integers(op.attributes["broadcast_dimensions"])
-                return sizes[0] == sizes[1] and dims == sorted(dims)
-            case _:
+    def _parts(self, groups: Groups) -> bool:
+        """Find along which dimensions elements depend on each other; whether that are few."""
+        arguments, whole = self.trips.body.arguments, dict[int, list[int]]()
+        for k in self.affine:
+            shape, given = shape_of(arguments[k]), self.trips.given[k]
+            groups.mix(arguments[k], [d for d, size in enumerate(shape) if size == 1])
+            if self.sources.get(given):
+                for d in range(len(shape)):
+                    groups.tie((given, d), (arguments[k], d))
+        mixed = groups.mixed()
+        for k in self.affine:
+            dims = range(len(shape_of(arguments[k])))
+            self.mixed[k] = [d for d in dims if groups.root((arguments[k], d)) in mixed]
+            whole[k] = [d for d in dims if d not in self.mixed[k]]
+        first = self.affine[0]
+        for k in self.affine:
+            shapes = [[shape_of(arguments[i])[d] for d in whole[i]] for i in (first, k)]
+            if shapes[0] != shapes[1]:
                 return False
+            for one, other in zip(whole[first], whole[k], strict=True):
+                groups.tie((arguments[first], one), (arguments[k], other))
+        is_apart = all(groups.root(key) in mixed for key in groups.meeting())
+        return is_apart and len(self.parts()) <= _MOST
 
-    def tangents(self, to: Batched, given: Mapping[Pair, Value]) -> list[Value]:
-        """What a trip maps the linear parts of the trips before it to, in the order of `pairs`.
+    def parts(self) -> list[Part]:
+        """The parts of all carries."""
+        found = list[Part]()
+        for k in self.affine:
+            shape = shape_of(self.trips.body.arguments[k])
+            found += [(k, at) for at in product(*(range(shape[d]) for d in self.mixed[k]))]
+        return found
+
+    def tangents(self, to: Batched, given: Mapping[Column, Value]) -> list[Value]:
+        """What a trip maps the linear parts of the trips before it to, in their order.
 
         Args:
             to: knows the values of the trip.
-            given: those linear parts.
+            given: by carry and part of a carry, what the one is for a one in the other.
         """
-        trips, after = self.trips, dict[Pair, Value]()
-        for j in self.affine:
-            rows = [k for k, column in self.pairs if column == j]
-            found = {trips.body.arguments[k]: given[k, j] for k in rows}
+        trips, after = self.trips, dict[Column, Value]()
+        for part in self.parts():
+            rows = [k for k, column in given if column == part]
+            found = {trips.body.arguments[k]: given[k, part] for k in rows}
             for op in needed(trips, [trips.given[k] for k in rows]):
                 if op.name == BARRIER:
                     pairs = zip(op.operands, op.results, strict=True)
@@ -147,8 +183,8 @@ class Carries:
                     found |= {} if value is None else {op.results[0]: value}
             for k in rows:
                 value = found.get(trips.given[k])
-                after[k, j] = to.make.zeros(given[k, j].type) if value is None else value
-        return [after[pair] for pair in self.pairs]
+                after[k, part] = to.make.zeros(given[k, part].type) if value is None else value
+        return [after[column] for column in given]
 
 
 def _kind(type_: ir.Type) -> str:
@@ -174,15 +210,14 @@ def _tangent(to: Batched, op: ir.Operation, known: dict[Value, Value]) -> Value 
         if left is None:
             left = to.make.zeros(right.type)
         return to.make.binary(op.name.removeprefix("stablehlo."), left, right)
-    if op.name == "stablehlo.select":
-        some = next(value for value in given if value is not None)
-        yes, no = (to.make.zeros(some.type) if value is None else value for value in given[1:])
-        shape = to.make.shape_of(op.results[0])
-        return to.make.select(to.all(op.operands[0], shape), yes, no)
     other = Batched(to.make, to.count, {value: to.one(value) for value in op.operands})
-    for value, tangent in zip(op.operands, given, strict=True):
+    for k, (value, tangent) in enumerate(zip(op.operands, given, strict=True)):
         if tangent is not None:
             other.say([value], [tangent])
+        elif op.name in _ADDED and (op.name != "stablehlo.select" or k):
+            other.known[value] = to.make.zeros(value.type)
         elif value in to.many:
             other.many.add(value)
-    return other.one(op.results[0]) if other.write(op) else None
+    if not other.write(op):
+        raise NotBatched
+    return other.one(op.results[0])

@@ -21,7 +21,7 @@ from dtensor.dialect.mlir import Value, ir, operation_of
 from dtensor.dialect.names import TRIPS
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.cuts.shards import Shards
-from dtensor.passes.forms.carries import Carries, Pair
+from dtensor.passes.forms.carries import Carries, Column, Part
 from dtensor.passes.forms.trips import Trips
 from dtensor.passes.forms.turns import NotBatched, Turns, Values
 from dtensor.passes.ops.attributes import shape_of
@@ -69,8 +69,10 @@ class _Chunked:
         if blocks < 2 or trips.count < _LEAST * blocks:
             return None
         moved = sum(_bytes(array) for array, _ in split) / blocks
-        each = _bytes(loop.operands[carries.affine[0]]) * (blocks - 1).bit_length()
-        if (len(carries.pairs) + len(carries.affine)) * each >= moved:
+        parts = carries.parts()
+        each = sum(_bytes(loop.operands[k]) for k in carries.affine) / len(parts)
+        numbers = len(parts) + sum((k, j) in carries.pairs for k, _ in parts for j, _ in parts)
+        if numbers * each * (blocks - 1).bit_length() >= moved:
             return None
         return _Chunked(carries, Turns(trips, blocks, -(-trips.count // blocks)))
 
@@ -92,44 +94,68 @@ class _Chunked:
     def _written(self, make: Builder) -> Values:
         """What stands for the results of the loop that anybody reads."""
         self.turns.cut(make)
-        ahead = self._ahead(make, self._ends(self._maps(make)))
+        ahead = self._ahead(make, self._ends(make, *self._maps(make)))
         is_finite = [_is_finite(make, value) for value in ahead.values()]
         ahead = self._one_by_one(make, ahead, make.combined("and", is_finite))
         return self._results(make, ahead)
 
-    def _maps(self, make: Builder) -> list[Value]:
+    def _maps(self, make: Builder) -> tuple[dict[Column, Value], Values]:
         """What the trips of each block do to a carry: the linear parts, and what they give of 0.
 
         The first block starts with what the loop does.
         """
         carries, blocks = self.carries, self.turns.blocks
-        starts = [self.loop.operands[k] for k in carries.affine]
-        shape = (blocks, *make.shape_of(starts[0]))
-        dims = range(1, len(shape))
-        starts = [make.broadcast(value, shape, dims) for value in starts]
-        zero = make.zeros(starts[0].type)
-        one = _one(make, zero)
         index = make.iota((blocks,), 0, "i32")
         first = make.constant_like(blocks - 1 if self.trips.is_reverse else 0, index)
-        is_first = make.broadcast(make.compare("EQ", index, first), shape, [0])
-        linear = [one if k == j else zero for k, j in carries.pairs]
-        offsets = [make.select(is_first, value, zero) for value in starts]
+        is_first = make.compare("EQ", index, first)
+        zeros: Values = {}
+        offsets: Values = {}
+        for k in carries.affine:
+            value = self.loop.operands[k]
+            shape = (blocks, *make.shape_of(value))
+            value = make.broadcast(value, shape, range(1, len(shape)))
+            zeros[k] = make.zeros(value.type)
+            offsets[k] = make.select(make.broadcast(is_first, shape, [0]), value, zeros[k])
+        linear: dict[Column, Value] = {}
+        for part in carries.parts():
+            for k in [k for k, j in carries.pairs if j == part[0]]:
+                linear[k, part] = self._one(make, zeros[k], part) if k == part[0] else zeros[k]
 
         def step(inner: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
             given = dict(zip(carries.affine, carried[len(linear) :], strict=True))
             to = self.turns.of(inner, number, given, list(self.given.values()))
-            known = dict(zip(carries.pairs, carried, strict=False))
-            after = carries.tangents(to, known)
+            after = carries.tangents(to, dict(zip(linear, carried, strict=False)))
             after += map(to.all, self.given.values())
             return self.turns.kept(inner, number, carried, after)
 
-        return counted_loop(make, self.turns.size, [*linear, *offsets], step)
+        begin = [*linear.values(), *offsets.values()]
+        found = counted_loop(make, self.turns.size, begin, step)
+        return (
+            dict(zip(linear, found, strict=False)),
+            dict(zip(carries.affine, found[len(linear) :], strict=True)),
+        )
 
-    def _ends(self, maps: Sequence[Value]) -> Values:
+    def _one(self, make: Builder, zero: Value, part: Part) -> Value:
+        """One in a part of a carry, zero in the others."""
+        found = _one(make, zero)
+        for d, place in zip(self.carries.mixed[part[0]], part[1], strict=True):
+            index = make.iota(make.shape_of(zero), d + 1, "i32")
+            is_here = make.compare("EQ", index, make.constant_like(place, index))
+            found = make.select(is_here, found, zero)
+        return found
+
+    def _ends(self, make: Builder, linear: Mapping[Column, Value], offsets: Values) -> Values:
         """What each block passes on."""
-        carries, count = self.carries, len(self.carries.pairs)
+        carries, parts = self.carries, self.carries.parts()
+        maps: dict[tuple[Part, Part], Value] = {}
+        for (k, column), value in linear.items():
+            for part, each in self._apart(make, k, value).items():
+                maps[part, column] = each
+        starts: dict[Part, Value] = {}
+        for k in carries.affine:
+            starts |= self._apart(make, k, offsets[k])
         scan = build.scan(
-            maps,
+            [*maps.values(), *starts.values()],
             0,
             self.trips.is_reverse,
             loc=self.loop.location,
@@ -137,25 +163,48 @@ class _Chunked:
         )
         self.made.append(scan)
         block = scan.regions[0].blocks[0]
-        inner = Trail(ir.InsertionPoint(block), scan.location)
-        values = list(block.arguments)
-        earlier, later = values[: len(maps)], values[len(maps) :]
-        before, after = (dict(zip(carries.pairs, s, strict=False)) for s in (earlier, later))
-        starts = dict(zip(carries.affine, earlier[count:], strict=True))
+        inner, values = Trail(ir.InsertionPoint(block), scan.location), list(block.arguments)
+        sides = values[: len(values) // 2], values[len(values) // 2 :]
+        before, after = (dict(zip(maps, side, strict=False)) for side in sides)
+        given, added = (dict(zip(parts, side[len(maps) :], strict=True)) for side in sides)
 
-        def mapped(k: int, column: Mapping[int, Value]) -> list[Value]:
-            found = [(after[k, i], value) for i, value in column.items() if (k, i) in after]
+        def mapped(row: Part, column: Mapping[Part, Value]) -> list[Value]:
+            found = [(after[row, i], value) for i, value in column.items() if (row, i) in after]
             return [inner.binary("multiply", *pair) for pair in found]
 
-        def linear(pair: Pair) -> Value:
-            column = {i: value for (i, j), value in before.items() if j == pair[1]}
-            return inner.combined("add", mapped(pair[0], column))
-
-        found = [linear(pair) for pair in carries.pairs]
-        for k, value in zip(carries.affine, later[count:], strict=True):
-            found.append(inner.combined("add", [*mapped(k, starts), value]))
+        found = [
+            inner.combined(
+                "add", mapped(row, {i: v for (i, c), v in before.items() if c == column})
+            )
+            for row, column in maps
+        ]
+        found += [inner.combined("add", [*mapped(row, given), added[row]]) for row in parts]
         inner.create("stablehlo.return", found, [])
-        return dict(zip(carries.affine, list(scan.results)[count:], strict=True))
+        ends = dict(zip(parts, list(scan.results)[len(maps) :], strict=True))
+        return {k: self._together(make, k, ends, offsets[k]) for k in carries.affine}
+
+    def _apart(self, make: Builder, k: int, value: Value) -> dict[Part, Value]:
+        """The parts of a carry, of all blocks."""
+        mixed, shape = self.carries.mixed[k], make.shape_of(value)
+        rest = [size for d, size in enumerate(shape) if d - 1 not in mixed]
+        found = {}
+        for part in [part for part in self.carries.parts() if part[0] == k]:
+            each = value
+            for d, place in zip(mixed, part[1], strict=True):
+                each = make.cut(each, d + 1, place, 1)
+            found[part] = make.reshape(each, rest)
+        return found
+
+    def _together(self, make: Builder, k: int, parts: Mapping[Part, Value], like: Value) -> Value:
+        """A carry of its parts, of the shape of another value."""
+        mixed, shape = self.carries.mixed[k], make.shape_of(like)
+        own = [value for part, value in parts.items() if part[0] == k]
+        blocks, *rest = make.shape_of(own[0])
+        value = make.joined([make.reshape(each, (blocks, 1, *rest)) for each in own], 1)
+        others = [d for d in range(len(shape)) if d - 1 not in mixed]
+        places = [0, *(d + 1 for d in mixed), *others[1:]]
+        value = make.reshape(value, [shape[d] for d in places])
+        return make.transpose(value, [places.index(d) for d in range(len(shape))])
 
     def _ahead(self, make: Builder, ends: Values) -> Values:
         """What comes into each block: what that before it passes on."""

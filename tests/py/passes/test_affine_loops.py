@@ -201,6 +201,13 @@ def test_a_loop_that_only_its_result_splits_sends_nothing() -> None:
     assert sent(run(decay, LINE, [None], whole(1)[0], out=ROWS)) == 0
 
 
+def test_the_last_carry_alone() -> None:
+    def last(a: Any, b: Any) -> Any:
+        return lax.scan(lambda h, ab: (ab[0] * h + ab[1], None), b[0], (a, b))[0]
+
+    assert totals_alone(run(last, LINE, [ROWS, ROWS], factors(320), whole(320)))
+
+
 def test_a_loop_in_a_loop() -> None:
     def epochs(a: Any, b: Any) -> Any:
         return lax.fori_loop(0, 3, lambda _, b: linear(a, b)[1][1] * 0.5, b)
@@ -208,18 +215,108 @@ def test_a_loop_in_a_loop() -> None:
     run(epochs, LINE, [ROWS, ROWS], factors(64), whole(64))
 
 
+def turned(a: Any, b: Any) -> Any:
+    """A state of four, of each of three rows, by a matrix that only moves and changes signs."""
+    w = jnp.asarray(np.eye(4)[[2, 0, 3, 1]] * [1, -1, 1, -1], b.dtype)
+
+    def step(h: Any, now: Any) -> Any:
+        a, b = now
+        h = a[:3, None] * (h @ w) + b[3:, None]
+        return h, h.sum(0)
+
+    return lax.scan(step, jnp.ones((3, 4), b.dtype), (a, b), reverse=True)
+
+
+def by_matrices(a: Any, b: Any) -> Any:
+    """A matrix for each trip, and a carry of another shape that is added."""
+    signs = jnp.asarray(np.eye(3)[[1, 2, 0]], b.dtype) * a[:, :3, None]
+
+    def step(carry: Any, now: Any) -> Any:
+        h, g = carry
+        w, b = now
+        return (jnp.einsum("ij,bj->bi", w, h) + g[:, None], b[:2] - g), h
+
+    return lax.scan(step, (jnp.ones((2, 3), b.dtype), jnp.zeros(2, b.dtype)), (signs, b))
+
+
+def delayed(a: Any, b: Any) -> Any:
+    """A filter that keeps what it gave last in a vector."""
+
+    def step(z: Any, now: Any) -> Any:
+        a, b = now
+        new = b - z[:, 1] + a * z[:, 3] / 2
+        z = jnp.concatenate([new[:, None], z[:, :-1]], 1)
+        return z, z[::-1]
+
+    return lax.scan(step, jnp.zeros((6, 4), b.dtype), (jnp.zeros_like(a), b))
+
+
+@pytest.mark.parametrize("program", [turned, by_matrices, delayed], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(("mesh", "axes"), [(LINE, "x"), (GRID, "y"), (FIVE, "x")])
+@pytest.mark.parametrize("n", [1600, 1501])
+def test_states_of_a_few_elements_are_multiplied_by_matrices(
+    n: int, mesh: Mesh, axes: Any, program: Callable[..., Any]
+) -> None:
+    rows = [axes, UNSHARDED]
+    few = jnp.where(jnp.arange(n)[:, None] % 50 == 0, whole(n), 0)  # sums stay small
+    compiled = run(program, mesh, [rows, rows], jnp.sign(factors(n)), few)
+    assert totals_alone(compiled, 8)
+
+
+def test_gradients_of_a_state_that_a_matrix_multiplies() -> None:
+    def loss(w: Any, b: Any) -> Any:
+        step = lambda h, x: ((w @ h + x), w @ h)  # noqa: E731
+        return jnp.sum(lax.scan(step, 0 * b[0], b)[1] * b)
+
+    w = np.random.default_rng(4).normal(size=(4, 4)).astype(np.float32) / 4
+    run(
+        jax.grad(loss, (0, 1)),
+        LINE,
+        [None, ROWS],
+        w,
+        whole(333)[:, :4],
+        error=1e-4,
+        absolute=1e-3,
+    )
+
+
+LINEAR: list[Callable[..., Any]] = [
+    lambda h, a, b: h[::-1] + b,
+    lambda h, a, b: jnp.roll(h, 1) * a + b,
+    lambda h, a, b: jnp.pad(h, (1, 0))[:-1] * a + b,
+    lambda h, a, b: (h * a).sum() / 2 + b,
+    lambda h, a, b: h.reshape(2, 3).T.reshape(6) + b,
+    lambda h, a, b: jnp.eye(6)[::-1] @ h + b,
+    lambda h, a, b: jnp.where(a > 0, h[::-1], -b),
+    lambda h, a, b: h[2] * a - lax.dynamic_slice(h, (1,), (1,)) + b,
+    lambda h, a, b: jnp.stack([h[0], h[1] * a[0], *h[2:]]) + b,
+]
+
+
+@pytest.mark.parametrize("step", LINEAR, ids=range(len(LINEAR)))
+def test_elements_that_meet(step: Callable[..., Any]) -> None:
+    def program(a: Any, b: Any) -> Any:
+        def trip(h: Any, ab: Any) -> Any:
+            h = step(h, *ab)
+            return h, h
+
+        return lax.scan(trip, jnp.ones_like(b[0]), (a, b))
+
+    small = factors(640) / 4, whole(640) / 4
+    assert totals_alone(run(program, LINE, [ROWS, ROWS], *small, error=1e-4, absolute=1e-4), 8)
+
+
 UNLIKE: list[Callable[..., Any]] = [
     lambda h, a, b: jnp.tanh(h) + b,
     lambda h, a, b: h * h + b,
     lambda h, a, b: a / (2 + h),
     lambda h, a, b: jnp.where(h > 0, h, b),
-    lambda h, a, b: h[::-1] + b,
-    lambda h, a, b: jnp.roll(h, 1) * a + b,
-    lambda h, a, b: h.sum() + b,
-    lambda h, a, b: h.reshape(2, 3).T.reshape(6) + b,
-    lambda h, a, b: jnp.eye(6)[::-1] @ h + b,
     lambda h, a, b: h.astype(jnp.bfloat16).astype(jnp.float32) + b,
     lambda h, a, b: jnp.maximum(h, b),
+    lambda h, a, b: jnp.max(h) + b,
+    lambda h, a, b: (h * h[::-1]) + b,
+    lambda h, a, b: jnp.outer(h, h) @ b,
+    lambda h, a, b: jnp.pad(h[1:], (0, 1), constant_values=1) * jnp.exp(h),
     lambda h, a, b: lax.cumsum(a) * h + b,  # it is affine, but has no rule for blocks
 ]
 
