@@ -104,18 +104,12 @@ class _Chunked:
 
         The first block starts with what the loop does.
         """
-        carries, blocks = self.carries, self.turns.blocks
-        index = make.iota((blocks,), 0, "i32")
-        first = make.constant_like(blocks - 1 if self.trips.is_reverse else 0, index)
-        is_first = make.compare("EQ", index, first)
-        zeros: Values = {}
-        offsets: Values = {}
+        carries, zeros = self.carries, Values()
         for k in carries.affine:
             value = self.loop.operands[k]
-            shape = (blocks, *make.shape_of(value))
-            value = make.broadcast(value, shape, range(1, len(shape)))
-            zeros[k] = make.zeros(value.type)
-            offsets[k] = make.select(make.broadcast(is_first, shape, [0]), value, zeros[k])
+            shape = (self.turns.blocks, *make.shape_of(value))
+            zeros[k] = make.zeros(make.tensor_type(shape, make.element_of(value)))
+        offsets = {k: self._started(make, k, zero) for k, zero in zeros.items()}
         linear: dict[Column, Value] = {}
         for part in carries.parts():
             for k in [k for k, j in carries.pairs if j == part[0]]:
@@ -208,13 +202,22 @@ class _Chunked:
 
     def _ahead(self, make: Builder, ends: Values) -> Values:
         """What comes into each block: what that before it passes on."""
-        found, is_reverse = {}, self.trips.is_reverse
+        found, is_reverse, last = {}, self.trips.is_reverse, self.turns.blocks - 1
         for k, value in ends.items():
-            start = self.loop.operands[k]
-            first = make.reshape(start, (1, *make.shape_of(start)))
-            others = make.cut(value, 0, int(is_reverse), self.turns.blocks - 1)
-            found[k] = make.joined([others, first] if is_reverse else [first, others], 0)
+            others = make.cut(value, 0, int(is_reverse), last)
+            own = make.cut(value, 0, last if is_reverse else 0, 1)
+            moved = make.joined([others, own] if is_reverse else [own, others], 0)
+            found[k] = self._started(make, k, moved)
         return found
+
+    def _started(self, make: Builder, k: int, others: Value) -> Value:
+        """A carry of all blocks, of which the first begins with what the loop does."""
+        blocks, shape = self.turns.blocks, make.shape_of(others)
+        start = make.broadcast(self.loop.operands[k], shape, range(1, len(shape)))
+        index = make.iota((blocks,), 0, "i32")
+        first = make.constant_like(blocks - 1 if self.trips.is_reverse else 0, index)
+        is_first = make.broadcast(make.compare("EQ", index, first), shape, [0])
+        return make.select(is_first, start, others)
 
     def _one_by_one(self, make: Builder, ahead: Values, is_finite: Value) -> Values:
         """What comes into each block, of blocks run one after another unless all is finite."""
