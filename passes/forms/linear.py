@@ -32,6 +32,8 @@ def kept_dims(op: ir.Operation, sides: Sequence[int]) -> Kept | None:
             is_one = list(sides) == [0]
         case "select":
             is_one = 0 not in sides
+        case "convert":  # jax writes some that change nothing
+            is_one = op.operands[0].type == op.results[0].type
         case name:
             is_one = name in _MOVES
     if not is_one or (op.name == "stablehlo.reduce" and not _adds(op)):

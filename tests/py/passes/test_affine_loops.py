@@ -208,6 +208,14 @@ def test_the_last_carry_alone() -> None:
     assert totals_alone(run(last, LINE, [ROWS, ROWS], factors(320), whole(320)))
 
 
+def test_a_loop_of_scalars_under_vmap() -> None:
+    def one(a: Any, b: Any) -> Any:
+        return lax.scan(lambda h, ab: (ab[0] * h + ab[1],) * 2, 0.0, (a, b))[1]
+
+    given = factors(320), whole(320)
+    assert totals_alone(run(jax.vmap(one, 1, 1), LINE, [ROWS, ROWS], *given))
+
+
 def test_a_loop_in_a_loop() -> None:
     def epochs(a: Any, b: Any) -> Any:
         return lax.fori_loop(0, 3, lambda _, b: linear(a, b)[1][1] * 0.5, b)
