@@ -259,7 +259,20 @@ def delayed(a: Any, b: Any) -> Any:
     return lax.scan(step, jnp.zeros((6, 4), b.dtype), (jnp.zeros_like(a), b))
 
 
-@pytest.mark.parametrize("program", [turned, by_matrices, delayed], ids=lambda f: f.__name__)
+def crossed(a: Any, b: Any) -> Any:
+    """Rows that become columns."""
+
+    def step(h: Any, now: Any) -> Any:
+        a, b = now
+        h = h.mT * a[:3, None, None] + b[3:, None, None]
+        return h, h[:, 0]
+
+    return lax.scan(step, jnp.arange(12.0).reshape(3, 2, 2), (a, b))
+
+
+@pytest.mark.parametrize(
+    "program", [turned, by_matrices, delayed, crossed], ids=lambda f: f.__name__
+)
 @pytest.mark.parametrize(("mesh", "axes"), [(LINE, "x"), (GRID, "y"), (FIVE, "x")])
 @pytest.mark.parametrize("n", [1600, 1501])
 def test_states_of_a_few_elements_are_multiplied_by_matrices(
@@ -288,16 +301,19 @@ def test_gradients_of_a_state_that_a_matrix_multiplies() -> None:
     )
 
 
+# What comes into a block is still there, in other elements, when it ends.
 LINEAR: list[Callable[..., Any]] = [
     lambda h, a, b: h[::-1] + b,
     lambda h, a, b: jnp.roll(h, 1) * a + b,
-    lambda h, a, b: jnp.pad(h, (1, 0))[:-1] * a + b,
-    lambda h, a, b: (h * a).sum() / 2 + b,
+    lambda h, a, b: jnp.pad(h, (1, 1))[2:] + jnp.pad(h[:1], (5, 0)) * a + b,
+    lambda h, a, b: lax.pad(h, 0.0, [(1, -1, 0)]) + jnp.pad(h[5:], (0, 5)) + b,
+    lambda h, a, b: h.sum() / 8 + a * h[2] / 4 + b,
     lambda h, a, b: h.reshape(2, 3).T.reshape(6) + b,
     lambda h, a, b: jnp.eye(6)[::-1] @ h + b,
-    lambda h, a, b: jnp.where(a > 0, h[::-1], -b),
-    lambda h, a, b: h[2] * a - lax.dynamic_slice(h, (1,), (1,)) + b,
-    lambda h, a, b: jnp.stack([h[0], h[1] * a[0], *h[2:]]) + b,
+    lambda h, a, b: jnp.where(a > -2, h[::-1], -b),
+    lambda h, a, b: h[2] * a - lax.dynamic_slice(h, (1,), (1,)) * jnp.eye(6)[2] + b,
+    lambda h, a, b: jnp.stack([h[1], h[0] * a[0], *h[2:]]) + b,
+    lambda h, a, b: lax.reduce(h[None] * jnp.eye(6)[::-1], 1.0, lax.add, (1,)) - 1 + b,
 ]
 
 
@@ -308,10 +324,12 @@ def test_elements_that_meet(step: Callable[..., Any]) -> None:
             h = step(h, *ab)
             return h, h
 
-        return lax.scan(trip, jnp.ones_like(b[0]), (a, b))
+        return lax.scan(trip, jnp.arange(1.0, 7.0) * 1000, (a, b))
 
-    small = factors(640) / 4, whole(640) / 4
-    assert totals_alone(run(program, LINE, [ROWS, ROWS], *small, error=1e-4, absolute=1e-4), 8)
+    signs = jnp.where(factors(648) > 0, 1, -1)
+    few = jnp.where(jnp.arange(648)[:, None] % 20 == 0, whole(648), 0)
+    compiled = run(program, LINE, [ROWS, ROWS], signs.astype(np.float32), few, error=1e-4)
+    assert totals_alone(compiled, 8)
 
 
 UNLIKE: list[Callable[..., Any]] = [
