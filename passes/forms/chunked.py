@@ -193,6 +193,8 @@ class _Chunked:
         """A carry of its parts, of the shape of another value."""
         mixed, shape = self.carries.mixed[k], make.shape_of(like)
         own = [value for part, value in parts.items() if part[0] == k]
+        if not mixed:
+            return own[0]
         blocks, *rest = make.shape_of(own[0])
         value = make.joined([make.reshape(each, (blocks, 1, *rest)) for each in own], 1)
         others = [d for d in range(len(shape)) if d - 1 not in mixed]

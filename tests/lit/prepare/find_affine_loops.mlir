@@ -6,8 +6,8 @@
 
 // CHECK-LABEL: func.func @main
 // CHECK: %[[A:.*]] = stablehlo.reshape %arg0 : (tensor<8x3xf32>) -> tensor<2x4x3xf32>
-// CHECK: %[[ONE:.*]] = stablehlo.constant dense<1.000000e+00> : tensor<2x3xf32>
 // CHECK: %[[START:.*]] = stablehlo.select %{{.*}}, %{{.*}}, %{{.*}} : tensor<2x3xi1>, tensor<2x3xf32>
+// CHECK: %[[ONE:.*]] = stablehlo.constant dense<1.000000e+00> : tensor<2x3xf32>
 
 // What the trips do to any carry: the product of the factors, and what comes of zero.
 
@@ -22,7 +22,8 @@
 // CHECK: %[[ENDS:.*]]:2 = "dtensor.scan"(%[[MAPS]]#1, %[[MAPS]]#2)
 // CHECK: {dim = 0 : i64, reverse = 0 : i64}
 // CHECK: %[[BEFORE:.*]] = stablehlo.slice %[[ENDS]]#1 [0:1, 0:3]
-// CHECK: %[[AHEAD:.*]] = stablehlo.concatenate %{{.*}}, %[[BEFORE]], dim = 0
+// CHECK: %[[MOVED:.*]] = stablehlo.concatenate %{{.*}}, %[[BEFORE]], dim = 0
+// CHECK: %[[AHEAD:.*]] = stablehlo.select %{{.*}}, %{{.*}}, %[[MOVED]]
 
 // One after another, if anything is not finite.
 
