@@ -126,32 +126,14 @@ class Builder:
 
     def like(self, op: ir.Operation, operands: Sequence[Value], dim: int, size: int) -> Value:
         """The op, which has one result, on other operands, the result's `dim` of another size."""
-        shape = self.shape_of(op.results[0])
-        copy = self.copied(op, operands, [(*shape[:dim], size, *shape[dim + 1 :])])
-        result: Value = copy.results[0]
-        return result
-
-    def copied(
-        self,
-        op: ir.Operation,
-        operands: Sequence[Value],
-        shapes: Sequence[Shape] | None = None,
-        attributes: Mapping[str, ir.Attribute] | None = None,
-    ) -> ir.Operation:
-        """The op on other operands, its results of other shapes, with other attributes perhaps."""
+        shape, element = self.read_type(op.results[0].type)
         copy = op.clone(ip=self._place()).operation
         for k, operand in enumerate(operands):
             copy.operands[k] = operand
-        for result, shape in zip(copy.results, shapes or (), strict=shapes is not None):
-            result.set_type(self.tensor_type(shape, self.element_of(result)))
-        for name, attribute in (attributes or {}).items():
-            copy.attributes[name] = attribute
+        result: Value = copy.results[0]
+        result.set_type(self.tensor_type((*shape[:dim], size, *shape[dim + 1 :]), element))
         self._note(copy)
-        return copy
-
-    def inside(self, block: ir.Block) -> Trail:
-        """What creates operations at the end of a block, at this location."""
-        return Trail(ir.InsertionPoint(block), self.location, self._made)
+        return result
 
     def _place(self) -> ir.InsertionPoint | None:
         """Where the next operation goes."""

@@ -13,18 +13,16 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from dtensor.dialect.mlir import Value, ir
-from dtensor.passes.forms.batched import Batched
-from dtensor.passes.forms.linear import Groups, kept_dims
 from dtensor.passes.forms.trips import Trips
 from dtensor.passes.forms.turns import NotBatched, needed
 from dtensor.passes.ops.attributes import shape_of
+from dtensor.passes.ops.batched import Batched
 from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.linear import Groups, adds_to, kept_dims
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import BARRIER, CALLS, CUSTOM_CALL, RETURNS, read_by
 
 _SUMS = ("stablehlo.add", "stablehlo.subtract")
-# What these read besides is added, or stands in other places: nothing comes of it.
-_ADDED = ("stablehlo.concatenate", "stablehlo.pad", "stablehlo.reduce", "stablehlo.select")
 _NOTHING: frozenset[int] = frozenset()
 _MOST = 8  # parts of carries that depend on each other
 _INEXACT = ("float", "complex")
@@ -214,7 +212,7 @@ def _tangent(to: Batched, op: ir.Operation, known: dict[Value, Value]) -> Value 
     for k, (value, tangent) in enumerate(zip(op.operands, given, strict=True)):
         if tangent is not None:
             other.say([value], [tangent])
-        elif op.name in _ADDED and (op.name != "stablehlo.select" or k):
+        elif adds_to(op, k):
             other.known[value] = to.make.zeros(value.type)
         elif value in to.many:
             other.many.add(value)

@@ -123,7 +123,7 @@ class _Chunked:
             return self.turns.kept(inner, number, carried, after)
 
         begin = [*linear.values(), *offsets.values()]
-        found = counted_loop(make, self.turns.size, begin, step)
+        found = counted_loop(make, self.turns.size, begin, step, self.made)
         return (
             dict(zip(linear, found, strict=False)),
             dict(zip(carries.affine, found[len(linear) :], strict=True)),
@@ -234,10 +234,10 @@ class _Chunked:
             return self.turns.kept(inner, number, carried, after)
 
         def again(inner: Builder, _: Value, carried: Sequence[Value]) -> list[Value]:
-            ends = counted_loop(inner, self.turns.size, carried, step)
+            ends = counted_loop(inner, self.turns.size, carried, step, self.made)
             return list(self._ahead(inner, dict(zip(ahead, ends, strict=True))).values())
 
-        found = counted_loop(make, rounds, list(ahead.values()), again)
+        found = counted_loop(make, rounds, list(ahead.values()), again, self.made)
         operation_of(found[0]).attributes[TRIPS] = index_attr(1)  # it seldom runs at all
         return dict(zip(ahead, found, strict=True))
 
@@ -268,7 +268,7 @@ class _Chunked:
                 after.append(inner.updated(array, row, places))
             return after
 
-        ends = counted_loop(make, turns.size, begin, step)
+        ends = counted_loop(make, turns.size, begin, step, self.made)
         after = dict(zip([*changed, *written], ends, strict=True))
         found: Values = {}
         for k in read:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,34 +11,15 @@ from numpy.typing import NDArray
 
 from dtensor.dialect.mlir import Value, ir, maker_of, stablehlo, terminator
 from dtensor.passes.ops.attributes import shape_of
+from dtensor.passes.ops.counted import of_scalars
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.program import counted, never_changed_in, trip_count
 
 Numbers = NDArray[Any]
 
-_FOUND_BY: Final[dict[str, Callable[..., Any]]] = {
-    "stablehlo.add": np.add,
-    "stablehlo.subtract": np.subtract,
-    "stablehlo.multiply": np.multiply,
-    "stablehlo.negate": np.negative,
-    "stablehlo.maximum": np.maximum,
-    "stablehlo.minimum": np.minimum,
-    "stablehlo.select": np.where,
-    "stablehlo.convert": np.copy,
-    "stablehlo.reshape": np.copy,
-    "stablehlo.broadcast_in_dim": np.copy,
-}
 _SCATTER: Final = "stablehlo.scatter"
 _UPDATE: Final = "stablehlo.dynamic_update_slice"
-_COMPARED: Final = {
-    "EQ": np.equal,
-    "NE": np.not_equal,
-    "LT": np.less,
-    "LE": np.less_equal,
-    "GT": np.greater,
-    "GE": np.greater_equal,
-}
 
 
 @dataclass(frozen=True)
@@ -132,12 +113,10 @@ class Trips:
             if not op.operands:
                 self._read_known(op.results[0], op.results[0])
             given = [self._number(operand) for operand in op.operands]
-            compute = _FOUND_BY.get(op.name)
-            if op.name == "stablehlo.compare":
-                text = str(op.attributes["comparison_direction"])
-                compute = next(found for name, found in _COMPARED.items() if f" {name}>" in text)
-            if compute is not None and all(found is not None for found in given):
-                self._note(op.results[0], compute(*given))
+            known = [found for found in given if found is not None]
+            numbers = of_scalars(op, known) if len(known) == len(given) else None
+            if numbers is not None:
+                self._note(op.results[0], numbers)
 
     def _number(self, value: Value) -> Numbers | None:
         if value not in self._numbers and self._is_outside(value):

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder
-from dtensor.passes.forms.batched import Batched
 from dtensor.passes.forms.trips import Trips
+from dtensor.passes.ops.batched import Batched
 from dtensor.passes.program import read_by
 
 Values = dict[int, Value]  # by number of what the loop carries

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dtensor.dialect.mlir import Value, ir, stablehlo
-from dtensor.passes.builder import Builder, signed
+from dtensor.passes.builder import Builder, Trail, signed
 
 Step = Callable[[Builder, Value, Sequence[Value]], Sequence[Value]]
 
 
 def counted_loop(
-    make: Builder, trips: int | Value, carried: Sequence[Value], step: Step
+    make: Builder,
+    trips: int | Value,
+    carried: Sequence[Value],
+    step: Step,
+    made: list[ir.Operation] | None = None,
 ) -> list[Value]:
     """What is carried after `trips` turns of a loop.
 
@@ -20,6 +24,7 @@ def counted_loop(
         trips: how many turns; a value is an i32 scalar.
         carried: what the first one begins with.
         step: writes a turn, of its number and what is carried; it may read values from around it.
+        made: takes the operations that are created inside.
     """
     scalar = make.tensor_type((), "i32")
     operands = [make.constant(0, scalar), *carried]
@@ -29,7 +34,7 @@ def counted_loop(
         region.blocks.append(*types, arg_locs=[loop.location] * len(types))
         for region in loop.regions
     ]
-    condition, body = (make.inside(block) for block in blocks)
+    condition, body = (Trail(ir.InsertionPoint(block), loop.location, made) for block in blocks)
     number = blocks[0].arguments[0]
     limit = condition.constant(trips, scalar) if isinstance(trips, int) else trips
     is_inside = condition.compare("LT", number, limit)

@@ -14,8 +14,6 @@ from dtensor.passes.ops.reduction import Reduction
 
 Kept = list[int | None]  # per dimension of a result, that of the operand which it is
 
-_DOT = "stablehlo.dot_general"
-
 
 def kept_dims(op: ir.Operation, sides: Sequence[int]) -> Kept | None:
     """Per dimension of the result, the dimension of operands `sides` that it is; None of others.
@@ -86,6 +84,12 @@ def _of_dot(op: ir.Operation, rank: int, side: int) -> Kept:
 def _adds(op: ir.Operation) -> bool:
     element = str(ir.RankedTensorType(op.operands[0].type).element_type)
     return len(op.operands) == 2 and combiner(op.regions[0], (element,)) is Reduction.SUM
+
+
+def adds_to(op: ir.Operation, k: int) -> bool:
+    """Whether operand k, that depends on nothing carried, is added, or stands in other places."""
+    is_one = op.name in ("stablehlo.concatenate", "stablehlo.pad", "stablehlo.reduce")
+    return is_one or (op.name == "stablehlo.select" and k > 0)
 
 
 @dataclass

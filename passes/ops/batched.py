@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -35,7 +35,7 @@ class Batched:
         if len(op.regions) and captured(op, self.known):
             return False
         if not any(operand in self.many for operand in op.operands):
-            copy = self.make.copied(op, [self.one(operand) for operand in op.operands])
+            copy = _copied(self.make, op, [self.one(operand) for operand in op.operands])
             self.known.update(zip(op.results, copy.results, strict=True))
             return True
         found = self._written(op)
@@ -67,9 +67,31 @@ class Batched:
         shapes = [self.make.shape_of(result) for result in op.results]
         if is_scalar_work(op) or op.name == "stablehlo.optimization_barrier":
             given = [self.all(v, None if len(shapes) > 1 else shapes[0]) for v in op.operands]
-            return list(self.make.copied(op, given, [(self.count, *s) for s in shapes]).results)
+            return list(_copied(self.make, op, given, [(self.count, *s) for s in shapes]).results)
         rule = _RULES.get(op.name)
         return None if rule is None else rule(self, op, shapes[0])
+
+
+def _copied(
+    make: Builder,
+    op: ir.Operation,
+    operands: Sequence[Value],
+    shapes: Sequence[Shape] | None = None,
+    attributes: Mapping[str, ir.Attribute] | None = None,
+) -> ir.Operation:
+    """The op on other operands, its results of other shapes, with other attributes perhaps."""
+    types = [result.type for result in op.results]
+    if shapes is not None:
+        elements = map(make.element_of, op.results)
+        types = [make.tensor_type(*pair) for pair in zip(shapes, elements, strict=True)]
+    own = {name: op.attributes[name] for name in op.attributes}
+    new = make.create(op.name, operands, types, own | dict(attributes or {}), len(op.regions))
+    if len(op.regions):
+        copy = op.clone(ip=ir.InsertionPoint(new)).operation
+        for region, other in zip(new.regions, copy.regions, strict=True):
+            other.blocks[0].append_to(region)
+        copy.erase()
+    return new
 
 
 def _spread(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
@@ -121,7 +143,7 @@ def _along(to: Batched, op: ir.Operation, shape: Shape) -> list[Value] | None:
     given = [*map(to.all, values[:count]), *map(to.one, values[count:])]
     dims = integers_attr([d + 1 for d in integers(op.attributes["dimensions"])])
     shapes = [(to.count, *to.make.shape_of(result)) for result in op.results]
-    return list(to.make.copied(op, given, shapes, {"dimensions": dims}).results)
+    return list(_copied(to.make, op, given, shapes, {"dimensions": dims}).results)
 
 
 def _dot(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
@@ -138,7 +160,8 @@ def _dot(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
         batching[:] = [*([0] if all(many) else []), *(d + has for d in batching)]
         contracting[:] = [d + has for d in contracting]
     (lb, lc), (rb, rc) = sides
-    made = to.make.copied(
+    made = _copied(
+        to.make,
         op,
         [to.one(operand) for operand in op.operands],
         [(*shape[:place], to.count, *shape[place:])],
