@@ -49,7 +49,8 @@ class AutoLayouts:
         out_layouts: the layouts of the results that are carried, those of their arguments, in the
             structure that the function returns; None for the others.
         cost: planned seconds per call.
-        bound: seconds that a call takes at least, whatever the layouts that fit.
+        bound: seconds that a call takes at least, whatever the layouts that fit; None where that is
+            not known, as over many mesh axes.
         bytes_per_device: what one device holds of the arguments.
     """
 
@@ -57,21 +58,24 @@ class AutoLayouts:
     in_layouts: tuple[Any, ...]
     out_layouts: Any
     cost: float
-    bound: float
+    bound: float | None
     bytes_per_device: float
     _trees: tuple[Any, ...]
     _lines: tuple[str, ...]
 
     @property
-    def gap(self) -> float:
-        """By what share of the cost other layouts can be cheaper at most."""
+    def gap(self) -> float | None:
+        """By what share of the cost other layouts can be cheaper at most; None if not known."""
+        if self.bound is None:
+            return None
         return 1.0 - self.bound / self.cost if self.cost else 0.0
 
     def __str__(self) -> str:
+        gap = self.gap
+        known = "" if gap is None else f", no layouts take more than {gap:.2%} less"
         head = (
-            f"{self.cost * 1e6:.4g} us planned per call on {self.mesh.short()}, no layouts take "
-            f"more than {self.gap:.2%} less; {quantity(self.bytes_per_device, 'B')} of arguments "
-            "per device"
+            f"{self.cost * 1e6:.4g} us planned per call on {self.mesh.short()}{known}; "
+            f"{quantity(self.bytes_per_device, 'B')} of arguments per device"
         )
         return "\n".join([head, *self._lines])
 

@@ -50,14 +50,14 @@ class AutoPlan:
     Attributes:
         arguments: one per argument.
         seconds: planned seconds per execution, moving results back to their arguments included.
-        bound: what no layouts that fit cost less than, in seconds.
+        bound: what no layouts that fit cost less than, in seconds; None where some were left out.
         bytes: what one device holds of all arguments.
         price: seconds that a byte was taken to cost, to make the arguments fit; 0 where they do.
     """
 
     arguments: tuple[Argument, ...]
     seconds: float
-    bound: float
+    bound: float | None
     bytes: float
     price: float
 
@@ -160,8 +160,8 @@ class _Search:
         start = [self._whole(node) for node in self.graph.nodes]
         problem = Problem(self.maker, start, self.prices)
         nodes = [self.graph.nodes[example] for example in problem.example]
-        at = zip(nodes, self.now or problem.now, strict=True)
-        problem.now[:] = [self.maker.priced(node, strategy) for node, strategy in at]
+        problem.start = list(map(self.maker.priced, nodes, problem.start))
+        problem.now = list(map(self.maker.priced, nodes, self.now or problem.start))
         return problem
 
     def _whole(self, node: Node) -> Strategy:
@@ -251,7 +251,7 @@ class _Search:
         """The layouts, what they cost, and what none costs less than."""
         before = self._point(price)
         problem = self._problem(price)
-        bound = 0.0 if self.maker.has_left_out else polish(problem, 1, self.limits.sweeps)
+        bound = None if self.maker.has_left_out else polish(problem, 1, self.limits.sweeps)
         self._keep(problem)
         if max_bytes is not None:
             after = self._point(price)
@@ -259,11 +259,13 @@ class _Search:
                 self.now = before.now  # within the limit, and less as such
                 problem = self._problem(price)
         held = self.bytes()
-        if max_bytes is not None:  # Lagrange: what fits costs at least the priced bound without
-            bound -= price * max_bytes  # what the bytes that are allowed cost
         seconds = problem.total() - price * held
+        if bound is not None:
+            # Lagrange: what fits costs at least the priced bound without what the bytes that are
+            # allowed cost.
+            bound = max(min(bound - price * (max_bytes or 0.0), seconds), 0.0)
         found = tuple([self._argument(problem, node) for node in self._arguments()])
-        return AutoPlan(found, seconds, max(min(bound, seconds), 0.0), held, price)
+        return AutoPlan(found, seconds, bound, held, price)
 
     def _argument(self, problem: Problem, node: Node) -> Argument:
         number = self.node_of[node.index]
