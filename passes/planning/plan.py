@@ -11,11 +11,12 @@ from dtensor.dialect.dim import Dim
 from dtensor.dialect.layout import Layout
 from dtensor.passes.graph import ARGUMENT, BORDERS, Graph, Node
 from dtensor.passes.planning.alternatives import Alternative, alternatives
+from dtensor.passes.planning.joint_labels import spec_numbers
 from dtensor.passes.planning.limits import Limits
 from dtensor.passes.planning.options import Strategy
 from dtensor.passes.planning.prices import Prices
 from dtensor.passes.planning.problem import Problem
-from dtensor.passes.planning.strategies import Maker, ResultPlaces, spec_numbers
+from dtensor.passes.planning.strategies import Maker, ResultPlaces
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.task import Task
 from dtensor.passes.sharding.specs import RankSpecs, Specs

@@ -64,19 +64,16 @@ def solve(problem: Problem, limits: Limits) -> bool:
     )
     has_few = (rank + 1) ** len(everything) <= limits.specs
     is_small = has_few and len(problem.now) <= limits.small
-    if len(axes) < _MANY_AXES or is_small:
-        for node in range(len(problem.now)):
-            problem.options(node)
-        if not maker.has_left_out:
-            return _search(problem, limits)
-    maker.has_left_out = True
     apart = axes if len(axes) > 1 else tuple([frozenset([axis]) for axis in sorted(everything)])
+    if len(axes) < _MANY_AXES or is_small:
+        is_least = _search(problem, limits)
+        if not maker.has_left_out:
+            return is_least
+    maker.has_left_out = True
     _in_turn(problem, apart, limits)
     if is_small:
         found, least = list(problem.now), problem.total()
         problem.now[:] = problem.start
-        problem.let_change((everything,))
-        _search(problem, limits)
         _in_turn(problem, apart, limits)
         if problem.total() > least:
             problem.now[:] = found

@@ -1,16 +1,13 @@
 """Strategies: the ways in which one node can use all mesh axes at once, from its rule.
 
-A strategy combines, for each sub-axis, one factor of the rule, one way to pass partial values on,
-or nothing. Sub-axes that split one factor stand in every order; where a reshape cuts a dimension
-into blocks, a sub-axis may also stand behind those blocks (`block_counts`). Of many sub-axes there
-are too many strategies: then those are made in which some of the sub-axes stay where a plan has
-them (`Moves`), and the rest may change.
+Of many sub-axes there are too many strategies: then those are made in which some of the sub-axes
+stay where a plan has them (`Moves`), and the rest may change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain, islice, product, takewhile
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, islice, takewhile
 
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import inner_layout
@@ -18,8 +15,9 @@ from dtensor.passes.graph import BORDERS, CARRY, JOINTS, MANUAL_EDGES, MANUAL_RE
 from dtensor.passes.ops.opdef import Placed, Traffic, algorithm_of
 from dtensor.passes.ops.rule import OpInfo, OpRule
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.planning.all_places import all_places, groups_of, uses, words
+from dtensor.passes.planning.all_places import all_places, groups_of
 from dtensor.passes.planning.blocks import Blocks, bit, block_counts, partial_kinds
+from dtensor.passes.planning.joint_labels import Held, JointLabels
 from dtensor.passes.planning.options import (
     Computed,
     Exchange,
@@ -28,14 +26,13 @@ from dtensor.passes.planning.options import (
     keeper,
     kept_by_node,
 )
-from dtensor.passes.propagation.labels import Label, LabelTable, RuleLabels
+from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.places import WHOLE, place_of
 from dtensor.passes.propagation.task import Task
-from dtensor.passes.sharding.specs import Places, RankSpecs, Specs, is_contiguous
+from dtensor.passes.sharding.specs import Places, Specs, is_contiguous
 
 ResultPlaces = Mapping[int, frozenset[int]] | None  # by node; None is anywhere
 Moves = tuple[frozenset[int], ...]  # sets of sub-axes; those of one may change together
-Held = tuple[tuple[int, ...] | None, ...]  # per sub-axis its places on a node; None if it may move
 
 _LEAST, _MOST = 64, 6000  # strategies of one node, at least, and of all nodes of a program
 _LARGE_CARRY = 65_536  # bytes
@@ -59,7 +56,7 @@ class Maker:
         self.specs = specs
         self.result_places = result_places
         self._groups = groups_of(specs.subaxes)
-        self._tables = {n: LabelTable(n) for n in set(specs.sizes)}
+        self._joint = JointLabels(specs, self._groups)
         self._blocks, self._factor_blocks = block_counts(graph, min(specs.sizes, default=1))
         self._kinds = partial_kinds(graph)
         self._memo: dict[object, tuple[Strategy, ...]] = {}
@@ -101,7 +98,7 @@ class Maker:
         sets = [self._all(node, now, free) for free in moves]
         found = tuple(dict.fromkeys(chain.from_iterable(sets)))
         if len(found) > self.most:
-            found = self._first(node, now, found)[: self.most]
+            found = tuple(sorted(found, key=self._worth(node))[: self.most])
         if node.kind == RESULT:
             found = self._expected(node, found, start)
         elif node.kind == CARRY:
@@ -230,10 +227,10 @@ class Maker:
         if every is None:
             every = self._of_structure(rule, blocks, passes, used, held)
             if rule.other is not None:
-                others = self._build(rule.other, (), passes, used, held)
+                others = self._joint.of(rule.other, (), passes, used, held)
                 every = tuple(dict.fromkeys((*every, *others)))
             self._memo[key] = every
-        return self._computed_ones(node, every, now, key)
+        return self._computed_ones(node, every, key)
 
     def _of_structure(
         self,
@@ -245,96 +242,13 @@ class Maker:
     ) -> tuple[Strategy, ...]:
         """Those of an op with the same factors, unless its algorithms ask for more than those."""
         if _has_algorithms(rule):
-            return self._build(rule, blocks, passes, used, held)
+            return self._joint.of(rule, blocks, passes, used, held)
         parts = tuple([rule.passes[i] for i in passes])
         key = (rule.factors, rule.operands, rule.results, parts, blocks, used, held)
         found = self._memo.get(key)
         if found is None:
-            found = self._memo[key] = self._build(rule, blocks, passes, used, held)
+            found = self._memo[key] = self._joint.of(rule, blocks, passes, used, held)
         return found
-
-    def _build(
-        self,
-        rule: OpRule,
-        blocks: Blocks,
-        passes: tuple[int, ...],
-        may_use: tuple[bool, ...],
-        held: Held,
-    ) -> tuple[Strategy, ...]:
-        labels = [self._tables[n].of_rule(rule) for n in self.specs.sizes]
-        ranks = ([len(d) for d in rule.operands], [len(d) for d in rule.results])
-        sides = tuple([[self.specs.rank(r) for r in side] for side in ranks])
-        usable = [f for f in range(len(rule.factors)) if rule.dims_of_factor[f]]
-        choices = [-1, *usable, *(~(p + 1) for p in passes)]
-        ways = [
-            (choices if used else [-1]) if places is None else _choices(mine, places, passes)
-            for used, places, mine in zip(may_use, held, labels, strict=True)
-        ]
-        alone = [{choice: _label(mine, choice, 1) for choice in choices} for mine in labels]
-        found: dict[Strategy, None] = {}
-        for combination in uses(ways, self._groups):
-            split = [choice for choice in combination if choice >= 0]
-            if len(set(split)) == len(split) and not any([blocks and blocks[f] for f in split]):
-                options = [[of[choice] for of, choice in zip(alone, combination, strict=True)]]
-            else:
-                options = [
-                    [
-                        _label(mine, choice, majors.get(axis, 1))
-                        for axis, (mine, choice) in enumerate(zip(labels, combination, strict=True))
-                    ]
-                    for majors in self._majors(rule, combination, blocks)
-                ]
-            for chosen in options:
-                strategy = self._joint(chosen, held, *sides)
-                if strategy is not None:
-                    found[strategy] = None
-        return tuple(sorted(found, key=_shared_dimensions(*sides)))
-
-    def _majors(
-        self, rule: OpRule, combination: Sequence[int], blocks: Blocks
-    ) -> Iterator[dict[int, int]]:
-        """Where the sub-axes that split factors can stand in them: every order, behind blocks."""
-        by_factor: dict[int, list[int]] = {}
-        for axis, choice in enumerate(combination):
-            if choice >= 0:
-                by_factor.setdefault(choice, []).append(axis)
-        options = [
-            list(
-                words(
-                    rule.factors[f].size,
-                    blocks[f] if blocks else (),
-                    axes,
-                    self.specs.sizes,
-                    self._groups,
-                )
-            )
-            for f, axes in by_factor.items()
-        ]
-        for picked in product(*options):
-            yield {axis: major for word in picked for axis, major in word}
-
-    def _joint(
-        self,
-        chosen: Sequence[Label | None],
-        held: Held,
-        operands: Sequence[RankSpecs],
-        results: Sequence[RankSpecs],
-    ) -> Strategy | None:
-        """One strategy of one label per sub-axis.
-
-        Returns:
-            None if a sub-axis does not fit or would not stay, or if a tensor would mix reductions.
-        """
-        split = 1
-        labels = []
-        for label, n, places in zip(chosen, self.specs.sizes, held, strict=True):
-            if label is None or (places is not None and label.places != places):
-                return None
-            labels.append(label)
-            split *= n if label.divides else 1
-        ins = spec_numbers(operands, [label.ins for label in labels])
-        outs = spec_numbers(results, [label.outs for label in labels])
-        return None if ins is None or outs is None else Strategy(ins, outs, split)
 
     def with_algorithm(self, rule: OpRule, strategy: Strategy) -> Strategy | None:
         """The strategy with what its algorithm communicates; None if none computes it."""
@@ -407,7 +321,7 @@ class Maker:
             ids.sort(key=specs.shared.__getitem__)
             made = [Strategy((i,) * sides[0], (i,) * sides[1], 1) for i in ids]
             found = self._memo[key] = tuple(made)
-        return self._computed_ones(node, found, now, key)
+        return self._computed_ones(node, found, key)
 
     def _used_at(self, node: Node) -> tuple[bool, ...]:
         """Per sub-axis, whether the node may use it."""
@@ -440,117 +354,52 @@ class Maker:
                     ends = (specs.of(places),), (inside,)
                     made.append(Strategy(*(ends if node.kind == MANUAL_READ else ends[::-1]), 1))
             found = self._memo[key] = tuple(made)
-        return self._computed_ones(node, found, now, key)
+        return self._computed_ones(node, found, key)
 
     def _computed_ones(
-        self, node: Node, strategies: tuple[Strategy, ...], now: Strategy, key: object
+        self, node: Node, strategies: tuple[Strategy, ...], key: object
     ) -> tuple[Strategy, ...]:
-        """Those that something computes, complete; where there are very many, the first (`_first`).
+        """Those that something computes, complete; where there are very many, the best.
+
+        Those that divide the most work and hold the least. What completes one takes long, and is
+        asked for those alone that may be kept.
 
         Args:
             node: whose they are.
             strategies: in the order that decides among equals.
-            now: the strategy of the node in the present plan.
             key: what they depend on.
         """
         rule = node.rule if node.kind == OP else None
         is_few = len(strategies) <= self.most
+        self.has_left_out |= not is_few
         if is_few and (rule is None or not _has_algorithms(rule)):
             return strategies
-        key = (key, None if is_few else now[:2])
-        found = self._memo.get(key)
+        found = self._memo.get((key, "computed"))
         if found is None:
-            ordered = strategies if is_few else self._first(node, now, strategies)
+            ordered = strategies if is_few else sorted(strategies, key=self._worth(node))
             finish = (self.with_algorithm(rule, s) for s in ordered) if rule else iter(ordered)
-            kept = [s for s in islice(finish, None if is_few else 4 * self.most) if s is not None][
-                : self.most
-            ]
+            kept = list(islice((s for s in finish if s is not None), self.most))
             if not is_few:
                 order = {s[:2]: number for number, s in enumerate(strategies)}
                 kept.sort(key=lambda s: order[s[:2]])
-            found = self._memo[key] = tuple(kept)
-        self.has_left_out |= not is_few
+            found = self._memo[key, "computed"] = tuple(kept)
         return found
 
-    def _first(
-        self, node: Node, now: Strategy, strategies: Sequence[Strategy]
-    ) -> tuple[Strategy, ...]:
-        """In the order in which they are considered: by turns the nearest to now and the best.
-
-        Those are near that use few sub-axes otherwise, those are good that divide the most work and
-        hold the least.
-        """
-        distance = self._distance(node, now)
-        keys = {s: distance(s) for s in strategies}
-        near = sorted(strategies, key=lambda s: keys[s])
-        best = sorted(strategies, key=lambda s: keys[s][1:])
-        return tuple(dict.fromkeys(chain.from_iterable(zip(near, best, strict=True))))
-
-    def _distance(self, node: Node, now: Strategy) -> Callable[[Strategy], tuple[float, ...]]:
-        """How many sub-axes a strategy uses otherwise; how much it leaves undone, and holds."""
-        mine = self.places(node, now)
+    def _worth(self, node: Node) -> Callable[[Strategy], tuple[float, ...]]:
+        """How much work a strategy leaves undivided, and how much it holds."""
         sides = [side for both in self.specs.sides(self.graph, node) for side in both]
 
-        def distance(strategy: Strategy) -> tuple[float, ...]:
-            places = self.places(node, strategy)
-            axes = zip(zip(*mine, strict=True), zip(*places, strict=True), strict=True)
-            other = sum([had != has for had, has in axes])
+        def worth(strategy: Strategy) -> tuple[float, ...]:
             numbers = list(zip(sides, (*strategy.ins, *strategy.outs), strict=True))
             parts = sum([side.partial[spec] for side, spec in numbers])
             held = sum([1 / side.splits[spec] for side, spec in numbers])
-            return other, -strategy.split, parts, held
+            return -strategy.split, parts, held
 
-        return distance
-
-
-def _choices(labels: RuleLabels, places: tuple[int, ...], passes: Sequence[int]) -> Sequence[int]:
-    """The ways to use a sub-axis that may have these places; as `_label` numbers them."""
-    if places == labels.idle.places:
-        return [-1]
-    split = next((k for k, place in enumerate(places) if place > WHOLE), None)
-    if split is None:
-        return [~(p + 1) for p in passes if labels.passes[p].places == places]
-    count = len(labels.rule.operands)
-    slot = split if split < count else ~(split - count)
-    return [label.factor for label in labels.at(slot, places[split])]
+        return worth
 
 
 def _has_algorithms(rule: OpRule) -> bool:
     return rule.op is not None and len(opdef(rule.op.name).algorithms) > 1
-
-
-def _label(labels: RuleLabels, choice: int, major: int) -> Label | None:
-    if choice == -1:
-        return labels.idle
-    if choice < -1:
-        return labels.passes[~choice - 1]
-    return labels.digit(choice, major)
-
-
-def spec_numbers(
-    sides: Sequence[RankSpecs], places: Sequence[tuple[int, ...]]
-) -> tuple[int, ...] | None:
-    """The specs of some tensors, from the places of each sub-axis on all; None for mixed parts."""
-    found = []
-    for k, specs in enumerate(sides):
-        mine = tuple([each[k] for each in places])
-        if min(mine, default=WHOLE) < WHOLE and len({p for p in mine if p < WHOLE}) > 1:
-            return None
-        found.append(specs.of(mine))
-    return tuple(found)
-
-
-def _shared_dimensions(
-    operands: Sequence[RankSpecs], results: Sequence[RankSpecs]
-) -> Callable[[Strategy], int]:
-    """How many sub-axes stand behind others in a dimension; fewer win among equals."""
-    sides = (*operands, *results)
-
-    def count(strategy: Strategy) -> int:
-        specs = zip(sides, (*strategy.ins, *strategy.outs), strict=True)
-        return sum([side.shared[spec] for side, spec in specs])
-
-    return count
 
 
 def _keeps_to(used: Sequence[bool], held: Sequence[int | None], places: Places) -> bool:
