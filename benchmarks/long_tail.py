@@ -53,6 +53,7 @@ from benchmarks.long_tail_forms import (
     unet,
 )
 from benchmarks.long_tail_grids import GRIDS
+from benchmarks.long_tail_loops import LOOPS
 from benchmarks.long_tail_row import (
     CACHE,
     CHUNK,
@@ -220,6 +221,7 @@ ROWS_OF_TABLE: dict[str, Row] = {
         out=(WHOLE, WHOLE),
     ),
     **GRIDS,
+    **LOOPS,
     "sort": row(2 * R * 2048 + 2048, "2 r L + L, columnsort", jnp.sort, VECTOR, out=X),
     "argsort": row(
         2 * R * 512 * (4 + 2) + 256 * (4 + 2) + 256 * 2,

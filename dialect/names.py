@@ -41,6 +41,7 @@ FOLDS: Final = "dtensor.folds"
 PLACES: Final = "dtensor.places"
 SIZE: Final = "dtensor.size"
 STEPS: Final = "dtensor.steps"
+TRIPS: Final = "dtensor.trips"
 LOCAL: Final = "dtensor.local"
 """Unit attribute of a module whose types are per-device: dtensor-expand sets it."""
 
@@ -56,6 +57,7 @@ DISCARDABLE: Final[dict[str, str]] = {
     PLACES: "which operand of a sort counts the places along the dimension that is sorted",
     SIZE: "how many elements of a row a top_k, a sort or a ranked reads; those behind may be any",
     STEPS: "per window of a longer kernel, its true elements and how many results read more",
+    TRIPS: "for how many trips a loop is planned that runs as often as the program finds then",
     LOCAL: "the module's types are per-device",
 }
 

@@ -82,6 +82,7 @@ _OWNERS = {
     names.FOLDS: (WINDOWED, f"only these have windows: {', '.join(WINDOWED)}"),
     names.STEPS: ((CONVOLUTION,), "only a convolution has a kernel"),
     names.PLACES: (("stablehlo.sort",), "it says what a sort sorts along"),
+    names.TRIPS: (("stablehlo.while",), "only a loop has trips"),
 }
 
 
@@ -275,6 +276,8 @@ class _Verifier:
         right, why = _OWNERS[name]
         if owner not in right:
             self._report(op, f"'{name}' stands on '{owner}'; {why}")
+        elif name == names.TRIPS and not isinstance(op.attributes[name], ir.IntegerAttr):
+            self._report(op, f"'{name}' is {op.attributes[name]}; give how many trips there are")
         elif name in (names.ENDS, names.FOLDS):
             for problem in ends_problems(op, name):
                 self._report(op, problem)

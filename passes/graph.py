@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.mlir import Value, ir, terminator
-from dtensor.dialect.names import IN_LAYOUTS, MANUAL, OUT_LAYOUTS, RELAYOUT
+from dtensor.dialect.names import IN_LAYOUTS, MANUAL, OUT_LAYOUTS, RELAYOUT, TRIPS
+from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.manual import border_rule
 from dtensor.passes.ops.opdef import nothing_known
 from dtensor.passes.ops.rule import OpInfo, OpRule, element_bytes
@@ -364,6 +365,8 @@ class _Reader(OpReader):
 
     def read_while(self, op: ir.Operation, operands: list[int], weight: float) -> None:
         trips = trip_count(op)
+        if trips is None and TRIPS in op.attributes:
+            trips = integer(op.attributes[TRIPS])
         if trips is None:
             self.graph.unknown_trips.append(op)
         inside = weight * (UNKNOWN_TRIPS if trips is None else float(trips) or NO_TRIPS)

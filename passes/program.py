@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from dtensor.dialect.mlir import Value, every, ir, made_by, maker_of, terminator
 from dtensor.dialect.names import FREE, MANUAL
-from dtensor.passes.ops.attributes import CONSTANT
+from dtensor.passes.ops.attributes import CONSTANT, constant_attribute
 
 WHILE: Final = "stablehlo.while"
 BRANCHES: Final = ("stablehlo.case", "stablehlo.if")
@@ -227,6 +227,13 @@ def trip_count(loop: ir.Operation) -> int | None:
     return max(0, -(-(limit - start) // step))
 
 
+def counted(loop: ir.Operation, slot: int) -> tuple[int, int] | None:
+    """Start and step of a carried integer that a loop counts up by a constant; None of others."""
+    start, body = _integer(loop.operands[slot], loop, None), loop.regions[1].blocks[0]
+    step = None if start is None else _step(body, slot, loop)
+    return None if start is None or step is None else (start, step)
+
+
 def never_changed(value: Value) -> Value | None:
     """What a loop carries in and never changes, if this value is that inside; else None."""
     block = value.owner
@@ -269,7 +276,7 @@ def _integer(value: Value, loop: ir.Operation, block: ir.Block | None) -> int | 
         return None if outside is None else _integer(outside, loop, None)
     if producer.name != CONSTANT:
         return None
-    attribute = producer.attributes["value"]
+    attribute = constant_attribute(producer)
     if not isinstance(attribute, ir.DenseIntElementsAttr) or len(attribute) != 1:
         return None
     return int(attribute[0])

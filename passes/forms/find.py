@@ -44,6 +44,8 @@ class FindFormsPass(Pass):
     rows together with the other indices.
     A gather that products alone read becomes one `dtensor.gather_dot` with each of them: the shards
     of the table multiply what they own.
+    A loop along a dimension that layouts given split, whose carries each trip multiplies and adds
+    to, becomes loops of blocks side by side, of which a `dtensor.scan` combines the totals.
     What StableHLO says in other operations too, `einsum`, `torch_index_select`, the batch_norm
     operations and CHLO's that broadcast, is said in those. A reduce of several arrays that have
     nothing to do with one another is several.
@@ -55,28 +57,49 @@ class FindFormsPass(Pass):
         """Rewrite `@main` in place."""
         main = main_function(module)
 
-        def add(made: Sequence[ir.Operation]) -> None:
-            for op in made:
-                state.ledger.add_op(op)
-            if made:
-                state.forget_ir()
-
         named = [(op, opdef(name).anew) for op, name, _ in state.operations(main)]
         anew = [(op, write) for op, write in named if write is not None]
         for op, write in anew:
-            add(_replaced(op, write))
+            _note(_replaced(op, write), state)
         if anew:
             state.forget_ir()  # what stands for one may have been there before
-        if any(name == _PAD for _, name, _ in state.operations(main)):
-            from dtensor.passes.forms.scans import replaced_scans
-
-            add(replaced_scans([(op, name) for op, name, _ in state.operations(main)]))
+        for form, find in _OF_MANY.items():
+            if _named(form, main, state):
+                _note(find(main, state), state)
         for form, file, function in _FORMS:
-            found = [op for op, name, _ in state.operations(main) if name == form]
+            found = _named(form, main, state)
             if found:
                 module_ = importlib.import_module(f"dtensor.passes.forms.{file}")
                 for op in reversed(found):
-                    add(getattr(module_, function)(op))
+                    _note(getattr(module_, function)(op), state)
+
+
+def _note(made: Sequence[ir.Operation], state: PassState) -> None:
+    for op in made:
+        state.ledger.add_op(op)
+    if made:
+        state.forget_ir()
+
+
+def _named(form: str, main: ir.Operation, state: PassState) -> list[ir.Operation]:
+    return [op for op, name, _ in state.operations(main) if name == form]
+
+
+def _scans(main: ir.Operation, state: PassState) -> Sequence[ir.Operation]:
+    from dtensor.passes.forms.scans import replaced_scans
+
+    return replaced_scans([(op, name) for op, name, _ in state.operations(main)])
+
+
+def _loops(main: ir.Operation, state: PassState) -> Sequence[ir.Operation]:
+    from dtensor.passes.cuts.shards import Shards
+    from dtensor.passes.forms.chunked import replaced_loops
+
+    return replaced_loops(_named(WHILE, main, state), Shards(main, state.meshes))
+
+
+# What is found by looking at all operations, once one of these is met.
+_OF_MANY = {_PAD: _scans, WHILE: _loops}
 
 
 def _replaced(op: ir.Operation, anew: Anew) -> list[ir.Operation]:

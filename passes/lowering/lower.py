@@ -82,8 +82,8 @@ def _own_operations(function: ir.Operation) -> list[ir.Operation]:
         if name.startswith("dtensor."):
             found.append(op)
             continue
-        if name == CUSTOM_CALL:
-            forget(op, names.DEFINED)
+        if name in (CUSTOM_CALL, WHILE):
+            forget(op, names.DEFINED, names.TRIPS)
         attributes = op.attributes
         for left in (names.ENDS, names.FOLDS, names.FILL, names.SIZE, names.STEPS):
             if left in attributes:

@@ -7,11 +7,25 @@ from collections.abc import Callable, Sequence
 from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.passes.builder import Builder, Trail, signed
 
-Step = Callable[[Builder, Sequence[Value]], Sequence[Value]]
+Step = Callable[[Builder, Value, Sequence[Value]], Sequence[Value]]
 
 
-def counted_loop(make: Builder, trips: int, carried: Sequence[Value], step: Step) -> list[Value]:
-    """What is carried after `trips` turns of a loop; `step` may read values from around it."""
+def counted_loop(
+    make: Builder,
+    trips: int | Value,
+    carried: Sequence[Value],
+    step: Step,
+    made: list[ir.Operation] | None = None,
+) -> list[Value]:
+    """What is carried after `trips` turns of a loop.
+
+    Args:
+        make: where to create it.
+        trips: how many turns; a value is an i32 scalar.
+        carried: what the first one begins with.
+        step: writes a turn, of its number and what is carried; it may read values from around it.
+        made: takes the operations that are created inside.
+    """
     scalar = make.tensor_type((), "i32")
     operands = [make.constant(0, scalar), *carried]
     types = [value.type for value in operands]
@@ -20,12 +34,13 @@ def counted_loop(make: Builder, trips: int, carried: Sequence[Value], step: Step
         region.blocks.append(*types, arg_locs=[loop.location] * len(types))
         for region in loop.regions
     ]
-    condition, body = (Trail(ir.InsertionPoint(block), loop.location) for block in blocks)
+    condition, body = (Trail(ir.InsertionPoint(block), loop.location, made) for block in blocks)
     number = blocks[0].arguments[0]
-    is_inside = condition.compare("LT", number, condition.constant(trips, scalar))
+    limit = condition.constant(trips, scalar) if isinstance(trips, int) else trips
+    is_inside = condition.compare("LT", number, limit)
     condition.create("stablehlo.return", [is_inside], [])
     number, *values = blocks[1].arguments
-    after = step(body, values)
+    after = step(body, number, values)
     number = body.binary("add", number, body.constant(1, scalar))
     body.create("stablehlo.return", [number, *after], [])
     found: list[Value] = list(loop.results)

@@ -141,7 +141,7 @@ def _leaf(op: LocalOp, start: Start, local: int) -> Value:
     elements, slots = _read_first(op, start, local)
     ends = range(inner, inner + len(start.leaves))
 
-    def step(make: Builder, carried: Sequence[Value]) -> list[Value]:
+    def step(make: Builder, _: Value, carried: Sequence[Value]) -> list[Value]:
         (node,) = carried
         slot = looked_up(make, node, [*slots, *[0] * len(ends)])
         is_down = _goes_down(op, make, take(make, elements, slot, 0))
@@ -171,7 +171,7 @@ def _read_first(op: LocalOp, start: Start, local: int) -> tuple[Value, list[int]
 def _bisected(op: LocalOp, low: Value, high: Value, longest: int) -> Value:
     """The upper ends of intervals of at most `longest` elements of the shard, halved to the end."""
 
-    def step(make: Builder, carried: Sequence[Value]) -> list[Value]:
+    def step(make: Builder, _: Value, carried: Sequence[Value]) -> list[Value]:
         low, high = carried
         middle = make.binary("add", low, make.over(make.binary("subtract", high, low), 2))
         is_down = _goes_down(op, make, take(make, op.operands[0], middle, 0))

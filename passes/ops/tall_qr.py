@@ -186,8 +186,8 @@ def _signs(op: LocalOp, top: Value, triangle: Value) -> Value:
     diagonal = ctx.reduced(diagonal, len(batch) + 1, "sum")
     sides = side(ctx, real_part(ctx, diagonal, real_row), 1)
 
-    def step(make: Builder, carried: Sequence[Value]) -> list[Value]:
-        number, left, signs = carried
+    def step(make: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
+        left, signs = carried
         zero = make.constant(0, number.type)
         across, down = (
             make.dynamic_slice(left, [*[zero] * len(batch), *starts], (*batch, *shape))
@@ -215,10 +215,9 @@ def _signs(op: LocalOp, top: Value, triangle: Value) -> Value:
         keeps = make.broadcast(is_kept, square, ahead) if batch else is_kept
         left = make.select(keeps, left, make.binary("subtract", left, outer))
         signs = make.select(is_here, make.broadcast(sign, row, ahead), signs)
-        return [make.binary("add", number, make.constant(1, number.type)), left, signs]
+        return [left, signs]
 
-    start = ctx.constant(0, ctx.tensor_type((), "i32"))
-    signs = counted_loop(ctx, size, [start, top, ctx.zeros(real_row)], step)[2]
+    signs = counted_loop(ctx, size, [top, ctx.zeros(real_row)], step)[1]
     axes = op.operand_layouts[0].dims[-2].axes
     signs = ctx.select(ctx.is_shard(axes, 0), signs, ctx.zeros(real_row))
     return ctx.all_reduced(signs, axes, "sum")

@@ -48,3 +48,24 @@ func.func @main(%arg0: tensor<6xf32>) {
   %0 = stablehlo.abs %arg0 {dtensor.steps = array<i64: 5, 1>} : tensor<6xf32>
   return
 }
+
+// -----
+
+func.func @main(%arg0: tensor<6xf32>) {
+  // expected-error @below {{'dtensor.trips' stands on 'stablehlo.abs'; only a loop has trips}}
+  %0 = stablehlo.abs %arg0 {dtensor.trips = 1 : i64} : tensor<6xf32>
+  return
+}
+
+// -----
+
+func.func @main(%arg0: tensor<i1>) {
+  // expected-error @below {{'dtensor.trips' is "few"; give how many trips there are}}
+  %0 = stablehlo.while(%i = %arg0) : tensor<i1> attributes {dtensor.trips = "few"}
+    cond {
+      stablehlo.return %i : tensor<i1>
+    } do {
+      stablehlo.return %i : tensor<i1>
+    }
+  return
+}

@@ -1,0 +1,89 @@
+"""Loops of affine carries over a split dimension, for `benchmarks.long_tail`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import PartitionSpec as P
+
+from benchmarks.against_jax.workload import array
+from benchmarks.long_tail_row import LONG, ROWS, SLICE, Row, row
+
+
+def recurrence_loop(a: jax.Array, b: jax.Array) -> jax.Array:
+    """h[t] = a[t] h[t-1] + b[t], one after another."""
+
+    def step(h: Any, ab: Any) -> Any:
+        h = ab[0] * h + ab[1]
+        return h, h
+
+    return lax.scan(step, jnp.zeros_like(b[0]), (a, b))[1]
+
+
+def advantages(rewards: jax.Array, values: jax.Array, done: jax.Array) -> jax.Array:
+    """Generalised advantage estimation, from the last step on."""
+
+    def step(carry: Any, now: Any) -> Any:
+        advantage, after = carry
+        reward, value, done = now
+        left = reward + 0.99 * after * (1 - done) - value
+        advantage = left + 0.95 * 0.99 * (1 - done) * advantage
+        return (advantage, value), advantage
+
+    start = (jnp.zeros_like(values[0]), jnp.zeros_like(values[0]))
+    return lax.scan(step, start, (rewards, values, done > 1), reverse=True)[1]
+
+
+def retention(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.Array:
+    """Linear attention with decay, a token at a time."""
+
+    def step(state: Any, now: Any) -> Any:
+        q, k, v = now
+        state = 0.9 * state + k[:, :, None] * v[:, None]
+        return state, jnp.einsum("bk,bkv->bv", q, state)
+
+    start = jnp.zeros((*key.shape[1:], value.shape[2]))
+    return lax.scan(step, start, (query, key, value))[1]
+
+
+TOKENS = (array(4096, 2, 16), P("x"))
+
+LOOPS: dict[str, Row] = {
+    "recurrence_loop": row(
+        5 * SLICE,
+        "S log2 p, and S (log2 p - 1) of products",
+        recurrence_loop,
+        LONG,
+        LONG,
+        out=ROWS,
+    ),
+    "recurrence_loop_gradient": row(
+        10 * SLICE,
+        "two recurrences",
+        jax.grad(lambda a, b: jnp.mean(recurrence_loop(jax.nn.sigmoid(a), b) ** 2), (0, 1)),
+        LONG,
+        LONG,
+        out=(ROWS, ROWS),
+    ),
+    "advantages_loop": row(
+        (2 * 3 + 3 * 2) * SLICE,
+        "2 S log2 p, and 3 S (log2 p - 1) of products",
+        advantages,
+        LONG,
+        LONG,
+        LONG,
+        out=ROWS,
+    ),
+    "retention_loop": row(
+        5 * 2 * 16 * 16 * 4,
+        "S log2 p of states, and S (log2 p - 1) of products",
+        retention,
+        TOKENS,
+        TOKENS,
+        TOKENS,
+        out=P("x"),
+    ),
+}

@@ -1,0 +1,221 @@
+"""What the trips of a loop do to what it carries: affine maps, or sums.
+
+A carry that passes through additions, products with what does not depend on any carry, and
+selections by that, comes out of many trips as `M * carry + offset`, element by element. Where
+several carries depend on one another, or elements along a dimension of theirs do, M is a matrix
+of them: each is a part by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import product
+
+from dtensor.dialect.mlir import Value, ir
+from dtensor.passes.forms.trips import Trips
+from dtensor.passes.forms.turns import NotBatched, needed
+from dtensor.passes.ops.attributes import shape_of
+from dtensor.passes.ops.batched import Batched
+from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.linear import Groups, adds_to, kept_dims
+from dtensor.passes.ops.table import opdef
+from dtensor.passes.program import BARRIER, CALLS, CUSTOM_CALL, RETURNS, read_by
+
+_SUMS = ("stablehlo.add", "stablehlo.subtract")
+_NOTHING: frozenset[int] = frozenset()
+_MOST = 8  # parts of carries that depend on each other
+_INEXACT = ("float", "complex")
+
+Pair = tuple[int, int]
+Part = tuple[int, tuple[int, ...]]  # of a carry: its place along the dimensions that are mixed
+Column = tuple[int, Part]
+
+
+@dataclass
+class Carries:
+    """The carried values of a loop that are affine, and those that only add up.
+
+    Attributes:
+        trips: the loop.
+        affine: numbers of the carried values that each trip maps.
+        sums: numbers of those that each trip adds something to, and reads for nothing else.
+        sources: on which carried values of `affine` a value of the body depends; None where that
+            is no affine map of their elements.
+        pairs: `(k, j)` where carry k may depend on carry j of some trips before; and all `(k, k)`.
+        mixed: by number of such a carry, the dimensions along which its elements depend on each
+            other.
+    """
+
+    trips: Trips
+    affine: list[int] = field(default_factory=list)
+    sums: list[int] = field(default_factory=list)
+    sources: dict[Value, frozenset[int] | None] = field(default_factory=dict)
+    pairs: list[Pair] = field(default_factory=list)
+    mixed: dict[int, list[int]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(trips: Trips) -> Carries | None:
+        """Those of a loop; None if some carried value is neither, or nothing is affine."""
+        found = Carries(trips)
+        if any(_does_more(view.operation) for view in trips.body.operations):
+            return None
+        for k in trips.carried:
+            (found.sums if found._adds_up(k) else found.affine).append(k)
+        return found if found.affine and found._maps() else None
+
+    def _adds_up(self, k: int) -> bool:
+        """Whether nothing but sums of a carried value is made of it, and the last is returned."""
+        value: Value = self.trips.body.arguments[k]
+        last = self.trips.given[k]
+        if _kind(value.type) not in (*_INEXACT, "signed", "unsigned"):
+            return False
+        while True:
+            uses = list(value.uses)
+            if len(uses) != 1:
+                return False
+            op = uses[0].owner.operation
+            if value == last:
+                return True
+            is_first = uses[0].operand_number == 0 or op.name == _SUMS[0]
+            if op.block != self.trips.body or op.name not in _SUMS or not is_first:
+                return False
+            value = op.results[0]
+
+    def _maps(self) -> bool:
+        """Find what depends on what; whether all is affine, of elements of one type."""
+        trips, sources = self.trips, self.sources
+        types = [trips.body.arguments[k].type for k in self.affine]
+        if not all(_kind(type_) in _INEXACT for type_ in types):
+            return False
+        if len({str(ir.RankedTensorType(type_).element_type) for type_ in types}) > 1:
+            return False
+        sources.update(dict.fromkeys(trips.body.arguments))  # others may not be read
+        known = {*trips.fixed, *trips.counters}
+        sources |= {trips.body.arguments[k]: _NOTHING for k in known}
+        sources |= {trips.body.arguments[k]: frozenset([k]) for k in self.affine}
+        groups, other = Groups(), Groups()
+        path = set(needed(trips, [trips.given[k] for k in self.affine]))
+        for view in list(trips.body.operations)[:-1]:
+            self._follow(view.operation, groups if view.operation in path else other)
+        reached = {k: {k} for k in self.affine}
+        for k in self.affine * len(self.affine):
+            found = sources.get(trips.given[k], _NOTHING)
+            if found is None:
+                return False
+            reached[k] |= {j for each in found for j in reached[each]}
+        self.pairs = [(k, j) for k in self.affine for j in self.affine if j in reached[k]]
+        return self._parts(groups)
+
+    def _follow(self, op: ir.Operation, groups: Groups) -> None:
+        """Find on which carries the results of an operation depend, and how."""
+        if op.name == BARRIER:
+            for value, result in zip(op.operands, op.results, strict=True):
+                self.sources[result] = self.sources.get(value, _NOTHING)
+                if self.sources[result]:
+                    for d in range(len(shape_of(value))):
+                        groups.tie((value, d), (result, d))
+            return
+        given = [self.sources.get(value, _NOTHING) for value in read_by(op)]
+        found: frozenset[int] | None = None
+        if None not in given:
+            found = frozenset().union(*[each for each in given if each is not None])
+        sides = [k for k, v in enumerate(op.operands) if self.sources.get(v, _NOTHING)]
+        if found:
+            kept = kept_dims(op, sides) if sides else None
+            if kept is None:
+                found = None
+            else:
+                groups.note(op, sides, kept)
+        self.sources.update(dict.fromkeys(op.results, found))
+
+    def _parts(self, groups: Groups) -> bool:
+        """Find along which dimensions elements depend on each other; whether that are few."""
+        arguments, whole = self.trips.body.arguments, dict[int, list[int]]()
+        for k in self.affine:
+            shape, given = shape_of(arguments[k]), self.trips.given[k]
+            groups.mix(arguments[k], [d for d, size in enumerate(shape) if size == 1])
+            if self.sources.get(given):
+                for d in range(len(shape)):
+                    groups.tie((given, d), (arguments[k], d))
+        mixed = groups.mixed()
+        for k in self.affine:
+            dims = range(len(shape_of(arguments[k])))
+            self.mixed[k] = [d for d in dims if groups.root((arguments[k], d)) in mixed]
+            whole[k] = [d for d in dims if d not in self.mixed[k]]
+        first = self.affine[0]
+        for k in self.affine:
+            shapes = [[shape_of(arguments[i])[d] for d in whole[i]] for i in (first, k)]
+            if shapes[0] != shapes[1]:
+                return False
+            for one, other in zip(whole[first], whole[k], strict=True):
+                groups.tie((arguments[first], one), (arguments[k], other))
+        is_apart = all(groups.root(key) in mixed for key in groups.meeting())
+        return is_apart and len(self.parts()) <= _MOST
+
+    def parts(self) -> list[Part]:
+        """The parts of all carries."""
+        found = list[Part]()
+        for k in self.affine:
+            shape = shape_of(self.trips.body.arguments[k])
+            found += [(k, at) for at in product(*(range(shape[d]) for d in self.mixed[k]))]
+        return found
+
+    def tangents(self, to: Batched, given: Mapping[Column, Value]) -> list[Value]:
+        """What a trip maps the linear parts of the trips before it to, in their order.
+
+        Args:
+            to: knows the values of the trip.
+            given: by carry and part of a carry, what the one is for a one in the other.
+        """
+        trips, after = self.trips, dict[Column, Value]()
+        for part in self.parts():
+            rows = [k for k, column in given if column == part]
+            found = {trips.body.arguments[k]: given[k, part] for k in rows}
+            for op in needed(trips, [trips.given[k] for k in rows]):
+                if op.name == BARRIER:
+                    pairs = zip(op.operands, op.results, strict=True)
+                    found |= {result: found[value] for value, result in pairs if value in found}
+                elif self.sources[op.results[0]]:
+                    value = _tangent(to, op, found)
+                    found |= {} if value is None else {op.results[0]: value}
+            for k in rows:
+                value = found.get(trips.given[k])
+                after[k, part] = to.make.zeros(given[k, part].type) if value is None else value
+        return [after[column] for column in given]
+
+
+def _kind(type_: ir.Type) -> str:
+    is_tensor = isinstance(type_, ir.RankedTensorType)
+    return element_kind(str(ir.RankedTensorType(type_).element_type))[0] if is_tensor else ""
+
+
+def _does_more(op: ir.Operation) -> bool:
+    """Whether an operation may do something besides giving its results."""
+    is_call = op.name in CALLS or op.name == CUSTOM_CALL
+    return is_call or bool(opdef(op.name).varies) or not (len(op.results) or op.name in RETURNS)
+
+
+def _tangent(to: Batched, op: ir.Operation, known: dict[Value, Value]) -> Value | None:
+    """What an operation maps tangents to; None if that is zero."""
+    given = [known.get(value) for value in op.operands]
+    if all(value is None for value in given):
+        return None
+    if op.name in _SUMS:
+        left, right = given
+        if right is None:
+            return left
+        if left is None:
+            left = to.make.zeros(right.type)
+        return to.make.binary(op.name.removeprefix("stablehlo."), left, right)
+    other = Batched(to.make, to.count, {value: to.one(value) for value in op.operands})
+    for k, (value, tangent) in enumerate(zip(op.operands, given, strict=True)):
+        if tangent is not None:
+            other.say([value], [tangent])
+        elif adds_to(op, k):
+            other.known[value] = to.make.zeros(value.type)
+        elif value in to.many:
+            other.many.add(value)
+    if not other.write(op):
+        raise NotBatched
+    return other.one(op.results[0])

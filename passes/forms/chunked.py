@@ -1,0 +1,312 @@
+"""Loops along a split dimension whose carries are affine: each shard runs trips of its own.
+
+The trips are cut into as many blocks as there are shards, which stand side by side. Each runs its
+trips from a carry of zero, and finds what they do to any other one. Of that a `dtensor.scan` makes
+the carries that come in, and each block runs its trips from there, as the program has them.
+
+What overflows cannot be found so, nor what a program stops by selecting something else. Where
+anything on the way is not finite, the blocks run one after another, each from what that before it
+gives.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dtensor.dialect import build
+from dtensor.dialect.attributes import index_attr
+from dtensor.dialect.mlir import Value, ir, operation_of
+from dtensor.dialect.names import TRIPS
+from dtensor.passes.builder import Builder, Trail
+from dtensor.passes.cuts.shards import Shards
+from dtensor.passes.forms.carries import Carries, Column, Part
+from dtensor.passes.forms.trips import Trips
+from dtensor.passes.forms.turns import NotBatched, Turns, Values
+from dtensor.passes.ops.attributes import shape_of
+from dtensor.passes.ops.loops import counted_loop
+from dtensor.passes.ops.rule import element_bytes
+
+_LEAST = 2  # trips of a block
+
+
+def replaced_loops(loops: Sequence[ir.Operation], shards: Shards) -> list[ir.Operation]:
+    """What stands for those loops that are cut into blocks, which are erased."""
+    found = [each for loop in loops if (each := _Chunked.of(loop, shards)) is not None]
+    return [op for each in found for op in each.replaced()]
+
+
+@dataclass
+class _Chunked:
+    """A loop in blocks.
+
+    Attributes:
+        carries: what the loop carries.
+        turns: write its trips.
+        made: what is created.
+    """
+
+    carries: Carries
+    turns: Turns
+    made: list[ir.Operation] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.trips, self.loop = self.turns.trips, self.turns.trips.loop
+        self.given = {k: self.trips.given[k] for k in self.carries.affine}
+
+    @staticmethod
+    def of(loop: ir.Operation, shards: Shards) -> _Chunked | None:
+        """The loop, if it walks along a split dimension and sends less so; None of any other."""
+        trips = Trips.of(loop)
+        carries = None if trips is None else Carries.of(trips)
+        if trips is None or carries is None:
+            return None
+        places = [(trips.array(site), site.dim) for site in trips.reads.values()]
+        places += [(loop.results[k], site.dim) for k, site in trips.writes.items()]
+        split = {place: n for place in places if (n := shards.count(place)) > 1}
+        blocks = max(split.values(), default=1)
+        if blocks < 2 or trips.count < _LEAST * blocks:
+            return None
+        moved = sum(_bytes(array) for array, _ in split) / blocks
+        parts = carries.parts()
+        each = sum(_bytes(loop.operands[k]) for k in carries.affine) / len(parts)
+        numbers = len(parts) + sum((k, j) in carries.pairs for k, _ in parts for j, _ in parts)
+        if numbers * each * (blocks - 1).bit_length() >= moved:
+            return None
+        return _Chunked(carries, Turns(trips, blocks, -(-trips.count // blocks)))
+
+    def replaced(self) -> list[ir.Operation]:
+        """What stands for the loop, which is erased; nothing where it stays."""
+        loop, make = self.loop, Builder(self.loop, self.made)
+        try:
+            found = self._written(make)
+        except NotBatched:
+            for op in reversed(self.made):
+                if op.block == loop.block:
+                    op.erase()
+            return []
+        for k, value in found.items():
+            loop.results[k].replace_all_uses_with(value)
+        loop.erase()
+        return self.made
+
+    def _written(self, make: Builder) -> Values:
+        """What stands for the results of the loop that anybody reads."""
+        self.turns.cut(make)
+        ahead = self._ahead(make, self._ends(make, *self._maps(make)))
+        is_finite = [_is_finite(make, value) for value in ahead.values()]
+        ahead = self._one_by_one(make, ahead, make.combined("and", is_finite))
+        return self._results(make, ahead)
+
+    def _maps(self, make: Builder) -> tuple[dict[Column, Value], Values]:
+        """What the trips of each block do to a carry: the linear parts, and what they give of 0.
+
+        The first block starts with what the loop does.
+        """
+        carries, zeros = self.carries, Values()
+        for k in carries.affine:
+            value = self.loop.operands[k]
+            shape = (self.turns.blocks, *make.shape_of(value))
+            zeros[k] = make.zeros(make.tensor_type(shape, make.element_of(value)))
+        offsets = {k: self._started(make, k, zero) for k, zero in zeros.items()}
+        linear: dict[Column, Value] = {}
+        for part in carries.parts():
+            for k in [k for k, j in carries.pairs if j == part[0]]:
+                linear[k, part] = self._one(make, zeros[k], part) if k == part[0] else zeros[k]
+
+        def step(inner: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
+            given = dict(zip(carries.affine, carried[len(linear) :], strict=True))
+            to = self.turns.of(inner, number, given, list(self.given.values()))
+            after = carries.tangents(to, dict(zip(linear, carried, strict=False)))
+            after += map(to.all, self.given.values())
+            return self.turns.kept(inner, number, carried, after)
+
+        begin = [*linear.values(), *offsets.values()]
+        found = counted_loop(make, self.turns.size, begin, step, self.made)
+        return (
+            dict(zip(linear, found, strict=False)),
+            dict(zip(carries.affine, found[len(linear) :], strict=True)),
+        )
+
+    def _one(self, make: Builder, zero: Value, part: Part) -> Value:
+        """One in a part of a carry, zero in the others."""
+        found = _one(make, zero)
+        for d, place in zip(self.carries.mixed[part[0]], part[1], strict=True):
+            index = make.iota(make.shape_of(zero), d + 1, "i32")
+            is_here = make.compare("EQ", index, make.constant_like(place, index))
+            found = make.select(is_here, found, zero)
+        return found
+
+    def _ends(self, make: Builder, linear: Mapping[Column, Value], offsets: Values) -> Values:
+        """What each block passes on."""
+        carries, parts = self.carries, self.carries.parts()
+        maps: dict[tuple[Part, Part], Value] = {}
+        for (k, column), value in linear.items():
+            for part, each in self._apart(make, k, value).items():
+                maps[part, column] = each
+        starts: dict[Part, Value] = {}
+        for k in carries.affine:
+            starts |= self._apart(make, k, offsets[k])
+        scan = build.scan(
+            [*maps.values(), *starts.values()],
+            0,
+            self.trips.is_reverse,
+            loc=self.loop.location,
+            ip=ir.InsertionPoint(self.loop),
+        )
+        self.made.append(scan)
+        block = scan.regions[0].blocks[0]
+        inner, values = Trail(ir.InsertionPoint(block), scan.location), list(block.arguments)
+        sides = values[: len(values) // 2], values[len(values) // 2 :]
+        before, after = (dict(zip(maps, side, strict=False)) for side in sides)
+        given, added = (dict(zip(parts, side[len(maps) :], strict=True)) for side in sides)
+
+        def mapped(row: Part, column: Mapping[Part, Value]) -> list[Value]:
+            found = [(after[row, i], value) for i, value in column.items() if (row, i) in after]
+            return [inner.binary("multiply", *pair) for pair in found]
+
+        found = [
+            inner.combined(
+                "add", mapped(row, {i: v for (i, c), v in before.items() if c == column})
+            )
+            for row, column in maps
+        ]
+        found += [inner.combined("add", [*mapped(row, given), added[row]]) for row in parts]
+        inner.create("stablehlo.return", found, [])
+        ends = dict(zip(parts, list(scan.results)[len(maps) :], strict=True))
+        return {k: self._together(make, k, ends, offsets[k]) for k in carries.affine}
+
+    def _apart(self, make: Builder, k: int, value: Value) -> dict[Part, Value]:
+        """The parts of a carry, of all blocks."""
+        mixed, shape = self.carries.mixed[k], make.shape_of(value)
+        rest = [size for d, size in enumerate(shape) if d - 1 not in mixed]
+        found = {}
+        for part in [part for part in self.carries.parts() if part[0] == k]:
+            each = value
+            for d, place in zip(mixed, part[1], strict=True):
+                each = make.cut(each, d + 1, place, 1)
+            found[part] = make.reshape(each, rest)
+        return found
+
+    def _together(self, make: Builder, k: int, parts: Mapping[Part, Value], like: Value) -> Value:
+        """A carry of its parts, of the shape of another value."""
+        mixed, shape = self.carries.mixed[k], make.shape_of(like)
+        own = [value for part, value in parts.items() if part[0] == k]
+        if not mixed:
+            return own[0]
+        blocks, *rest = make.shape_of(own[0])
+        value = make.joined([make.reshape(each, (blocks, 1, *rest)) for each in own], 1)
+        others = [d for d in range(len(shape)) if d - 1 not in mixed]
+        places = [0, *(d + 1 for d in mixed), *others[1:]]
+        value = make.reshape(value, [shape[d] for d in places])
+        return make.transpose(value, [places.index(d) for d in range(len(shape))])
+
+    def _ahead(self, make: Builder, ends: Values) -> Values:
+        """What comes into each block: what that before it passes on."""
+        found, is_reverse, last = {}, self.trips.is_reverse, self.turns.blocks - 1
+        for k, value in ends.items():
+            others = make.cut(value, 0, int(is_reverse), last)
+            own = make.cut(value, 0, last if is_reverse else 0, 1)
+            moved = make.joined([others, own] if is_reverse else [own, others], 0)
+            found[k] = self._started(make, k, moved)
+        return found
+
+    def _started(self, make: Builder, k: int, others: Value) -> Value:
+        """A carry of all blocks, of which the first begins with what the loop does."""
+        blocks, shape = self.turns.blocks, make.shape_of(others)
+        start = make.broadcast(self.loop.operands[k], shape, range(1, len(shape)))
+        index = make.iota((blocks,), 0, "i32")
+        first = make.constant_like(blocks - 1 if self.trips.is_reverse else 0, index)
+        is_first = make.broadcast(make.compare("EQ", index, first), shape, [0])
+        return make.select(is_first, start, others)
+
+    def _one_by_one(self, make: Builder, ahead: Values, is_finite: Value) -> Values:
+        """What comes into each block, of blocks run one after another unless all is finite."""
+        scalar = make.tensor_type((), "i32")
+        most = make.constant(self.turns.blocks - 1, scalar)
+        rounds = make.select(is_finite, make.zeros(scalar), most)
+
+        def step(inner: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
+            given = dict(zip(ahead, carried, strict=True))
+            to = self.turns.of(inner, number, given, list(self.given.values()))
+            after = [*map(to.all, self.given.values())]
+            return self.turns.kept(inner, number, carried, after)
+
+        def again(inner: Builder, _: Value, carried: Sequence[Value]) -> list[Value]:
+            ends = counted_loop(inner, self.turns.size, carried, step, self.made)
+            return list(self._ahead(inner, dict(zip(ahead, ends, strict=True))).values())
+
+        found = counted_loop(make, rounds, list(ahead.values()), again, self.made)
+        operation_of(found[0]).attributes[TRIPS] = index_attr(1)  # it seldom runs at all
+        return dict(zip(ahead, found, strict=True))
+
+    def _results(self, make: Builder, ahead: Values) -> Values:
+        """The results of the loop that anybody reads, of the trips of all blocks."""
+        trips, turns, loop = self.trips, self.turns, self.loop
+        read = [k for k, result in enumerate(loop.results) if any(True for _ in result.uses)]
+        summed = {k: trips.given[k] for k in self.carries.sums if k in read}
+        written = {k: site for k, site in trips.writes.items() if k in read}
+        changed = self.given | summed
+        roots = [*changed.values(), *(site.value for site in written.values())]
+        begin = list(ahead.values())
+        for k in summed:
+            shape = (turns.blocks, *make.shape_of(loop.operands[k]))
+            begin.append(make.zeros(make.tensor_type(shape, make.element_of(loop.operands[k]))))
+        for k, site in written.items():
+            shape = turns.shape(make, loop.operands[k], site.dim)
+            begin.append(make.zeros(make.tensor_type(shape, make.element_of(loop.operands[k]))))
+
+        def step(inner: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
+            before, arrays = carried[: len(changed)], carried[len(changed) :]
+            to = turns.of(inner, number, dict(zip(changed, before, strict=True)), roots)
+            after = turns.kept(inner, number, before, [*map(to.all, changed.values())])
+            for site, array in zip(written.values(), arrays, strict=True):
+                dim, shape = site.dim + 1, inner.shape_of(array)
+                row = inner.reshape(to.all(site.value), (*shape[:dim], 1, *shape[dim + 1 :]))
+                places = inner.starts_along(array, dim, turns.place(inner, number))
+                after.append(inner.updated(array, row, places))
+            return after
+
+        ends = counted_loop(make, turns.size, begin, step, self.made)
+        after = dict(zip([*changed, *written], ends, strict=True))
+        found: Values = {}
+        for k in read:
+            given, result = loop.operands[k], loop.results[k]
+            if k in written:
+                found[k] = turns.joined(make, after[k], written[k].dim)
+            elif k in summed:
+                found[k] = make.binary("add", given, make.reduced(after[k], 0, "sum"))
+            elif k in self.given:
+                last = make.cut(after[k], 0, 0 if trips.is_reverse else turns.blocks - 1, 1)
+                found[k] = make.reshape(last, shape_of(result))
+            elif k in trips.counters:
+                start, size = trips.counters[k]
+                found[k] = make.constant(start + size * trips.count, result.type)
+            else:
+                found[k] = given
+        return found
+
+
+def _one(make: Builder, zero: Value) -> Value:
+    """Ones, of the type of zeros."""
+    if not make.element_of(zero).startswith("complex<"):
+        return make.constant_like(1, zero)
+    real, imaginary = make.parts(zero)
+    return make.complex(make.constant_like(1, real), imaginary)
+
+
+def _is_finite(make: Builder, value: Value) -> Value:
+    """Whether all elements are finite: a scalar."""
+    shape, element = make.read_type(value.type)
+    parts = make.parts(value) if element.startswith("complex<") else [value]
+    type_ = make.tensor_type(shape, "i1")
+    found = make.combined("and", [make.value("stablehlo.is_finite", [p], type_) for p in parts])
+    for _ in shape:
+        found = make.reduced(found, 0, "and")
+    return found
+
+
+def _bytes(value: Value) -> float:
+    type_ = ir.RankedTensorType(value.type)
+    return math.prod(type_.shape) * element_bytes(str(type_.element_type))

@@ -1,0 +1,218 @@
+"""What a counted loop reads and writes in each trip: `lax.scan`, or `fori_loop` by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtensor.dialect.mlir import Value, ir, maker_of, stablehlo, terminator
+from dtensor.passes.ops.attributes import shape_of
+from dtensor.passes.ops.counted import of_scalars
+from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.numbers import known_integers
+from dtensor.passes.program import counted, never_changed_in, trip_count
+
+Numbers = NDArray[Any]
+
+_SCATTER: Final = "stablehlo.scatter"
+_UPDATE: Final = "stablehlo.dynamic_update_slice"
+
+
+@dataclass(frozen=True)
+class Site:
+    """An operation of a body that reads, or writes, one element of a dimension in each trip.
+
+    Attributes:
+        op: a dynamic_slice, a dynamic_update_slice, or a scatter that does the same.
+        dim: the dimension, which is as long as there are trips.
+    """
+
+    op: ir.Operation
+    dim: int
+
+    @property
+    def value(self) -> Value:
+        """What is written."""
+        value: Value = self.op.operands[2 if self.op.name == _SCATTER else 1]
+        return value
+
+
+class Trips:
+    """A loop whose arrays are read and written once from end to end.
+
+    Attributes:
+        loop: the `stablehlo.while`.
+        body: what it does in each trip.
+        count: how many trips there are.
+        given: what the body returns.
+        fixed: which carried values it never changes.
+        counters: by number of a carried value that counts, its start and its step.
+        writes: by number of a carried array that is only written, where it is.
+        reads: what reads arrays that never change.
+        carried: the numbers of all other carried values.
+        is_reverse: whether the last element is the first that is read and written.
+    """
+
+    def __init__(self, loop: ir.Operation, count: int) -> None:
+        self.loop, self.count = loop, count
+        self.body = loop.regions[1].blocks[0]
+        self.given = list(terminator(self.body).operands)
+        self.fixed = never_changed_in(loop)
+        found = {
+            k: None if _shape(value) else counted(loop, k)
+            for k, value in enumerate(loop.operands)
+            if k not in self.fixed
+        }
+        self.counters = {k: pair for k, pair in found.items() if pair is not None}
+        self._numbers: dict[Value, Numbers] = {}
+        self._read_numbers()
+        self.writes = {k: site for k in found if (site := self._write(k)) is not None}
+        self.carried = [k for k in found if k not in self.counters and k not in self.writes]
+        self.reads = {}
+        for view in self.body.operations:
+            dim = self._read(view.operation)
+            if dim is not None:
+                self.reads[view.operation] = Site(view.operation, dim)
+        sites = [*self.reads.values(), *self.writes.values()]
+        self.is_reverse = bool(sites) and self._direction(sites[0]) < 0
+        self.is_alike = all((self._direction(site) < 0) == self.is_reverse for site in sites)
+
+    @staticmethod
+    def of(loop: ir.Operation) -> Trips | None:
+        """The loop; None if it may read the arrays in any other order."""
+        count = trip_count(loop)
+        if count is None or count < 2:
+            return None
+        trips = Trips(loop, count)
+        return trips if trips.is_alike else None
+
+    def array(self, site: Site) -> Value:
+        """The array that is read, as it stands outside of the loop."""
+        value: Value = site.op.operands[0]
+        if isinstance(value.owner, ir.Block) and value.owner == self.body:
+            value = self.loop.operands[ir.BlockArgument(value).arg_number]
+        return value
+
+    def _read_numbers(self) -> None:
+        """Find the scalars of the body that count, in every trip."""
+        trips = np.arange(self.count)
+        for k, argument in enumerate(self.body.arguments):
+            if k in self.counters:
+                start, step = self.counters[k]
+                self._note(argument, start + step * trips)
+            elif k in self.fixed:
+                self._read_known(argument, self.loop.operands[k])
+        for view in self.body.operations:
+            op = view.operation
+            if len(op.results) != 1 or _shape(op.results[0]) not in ([], [1]):
+                continue
+            if not op.operands:
+                self._read_known(op.results[0], op.results[0])
+            given = [self._number(operand) for operand in op.operands]
+            known = [found for found in given if found is not None]
+            numbers = of_scalars(op, known) if len(known) == len(given) else None
+            if numbers is not None:
+                self._note(op.results[0], numbers)
+
+    def _number(self, value: Value) -> Numbers | None:
+        if value not in self._numbers and self._is_outside(value):
+            self._read_known(value, value)
+        return self._numbers.get(value)
+
+    def _read_known(self, value: Value, known: Value) -> None:
+        if _shape(value) in ([], [1]):
+            found = known_integers(known)
+            if found is not None:
+                self._note(value, np.full(self.count, found.reshape(())))
+
+    def _note(self, value: Value, numbers: Numbers) -> None:
+        kind, bits = element_kind(str(ir.RankedTensorType(value.type).element_type))
+        if kind in ("signed", "unsigned") and bits >= 8:
+            self._numbers[value] = numbers.astype(f"{'i' if kind == 'signed' else 'u'}{bits // 8}")
+        elif kind == "bool":
+            self._numbers[value] = numbers.astype(bool)
+
+    def _is_outside(self, value: Value) -> bool:
+        """Whether a value that the body reads is computed before the loop."""
+        owner = value.owner
+        block = owner if isinstance(owner, ir.Block) else owner.operation.block
+        return bool(block != self.body)
+
+    def _direction(self, site: Site) -> int:
+        """1 where the numbers count up, -1 where they count down."""
+        first = 2 if site.op.name == _UPDATE else 1
+        index = site.op.operands[first + (0 if site.op.name == _SCATTER else site.dim)]
+        return 1 if self._number(index)[0] == 0 else -1  # type: ignore[index]
+
+    def _walked(self, sizes: Sequence[int], kept: Sequence[int], starts: Sequence[Value]) -> Any:
+        """The one dimension that is walked an element at a time, the others whole; or None."""
+        cut = [d for d, size in enumerate(sizes) if kept[d] != size]
+        if len(cut) != 1 or kept[cut[0]] != 1 or sizes[cut[0]] != self.count:
+            return None
+        return cut[0] if self._walks(starts[cut[0]]) else None
+
+    def _walks(self, index: Value) -> bool:
+        found = self._number(index)
+        trips = np.arange(self.count)
+        return found is not None and any(
+            np.array_equal(found, each) for each in (trips, trips[::-1])
+        )
+
+    def _read(self, op: ir.Operation) -> int | None:
+        """The dimension along which an operation reads an array that never changes."""
+        if op.name != "stablehlo.dynamic_slice":
+            return None
+        array: Value = op.operands[0]
+        is_fixed = self._is_outside(array) or (
+            isinstance(array.owner, ir.Block) and ir.BlockArgument(array).arg_number in self.fixed
+        )
+        if not is_fixed:
+            return None
+        found: int | None = self._walked(shape_of(array), shape_of(op.results[0]), op.operands[1:])
+        return found
+
+    def _write(self, k: int) -> Site | None:
+        """Where an array is written that the body does not read."""
+        op, array = maker_of(self.given[k]), self.body.arguments[k]
+        if op is None or op.name not in (_UPDATE, _SCATTER) or op.operands[0] != array:
+            return None
+        uses = [*array.uses, *self.given[k].uses]
+        if len(uses) != 2:  # by the operation, and by what the body returns
+            return None
+        sizes = shape_of(array)
+        if op.name == _UPDATE:
+            dim = self._walked(sizes, shape_of(op.operands[1]), op.operands[2:])
+            return None if dim is None else Site(op, dim)
+        if op.name == _SCATTER and self._puts_row(op, sizes):
+            return Site(op, _numbers_of(op).inserted_window_dims[0])
+        return None
+
+    def _puts_row(self, op: ir.Operation, sizes: Sequence[int]) -> bool:
+        """Whether a scatter writes an element of one dimension, and all of the others."""
+        if len(op.operands) != 3 or shape_of(op.operands[1]) != [1]:
+            return False
+        numbers, body = _numbers_of(op), op.regions[0].blocks[0]
+        inserted, rank = list(numbers.inserted_window_dims), len(sizes)
+        return (
+            len(inserted) == 1
+            and sizes[inserted[0]] == self.count
+            and inserted == list(numbers.scattered_dims_to_operand_dims)
+            and list(numbers.update_window_dims) == list(range(rank - 1))
+            and shape_of(op.operands[2]) == [n for d, n in enumerate(sizes) if d != inserted[0]]
+            and list(terminator(body).operands) == [body.arguments[1]]
+            and self._walks(op.operands[1])
+        )
+
+
+def _shape(value: Value) -> list[int] | None:
+    """The shape of a tensor; None of anything else."""
+    return shape_of(value) if isinstance(value.type, ir.RankedTensorType) else None
+
+
+def _numbers_of(op: ir.Operation) -> Any:
+    """The dimension numbers of a scatter."""
+    return stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])

@@ -1,0 +1,138 @@
+"""A trip of all blocks that a loop is cut into: each does one of its own, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dtensor.dialect.mlir import Value, ir
+from dtensor.passes.builder import Builder
+from dtensor.passes.forms.trips import Trips
+from dtensor.passes.ops.batched import Batched
+from dtensor.passes.program import read_by
+
+Values = dict[int, Value]  # by number of what the loop carries
+
+
+class NotBatched(Exception):
+    """The body has an operation that is not written for several blocks at once."""
+
+
+@dataclass
+class Turns:
+    """Writes the body of a loop for blocks of its trips.
+
+    Attributes:
+        trips: the loop.
+        blocks: how many blocks.
+        size: how many trips each has; there are no more than that before the end.
+    """
+
+    trips: Trips
+    blocks: int
+    size: int
+    _arrays: dict[tuple[Value, int], Value] = field(default_factory=dict)
+
+    def of(
+        self, make: Builder, number: Value, given: Mapping[int, Value], roots: Sequence[Value]
+    ) -> Batched:
+        """The values of the body that `roots` are computed by, in one trip of each block.
+
+        Args:
+            make: where to write it.
+            number: of the trip in its block.
+            given: what is carried.
+            roots: what is wanted.
+
+        Raises:
+            NotBatched: it cannot be written.
+        """
+        trips, to, ops = self.trips, Batched(make, self.blocks), needed(self.trips, roots)
+        read = {*roots, *(value for op in ops if op not in trips.reads for value in read_by(op))}
+        for k, argument in enumerate(trips.body.arguments):
+            if k in given:
+                to.say([argument], [given[k]])
+            elif k in trips.fixed:
+                to.known[argument] = trips.loop.operands[k]
+            elif k in trips.counters and argument in read:
+                to.say([argument], [self._counted(make, number, k)])
+        for op in ops:
+            site = trips.reads.get(op)
+            if site is not None:
+                array, place = self._arrays[trips.array(site), site.dim], self.place(make, number)
+                to.say(op.results, [make.stretch(array, site.dim + 1, place, 1)])
+            elif not to.write(op):
+                raise NotBatched
+        return to
+
+    def place(self, make: Builder, number: Value) -> Value:
+        """Where a trip reads and writes in its block."""
+        if not self.trips.is_reverse:
+            return number
+        return make.binary("subtract", make.constant_like(self.size - 1, number), number)
+
+    def kept(
+        self, make: Builder, number: Value, before: Sequence[Value], after: Sequence[Value]
+    ) -> list[Value]:
+        """What is carried on: trips beyond the end of the arrays change nothing."""
+        if self.size * self.blocks == self.trips.count:
+            return list(after)
+        index = self._index(make, number)
+        is_one = make.compare("LT", index, make.constant_like(self.trips.count, index))
+        return [
+            make.select(make.broadcast(is_one, make.shape_of(new), [0]), new, old)
+            for old, new in zip(before, after, strict=True)
+        ]
+
+    def _index(self, make: Builder, number: Value) -> Value:
+        """Where a trip reads and writes in the whole arrays, of each block."""
+        first = make.times(make.iota((self.blocks,), 0, "i32"), self.size)
+        return make.binary("add", first, make.broadcast(self.place(make, number), (self.blocks,)))
+
+    def _counted(self, make: Builder, number: Value, k: int) -> Value:
+        """What a counter of the loop says in a trip, of each block."""
+        start, step = self.trips.counters[k]
+        index = self._index(make, number)
+        if self.trips.is_reverse:
+            last = make.constant_like(self.trips.count - 1, index)
+            index = make.binary("subtract", last, index)
+        index = make.times(make.convert(index, make.element_of(self.trips.body.arguments[k])), step)
+        return make.binary("add", index, make.constant_like(start, index))
+
+    # Arrays.
+
+    def cut(self, make: Builder) -> None:
+        """Cut the arrays that are read into blocks, side by side."""
+        for site in self.trips.reads.values():
+            array, dim = self.trips.array(site), site.dim
+            value = make.lengthened(array, dim, 0, self.blocks * self.size)
+            _, *shape = self.shape(make, array, dim)
+            value = make.reshape(value, (*shape[:dim], self.blocks, *shape[dim:]))
+            others = [d for d in range(len(shape) + 1) if d != dim]
+            self._arrays.setdefault((array, dim), make.transpose(value, [dim, *others]))
+
+    def shape(self, make: Builder, array: Value, dim: int) -> tuple[int, ...]:
+        """The shape of an array in blocks."""
+        shape = make.shape_of(array)
+        return (self.blocks, *shape[:dim], self.size, *shape[dim + 1 :])
+
+    def joined(self, make: Builder, value: Value, dim: int) -> Value:
+        """The array of which these are the blocks."""
+        _, *shape = make.shape_of(value)
+        order = list(range(1, len(shape) + 1))
+        order.insert(dim, 0)
+        value = make.transpose(value, order)
+        value = make.reshape(value, (*shape[:dim], self.blocks * self.size, *shape[dim + 1 :]))
+        return make.cut(value, dim, 0, self.trips.count)
+
+
+def needed(trips: Trips, roots: Sequence[Value]) -> list[ir.Operation]:
+    """The operations of the body that values are computed by, in order."""
+    wanted, found = set(roots), list[ir.Operation]()
+    for view in reversed(list(trips.body.operations)):
+        op = view.operation
+        if any(result in wanted for result in op.results):
+            found.append(op)
+            if op not in trips.reads:
+                wanted.update(read_by(op))
+    return found[::-1]

@@ -1,0 +1,141 @@
+"""Which operations map what is carried linearly, and which of its dimensions they leave apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from dtensor.dialect.mlir import Value, ir, stablehlo
+from dtensor.dialect.names import DOT_NUMBERS
+from dtensor.passes.ops.attributes import integer, integers, pad_numbers, shape_of
+from dtensor.passes.ops.combiners import combiner
+from dtensor.passes.ops.reduction import Reduction
+
+Kept = list[int | None]  # per dimension of a result, that of the operand which it is
+
+
+def kept_dims(op: ir.Operation, sides: Sequence[int]) -> Kept | None:
+    """Per dimension of the result, the dimension of operands `sides` that it is; None of others.
+
+    None if the operation is no affine map of these operands, which depend on what is carried.
+    """
+    own, shape = shape_of(op.operands[sides[0]]), shape_of(op.results[0])
+    match op.name.removeprefix("stablehlo."):
+        case "add" | "subtract" | "negate":
+            is_one = True
+        case "multiply" | "dot_general":
+            is_one = len(sides) == 1
+        case "divide" | "pad" | "dynamic_slice" | "reduce":
+            is_one = list(sides) == [0]
+        case "select":
+            is_one = 0 not in sides
+        case "convert":  # jax writes some that change nothing
+            is_one = op.operands[0].type == op.results[0].type
+        case name:
+            is_one = name in _MOVES
+    if not is_one or (op.name == "stablehlo.reduce" and not _adds(op)):
+        return None
+    return _kept(op, own, shape, sides[0])
+
+
+_MOVES = ("broadcast_in_dim", "concatenate", "reshape", "reverse", "slice", "transpose")
+
+
+def _kept(op: ir.Operation, own: Sequence[int], shape: Sequence[int], side: int) -> Kept:
+    match op.name.removeprefix("stablehlo."):
+        case "transpose":
+            return [*integers(op.attributes["permutation"])]
+        case "reshape":
+            starts = {(math.prod(own[:d]), size): d for d, size in enumerate(own) if size != 1}
+            return [starts.get((math.prod(shape[:r]), size)) for r, size in enumerate(shape)]
+        case "broadcast_in_dim":
+            places = {r: d for d, r in enumerate(integers(op.attributes["broadcast_dimensions"]))}
+            found = [places.get(r) for r in range(len(shape))]
+            return [
+                d if d is not None and own[d] == shape[r] else None for r, d in enumerate(found)
+            ]
+        case "reduce":
+            gone = integers(op.attributes["dimensions"])
+            return [d for d in range(len(own)) if d not in gone]
+        case "dot_general":
+            return _of_dot(op, len(shape), side)
+    changed = {d for d, size in enumerate(own) if d < len(shape) and size != shape[d]}
+    if op.name == "stablehlo.reverse":
+        changed |= set(integers(op.attributes["dimensions"]))
+    elif op.name == "stablehlo.concatenate":
+        changed.add(integer(op.attributes["dimension"]))
+    elif op.name == "stablehlo.pad":
+        changed |= {d for numbers in pad_numbers(op) for d, n in enumerate(numbers) if n}
+    return [None if d in changed else d for d in range(len(shape))]
+
+
+def _of_dot(op: ir.Operation, rank: int, side: int) -> Kept:
+    numbers = stablehlo.DotDimensionNumbers(op.attributes[DOT_NUMBERS])
+    left = [*numbers.lhs_batching_dimensions], [*numbers.lhs_contracting_dimensions]
+    right = [*numbers.rhs_batching_dimensions], [*numbers.rhs_contracting_dimensions]
+    batching, contracting = (left, right)[side]
+    taken = {*batching, *contracting}
+    free = [d for d in range(len(shape_of(op.operands[side]))) if d not in taken]
+    others: Kept = [None] * (rank - len(batching) - len(free))
+    return [*batching, *others, *free] if side else [*batching, *free, *others]
+
+
+def _adds(op: ir.Operation) -> bool:
+    return len(op.operands) == 2 and combiner(op.regions[0]) is Reduction.SUM
+
+
+def adds_to(op: ir.Operation, k: int) -> bool:
+    """Whether operand k, that depends on nothing carried, is added, or stands in other places."""
+    is_one = op.name in ("stablehlo.concatenate", "stablehlo.pad", "stablehlo.reduce")
+    return is_one or (op.name == "stablehlo.select" and k > 0)
+
+
+@dataclass
+class Groups:
+    """Dimensions of values that go together, each element by itself, and those that are mixed."""
+
+    _parents: dict[tuple[Value, int], tuple[Value, int]] = field(default_factory=dict)
+    _mixed: list[tuple[Value, int]] = field(default_factory=list)
+    _values: dict[Value, None] = field(default_factory=dict)
+
+    def root(self, key: tuple[Value, int]) -> tuple[Value, int]:
+        """What stands for all dimensions that go with one."""
+        while key in self._parents:
+            key = self._parents[key]
+        return key
+
+    def tie(self, one: tuple[Value, int], other: tuple[Value, int]) -> None:
+        """Two dimensions go together."""
+        roots = self.root(one), self.root(other)
+        self._values |= {one[0]: None, other[0]: None}
+        if roots[0] != roots[1]:
+            self._parents[roots[0]] = roots[1]
+
+    def mix(self, value: Value, dims: Iterable[int]) -> None:
+        """Dimensions along which elements meet."""
+        self._values[value] = None
+        self._mixed += [(value, d) for d in dims]
+
+    def note(self, op: ir.Operation, sides: Sequence[int], kept: Kept) -> None:
+        """What an operation does with its operands `sides`."""
+        result: Value = op.results[0]
+        self.mix(result, [r for r, d in enumerate(kept) if d is None])
+        for k in sides:
+            value: Value = op.operands[k]
+            self.mix(value, [d for d in range(len(shape_of(value))) if d not in kept])
+            for r, d in enumerate(kept):
+                if d is not None:
+                    self.tie((value, d), (result, r))
+
+    def meeting(self) -> list[tuple[Value, int]]:
+        """Dimensions of one value that go together: its elements meet those of other places."""
+        found = []
+        for value in self._values:
+            roots = [self.root((value, d)) for d in range(len(shape_of(value)))]
+            found += [(value, d) for d, root in enumerate(roots) if roots.count(root) > 1]
+        return found
+
+    def mixed(self) -> set[tuple[Value, int]]:
+        """What stands for the dimensions along which elements meet."""
+        return {self.root(key) for key in (*self._mixed, *self.meeting())}
