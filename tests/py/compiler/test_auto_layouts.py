@@ -145,6 +145,7 @@ def batch_bytes(mesh: dtensor.Mesh) -> float:
 @pytest.mark.parametrize("model", BOTH)
 def test_never_dearer_than_by_hand(model: str, mesh: str) -> None:
     auto = found(model, mesh)
+    assert auto.bound is not None
     assert 0.0 < auto.bound <= auto.cost
     for split in (False, True):
         layouts = by_hand(model, MESHES[mesh], split)
@@ -176,6 +177,7 @@ def test_under_a_cap_the_state_is_split_and_gathered(model: str, mesh: str) -> N
     auto = found(model, mesh, cap)
     assert auto.bytes_per_device <= cap
     assert auto.cost >= found(model, mesh).cost * (1 - 1e-9)
+    assert auto.bound is not None
     assert auto.bound <= auto.cost
     params = auto.in_layouts[0]
     held = [
@@ -297,7 +299,24 @@ def test_what_is_printed_says_why() -> None:
     assert "us planned per call on mesh(data=2, model=4)" in first
     assert any(line.startswith("  2x params[*]['up']: float32 32x128, [") for line in lines)
     assert all("us more" in line or line.endswith("; given") for line in lines)
-    assert found("mlp", "2x4").gap < 0.01
+    gap = found("mlp", "2x4").gap
+    assert gap is not None
+    assert gap < 0.01
+
+
+def test_over_many_axes_they_cost_no_more_and_nothing_is_claimed() -> None:
+    two = found("mlp", "2x4")
+    mesh = dtensor.Mesh.abstract([("data", 2), ("fsdp", 2), ("model", 2)])
+    fixed = (None, None, rows(mesh), rows(mesh))
+    arrays = arguments("mlp")
+    for cap in (None, state_bytes("mlp") / 6 + batch_bytes(mesh)):
+        many = dtensor.auto_layouts(
+            step_of("mlp"), *arrays, mesh=mesh, fixed=fixed, max_bytes_per_device=cap
+        )
+        assert many.cost <= found("mlp", "2x4", cap).cost * 1.05
+        assert many.bound is many.gap is None
+        assert "less" not in str(many).split("\n")[0]
+    assert "less" in str(two).split("\n")[0]
 
 
 def test_variables_have_layouts_of_their_own() -> None:
