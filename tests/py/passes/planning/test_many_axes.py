@@ -26,7 +26,7 @@ def planned_seconds(text: str, mesh: Mesh) -> float:
         return sum(record.seconds for record in state.ledger.of_kind("plan"))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(0, 60, 2))
 def test_a_plan_for_an_axis_in_two_is_no_dearer_than_one_for_the_axis(seed: int) -> None:
     text = small_program(seed, ("x", "y"))
     in_two = text.replace('"y"', '"y", "z"')
@@ -80,7 +80,7 @@ def test_of_a_plan_that_left_strategies_out_nobody_says_that_none_is_cheaper() -
     assert "no plan that lays equal layers out alike is" in two
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_where_one_axis_may_change_the_others_stay(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
