@@ -26,7 +26,7 @@ def planned_seconds(text: str, mesh: Mesh) -> float:
         return sum(record.seconds for record in state.ledger.of_kind("plan"))
 
 
-@pytest.mark.parametrize("seed", range(0, 60, 2))
+@pytest.mark.parametrize("seed", range(1, 60, 2))
 def test_a_plan_for_an_axis_in_two_is_no_dearer_than_one_for_the_axis(seed: int) -> None:
     text = small_program(seed, ("x", "y"))
     in_two = text.replace('"y"', '"y", "z"')
