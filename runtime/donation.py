@@ -100,7 +100,7 @@ def refuse_deleted(arrays: Iterable[Any], names: Iterable[str]) -> None:
 def refuse_twice(arrays: Sequence[Any], names: Sequence[str], donated: Sequence[int]) -> None:
     """Raise ValueError, with the names of both, if an argument has buffers of a donated one."""
     is_repeated = len(set(map(id, arrays))) < len(arrays)
-    if not is_repeated and not any(map(has_alias, arrays)):
+    if not is_repeated and not (_aliased and any(map(has_alias, arrays))):
         return
     owners = {buffer: i for i in reversed(donated) for buffer in _buffers(arrays[i])}
     for k, array in enumerate(arrays):
