@@ -151,8 +151,9 @@ def _line(row: Mapping[str, Any], first: bool) -> str:
         cells.append(row["error"][:80])
     else:
         cells.append(f"{row['hand_us']:.6g}" if "hand_us" in row else "")
-        cells += [f"{row['auto_us']:.6g}", f"{row['gap']:.2%}", f"{row['cpu_s']:.1f}"]
-        cells += [f"{row['capped_us']:.6g}", f"{row['capped_gap']:.2%}", f"{row['share']:.3f}"]
+        gaps = ["-" if row[gap] is None else f"{row[gap]:.2%}" for gap in ("gap", "capped_gap")]
+        cells += [f"{row['auto_us']:.6g}", gaps[0], f"{row['cpu_s']:.1f}"]
+        cells += [f"{row['capped_us']:.6g}", gaps[1], f"{row['share']:.3f}"]
     widths = (28, 6, 10, 10, 7, 6, 10, 7, 7)
     lines = [_COLUMNS, cells] if first else [cells]
     return "\n".join(

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.forms.alike import Alike
-from dtensor.passes.forms.scalars import is_scalar_work
 from dtensor.passes.forms.weaves import sliced_rows, woven_dim
 from dtensor.passes.ops.attributes import CONSTANT, integer, shape_of, splat_of
+from dtensor.passes.ops.elementwise import is_scalar_work
 from dtensor.passes.ops.rows import IOTA, is_row_work
 from dtensor.passes.program import read_by
 

@@ -15,13 +15,13 @@ from dtensor.dialect.mlir import Value, ir, made_by, maker_of, users
 from dtensor.dialect.names import PLACES
 from dtensor.passes.builder import Builder, integers_attr
 from dtensor.passes.forms.row_places import RowPlaces
-from dtensor.passes.forms.scalars import is_scalar_work
 from dtensor.passes.ops.attributes import integer, integers, shape_of, splat_of
 from dtensor.passes.ops.columnsort import sorted_dimension
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.comparators import compare_by
 from dtensor.passes.ops.counting import known_places
 from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.elementwise import is_scalar_work
 from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.keys import orders
 from dtensor.passes.ops.loops import numbered

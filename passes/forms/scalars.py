@@ -7,13 +7,7 @@ from dataclasses import dataclass, field
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.builder import Trail
 from dtensor.passes.ops.attributes import CONSTANT, splat_of
-from dtensor.passes.ops.elementwise import convert_rule, elementwise_rule
-from dtensor.passes.ops.table import opdef
-
-
-def is_scalar_work(op: ir.Operation) -> bool:
-    """Whether an op computes each element by itself, of the elements at the same place."""
-    return opdef(op.name).rule in (elementwise_rule, convert_rule) and not len(op.regions)
+from dtensor.passes.ops.elementwise import is_scalar_work
 
 
 def is_constant(op: ir.Operation) -> bool:

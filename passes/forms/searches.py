@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, is_read, made_by, maker_of, terminator
 from dtensor.passes.builder import Trail
-from dtensor.passes.forms.scalars import Scalars, is_scalar_work
+from dtensor.passes.forms.scalars import Scalars
 from dtensor.passes.ops.attributes import integers, shape_of, splat_of
+from dtensor.passes.ops.elementwise import is_scalar_work
 from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.program import trip_count

@@ -7,17 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dtensor.dialect.mlir import Value, ir, maker_of, stablehlo, terminator
 from dtensor.passes.ops.attributes import shape_of
-from dtensor.passes.ops.counted import of_scalars
 from dtensor.passes.ops.elements import element_kind
-from dtensor.passes.ops.numbers import known_integers
+from dtensor.passes.ops.numbers import Numbers, known_integers, of_each_trip
 from dtensor.passes.program import counted, never_changed_in, trip_count
 
-Numbers = NDArray[Any]
-
+_READ: Final = "stablehlo.dynamic_slice"
 _SCATTER: Final = "stablehlo.scatter"
 _UPDATE: Final = "stablehlo.dynamic_update_slice"
 
@@ -87,6 +84,10 @@ class Trips:
         count = trip_count(loop)
         if count is None or count < 2:
             return None
+        moving = [view.operation for view in loop.regions[1].blocks[0].operations]
+        moving = [op for op in moving if op.name in (_READ, _UPDATE, _SCATTER)]
+        if not any(count in shape_of(op.operands[0]) for op in moving):
+            return None
         trips = Trips(loop, count)
         return trips if trips.is_alike else None
 
@@ -114,7 +115,7 @@ class Trips:
                 self._read_known(op.results[0], op.results[0])
             given = [self._number(operand) for operand in op.operands]
             known = [found for found in given if found is not None]
-            numbers = of_scalars(op, known) if len(known) == len(given) else None
+            numbers = of_each_trip(op, known) if len(known) == len(given) else None
             if numbers is not None:
                 self._note(op.results[0], numbers)
 
@@ -164,7 +165,7 @@ class Trips:
 
     def _read(self, op: ir.Operation) -> int | None:
         """The dimension along which an operation reads an array that never changes."""
-        if op.name != "stablehlo.dynamic_slice":
+        if op.name != _READ:
             return None
         array: Value = op.operands[0]
         is_fixed = self._is_outside(array) or (

@@ -53,12 +53,14 @@ class LowerPass(Pass):
     def run(self, module: ir.Module, state: PassState) -> None:
         meshes = state.meshes or read_meshes(module)
         found = functions(module)
-        listed = [(function, _own_operations(function)) for function in found]
+        loops: list[ir.Operation] = []
+        listed = [(function, _own_operations(function, loops)) for function in found]
         check_control_flow(found, (op for _, ops in listed for op in ops), meshes)
         emitter = Emitter(self.variadic)
-        for function, ops in listed:
-            for loop in _unknown_loops(function):
+        for loop in loops:
+            if trip_count(loop) is None and _sends(loop):
                 _carry_something(loop, emitter)
+        for function, ops in listed:
             if ops:
                 emitter.enter_function(function.regions[0].blocks[0])
             for op in ops:
@@ -75,13 +77,20 @@ class LowerPass(Pass):
         state.forget_ir()
 
 
-def _own_operations(function: ir.Operation) -> list[ir.Operation]:
-    """The dtensor operations of a function; the others lose what the dialect says of them."""
+def _own_operations(function: ir.Operation, loops: list[ir.Operation]) -> list[ir.Operation]:
+    """The dtensor operations of a function; the others lose what the dialect says of them.
+
+    Args:
+        function: the function.
+        loops: takes its loops.
+    """
     found = []
     for op, name, _ in walk(function, combiners=True):
         if name.startswith("dtensor."):
             found.append(op)
             continue
+        if name == WHILE:
+            loops.append(op)
         if name in (CUSTOM_CALL, WHILE):
             forget(op, names.DEFINED, names.TRIPS)
         attributes = op.attributes
@@ -91,16 +100,9 @@ def _own_operations(function: ir.Operation) -> list[ir.Operation]:
     return found
 
 
-def _unknown_loops(function: ir.Operation) -> list[ir.Operation]:
-    """The loops of unknown length around collectives, ours or of a `jax.shard_map`, each once."""
-    found: dict[ir.Operation, None] = {}
-    for op, name, _ in walk(function):
-        parent = op.parent if name.partition(".")[2] in _SENDING else None
-        while parent is not None and parent.operation.name != names.FUNC:
-            if parent.operation.name == WHILE and trip_count(parent.operation) is None:
-                found[parent.operation] = None
-            parent = parent.operation.parent
-    return list(found)
+def _sends(loop: ir.Operation) -> bool:
+    """Whether there are collectives in a loop, ours or of a `jax.shard_map`."""
+    return any(name.partition(".")[2] in _SENDING for _, name, _ in walk(loop))
 
 
 def _carry_something(loop: ir.Operation, emitter: Emitter) -> None:

@@ -9,8 +9,8 @@ from typing import Final
 from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.dialect.names import DOT_NUMBERS
 from dtensor.passes.builder import Builder, Shape, integers_attr
-from dtensor.passes.forms.scalars import is_scalar_work
 from dtensor.passes.ops.attributes import integer, integers, pad_numbers, slice_numbers
+from dtensor.passes.ops.elementwise import is_scalar_work
 from dtensor.passes.program import captured
 
 

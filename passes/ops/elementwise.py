@@ -24,6 +24,7 @@ from dtensor.passes.ops.known import never_infinite, never_zero
 from dtensor.passes.ops.opdef import OpDef, local
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.table import opdef
 
 # Per reduction and op, which operands are parts (P) and which are complete (c). The result is a
 # part of the same reduction.
@@ -127,6 +128,11 @@ def convert_rule(op: OpInfo) -> OpRule:
         if reduction in reductions_of(after) and CONVERSIONS[reduction](before, after):
             builder.passes([reduction], [reduction])
     return builder.build()
+
+
+def is_scalar_work(op: ir.Operation) -> bool:
+    """Whether an op computes each element by itself, of the elements at the same place."""
+    return opdef(op.name).rule in (elementwise_rule, convert_rule) and not len(op.regions)
 
 
 def bitcast_convert_rule(op: OpInfo) -> OpRule:

@@ -228,24 +228,13 @@ def _plain(function: Callable[..., Numbers]) -> Compute:
 
 
 _DIVIDE = "stablehlo.divide"
-_COMPUTED: Final[Mapping[str, Compute]] = {
-    "stablehlo.constant": _constant,
-    "stablehlo.iota": _iota,
-    "stablehlo.broadcast_in_dim": _broadcast,
-    "stablehlo.reshape": lambda op, given, _: given[0].reshape(_shape(op)),
-    "stablehlo.transpose": lambda op, given, _: given[0].transpose(
-        integers(op.attributes["permutation"])
-    ),
-    "stablehlo.slice": _slice,
-    "stablehlo.concatenate": lambda op, given, _: np.concatenate(
-        given, integer(op.attributes["dimension"])
-    ),
+_MOVED = ("stablehlo.broadcast_in_dim", "stablehlo.reshape")
+_ELEMENT_WISE: Final[Mapping[str, Compute]] = {
     "stablehlo.convert": _convert,
     "stablehlo.compare": _compare,
     "stablehlo.select": _plain(np.where),
     "stablehlo.clamp": _clamp,
     _DIVIDE: _divide,
-    "stablehlo.reduce": _reduce,
     "stablehlo.remainder": lambda _, given, __: np.fmod(*given) if given[1].all() else None,
     "stablehlo.add": _plain(np.add),
     "stablehlo.subtract": _plain(np.subtract),
@@ -263,3 +252,36 @@ _COMPUTED: Final[Mapping[str, Compute]] = {
     "stablehlo.xor": _plain(np.bitwise_xor),
     "stablehlo.not": _plain(np.invert),
 }
+_COMPUTED: Final[Mapping[str, Compute]] = {
+    **_ELEMENT_WISE,
+    "stablehlo.constant": _constant,
+    "stablehlo.iota": _iota,
+    "stablehlo.broadcast_in_dim": _broadcast,
+    "stablehlo.reshape": lambda op, given, _: given[0].reshape(_shape(op)),
+    "stablehlo.transpose": lambda op, given, _: given[0].transpose(
+        integers(op.attributes["permutation"])
+    ),
+    "stablehlo.slice": _slice,
+    "stablehlo.concatenate": lambda op, given, _: np.concatenate(
+        given, integer(op.attributes["dimension"])
+    ),
+    "stablehlo.reduce": _reduce,
+}
+
+
+def of_each_trip(op: ir.Operation, given: Sequence[Numbers]) -> Numbers | None:
+    """What an operation on single integers gives in every trip of a loop; None if not known.
+
+    Args:
+        op: the operation, whose result has one element.
+        given: its operands, an element for each trip.
+    """
+    if op.name in _MOVED:
+        return given[0]
+    compute = _ELEMENT_WISE.get(op.name)
+    dtype = _dtype(str(ir.RankedTensorType(op.results[0].type).element_type), wide=False)
+    if compute is None or dtype is None or dtype.kind == "f":
+        return None
+    with np.errstate(all="ignore"):
+        found = compute(op, given, dtype)
+    return None if found is None else found.astype(dtype, copy=False)

@@ -5,7 +5,9 @@ Factors are powers of two and zeros, and what is added is whole: all that comes 
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -14,6 +16,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+import dtensor
 from dtensor.compiler.stages import Compiled
 from dtensor.dialect.layout import UNSHARDED
 from dtensor.dialect.mesh import Mesh
@@ -319,15 +322,19 @@ LINEAR: list[Callable[..., Any]] = [
 ]
 
 
+def scanned(step: Callable[..., Any], start: Any, a: Any, b: Any) -> Any:
+    """The carries after each trip, and the last."""
+
+    def trip(h: Any, ab: Any) -> Any:
+        h = step(h, *ab)
+        return h, h
+
+    return lax.scan(trip, start, (a, b))
+
+
 @pytest.mark.parametrize("step", LINEAR, ids=range(len(LINEAR)))
 def test_elements_that_meet(step: Callable[..., Any]) -> None:
-    def program(a: Any, b: Any) -> Any:
-        def trip(h: Any, ab: Any) -> Any:
-            h = step(h, *ab)
-            return h, h
-
-        return lax.scan(trip, jnp.arange(1.0, 7.0) * 1000, (a, b))
-
+    program = partial(scanned, step, jnp.arange(1.0, 7.0) * 1000)
     signs = jnp.where(factors(648) > 0, 1, -1)
     few = jnp.where(jnp.arange(648)[:, None] % 20 == 0, whole(648), 0)
     compiled = run(program, LINE, [ROWS, ROWS], signs.astype(np.float32), few, error=1e-4)
@@ -351,13 +358,20 @@ UNLIKE: list[Callable[..., Any]] = [
 
 @pytest.mark.parametrize("step", UNLIKE, ids=range(len(UNLIKE)))
 def test_other_loops_stay(step: Callable[..., Any]) -> None:
-    def program(a: Any, b: Any) -> Any:
-        def trip(h: Any, ab: Any) -> Any:
-            h = step(h, *ab)
-            return h, h
-
-        return lax.scan(trip, jnp.ones_like(b[0]), (a, b))
-
+    program = partial(scanned, step, jnp.ones(6))
     small = factors(320) / 4, whole(320) / 4
     compiled = run(program, LINE, [ROWS, ROWS], *small, error=1e-5, absolute=1e-6)
     assert not totals_alone(compiled)
+
+
+def test_trips_that_walk_along_nothing_are_not_listed() -> None:
+    def program(a: Any) -> Any:
+        return lax.fori_loop(0, 2_000_000_000, lambda _, h: h * 0.5 + a[0], jnp.zeros(4))
+
+    array = jax.ShapeDtypeStruct((64, 4), jnp.float32)
+    tracemalloc.start()
+    try:
+        dtensor.jit(program, in_layouts=dtensor.Layout(ROWS, LINE)).lower(array).explain()
+        assert tracemalloc.get_traced_memory()[1] < 1e9  # a number for each trip takes more
+    finally:
+        tracemalloc.stop()
