@@ -22,8 +22,12 @@ from dtensor.passes.functions import check_boundary_layouts, main_function, set_
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.pipeline import ALL, Instruments, Pipeline
 from dtensor.passes.pipelines import pipeline_text
+from dtensor.passes.registry import load_passes
 from dtensor.passes.reports.cost import Collective
 from dtensor.passes.reports.memory import MemoryReport, ReportMemoryPass
+
+# Whoever imports the driver compiles. So the passes load with it, and not within the first call.
+load_passes()
 
 After = Callable[[str, ir.Module], None]
 # Writing a location takes longer than all passes of its operation; what it frees is one context. So

@@ -37,3 +37,9 @@ def pass_class(name: str) -> type[Pass]:
     if not (isinstance(found, type) and issubclass(found, Pass)) or found.name != name:
         raise AssertionError(f"{PASSES[name]} is not the pass {name}")
     return found
+
+
+def load_passes() -> None:
+    """Import every pass of the table, so that the first compilation need not."""
+    for name in PASSES:
+        pass_class(name)

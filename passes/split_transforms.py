@@ -12,8 +12,10 @@ from typing import ClassVar
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
+from dtensor.passes.forms.transforms import SplitTransform
 from dtensor.passes.functions import main_function
 from dtensor.passes.ops.attributes import integers
+from dtensor.passes.ops.four_steps import LENGTH
 
 _FFT = "stablehlo.fft"
 
@@ -35,9 +37,6 @@ class SplitTransformsPass(Pass):
         for op, name, _ in state.operations(main_function(module)):
             if name != _FFT:
                 continue
-            from dtensor.passes.forms.transforms import SplitTransform
-            from dtensor.passes.ops.four_steps import LENGTH
-
             lengths = integers(op.attributes[LENGTH])
             batch = ir.RankedTensorType(op.operands[0].type).shape[: -len(lengths)]
             if len(lengths) < 2 or math.prod(batch) >= devices or 0 in lengths:

@@ -8,6 +8,7 @@ from typing import ClassVar
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.cuts.names import CUTS, DOT, INDEXED
+from dtensor.passes.cuts.steps import run_steps
 from dtensor.passes.functions import main_function
 
 _CUTTING = CUTS | INDEXED | {DOT}
@@ -46,6 +47,4 @@ class FuseCutsPass(Pass):
         ops = state.operations(main_function(module))
         if not any(name in _CUTTING for _, name, _ in ops):
             return
-        from dtensor.passes.cuts.steps import run_steps
-
         run_steps(module, ops, state)

@@ -10,6 +10,9 @@ from typing import ClassVar
 from dtensor.dialect.diagnostics import LocatedError, error, from_mlir
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
+from dtensor.passes.cuts.shards import Shards
+from dtensor.passes.forms.chunked import replaced_loops
+from dtensor.passes.forms.scans import replaced_scans
 from dtensor.passes.functions import main_function
 from dtensor.passes.ops.opdef import Anew
 from dtensor.passes.ops.table import opdef
@@ -86,15 +89,10 @@ def _named(form: str, main: ir.Operation, state: PassState) -> list[ir.Operation
 
 
 def _scans(main: ir.Operation, state: PassState) -> Sequence[ir.Operation]:
-    from dtensor.passes.forms.scans import replaced_scans
-
     return replaced_scans([(op, name) for op, name, _ in state.operations(main)])
 
 
 def _loops(main: ir.Operation, state: PassState) -> Sequence[ir.Operation]:
-    from dtensor.passes.cuts.shards import Shards
-    from dtensor.passes.forms.chunked import replaced_loops
-
     return replaced_loops(_named(WHILE, main, state), Shards(main, state.meshes))
 
 

@@ -16,6 +16,7 @@ from dtensor.passes.planning.limits import Limits
 from dtensor.passes.planning.options import Strategy
 from dtensor.passes.planning.prices import Prices
 from dtensor.passes.planning.problem import Problem
+from dtensor.passes.planning.solve import solve_within
 from dtensor.passes.planning.strategies import Maker, ResultPlaces
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.task import Task
@@ -94,12 +95,10 @@ def make_plan(
 
 
 def _solve(problem: Problem, limits: Limits) -> float | None:
-    """As `solve_within`; small programs, which often have one plan, need not read it."""
+    """As `solve_within`; a program that has one plan needs no search."""
     has_choice = _has_choice(problem)
     if not (has_choice or limits.polish or limits.bound):
         return None
-    from dtensor.passes.planning.solve import solve_within
-
     return solve_within(problem, limits, has_choice)
 
 

@@ -11,6 +11,7 @@ from dtensor.passes.functions import main_function
 from dtensor.passes.graph import read_graph
 from dtensor.passes.propagation.task import read_pins
 from dtensor.passes.uneven.components import lengths_of
+from dtensor.passes.uneven.rewrite import Rewriter
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,5 @@ class PadUnevenPass(Pass):
         if lengths is None:
             state.graph = graph
             return
-        from dtensor.passes.uneven.rewrite import Rewriter
-
         Rewriter(function, graph, pins, lengths, state.ledger, self.poison).run()
         state.forget_ir()
