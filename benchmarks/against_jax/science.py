@@ -48,6 +48,18 @@ def running_sum(x: jax.Array) -> jax.Array:
     return jnp.cumsum(x, axis=0)
 
 
+def advantages(rewards: jax.Array, values: jax.Array) -> jax.Array:
+    """Generalised advantage estimates of [time, agents]; `values` has the same shape."""
+    ahead = jnp.concatenate([values[1:], jnp.zeros_like(values[:1])])
+
+    def step(later: jax.Array, now: jax.Array) -> tuple[jax.Array, jax.Array]:
+        later = now + 0.99 * 0.95 * later
+        return later, later
+
+    errors = rewards + 0.99 * ahead - values
+    return jax.lax.scan(step, jnp.zeros_like(rewards[0]), errors, reverse=True)[1]
+
+
 WORKLOADS = {
     "stencil": Workload(
         "wave equation on tiles, 8 steps, a convolution",
@@ -79,6 +91,14 @@ WORKLOADS = {
         running_sum,
         (array(4096, 32),),
         (P("time"),),
+        P("time"),
+    ),
+    "advantages": Workload(
+        "advantages of an episode, `lax.scan` backwards along split time",
+        {"time": 8},
+        advantages,
+        (array(4096, 32), array(4096, 32)),
+        (P("time"), P("time")),
         P("time"),
     ),
 }

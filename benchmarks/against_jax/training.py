@@ -55,15 +55,22 @@ def zero_step(
     return (*adam(params, first, second, gradients), value)
 
 
+def transformer_loss(params: Tree, x: jax.Array) -> jax.Array:
+    y, _ = jax.lax.scan(lambda x, layer: (block(layer, x), None), x, params)
+    return jnp.mean((y - jnp.roll(x, 1, -1)) ** 2)
+
+
 def transformer_step(
     params: Tree, first: Tree, second: Tree, x: jax.Array
 ) -> tuple[Tree, Tree, Tree, jax.Array]:
-    def loss(params: Tree) -> jax.Array:
-        y, _ = jax.lax.scan(lambda x, layer: (block(layer, x), None), x, params)
-        return jnp.mean((y - jnp.roll(x, 1, -1)) ** 2)
-
-    value, gradients = jax.value_and_grad(loss)(params)
+    value, gradients = jax.value_and_grad(transformer_loss)(params, x)
     return (*adam(params, first, second, gradients), value)
+
+
+def transformer_descent(params: Tree, momentum: Tree, x: jax.Array) -> tuple[Tree, Tree, jax.Array]:
+    value, gradients = jax.value_and_grad(transformer_loss)(params, x)
+    momentum = jax.tree.map(lambda m, g: 0.9 * m + g, momentum, gradients)
+    return descend(params, momentum), momentum, value
 
 
 def pipeline_step(params: Tree, batch: jax.Array, y: jax.Array) -> tuple[Tree, jax.Array]:
@@ -103,6 +110,15 @@ FSDP = {
     "up": P(None, "data"),
     "down": P(None, "data"),
 }
+
+THREE_AXES = {"data": 2, "fsdp": 2, "model": 2}
+GRID = {
+    "qkv": P(None, "fsdp", None, "model"),
+    "out": P(None, "model", None, "fsdp"),
+    "up": P(None, "fsdp", "model"),
+    "down": P(None, "model", "fsdp"),
+}
+GRID_ROWS = P(("data", "fsdp"))
 
 STAGES = floats(up=(4, 64, 256), down=(4, 256, 64))
 BY_STAGE = {"up": P("stage"), "down": P("stage")}
@@ -146,6 +162,15 @@ WORKLOADS = {
         (FSDP, FSDP, FSDP, None),
         (0, 1, 2),
         (2,),
+    ),
+    "three_axes": Workload(
+        "transformer training step, 4 layers, data, fsdp and model axes",
+        THREE_AXES,
+        transformer_descent,
+        (LAYERS, LAYERS, array(16, 64, 64)),
+        (GRID, GRID, GRID_ROWS),
+        (GRID, GRID, None),
+        (0, 1),
     ),
     "pipeline": Workload(
         "MLP training step, a pipeline of 4 stages, 8 microbatches",

@@ -41,7 +41,7 @@ class Workload:
         def array(shape: jax.ShapeDtypeStruct) -> np.ndarray[Any, Any]:
             if np.issubdtype(shape.dtype, np.integer):
                 return random.integers(0, 32, shape.shape).astype(shape.dtype)
-            scale = (shape.shape[-2] if len(shape.shape) > 1 else 4) ** -0.5
+            scale = max(shape.shape[:-1], default=4) ** -0.5
             return random.normal(size=shape.shape, scale=scale).astype(shape.dtype)
 
         found = list(jax.tree.map(array, self.shapes))
