@@ -87,11 +87,6 @@ class Model:
         """What two variables cost together: a row per state of the first."""
         return self.tables[one, other] if one < other else self.tables[other, one].T
 
-    @property
-    def size(self) -> int:
-        """Entries of all tables."""
-        return sum([table.size for table in self.tables.values()])
-
     def cost(self, states: Sequence[int]) -> float:
         """Microseconds of one assignment of states."""
         unary = sum([float(u[s]) for u, s in zip(self.unary, states, strict=True)])

@@ -81,12 +81,26 @@ def solve(problem: Problem, limits: Limits) -> bool:
         pairs = [one | other for one, other in combinations(apart, 2)]
         _in_turn(problem, tuple(pairs), limits)
     problem.let_change((everything,) if has_few else apart)
-    _search(problem, limits, _MOST_ENTRIES)
+    if not has_few or _has_few_choices(problem):
+        _search(problem, limits)
+    else:
+        problem.let_change(apart)
     return False
 
 
 _MANY_AXES = 3  # mesh axes: then most programs have too many strategies
-_MOST_ENTRIES = 1_000_000  # of tables in which every axis may change; larger ones take too long
+_MOST_CHOICES = 800_000  # of two neighbours, where every axis may change; more take too long
+
+
+def _has_few_choices(problem: Problem) -> bool:
+    """Whether the tables of the problem's model stay small; it makes no more options than that."""
+    count = 0
+    for value in problem.values:
+        here = len(problem.options(value.producer))
+        count += here * sum([len(problem.options(node)) for node in {n for n, _ in value.uses}])
+        if count > _MOST_CHOICES:
+            return False
+    return True
 
 
 def _in_turn(problem: Problem, sets: Moves, limits: Limits) -> None:
@@ -101,18 +115,10 @@ def _in_turn(problem: Problem, sets: Moves, limits: Limits) -> None:
             break
 
 
-def _search(problem: Problem, limits: Limits, most_entries: float = np.inf) -> bool:
-    """Leave the cheapest plan found among the strategies that may be taken; whether it is that.
-
-    Args:
-        problem: with a plan.
-        limits: how long to search.
-        most_entries: of tables; larger problems are left as they are.
-    """
+def _search(problem: Problem, limits: Limits) -> bool:
+    """Leave the cheapest plan found among the strategies that may be taken; whether it is that."""
     best, least = list(problem.now), problem.total()
     model = make_model(problem)
-    if model.size > most_entries:
-        return False
     states, is_least = promising(model, limits.passes)
     if not is_least and limits.effort is not None:
         model = make_model(problem, FINE) if model.is_coarse else model
