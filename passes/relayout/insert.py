@@ -25,7 +25,7 @@ from dtensor.passes.graph import (
     Node,
     read_graph,
 )
-from dtensor.passes.locations import operation_name, tag
+from dtensor.passes.locations import all_ids, operation_name, tag
 from dtensor.passes.propagation.planned import PlannedLayouts, read_planned
 from dtensor.passes.propagation.task import is_free
 from dtensor.passes.relayout.copies import copies_in_order
@@ -155,6 +155,7 @@ class _Inserter:
                 or before.is_partial  # the program itself sums
                 or user.kind in _ASKS
                 or producer.kind in (CONSTRAINT, MANUAL_GIVE)
+                or _stand_for_one(producer, user)
             ),
         )
         return new_relayout(value, after, tag(location, record.id), place_behind(value)[0])
@@ -220,6 +221,17 @@ class _Inserter:
     def _given(self, number: int) -> Layout:
         graph = self.graph
         return self.planned.results[graph.producer[number]][graph.producer_slot[number]]
+
+
+def _stand_for_one(producer: Node, user: Node) -> bool:
+    """Whether two operations stand for one of the program: a move between them is part of that.
+
+    What blocks of a loop leave, say, moves to the scan that combines it.
+    """
+    if producer.operation == user.operation or {producer.kind, user.kind} & set(BORDERS):
+        return False  # a loop that hands one carry on as another, say
+    ids = [all_ids(node.operation.location) for node in (producer, user)]
+    return not set(ids[0]).isdisjoint(ids[1])
 
 
 def _changed_axes(before: Layout, after: Layout) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from jax import lax
 
 import dtensor
 from dtensor.compiler.stages import Compiled
-from dtensor.dialect.layout import UNSHARDED
+from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.dialect.mesh import Mesh
 from tests.py.passes.on_mesh import GRID, LINE, run, sent
 from tests.py.uneven.on_meshes import FIVE
@@ -195,6 +195,22 @@ def test_generalised_advantages() -> None:
     assert sent(compiled) < 150
     kinds = {record["kind"] for record in compiled.ledger["records"]}
     assert not kinds & {"warning", "fallback"}
+
+
+def test_under_strict_its_own_moves_are_no_error() -> None:
+    """What blocks leave moves to the scan that combines it: nobody could ask for that."""
+    shapes = [jax.ShapeDtypeStruct((4096, 24), np.float32)] * 2
+    given = Layout(ROWS, LINE)
+    strict = dtensor.CompileOptions(strict=True)
+
+    def compiled(function: Callable[..., Any]) -> dtensor.Lowered:
+        return dtensor.jit(function, in_layouts=(given, given), options=strict).lower(*shapes)
+
+    moved = [r for r in compiled(linear).ledger["records"] if r["kind"] == "relayout"]
+    assert moved
+    assert all(r["asked_for"] for r in moved)
+    with pytest.raises(dtensor.StrictError, match="strict: "):
+        compiled(lambda a, b: linear(a, b)[1][0] @ b.T).as_text()
 
 
 def test_a_loop_that_only_its_result_splits_sends_nothing() -> None:
