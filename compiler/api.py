@@ -9,7 +9,6 @@ from types import MethodType
 from typing import Any, TypedDict, Unpack, overload
 
 import jax
-import numpy as np
 from jax.sharding import get_abstract_mesh
 from jax.tree_util import default_registry
 
@@ -27,6 +26,7 @@ from dtensor.compiler.calls import (
     Donated,
     StaticArgs,
     are_same,
+    as_jax,
     donated_leaves,
     is_dtensor,
     meshes_in,
@@ -46,7 +46,8 @@ from dtensor.compiler.jax_frontend import argument_names
 from dtensor.compiler.keywords import check_forms, refuse_unknown
 from dtensor.compiler.layouts import AUTO
 from dtensor.compiler.options import CompileOptions, check_arguments, with_known_ops
-from dtensor.compiler.parameters import Positional, completed, layouts_of_call
+from dtensor.compiler.parameters import Positional, completed, file_of, layouts_of_call, name_of
+from dtensor.compiler.refs import call_with_refs, layouts_of_refs, of_values, refs_among
 from dtensor.compiler.source import Returns, Source
 from dtensor.compiler.stages import Compiled, Lowered, Traced
 from dtensor.compiler.targets.target import Target, check_mesh, take_target
@@ -55,13 +56,12 @@ from dtensor.compiler.variables.tracing import Call, trace_call, watched
 from dtensor.compiler.variables.use import NO_VARIABLES, Use, is_variable
 from dtensor.dialect.errors import CompileError
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.array import ArrayType, DTensor
+from dtensor.runtime.array import ArrayType
 from dtensor.runtime.clients.coordination import resets
 from dtensor.runtime.shardings import AnyMesh, as_mesh, context_jax_mesh, context_mesh
 from dtensor.runtime.tracing import becomes_program, current_scope, is_eager
 
 _flatten = default_registry.flatten
-_NUMPY = np.ndarray | np.generic
 _compiled: weakref.WeakSet[JitFunction] = weakref.WeakSet()
 
 
@@ -221,6 +221,7 @@ class JitFunction:
         self._programs: dict[Any, Callable[[Sequence[Any]], Any]] = {}
         self._known: dict[Any, Callable[[Sequence[Any]], Any]] = {}  # by keys that are fast to make
         self._last: tuple[Any, Any] = None, None  # the key and the call that became known last
+        self._of_refs: dict[Any, JitFunction] = {}
         self._sent: dict[Callable[..., Any], Sequence[Any]] = {}  # collectives of each program
         _compiled.add(self)
 
@@ -260,6 +261,9 @@ class JitFunction:
         self, args: tuple[Any, ...], kwargs: dict[str, Any], known_as: Any, settings: Any
     ) -> Any:
         """Run the program for any arguments, which are `known_as` this from now on."""
+        refs = refs_among(args, kwargs)
+        if refs and not becomes_program():
+            return self._on_refs(args, kwargs, refs)
         statics: Any = None
         if self._split:
             args, kwargs, statics = self._static.split(args, kwargs)
@@ -280,6 +284,19 @@ class JitFunction:
             self._keep_to_budgets(call)
         return call(leaves)
 
+    def _on_refs(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], refs: Mapping[int, jax.Ref]
+    ) -> Any:
+        """Run the program for arguments of which these leaves are jax.Refs."""
+        places, held = tuple(refs), layouts_of_refs(refs.values())
+        call = self._of_refs.get((places, held))
+        if call is None:
+            function, out = of_values(self._fn, places), (self._out_layouts, list(held))
+            how = self._donated, self._static, self._mesh, self._options, self._compiler_options
+            call = JitFunction(function, self._in_layouts, out, *how, self._returns)
+            self._of_refs[places, held] = call
+        return call_with_refs(call, args, kwargs, refs)
+
     def _keep_to_budgets(self, call: Callable[..., Any]) -> None:
         """Check a program that is about to run.
 
@@ -287,7 +304,7 @@ class JitFunction:
             BudgetError: it sends more, or otherwise, than one of the budgets allows.
         """
         for budget in active_budgets():
-            budget.check(_name(self._fn), self._sent[call])
+            budget.check(name_of(self._fn), self._sent[call])
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Trace the function and give it layouts, without running anything.
@@ -335,7 +352,7 @@ class JitFunction:
             jitted.clear_cache()
 
     def _forget(self) -> None:
-        for kept in (self._programs, self._known, self._sent):
+        for kept in (self._programs, self._known, self._of_refs, self._sent):
             kept.clear()
         self._last = None, None
 
@@ -377,7 +394,7 @@ class JitFunction:
         """The function's own body, where jax is tracing a function around it."""
         tree: Any
         leaves, tree = jax.tree_util.tree_flatten((args, kwargs), is_leaf=_is_leaf)
-        leaves = list(map(_as_jax, leaves))
+        leaves = list(map(as_jax, leaves))
         given = layouts_of_call(self._in_layouts, self._positional, args, kwargs)
         args, kwargs = self._constrained(leaves, tree, given, "in_layouts")
         every, named = self._static.merge(args, kwargs, statics)
@@ -431,7 +448,7 @@ class JitFunction:
         mesh = one_mesh([*([mesh] if mesh else []), *traced.meshes])
         if mesh is None:
             raise CompileError(
-                f"no mesh for {_name(self._fn)}: no argument and no layout names one; "
+                f"no mesh for {name_of(self._fn)}: no argument and no layout names one; "
                 "pass mesh= or in_layouts= to dtensor.jit, or call it with DTensors or under "
                 "jax.set_mesh(mesh)"
             )
@@ -445,8 +462,8 @@ class JitFunction:
         source = use.bind(
             Source(
                 module=traced.bytecode,
-                filename=_file(self._fn),
-                name=_name(self._fn),
+                filename=file_of(self._fn),
+                name=name_of(self._fn),
                 mesh=mesh,
                 in_layouts=data_layouts_of_types(given, types, mesh),
                 out_layouts=data_layouts_of_results(results, traced, mesh),
@@ -475,22 +492,6 @@ def _is_leaf(value: Any) -> bool:
     return is_dtensor(value) or is_variable(value)
 
 
-def _as_jax(leaf: Any) -> Any:
-    """An argument as operations of jax take it; a variable stays one."""
-    if type(leaf) is DTensor:
-        return leaf.to_jax()
-    return jax.numpy.asarray(leaf) if isinstance(leaf, _NUMPY) else leaf
-
-
 def _context() -> Any:
     """What a program depends on under `jax.set_mesh`: bare specs, types of axes, devices."""
     return get_abstract_mesh(), context_jax_mesh()
-
-
-def _name(fn: Callable[..., Any]) -> str:
-    return str(getattr(fn, "__name__", None) or type(fn).__name__)
-
-
-def _file(fn: Callable[..., Any]) -> str:
-    code = getattr(fn, "__code__", None)
-    return str(code.co_filename) if code is not None else f"<{_name(fn)}>"

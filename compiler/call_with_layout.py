@@ -8,6 +8,7 @@ from typing import Any
 import jax
 
 from dtensor.compiler.eager.calls import call
+from dtensor.compiler.parameters import name_of
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.mesh import Mesh
 
@@ -44,7 +45,7 @@ def call_with_layout(fn: Callable[..., Any], layout: Any, *args: Any, **kwargs: 
         raise TypeError(f"call_with_layout needs a function first, got {type(fn).__name__}")
     if layout is None:
         return fn(*args, **kwargs)
-    name = str(getattr(fn, "__name__", None) or type(fn).__name__)
+    name = name_of(fn)
     return call(fn, args, kwargs, name, _checked(layout))
 
 

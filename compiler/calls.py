@@ -70,6 +70,13 @@ def are_same(leaves: Sequence[Any], others: Sequence[Any]) -> bool:
     return len(leaves) == len(others) and all(map(operator.is_, leaves, others))
 
 
+def as_jax(leaf: Any) -> Any:
+    """An argument as operations of jax take it; a variable stays one."""
+    if type(leaf) is DTensor:
+        return leaf.to_jax()
+    return jax.numpy.asarray(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf
+
+
 def type_of(leaf: Any) -> ArrayType:
     """What a program has to know of a leaf of its arguments.
 
@@ -96,6 +103,8 @@ def type_of(leaf: Any) -> ArrayType:
         if wrong is not None:
             raise UnfitArgumentError(wrong)
         return array_type(leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype))
+    if isinstance(leaf, jax.Ref):
+        raise UnfitArgumentError("is a jax.Ref, which only a call takes; give its value, ref[...]")
     raise UnfitArgumentError(
         f"of type {type(leaf).__name__} is not an array of numbers; name it in static_argnums "
         "or static_argnames if the program shall be compiled for its value"

@@ -334,10 +334,7 @@ def _refuse_symbolic(infos: Sequence[TracedArray]) -> None:
 def _check_arity(module: Any, expected: int, jaxpr: Any) -> None:
     found = len(main_function(module).regions[0].blocks[0].arguments)
     if any(not isinstance(var.aval, jax.core.ShapedArray) for var in jaxpr.constvars):
-        raise CompileError(
-            "the function uses a jax.Ref from outside of it; pass its value, ref[...], as an "
-            "argument, and return the new one"
-        )
+        raise CompileError("the function uses a jax.Ref from outside of it; pass it as an argument")
     if len(jaxpr.invars) > expected:
         raise CompileError(
             "the function reads an array that another one left behind while jax traced that, "

@@ -13,6 +13,17 @@ from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import LayoutError
 
 
+def name_of(fn: Callable[..., Any]) -> str:
+    """What messages call a function."""
+    return str(getattr(fn, "__name__", None) or type(fn).__name__)
+
+
+def file_of(fn: Callable[..., Any]) -> str:
+    """The file that a function stands in, or its name where it is not of Python."""
+    code = getattr(fn, "__code__", None)
+    return str(code.co_filename) if code is not None else f"<{name_of(fn)}>"
+
+
 def completed(
     fn: Callable[..., Any],
     argnums: int | Sequence[int] | None,

@@ -14,6 +14,7 @@ from jax.sharding import NamedSharding
 
 from dtensor.compiler.calls import StaticArgs
 from dtensor.compiler.jax_frontend import TracedProgram, trace
+from dtensor.compiler.parameters import name_of
 from dtensor.compiler.targets.target import Target
 from dtensor.compiler.variables.scope import Scope
 from dtensor.compiler.variables.use import NO_VARIABLES, Use, firsts_of, is_variable, pattern_of
@@ -91,7 +92,7 @@ def trace_call(call: Call, leaves: Sequence[Any] | None) -> tuple[TracedProgram,
         else:
             return _without_updates(traced, use), dataclasses.replace(use, updated=attempt.updated)
     raise CompileError(
-        f"{_name(call.fn)} uses other variables each time it is traced, such as "
+        f"{name_of(call.fn)} uses other variables each time it is traced, such as "
         f"{captured[-1].name!r}; pass them as arguments"
     )
 
@@ -134,7 +135,7 @@ def watched(fn: Callable[..., Any]) -> Callable[..., Any]:
         return results
 
     functools.update_wrapper(function, fn)
-    function.__name__ = _name(fn)
+    function.__name__ = name_of(fn)
     return function
 
 
@@ -189,7 +190,7 @@ def _representatives(use: Use, passed: Sequence[DVariable]) -> list[DVariable]:
 def _like(fn: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:
     """`wrapper`, named as `fn` in jax's messages, with one argument before those of `fn`."""
     functools.update_wrapper(wrapper, fn)
-    wrapper.__name__ = _name(fn)
+    wrapper.__name__ = name_of(fn)
     try:
         signature = inspect.signature(fn)
     except (TypeError, ValueError):  # a builtin without a signature
@@ -232,7 +233,7 @@ def _on_mesh_of(call: Call, captured: Sequence[DVariable]) -> Call:
         if variable.mesh != mesh:
             raise LayoutError(
                 f"variable {variable.name!r} lies on {variable.mesh.short()}, and the program of "
-                f"{_name(call.fn)} runs on {mesh.short()}; a program runs on one mesh"
+                f"{name_of(call.fn)} runs on {mesh.short()}; a program runs on one mesh"
             )
     return dataclasses.replace(call, mesh=mesh)
 
@@ -264,7 +265,3 @@ def _unique_names(variables: Sequence[DVariable]) -> list[str]:
             name, number = f"{variable.name}_{number}", number + 1
         names.append(f"variables[{name!r}]")
     return names
-
-
-def _name(fn: Callable[..., Any]) -> str:
-    return str(getattr(fn, "__name__", None) or type(fn).__name__)
