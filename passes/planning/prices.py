@@ -20,6 +20,7 @@ from dtensor.passes.relayout.copies import copies_in_order
 from dtensor.passes.sharding.specs import Specs, is_legal
 
 _EXACT = 3  # up to this many copies of one value, every order in which to make them is tried
+_MANY = 500  # specs; to find ways among as many, scipy is worth loading
 _FEW = 4  # of so many sources one is looked at by itself; more are faster all together
 
 
@@ -80,7 +81,7 @@ class Prices:
         return found
 
     def _shortest(self, cls: int, sources: Numbers) -> Seconds:
-        """The shortest ways from some specs to all (Bellman 1958).
+        """The shortest ways from some specs to all (Bellman 1958, Dijkstra 1959).
 
         At most the last step of a way makes a partial value; what is partial over the same
         sub-axis before and after stays so all the way, as in the search that realises it.
@@ -88,18 +89,15 @@ class Prices:
         shape = self._shapes[cls]
         specs, sizes = self.specs.rank(len(shape)), self.specs.sizes
         steps = self._steps.get(len(shape))
-        if steps is None or steps.count < len(specs):
+        if steps is None:
             names = [axis.name for axis in self.specs.subaxes]
             steps = self._steps[len(shape)] = Steps(specs, sizes, self.cost, names)
+        elif steps.count < len(specs):
+            steps.take_in()
         legal = np.array([is_legal(places, sizes, shape) for places in specs.places])
-        found = np.full((len(specs), len(sources)), math.inf)  # to each spec, from each source
-        found[sources, np.arange(len(sources))] = 0.0
         on, last = steps.on.leading_to(legal), steps.last.leading_to(legal)
-        nearer = found < math.inf
-        while nearer.any():
-            before = found.copy()
-            _walk(found, found, nearer, on, self._seconds(cls, on))
-            nearer = found < before
+        shortest = _by_scipy if len(specs) > _MANY else _by_rounds
+        found = shortest(sources, on, self._seconds(cls, on))  # to each spec, from each source
         ended = found.copy()
         _walk(found, ended, found < math.inf, last, self._seconds(cls, last))
         partial = np.array(specs.places).reshape(len(specs), len(sizes)) < WHOLE
@@ -137,6 +135,29 @@ class Prices:
         price = self.between(cls, every[:, None], every).tolist()
         seconds, _ = copies_in_order(len(wanted), lambda one, other: price[one][other], _EXACT)
         return float(seconds)
+
+
+def _by_rounds(sources: Numbers, ways: Ways, seconds: Seconds) -> Seconds:
+    """The shortest ways to each spec from each source, a step longer in each round."""
+    found = np.full((len(ways.first) - 1, len(sources)), math.inf)
+    found[sources, np.arange(len(sources))] = 0.0
+    nearer = found < math.inf
+    while nearer.any():
+        before = found.copy()
+        _walk(found, found, nearer, ways, seconds)
+        nearer = found < before
+    return found
+
+
+def _by_scipy(sources: Numbers, ways: Ways, seconds: Seconds) -> Seconds:
+    """The same by Dijkstra's algorithm: ten times as fast among many, and slow to load."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import dijkstra
+
+    count = len(ways.first) - 1
+    graph = csr_array((seconds, ways.to, ways.first), shape=(count, count))
+    found: Seconds = dijkstra(graph, indices=sources)
+    return found.T
 
 
 def _walk(before: Seconds, after: Seconds, which: Mask, ways: Ways, seconds: Seconds) -> None:

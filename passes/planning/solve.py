@@ -1,9 +1,9 @@
 """The cheapest plan of a problem that is found within limits, and what no plan falls below.
 
-One or two mesh axes are searched together. Of more there are too many strategies: there each node
-has the choice of some alone, and one axis after another is laid out anew while the others stay,
-until none gains; in small programs from two starts. That is block coordinate descent (Bertsekas
-1999, "Nonlinear Programming", section 2.7).
+One or two mesh axes are searched together, and so are more in small programs. Otherwise there are
+too many strategies: each node has the choice of some alone, and one axis after another, or one pair
+of them, is laid out anew while the others stay, until none gains; in small programs from two
+starts. That is block coordinate descent (Bertsekas 1999, "Nonlinear Programming", section 2.7).
 
 Where elimination had to drop states (`eliminate`), its plan need not be the cheapest. Then windows
 of it are solved anew, around what the rest of the plan does: a few dozen variables that share
@@ -25,7 +25,7 @@ from dtensor.passes.planning.descend import descend
 from dtensor.passes.planning.eliminate import Elimination
 from dtensor.passes.planning.limits import Effort, Limits
 from dtensor.passes.planning.messages import promising
-from dtensor.passes.planning.model import FINE, Model, make_model
+from dtensor.passes.planning.model import COARSE, FINE, Model, make_model
 from dtensor.passes.planning.problem import Problem
 from dtensor.passes.planning.relax import fixed_cost, relaxed_model
 from dtensor.passes.planning.strategies import Moves
@@ -56,49 +56,58 @@ def solve_within(problem: Problem, limits: Limits, has_choice: bool) -> float | 
 
 def solve(problem: Problem, limits: Limits) -> bool:
     """Leave the cheapest plan found in `problem.now`; whether its model has none cheaper."""
-    maker = problem.maker
-    axes = maker.mesh_axes
-    everything = frozenset[int]().union(*axes)
-    rank = max(
-        [len(problem.graph.types[value.example].shape) for value in problem.values], default=0
-    )
-    has_few = (rank + 1) ** len(everything) <= limits.specs
-    is_small = has_few and len(problem.now) <= limits.small
-    apart = axes if len(axes) > 1 else tuple([frozenset([axis]) for axis in sorted(everything)])
-    if len(axes) < _MANY_AXES or is_small:
+    axes = problem.maker.mesh_axes
+    if len(axes) < _MANY_AXES:
         is_least = _search(problem, limits)
-        if not maker.has_left_out:
+        if not problem.maker.has_left_out:
             return is_least
-    maker.has_left_out = True
+    return _solve_by_axes(problem, axes, limits)
+
+
+_MANY_AXES = 3  # mesh axes: then many programs have too many strategies
+_MOST_CHOICES = 800_000  # of two neighbours, summed over all, where some are left out
+
+
+def _solve_by_axes(problem: Problem, axes: Moves, limits: Limits) -> bool:
+    """As `solve`, with many mesh axes: all of them at once only where that is quick."""
+    maker = problem.maker
+    everything = frozenset[int]().union(*axes)
+    rank = max([len(problem.graph.types[v.example].shape) for v in problem.values], default=0)
+    has_few = (rank + 1) ** len(everything) <= limits.specs
+    is_small = len(problem.now) <= limits.small
+    if not (has_few and is_small and _has_few_choices(problem, limits.choices)):
+        maker.keep_few()
+        maker.has_left_out = True
+        problem.let_change((everything,))
+    if has_few and is_small:
+        if _search(problem, limits, is_fine=True) and not maker.has_left_out:
+            return True
+    apart = axes if len(axes) > 1 else tuple([frozenset([axis]) for axis in sorted(everything)])
+    if limits.pairs or (is_small and not has_few):
+        apart = tuple([one | other for one, other in combinations(apart, 2)])
     _in_turn(problem, apart, limits)
-    if is_small:
+    if has_few and is_small:
         found, least = list(problem.now), problem.total()
         problem.now[:] = problem.start
         _in_turn(problem, apart, limits)
         if problem.total() > least:
             problem.now[:] = found
-    if has_few and limits.pairs:
-        pairs = [one | other for one, other in combinations(apart, 2)]
-        _in_turn(problem, tuple(pairs), limits)
     problem.let_change((everything,) if has_few else apart)
-    if not has_few or _has_few_choices(problem):
+    if not has_few or _has_few_choices(problem, _MOST_CHOICES):
         _search(problem, limits)
     else:
         problem.let_change(apart)
+        maker.has_left_out = True
     return False
 
 
-_MANY_AXES = 3  # mesh axes: then most programs have too many strategies
-_MOST_CHOICES = 800_000  # of two neighbours, where every axis may change; more take too long
-
-
-def _has_few_choices(problem: Problem) -> bool:
+def _has_few_choices(problem: Problem, most: float) -> bool:
     """Whether the tables of the problem's model stay small; it makes no more options than that."""
     count = 0
     for value in problem.values:
         here = len(problem.options(value.producer))
         count += here * sum([len(problem.options(node)) for node in {n for n, _ in value.uses}])
-        if count > _MOST_CHOICES:
+        if count > most:
             return False
     return True
 
@@ -115,19 +124,19 @@ def _in_turn(problem: Problem, sets: Moves, limits: Limits) -> None:
             break
 
 
-def _search(problem: Problem, limits: Limits) -> bool:
+def _search(problem: Problem, limits: Limits, is_fine: bool = False) -> bool:
     """Leave the cheapest plan found among the strategies that may be taken; whether it is that."""
     best, least = list(problem.now), problem.total()
-    model = make_model(problem)
+    model = make_model(problem, FINE if is_fine else COARSE)
     states, is_least = promising(model, limits.passes)
     if not is_least and limits.effort is not None:
-        model = make_model(problem, FINE) if model.is_coarse else model
+        model = make_model(problem, FINE) if model.is_coarse and not is_fine else model
         states, is_least = _eliminate(model, limits.effort)
     model.take(problem, states)
     descend(problem, limits.sweeps)
     if problem.total() >= least:
         problem.now[:] = best
-    return is_least
+    return is_least and not model.is_coarse
 
 
 def _eliminate(model: Model, effort: Effort) -> tuple[list[int], bool]:

@@ -7,7 +7,7 @@ shapes.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -45,10 +45,10 @@ class Ways(NamedTuple):
     rate: Seconds
 
     @classmethod
-    def of(cls, which: Mask, start: Seconds, rate: Seconds) -> Ways:
-        """Those of a table of the specs before and after that a mask names."""
+    def of(cls, which: Mask, start: Seconds, rate: Seconds, to: int) -> Ways:
+        """Those that a mask names in a table of specs before and after, the latter from `to` on."""
         first = np.concatenate([[0], np.cumsum(which.sum(1))])
-        return cls(first, np.nonzero(which)[1], start[which], rate[which])
+        return cls(first, np.nonzero(which)[1] + to, start[which], rate[which])
 
     @classmethod
     def joined(cls, parts: Sequence[Ways]) -> Ways:
@@ -56,6 +56,14 @@ class Ways(NamedTuple):
         counts = np.concatenate([np.diff(part.first) for part in parts])
         _, *others = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         return cls(np.concatenate([[0], np.cumsum(counts)]), *others)
+
+    def with_more(self, more: Ways) -> Ways:
+        """Those of the same specs, in both."""
+        counts = [np.diff(ways.first) for ways in (self, more)]
+        starts = np.concatenate([np.repeat(np.arange(len(each)), each) for each in counts])
+        order = np.argsort(starts, kind="stable")
+        others = (np.concatenate(pair)[order] for pair in zip(self[1:], more[1:], strict=True))
+        return Ways(np.concatenate([[0], np.cumsum(sum(counts))]), *others)
 
     def leading_to(self, specs: Mask) -> Ways:
         """Those that lead to one of these specs."""
@@ -82,30 +90,50 @@ class Steps:
         self.sizes = sizes
         self.cost = cost
         self.links = [cost.axis_link(name) for name in names]
-        self.count = len(specs)
+        self.count = 0
+        self.on: Ways
+        self.last: Ways
+        self._cuts: dict[Hashable, int] = {}
+        self._cut = np.zeros(0, np.intp)
+        self.take_in()
+
+    def take_in(self) -> None:
+        """Find the steps from and to the specs that have come."""
+        specs, had, self.count = self.specs, self.count, len(self.specs)
         self._splits = np.array(specs.splits, float)
-        self._places = np.array(specs.places, np.int64).reshape(self.count, len(sizes))
+        self._places = np.array(specs.places, np.int64).reshape(self.count, len(self.sizes))
         self._kept = self._axes_where(self._places == WHOLE)
         self._split = self._axes_where(self._places > WHOLE)
         self._partial = self._axes_where(self._places < WHOLE)
-        cuts = [_cuts(places, sizes) for places in specs.places]
-        self._cut = _numbered(zip(cuts, specs.partial, strict=True))
+        come = zip(specs.places[had:], specs.partial[had:], strict=True)
+        cuts = [(_cuts(places, self.sizes), is_partial) for places, is_partial in come]
+        numbers = [self._cuts.setdefault(cut, len(self._cuts)) for cut in cuts]
+        self._cut = np.concatenate([self._cut, np.array(numbers, np.intp)])
         self._near: dict[int, Mask] = {}
-        rows = [self._from(first) for first in range(0, self.count, _ROWS)]
-        self.on, self.last = (Ways.joined(ways) for ways in zip(*rows, strict=True))
+        rows = [self._from(first, self.count, 0) for first in range(had, self.count, _ROWS)]
+        on, last = (Ways.joined(parts) for parts in zip(*rows, strict=True))
+        if had:
+            rows = [self._from(first, had, had) for first in range(0, had, _ROWS)]
+            more = [Ways.joined(parts) for parts in zip(*rows, strict=True)]
+            on = Ways.joined([self.on.with_more(more[0]), on])
+            last = Ways.joined([self.last.with_more(more[1]), last])
+        self.on, self.last = on, last
 
     def _axes_where(self, mask: Mask) -> Axes:
         """Per spec the sub-axes for which something holds, as the bits of a number."""
         found: Axes = (mask * (1 << np.arange(len(self.sizes)))).sum(-1)
         return found
 
-    def _from(self, first: int) -> tuple[Ways, Ways]:
-        """The steps from some specs in a row, sorted by the sub-axes whose places they change."""
-        places = self._places[first : first + _ROWS]
-        shape = len(places), self.count
+    def _from(self, first: int, end: int, to: int) -> tuple[Ways, Ways]:
+        """The steps from some specs in a row, of those before `end`, to all from `to` on.
+
+        They are found by the sub-axes whose places they change.
+        """
+        places, others = self._places[first : min(first + _ROWS, end)], self._places[to:]
+        shape = len(places), len(others)
         changed = np.zeros(shape, np.min_scalar_type((1 << len(self.sizes)) - 1))
         for axis in range(len(self.sizes)):
-            differ = places[:, axis, None] != self._places[:, axis]
+            differ = places[:, axis, None] != others[:, axis]
             changed |= differ.astype(changed.dtype) << axis
         order = np.argsort(changed, axis=None, kind="stable")
         numbers, ends = np.unique(changed.ravel()[order], return_index=True)
@@ -113,13 +141,13 @@ class Steps:
         makes_partial = np.zeros(shape, bool)
         for number, pairs in zip(numbers.tolist(), np.split(order, ends[1:]), strict=True):
             if number:
-                row, after = np.divmod(pairs, self.count)
-                found = self._between(number, row + first, after)
+                row, after = np.divmod(pairs, len(others))
+                found = self._between(number, row + first, after + to)
                 for array, values in zip((start, rate, makes_partial), found, strict=True):
                     array.ravel()[pairs] = values
         is_step = np.isfinite(start)
         masks = is_step & ~makes_partial, is_step & makes_partial
-        on, last = (Ways.of(mask, start, rate) for mask in masks)
+        on, last = (Ways.of(mask, start, rate, to) for mask in masks)
         return on, last
 
     def _between(
@@ -206,12 +234,6 @@ class Steps:
                 start += step.collectives * link.alpha
                 rate += step.wire_bytes / (math.prod(shape) * link.bytes_per_second)
         return start, rate
-
-
-def _numbered(things: Iterable[Hashable]) -> Numbers:
-    """A number for each, the same for equal ones."""
-    numbers: dict[Hashable, int] = {}
-    return np.array([numbers.setdefault(thing, len(numbers)) for thing in things])
 
 
 def _are_neighbours(places: Places, moving: Sequence[int], sizes: Sequence[int]) -> bool:

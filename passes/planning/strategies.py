@@ -34,7 +34,8 @@ from dtensor.passes.sharding.specs import Places, Specs, is_contiguous
 ResultPlaces = Mapping[int, frozenset[int]] | None  # by node; None is anywhere
 Moves = tuple[frozenset[int], ...]  # sets of sub-axes; those of one may change together
 
-_LEAST, _MOST = 64, 6000  # strategies of one node, at least, and of all nodes of a program
+_MOST = 400  # strategies of one node
+_LEAST, _ALL = 64, 6000  # of one node, at least, and of all, where few are kept
 _LARGE_CARRY = 65_536  # bytes
 _REPEATED = 8.0  # times what all devices compute alike is priced, where they could divide it
 _ALIKE = (*BORDERS, *JOINTS)  # without a rule: one spec everywhere
@@ -62,7 +63,7 @@ class Maker:
         self._memo: dict[object, tuple[Strategy, ...]] = {}
         self._computed: dict[tuple[int, Strategy], Computed | None] = {}
         self._used = [self._is_used(axis) for axis in range(len(specs.sizes))]
-        self.most = max(_LEAST, _MOST // max(len(graph.nodes), 1))
+        self.most = _MOST
         self.has_left_out = False  # whether some node had more strategies than were considered
 
     @property
@@ -70,6 +71,10 @@ class Maker:
         """The sub-axes of each mesh axis that anything may use."""
         groups = [frozenset([axis for axis in group if self._used[axis]]) for group in self._groups]
         return tuple([group for group in groups if group])
+
+    def keep_few(self) -> None:
+        """Consider fewer strategies from now on."""
+        self.most = max(_LEAST, _ALL // max(len(self.graph.nodes), 1))
 
     def _is_used(self, axis: int) -> bool:
         """Whether a sub-axis may split anything: the user names it, or large ops call for it.
@@ -374,7 +379,7 @@ class Maker:
         self.has_left_out |= not is_few
         if is_few and (rule is None or not _has_algorithms(rule)):
             return strategies
-        found = self._memo.get((key, "computed"))
+        found = self._memo.get((key, self.most))
         if found is None:
             ordered = strategies if is_few else sorted(strategies, key=self._worth(node))
             finish = (self.with_algorithm(rule, s) for s in ordered) if rule else iter(ordered)
@@ -382,7 +387,7 @@ class Maker:
             if not is_few:
                 order = {s[:2]: number for number, s in enumerate(strategies)}
                 kept.sort(key=lambda s: order[s[:2]])
-            found = self._memo[key, "computed"] = tuple(kept)
+            found = self._memo[key, self.most] = tuple(kept)
         return found
 
     def _worth(self, node: Node) -> Callable[[Strategy], tuple[float, ...]]:
