@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dtensor.dialect.mlir import Value
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.attributes import integer, integers
+from dtensor.passes.ops.cut_dims import cuts_of
 from dtensor.passes.ops.exchanges import in_rounds
 from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
 from dtensor.passes.ops.rounds import (
@@ -58,9 +59,9 @@ def cut_exchange_rule(op: OpInfo, dim: int) -> OpRule | None:
 
 def cut_dim(op: OpInfo) -> int | None:
     """The one dimension that a slice cuts, of which it keeps one stretch; None of any other."""
-    dims = [d for d, size in enumerate(op.operand_shapes[0]) if op.result_shapes[0][d] != size]
-    is_stretch = len(dims) == 1 and integers(op.attribute("strides"))[dims[0]] == 1
-    return dims[0] if is_stretch and op.result_shapes[0][dims[0]] else None
+    cuts = [(d, cut) for d, cut in enumerate(cuts_of(op)) if cut.before != cut.after]
+    is_stretch = len(cuts) == 1 and cuts[0][1].step == 1 and cuts[0][1].after > 0
+    return cuts[0][0] if is_stretch else None
 
 
 def joins_in_rounds(placed: Placed) -> bool:
