@@ -58,11 +58,8 @@ def walk(owner: ir.Operation, combiners: bool = False) -> Iterator[Visit]:
     """The operations in the regions of `owner`, their names and scopes, in program order.
 
     A loop or a branch comes before what stands in it. The operation just given may be erased or
-    replaced; what is created while walking is not given.
-
-    Args:
-        owner: a function, or any operation with regions.
-        combiners: whether to enter the bodies of reduce, sort and the like too.
+    replaced; what is created while walking is not given. With `combiners` also those in the bodies
+    of reduce, sort and the like.
     """
     count = 0
     stack: list[tuple[Iterator[ir.Operation], Scope]] = []

@@ -187,16 +187,9 @@ def _spoilt(
 
 
 def _total(make: Builder, bad: Value, dim: int, count: int, width: int) -> Value:
-    """How many elements are marked by 1, or some number above `width` if more are than that.
+    """How many elements `bad` marks by 1, or some number above `width`, of a frame, if more are.
 
     So a shard of which more are may say that it has one more, and sums of bytes are sent.
-
-    Args:
-        make: creates operations.
-        bad: the marks.
-        dim: the dimension.
-        count: of the shards.
-        width: of a frame.
     """
     shape = make.shape_of(bad)
     if shape[dim] % count or count * (width + 1) > _BYTE:

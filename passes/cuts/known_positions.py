@@ -79,12 +79,7 @@ class _Access:
         return Runs.of(np.atleast_1d(positions))
 
     def written(self, size: int, kind: str) -> Runs | Frames | None:
-        """The same of a scatter; None where something is dropped, or the order of updates matters.
-
-        Args:
-            size: of the dimension.
-            kind: what is done with updates.
-        """
+        """The same of a scatter; None where one is dropped, or the order of updates matters."""
         if (self.starts < 0).any() or (self.starts > size - self.width).any():
             return None
         said = self.said()

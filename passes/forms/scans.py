@@ -19,8 +19,7 @@ from dtensor.passes.program import copy_to, read_by
 def replaced_scans(ops: Sequence[tuple[ir.Operation, str]]) -> list[ir.Operation]:
     """What stands for the scans among operations, which are erased; with what else was made.
 
-    Args:
-        ops: operations in program order, and their names.
+    The operations come in program order, with their names.
     """
     found: list[Scan] = []
     seen: set[ir.Operation] = set()

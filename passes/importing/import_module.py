@@ -258,14 +258,7 @@ def _clear_constraints(owner: ir.Operation, what: str, meshes: dict[str, Mesh]) 
 def merge_meshes(
     module: ir.Module, functions: list[ir.Operation], meshes: dict[str, Mesh], mesh: Mesh
 ) -> None:
-    """Let every layout name `mesh`; erase the others.
-
-    Args:
-        module: a module whose meshes all have the same axes.
-        functions: its functions.
-        meshes: its `dtensor.mesh` operations by symbol.
-        mesh: the one that stays.
-    """
+    """Let every layout name `mesh`; erase the others, which have the same axes."""
     if all(name == mesh.symbol for name in meshes):
         return
     known = {**meshes, mesh.symbol: mesh}

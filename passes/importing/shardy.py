@@ -71,12 +71,7 @@ def import_annotations(
 
     A sharding on an operation is a constraint of its results. Values of one sharding group have one
     layout from the last member on. What an annotation says that has no counterpart is an error.
-
-    Args:
-        module: the module.
-        functions: its functions.
-        visits: of each function, its operations, those in bodies of reduce and the like too.
-        mesh: the module's mesh.
+    `visits` has the operations of each function, those in bodies of reduce and the like too.
     """
     _refuse_carried(module.operation, module.operation.attributes)
     reader = _Reader(read_shardy_meshes(module), mesh)

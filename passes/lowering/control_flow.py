@@ -31,12 +31,7 @@ def check_control_flow(
     collectives: Iterable[ir.Operation],
     meshes: dict[str, Mesh],
 ) -> None:
-    """Check every collective that stands in a branch or in a loop.
-
-    Args:
-        functions: the module's functions, in per-device form.
-        collectives: the module's dtensor operations.
-        meshes: the module's meshes by symbol.
+    """Check every collective that stands in a branch or in a loop of per-device functions.
 
     Raises:
         LocatedError: devices that a collective needs might not reach it.

@@ -80,9 +80,7 @@ class LowerPass(Pass):
 def _own_operations(function: ir.Operation, loops: list[ir.Operation]) -> list[ir.Operation]:
     """The dtensor operations of a function; the others lose what the dialect says of them.
 
-    Args:
-        function: the function.
-        loops: takes its loops.
+    The loops are put into `loops`.
     """
     found = []
     for op, name, _ in walk(function, combiners=True):

@@ -26,10 +26,7 @@ def is_ordered(reduction: str, element: str) -> bool:
 def to_keys(value: Value, reduction: str, emitter: Emitter) -> Value:
     """Signed integers in the order of the floats `value`, and beyond all of them for NaN.
 
-    Args:
-        value: floats of n bits.
-        reduction: "max" or "min".
-        emitter: creates the operations.
+    The reduction is "max" or "min".
 
     Returns:
         Integers of n bits, of the same shape.

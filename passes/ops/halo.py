@@ -149,12 +149,7 @@ def fetch(
 ) -> Value:
     """What the windows of this shard read of one dimension.
 
-    Args:
-        ctx: where to create operations.
-        value: the shard, laid out as operand 0.
-        placed: the op.
-        dim: the dimension.
-        fill: scalar that stands in the padding; None for zero.
+    The value is laid out as operand 0; in the padding stands `fill`, a scalar, or zero.
     """
     word, found = placed.operands[0].dims[dim.operand], _reach(placed, dim)
     assert found is not None, "a halo of more than shards may be asked for"
@@ -240,12 +235,8 @@ def fetch_all(
 ) -> None:
     """Let an op read what its windows read of all dimensions, and pad that.
 
-    Args:
-        op: the op.
-        placed: the op.
-        dims: the dimensions, those that are not split too.
-        count: of the windows.
-        fills: for each operand that they walk over what stands in its padding, as `fetch` has it.
+    `dims` has the dimensions that are not split too, of `count` windows; `fills`, for each operand
+    that they walk over, what stands in its padding, as `fetch` has it.
     """
     for k, fill in enumerate(fills):
         value = op.operands[k]
@@ -277,10 +268,7 @@ def _padding(placed: Placed, dims: Sequence[WindowDim], count: int) -> ir.Attrib
 def spared_shape(placed: Placed, dims: Sequence[WindowDim], numbers: Sequence[int]) -> list[int]:
     """The shape of a shard's results with those that it computes besides its own.
 
-    Args:
-        placed: the op.
-        dims: the dimensions that windows overlap in.
-        numbers: by row of a window, the dimension of the results that it walks along.
+    `numbers` has, by row of a window, the dimension of the results that it walks along.
     """
     shape = list(placed.results[0].local_shape(placed.op.result_shapes[0]))
     for dim, found in _spares(placed, dims):

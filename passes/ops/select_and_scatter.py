@@ -46,12 +46,6 @@ _DIRECTIONS = ("GE", "GT", "LE", "LT")
 def own_reach(size: int, count: int, window: Window, shards: int) -> Reach | None:
     """What shards read of a dimension for the windows of their own elements.
 
-    Args:
-        size: elements of the whole dimension.
-        count: number of windows.
-        window: how the window walks.
-        shards: into how many the elements and the windows are cut.
-
     Returns:
         None if that is more than direct neighbours have, if a shard's windows begin at elements of
         others, or if one is of padding alone.

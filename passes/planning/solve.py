@@ -34,10 +34,7 @@ from dtensor.passes.planning.strategies import Moves
 def solve_within(problem: Problem, limits: Limits, has_choice: bool) -> float | None:
     """Leave the cheapest plan found in `problem.now`.
 
-    Args:
-        problem: with a plan.
-        limits: how long to search.
-        has_choice: whether another plan may be cheaper.
+    `has_choice` says whether another plan may be cheaper.
 
     Returns:
         Seconds that no plan falls below, if asked for or known.

@@ -63,10 +63,7 @@ class PlannedLayouts:
 def write_planned(graph: Graph, planned: PlannedLayouts, cost: CostModel) -> None:
     """Annotate the IR: layouts and algorithms on ops, layouts on the function.
 
-    Args:
-        graph: values and nodes.
-        planned: what was planned.
-        cost: the machine, which says which of several algorithms is the cheapest.
+    The machine, `cost`, says which of several algorithms is the cheapest.
     """
     by_op: dict[int, list[Node]] = {}
     names = _Names()

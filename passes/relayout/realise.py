@@ -40,12 +40,7 @@ _NAMES: Final = {
 
 
 def apply_steps(value: Value, steps: Sequence[Step], builder: ExpansionContext) -> Value:
-    """Create the operations of a plan.
-
-    Args:
-        value: the local tensor, laid out as the plan expects.
-        steps: the plan, from `search.plan`.
-        builder: creates the operations.
+    """Create the operations of a plan, on a local tensor that is laid out as it expects.
 
     Returns:
         The local tensor in the layout of the last step.

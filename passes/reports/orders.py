@@ -23,13 +23,7 @@ _DOT = "stablehlo.dot_general"
 def wanted_orders(
     op: ir.Operation, name: str, types: OpReader
 ) -> list[tuple[int, tuple[int, ...]]]:
-    """The operands that are read in another order than theirs, with the dimensions in that order.
-
-    Args:
-        op: any operation.
-        name: its name.
-        types: reads types.
-    """
+    """The operands that are read in another order than theirs, and the dimensions in that order."""
     if name == _DOT:
         return _of_dot(op, types)
     if name not in COLLECTIVE_DIMENSIONS:
