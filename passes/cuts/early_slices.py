@@ -16,13 +16,7 @@ from dtensor.passes.cuts.elementwise import read_along
 from dtensor.passes.cuts.names import CONCATENATE, CUTS, PAD, REVERSE, SLICE
 from dtensor.passes.cuts.pieces import At, Operands, cut, kept_of, without
 from dtensor.passes.cuts.shards import Shards
-from dtensor.passes.ops.attributes import (
-    integer,
-    integers,
-    pad_numbers,
-    shape_of,
-    slice_numbers,
-)
+from dtensor.passes.ops.attributes import integer, integers, pad_numbers, shape_of, slice_numbers
 
 _SHARE = 4  # of a dimension is few: its owners give it to all
 

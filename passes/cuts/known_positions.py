@@ -23,13 +23,7 @@ from dtensor.passes.cuts.known_windows import (
     of_dynamic_slice,
     update_kind,
 )
-from dtensor.passes.cuts.names import (
-    DYNAMIC_SLICE,
-    DYNAMIC_UPDATE_SLICE,
-    GATHER,
-    INDEXED,
-    SCATTER,
-)
+from dtensor.passes.cuts.names import DYNAMIC_SLICE, DYNAMIC_UPDATE_SLICE, GATHER, INDEXED, SCATTER
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.runs import Runs, box
 from dtensor.passes.ops.attributes import integers, is_identity, shape_of

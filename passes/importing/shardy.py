@@ -15,13 +15,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import Value, forget, ir
 from dtensor.dialect.names import ARG_ATTRS, LAYOUT
 from dtensor.passes.builder import Builder, Trail
-from dtensor.passes.functions import (
-    SIDES,
-    boundary_types,
-    entries,
-    set_entries,
-    tensor_shape,
-)
+from dtensor.passes.functions import SIDES, boundary_types, entries, set_entries, tensor_shape
 from dtensor.passes.importing.constraints import constrain, replace_by_relayout, tie
 from dtensor.passes.importing.gspmd import (
     GSPMD_ATTR,

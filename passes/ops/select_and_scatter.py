@@ -28,12 +28,7 @@ from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.exchanges import from_beside
 from dtensor.passes.ops.halo import exchange
-from dtensor.passes.ops.longer_windows import (
-    is_one_to_one,
-    longer_padding,
-    reads_end,
-    set_padding,
-)
+from dtensor.passes.ops.longer_windows import is_one_to_one, longer_padding, reads_end, set_padding
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
 from dtensor.passes.ops.reach import Reach, reach
 from dtensor.passes.ops.reduction import Reduction

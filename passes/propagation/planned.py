@@ -11,15 +11,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import inner_layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import (
-    ALGORITHM,
-    ARG_ATTRS,
-    LAYOUT,
-    MANUAL,
-    OPERANDS,
-    RES_ATTRS,
-    RESULTS,
-)
+from dtensor.dialect.names import ALGORITHM, ARG_ATTRS, LAYOUT, MANUAL, OPERANDS, RES_ATTRS, RESULTS
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.functions import set_boundary_layouts
 from dtensor.passes.graph import (
