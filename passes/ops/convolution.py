@@ -123,9 +123,8 @@ def _windows(op: OpInfo, numbers: stablehlo.ConvDimensionNumbers) -> list[Window
     kernel is reversed: its first shard would need the last part of the input.
     """
     is_reversed = list(ir.DenseBoolArrayAttr(op.attribute(REVERSED))) if op.has(REVERSED) else []
-    kernel = [op.operand_shapes[1][d] for d in numbers.kernel_spatial_dimensions]
     found = []
-    for row, window in enumerate(windows_of(op, kernel, "lhs_dilation", "rhs_dilation")):
+    for row, window in enumerate(windows_of(op)):
         lhs, result = (
             numbers.input_spatial_dimensions[row],
             numbers.output_spatial_dimensions[row],
@@ -223,10 +222,7 @@ def lengthen_convolution(op: padding.Grown) -> None:
     places = list(
         zip(numbers.kernel_spatial_dimensions, numbers.output_spatial_dimensions, strict=True)
     )
-    windows, longer = (
-        windows_of(info, [kernel[k] for k, _ in places], "lhs_dilation", "rhs_dilation")
-        for kernel, _ in (true, now)
-    )
+    windows, longer = windows_of(info), windows_of(info, op.operands[1])
     rows, sizes, kernels = {}, {}, {}
     for row, ((k, d), lhs) in enumerate(zip(places, numbers.input_spatial_dimensions, strict=True)):
         before = (info.operand_shapes[0][lhs], true[0][k], true[1][d])
