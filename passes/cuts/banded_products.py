@@ -11,13 +11,13 @@ import math
 
 import numpy as np
 
-from dtensor.dialect.mlir import Value, ir, stablehlo
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.frames import Frames
 from dtensor.passes.cuts.names import DOT
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
-from dtensor.passes.ops.attributes import element_of, shape_of
+from dtensor.passes.ops.attributes import dot_sides, element_of, shape_of
 from dtensor.passes.ops.contraction import product
 from dtensor.passes.ops.numbers import Numbers, known_floats
 
@@ -59,9 +59,8 @@ def write_in_blocks(function: Rewriting) -> None:
 
 def _in_blocks(op: ir.Operation, shards: Shards, made: list[ir.Operation]) -> Value | None:
     """What stands for a product with a band; None of any other."""
-    numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
-    dims = [numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions]
-    if len(numbers.lhs_batching_dimensions) or len(dims[0]) != 1:
+    batching, dims = zip(*dot_sides(op), strict=True)
+    if batching[0] or len(dims[0]) != 1:
         return None
     for k in range(2):
         weights, value = op.operands[k], op.operands[1 - k]

@@ -64,11 +64,6 @@ def reduce_rule(op: OpInfo) -> OpRule:
     return builder.build()
 
 
-def reduce_flops(op: OpInfo) -> float:
-    """One per element that is combined."""
-    return float(math.prod(op.operand_shapes[0])) * len(op.result_shapes)
-
-
 def _terms(op: OpInfo) -> int:
     return math.prod(op.operand_shapes[0]) // max(1, math.prod(op.result_shapes[0]))
 
@@ -132,7 +127,7 @@ REDUCE = OpDef(
         Algorithm("exchange_totals", expand_exchanged, has_shares, exchange_bytes),
         Algorithm("local", expand_reduce, _is_local),
     ),
-    flops=reduce_flops,
+    flops=lambda op: float(math.prod(op.operand_shapes[0])) * len(op.result_shapes),
     accuracy=summed(_terms),
     padding=padding.Padding(reduce_fill, refit_reduce),
     fuses=True,
