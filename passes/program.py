@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dtensor.dialect.mlir import Value, every, ir, made_by, maker_of, terminator
+from dtensor.dialect.mlir import Value, every, ir, made_by, maker_of, replace_op, terminator
 from dtensor.dialect.names import FREE, MANUAL
 from dtensor.passes.ops.attributes import CONSTANT, constant_attribute
 
@@ -161,9 +161,7 @@ def dissolve(
     *body, end = [view.operation for view in block.operations]
     for op in body:
         op.move_before(place)
-    for result, value in zip(place.results, end.operands, strict=True):
-        result.replace_all_uses_with(value)
-    place.erase()
+    replace_op(place, end.operands)
     return body
 
 
