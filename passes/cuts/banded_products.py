@@ -108,13 +108,8 @@ def _written(
 ) -> Value:
     """A product anew, of a band on one side.
 
-    Args:
-        op: the product.
-        side: the operand that is the band.
-        dims: of it the inputs, and of the other operand what it is multiplied along.
-        band: where it is not zero.
-        count: of the shards of the other operand.
-        made: what was made is put there.
+    Operand `side` is the band; `dims` are its inputs, and what the other one, in `count` shards, is
+    multiplied along.
     """
     make, (weights, value) = Builder(op, made), (op.operands[side], op.operands[1 - side])
     inputs, dim = dims
@@ -168,13 +163,9 @@ def _spoilt(
 ) -> Value:
     """NaN where a zero of the matrix stands for an element that is infinite or NaN itself.
 
-    Args:
-        op: the product.
-        make: creates operations.
-        found: the results, of frames alone.
-        total: how many such elements there are along the dimension, or more than a frame has.
-        read: 1 for such elements of the frames, 0 for others, and the weights of their elements.
-        dim: the dimension.
+    `found` are the results of frames alone, and `total` is how many such elements there are along
+    the dimension, or more than a frame has. `read` is 1 for such elements of the frames and 0 for
+    others, and the weights of their elements.
     """
     frames, blocks = read
     has_weight = make.compare("NE", blocks, make.zeros(blocks.type))

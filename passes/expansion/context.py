@@ -208,9 +208,7 @@ class LocalOp:
     ) -> ir.Operation:
         """The op once more, before this one, on other first operands.
 
-        Args:
-            operands: in the place of its first ones.
-            types: of the results; None are the local ones.
+        Results have the local types, unless others are given.
         """
         copy = self.ctx.clone(self.operation)
         for k, value in enumerate(operands):

@@ -19,11 +19,7 @@ _DEVICE_NUMBERS = ("stablehlo.partition_id", "stablehlo.replica_id")
 def drop_lonely_collectives(function: ir.Operation, mesh: Mesh) -> None:
     """Put what each device has itself in the place of what it would get from itself alone.
 
-    On a mesh of one device, its number is 0.
-
-    Args:
-        function: the program; manual regions in it are left as they are.
-        mesh: the mesh that it runs on.
+    On a mesh of one device, its number is 0. Manual regions in the function are left as they are.
     """
     for op, name, _ in walk(function):
         if name in _DEVICE_NUMBERS and mesh.size == 1:

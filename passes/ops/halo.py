@@ -31,10 +31,7 @@ Find = Callable[[Placed], list[WindowDim]]
 def halo(expand: Expander, find: Find, fills: bool = True) -> Algorithm:
     """Shards fetch what their windows read of others, along the dimensions that `find` gives.
 
-    Args:
-        expand: makes the op of one device.
-        find: the dimensions over which windows overlap.
-        fills: whether anything but zero may stand in the padding.
+    With `fills` anything may stand in the padding, and not zero alone.
     """
     return Algorithm(
         "halo",

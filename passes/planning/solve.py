@@ -142,10 +142,8 @@ def bound_seconds(problem: Problem) -> float:
 def improve_by_messages(problem: Problem, rounds: int, sweeps: int) -> None:
     """Leave the cheapest plan that messages lead to in `problem.now`.
 
-    Args:
-        problem: with a plan.
-        rounds: of messages over elimination's model, each around the plan of the one before.
-        sweeps: rounds of single changes after each.
+    Each round is over elimination's model, around the plan of the one before, and is followed by
+    sweeps of single changes.
     """
     for _ in range(rounds):
         model = make_model(problem, FINE)
