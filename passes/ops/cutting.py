@@ -15,7 +15,7 @@ from dataclasses import replace
 from dtensor.dialect.mlir import Value
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
-from dtensor.passes.ops import padding
+from dtensor.passes.ops import joins, longer_cuts
 from dtensor.passes.ops.attributes import (
     SLICE_NUMBERS,
     integer,
@@ -27,32 +27,6 @@ from dtensor.passes.ops.cut_dims import Blocks, Cut, cuts_of, fetch_sliding, sli
 from dtensor.passes.ops.exchanges import permuted
 from dtensor.passes.ops.halo import halo, without_halo
 from dtensor.passes.ops.indexing import clamped
-from dtensor.passes.ops.joins import (
-    cut_bytes,
-    cut_dim,
-    cut_exchange_rule,
-    cuts_in_rounds,
-    expand_cut,
-    expand_join,
-    join_bytes,
-    join_exchange_rule,
-    joins_in_rounds,
-    joins_locally,
-)
-from dtensor.passes.ops.longer_cuts import (
-    concatenate_alike,
-    concatenate_ties,
-    lengthen_concatenate,
-    lengthen_pad,
-    lengthen_reverse,
-    lengthen_slice,
-    pad_alike,
-    pad_ties,
-    reverse_ties,
-    slice_alike,
-    slice_reads,
-    slice_ties,
-)
 from dtensor.passes.ops.loops import take
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
@@ -73,11 +47,11 @@ def slice_rule(op: OpInfo) -> OpRule:
             why = f"has {cut.after} of {cut.before} elements cut out of it, not whole blocks"
             _share(builder, d, cut, why)
     pass_all(builder)
-    rule, dim = builder.build(), cut_dim(op)
+    rule, dim = builder.build(), joins.cut_dim(op)
     is_window = any(factor.kind is FactorKind.WINDOW for factor in rule.factors)
     if dim is None or is_window or any(factor.reduction for factor in rule.factors):
         return rule
-    return replace(rule, other=cut_exchange_rule(op, dim))
+    return replace(rule, other=joins.cut_exchange_rule(op, dim))
 
 
 def pad_rule(op: OpInfo) -> OpRule:
@@ -129,7 +103,7 @@ def concatenate_rule(op: OpInfo) -> OpRule:
                 builder.operand(k, d, factor, outer=_count(part, block))
         builder.result(0, d, factor, outer=_count(size, block))
     pass_all(builder, len(op.operand_shapes))
-    return replace(builder.build(), other=join_exchange_rule(op))
+    return replace(builder.build(), other=joins.join_exchange_rule(op))
 
 
 def reverse_rule(op: OpInfo) -> OpRule:
@@ -221,7 +195,7 @@ _has_no_halo = without_halo(sliding)
 
 def _exchanges(placed: Placed) -> bool:
     """Whether shards fetch what they lack from anywhere, and not in halos or from owners."""
-    return not _owned(placed) and _has_no_halo(placed) and cuts_in_rounds(placed)
+    return not _owned(placed) and _has_no_halo(placed) and joins.cuts_in_rounds(placed)
 
 
 def _cuts_locally(placed: Placed) -> bool:
@@ -267,14 +241,12 @@ SLICE = OpDef(
     (
         Algorithm("by_owner", expand_slice, _is_owned),
         halo(expand_slice, sliding),
-        Algorithm("exchange", expand_cut, _exchanges, cut_bytes),
+        Algorithm("exchange", joins.expand_cut, _exchanges, joins.cut_bytes),
         Algorithm("local", expand_slice, _cuts_locally),
     ),
     fuses=True,
     moves_only=True,
-    padding=padding.Padding(
-        padding.indexing, lengthen_slice, slice_ties, slice_alike, reads=slice_reads
-    ),
+    padding=longer_cuts.OF_SLICE,
 )
 PAD = OpDef(
     pad_rule,
@@ -284,19 +256,17 @@ PAD = OpDef(
     ),
     fuses=True,
     moves_only=True,
-    padding=padding.Padding(refit=lengthen_pad, ties=pad_ties, alike=pad_alike),
+    padding=longer_cuts.OF_PAD,
 )
 CONCATENATE = OpDef(
     concatenate_rule,
     (
-        Algorithm("exchange", expand_join, joins_in_rounds, join_bytes),
-        Algorithm("local", applies=joins_locally),
+        Algorithm("exchange", joins.expand_join, joins.joins_in_rounds, joins.join_bytes),
+        Algorithm("local", applies=joins.joins_locally),
     ),
     fuses=True,
     moves_only=True,
-    padding=padding.Padding(
-        refit=lengthen_concatenate, ties=concatenate_ties, alike=concatenate_alike
-    ),
+    padding=longer_cuts.OF_CONCATENATE,
 )
 REVERSE = OpDef(
     reverse_rule,
@@ -306,5 +276,5 @@ REVERSE = OpDef(
     ),
     fuses=True,
     moves_only=True,
-    padding=padding.Padding(refit=lengthen_reverse, ties=reverse_ties),
+    padding=longer_cuts.OF_REVERSE,
 )

@@ -22,7 +22,15 @@ from dtensor.passes.ops.attributes import (
     slice_numbers,
 )
 from dtensor.passes.ops.cut_dims import cuts_of
-from dtensor.passes.ops.padding import Along, Fill, Grown, Tie, is_little_apart
+from dtensor.passes.ops.padding import (
+    Along,
+    Fill,
+    Grown,
+    Padding,
+    Tie,
+    indexing,
+    is_little_apart,
+)
 from dtensor.passes.ops.rule import OpInfo
 
 Row = tuple[int, int, int]  # an operand, where a stretch begins in it, and how many elements it has
@@ -256,3 +264,10 @@ def _completed(rows: Sequence[Row], sizes: Sequence[int | None], size: int) -> l
     taken = min(size - place, size - first)
     rest = [(main[0], first, taken), (main[0], 0, size - place - taken)]
     return [row for row in (*rows, *rest) if row[2]]
+
+
+OF_SLICE = Padding(indexing, lengthen_slice, slice_ties, slice_alike, reads=slice_reads)
+OF_PAD = Padding(refit=lengthen_pad, ties=pad_ties, alike=pad_alike)
+OF_CONCATENATE = Padding(refit=lengthen_concatenate, ties=concatenate_ties, alike=concatenate_alike)
+OF_REVERSE = Padding(refit=lengthen_reverse, ties=reverse_ties)
+OF_SPLICE = Padding(refit=lengthen_splice, ties=splice_ties)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dtensor.dialect.ends import read_ends, read_folds, read_padding, read_steps, walked
 from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.passes.expansion.context import LocalOp
-from dtensor.passes.ops import padding
+from dtensor.passes.ops import longer_windows, padding
 from dtensor.passes.ops.accuracy import summed
 from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.ops.combiners import combiner
@@ -25,15 +25,6 @@ from dtensor.passes.ops.halo import (
     split_windows,
     window_results,
     without_halo,
-)
-from dtensor.passes.ops.longer_windows import (
-    is_one_to_one,
-    longer_padding,
-    reads_end,
-    set_ends,
-    set_padding,
-    window_alike,
-    window_tie,
 )
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
 from dtensor.passes.ops.reduced_apart import started_apart
@@ -214,17 +205,19 @@ def reduce_window_ties(op: OpInfo) -> list[padding.Tie]:
     may_pad = starts_from_identity(op.operation)
     ties: list[padding.Tie] = []
     for d, window in enumerate(windows):
-        if is_one_to_one(window):
+        if longer_windows.is_one_to_one(window):
             continue
         if _is_scan(op, windows, d):
             if not may_pad:
                 continue
             is_read, window = window.low == 0, Window(1, 1, 0, 0, 1, 1)
         else:
-            is_read = reads_end(window, op.operand_shapes[0][d], op.result_shapes[0][d])
+            is_read = longer_windows.reads_end(
+                window, op.operand_shapes[0][d], op.result_shapes[0][d]
+            )
         is_filled = ((is_read and may_pad) or window.folds is not None) and window.ends is None
         fill = padding.Fill.INIT if is_filled else padding.Fill.ANY
-        ties.append(window_tie(count, WindowDim(d, (~0, d), d, window), fill))
+        ties.append(longer_windows.window_tie(count, WindowDim(d, (~0, d), d, window), fill))
     return ties
 
 
@@ -235,7 +228,7 @@ def lengthen_windows(op: padding.Grown) -> None:
     rows = {}
     for d, window in enumerate(windows):
         size, steps = op.operands[0][d], op.results[0][d]
-        if is_one_to_one(window) or (size, steps) == (
+        if longer_windows.is_one_to_one(window) or (size, steps) == (
             info.operand_shapes[0][d],
             info.result_shapes[0][d],
         ):
@@ -244,10 +237,12 @@ def lengthen_windows(op: padding.Grown) -> None:
             sizes[d] = size
             rows[d] = (size - 1, 0) if window.low else (0, size - 1)
         else:
-            rows[d] = longer_padding(window, size, steps)
+            rows[d] = longer_windows.longer_padding(window, size, steps)
     op.set_integers("window_dimensions", sizes)
-    set_padding(op, windows, rows)
-    set_ends(op, windows, {d: (info.operand_shapes[0][d], info.result_shapes[0][d]) for d in rows})
+    longer_windows.set_padding(op, windows, rows)
+    longer_windows.set_ends(
+        op, windows, {d: (info.operand_shapes[0][d], info.result_shapes[0][d]) for d in rows}
+    )
     if not starts_from_identity(op.operation):
         leave_out_ends(op, list(rows))
 
@@ -273,6 +268,9 @@ REDUCE_WINDOW = OpDef(
     anew=_anew,
     accuracy=summed(_terms, rounds_each=True),
     padding=padding.Padding(
-        window_fill, lengthen_windows, reduce_window_ties, window_alike(reduce_window_ties)
+        window_fill,
+        lengthen_windows,
+        reduce_window_ties,
+        longer_windows.window_alike(reduce_window_ties),
     ),
 )
