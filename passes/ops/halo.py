@@ -84,6 +84,12 @@ def _reach(placed: Placed, dim: WindowDim) -> Reach | None:
     return found if fold_fits(dim.window.folds, _sizes(placed, dim)[1], split) else None
 
 
+def _reached(placed: Placed, dim: WindowDim) -> Reach:
+    found = _reach(placed, dim)
+    assert found is not None, "a halo of more than shards may be asked for"
+    return found
+
+
 def _around(placed: Placed, dim: WindowDim, found: Reach | None) -> Around:
     """What stands around a dimension, with what a shard reads of it; None if it is whole."""
     window, layout = dim.window, placed.operands[0]
@@ -115,8 +121,7 @@ def halo_bytes(placed: Placed, dims: Sequence[WindowDim], fills: bool = True) ->
     is_shared = operands == 1
     modes: tuple[int, ...] = ()  # what stands around the dimensions so far
     for dim in split_windows(placed, dims):
-        found = _reach(placed, dim)
-        assert found is not None, "priced where it does not apply"
+        found = _reached(placed, dim)
         row = math.prod(n for d, n in enumerate(local) if d != dim.operand) * size
         high = found.high
         if dim.window.ends is not None:
@@ -148,8 +153,7 @@ def fetch(
 
     The value is laid out as operand 0; in the padding stands `fill`, a scalar, or zero.
     """
-    word, found = placed.operands[0].dims[dim.operand], _reach(placed, dim)
-    assert found is not None, "a halo of more than shards may be asked for"
+    word, found = placed.operands[0].dims[dim.operand], _reached(placed, dim)
     if dim.window.ends is None:
         value = exchange(ctx, value, word.axes, dim.operand, found.low, found.high)
         value = ctx.lengthened(value, dim.operand, found.margins[0], found.framed)
@@ -171,8 +175,7 @@ def is_inside(
 ) -> Value | None:
     """Which elements of what windows read, of this shape, are not in the padding; None if all."""
     word, (size, _) = placed.operands[0].dims[dim.operand], _sizes(placed, dim)
-    found = _reach(placed, dim)
-    assert found is not None, "a halo of more than shards may be asked for"
+    found = _reached(placed, dim)
     if dim.window.ends is not None or not found.is_padded(size, word.split):
         return None
     wide = index_element(size + found.length)
@@ -254,9 +257,7 @@ def _padding(placed: Placed, dims: Sequence[WindowDim], count: int) -> ir.Attrib
     for dim in dims:
         window, gap = dim.window, dim.window.base_dilation
         if placed.operands[0].dims[dim.operand].split > 1:
-            found = _reach(placed, dim)
-            assert found is not None, "a halo of more than shards may be asked for"
-            rows[dim.row] = found.pads
+            rows[dim.row] = _reached(placed, dim).pads
         elif window.ends is not None:
             rows[dim.row] = window.low % gap, window.high - _behind(window) * gap
     return matrix_attr(rows)
