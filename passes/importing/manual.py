@@ -25,7 +25,7 @@ Axes = tuple[str, ...]
 
 _CONSTRAINT = "sdy.sharding_constraint"
 _BARRIER = "sdy.propagation_barrier"
-_DEVICE_NUMBERS = ("stablehlo.partition_id", "stablehlo.replica_id")
+DEVICE_NUMBERS = ("stablehlo.partition_id", "stablehlo.replica_id")
 
 
 def import_manual_regions(
@@ -61,7 +61,7 @@ def _clear(op: ir.Operation, name: str, mesh: Mesh, free: Axes) -> None:
     if name not in CONTROL and name != MANUAL_COMPUTATION:
         for inner, inner_name, _ in list(walk(op, combiners=True)):
             _drop(inner, inner_name)  # of single elements
-    if free and name in _DEVICE_NUMBERS:
+    if free and name in DEVICE_NUMBERS:
         error(
             op,
             f"{name} tells devices apart over {', '.join(free)}, which this region of "
