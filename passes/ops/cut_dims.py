@@ -113,12 +113,9 @@ def sliding(placed: Placed) -> list[WindowDim]:
 
 
 def fetch_sliding(op: LocalOp) -> list[int]:
-    """Fetch what the op keeps along such dimensions, so that it has nothing left to do there.
+    """Fetch what the op keeps along such dimensions: nothing is left to do there; gives these.
 
     Operand 1 stands where there is no element, if there is one.
-
-    Returns:
-        The dimensions.
     """
     placed = placed_of(op)
     dims, fill = sliding(placed), op.operands[1] if len(op.operands) > 1 else None

@@ -26,11 +26,7 @@ _NAMES: Final = {
 
 
 def apply_steps(value: Value, steps: Sequence[Step], builder: ExpansionContext) -> Value:
-    """Create the operations of a plan, on a local tensor that is laid out as it expects.
-
-    Returns:
-        The local tensor in the layout of the last step.
-    """
+    """Create the operations of a plan; the local tensor in the layout of its last step."""
     for step in steps:
         value = _REALISED[step.kind](value, step, builder)
     return value
