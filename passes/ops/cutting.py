@@ -133,7 +133,7 @@ def expand_slice(op: LocalOp) -> Sequence[Value] | None:
         if d in slid:
             starts[d], limits[d] = 0, op.local_result_shape()[d]
         elif d in owned:
-            op.operation.operands[0] = _owned_elements(op, d)
+            op.operation.operands[0] = _owned_elements(op, d, cut)
             starts[d], limits[d], strides[d] = 0, cut.after, 1
         elif dim.split > 1:
             starts[d] = _blocks(cut).start(dim.split)
@@ -150,15 +150,13 @@ def _blocks(cut: Cut) -> Blocks:
     return found
 
 
-def _owned_elements(op: LocalOp, dim: int) -> Value:
+def _owned_elements(op: LocalOp, dim: int, cut: Cut) -> Value:
     """The elements that a slice takes along a dimension: those of the shard, and -0."""
-    ctx, layout, size = op.ctx, op.operand_layouts[0], op.operand_shapes[0][dim]
-    starts, _, strides = slice_numbers(op.operation)
-    index = ctx.iota((op.result_shapes[0][dim],), 0, index_element(size))
-    index = ctx.times(index, strides[dim])
-    index = ctx.binary("add", index, ctx.constant_like(starts[dim], index))
-    local_index, mine = ctx.localise_index(index, layout, dim, size)
-    local_index = clamped(ctx, local_index, size // layout.dims[dim].split)
+    ctx, layout = op.ctx, op.operand_layouts[0]
+    index = ctx.times(ctx.iota((cut.after,), 0, index_element(cut.before)), cut.step)
+    index = ctx.binary("add", index, ctx.constant_like(-cut.low, index))
+    local_index, mine = ctx.localise_index(index, layout, dim, cut.before)
+    local_index = clamped(ctx, local_index, cut.before // layout.dims[dim].split)
     value = take(ctx, op.operands[0], local_index, dim)
     mask = ctx.broadcast(mine, ctx.shape_of(value), [dim])
     return ctx.select(mask, value, ctx.identity("sum", value.type))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from dtensor.dialect.mlir import Value
 from dtensor.passes.expansion.context import LocalOp
-from dtensor.passes.ops.attributes import integer, integers
+from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.cut_dims import cuts_of
 from dtensor.passes.ops.exchanges import in_rounds
 from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
@@ -139,6 +139,5 @@ def _join_rounds(placed: Placed, dim: int) -> tuple[Round, ...]:
 
 
 def _cut_rounds(placed: Placed, dim: int) -> tuple[Round, ...]:
-    first = integers(placed.op.attribute("start_indices"))[dim]
-    size, kept = placed.op.operand_shapes[0][dim], placed.op.result_shapes[0][dim]
-    return rounds_of_cut(size, first, kept, placed.results[0].dims[dim].split)
+    cut = cuts_of(placed.op)[dim]
+    return rounds_of_cut(cut.before, -cut.low, cut.after, placed.results[0].dims[dim].split)
