@@ -154,12 +154,7 @@ def _product(op: ir.Operation, make: Builder, frames: Value, blocks: Value, dim:
 
 
 def _spoilt(
-    op: ir.Operation,
-    make: Builder,
-    found: Value,
-    total: Value,
-    read: tuple[Value, Value],
-    dim: int,
+    op: ir.Operation, make: Builder, found: Value, total: Value, read: tuple[Value, Value], dim: int
 ) -> Value:
     """NaN where a zero of the matrix stands for an element that is infinite or NaN itself.
 

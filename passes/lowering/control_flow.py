@@ -27,9 +27,7 @@ _EQUALISING = (names.ALL_REDUCE, names.ALL_GATHER)
 
 
 def check_control_flow(
-    functions: Sequence[ir.Operation],
-    collectives: Iterable[ir.Operation],
-    meshes: dict[str, Mesh],
+    functions: Sequence[ir.Operation], collectives: Iterable[ir.Operation], meshes: dict[str, Mesh]
 ) -> None:
     """Check every collective that stands in a branch or in a loop of per-device functions.
 
@@ -218,9 +216,7 @@ def _axes_of(op: ir.Operation, meshes: dict[str, Mesh]) -> tuple[AxisRef, ...]:
 
 
 def _cuts(
-    functions: Sequence[ir.Operation],
-    collectives: Sequence[ir.Operation],
-    meshes: dict[str, Mesh],
+    functions: Sequence[ir.Operation], collectives: Sequence[ir.Operation], meshes: dict[str, Mesh]
 ) -> dict[str, set[int]]:
     """Where the program cuts each axis; not at all where the cuts do not divide each other."""
     cuts = {name: {1, size} for mesh in meshes.values() for name, size in mesh.axes}

@@ -39,9 +39,7 @@ def dot_rule(op: OpInfo) -> OpRule:
 
 
 def contraction(
-    op: OpInfo,
-    batching: Sequence[Sequence[int]],
-    contracting: Sequence[Sequence[int]],
+    op: OpInfo, batching: Sequence[Sequence[int]], contracting: Sequence[Sequence[int]]
 ) -> OpRule:
     """The rule of a product summed over the dimension pairs `contracting`.
 

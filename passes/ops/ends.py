@@ -102,12 +102,7 @@ class _Maker:
     """
 
     def __init__(
-        self,
-        ctx: ExpansionContext,
-        value: Value,
-        axes: Sequence[AxisRef],
-        dim: int,
-        around: Around,
+        self, ctx: ExpansionContext, value: Value, axes: Sequence[AxisRef], dim: int, around: Around
     ) -> None:
         self.local = ctx.shape_of(value)[dim]
         self._ctx, self._value, self._axes, self._dim = ctx, value, axes, dim

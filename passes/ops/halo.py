@@ -143,11 +143,7 @@ def halo_bytes(placed: Placed, dims: Sequence[WindowDim], fills: bool = True) ->
 
 
 def fetch(
-    ctx: ExpansionContext,
-    value: Value,
-    placed: Placed,
-    dim: WindowDim,
-    fill: Value | None = None,
+    ctx: ExpansionContext, value: Value, placed: Placed, dim: WindowDim, fill: Value | None = None
 ) -> Value:
     """What the windows of this shard read of one dimension.
 

@@ -22,15 +22,7 @@ from dtensor.passes.ops.attributes import (
     slice_numbers,
 )
 from dtensor.passes.ops.cut_dims import cuts_of
-from dtensor.passes.ops.padding import (
-    Along,
-    Fill,
-    Grown,
-    Padding,
-    Tie,
-    indexing,
-    is_little_apart,
-)
+from dtensor.passes.ops.padding import Along, Fill, Grown, Padding, Tie, indexing, is_little_apart
 from dtensor.passes.ops.rule import OpInfo
 
 Row = tuple[int, int, int]  # an operand, where a stretch begins in it, and how many elements it has

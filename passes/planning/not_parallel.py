@@ -109,11 +109,7 @@ def _could_divide(graph: Graph, plan: Plan, node: Node, rule: OpRule, axis: int)
 
 
 def _finding(
-    node: Node,
-    plan: Plan,
-    lost: Sequence[int],
-    flops: float,
-    refusals: Sequence[Mapping[int, str]],
+    node: Node, plan: Plan, lost: Sequence[int], flops: float, refusals: Sequence[Mapping[int, str]]
 ) -> NotParallel:
     axes, devices = _axes(plan, lost)
     reasons = dict.fromkeys([refusals[i][node.index] for i in lost if node.index in refusals[i]])

@@ -302,12 +302,7 @@ def _tied(node: Node, tie: Tie) -> list[Place]:
     return [_place(node, along.slot, along.dim) for along in tie]
 
 
-def _tie(
-    classes: Classes,
-    ties: list[Tied],
-    alike: list[Tied],
-    lengths: Lengths,
-) -> None:
+def _tie(classes: Classes, ties: list[Tied], alike: list[Tied], lengths: Lengths) -> None:
     """Tie what belongs to a class that a layout splits; each tie may make others so.
 
     What can be split alike is tied only if that makes it divide.
