@@ -152,6 +152,11 @@ def _product(op: LocalOp, product: _Product, value: Value, other: Value) -> Valu
     )
 
 
+def _flops(op: OpInfo) -> float:
+    """2 per element of the result, of all that is summed for it."""
+    return products_flops(op, _summed(op))
+
+
 def _summed(op: OpInfo) -> int:
     return math.prod(op.operand_shapes[_OTHER][d] for d in dot_sides(op.operation)[1][1])
 
@@ -169,7 +174,7 @@ def _holds(rule: OpRule, factor: int) -> padding.Fill | None:
 GATHER_DOT = OpDef(
     gather_dot_rule,
     (local(expand_gather_dot),),
-    flops=lambda op: products_flops(op, _summed(op)),
+    flops=_flops,
     accuracy=summed(_summed),
     must_divide=True,
     padding=padding.Padding(_holds, lengthen_gather),

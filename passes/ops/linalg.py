@@ -18,6 +18,12 @@ def cholesky_rule(op: OpInfo) -> OpRule:
     return leading(op, len(op.operand_shapes[0]) - 2, MATRIX).build()
 
 
+def cholesky_flops(op: OpInfo) -> float:
+    """n^3 / 3 of each matrix."""
+    shape = op.operand_shapes[0]
+    return math.prod(shape) * shape[-1] / 3
+
+
 def triangular_solve_rule(op: OpInfo) -> OpRule:
     """`bij,bjk->bik`: the matrices `i`, `j` are whole, each right-hand side `k` is by itself.
 
@@ -33,6 +39,11 @@ def triangular_solve_rule(op: OpInfo) -> OpRule:
     return builder.build()
 
 
+def triangular_solve_flops(op: OpInfo) -> float:
+    """n^2 for each right-hand side."""
+    return float(math.prod(op.operand_shapes[1])) * op.operand_shapes[0][-1]
+
+
 def leading(op: OpInfo, count: int, reason: str) -> RuleBuilder:
     """The first `count` dimensions are shared by all tensors, the others whole for `reason`."""
     builder = RuleBuilder(op)
@@ -46,7 +57,7 @@ def leading(op: OpInfo, count: int, reason: str) -> RuleBuilder:
 
 CHOLESKY = OpDef(
     cholesky_rule,
-    flops=lambda op: math.prod(op.operand_shapes[0]) * op.operand_shapes[0][-1] / 3,  # n^3 / 3
+    flops=cholesky_flops,
     must_divide=True,
     padding=padding.ANY,
     accuracy=factorised,
@@ -54,7 +65,7 @@ CHOLESKY = OpDef(
 TRIANGULAR_SOLVE = OpDef(
     triangular_solve_rule,
     # n^2 for each right-hand side
-    flops=lambda op: float(math.prod(op.operand_shapes[1])) * op.operand_shapes[0][-1],
+    flops=triangular_solve_flops,
     must_divide=True,
     padding=padding.ANY,
     accuracy=factorised,

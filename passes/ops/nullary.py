@@ -112,6 +112,11 @@ def rng_bit_generator_rule(op: OpInfo) -> OpRule:
     return builder.build()
 
 
+def rng_bit_generator_flops(op: OpInfo) -> float:
+    """One per element of the bits."""
+    return float(math.prod(op.result_shapes[1]))
+
+
 def rng_rule(op: OpInfo) -> OpRule:
     """Nothing can be split: each device has a hidden state of its own."""
     builder = RuleBuilder(op)
@@ -161,7 +166,7 @@ def expand_rng(op: LocalOp) -> None:
 RNG_BIT_GENERATOR = OpDef(
     rng_bit_generator_rule,
     (local(expand_rng_bit_generator),),
-    flops=lambda op: float(math.prod(op.result_shapes[1])),
+    flops=rng_bit_generator_flops,
     anew=_of_unsigned,
 )
 RNG = OpDef(rng_rule, (local(expand_rng),), varies=BY_RUN)

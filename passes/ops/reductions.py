@@ -53,6 +53,11 @@ def reduce_rule(op: OpInfo) -> OpRule:
     return builder.build()
 
 
+def reduce_flops(op: OpInfo) -> float:
+    """One per element that is combined."""
+    return float(math.prod(op.operand_shapes[0])) * len(op.result_shapes)
+
+
 def _terms(op: OpInfo) -> int:
     return math.prod(op.operand_shapes[0]) // max(1, math.prod(op.result_shapes[0]))
 
@@ -118,7 +123,7 @@ REDUCE = OpDef(
         ),
         Algorithm("local", expand_reduce, _is_local),
     ),
-    flops=lambda op: float(math.prod(op.operand_shapes[0])) * len(op.result_shapes),
+    flops=reduce_flops,
     accuracy=summed(_terms),
     padding=padding.Padding(reduce_fill, totals.refit_reduce),
     fuses=True,

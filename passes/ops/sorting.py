@@ -66,6 +66,11 @@ def top_k_rule(op: OpInfo) -> OpRule:
     return builder.build()
 
 
+def sort_flops(op: OpInfo) -> float:
+    """N log2 n comparisons of each row, which all operands are moved by."""
+    return comparisons(op, sorted_dimension(op)) * len(op.operand_shapes)
+
+
 def _splits_blocks(placed: Placed) -> bool:
     """Whether it is split, all of it or each of some blocks, and shards are in order."""
     word = placed.operands[0].dims[-1]
@@ -291,7 +296,7 @@ SORT = OpDef(
         Algorithm("columnsort", expand_exchange, exchanges, exchange_bytes),
         Algorithm("local", expand_rows, _sorts_whole),
     ),
-    flops=lambda op: comparisons(op, sorted_dimension(op)) * len(op.operand_shapes),
+    flops=sort_flops,
     settle=count_from_front,
     known=says(PLACES, SIZE),
     padding=padding.Padding(refit=lengthen_sort, ties=sort_ties),
