@@ -141,17 +141,18 @@ def read_steps(op: ir.Operation, name: str, count: int) -> list[int]:
 
 def ends_problems(op: ir.Operation, name: str) -> Iterator[str]:
     """What is wrong with the ends that a window operation has, or with its folds."""
-    dims, gaps = _walked(op)
+    dims, outs, gaps_name, _ = walked(op)
+    gaps = read_steps(op, gaps_name, len(dims))
     texts = _texts(op.attributes[name])
     if texts is None or len(texts) != len(dims):
         yield f"'{name}' is {op.attributes[name]}; give a string for each of {len(dims)} windows"
         return
     pairs = read_padding(op, len(dims))
-    ends, walked, given = read_ends(op, len(dims)), dims, ir.RankedTensorType(op.operands[0].type)
+    ends, along, given = read_ends(op, len(dims)), dims, ir.RankedTensorType(op.operands[0].type)
     if name == FOLDS:
-        walked, given = _walked(op, is_result=True)[0], ir.RankedTensorType(op.results[0].type)
+        along, given = outs, ir.RankedTensorType(op.results[0].type)
         strides = read_steps(op, "window_strides", len(dims))
-    for row, (text, d) in enumerate(zip(texts, walked, strict=True)):
+    for row, (text, d) in enumerate(zip(texts, along, strict=True)):
         size, padding = given.shape[d], pairs[row]
         if text and name == FOLDS:
             is_plain = strides[row] == 1 and ends[row] is None and min(padding) >= 0
@@ -198,17 +199,17 @@ def _end_problems(
         )
 
 
-def _walked(op: ir.Operation, is_result: bool = False) -> tuple[list[int], list[int]]:
-    """The dimensions that windows walk over, and the places from one element to the next."""
+def walked(op: ir.Operation) -> tuple[list[int], list[int], str, str]:
+    """The dimensions of operand 0 and of the results that windows walk over, one for each window.
+
+    And the attributes that say how far elements and windows are spread.
+    """
     if op.name == CONVOLUTION:
         numbers = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
-        dims, name = list(numbers.input_spatial_dimensions), "lhs_dilation"
-        if is_result:
-            dims = list(numbers.output_spatial_dimensions)
-    else:
-        dims = list(range(ir.RankedTensorType(op.operands[0].type).rank))
-        name = "base_dilations"
-    return dims, read_steps(op, name, len(dims))
+        ins, outs = numbers.input_spatial_dimensions, numbers.output_spatial_dimensions
+        return list(ins), list(outs), "lhs_dilation", "rhs_dilation"
+    dims = list(range(ir.RankedTensorType(op.operands[0].type).rank))
+    return dims, dims, "base_dilations", "window_dilations"
 
 
 def _texts(attribute: ir.Attribute) -> list[str] | None:

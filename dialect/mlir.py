@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
 from dtensor.dialect.errors import UnsupportedVersionError
@@ -105,6 +106,13 @@ def users(value: ir.Value[Any]) -> list[ir.Operation]:
 def is_read(value: ir.Value[Any]) -> bool:
     """Whether any operation reads a value."""
     return next(iter(value.uses), None) is not None
+
+
+def replace_op(op: ir.Operation, values: Iterable[ir.Value[Any]]) -> None:
+    """Let values stand for the results of an operation, which is erased."""
+    for result, value in zip(op.results, values, strict=True):
+        result.replace_all_uses_with(value)
+    op.erase()
 
 
 def terminator(block: ir.Block) -> ir.Operation:

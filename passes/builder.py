@@ -249,12 +249,8 @@ class Builder:
     ) -> Value:
         """A value whose elements of an index of `end` or more along a dimension are zero.
 
-        Args:
-            value: the value.
-            dim: the dimension.
-            index: of each of its elements along the dimension, a 1-D tensor.
-            end: the first index that is not kept.
-            beyond: what stands there in the place of zeros, of the type of the value.
+        `index` has that of each element along the dimension, a 1-D tensor; `beyond`, of the type of
+        the value, stands in the place of zeros.
         """
         inside = self.compare("LT", index, self.constant_like(end, index))
         inside = self.broadcast(inside, self.shape_of(value), [dim])
@@ -428,12 +424,7 @@ class Builder:
     ) -> Value:
         """A value that is `size` long along a dimension, itself behind `before` elements of zero.
 
-        Args:
-            value: the value.
-            dim: the dimension.
-            before: how many elements stand in front of it.
-            size: elements of the dimension afterwards.
-            fill: a scalar that stands there in the place of zero.
+        With `fill`, a scalar, that stands there in the place of zero.
         """
         shape = self.shape_of(value)
         if shape[dim] == size:

@@ -47,12 +47,7 @@ class Checker:
         return (id(rule), operands, results) in self._right
 
     def check(
-        self,
-        op: ir.Operation,
-        name: str,
-        rule: OpRule | None,
-        operands: Layouts,
-        results: Layouts,
+        self, op: ir.Operation, name: str, rule: OpRule | None, operands: Layouts, results: Layouts
     ) -> None:
         """Raise a located error if the rule does not derive these layouts."""
         stands = [self._stands_for(layout) for layout in (*operands, *results)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dtensor.dialect import names
-from dtensor.dialect.mlir import every, forget, ir
+from dtensor.dialect.mlir import every, forget, ir, replace_op
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.functions import drop_boundary_layouts
 
@@ -24,8 +24,7 @@ class DropLayoutsPass(Pass):
     def run(self, module: ir.Module, state: PassState) -> None:
         for op in every(module.operation):
             if op.name == names.RELAYOUT:
-                op.results[0].replace_all_uses_with(op.operands[0])
-                op.erase()
+                replace_op(op, op.operands)
                 continue
             forget(op, names.OPERANDS, names.RESULTS, names.ALGORITHM)
             if op.name == names.FUNC and not self.keep_borders:

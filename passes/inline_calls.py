@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.functions import function_name, functions
-from dtensor.dialect.mlir import every, ir, is_read, maker_of
+from dtensor.dialect.mlir import every, ir, is_read, maker_of, replace_op
 from dtensor.dialect.names import COMPOSITE_NAME
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.ops.attributes import integer
@@ -93,8 +93,7 @@ def _open_tuples(function: ir.Operation) -> None:
             maker = maker_of(op.operands[0])
             if maker is not None and maker.name == "stablehlo.tuple":
                 element = maker.operands[integer(op.attributes["index"])]
-                op.results[0].replace_all_uses_with(element)
-                op.erase()
+                replace_op(op, [element])
     for op in reversed(made):
         if not is_read(op.results[0]):
             op.erase()

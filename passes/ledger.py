@@ -87,11 +87,7 @@ class Ledger:
     _once: dict[tuple[object, ...], Record] = field(default_factory=dict)
 
     def add(
-        self,
-        kind: str,
-        text: str,
-        at: ir.Location | ir.Operation | None = None,
-        **fields: Any,
+        self, kind: str, text: str, at: ir.Location | ir.Operation | None = None, **fields: Any
     ) -> Record:
         """Append a record.
 

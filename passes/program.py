@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dtensor.dialect.mlir import Value, every, ir, made_by, maker_of, terminator
+from dtensor.dialect.mlir import Value, every, ir, made_by, maker_of, replace_op, terminator
 from dtensor.dialect.names import FREE, MANUAL
 from dtensor.passes.ops.attributes import CONSTANT, constant_attribute
 
@@ -58,11 +58,8 @@ def walk(owner: ir.Operation, combiners: bool = False) -> Iterator[Visit]:
     """The operations in the regions of `owner`, their names and scopes, in program order.
 
     A loop or a branch comes before what stands in it. The operation just given may be erased or
-    replaced; what is created while walking is not given.
-
-    Args:
-        owner: a function, or any operation with regions.
-        combiners: whether to enter the bodies of reduce, sort and the like too.
+    replaced; what is created while walking is not given. With `combiners` also those in the bodies
+    of reduce, sort and the like.
     """
     count = 0
     stack: list[tuple[Iterator[ir.Operation], Scope]] = []
@@ -164,9 +161,7 @@ def dissolve(
     *body, end = [view.operation for view in block.operations]
     for op in body:
         op.move_before(place)
-    for result, value in zip(place.results, end.operands, strict=True):
-        result.replace_all_uses_with(value)
-    place.erase()
+    replace_op(place, end.operands)
     return body
 
 

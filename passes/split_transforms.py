@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, replace_op
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.forms.transforms import SplitTransform
 from dtensor.passes.functions import main_function
@@ -42,8 +42,7 @@ class SplitTransformsPass(Pass):
             if len(lengths) < 2 or math.prod(batch) >= devices or 0 in lengths:
                 continue
             split = SplitTransform(op, devices)
-            op.results[0].replace_all_uses_with(split.transformed(lengths))
-            op.erase()
+            replace_op(op, [split.transformed(lengths)])
             for made in split.made:
                 state.ledger.add_op(made)
             state.forget_ir()

@@ -12,7 +12,7 @@ from dtensor.dialect.attributes import layouts_array_attr, layouts_of_array, rea
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import manual_part
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir, made_by, maker_of, terminator
+from dtensor.dialect.mlir import ir, made_by, maker_of, replace_op, terminator
 from dtensor.dialect.names import (
     ALGORITHM,
     ARG_ATTRS,
@@ -254,8 +254,7 @@ def undivided(module: ir.Module, mesh: Mesh) -> None:
     main = main_function(module)
     for op, name, _ in list(walk(main)):
         if name == RELAYOUT:
-            op.results[0].replace_all_uses_with(op.operands[0])
-            op.erase()
+            replace_op(op, op.operands)
             continue
         for attribute in (OPERANDS, ALGORITHM, RESULTS):
             if attribute in op.attributes:

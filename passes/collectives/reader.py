@@ -111,17 +111,10 @@ class Collectives:
         dims: dict[str, int] | None = None,
         reduction: str = "",
     ) -> Collective:
-        """A new operation in front of `before`, at the location of `because`.
+        """A new operation in front of `before`, in the place of `because`, at whose location it is.
 
-        Args:
-            name: name of the operation.
-            operands: its operands.
-            types: types of its results.
-            axes: the mesh and the axes it works over.
-            before: the operation in front of which it stands.
-            because: the operation that it takes over the task of.
-            dims: dimensions it works on, by attribute name.
-            reduction: how it combines, if it does.
+        `axes` are the mesh and the axes that it works over, `dims` the dimensions, by attribute
+        name.
         """
         attributes = {names.AXES: axes_attr(*axes)}
         for key, dim in (dims or {}).items():

@@ -11,13 +11,13 @@ import math
 
 import numpy as np
 
-from dtensor.dialect.mlir import Value, ir, stablehlo
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.frames import Frames
 from dtensor.passes.cuts.names import DOT
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
-from dtensor.passes.ops.attributes import element_of, shape_of
+from dtensor.passes.ops.attributes import dot_sides, element_of, shape_of
 from dtensor.passes.ops.contraction import product
 from dtensor.passes.ops.numbers import Numbers, known_floats
 
@@ -59,9 +59,8 @@ def write_in_blocks(function: Rewriting) -> None:
 
 def _in_blocks(op: ir.Operation, shards: Shards, made: list[ir.Operation]) -> Value | None:
     """What stands for a product with a band; None of any other."""
-    numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
-    dims = [numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions]
-    if len(numbers.lhs_batching_dimensions) or len(dims[0]) != 1:
+    batching, dims = zip(*dot_sides(op), strict=True)
+    if batching[0] or len(dims[0]) != 1:
         return None
     for k in range(2):
         weights, value = op.operands[k], op.operands[1 - k]
@@ -109,13 +108,8 @@ def _written(
 ) -> Value:
     """A product anew, of a band on one side.
 
-    Args:
-        op: the product.
-        side: the operand that is the band.
-        dims: of it the inputs, and of the other operand what it is multiplied along.
-        band: where it is not zero.
-        count: of the shards of the other operand.
-        made: what was made is put there.
+    Operand `side` is the band; `dims` are its inputs, and what the other one, in `count` shards, is
+    multiplied along.
     """
     make, (weights, value) = Builder(op, made), (op.operands[side], op.operands[1 - side])
     inputs, dim = dims
@@ -160,22 +154,13 @@ def _product(op: ir.Operation, make: Builder, frames: Value, blocks: Value, dim:
 
 
 def _spoilt(
-    op: ir.Operation,
-    make: Builder,
-    found: Value,
-    total: Value,
-    read: tuple[Value, Value],
-    dim: int,
+    op: ir.Operation, make: Builder, found: Value, total: Value, read: tuple[Value, Value], dim: int
 ) -> Value:
     """NaN where a zero of the matrix stands for an element that is infinite or NaN itself.
 
-    Args:
-        op: the product.
-        make: creates operations.
-        found: the results, of frames alone.
-        total: how many such elements there are along the dimension, or more than a frame has.
-        read: 1 for such elements of the frames, 0 for others, and the weights of their elements.
-        dim: the dimension.
+    `found` are the results of frames alone, and `total` is how many such elements there are along
+    the dimension, or more than a frame has. `read` is 1 for such elements of the frames and 0 for
+    others, and the weights of their elements.
     """
     frames, blocks = read
     has_weight = make.compare("NE", blocks, make.zeros(blocks.type))
@@ -187,16 +172,9 @@ def _spoilt(
 
 
 def _total(make: Builder, bad: Value, dim: int, count: int, width: int) -> Value:
-    """How many elements are marked by 1, or some number above `width` if more are than that.
+    """How many elements `bad` marks by 1, or some number above `width`, of a frame, if more are.
 
     So a shard of which more are may say that it has one more, and sums of bytes are sent.
-
-    Args:
-        make: creates operations.
-        bad: the marks.
-        dim: the dimension.
-        count: of the shards.
-        width: of a frame.
     """
     shape = make.shape_of(bad)
     if shape[dim] % count or count * (width + 1) > _BYTE:

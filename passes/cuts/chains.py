@@ -33,13 +33,7 @@ def fuse_chains(function: Rewriting) -> None:
 
 
 class Fuser:
-    """Rewrites one function.
-
-    Attributes:
-        function: the function.
-        aligner: computes what lies between cuts in the size of what was cut.
-        shards: tell how much longer values may become.
-    """
+    """Rewrites one function."""
 
     def __init__(self, function: Rewriting) -> None:
         self.pieces = Pieces()

@@ -16,13 +16,7 @@ from dtensor.passes.cuts.elementwise import read_along
 from dtensor.passes.cuts.names import CONCATENATE, CUTS, PAD, REVERSE, SLICE
 from dtensor.passes.cuts.pieces import At, Operands, cut, kept_of, without
 from dtensor.passes.cuts.shards import Shards
-from dtensor.passes.ops.attributes import (
-    integer,
-    integers,
-    pad_numbers,
-    shape_of,
-    slice_numbers,
-)
+from dtensor.passes.ops.attributes import integer, integers, pad_numbers, shape_of, slice_numbers
 
 _SHARE = 4  # of a dimension is few: its owners give it to all
 
@@ -179,10 +173,7 @@ def cut_padded(parts: Parts, slices: Sequence[ir.Operation]) -> None:
 def cut_slice(parts: Parts, op: ir.Operation, dims: Sequence[tuple[int, int]]) -> None:
     """Compute a slice of slices along some dimensions.
 
-    Args:
-        parts: make them.
-        op: the slice.
-        dims: the dimensions, each with how long a value is that is sliced itself.
+    Each dimension comes with how long a value is that is sliced itself.
     """
     value: Value = op.operands[0]
     starts, limits, strides = slice_numbers(op)
@@ -227,9 +218,7 @@ def _size(at: At) -> int:
 def _read_by(at: At, *, is_any_size: bool) -> Iterator[tuple[ir.Operation, At]]:
     """The operations that compute a value, each element by itself, and what they read.
 
-    Args:
-        at: the value.
-        is_any_size: whether to go on behind cuts that change the size.
+    With `is_any_size` also behind cuts that change the size.
     """
     seen, left = {at}, [at]
     while left and len(seen) < _MOST:

@@ -23,13 +23,7 @@ from dtensor.passes.cuts.known_windows import (
     of_dynamic_slice,
     update_kind,
 )
-from dtensor.passes.cuts.names import (
-    DYNAMIC_SLICE,
-    DYNAMIC_UPDATE_SLICE,
-    GATHER,
-    INDEXED,
-    SCATTER,
-)
+from dtensor.passes.cuts.names import DYNAMIC_SLICE, DYNAMIC_UPDATE_SLICE, GATHER, INDEXED, SCATTER
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.runs import Runs, box
 from dtensor.passes.ops.attributes import integers, is_identity, shape_of
@@ -79,12 +73,7 @@ class _Access:
         return Runs.of(np.atleast_1d(positions))
 
     def written(self, size: int, kind: str) -> Runs | Frames | None:
-        """The same of a scatter; None where something is dropped, or the order of updates matters.
-
-        Args:
-            size: of the dimension.
-            kind: what is done with updates.
-        """
+        """The same of a scatter; None where one is dropped, or the order of updates matters."""
         if (self.starts < 0).any() or (self.starts > size - self.width).any():
             return None
         said = self.said()

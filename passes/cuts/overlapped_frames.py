@@ -18,12 +18,7 @@ from dtensor.passes.cuts.names import PAD, REDUCE, RESHAPE, SLICE
 from dtensor.passes.cuts.pieces import kept_of
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.windows import fill_number
-from dtensor.passes.ops.attributes import (
-    integers,
-    is_identity,
-    pad_numbers,
-    shape_of,
-)
+from dtensor.passes.ops.attributes import integers, is_identity, pad_numbers, shape_of
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.reduction import Reduction
 

@@ -40,13 +40,7 @@ def _is_given_back(op: ir.Operation) -> bool:
 
 @dataclass
 class _Within:
-    """Writes scans of what is inside of pads and joins.
-
-    Attributes:
-        scan: the scan.
-        make: creates operations in its place.
-        shards: tell which dimensions are split.
-    """
+    """Writes scans of what is inside of pads and joins."""
 
     scan: Scan
     make: Builder

@@ -13,13 +13,7 @@ from dataclasses import dataclass, replace
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.names import BROADCAST, CONCATENATE, CUTS, PAD, RESHAPE, REVERSE, SLICE
-from dtensor.passes.ops.attributes import (
-    integer,
-    integers,
-    pad_numbers,
-    shape_of,
-    slice_numbers,
-)
+from dtensor.passes.ops.attributes import integer, integers, pad_numbers, shape_of, slice_numbers
 
 _DEEPEST = 100  # operations one behind the other
 _MOST_ROWS = 8  # that are put around a value one by one

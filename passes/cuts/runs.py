@@ -115,13 +115,7 @@ class Runs:
     ) -> list[Value]:
         """What stands at its positions along a dimension, as terms of a sum: `taken` transposed.
 
-        Args:
-            make: creates operations.
-            value: what is written.
-            dim: the dimension.
-            size: of it afterwards.
-            nothing: the scalar that stands elsewhere, and that no sum notices.
-            beside: the one that does so in the first term.
+        Elsewhere stands the scalar `nothing`, which no sum notices, and in the first term `beside`.
         """
         start, found = 0, []
         for run in self.each:

@@ -37,13 +37,7 @@ class Shards:
         self._made: dict[tuple[Value, int], tuple[Value, int]] = {}
 
     def fits(self, size: int, count: int, *places: tuple[Value, int]) -> bool:
-        """Whether `count` elements may be computed as some of `size`.
-
-        Args:
-            size: how many would be computed.
-            count: how many are wanted.
-            places: dimensions of values that are computed as this one would be.
-        """
+        """Whether `count` elements, computed as `places` are, may be computed as some of `size`."""
         return size < _TIMES * count or (
             self._most * count > size and self.count(*places) * count > size
         )

@@ -87,13 +87,9 @@ class Aligner:
     def spliced(
         self, pieces: Sequence[Piece], main: Sequence[Source], before: ir.Operation, scope: int
     ) -> Value:
-        """One splice of pieces; those made before are not made again.
+        """One splice of pieces, before an operation; those made before are not made again.
 
-        Args:
-            pieces: in order.
-            main: their sources that come first among its operands, one at least.
-            before: what is made stands before this operation.
-            scope: number of its block.
+        Of its operands come first the sources in `main`, one at least.
         """
         sources = list(dict.fromkeys([*main, *(piece.source for piece in pieces)]))
         operands = [self.value(source, before, scope) for source in sources]
@@ -165,11 +161,6 @@ class Aligner:
 
     def aligned(self, value: Value, wanted: Wanted, depth: int = 0) -> Value | None:
         """A value of another size that has the elements of `value` at a place.
-
-        Args:
-            value: the value.
-            wanted: the size and the place.
-            depth: how many operations ask for it one behind the other.
 
         Returns:
             None if it would have to be made of values of other sizes. Elements beyond those of

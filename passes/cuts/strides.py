@@ -19,11 +19,7 @@ from dtensor.passes.cuts.names import CUTS, PAD, SLICE
 from dtensor.passes.cuts.pieces import kept_of
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import strided_dim
-from dtensor.passes.ops.attributes import (
-    pad_numbers,
-    shape_of,
-    slice_numbers,
-)
+from dtensor.passes.ops.attributes import pad_numbers, shape_of, slice_numbers
 
 
 def split_strides(function: Rewriting) -> None:

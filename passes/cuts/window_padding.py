@@ -18,22 +18,11 @@ from dtensor.dialect.ends import read_padding
 from dtensor.dialect.mlir import Value, ir, made_by, users
 from dtensor.dialect.names import ENDS, FILL
 from dtensor.passes.builder import matrix_attr
-from dtensor.passes.cuts.names import (
-    CONVERT,
-    CONVOLUTION,
-    CUTS,
-    PAD,
-    SELECT_AND_SCATTER,
-    WINDOWED,
-)
+from dtensor.passes.cuts.names import CONVERT, CONVOLUTION, CUTS, PAD, SELECT_AND_SCATTER, WINDOWED
 from dtensor.passes.cuts.pieces import kept_of
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.windows import Windows, fill_number
-from dtensor.passes.ops.attributes import (
-    CONSTANT,
-    pad_numbers,
-    shape_of,
-)
+from dtensor.passes.ops.attributes import CONSTANT, pad_numbers, shape_of
 
 _EXACT = 2**53  # no two integers up to it are the same as floats
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from dtensor.dialect.ends import write_ends, write_folds
-from dtensor.dialect.mlir import Value, ir, made_by, stablehlo
+from dtensor.dialect.ends import walked, write_ends, write_folds
+from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.passes.builder import matrix_attr
-from dtensor.passes.cuts.names import CONVERT, CONVOLUTION, REDUCE_WINDOW
-from dtensor.passes.ops.attributes import integers, shape_of, splat_number
+from dtensor.passes.cuts.names import CONVERT, REDUCE_WINDOW
+from dtensor.passes.ops.attributes import splat_number
 from dtensor.passes.ops.rule import OpInfo, Window
 from dtensor.passes.ops.scans import scans
 from dtensor.passes.ops.windows import windows_of
@@ -36,18 +36,10 @@ class Windows:
     @classmethod
     def of(cls, op: ir.Operation) -> Windows:
         """Those of a convolution or a reduce_window."""
-        if op.name == CONVOLUTION:
-            numbers = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
-            ins = list(numbers.input_spatial_dimensions)
-            outs, names = list(numbers.output_spatial_dimensions), ("lhs_dilation", "rhs_dilation")
-            sizes = [shape_of(op.operands[1])[d] for d in numbers.kernel_spatial_dimensions]
-        else:
-            ins = outs = list(range(len(shape_of(op.operands[0]))))
-            names = "base_dilations", "window_dilations"
-            sizes = integers(op.attributes["window_dimensions"])
+        ins, outs, gaps_name, _ = walked(op)
         info = OpInfo.of(op)
         assert info is not None, "a window op of no tensors"
-        return cls(op, ins, outs, windows_of(info, sizes, *names), names[0])
+        return cls(op, ins, outs, windows_of(info), gaps_name)
 
     @property
     def walks_over_one(self) -> bool:

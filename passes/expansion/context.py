@@ -85,11 +85,7 @@ class ExpansionContext(Builder):
     def global_index(self, layout: Layout, dim: int, size: int, element: str) -> Value:
         """The global index of each element of this shard along `dim`: a 1-D tensor.
 
-        Args:
-            layout: the layout of the tensor.
-            dim: the dimension.
-            size: its global size in elements.
-            element: element type of the result, as written.
+        `size` is the global one, in elements; the result has elements of this type.
         """
         word, work = layout.dims[dim], index_element(size)
         inner = [digit for digit in digits_of(word, size) if not digit.axes]
@@ -212,9 +208,7 @@ class LocalOp:
     ) -> ir.Operation:
         """The op once more, before this one, on other first operands.
 
-        Args:
-            operands: in the place of its first ones.
-            types: of the results; None are the local ones.
+        Results have the local types, unless others are given.
         """
         copy = self.ctx.clone(self.operation)
         for k, value in enumerate(operands):

@@ -12,7 +12,7 @@ from dtensor.dialect.functions import function_name, functions
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import inner_layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import Value, forget, ir, terminator
+from dtensor.dialect.mlir import Value, forget, ir, replace_op, terminator
 from dtensor.dialect.names import (
     ALGORITHM,
     ARG_ATTRS,
@@ -319,8 +319,7 @@ class _Expansion:
     def erase_what_moves_nothing(self) -> None:
         """Read the operands of relayouts that change nothing, now that nobody asks for layouts."""
         for op in self._as_they_are:
-            op.results[0].replace_all_uses_with(op.operands[0])
-            op.erase()
+            replace_op(op, op.operands)
         self._as_they_are.clear()
 
     def terminator(self, op: ir.Operation, wanted: Sequence[Layout | None]) -> None:

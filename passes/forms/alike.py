@@ -6,9 +6,17 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from typing import Any
 
-from dtensor.dialect.mlir import Value, ir, maker_of, stablehlo
+from dtensor.dialect.mlir import Value, ir, maker_of
+from dtensor.dialect.names import DOT_NUMBERS
 from dtensor.passes.forms.scalars import attributes_of, is_constant
-from dtensor.passes.ops.attributes import element_of, integers, repeat_alike, shape_of, splat_of
+from dtensor.passes.ops.attributes import (
+    dot_sides,
+    element_of,
+    integers,
+    repeat_alike,
+    shape_of,
+    splat_of,
+)
 from dtensor.passes.ops.rows import fit_rows
 from dtensor.passes.ops.rule import OpInfo
 from dtensor.passes.ops.table import rule_of
@@ -173,9 +181,6 @@ def _repeats_one(op: ir.Operation, rows: int) -> bool:
     return all(n == m or (n, m) == (1, rows) for n, m in zip(before, after, strict=True))
 
 
-_NUMBERS = "dot_dimension_numbers"
-
-
 def without_ones(value: Value) -> tuple[Value, list[ir.Operation]]:
     """What a value is but for dimensions of one element; and what adds and leaves out those."""
     ops: list[ir.Operation] = []
@@ -202,31 +207,21 @@ def is_dot_of_one(wanted: ir.Operation, op: ir.Operation) -> bool:
     if op.name != "stablehlo.dot_general" or wanted.name != op.name:
         return False
     said = [attributes_of(each) for each in (wanted, op)]
-    rows, row = (stablehlo.DotDimensionNumbers(each.pop(_NUMBERS)) for each in said)
+    for each in said:
+        del each[DOT_NUMBERS]
     if said[0] != said[1]:
         return False
-    batches = zip(rows.lhs_batching_dimensions, rows.rhs_batching_dimensions, strict=True)
-    return any(_is_without(wanted, op, rows, row, k, batch) for k, batch in enumerate(batches))
+    count = len(dot_sides(wanted)[0][0])
+    return any(_is_without(wanted, op, number) for number in range(count))
 
 
-def _is_without(
-    wanted: ir.Operation,
-    op: ir.Operation,
-    rows: stablehlo.DotDimensionNumbers,
-    row: stablehlo.DotDimensionNumbers,
-    number: int,
-    batch: tuple[int, int],
-) -> bool:
-    """Whether a product is another one without one of the dimensions that go together."""
-    for side, name in enumerate(("lhs", "rhs")):
-        dim = batch[side]
-        many, one = (
-            [list(getattr(each, f"{name}_{kind}ing_dimensions")) for kind in ("batch", "contract")]
-            for each in (rows, row)
-        )
-        many[0].pop(number)
+def _is_without(wanted: ir.Operation, op: ir.Operation, number: int) -> bool:
+    """Whether a product is another one without this pair of the dimensions that go together."""
+    for side, (many, one) in enumerate(zip(dot_sides(wanted), dot_sides(op), strict=True)):
+        gone = many[0].pop(number)
         shapes = [shape_of(each.operands[side]) for each in (wanted, op)]
-        shapes[0].pop(dim)
-        if shapes[0] != shapes[1] or [[d - (d > dim) for d in dims] for dims in many] != one:
+        shapes[0].pop(gone)
+        left = tuple([[d - (d > gone) for d in dims] for dims in many])
+        if shapes[0] != shapes[1] or left != one:
             return False
     return True

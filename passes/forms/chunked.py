@@ -39,13 +39,7 @@ def replaced_loops(loops: Sequence[ir.Operation], shards: Shards) -> list[ir.Ope
 
 @dataclass
 class _Chunked:
-    """A loop in blocks.
-
-    Attributes:
-        carries: what the loop carries.
-        turns: write its trips.
-        made: what is created.
-    """
+    """A loop in blocks."""
 
     carries: Carries
     turns: Turns

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dtensor.dialect.mlir import Value, ir, made_by
+from dtensor.dialect.mlir import Value, ir, made_by, replace_op
 from dtensor.passes.builder import Builder
 from dtensor.passes.forms.row_places import counted_along
 from dtensor.passes.ops.attributes import integers, shape_of
@@ -47,9 +47,7 @@ def replaced_counts(op: ir.Operation) -> list[ir.Operation]:
         [numbers.named[k] for k in rest],
         numbers.vector_dim,
     ).write(new)
-    for old, result in zip(op.results, new.results, strict=True):
-        old.replace_all_uses_with(result)
-    op.erase()
+    replace_op(op, new.results)
     return [*made, new]
 
 

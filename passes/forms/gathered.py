@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dtensor.dialect import build
-from dtensor.dialect.mlir import Value, ir, made_by, stablehlo
+from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.dialect.names import DOT_NUMBERS, GATHER_NUMBERS, PRECISION, SLICE_SIZES
 from dtensor.passes.builder import Builder
-from dtensor.passes.ops.attributes import element_of, integers, shape_of, splat_number
+from dtensor.passes.ops.attributes import dot_sides, element_of, integers, shape_of, splat_number
 from dtensor.passes.ops.contraction import dot_numbers
 from dtensor.passes.ops.elements import element_kind, holds_floats
 from dtensor.passes.ops.indexing import gather_dims
@@ -88,11 +88,7 @@ class _Product:
         self.batching: Pairs = [(d, d) for d in range(len(self.dims))]
         self.summed: Pairs = []
         if self.op.name == "stablehlo.dot_general":
-            numbers = stablehlo.DotDimensionNumbers(self.op.attributes[DOT_NUMBERS])
-            sides = (
-                (numbers.lhs_batching_dimensions, numbers.lhs_contracting_dimensions),
-                (numbers.rhs_batching_dimensions, numbers.rhs_contracting_dimensions),
-            )
+            sides = dot_sides(self.op)
             own, other = sides[self.side], sides[1 - self.side]
             self.batching = list(zip(own[0], other[0], strict=True))
             self.summed = list(zip(own[1], other[1], strict=True))

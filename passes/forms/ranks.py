@@ -11,7 +11,7 @@ from typing import Any
 
 from dtensor.dialect import build
 from dtensor.dialect.attributes import index_attr
-from dtensor.dialect.mlir import Value, ir, made_by, maker_of, users
+from dtensor.dialect.mlir import Value, ir, made_by, maker_of, replace_op, users
 from dtensor.dialect.names import PLACES
 from dtensor.passes.builder import Builder, integers_attr
 from dtensor.passes.forms.row_places import RowPlaces
@@ -196,8 +196,7 @@ def _read_ranked(make: Builder, read: _Read, ranked: Value, dim: int, index: lis
         value = make.cut(ranked, dim, index[0], read.count)
         if isinstance(read.places, RowPlaces):
             value = read.places.read(make, value, dim, read.op.results[0])
-        read.op.results[0].replace_all_uses_with(value)
-        read.op.erase()
+        replace_op(read.op, [value])
         return
     numbers = numbered(make, index, make.element_of(read.op.operands[1]))
     read.op.operands[0] = ranked

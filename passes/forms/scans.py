@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dtensor.dialect import build
-from dtensor.dialect.mlir import Value, ir, is_read, maker_of, operation_of
+from dtensor.dialect.mlir import Value, ir, is_read, maker_of, operation_of, replace_op
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.forms.levels import Scan
 from dtensor.passes.forms.scalars import Scalars
@@ -19,8 +19,7 @@ from dtensor.passes.program import copy_to, read_by
 def replaced_scans(ops: Sequence[tuple[ir.Operation, str]]) -> list[ir.Operation]:
     """What stands for the scans among operations, which are erased; with what else was made.
 
-    Args:
-        ops: operations in program order, and their names.
+    The operations come in program order, with their names.
     """
     found: list[Scan] = []
     seen: set[ir.Operation] = set()
@@ -134,8 +133,7 @@ def _replaced(group: Sequence[Scan], numbers: dict[ir.Operation, int]) -> list[i
             for use in list(root.uses):
                 user = use.owner.operation
                 if _is_turn(user, scan.dim):
-                    user.results[0].replace_all_uses_with(value)
-                    user.erase()
+                    replace_op(user, [value])
             if is_read(root):
                 value = Builder(each.root, made).reversed(value, scan.dim)
         root.replace_all_uses_with(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dtensor.dialect import build
-from dtensor.dialect.mlir import Value, ir, is_read, made_by, maker_of, terminator
+from dtensor.dialect.mlir import Value, ir, is_read, made_by, maker_of, replace_op, terminator
 from dtensor.passes.builder import Trail
 from dtensor.passes.forms.scalars import Scalars
 from dtensor.passes.ops.attributes import integers, shape_of, splat_of
@@ -24,9 +24,7 @@ def replaced_search(loop: ir.Operation) -> list[ir.Operation]:
     if search is None:
         return []
     loop.results[found.high].replace_all_uses_with(search.results[0])
-    for k, result in enumerate(loop.results):
-        result.replace_all_uses_with(loop.operands[k])  # unchanged, or read no more
-    loop.erase()
+    replace_op(loop, loop.operands)  # others are unchanged, or read no more
     return [search]
 
 

@@ -38,11 +38,7 @@ class Turns:
     ) -> Batched:
         """The values of the body that `roots` are computed by, in one trip of each block.
 
-        Args:
-            make: where to write it.
-            number: of the trip in its block.
-            given: what is carried.
-            roots: what is wanted.
+        The trip has this number in its block; `given` is what is carried.
 
         Raises:
             NotBatched: it cannot be written.

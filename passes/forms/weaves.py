@@ -37,13 +37,7 @@ def sliced_rows(
 ) -> Value | None:
     """What an operation takes some rows of, whole ones; None if it is no such slice.
 
-    Args:
-        op: the operation.
-        dim: the dimension along which it slices.
-        start: the first row.
-        count: how many rows there are.
-        size: how many the source has.
-        stride: one of how many is taken.
+    The slice takes `count` of `size` rows from `start` on, one of every `stride`.
     """
     if op.name != "stablehlo.slice":
         return None

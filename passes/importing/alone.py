@@ -7,35 +7,28 @@ program, which is right for any mesh.
 from __future__ import annotations
 
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, replace_op
 from dtensor.passes.builder import Builder
-from dtensor.passes.importing.manual import list_groups
+from dtensor.passes.importing.manual import DEVICE_NUMBERS, list_groups
 from dtensor.passes.program import walk
 
 _PERMUTE = "stablehlo.collective_permute"
-_DEVICE_NUMBERS = ("stablehlo.partition_id", "stablehlo.replica_id")
 
 
 def drop_lonely_collectives(function: ir.Operation, mesh: Mesh) -> None:
     """Put what each device has itself in the place of what it would get from itself alone.
 
-    On a mesh of one device, its number is 0.
-
-    Args:
-        function: the program; manual regions in it are left as they are.
-        mesh: the mesh that it runs on.
+    On a mesh of one device, its number is 0. Manual regions in the function are left as they are.
     """
     for op, name, _ in walk(function):
-        if name in _DEVICE_NUMBERS and mesh.size == 1:
+        if name in DEVICE_NUMBERS and mesh.size == 1:
             found: list[Value] = [Builder(op).zeros(op.results[0].type)]
         elif name == _PERMUTE:
             found = _permuted(op, mesh)
         else:
             found = list(op.operands) if _is_lonely(op, mesh) else []
-        for result, value in zip(op.results, found, strict=False):
-            result.replace_all_uses_with(value)
         if found:
-            op.erase()
+            replace_op(op, found)
 
 
 def _is_lonely(op: ir.Operation, mesh: Mesh) -> bool:

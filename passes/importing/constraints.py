@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dtensor.dialect import build
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import Value, ir, is_read
+from dtensor.dialect.mlir import Value, ir, is_read, replace_op
 from dtensor.passes.functions import tensor_shape
 
 
@@ -20,8 +20,7 @@ def replace_by_relayout(op: ir.Operation, layout: Layout) -> None:
         LocatedError: the layout does not fit the operand.
     """
     new = _relayout(op, op.operands[0], layout, ir.InsertionPoint(op))
-    op.results[0].replace_all_uses_with(new)
-    op.erase()
+    replace_op(op, [new])
     if not is_read(new):
         ir.OpResult(new).owner.erase()
 

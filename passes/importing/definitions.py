@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dtensor.dialect.diagnostics import error
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, replace_op
 from dtensor.dialect.names import DEFINED
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops.bodies import BodyMaker
@@ -59,7 +59,5 @@ def _as_custom_call(op: ir.Operation, name: str) -> ir.Operation:
     attributes = {"call_target_name": ir.StringAttr.get(name)}
     types = [result.type for result in op.results]
     call = Builder(op).create("stablehlo.custom_call", list(op.operands), types, attributes)
-    for old, new in zip(op.results, call.results, strict=True):
-        old.replace_all_uses_with(new)
-    op.erase()
+    replace_op(op, call.results)
     return call

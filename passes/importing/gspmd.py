@@ -125,9 +125,7 @@ def _numbers(text: str) -> list[int]:
 def _digits_of(tiles: Any, mesh: Mesh) -> Sequence[AxisRef] | None:
     """The parts of mesh axes, major first, that count the tiles; None if none do.
 
-    Args:
-        tiles: which tile of a dimension each device holds, by its position in the mesh.
-        mesh: the mesh.
+    `tiles` says which tile of a dimension each device holds, by its position in the mesh.
     """
     parts = [part for name in mesh.axis_names for part in _parts(tiles, mesh, name)]
     digits = [digit for step, digit in sorted(parts, key=lambda part: -part[0]) if step]

@@ -13,7 +13,7 @@ from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.functions import function_name, functions, named_functions
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, replace_op
 from dtensor.dialect.names import (
     COMPOSITE_NAME,
     LAYOUT_ATTR,
@@ -244,8 +244,7 @@ def _clear_constraints(owner: ir.Operation, what: str, meshes: dict[str, Mesh]) 
         if op.name == RELAYOUT:
             layout = layout_of(op.attributes[LAYOUT_ATTR], meshes)
             if not layout.dims and not layout.partial:
-                op.results[0].replace_all_uses_with(op.operands[0])
-                op.erase()
+                replace_op(op, op.operands)
                 continue
             error(
                 op,
@@ -258,14 +257,7 @@ def _clear_constraints(owner: ir.Operation, what: str, meshes: dict[str, Mesh]) 
 def merge_meshes(
     module: ir.Module, functions: list[ir.Operation], meshes: dict[str, Mesh], mesh: Mesh
 ) -> None:
-    """Let every layout name `mesh`; erase the others.
-
-    Args:
-        module: a module whose meshes all have the same axes.
-        functions: its functions.
-        meshes: its `dtensor.mesh` operations by symbol.
-        mesh: the one that stays.
-    """
+    """Let every layout name `mesh`; erase the others, which have the same axes."""
     if all(name == mesh.symbol for name in meshes):
         return
     known = {**meshes, mesh.symbol: mesh}

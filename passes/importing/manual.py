@@ -12,7 +12,7 @@ from dtensor.dialect import build
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import Value, forget, ir, terminator
+from dtensor.dialect.mlir import Value, forget, ir, replace_op, terminator
 from dtensor.passes.builder import Builder, Trail, matrix_attr
 from dtensor.passes.functions import tensor_shape
 from dtensor.passes.program import BARRIER, CONTROL, dissolve, walk
@@ -25,7 +25,7 @@ Axes = tuple[str, ...]
 
 _CONSTRAINT = "sdy.sharding_constraint"
 _BARRIER = "sdy.propagation_barrier"
-_DEVICE_NUMBERS = ("stablehlo.partition_id", "stablehlo.replica_id")
+DEVICE_NUMBERS = ("stablehlo.partition_id", "stablehlo.replica_id")
 
 
 def import_manual_regions(
@@ -61,7 +61,7 @@ def _clear(op: ir.Operation, name: str, mesh: Mesh, free: Axes) -> None:
     if name not in CONTROL and name != MANUAL_COMPUTATION:
         for inner, inner_name, _ in list(walk(op, combiners=True)):
             _drop(inner, inner_name)  # of single elements
-    if free and name in _DEVICE_NUMBERS:
+    if free and name in DEVICE_NUMBERS:
         error(
             op,
             f"{name} tells devices apart over {', '.join(free)}, which this region of "
@@ -75,8 +75,7 @@ def _clear(op: ir.Operation, name: str, mesh: Mesh, free: Axes) -> None:
 
 def _drop(op: ir.Operation, name: str) -> None:
     if name in (_CONSTRAINT, _BARRIER):
-        op.results[0].replace_all_uses_with(op.operands[0])
-        op.erase()
+        replace_op(op, op.operands)
     else:
         forget(op, "sdy.sharding")
 
@@ -123,9 +122,7 @@ def _rewrite(op: ir.Operation, read: Read, free: Axes) -> ir.Operation:
     end = inside.create("stablehlo.return", _each_its_own(terminator(old)), [])
     for view in list(old.operations)[:-1]:
         view.operation.move_before(end)
-    for result, made in zip(op.results, new.results, strict=True):
-        result.replace_all_uses_with(made)
-    op.erase()
+    replace_op(op, new.results)
     return new
 
 

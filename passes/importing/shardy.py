@@ -12,16 +12,10 @@ from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.kinds import DIRECTIONS
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import Value, forget, ir
+from dtensor.dialect.mlir import Value, forget, ir, replace_op
 from dtensor.dialect.names import ARG_ATTRS, LAYOUT
 from dtensor.passes.builder import Builder, Trail
-from dtensor.passes.functions import (
-    SIDES,
-    boundary_types,
-    entries,
-    set_entries,
-    tensor_shape,
-)
+from dtensor.passes.functions import SIDES, boundary_types, entries, set_entries, tensor_shape
 from dtensor.passes.importing.constraints import constrain, replace_by_relayout, tie
 from dtensor.passes.importing.gspmd import (
     GSPMD_ATTR,
@@ -71,12 +65,7 @@ def import_annotations(
 
     A sharding on an operation is a constraint of its results. Values of one sharding group have one
     layout from the last member on. What an annotation says that has no counterpart is an error.
-
-    Args:
-        module: the module.
-        functions: its functions.
-        visits: of each function, its operations, those in bodies of reduce and the like too.
-        mesh: the module's mesh.
+    `visits` has the operations of each function, those in bodies of reduce and the like too.
     """
     _refuse_carried(module.operation, module.operation.attributes)
     reader = _Reader(read_shardy_meshes(module), mesh)
@@ -215,8 +204,7 @@ class _Reader:
         """An operation of Shardy's dialect."""
         key = "sharding" if name in _EDGES else _CONVERSIONS.get(name)
         if name in _EDGES and "sharding" not in op.attributes:
-            op.results[0].replace_all_uses_with(op.operands[0])
-            op.erase()
+            replace_op(op, op.operands)
         elif key is not None:
             shape = tensor_shape(op.results[0].type) or ()
             replace_by_relayout(op, self.layout(op, str(op.attributes[key]), len(shape)))
@@ -246,8 +234,7 @@ class _Reader:
         kept = [name for name in ("value", _SHARDING_ATTR) if name in op.attributes]
         attributes = {name: op.attributes[name] for name in kept}
         new = Builder(op).create(CONSTANT, [], [op.results[0].type], attributes)
-        op.results[0].replace_all_uses_with(new.results[0])
-        op.erase()
+        replace_op(op, [new.results[0]])
         self.read_op(new, CONSTANT)
 
     def tie_groups(self) -> None:

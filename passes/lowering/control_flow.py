@@ -27,16 +27,9 @@ _EQUALISING = (names.ALL_REDUCE, names.ALL_GATHER)
 
 
 def check_control_flow(
-    functions: Sequence[ir.Operation],
-    collectives: Iterable[ir.Operation],
-    meshes: dict[str, Mesh],
+    functions: Sequence[ir.Operation], collectives: Iterable[ir.Operation], meshes: dict[str, Mesh]
 ) -> None:
-    """Check every collective that stands in a branch or in a loop.
-
-    Args:
-        functions: the module's functions, in per-device form.
-        collectives: the module's dtensor operations.
-        meshes: the module's meshes by symbol.
+    """Check every collective that stands in a branch or in a loop of per-device functions.
 
     Raises:
         LocatedError: devices that a collective needs might not reach it.
@@ -223,9 +216,7 @@ def _axes_of(op: ir.Operation, meshes: dict[str, Mesh]) -> tuple[AxisRef, ...]:
 
 
 def _cuts(
-    functions: Sequence[ir.Operation],
-    collectives: Sequence[ir.Operation],
-    meshes: dict[str, Mesh],
+    functions: Sequence[ir.Operation], collectives: Sequence[ir.Operation], meshes: dict[str, Mesh]
 ) -> dict[str, set[int]]:
     """Where the program cuts each axis; not at all where the cuts do not divide each other."""
     cuts = {name: {1, size} for mesh in meshes.values() for name, size in mesh.axes}

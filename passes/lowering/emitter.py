@@ -14,12 +14,7 @@ from dtensor.passes.ops.reduction import Reduction
 
 
 class Over(NamedTuple):
-    """The axes that a collective goes over.
-
-    Attributes:
-        mesh: the mesh.
-        axes: those with more than one device, the first major.
-    """
+    """The axes of a mesh that a collective goes over: those with more than one device."""
 
     mesh: Mesh
     axes: tuple[AxisRef, ...]

@@ -11,7 +11,7 @@ from dtensor.dialect.attributes import read_meshes
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.functions import entry_function, functions
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import forget, ir, terminator
+from dtensor.dialect.mlir import forget, ir, replace_op, terminator
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.functions import boundary_layouts, drop_boundary_layouts
 from dtensor.passes.lowering.collectives import lowered
@@ -80,9 +80,7 @@ class LowerPass(Pass):
 def _own_operations(function: ir.Operation, loops: list[ir.Operation]) -> list[ir.Operation]:
     """The dtensor operations of a function; the others lose what the dialect says of them.
 
-    Args:
-        function: the function.
-        loops: takes its loops.
+    The loops are put into `loops`.
     """
     found = []
     for op, name, _ in walk(function, combiners=True):
@@ -120,9 +118,7 @@ def _lower(op: ir.Operation, emitter: Emitter, meshes: dict[str, Mesh]) -> None:
     values = lowered(op, emitter, meshes)
     if values is None:
         error(op, f"'{op.name}' cannot be lowered; run dtensor-expand before dtensor-lower")
-    for result, value in zip(op.results, values, strict=True):
-        result.replace_all_uses_with(value)
-    op.erase()
+    replace_op(op, values)
 
 
 def _drop_module_facts(module: ir.Module) -> None:

@@ -26,13 +26,7 @@ def is_ordered(reduction: str, element: str) -> bool:
 def to_keys(value: Value, reduction: str, emitter: Emitter) -> Value:
     """Signed integers in the order of the floats `value`, and beyond all of them for NaN.
 
-    Args:
-        value: floats of n bits.
-        reduction: "max" or "min".
-        emitter: creates the operations.
-
-    Returns:
-        Integers of n bits, of the same shape.
+    They have as many bits. The reduction is "max" or "min".
     """
     width = element_kind(emitter.element_of(value))[1]
     keys = _flip_negative(emitter.bitcast(value, f"i{width}"), width, emitter)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dtensor.dialect.mlir import Value, ir, maker_of
-from dtensor.dialect.names import SIZE
+from dtensor.dialect.mlir import Value, ir, maker_of, stablehlo
+from dtensor.dialect.names import DOT_NUMBERS, SIZE
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 
 CONSTANT = "stablehlo.constant"
@@ -166,6 +166,18 @@ def pad_numbers(op: ir.Operation) -> tuple[list[int], list[int], list[int]]:
     """What a pad adds before, behind and between elements, a number of each per dimension."""
     lows, highs, gaps = [integers(op.attributes[name]) for name in PAD_NUMBERS]
     return lows, highs, gaps
+
+
+def dot_sides(op: ir.Operation) -> list[tuple[list[int], list[int]]]:
+    """Of each operand of a product the dimensions that the result keeps of both, and those summed.
+
+    In both lists the first of one operand goes with the first of the other, and so on.
+    """
+    dot = stablehlo.DotDimensionNumbers(op.attributes[DOT_NUMBERS])
+    return [
+        (list(dot.lhs_batching_dimensions), list(dot.lhs_contracting_dimensions)),
+        (list(dot.rhs_batching_dimensions), list(dot.rhs_contracting_dimensions)),
+    ]
 
 
 def integer(attribute: ir.Attribute) -> int:

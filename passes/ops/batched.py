@@ -9,7 +9,7 @@ from typing import Final
 from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.dialect.names import DOT_NUMBERS
 from dtensor.passes.builder import Builder, Shape, integers_attr
-from dtensor.passes.ops.attributes import integer, integers, pad_numbers, slice_numbers
+from dtensor.passes.ops.attributes import dot_sides, integer, integers, pad_numbers, slice_numbers
 from dtensor.passes.ops.elementwise import is_scalar_work
 from dtensor.passes.program import captured
 
@@ -148,11 +148,7 @@ def _along(to: Batched, op: ir.Operation, shape: Shape) -> list[Value] | None:
 
 def _dot(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
     """Blocks are a batching dimension; where one operand alone has them, a free one."""
-    numbers = stablehlo.DotDimensionNumbers(op.attributes[DOT_NUMBERS])
-    sides = [
-        [list(numbers.lhs_batching_dimensions), list(numbers.lhs_contracting_dimensions)],
-        [list(numbers.rhs_batching_dimensions), list(numbers.rhs_contracting_dimensions)],
-    ]
+    sides = dot_sides(op)
     many = [operand in to.many for operand in op.operands]
     free = len(to.make.shape_of(op.operands[0])) - len(sides[0][0]) - len(sides[0][1])
     place = 0 if all(many) else len(sides[0][0]) + (0 if many[0] else free)

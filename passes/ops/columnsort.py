@@ -218,8 +218,5 @@ class _Columns:
         }
         given = self.op.operation.regions[0].blocks[0]
         return sorted_by(
-            self.ctx,
-            values,
-            attributes,
-            lambda body: compare_by(given, body, self.tie, self.end),
+            self.ctx, values, attributes, lambda body: compare_by(given, body, self.tie, self.end)
         )

@@ -69,10 +69,7 @@ def compare_by(given: ir.Block, body: ir.Block, tie: int, end: int | None = None
 def on_tensors(make: Builder, body: ir.Block, arguments: Sequence[Value]) -> list[Value]:
     """What a body of scalars gives of the elements of tensors of one shape, one by one.
 
-    Args:
-        make: where to create operations.
-        body: constants and operations on single elements.
-        arguments: a tensor for each of its arguments.
+    It has constants and operations on single elements, and an argument for each tensor.
     """
     shape = make.shape_of(arguments[0])
     known: dict[Value, Value] = dict(zip(body.arguments, arguments, strict=True))

@@ -12,6 +12,7 @@ from dtensor.dialect.names import DOT_NUMBERS
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import series, summed
+from dtensor.passes.ops.attributes import dot_sides
 from dtensor.passes.ops.elements import element_kind, keeps_sums
 from dtensor.passes.ops.known import never_infinite
 from dtensor.passes.ops.opdef import UNKNOWN, OpDef
@@ -28,12 +29,8 @@ def dot_general_rule(op: OpInfo) -> OpRule:
     and constants are: (a + b) c = a c + b c. Not where the result has wider integers than the
     operand, for the parts wrap and the sum would not.
     """
-    numbers = stablehlo.DotDimensionNumbers(op.attribute("dot_dimension_numbers"))
-    return contraction(
-        op,
-        (numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions),
-        (numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions),
-    )
+    batching, contracting = zip(*dot_sides(op.operation), strict=True)
+    return contraction(op, batching, contracting)
 
 
 def dot_rule(op: OpInfo) -> OpRule:
@@ -42,9 +39,7 @@ def dot_rule(op: OpInfo) -> OpRule:
 
 
 def contraction(
-    op: OpInfo,
-    batching: tuple[list[int], list[int]],
-    contracting: tuple[list[int], list[int]],
+    op: OpInfo, batching: Sequence[Sequence[int]], contracting: Sequence[Sequence[int]]
 ) -> OpRule:
     """The rule of a product summed over the dimension pairs `contracting`.
 
@@ -99,8 +94,7 @@ def known_finite(operation: ir.Operation) -> tuple[bool, ...]:
 
 
 def _contracted(op: OpInfo) -> int:
-    numbers = stablehlo.DotDimensionNumbers(op.attribute("dot_dimension_numbers"))
-    return math.prod(op.operand_shapes[0][d] for d in numbers.lhs_contracting_dimensions)
+    return math.prod(op.operand_shapes[0][d] for d in dot_sides(op.operation)[0][1])
 
 
 def products_flops(op: OpInfo, products: float) -> float:

@@ -10,7 +10,7 @@ from dtensor.dialect.ends import read_ends, read_folds
 from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.passes.builder import integer_attr
 from dtensor.passes.expansion.context import LocalOp
-from dtensor.passes.ops import padding
+from dtensor.passes.ops import longer_windows, padding
 from dtensor.passes.ops.accuracy import all_of, summed
 from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.contraction import known_finite, products_flops
@@ -24,15 +24,6 @@ from dtensor.passes.ops.halo import (
     without_halo,
 )
 from dtensor.passes.ops.kernel_ends import ended_results, say_steps
-from dtensor.passes.ops.longer_windows import (
-    is_one_to_one,
-    longer_padding,
-    reads_end,
-    set_ends,
-    set_padding,
-    window_alike,
-    window_tie,
-)
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, placed_of
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, WindowDim
@@ -123,9 +114,8 @@ def _windows(op: OpInfo, numbers: stablehlo.ConvDimensionNumbers) -> list[Window
     kernel is reversed: its first shard would need the last part of the input.
     """
     is_reversed = list(ir.DenseBoolArrayAttr(op.attribute(REVERSED))) if op.has(REVERSED) else []
-    kernel = [op.operand_shapes[1][d] for d in numbers.kernel_spatial_dimensions]
     found = []
-    for row, window in enumerate(windows_of(op, kernel, "lhs_dilation", "rhs_dilation")):
+    for row, window in enumerate(windows_of(op)):
         lhs, result = (
             numbers.input_spatial_dimensions[row],
             numbers.output_spatial_dimensions[row],
@@ -187,16 +177,18 @@ def convolution_ties(op: OpInfo) -> list[padding.Tie]:
     numbers = stablehlo.ConvDimensionNumbers(op.attribute("dimension_numbers"))
     ties: list[padding.Tie] = []
     for dim in _windows(op, numbers):
-        if is_one_to_one(dim.window):
+        if longer_windows.is_one_to_one(dim.window):
             continue
         slot, d = dim.steps
         if slot >= 0 and dim.window.ends is not None:
             continue  # elements around the end may be infinite, and the kernel's there are zero
         steps = op.operand_shapes[1][d] if slot >= 0 else op.result_shapes[0][d]
-        is_read = slot >= 0 or reads_end(dim.window, op.operand_shapes[0][dim.operand], steps)
+        is_read = slot >= 0 or longer_windows.reads_end(
+            dim.window, op.operand_shapes[0][dim.operand], steps
+        )
         is_filled = (is_read or dim.window.folds is not None) and dim.window.ends is None
         fill = Reduction.SUM if is_filled else padding.Fill.ANY
-        ties.append(window_tie(1, dim, fill))
+        ties.append(longer_windows.window_tie(1, dim, fill))
     for name, lhs in _grouped(op.operation):
         groups = group_count(op.operation, name)
         kernel, result = (
@@ -223,21 +215,18 @@ def lengthen_convolution(op: padding.Grown) -> None:
     places = list(
         zip(numbers.kernel_spatial_dimensions, numbers.output_spatial_dimensions, strict=True)
     )
-    windows, longer = (
-        windows_of(info, [kernel[k] for k, _ in places], "lhs_dilation", "rhs_dilation")
-        for kernel, _ in (true, now)
-    )
+    windows, longer = windows_of(info), windows_of(info, op.operands[1])
     rows, sizes, kernels = {}, {}, {}
     for row, ((k, d), lhs) in enumerate(zip(places, numbers.input_spatial_dimensions, strict=True)):
         before = (info.operand_shapes[0][lhs], true[0][k], true[1][d])
         after = (op.operands[0][lhs], now[0][k], now[1][d])
         if before != after:
-            rows[row] = longer_padding(longer[row], after[0], after[2])
+            rows[row] = longer_windows.longer_padding(longer[row], after[0], after[2])
             sizes[row] = before[0], before[2]
         if before[1] != after[1]:
             kernels[row] = before[0], before[2]
-    set_padding(op, windows, rows)
-    set_ends(op, windows, sizes)
+    longer_windows.set_padding(op, windows, rows)
+    longer_windows.set_ends(op, windows, sizes)
     say_steps(op, windows, kernels)
     for name, dim in _grouped(op.operation):
         _scale_groups(op.operation, name, op.operands[0][dim], info.operand_shapes[0][dim])
@@ -263,7 +252,7 @@ CONVOLUTION = OpDef(
         padding.reducing,
         lengthen_convolution,
         convolution_ties,
-        window_alike(convolution_ties),
+        longer_windows.window_alike(convolution_ties),
     ),
     known=_known,
 )

@@ -38,9 +38,7 @@ def known_places(value: Value, true: int) -> list[int] | None:
 def searched(places: Sequence[int] | None, count: int) -> list[int]:
     """For each of `count` places that of them which is searched for: itself, or the one before it.
 
-    Args:
-        places: what they are; None if nobody knows.
-        count: how many there are.
+    `places` is None if nobody knows them.
     """
     found = list(range(count))
     if places is None:

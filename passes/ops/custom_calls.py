@@ -50,11 +50,7 @@ def _batch_rule(op: OpInfo, target: str) -> OpRule | None:
         return None
     rule = sdy.OpShardingRuleAttr(op.attribute(SHARDING_RULE))
     operands, results = _factors(rule.operand_mappings), _factors(rule.result_mappings)
-    special = {
-        *rule.reduction_factors,
-        *rule.need_replication_factors,
-        *rule.permutation_factors,
-    }
+    special = {*rule.reduction_factors, *rule.need_replication_factors, *rule.permutation_factors}
     sizes = list(rule.factor_sizes)
     builder = RuleBuilder(op)
     for number, size in enumerate(sizes):

@@ -9,13 +9,13 @@ pads of split dimensions are the same blocks, each smaller by the number of shar
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from dtensor.dialect.mlir import Value
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
-from dtensor.passes.ops import padding
+from dtensor.passes.ops import joins, longer_cuts
 from dtensor.passes.ops.attributes import (
     SLICE_NUMBERS,
     integer,
@@ -23,103 +23,14 @@ from dtensor.passes.ops.attributes import (
     pad_numbers,
     slice_numbers,
 )
-from dtensor.passes.ops.cut_windows import (
-    fetch_sliding,
-    slide_of_pad,
-    slide_of_slice,
-    sliding_of_pad,
-    sliding_of_slice,
-)
+from dtensor.passes.ops.cut_dims import Blocks, Cut, cuts_of, fetch_sliding, sliding
 from dtensor.passes.ops.exchanges import permuted
 from dtensor.passes.ops.halo import halo, without_halo
 from dtensor.passes.ops.indexing import clamped
-from dtensor.passes.ops.joins import (
-    cut_bytes,
-    cut_dim,
-    cut_exchange_rule,
-    cuts_in_rounds,
-    expand_cut,
-    expand_join,
-    join_bytes,
-    join_exchange_rule,
-    joins_in_rounds,
-    joins_locally,
-)
-from dtensor.passes.ops.longer_cuts import (
-    concatenate_alike,
-    concatenate_ties,
-    lengthen_concatenate,
-    lengthen_pad,
-    lengthen_reverse,
-    lengthen_slice,
-    pad_alike,
-    pad_ties,
-    reverse_ties,
-    slice_alike,
-    slice_reads,
-    slice_ties,
-)
 from dtensor.passes.ops.loops import take
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
 from dtensor.passes.ops.shape import pass_all
-
-MOST_BLOCKS = 16  # of a dimension that a slice may cut: it is no fused matrix that has more
-
-
-@dataclass(frozen=True, slots=True)
-class Blocks:
-    """How one dimension of a slice (or of a pad, the other way round) falls into blocks.
-
-    Attributes:
-        block: elements of one block of the longer side, a multiple of the stride.
-        stride: elements of the longer side per element of the shorter one.
-        first: where the first block of the shorter side begins, in elements of the longer side.
-        phase: which of each `stride` elements belongs to the shorter side.
-    """
-
-    block: int
-    stride: int
-    first: int
-    phase: int
-
-
-def slice_blocks(size: int, start: int, kept: int, stride: int) -> Blocks | None:
-    """The blocks of a dimension of `size` elements of which `kept` are taken; None if none fit.
-
-    Taken are `start`, `start + stride`, ...
-    """
-    if size == kept:
-        return Blocks(size, 1, 0, 0)
-    if kept == 0 or size % stride:
-        return None
-    phase = start % stride
-    block = math.gcd(start - phase, kept * stride, size)
-    return Blocks(block, stride, start - phase, phase)
-
-
-def pad_blocks(size: int, low: int, padded: int, interior: int) -> Blocks | None:
-    """The blocks of a padded dimension: the slice that undoes the pad, if there is one.
-
-    A negative `low` or `high` crops, as a slice does; then the padded side may be the shorter one,
-    and the blocks are those that both sides fall into.
-    """
-    stride = interior + 1
-    if size == padded and low == 0 and (interior == 0 or size <= 1):
-        return Blocks(size, 1, 0, 0)
-    if size == 0 or padded == 0 or padded % stride:
-        return None
-    phase = low % stride
-    block = math.gcd(low - phase, size * stride, padded)
-    return Blocks(block, stride, low - phase, phase)
-
-
-def takes_few(size: int, kept: int, blocks: Blocks | None) -> bool:
-    """Whether a slice takes so little of a dimension that the shards that own it give it.
-
-    Blocks that are many are too small to be split any further.
-    """
-    return 0 < 4 * kept <= size and (blocks is None or size > MOST_BLOCKS * blocks.block)
 
 
 def slice_rule(op: OpInfo) -> OpRule:
@@ -130,28 +41,17 @@ def slice_rule(op: OpInfo) -> OpRule:
     `j`: a shard gives those it owns, and zero (false) for the others, so the result is a sum (an
     "or").
     """
-    starts, strides = integers(op.attribute("start_indices")), integers(op.attribute("strides"))
     builder = RuleBuilder(op)
-    for d, size in enumerate(op.operand_shapes[0]):
-        kept = op.result_shapes[0][d]
-        blocks = slice_blocks(size, starts[d], kept, strides[d])
-        if takes_few(size, kept, blocks) and builder.owned(d):
-            continue
-        window = slide_of_slice(op, d)
-        if window is not None:
-            builder.share((~0, d), (0, d), kind=FactorKind.WINDOW, window=window)
-        if blocks is None or (blocks.block == blocks.stride and size != kept):
-            builder.whole(0, d, f"has {kept} of {size} elements cut out of it, not whole blocks")
-        elif window is None:
-            factor = builder.factor(blocks.block)
-            builder.operand(0, d, factor, outer=_count(size, blocks.block))
-            builder.result(0, d, factor, outer=_count(kept * blocks.stride, blocks.block))
+    for d, cut in enumerate(cuts_of(op)):
+        if not (cut.takes_few and builder.owned(d)):
+            why = f"has {cut.after} of {cut.before} elements cut out of it, not whole blocks"
+            _share(builder, d, cut, why)
     pass_all(builder)
-    rule, dim = builder.build(), cut_dim(op)
+    rule, dim = builder.build(), joins.cut_dim(op)
     is_window = any(factor.kind is FactorKind.WINDOW for factor in rule.factors)
     if dim is None or is_window or any(factor.reduction for factor in rule.factors):
         return rule
-    return replace(rule, other=cut_exchange_rule(op, dim))
+    return replace(rule, other=joins.cut_exchange_rule(op, dim))
 
 
 def pad_rule(op: OpInfo) -> OpRule:
@@ -160,23 +60,26 @@ def pad_rule(op: OpInfo) -> OpRule:
     One to which little is added is split with a halo.
     Parts pass if the padding value is one too: the padding of the sum is the sum of the paddings.
     """
-    lows = integers(op.attribute("edge_padding_low"))
-    interiors = integers(op.attribute("interior_padding"))
     builder = RuleBuilder(op)
-    for d, size in enumerate(op.operand_shapes[0]):
-        padded = op.result_shapes[0][d]
-        blocks = pad_blocks(size, lows[d], padded, interiors[d])
-        window = slide_of_pad(op, d)
-        if window is not None:
-            builder.share((~0, d), (0, d), kind=FactorKind.WINDOW, window=window)
-        if blocks is None or (blocks.block == blocks.stride and size != padded):
-            builder.whole(0, d, f"is padded from {size} to {padded} elements, not by whole blocks")
-        elif window is None:
-            factor = builder.factor(blocks.block)
-            builder.operand(0, d, factor, outer=_count(size * blocks.stride, blocks.block))
-            builder.result(0, d, factor, outer=_count(padded, blocks.block))
+    for d, cut in enumerate(cuts_of(op)):
+        why = f"is padded from {cut.before} to {cut.after} elements, not by whole blocks"
+        _share(builder, d, cut, why)
     pass_all(builder, 2)
     return builder.build()
+
+
+def _share(builder: RuleBuilder, dim: int, cut: Cut, why_whole: str) -> None:
+    """The factor of a dimension that is cut or padded: of windows, or of blocks."""
+    blocks, window = cut.blocks, cut.window
+    if window is not None:
+        builder.share((~0, dim), (0, dim), kind=FactorKind.WINDOW, window=window)
+    if blocks is None or (blocks.block == blocks.stride and cut.before != cut.after):
+        builder.whole(0, dim, why_whole)
+    elif window is None:
+        factor, block = builder.factor(blocks.block), blocks.block
+        before, after = (blocks.stride, 1) if cut.is_pad else (1, blocks.stride)
+        builder.operand(0, dim, factor, outer=_count(cut.before * before, block))
+        builder.result(0, dim, factor, outer=_count(cut.after * after, block))
 
 
 def concatenate_rule(op: OpInfo) -> OpRule:
@@ -200,7 +103,7 @@ def concatenate_rule(op: OpInfo) -> OpRule:
                 builder.operand(k, d, factor, outer=_count(part, block))
         builder.result(0, d, factor, outer=_count(size, block))
     pass_all(builder, len(op.operand_shapes))
-    return replace(builder.build(), other=join_exchange_rule(op))
+    return replace(builder.build(), other=joins.join_exchange_rule(op))
 
 
 def reverse_rule(op: OpInfo) -> OpRule:
@@ -220,92 +123,77 @@ def _count(size: int, block: int) -> int:
 
 def expand_slice(op: LocalOp) -> Sequence[Value] | None:
     """`[start:limit:stride]` in elements of the shard, which fetches some, or owns few: else -0."""
-    if not op.operand_layouts[0].axes:
+    layout = op.operand_layouts[0]
+    if not layout.axes:
         return None
-    owned, slid = _owned(placed_of(op)), fetch_sliding(op, sliding_of_slice)
+    placed = placed_of(op)
+    owned, slid = _owned(placed), fetch_sliding(op)
     starts, limits, strides = slice_numbers(op.operation)
-    for d in slid:
-        starts[d], limits[d] = 0, op.local_result_shape()[d]
-    for d in owned:
-        op.operation.operands[0] = _owned_elements(op, d)
-        starts[d], limits[d], strides[d] = 0, op.result_shapes[0][d], 1
+    for d, (cut, dim) in enumerate(zip(cuts_of(placed.op), layout.dims, strict=True)):
+        if d in slid:
+            starts[d], limits[d] = 0, op.local_result_shape()[d]
+        elif d in owned:
+            op.operation.operands[0] = _owned_elements(op, d, cut)
+            starts[d], limits[d], strides[d] = 0, cut.after, 1
+        elif dim.split > 1:
+            starts[d] = _blocks(cut).start(dim.split)
+            last = (cut.after // dim.split - 1) * strides[d]
+            limits[d] = starts[d] + last + 1 if cut.after else starts[d]
     for name, numbers in zip(SLICE_NUMBERS, (starts, limits, strides), strict=True):
         op.set_integers(name, numbers)
-    done = {*slid, *owned}
-    _localise_slice(op, [d for d in range(op.operand_layouts[0].rank) if d not in done])
     return list(op.again().results) if owned else None
 
 
-def _owned_elements(op: LocalOp, dim: int) -> Value:
+def _blocks(cut: Cut) -> Blocks:
+    found = cut.blocks
+    assert found is not None, "a slice or pad whose blocks do not align was split"
+    return found
+
+
+def _owned_elements(op: LocalOp, dim: int, cut: Cut) -> Value:
     """The elements that a slice takes along a dimension: those of the shard, and -0."""
-    ctx, layout, size = op.ctx, op.operand_layouts[0], op.operand_shapes[0][dim]
-    starts, _, strides = slice_numbers(op.operation)
-    index = ctx.iota((op.result_shapes[0][dim],), 0, index_element(size))
-    index = ctx.times(index, strides[dim])
-    index = ctx.binary("add", index, ctx.constant_like(starts[dim], index))
-    local_index, mine = ctx.localise_index(index, layout, dim, size)
-    local_index = clamped(ctx, local_index, size // layout.dims[dim].split)
+    ctx, layout = op.ctx, op.operand_layouts[0]
+    index = ctx.times(ctx.iota((cut.after,), 0, index_element(cut.before)), cut.step)
+    index = ctx.binary("add", index, ctx.constant_like(-cut.low, index))
+    local_index, mine = ctx.localise_index(index, layout, dim, cut.before)
+    local_index = clamped(ctx, local_index, cut.before // layout.dims[dim].split)
     value = take(ctx, op.operands[0], local_index, dim)
     mask = ctx.broadcast(mine, ctx.shape_of(value), [dim])
     return ctx.select(mask, value, ctx.identity("sum", value.type))
 
 
-def _localise_slice(op: LocalOp, dims: Iterable[int]) -> None:
-    starts, limits, strides = slice_numbers(op.operation)
-    for d in dims:
-        dim = op.operand_layouts[0].dims[d]
-        if dim.split == 1:
-            continue
-        size, kept = op.operand_shapes[0][d], op.result_shapes[0][d]
-        blocks = slice_blocks(size, starts[d], kept, strides[d])
-        assert blocks is not None, "a slice whose blocks do not align was split"
-        last = (kept // dim.split - 1) * strides[d]
-        starts[d] = blocks.first // dim.split + blocks.phase
-        limits[d] = starts[d] + last + 1 if kept else starts[d]
-    op.set_integers("start_indices", starts)
-    op.set_integers("limit_indices", limits)
-
-
 def expand_pad(op: LocalOp) -> None:
     """`low`, `high` in elements of the shard, and of what it fetched of its neighbours."""
-    if not op.operand_layouts[0].axes:
+    layout = op.operand_layouts[0]
+    if not layout.axes:
         return
-    lows, highs, interiors = pad_numbers(op.operation)
-    slid = fetch_sliding(op, sliding_of_pad, fills=True)
-    for d, dim in enumerate(op.operand_layouts[0].dims):
+    lows, highs, gaps = pad_numbers(op.operation)
+    cuts, slid = cuts_of(placed_of(op).op), fetch_sliding(op)
+    for d, (cut, dim) in enumerate(zip(cuts, layout.dims, strict=True)):
         if d in slid:
             lows[d] = highs[d] = 0
-        if dim.split == 1 or d in slid:
-            continue
-        size, padded = op.operand_shapes[0][d], op.result_shapes[0][d]
-        blocks = pad_blocks(size, lows[d], padded, interiors[d])
-        assert blocks is not None, "a pad whose blocks do not align was split"
-        local = size // dim.split
-        spread = local + max(local - 1, 0) * interiors[d]
-        lows[d] = blocks.first // dim.split + blocks.phase
-        highs[d] = padded // dim.split - lows[d] - spread
+        elif dim.split > 1:
+            local = cut.before // dim.split
+            spread = local + max(local - 1, 0) * gaps[d]
+            lows[d] = _blocks(cut).start(dim.split)
+            highs[d] = cut.after // dim.split - lows[d] - spread
     op.set_integers("edge_padding_low", lows)
     op.set_integers("edge_padding_high", highs)
 
 
 def _owned(placed: Placed) -> list[int]:
     """The split dimensions of which a slice takes few elements."""
-    op, layout = placed.op, placed.operands[0]
-    starts, strides = integers(op.attribute("start_indices")), integers(op.attribute("strides"))
-    found = []
-    for d, (size, kept) in enumerate(zip(op.operand_shapes[0], op.result_shapes[0], strict=True)):
-        blocks = slice_blocks(size, starts[d], kept, strides[d])
-        if layout.dims[d].split > 1 and takes_few(size, kept, blocks):
-            found.append(d)
-    return found
+    dims = placed.operands[0].dims
+    cuts = enumerate(cuts_of(placed.op))
+    return [d for d, cut in cuts if dims[d].split > 1 and cut.takes_few]
 
 
-_has_no_halo = without_halo(sliding_of_slice)
+_has_no_halo = without_halo(sliding)
 
 
 def _exchanges(placed: Placed) -> bool:
     """Whether shards fetch what they lack from anywhere, and not in halos or from owners."""
-    return not _owned(placed) and _has_no_halo(placed) and cuts_in_rounds(placed)
+    return not _owned(placed) and _has_no_halo(placed) and joins.cuts_in_rounds(placed)
 
 
 def _cuts_locally(placed: Placed) -> bool:
@@ -350,37 +238,33 @@ SLICE = OpDef(
     slice_rule,
     (
         Algorithm("by_owner", expand_slice, _is_owned),
-        halo(expand_slice, sliding_of_slice),
-        Algorithm("exchange", expand_cut, _exchanges, cut_bytes),
+        halo(expand_slice, sliding),
+        Algorithm("exchange", joins.expand_cut, _exchanges, joins.cut_bytes),
         Algorithm("local", expand_slice, _cuts_locally),
     ),
     fuses=True,
     moves_only=True,
-    padding=padding.Padding(
-        padding.indexing, lengthen_slice, slice_ties, slice_alike, reads=slice_reads
-    ),
+    padding=longer_cuts.OF_SLICE,
 )
 PAD = OpDef(
     pad_rule,
     (
-        halo(expand_pad, sliding_of_pad),
-        Algorithm("local", expand_pad, without_halo(sliding_of_pad)),
+        halo(expand_pad, sliding),
+        Algorithm("local", expand_pad, _has_no_halo),
     ),
     fuses=True,
     moves_only=True,
-    padding=padding.Padding(refit=lengthen_pad, ties=pad_ties, alike=pad_alike),
+    padding=longer_cuts.OF_PAD,
 )
 CONCATENATE = OpDef(
     concatenate_rule,
     (
-        Algorithm("exchange", expand_join, joins_in_rounds, join_bytes),
-        Algorithm("local", applies=joins_locally),
+        Algorithm("exchange", joins.expand_join, joins.joins_in_rounds, joins.join_bytes),
+        Algorithm("local", applies=joins.joins_locally),
     ),
     fuses=True,
     moves_only=True,
-    padding=padding.Padding(
-        refit=lengthen_concatenate, ties=concatenate_ties, alike=concatenate_alike
-    ),
+    padding=longer_cuts.OF_CONCATENATE,
 )
 REVERSE = OpDef(
     reverse_rule,
@@ -390,5 +274,5 @@ REVERSE = OpDef(
     ),
     fuses=True,
     moves_only=True,
-    padding=padding.Padding(refit=lengthen_reverse, ties=reverse_ties),
+    padding=longer_cuts.OF_REVERSE,
 )

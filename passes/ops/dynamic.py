@@ -151,11 +151,8 @@ def expand_update_by_owner(op: LocalOp) -> Sequence[Value]:
 def _updated(op: LocalOp, dim: int, first: Value, starts: list[Value]) -> Value:
     """Which element of the update each element of the shard takes; one out of range takes none.
 
-    Args:
-        op: the update.
-        dim: the dimension.
-        first: where the update begins.
-        starts: where the shard is cut; set for `dim`, if fewer elements than it has are updated.
+    The update begins at `first`. Where fewer elements than the shard has are updated, `starts[dim]`
+    is set: where the shard is cut.
     """
     ctx, layout = op.ctx, op.operand_layouts[0]
     size, count = op.operand_shapes[0][dim], op.operand_shapes[1][dim]

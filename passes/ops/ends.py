@@ -64,12 +64,7 @@ def surrounded(
 ) -> Value:
     """A shard between `around.low` and `around.high` elements, or all between its ends.
 
-    Args:
-        ctx: where to create operations.
-        value: the shard; all of the dimension, if there are no axes.
-        axes: the mesh axes that split the dimension.
-        dim: the dimension.
-        around: what stands around.
+    Without axes the value is all of the dimension.
     """
     make = _Maker(ctx, value, axes, dim, around)
     front = make.front()
@@ -107,12 +102,7 @@ class _Maker:
     """
 
     def __init__(
-        self,
-        ctx: ExpansionContext,
-        value: Value,
-        axes: Sequence[AxisRef],
-        dim: int,
-        around: Around,
+        self, ctx: ExpansionContext, value: Value, axes: Sequence[AxisRef], dim: int, around: Around
     ) -> None:
         self.local = ctx.shape_of(value)[dim]
         self._ctx, self._value, self._axes, self._dim = ctx, value, axes, dim

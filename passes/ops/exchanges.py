@@ -27,12 +27,7 @@ def exchanged(
 ) -> Value:
     """A shard cut into as many blocks as there are shards, of which each shard gets one.
 
-    Args:
-        ctx: where to create operations.
-        value: the shard.
-        layout: how the tensor is laid out; contiguous along `dim`.
-        dim: the dimension that is cut, whose shards divide by their number.
-        shape: the global shape of the tensor.
+    It is contiguous along `dim`, and divides by the number of shards; `shape` is the global one.
 
     Returns:
         The blocks that came, in the order of the shards that had them: of the type of `value`.
@@ -81,13 +76,9 @@ class Part:
 
 
 def parts_of(shift: int, size: int, shards: int, wanted: Sequence[Range]) -> list[Part]:
-    """What shards need of a dimension of `size` elements, of those elements that are wanted.
+    """What shards need of a dimension of `size` elements that is shifted, for some ranges of it.
 
-    Args:
-        shift: by how many elements the dimension is shifted.
-        size: elements of the whole dimension.
-        shards: into how many it is cut.
-        wanted: ranges of elements of the result that matter.
+    `wanted` are ranges of the result.
     """
     local = size // shards
     hop, rest = divmod(shift % size, local)
@@ -166,14 +157,7 @@ def in_rounds(
 ) -> Value:
     """`result`, with what the rounds bring of what the shards have in `value`.
 
-    Args:
-        ctx: where to create operations.
-        value: the shard.
-        result: what it becomes, but for what is brought.
-        dim: the dimension that is exchanged.
-        axes: those that split it.
-        rounds: what is brought.
-        size: elements of what the rounds count.
+    The rounds count pieces of `size` elements.
     """
     shard = ctx.axis_index(axes)
     for each in rounds:

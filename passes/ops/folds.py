@@ -85,15 +85,9 @@ def _folded(
     folds: Folds,
     end: tuple[int, int],
 ) -> Value:
-    """The results of a shard with those at the ends added.
+    """The results of a shard, of more windows at both ends, with those at the ends added.
 
-    Args:
-        ctx: where to create operations.
-        value: the results, with those of more windows at both ends.
-        axes: the mesh axes that split them; none if they are whole.
-        dim: the dimension.
-        folds: how many there are.
-        end: the shard in which the results end, and how many of them it has.
+    `end` is the shard in which the results end, and how many of them it has.
     """
     (last, kept), front, behind = end, folds.front, folds.behind
     result = ctx.cut(value, dim, front, ctx.shape_of(value)[dim] - front - behind)
@@ -120,12 +114,7 @@ def _turned(
 ) -> tuple[Value, int]:
     """What is added for results at an end, and from which place on.
 
-    Args:
-        ctx: where to create operations.
-        piece: the results.
-        dim: the dimension.
-        mode: of the padding.
-        kept: how many results the shard has in which they end; 0 of those in front.
+    The shard in which they end has `kept` results; of those in front that is 0.
     """
     shape = list(ctx.shape_of(piece))
     if mode == EDGE:

@@ -13,11 +13,12 @@ from collections.abc import Sequence
 
 from dtensor.dialect.dim import Dim
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import Value, ir, stablehlo
+from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import DOT_NUMBERS, GATHER_NUMBERS, PRECISION, SLICE_SIZES
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import summed
+from dtensor.passes.ops.attributes import dot_sides
 from dtensor.passes.ops.contraction import products_flops
 from dtensor.passes.ops.gather import Gathered, gathered_here, lengthen_gather
 from dtensor.passes.ops.indexing import IndexedDims, IndexNumbers, gather_dims, say_whole
@@ -49,9 +50,7 @@ class _Product:
         carriers |= {r: [(0, d)] for d, r in self.dims.full}
         rank = len(self.dims.batching) + len(self.dims.spread) + len(numbers.windows)
         self.carriers = [carriers.get(r, []) for r in range(rank)]
-        dot = stablehlo.DotDimensionNumbers(operation.attributes[DOT_NUMBERS])
-        left = list(dot.lhs_batching_dimensions), list(dot.lhs_contracting_dimensions)
-        right = list(dot.rhs_batching_dimensions), list(dot.rhs_contracting_dimensions)
+        left, right = dot_sides(operation)
         self.batching, self.summed = (
             list(zip(*pair, strict=True)) for pair in zip(left, right, strict=True)
         )
@@ -159,8 +158,7 @@ def _flops(op: OpInfo) -> float:
 
 
 def _summed(op: OpInfo) -> int:
-    numbers = stablehlo.DotDimensionNumbers(op.attribute(DOT_NUMBERS))
-    return math.prod(op.operand_shapes[_OTHER][d] for d in numbers.rhs_contracting_dimensions)
+    return math.prod(op.operand_shapes[_OTHER][d] for d in dot_sides(op.operation)[1][1])
 
 
 def _holds(rule: OpRule, factor: int) -> padding.Fill | None:

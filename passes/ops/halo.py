@@ -31,10 +31,7 @@ Find = Callable[[Placed], list[WindowDim]]
 def halo(expand: Expander, find: Find, fills: bool = True) -> Algorithm:
     """Shards fetch what their windows read of others, along the dimensions that `find` gives.
 
-    Args:
-        expand: makes the op of one device.
-        find: the dimensions over which windows overlap.
-        fills: whether anything but zero may stand in the padding.
+    With `fills` anything may stand in the padding, and not zero alone.
     """
     return Algorithm(
         "halo",
@@ -87,6 +84,12 @@ def _reach(placed: Placed, dim: WindowDim) -> Reach | None:
     return found if fold_fits(dim.window.folds, _sizes(placed, dim)[1], split) else None
 
 
+def _reached(placed: Placed, dim: WindowDim) -> Reach:
+    found = _reach(placed, dim)
+    assert found is not None, "a halo of more than shards may be asked for"
+    return found
+
+
 def _around(placed: Placed, dim: WindowDim, found: Reach | None) -> Around:
     """What stands around a dimension, with what a shard reads of it; None if it is whole."""
     window, layout = dim.window, placed.operands[0]
@@ -118,8 +121,7 @@ def halo_bytes(placed: Placed, dims: Sequence[WindowDim], fills: bool = True) ->
     is_shared = operands == 1
     modes: tuple[int, ...] = ()  # what stands around the dimensions so far
     for dim in split_windows(placed, dims):
-        found = _reach(placed, dim)
-        assert found is not None, "priced where it does not apply"
+        found = _reached(placed, dim)
         row = math.prod(n for d, n in enumerate(local) if d != dim.operand) * size
         high = found.high
         if dim.window.ends is not None:
@@ -141,23 +143,13 @@ def halo_bytes(placed: Placed, dims: Sequence[WindowDim], fills: bool = True) ->
 
 
 def fetch(
-    ctx: ExpansionContext,
-    value: Value,
-    placed: Placed,
-    dim: WindowDim,
-    fill: Value | None = None,
+    ctx: ExpansionContext, value: Value, placed: Placed, dim: WindowDim, fill: Value | None = None
 ) -> Value:
     """What the windows of this shard read of one dimension.
 
-    Args:
-        ctx: where to create operations.
-        value: the shard, laid out as operand 0.
-        placed: the op.
-        dim: the dimension.
-        fill: scalar that stands in the padding; None for zero.
+    The value is laid out as operand 0; in the padding stands `fill`, a scalar, or zero.
     """
-    word, found = placed.operands[0].dims[dim.operand], _reach(placed, dim)
-    assert found is not None, "a halo of more than shards may be asked for"
+    word, found = placed.operands[0].dims[dim.operand], _reached(placed, dim)
     if dim.window.ends is None:
         value = exchange(ctx, value, word.axes, dim.operand, found.low, found.high)
         value = ctx.lengthened(value, dim.operand, found.margins[0], found.framed)
@@ -179,8 +171,7 @@ def is_inside(
 ) -> Value | None:
     """Which elements of what windows read, of this shape, are not in the padding; None if all."""
     word, (size, _) = placed.operands[0].dims[dim.operand], _sizes(placed, dim)
-    found = _reach(placed, dim)
-    assert found is not None, "a halo of more than shards may be asked for"
+    found = _reached(placed, dim)
     if dim.window.ends is not None or not found.is_padded(size, word.split):
         return None
     wide = index_element(size + found.length)
@@ -240,12 +231,8 @@ def fetch_all(
 ) -> None:
     """Let an op read what its windows read of all dimensions, and pad that.
 
-    Args:
-        op: the op.
-        placed: the op.
-        dims: the dimensions, those that are not split too.
-        count: of the windows.
-        fills: for each operand that they walk over what stands in its padding, as `fetch` has it.
+    `dims` has the dimensions that are not split too, of `count` windows; `fills`, for each operand
+    that they walk over, what stands in its padding, as `fetch` has it.
     """
     for k, fill in enumerate(fills):
         value = op.operands[k]
@@ -266,9 +253,7 @@ def _padding(placed: Placed, dims: Sequence[WindowDim], count: int) -> ir.Attrib
     for dim in dims:
         window, gap = dim.window, dim.window.base_dilation
         if placed.operands[0].dims[dim.operand].split > 1:
-            found = _reach(placed, dim)
-            assert found is not None, "a halo of more than shards may be asked for"
-            rows[dim.row] = found.pads
+            rows[dim.row] = _reached(placed, dim).pads
         elif window.ends is not None:
             rows[dim.row] = window.low % gap, window.high - _behind(window) * gap
     return matrix_attr(rows)
@@ -277,10 +262,7 @@ def _padding(placed: Placed, dims: Sequence[WindowDim], count: int) -> ir.Attrib
 def spared_shape(placed: Placed, dims: Sequence[WindowDim], numbers: Sequence[int]) -> list[int]:
     """The shape of a shard's results with those that it computes besides its own.
 
-    Args:
-        placed: the op.
-        dims: the dimensions that windows overlap in.
-        numbers: by row of a window, the dimension of the results that it walks along.
+    `numbers` has, by row of a window, the dimension of the results that it walks along.
     """
     shape = list(placed.results[0].local_shape(placed.op.result_shapes[0]))
     for dim, found in _spares(placed, dims):

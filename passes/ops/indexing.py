@@ -117,13 +117,7 @@ class IndexNumbers:
 
 
 def gather_dims(operation: ir.Operation, operand: Sequence[int], indices: int) -> IndexedDims:
-    """The dimensions of a gather.
-
-    Args:
-        operation: the gather.
-        operand: global shape of its operand.
-        indices: rank of its start indices.
-    """
+    """The dimensions of a gather, by its operand's global shape and the rank of its indices."""
     sizes = integers(operation.attributes["slice_sizes"])
     return _indexed_dims(IndexNumbers.of(operation), operand, sizes, indices)
 
@@ -131,13 +125,9 @@ def gather_dims(operation: ir.Operation, operand: Sequence[int], indices: int) -
 def scatter_dims(
     operation: ir.Operation, operand: Sequence[int], indices: int, updates: Sequence[int]
 ) -> IndexedDims:
-    """The dimensions of a scatter.
+    """The dimensions of a scatter, by the rank of its indices.
 
-    Args:
-        operation: the scatter.
-        operand: global shape of its (first) input.
-        indices: rank of its scatter indices.
-        updates: global shape of its (first) update.
+    `operand` and `updates` are the global shapes of its first input and its first update.
     """
     numbers = IndexNumbers.of(operation)
     skipped, kept = {*numbers.gone, *numbers.walked}, iter(numbers.windows)
@@ -240,11 +230,7 @@ def index_vectors(
 def take_each(ctx: ExpansionContext, value: Value, index: Value, dim: int) -> Value:
     """The elements of `value` along `dim` at `index`, where each row has its own indices in range.
 
-    Args:
-        ctx: where to create operations.
-        value: of any rank.
-        index: how many are taken, then the other dimensions of `value`.
-        dim: the dimension.
+    `index` has how many are taken, then the other dimensions of `value`.
     """
     shape = ctx.shape_of(value)
     others = [d for d in range(len(shape)) if d != dim]
@@ -298,12 +284,8 @@ def spread_windows(
 ) -> Spread:
     """One index for each element of the windows along some dimensions.
 
-    Args:
-        ctx: where to create operations.
-        columns: the components of the index vectors.
-        dims: the dimensions of the op.
-        windows: `(component, slices dimension, elements)` of each.
-        rank: of the given indices.
+    `columns` are the components of the index vectors, `windows` a `(component, slices dimension,
+    elements)` each, and `rank` is that of the given indices.
     """
     pairs = sorted([(u, i) for _, i, u in dims.batching] + [(u, i) for i, u in dims.spread])
     places, labels = [u for u, _ in pairs], [i for _, i in pairs]

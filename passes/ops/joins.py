@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from dtensor.dialect.mlir import Value
 from dtensor.passes.expansion.context import LocalOp
-from dtensor.passes.ops.attributes import integer, integers
+from dtensor.passes.ops.attributes import integer
+from dtensor.passes.ops.cut_dims import cuts_of
 from dtensor.passes.ops.exchanges import in_rounds
 from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
 from dtensor.passes.ops.rounds import (
@@ -58,9 +59,9 @@ def cut_exchange_rule(op: OpInfo, dim: int) -> OpRule | None:
 
 def cut_dim(op: OpInfo) -> int | None:
     """The one dimension that a slice cuts, of which it keeps one stretch; None of any other."""
-    dims = [d for d, size in enumerate(op.operand_shapes[0]) if op.result_shapes[0][d] != size]
-    is_stretch = len(dims) == 1 and integers(op.attribute("strides"))[dims[0]] == 1
-    return dims[0] if is_stretch and op.result_shapes[0][dims[0]] else None
+    cuts = [(d, cut) for d, cut in enumerate(cuts_of(op)) if cut.before != cut.after]
+    is_stretch = len(cuts) == 1 and cuts[0][1].step == 1 and cuts[0][1].after > 0
+    return cuts[0][0] if is_stretch else None
 
 
 def joins_in_rounds(placed: Placed) -> bool:
@@ -138,6 +139,5 @@ def _join_rounds(placed: Placed, dim: int) -> tuple[Round, ...]:
 
 
 def _cut_rounds(placed: Placed, dim: int) -> tuple[Round, ...]:
-    first = integers(placed.op.attribute("start_indices"))[dim]
-    size, kept = placed.op.operand_shapes[0][dim], placed.op.result_shapes[0][dim]
-    return rounds_of_cut(size, first, kept, placed.results[0].dims[dim].split)
+    cut = cuts_of(placed.op)[dim]
+    return rounds_of_cut(cut.before, -cut.low, cut.after, placed.results[0].dims[dim].split)

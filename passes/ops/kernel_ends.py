@@ -28,10 +28,7 @@ from dtensor.passes.ops.xla_convolutions import settle
 def say_steps(op: Grown, windows: Sequence[Window], sizes: Mapping[int, tuple[int, int]]) -> None:
     """Say how many elements a longer kernel has in truth, and how many results read more.
 
-    Args:
-        op: the convolution.
-        windows: as they were.
-        sizes: by window that has become longer, elements of the input and results in truth.
+    `sizes` has, by window that has become longer, elements of the input and results in truth.
     """
     if not op.has_end or element_kind(op.info.result_elements[0])[0] not in _AWKWARD:
         return
@@ -70,11 +67,7 @@ def ended_results(
 ) -> Value | None:
     """The results of a convolution over what was fetched; None if its kernel ends where it does.
 
-    Args:
-        op: the convolution, its padding that of what it reads.
-        placed: the convolution in its layouts.
-        dims: the dimensions that windows overlap in.
-        shape: of a shard's results.
+    The padding of the op is that of what it reads; a shard's results have this shape.
     """
     if STEPS not in op.operation.attributes:
         return None

@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from dtensor.dialect.mlir import Value, ir, stablehlo
-from dtensor.dialect.names import DOT_NUMBERS
-from dtensor.passes.ops.attributes import integer, integers, pad_numbers, shape_of
+from dtensor.dialect.mlir import Value, ir
+from dtensor.passes.ops.attributes import dot_sides, integer, integers, pad_numbers, shape_of
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.reduction import Reduction
 
@@ -71,10 +70,7 @@ def _kept(op: ir.Operation, own: Sequence[int], shape: Sequence[int], side: int)
 
 
 def _of_dot(op: ir.Operation, rank: int, side: int) -> Kept:
-    numbers = stablehlo.DotDimensionNumbers(op.attributes[DOT_NUMBERS])
-    left = [*numbers.lhs_batching_dimensions], [*numbers.lhs_contracting_dimensions]
-    right = [*numbers.rhs_batching_dimensions], [*numbers.rhs_contracting_dimensions]
-    batching, contracting = (left, right)[side]
+    batching, contracting = dot_sides(op)[side]
     taken = {*batching, *contracting}
     free = [d for d in range(len(shape_of(op.operands[side]))) if d not in taken]
     others: Kept = [None] * (rank - len(batching) - len(free))

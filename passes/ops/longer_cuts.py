@@ -21,7 +21,8 @@ from dtensor.passes.ops.attributes import (
     pad_numbers,
     slice_numbers,
 )
-from dtensor.passes.ops.padding import Along, Fill, Grown, Tie, is_little_apart
+from dtensor.passes.ops.cut_dims import cuts_of
+from dtensor.passes.ops.padding import Along, Fill, Grown, Padding, Tie, indexing, is_little_apart
 from dtensor.passes.ops.rule import OpInfo
 
 Row = tuple[int, int, int]  # an operand, where a stretch begins in it, and how many elements it has
@@ -29,11 +30,10 @@ Row = tuple[int, int, int]  # an operand, where a stretch begins in it, and how 
 
 def slice_ties(op: OpInfo) -> list[Tie]:
     """What is kept is as long as what it is kept of, or a share of it."""
-    starts, _, strides = slice_numbers(op.operation)
     ties: list[Tie] = []
-    for d, (size, kept) in enumerate(zip(op.operand_shapes[0], op.result_shapes[0], strict=True)):
-        if size != kept and (strides[d] == 1 or starts[d] < strides[d]):
-            ties.append((Along(0, d, strides[d]), Along(~0, d)))
+    for d, cut in enumerate(cuts_of(op)):
+        if cut.before != cut.after and (cut.step == 1 or -cut.low < cut.step):
+            ties.append((Along(0, d, cut.step), Along(~0, d)))
     return ties
 
 
@@ -84,15 +84,15 @@ def _longer(op: Grown, value: Value, more: Sequence[int]) -> Value:
 def pad_ties(op: OpInfo) -> list[Tie]:
     """What is padded is as long as the result, or a share of it."""
     ties: list[Tie] = []
-    rows = zip(*pad_numbers(op.operation), strict=True)
-    for d, (low, high, gap) in enumerate(rows):
-        size, padded = op.operand_shapes[0][d], op.result_shapes[0][d]
-        end = low + size * (gap + 1)  # where the first element beyond the end would stand
-        if (size == padded and not low and not high and not gap) or (gap and not 0 <= low <= gap):
+    for d, cut in enumerate(cuts_of(op)):
+        low, has_gaps = cut.low, cut.step > 1
+        does_nothing = cut.before == cut.after and not low and not has_gaps
+        if does_nothing or (has_gaps and not 0 <= low < cut.step):
             continue
-        is_seen = padded > end and (gap or not low)
+        end = low + cut.before * cut.step  # where the first element beyond the end would stand
+        is_seen = cut.after > end and (has_gaps or not low)
         fill = Fill.INIT if is_seen else Fill.ANY
-        ties.append((Along(0, d, 1, fill), Along(~0, d, gap + 1)))
+        ties.append((Along(0, d, 1, fill), Along(~0, d, cut.step)))
     return ties
 
 
@@ -256,3 +256,10 @@ def _completed(rows: Sequence[Row], sizes: Sequence[int | None], size: int) -> l
     taken = min(size - place, size - first)
     rest = [(main[0], first, taken), (main[0], 0, size - place - taken)]
     return [row for row in (*rows, *rest) if row[2]]
+
+
+OF_SLICE = Padding(indexing, lengthen_slice, slice_ties, slice_alike, reads=slice_reads)
+OF_PAD = Padding(refit=lengthen_pad, ties=pad_ties, alike=pad_alike)
+OF_CONCATENATE = Padding(refit=lengthen_concatenate, ties=concatenate_ties, alike=concatenate_alike)
+OF_REVERSE = Padding(refit=lengthen_reverse, ties=reverse_ties)
+OF_SPLICE = Padding(refit=lengthen_splice, ties=splice_ties)

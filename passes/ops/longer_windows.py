@@ -20,10 +20,7 @@ from dtensor.passes.ops.rule import Window, WindowDim
 def window_tie(count: int, dim: WindowDim, fill: Fill | Reduction) -> Tie:
     """The tie of a dimension that windows walk over, and of what has an element for each of them.
 
-    Args:
-        count: of the operands that the windows walk over, and of the results.
-        dim: the dimension.
-        fill: what operands hold beyond the end.
+    They walk over `count` operands, which hold `fill` beyond the end; there are as many results.
     """
     window, (slot, d) = dim.window, dim.steps
     stride, gap = window.stride, window.base_dilation
@@ -73,10 +70,7 @@ def set_padding(op: Grown, windows: Sequence[Window], rows: Mapping[int, tuple[i
 def set_ends(op: Grown, windows: Sequence[Window], sizes: Mapping[int, tuple[int, int]]) -> None:
     """Say where dimensions end that have become longer.
 
-    Args:
-        op: the operation.
-        windows: as they were.
-        sizes: by window, how many elements it walked over, and how many windows there were.
+    `sizes` has, by window, how many elements it walked over, and how many windows there were.
     """
     if not op.has_end:
         return

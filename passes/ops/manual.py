@@ -23,10 +23,7 @@ from dtensor.passes.ops.rule import DimMap, Factor, OpInfo, OpRule, RuleBuilder
 def border_rule(whole: Sequence[int], shard: Sequence[int], goes_in: bool) -> OpRule:
     """What is free splits a shard and the value alike: each dimension behind what cuts shards.
 
-    Args:
-        whole: shape of the value, in elements.
-        shard: shape of the shards.
-        goes_in: whether the value is an operand; otherwise it is a result.
+    The value `goes_in` if it is an operand; otherwise it is a result.
     """
     inside = tuple([DimMap(d, 1, size) for d, size in enumerate(shard)])
     outside = tuple(

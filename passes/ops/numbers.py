@@ -272,9 +272,7 @@ _COMPUTED: Final[Mapping[str, Compute]] = {
 def of_each_trip(op: ir.Operation, given: Sequence[Numbers]) -> Numbers | None:
     """What an operation on single integers gives in every trip of a loop; None if not known.
 
-    Args:
-        op: the operation, whose result has one element.
-        given: its operands, an element for each trip.
+    Its result has one element; `given` are its operands, an element for each trip.
     """
     if op.name in _MOVED:
         return given[0]

@@ -39,13 +39,7 @@ class Traffic(NamedTuple):
 
 @dataclass(frozen=True)
 class Placed:
-    """One op with the layouts that it reads and writes.
-
-    Attributes:
-        op: the op, its global shapes and its attributes.
-        operands: layouts of the operands.
-        results: layouts of the results.
-    """
+    """One op, its global shapes and attributes, with the layouts that it reads and writes."""
 
     op: OpInfo
     operands: tuple[Layout, ...]

@@ -120,10 +120,8 @@ class Grown:
     def keep_within(self, k: int, last: Sequence[int], dim: int | None = None) -> None:
         """Let no index in operand `k` exceed `last`: what is beyond it, is beyond the true end.
 
-        Args:
-            k: which operand the indices are.
-            last: the largest index, or one per element along `dim`.
-            dim: the dimension that holds the components of an index; None if each is by itself.
+        `last` is the largest index, or one per element along `dim`, the dimension that holds the
+        components of an index.
         """
         builder, value, bounds = self._bounds(k, last, dim)
         self.operation.operands[k] = builder.binary("minimum", value, bounds)

@@ -108,10 +108,7 @@ def reach(
 def _fetched(size: int, local: int, needs: Iterable[tuple[int, int, int]]) -> tuple[int, int]:
     """The most elements that a shard reads of those below it and above it.
 
-    Args:
-        size: elements of the tensor.
-        local: elements of a shard.
-        needs: shards, with the first and the last index that each reads.
+    `needs` are shards of `local` elements, with the first and the last index that each reads.
     """
     low = high = 0
     for shard, start, last in needs:

@@ -23,10 +23,6 @@ def reduced_apart(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
 
     Where the body combines all by one known operation the op stays: its parts are combined so.
 
-    Args:
-        op: a reduce.
-        made: takes what is created.
-
     Returns:
         What stands for each result; nothing where the op stays.
     """

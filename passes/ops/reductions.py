@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dtensor.dialect.mlir import Value
 from dtensor.passes.builder import Builder
 from dtensor.passes.expansion.context import LocalOp
-from dtensor.passes.ops import padding
+from dtensor.passes.ops import padding, totals
 from dtensor.passes.ops.accuracy import summed
 from dtensor.passes.ops.attributes import integers, is_identity
 from dtensor.passes.ops.combiners import combiner, combiners
@@ -21,17 +21,6 @@ from dtensor.passes.ops.extremes import extreme, extreme_bytes, joined_extremes
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
 from dtensor.passes.ops.reduced_apart import reduced_apart
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
-from dtensor.passes.ops.totals import (
-    axes_of_reduced,
-    exchange_bytes,
-    expand_exchanged,
-    expand_gathered,
-    gather_bytes,
-    has_shares,
-    has_totals,
-    refit_reduce,
-    why_whole,
-)
 
 
 def reduce_rule(op: OpInfo) -> OpRule:
@@ -54,7 +43,7 @@ def reduce_rule(op: OpInfo) -> OpRule:
             kept += 1
         elif reduction is not None:
             builder.share(*read, reduction=reduction, partial_operands=inits)
-        elif not (why := why_whole(op, d)):
+        elif not (why := totals.why_whole(op, d)):
             builder.share(*read, kind=FactorKind.ORDER)
         else:
             for k in range(count):
@@ -94,26 +83,26 @@ def expand_reduce(op: LocalOp) -> Sequence[Value] | None:
 
 def _is_local(placed: Placed) -> bool:
     """Whether the shards' results are parts, or no reduced dimension is split."""
-    if not axes_of_reduced(placed):
+    if not totals.axes_of_reduced(placed):
         return True
     return combiner(placed.op.operation.regions[0]) is not None
 
 
 def _splits_extreme(placed: Placed) -> bool:
     """Whether a dimension is split along which a body chooses the largest or smallest."""
-    is_split = bool(axes_of_reduced(placed))
+    is_split = bool(totals.axes_of_reduced(placed))
     return is_split and extreme(placed.op.operation.regions[0]) is not None
 
 
 def _extreme_bytes(placed: Placed) -> tuple[Traffic, ...]:
-    return extreme_bytes(placed, axes_of_reduced(placed))
+    return extreme_bytes(placed, totals.axes_of_reduced(placed))
 
 
 def expand_extreme(op: LocalOp) -> Sequence[Value]:
     """Each shard chooses; the best value of all is found, then the first place that has it."""
     name = extreme(op.operation.regions[0])
     assert name is not None, "a body that was checked"
-    return joined_extremes(op, op.again().results, axes_of_reduced(placed_of(op)), name)
+    return joined_extremes(op, op.again().results, totals.axes_of_reduced(placed_of(op)), name)
 
 
 def reduce_fill(rule: OpRule, factor: int) -> padding.Fill | None:
@@ -128,13 +117,15 @@ REDUCE = OpDef(
     reduce_rule,
     (
         Algorithm("extremes", expand_extreme, _splits_extreme, _extreme_bytes),
-        Algorithm("gather_totals", expand_gathered, has_totals, gather_bytes),
-        Algorithm("exchange_totals", expand_exchanged, has_shares, exchange_bytes),
+        Algorithm("gather_totals", totals.expand_gathered, totals.has_totals, totals.gather_bytes),
+        Algorithm(
+            "exchange_totals", totals.expand_exchanged, totals.has_shares, totals.exchange_bytes
+        ),
         Algorithm("local", expand_reduce, _is_local),
     ),
     flops=reduce_flops,
     accuracy=summed(_terms),
-    padding=padding.Padding(reduce_fill, refit_reduce),
+    padding=padding.Padding(reduce_fill, totals.refit_reduce),
     fuses=True,
     anew=reduced_apart,
 )

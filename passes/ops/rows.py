@@ -49,13 +49,9 @@ def rows_flops(body: ir.Block) -> float:
 def fit_rows(
     op: ir.Operation, rule: OpRule, operands: Sequence[Value], results: Sequence[Value]
 ) -> None:
-    """Write anew what an op says of sizes.
+    """Write anew what an op says of sizes, which its rule was written for with other rows.
 
-    Args:
-        op: the op.
-        rule: that of the op as it was written for other numbers of rows.
-        operands: of the shapes that it is applied to.
-        results: of those that it gives.
+    `operands` and `results` are of the shapes that it is applied to, and gives.
     """
     padding = _definition(op).padding
     if padding is None or padding.refit is as_it_stands:

@@ -84,12 +84,7 @@ def totals_before(
 ) -> tuple[list[Value], Value]:
     """What all shards before this one combine to, in log2(p) steps of doubled distance.
 
-    Args:
-        ctx: where to create operations.
-        axes: those that split the dimension.
-        total: what the elements of this shard combine to, of each operand.
-        combine: combines what comes from shards before with what is here.
-        is_reverse: whether the last shard comes first.
+    `total` has what the elements of this shard combine to, of each operand.
 
     Returns:
         The totals, zeros on the first shard; and whether there is a shard before this one.

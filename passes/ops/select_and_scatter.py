@@ -24,16 +24,10 @@ from dtensor.passes.builder import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import all_of, summed
-from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.exchanges import from_beside
 from dtensor.passes.ops.halo import exchange
-from dtensor.passes.ops.longer_windows import (
-    is_one_to_one,
-    longer_padding,
-    reads_end,
-    set_padding,
-)
+from dtensor.passes.ops.longer_windows import is_one_to_one, longer_padding, reads_end, set_padding
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
 from dtensor.passes.ops.reach import Reach, reach
 from dtensor.passes.ops.reduction import Reduction
@@ -45,12 +39,6 @@ _DIRECTIONS = ("GE", "GT", "LE", "LT")
 
 def own_reach(size: int, count: int, window: Window, shards: int) -> Reach | None:
     """What shards read of a dimension for the windows of their own elements.
-
-    Args:
-        size: elements of the whole dimension.
-        count: number of windows.
-        window: how the window walks.
-        shards: into how many the elements and the windows are cut.
 
     Returns:
         None if that is more than direct neighbours have, if a shard's windows begin at elements of
@@ -70,7 +58,7 @@ def select_and_scatter_rule(op: OpInfo) -> OpRule:
     shape, builder = op.operand_shapes[0], RuleBuilder(op)
     reduction = combiner(op.operation.regions[1])
     is_usual = reduction is Reduction.SUM and _compares(op.operation.regions[0])
-    for d, window in enumerate(_windows(op)):
+    for d, window in enumerate(windows_of(op)):
         if not window.tiles(shape[d]):
             builder.whole(0, d, OVERLAP)
             builder.whole(1, d, OVERLAP)
@@ -80,12 +68,6 @@ def select_and_scatter_rule(op: OpInfo) -> OpRule:
     if reduction is not None and op.operand_elements[1:] == op.result_elements * 2:
         builder.passes_each([reduction], [False, True, True])
     return builder.build()
-
-
-def _windows(op: OpInfo) -> list[Window]:
-    rank = len(op.operand_shapes[0])
-    sizes = integers(op.attribute("window_dimensions")) if op.has("window_dimensions") else None
-    return windows_of(op, sizes or [1] * rank, "", "")
 
 
 def _compares(body: ir.Region) -> bool:
@@ -108,7 +90,7 @@ def _split(placed: Placed) -> list[tuple[int, Reach | None]]:
     shape, source = op.operand_shapes[0], op.operand_shapes[1]
     return [
         (d, own_reach(shape[d], source[d], window, layout.dims[d].split))
-        for d, window in enumerate(_windows(op))
+        for d, window in enumerate(windows_of(op))
         if layout.dims[d].split > 1 and not window.tiles(shape[d])
     ]
 
@@ -166,7 +148,7 @@ def expand_local(op: LocalOp) -> Sequence[Value]:
 
 
 def _rows(op: OpInfo) -> list[tuple[int, int]]:
-    return [(window.low, window.high) for window in _windows(op)]
+    return [(window.low, window.high) for window in windows_of(op)]
 
 
 def _fill(op: LocalOp) -> Value | None:
@@ -279,7 +261,7 @@ def _added(
 
 def select_and_scatter_flops(op: OpInfo) -> float:
     """One per element of each window."""
-    sizes = [window.size for window in _windows(op)]
+    sizes = [window.size for window in windows_of(op)]
     return float(math.prod(op.operand_shapes[1]) * math.prod(sizes))
 
 
@@ -294,7 +276,7 @@ def window_ties(op: OpInfo) -> list[padding.Tie]:
     ties: list[padding.Tie] = []
     if scattered is None:
         return ties
-    for d, window in enumerate(_windows(op)):
+    for d, window in enumerate(windows_of(op)):
         is_read = reads_end(window, op.operand_shapes[0][d], op.operand_shapes[1][d])
         if is_one_to_one(window) or (is_read and not least):
             continue
@@ -320,7 +302,7 @@ def _is_least(op: OpInfo) -> bool:
 
 def lengthen_windows(op: padding.Grown) -> None:
     """As many windows as the source has elements."""
-    windows = _windows(op.info)
+    windows = windows_of(op.info)
     rows = {
         d: longer_padding(window, op.operands[0][d], op.operands[1][d])
         for d, window in enumerate(windows)

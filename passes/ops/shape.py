@@ -69,9 +69,7 @@ def regroup(
 ) -> Iterator[tuple[list[int], list[int]]]:
     """The smallest groups of dimensions of equal product; dimensions of one element are left out.
 
-    Args:
-        before: a shape.
-        after: a shape of as many elements, more than none.
+    Both shapes have as many elements, more than none.
     """
     left = [d for d, size in enumerate(before) if size != 1]
     right = [d for d, size in enumerate(after) if size != 1]

@@ -16,11 +16,10 @@ from dtensor.dialect.names import COUNTS, DIM, SOURCES, STARTS
 from dtensor.dialect.names import SPLICE as NAME
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.expansion.indices import index_element
-from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import integer, integers
 from dtensor.passes.ops.exchanges import Part, Range, parts_of, shifted, within_shards
 from dtensor.passes.ops.indexing import clamped
-from dtensor.passes.ops.longer_cuts import lengthen_splice, splice_ties
+from dtensor.passes.ops.longer_cuts import OF_SPLICE
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, named_dim
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
 from dtensor.passes.ops.shape import pass_all
@@ -292,6 +291,6 @@ SPLICE = OpDef(
     fuses=True,
     moves_only=True,
     resizes=True,
-    padding=padding.Padding(refit=lengthen_splice, ties=splice_ties),
+    padding=OF_SPLICE,
     known=_moved_before,
 )

@@ -166,12 +166,7 @@ def flagged(
 ) -> Sequence[Value]:
     """The results of a reduce or of windows, of those elements alone that a flag marks.
 
-    Args:
-        make: where to create operations.
-        op: the operation.
-        types: of its results.
-        valid: which elements count.
-        start: whether the init values do.
+    `valid` says which elements count, and `start` whether the init values do.
     """
     count, flag = len(types), make.tensor_type((), "i1")
     flags = make.tensor_type(make.read_type(types[0])[0], "i1")

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dtensor.dialect.ends import read_ends, read_folds, read_padding, read_steps
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.ends import read_ends, read_folds, read_padding, read_steps, walked
+from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.passes.expansion.context import LocalOp
-from dtensor.passes.ops import padding
+from dtensor.passes.ops import longer_windows, padding
 from dtensor.passes.ops.accuracy import summed
 from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.ops.combiners import combiner
@@ -25,15 +25,6 @@ from dtensor.passes.ops.halo import (
     split_windows,
     window_results,
     without_halo,
-)
-from dtensor.passes.ops.longer_windows import (
-    is_one_to_one,
-    longer_padding,
-    reads_end,
-    set_ends,
-    set_padding,
-    window_alike,
-    window_tie,
 )
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
 from dtensor.passes.ops.reduced_apart import started_apart
@@ -52,16 +43,17 @@ STARTS = "is padded, and its windows start from a value that may be met once onl
 OVERLAP = "has windows that overlap, are padded or leave gaps, so a shard would need the next one"
 
 
-def windows_of(op: OpInfo, sizes: Sequence[int], base: str, dilation: str) -> list[Window]:
-    """One window of `sizes[d]` elements per dimension.
-
-    Args:
-        op: the op; attributes that it does not have are as StableHLO says.
-        sizes: elements of the window.
-        base: name of the attribute with the dilations of the tensor.
-        dilation: name of the attribute with the dilations of the window.
-    """
-    operation, count = op.operation, len(sizes)
+def windows_of(op: OpInfo, kernel: Sequence[int] | None = None) -> list[Window]:
+    """How windows walk, one for each dimension; of a convolution, over a kernel of this shape."""
+    operation = op.operation
+    dims, _, base, dilation = walked(operation)
+    count, sizes = len(dims), [1] * len(dims)
+    if op.has("window_dimensions"):
+        sizes = integers(op.attribute("window_dimensions"))
+    elif op.has("dimension_numbers"):
+        numbers = stablehlo.ConvDimensionNumbers(op.attribute("dimension_numbers"))
+        kernel = kernel or op.operand_shapes[1]
+        sizes = [kernel[d] for d in numbers.kernel_spatial_dimensions]
     padding = read_padding(operation, count)
     columns = (
         sizes,
@@ -76,12 +68,6 @@ def windows_of(op: OpInfo, sizes: Sequence[int], base: str, dilation: str) -> li
     return [Window(*values) for values in zip(*columns, strict=True)]
 
 
-def _windows(op: OpInfo) -> list[Window]:
-    """Those of a reduce_window, one per dimension."""
-    sizes = integers(op.attribute("window_dimensions"))
-    return windows_of(op, sizes, "base_dilations", "window_dilations")
-
-
 def reduce_window_rule(op: OpInfo) -> OpRule:
     """`ij,->ij`; a dimension is split if its windows tile it, with a halo, or if it is scanned.
 
@@ -90,7 +76,7 @@ def reduce_window_rule(op: OpInfo) -> OpRule:
     change something (`dtensor-find-forms` sets apart the values that other sums start from).
     """
     count = len(op.result_shapes)
-    builder, windows = RuleBuilder(op), _windows(op)
+    builder, windows = RuleBuilder(op), windows_of(op)
     may_pad = starts_from_identity(op.operation)
     for d, (window, size) in enumerate(zip(windows, op.operand_shapes[0], strict=True)):
         is_scan = _is_scan(op, windows, d)
@@ -141,7 +127,7 @@ def _scanned(placed: Placed) -> tuple[int, Window] | None:
     op = placed.op
     if not starts_from_identity(op.operation):
         return None  # a shard would meet its init values once more
-    windows = _windows(op)
+    windows = windows_of(op)
     for d, window in enumerate(windows):
         word = placed.operands[0].dims[d]
         if word.split > 1 and word.is_contiguous and _is_scan(op, windows, d):
@@ -175,7 +161,7 @@ def share_windows(
 def _overlapping(placed: Placed) -> list[WindowDim]:
     return [
         WindowDim(d, (~0, d), d, window)
-        for d, window in enumerate(_windows(placed.op))
+        for d, window in enumerate(windows_of(placed.op))
         if not window.tiles(placed.op.operand_shapes[0][d])
     ]
 
@@ -214,33 +200,35 @@ def window_fill(rule: OpRule, factor: int) -> padding.Fill | None:
 
 def reduce_window_ties(op: OpInfo) -> list[padding.Tie]:
     """Windows read the init value beyond the end, or leave it out; sums from the end read it."""
-    windows = _windows(op)
+    windows = windows_of(op)
     count = len(op.result_shapes)
     may_pad = starts_from_identity(op.operation)
     ties: list[padding.Tie] = []
     for d, window in enumerate(windows):
-        if is_one_to_one(window):
+        if longer_windows.is_one_to_one(window):
             continue
         if _is_scan(op, windows, d):
             if not may_pad:
                 continue
             is_read, window = window.low == 0, Window(1, 1, 0, 0, 1, 1)
         else:
-            is_read = reads_end(window, op.operand_shapes[0][d], op.result_shapes[0][d])
+            is_read = longer_windows.reads_end(
+                window, op.operand_shapes[0][d], op.result_shapes[0][d]
+            )
         is_filled = ((is_read and may_pad) or window.folds is not None) and window.ends is None
         fill = padding.Fill.INIT if is_filled else padding.Fill.ANY
-        ties.append(window_tie(count, WindowDim(d, (~0, d), d, window), fill))
+        ties.append(longer_windows.window_tie(count, WindowDim(d, (~0, d), d, window), fill))
     return ties
 
 
 def lengthen_windows(op: padding.Grown) -> None:
     """As many windows as the results have elements; one as long as a dimension is so still."""
     info = op.info
-    sizes, windows = integers(info.attribute("window_dimensions")), _windows(info)
+    sizes, windows = integers(info.attribute("window_dimensions")), windows_of(info)
     rows = {}
     for d, window in enumerate(windows):
         size, steps = op.operands[0][d], op.results[0][d]
-        if is_one_to_one(window) or (size, steps) == (
+        if longer_windows.is_one_to_one(window) or (size, steps) == (
             info.operand_shapes[0][d],
             info.result_shapes[0][d],
         ):
@@ -249,10 +237,12 @@ def lengthen_windows(op: padding.Grown) -> None:
             sizes[d] = size
             rows[d] = (size - 1, 0) if window.low else (0, size - 1)
         else:
-            rows[d] = longer_padding(window, size, steps)
+            rows[d] = longer_windows.longer_padding(window, size, steps)
     op.set_integers("window_dimensions", sizes)
-    set_padding(op, windows, rows)
-    set_ends(op, windows, {d: (info.operand_shapes[0][d], info.result_shapes[0][d]) for d in rows})
+    longer_windows.set_padding(op, windows, rows)
+    longer_windows.set_ends(
+        op, windows, {d: (info.operand_shapes[0][d], info.result_shapes[0][d]) for d in rows}
+    )
     if not starts_from_identity(op.operation):
         leave_out_ends(op, list(rows))
 
@@ -261,7 +251,7 @@ def _anew(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
     """Its starts apart, unless windows hold all elements up to one, or all from one on."""
     info = OpInfo.of(op)
     if info is not None:
-        if any(map(scans, _windows(info), info.operand_shapes[0])):
+        if any(map(scans, windows_of(info), info.operand_shapes[0])):
             return []
     return started_apart(op, made)
 
@@ -278,6 +268,9 @@ REDUCE_WINDOW = OpDef(
     anew=_anew,
     accuracy=summed(_terms, rounds_each=True),
     padding=padding.Padding(
-        window_fill, lengthen_windows, reduce_window_ties, window_alike(reduce_window_ties)
+        window_fill,
+        lengthen_windows,
+        reduce_window_ties,
+        longer_windows.window_alike(reduce_window_ties),
     ),
 )

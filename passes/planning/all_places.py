@@ -52,11 +52,7 @@ def uses(choices: Sequence[Sequence[Choice]], groups: Groups) -> Iterator[tuple[
 
 
 def words(
-    size: int,
-    blocks: Sequence[int],
-    axes: Sequence[int],
-    sizes: Sequence[int],
-    groups: Groups = (),
+    size: int, blocks: Sequence[int], axes: Sequence[int], sizes: Sequence[int], groups: Groups = ()
 ) -> Iterator[tuple[tuple[int, int], ...]]:
     """Orders of some sub-axes in one factor, each behind those before it, or behind blocks.
 

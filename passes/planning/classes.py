@@ -18,10 +18,8 @@ ROUNDS = 2
 def classes_of(graph: Graph, start: Sequence[object], fixed: Sequence[bool]) -> list[int]:
     """The class of every node, numbered in program order.
 
-    Args:
-        graph: values and nodes.
-        start: per node, what it is laid out as now; alike nodes have equal ones.
-        fixed: per value, whether it is left out (constants and the like).
+    `start` has per node what it is laid out as now, equal of nodes that are alike; values that are
+    `fixed`, constants and the like, are left out.
     """
     colour: list[int] = _number(
         [

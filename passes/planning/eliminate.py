@@ -83,9 +83,7 @@ class Elimination:
     def regret(self, x: int, state: int) -> float:
         """What the cheapest plan with a variable's state costs above the bound, about.
 
-        Args:
-            x: the variable.
-            state: one that was not dropped.
+        The state is one that was not dropped.
         """
         scores = self.scores.get(x)
         return 0.0 if scores is None else float(scores[np.searchsorted(self.alive[x], state)])

@@ -7,6 +7,7 @@ those blocks (`block_counts`). A sub-axis that is held has one place on every op
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 
@@ -110,16 +111,12 @@ class JointLabels:
         Returns:
             None if a sub-axis does not fit or would not stay, or if a tensor would mix reductions.
         """
-        split = 1
         labels = []
-        for label, n, places in zip(chosen, self.specs.sizes, held, strict=True):
+        for label, places in zip(chosen, held, strict=True):
             if label is None or (places is not None and label.places != places):
                 return None
             labels.append(label)
-            split *= n if label.divides else 1
-        ins = spec_numbers(operands, [label.ins for label in labels])
-        outs = spec_numbers(results, [label.outs for label in labels])
-        return None if ins is None or outs is None else Strategy(ins, outs, split)
+        return strategy_of(labels, operands, results, self.specs.sizes)
 
 
 def _choices(labels: RuleLabels, places: tuple[int, ...], passes: Sequence[int]) -> Sequence[int]:
@@ -142,7 +139,20 @@ def _label(labels: RuleLabels, choice: int, major: int) -> Label | None:
     return labels.digit(choice, major)
 
 
-def spec_numbers(
+def strategy_of(
+    labels: Sequence[Label],
+    operands: Sequence[RankSpecs],
+    results: Sequence[RankSpecs],
+    sizes: Sequence[int],
+) -> Strategy | None:
+    """One strategy of a label per sub-axis; None if a value would be partial in several ways."""
+    split = math.prod([n for label, n in zip(labels, sizes, strict=True) if label.divides])
+    ins = _spec_numbers(operands, [label.ins for label in labels])
+    outs = _spec_numbers(results, [label.outs for label in labels])
+    return None if ins is None or outs is None else Strategy(ins, outs, split)
+
+
+def _spec_numbers(
     sides: Sequence[RankSpecs], places: Sequence[tuple[int, ...]]
 ) -> tuple[int, ...] | None:
     """The specs of some tensors, from the places of each sub-axis on all; None for mixed parts."""

@@ -118,8 +118,7 @@ class Messages:
     def dive(self, share: float) -> None:
         """Look for a cheap assignment among the states that score little, by messages of their own.
 
-        Args:
-            share: of what the bound is below `upper`; states that score more are left out.
+        States are left out that score more than this share of what the bound is below `upper`.
         """
         most = share * (self.upper - self.bound)
         keep = {x: np.flatnonzero(scores <= most) for x, scores in self.scores.items()}
@@ -199,11 +198,7 @@ def long_rows(table: Costs) -> Costs:
 def promising(model: Model, passes: int) -> tuple[list[int], bool]:
     """The cheapest states that some rounds of messages meet, and whether they prove them such.
 
-    Where large arrays move, few do.
-
-    Args:
-        model: variables and tables.
-        passes: how many rounds; more follow where they come near a proof.
+    Where large arrays move, few do. More rounds follow where so many come near a proof.
     """
     now = model.cost(model.start)
     messages = Messages(dict(enumerate(model.unary)), model.tables, now)

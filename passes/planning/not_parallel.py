@@ -40,12 +40,8 @@ def lost_parallelism(
 
     A matmul or a convolution is one too where nothing was split, but one of its dimensions could
     have been. Element-wise ops that could have been divided are told of together: the plan gathers
-    once what several of them read, for less than it takes to gather what they make.
-
-    Args:
-        graph: the nodes.
-        plan: how they are laid out.
-        refusals: per sub-axis and node that it reached but that cannot use it there, the reason.
+    once what several of them read, for less than it takes to gather what they make. `refusals` has,
+    per sub-axis and node that it reached but that cannot use it there, the reason.
     """
     found: list[NotParallel] = []
     chosen: dict[tuple[int, ...], list[tuple[float, Node]]] = {}
@@ -113,11 +109,7 @@ def _could_divide(graph: Graph, plan: Plan, node: Node, rule: OpRule, axis: int)
 
 
 def _finding(
-    node: Node,
-    plan: Plan,
-    lost: Sequence[int],
-    flops: float,
-    refusals: Sequence[Mapping[int, str]],
+    node: Node, plan: Plan, lost: Sequence[int], flops: float, refusals: Sequence[Mapping[int, str]]
 ) -> NotParallel:
     axes, devices = _axes(plan, lost)
     reasons = dict.fromkeys([refusals[i][node.index] for i in lost if node.index in refusals[i]])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -11,7 +10,7 @@ from dtensor.dialect.dim import Dim
 from dtensor.dialect.layout import Layout
 from dtensor.passes.graph import ARGUMENT, BORDERS, Graph, Node
 from dtensor.passes.planning.alternatives import Alternative, alternatives
-from dtensor.passes.planning.joint_labels import spec_numbers
+from dtensor.passes.planning.joint_labels import strategy_of
 from dtensor.passes.planning.limits import Limits
 from dtensor.passes.planning.options import Strategy
 from dtensor.passes.planning.prices import Prices
@@ -20,7 +19,7 @@ from dtensor.passes.planning.solve import solve_within
 from dtensor.passes.planning.strategies import Maker, ResultPlaces
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.task import Task
-from dtensor.passes.sharding.specs import RankSpecs, Specs
+from dtensor.passes.sharding.specs import Specs
 
 Sides = tuple[tuple[Layout, ...], tuple[Layout, ...]]  # of operands, of results
 
@@ -130,7 +129,7 @@ def _start(task: Task, maker: Maker, spread: Sequence[Sequence[Label]]) -> list[
         ins, outs = specs.sides(task.graph, node)
         key = (tuple(map(id, labels)), ins, outs)
         if key not in memo:
-            memo[key] = _joint(labels, ins, outs, specs.sizes)
+            memo[key] = strategy_of(labels, ins, outs, specs.sizes)
         strategy = memo[key]
         if strategy is not None and node.rule is not None:
             strategy = maker.with_algorithm(node.rule, strategy)
@@ -142,19 +141,6 @@ def _start(task: Task, maker: Maker, spread: Sequence[Sequence[Label]]) -> list[
                 strategy = _at_border(strategy, (*ins, *outs)[0].rank, specs)
         found.append(strategy)
     return found
-
-
-def _joint(
-    labels: Sequence[Label],
-    operands: Sequence[RankSpecs],
-    results: Sequence[RankSpecs],
-    sizes: Sequence[int],
-) -> Strategy | None:
-    """One strategy; None if a value would be partial in several ways."""
-    split = math.prod([n for label, n in zip(labels, sizes, strict=True) if label.divides])
-    ins = spec_numbers(operands, [x.ins for x in labels])
-    outs = spec_numbers(results, [x.outs for x in labels])
-    return None if ins is None or outs is None else Strategy(ins, outs, split)
 
 
 def _at_border(strategy: Strategy, rank: int, specs: Specs) -> Strategy:

@@ -117,10 +117,7 @@ class Prices:
     def copies(self, cls: int, given: int, wanted: tuple[int, ...]) -> float:
         """Seconds of having a value in all wanted specs; each copy is made from the nearest one.
 
-        Args:
-            cls: class of the value.
-            given: the spec in which it is produced.
-            wanted: the other specs, ascending, without `given`.
+        It is produced in the spec `given`; the others are `wanted`, ascending.
         """
         if len(wanted) < 2:
             return self.move(cls, given, wanted[0]) if wanted else 0.0

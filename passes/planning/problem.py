@@ -218,12 +218,7 @@ def _reduces(rule: OpRule | None) -> bool:
 
 
 class Pair(NamedTuple):
-    """Two nodes of the problem that read one value through windows.
-
-    Attributes:
-        one: the first.
-        other: the second.
-    """
+    """Two nodes of the problem that read one value through windows."""
 
     one: int
     other: int

@@ -34,10 +34,7 @@ from dtensor.passes.planning.strategies import Moves
 def solve_within(problem: Problem, limits: Limits, has_choice: bool) -> float | None:
     """Leave the cheapest plan found in `problem.now`.
 
-    Args:
-        problem: with a plan.
-        limits: how long to search.
-        has_choice: whether another plan may be cheaper.
+    `has_choice` says whether another plan may be cheaper.
 
     Returns:
         Seconds that no plan falls below, if asked for or known.
@@ -160,10 +157,8 @@ def bound_seconds(problem: Problem) -> float:
 def improve_by_messages(problem: Problem, rounds: int, sweeps: int) -> None:
     """Leave the cheapest plan that messages lead to in `problem.now`.
 
-    Args:
-        problem: with a plan.
-        rounds: of messages over elimination's model, each around the plan of the one before.
-        sweeps: rounds of single changes after each.
+    Each round is over elimination's model, around the plan of the one before, and is followed by
+    sweeps of single changes.
     """
     for _ in range(rounds):
         model = make_model(problem, FINE)

@@ -367,12 +367,8 @@ class Maker:
         """Those that something computes, complete; where there are very many, the best.
 
         Those that divide the most work and hold the least. What completes one takes long, and is
-        asked for those alone that may be kept.
-
-        Args:
-            node: whose they are.
-            strategies: in the order that decides among equals.
-            key: what they depend on.
+        asked for those alone that may be kept. The strategies come in the order that decides among
+        equals; `key` is what they depend on.
         """
         rule = node.rule if node.kind == OP else None
         is_few = len(strategies) <= self.most

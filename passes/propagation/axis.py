@@ -56,11 +56,7 @@ class Decided:
 
 
 def reach_of(
-    task: Task,
-    atom: AxisRef,
-    decided: Decided,
-    later: Sequence[int] = (),
-    now: Round = ONLY,
+    task: Task, atom: AxisRef, decided: Decided, later: Sequence[int] = (), now: Round = ONLY
 ) -> Reach:
     """The labels of one axis, spread from the pins.
 

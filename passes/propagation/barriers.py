@@ -29,9 +29,7 @@ Settled = dict[int, tuple[tuple[Layout, ...], tuple[Layout, ...]]]
 def stages(task: Task, ledger: Ledger) -> Iterator[tuple[Task, list[Node]]]:
     """What to plan, one stage after the other.
 
-    Args:
-        task: all that is to be planned.
-        ledger: gets a warning for each barrier that other operations lead around.
+    The ledger gets a warning for each barrier that other operations lead around.
 
     Yields:
         The task, with the barriers that are still shut cut, and its nodes that are settled once it

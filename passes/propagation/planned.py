@@ -11,15 +11,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import inner_layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
-from dtensor.dialect.names import (
-    ALGORITHM,
-    ARG_ATTRS,
-    LAYOUT,
-    MANUAL,
-    OPERANDS,
-    RES_ATTRS,
-    RESULTS,
-)
+from dtensor.dialect.names import ALGORITHM, ARG_ATTRS, LAYOUT, MANUAL, OPERANDS, RES_ATTRS, RESULTS
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.functions import set_boundary_layouts
 from dtensor.passes.graph import (
@@ -63,10 +55,7 @@ class PlannedLayouts:
 def write_planned(graph: Graph, planned: PlannedLayouts, cost: CostModel) -> None:
     """Annotate the IR: layouts and algorithms on ops, layouts on the function.
 
-    Args:
-        graph: values and nodes.
-        planned: what was planned.
-        cost: the machine, which says which of several algorithms is the cheapest.
+    The machine, `cost`, says which of several algorithms is the cheapest.
     """
     by_op: dict[int, list[Node]] = {}
     names = _Names()

@@ -10,10 +10,7 @@ Copy = tuple[int, int]  # its number, and which of those before it in order it i
 
 
 def copies_in_order(
-    count: int,
-    seconds: Callable[[int, int], float],
-    exact: int,
-    sources: int | None = None,
+    count: int, seconds: Callable[[int, int], float], exact: int, sources: int | None = None
 ) -> tuple[float, list[Copy]]:
     """The cheapest order found of the copies 1 to `count` of a value, which is 0 itself.
 

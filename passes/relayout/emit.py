@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Final
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
-from dtensor.passes.relayout import moves as m
 from dtensor.passes.relayout.atoms import local_outer, merge_axes
+from dtensor.passes.relayout.moves import Move
 from dtensor.passes.relayout.problem import Problem, State
-from dtensor.passes.relayout.steps import (
-    AllToAll,
-    AxisMove,
-    Gather,
-    Mask,
-    Match,
-    Permute,
-    Reduce,
-    ReduceScatter,
-    Slice,
-    Spread,
-    Step,
-)
-
-_OF_ALL: Final = {"reduce": Reduce, "mask": Mask}
-_COMBINING: Final = {"spread": Spread, "reduce_scatter": ReduceScatter}
-_MOVING: Final = {"gather": Gather, "slice": Slice}
+from dtensor.passes.relayout.steps import AxisMove, Step
 
 
-def emit(problem: Problem, after: Layout, found: Iterable[m.Move]) -> tuple[Step, ...]:
+def emit(problem: Problem, after: Layout, found: Iterable[Move]) -> tuple[Step, ...]:
     """The steps of some moves, which lead from the start of the problem to `after`."""
     steps: list[Step] = []
     state, layout = problem.start, problem.before
@@ -41,36 +24,36 @@ def emit(problem: Problem, after: Layout, found: Iterable[m.Move]) -> tuple[Step
     return (*steps[:-1], replace(steps[-1], result=after))
 
 
-def _step(problem: Problem, move: m.Move, state: State, before: Layout, result: Layout) -> Step:
-    wire = move.wire_bytes
+def _step(problem: Problem, move: Move, state: State, before: Layout, result: Layout) -> Step:
+    step = Step(move.kind, result, move.wire_bytes, problem.axes(move.atoms))
     if move.kind == "permute":
-        return _permute(problem, move, result)
+        sources, targets = _permuted(problem, move)
+        return replace(step, axes=sources, targets=targets)
     if move.kind == "all_to_all":
-        return _all_to_all(problem, move, state, before, result)
+        moves = tuple(_axis_moves(problem, move, state, before))
+        return replace(step, axes=tuple([each.axis for each in moves]), moves=moves)
     if move.matched is not None:
-        found = move.matched
-        axes = problem.axes(found.moving)
-        return Match(result, wire, found.dim, found.rows, axes, found.pieces, found.rounds)
-    axes, kind = merge_axes(problem.axes(move.atoms)), problem.kinds[move.atoms[0]]
-    if move.kind in _OF_ALL:
-        return _OF_ALL[move.kind](result, wire, axes, kind)
+        of = move.matched
+        return replace(step, dim=of.dim, outer=of.rows, pieces=of.pieces, rounds=of.rounds)
+    step = replace(step, axes=merge_axes(step.axes))
+    if move.kind not in ("gather", "slice"):
+        step = replace(step, reduction=problem.kinds[move.atoms[0]])
+    if move.kind in ("reduce", "mask"):
+        return step
     placed = state if move.kind in ("gather", "spread") else move.result
     place = placed[move.atoms[0]]
     dim = problem.digit_dims[place]
-    outer = local_outer(before, dim, problem.digit_outers[place])
-    if move.kind in _COMBINING:
-        return _COMBINING[move.kind](result, wire, dim, outer, axes, kind)
-    return _MOVING[move.kind](result, wire, dim, outer, axes)
+    return replace(step, dim=dim, outer=local_outer(before, dim, problem.digit_outers[place]))
 
 
-def _permute(problem: Problem, move: m.Move, result: Layout) -> Permute:
+def _permuted(problem: Problem, move: Move) -> tuple[tuple[AxisRef, ...], tuple[AxisRef, ...]]:
     """Both lists name the same axes: where x gives way to y, y takes over what x told apart."""
     leaving = tuple(a for a in move.atoms if a not in move.others)
     arriving = tuple(a for a in move.others if a not in move.atoms)
     sources = list(problem.axes((*move.atoms, *arriving)))
     targets = list(problem.axes((*move.others, *leaving)))
     _join_parts(sources, targets)
-    return Permute(result, move.wire_bytes, tuple(sources), tuple(targets))
+    return tuple(sources), tuple(targets)
 
 
 def _join_parts(sources: list[AxisRef], targets: list[AxisRef]) -> None:
@@ -87,12 +70,9 @@ def _join_parts(sources: list[AxisRef], targets: list[AxisRef]) -> None:
             index += 1
 
 
-def _all_to_all(
-    problem: Problem, move: m.Move, state: State, before: Layout, result: Layout
-) -> AllToAll:
+def _axis_moves(problem: Problem, move: Move, state: State, before: Layout) -> Iterator[AxisMove]:
     position = problem.position
-    ordered = sorted(move.atoms, key=lambda atom: position(move.result[atom]))
-    moved = tuple(
-        AxisMove(problem.atoms[a], position(state[a]), position(move.result[a])) for a in ordered
-    )
-    return AllToAll(result, move.wire_bytes, before, moved)
+    for atom in sorted(move.atoms, key=lambda atom: position(move.result[atom])):
+        source, target = position(state[atom]), position(move.result[atom])
+        outers = local_outer(before, *source), local_outer(before, *target)
+        yield AxisMove(problem.atoms[atom], source, target, outers)

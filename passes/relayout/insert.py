@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from dtensor.dialect.attributes import layouts_array_attr
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import Value, forget, ir
+from dtensor.dialect.mlir import Value, forget, ir, replace_op
 from dtensor.dialect.names import OPERANDS, RESULTS
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.builder import place_behind
@@ -62,8 +62,7 @@ class InsertRelayoutsPass(Pass):
         for node in graph.nodes:
             op = node.operation
             if node.kind == CONSTRAINT:  # it and its operand agree now
-                op.results[0].replace_all_uses_with(op.operands[0])
-                op.erase()
+                replace_op(op, op.operands)
             elif node.kind not in MANUAL_EDGES:
                 forget(op, OPERANDS)
         state.forget_ir()

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from dtensor.dialect.attributes import layouts_array_attr, read_meshes
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import Value, forget, ir, made_by, maker_of, terminator
+from dtensor.dialect.mlir import Value, forget, ir, made_by, maker_of, replace_op, terminator
 from dtensor.dialect.names import OPERANDS, RESULTS
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.ops.elementwise import CONVERT
@@ -91,8 +91,7 @@ def delay_reductions(work: Relayouts) -> bool:
         joined = _again(user, operands, work.layout(operands[0]), user)
         why = f"two such values are combined by {user.name} before they are reduced"
         made = work.create(joined, after, ir.InsertionPoint(user), pair[0], why)
-        user.results[0].replace_all_uses_with(made)
-        user.erase()
+        replace_op(user, [made])
         work.erase(pair[0])
         work.erase(pair[1])
         changed = True
@@ -158,8 +157,7 @@ def _sink(work: Relayouts, number: int, op: ir.Operation, before: Layout) -> boo
     narrow = _again(user, op.operands, before, user)
     why = "converted to a narrower type first"
     made = work.create(narrow, work.after(op), ir.InsertionPoint(user), number, why)
-    user.results[0].replace_all_uses_with(made)
-    user.erase()
+    replace_op(user, [made])
     work.erase(number)
     return True
 

@@ -127,11 +127,8 @@ def temporary_places(
 ) -> Iterator[tuple[tuple[int, ...], State]]:
     """Places that atoms can take for a while, so that a permute moves smaller shards.
 
-    Args:
-        problem: the relayout.
-        state: where the atoms are.
-        occupied: the digits that are taken, as bits.
-        absent: the atoms to place: those that are `NOWHERE`, or those that are `PARTIAL`.
+    Digits that are taken are bits of `occupied`. The atoms to place are `absent`: those that are
+    `NOWHERE`, or those that are `PARTIAL`.
     """
     for atom, place in enumerate(state):
         if place == absent and problem.goal[atom] >= 0:

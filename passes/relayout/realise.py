@@ -7,8 +7,7 @@ the shard, the local dimension is read as `outer` rows, so that the digit is maj
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -17,71 +16,37 @@ from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.ops.exchanges import in_rounds
-from dtensor.passes.relayout.atoms import local_outer
-from dtensor.passes.relayout.steps import (
-    AllToAll,
-    Gather,
-    Mask,
-    Match,
-    Permute,
-    Reduce,
-    ReduceScatter,
-    Slice,
-    Spread,
-    Step,
-)
+from dtensor.passes.relayout.steps import Step
 
-Shape = tuple[int, ...]
 _NAMES: Final = {
-    Slice: names.ALL_SLICE,
-    Gather: names.ALL_GATHER,
-    ReduceScatter: names.REDUCE_SCATTER,
+    "slice": names.ALL_SLICE,
+    "gather": names.ALL_GATHER,
+    "reduce_scatter": names.REDUCE_SCATTER,
 }
 
 
 def apply_steps(value: Value, steps: Sequence[Step], builder: ExpansionContext) -> Value:
-    """Create the operations of a plan.
-
-    Args:
-        value: the local tensor, laid out as the plan expects.
-        steps: the plan, from `search.plan`.
-        builder: creates the operations.
-
-    Returns:
-        The local tensor in the layout of the last step.
-    """
+    """Create the operations of a plan; the local tensor in the layout of its last step."""
     for step in steps:
-        value = _apply(value, step, builder)
+        value = _REALISED[step.kind](value, step, builder)
     return value
 
 
-def _apply(value: Value, step: Step, builder: ExpansionContext) -> Value:
-    match step:
-        case Slice() | Gather() | ReduceScatter():
-            return _on_rows(value, step, builder)
-        case Reduce():
-            return builder.all_reduced(value, step.axes, step.reduction)
-        case Permute():
-            attributes = {
-                names.FROM: builder.axes(step.sources),
-                names.TO: builder.axes(step.targets),
-            }
-            return builder.value(names.COLLECTIVE_PERMUTE, [value], value.type, attributes)
-        case AllToAll():
-            return _all_to_all(value, step, builder)
-        case Match():
-            return _match(value, step, builder)
-        case Mask():
-            first = builder.is_shard(step.axes, 0)
-            return builder.select(first, value, builder.identity(step.reduction, value.type))
-        case Spread():
-            return _spread(value, step, builder)
-    raise AssertionError(f"unknown step {step}")
+def _reduce(value: Value, step: Step, builder: ExpansionContext) -> Value:
+    return builder.all_reduced(value, step.axes, step.reduction)
 
 
-def _on_rows(
-    value: Value, step: Slice | Gather | ReduceScatter, builder: ExpansionContext
-) -> Value:
+def _mask(value: Value, step: Step, builder: ExpansionContext) -> Value:
+    first = builder.is_shard(step.axes, 0)
+    return builder.select(first, value, builder.identity(step.reduction, value.type))
+
+
+def _permute(value: Value, step: Step, builder: ExpansionContext) -> Value:
+    attributes = {names.FROM: builder.axes(step.axes), names.TO: builder.axes(step.targets)}
+    return builder.value(names.COLLECTIVE_PERMUTE, [value], value.type, attributes)
+
+
+def _on_rows(value: Value, step: Step, builder: ExpansionContext) -> Value:
     """A collective on a dimension, in each of its `outer` rows."""
     shape, element = builder.read_type(value.type)
     dim, outer, parts = step.dim, step.outer, math.prod(axis.size for axis in step.axes)
@@ -89,41 +54,118 @@ def _on_rows(
     at = dim + 1 if outer > 1 else dim
     work = list(rows if outer > 1 else shape)
     operand = builder.reshape(value, work)
-    work[at] = work[at] * parts if isinstance(step, Gather) else work[at] // parts
+    work[at] = work[at] * parts if step.kind == "gather" else work[at] // parts
     attributes = {names.AXES: builder.axes(step.axes), names.DIM: index_attr(at)}
-    if isinstance(step, ReduceScatter):
+    if step.reduction:
         attributes[names.REDUCTION] = ir.StringAttr.get(step.reduction)
     type_ = builder.tensor_type(work, element)
-    result = builder.value(_NAMES[type(step)], [operand], type_, attributes)
+    result = builder.value(_NAMES[step.kind], [operand], type_, attributes)
     return builder.reshape(result, (*shape[:dim], outer * work[at], *shape[dim + 1 :]))
 
 
-def _all_to_all(value: Value, step: AllToAll, builder: ExpansionContext) -> Value:
-    shape, element = builder.read_type(value.type)
-    direct = direct_exchange(step, shape)
-
-    def moved(value: Value, shape: Shape, split: int, concat: int) -> Value:
-        attributes = {
-            names.AXES: builder.axes(step.axes),
-            names.SPLIT_DIM: index_attr(split),
-            names.CONCAT_DIM: index_attr(concat),
-        }
-        type_ = builder.tensor_type(shape, element)
-        return builder.value(names.ALL_TO_ALL, [value], type_, attributes)
-
-    if direct is not None:
-        operand = builder.reshape(value, direct.operand)
-        parts = moved(operand, direct.result, direct.split_dim, direct.concat_dim)
-        return builder.reshape(parts, direct.final)
-    form = exchange(step, shape)
-    digits = builder.transpose(builder.reshape(value, form.digits), form.to_front)
-    front = builder.reshape(digits, form.front)
-    parts = moved(front, (1, form.front[0], *form.front[2:]), 0, 1)
-    parts = builder.transpose(builder.reshape(parts, form.parts), form.to_places)
-    return builder.reshape(parts, form.final)
+def _all_to_all(value: Value, step: Step, builder: ExpansionContext) -> Value:
+    found = _between_two(value, step, builder)
+    return _between_any(value, step, builder) if found is None else found
 
 
-def _match(value: Value, step: Match, builder: ExpansionContext) -> Value:
+def _moved(
+    value: Value, step: Step, builder: ExpansionContext, shape: Sequence[int], split: int, at: int
+) -> Value:
+    """One all_to_all, whose parts arrive at a dimension, one after the other."""
+    attributes = {
+        names.AXES: builder.axes(step.axes),
+        names.SPLIT_DIM: index_attr(split),
+        names.CONCAT_DIM: index_attr(at),
+    }
+    type_ = builder.tensor_type(shape, builder.element_of(value))
+    return builder.value(names.ALL_TO_ALL, [value], type_, attributes)
+
+
+def _between_two(value: Value, step: Step, builder: ExpansionContext) -> Value | None:
+    """Where all digits leave one dimension and enter another, neighbours and in order.
+
+    Each dimension is read as rows where need be. None where digits do otherwise.
+    """
+    moves, shape = step.moves, builder.shape_of(value)
+    source, target = moves[0].source[0], moves[0].target[0]
+    if source == target:
+        return None
+    for move, following in pairwise(moves):
+        size = move.axis.size
+        if following.source != (source, move.source[1] * size):
+            return None
+        if following.target != (target, move.target[1] * size):
+            return None
+    outers = dict(zip((source, target), moves[0].outers, strict=True))
+    rows: list[int] = []
+    at = {}
+    for dim, size in enumerate(shape):
+        outer = outers.get(dim, 1)
+        if outer > 1:
+            rows.append(outer)
+        at[dim] = len(rows)
+        rows.append(size // outer)
+    parts = math.prod(move.axis.size for move in moves)
+    result, final = list(rows), list(shape)
+    for sizes, split, joined in ((result, at[target], at[source]), (final, target, source)):
+        sizes[split] //= parts
+        sizes[joined] *= parts
+    operand = builder.reshape(value, rows)
+    return builder.reshape(_moved(operand, step, builder, result, at[target], at[source]), final)
+
+
+def _between_any(value: Value, step: Step, builder: ExpansionContext) -> Value:
+    """The digits that are split become the first dimension, and the second one receives."""
+    digits: list[int] = []  # every digit concerned is a dimension of its own
+    split_at: dict[int, int] = {}  # move -> dimension of `digits`
+    order: list[tuple[str, int]] = []  # the result's digits: ("kept", dimension) or ("new", move)
+    final: list[int] = []
+    for dim, size in enumerate(builder.shape_of(value)):
+        local, done = size, 1
+        for _, index, leaves, outer in _events(step, dim):
+            count = step.moves[index].axis.size
+            order.append(("kept", len(digits)))
+            digits.append(outer // done)
+            done = outer
+            if leaves:
+                order.append(("new", index))
+                local *= count
+            else:
+                split_at[index] = len(digits)
+                digits.append(count)
+                done *= count
+                local //= count
+        order.append(("kept", len(digits)))
+        digits.append(size // done)
+        final.append(local)
+    sizes = [move.axis.size for move in step.moves]
+    split = [split_at[index] for index in range(len(sizes))]
+    kept = [d for d in range(len(digits)) if d not in split]
+    rest = [digits[d] for d in kept]
+    place = {("new", index): index for index in range(len(sizes))}
+    place |= {("kept", d): len(sizes) + i for i, d in enumerate(kept)}
+    front = builder.transpose(builder.reshape(value, digits), [*split, *kept])
+    front = builder.reshape(front, [math.prod(sizes), 1, *rest])
+    parts = _moved(front, step, builder, [1, math.prod(sizes), *rest], 0, 1)
+    parts = builder.reshape(parts, [*sizes, *rest])
+    return builder.reshape(builder.transpose(parts, [place[entry] for entry in order]), final)
+
+
+def _events(step: Step, dim: int) -> Sequence[tuple[int, int, bool, int]]:
+    """What happens in a dimension, by position: a digit leaves the mesh (True) or enters it.
+
+    With the number of the move, and how many local blocks are more major.
+    """
+    events = []
+    for index, move in enumerate(step.moves):
+        sides = zip((move.source, move.target), (True, False), move.outers, strict=True)
+        for (at, position), leaves, outer in sides:
+            if at == dim:
+                events.append((position, index, leaves, outer))
+    return sorted(events)
+
+
+def _match(value: Value, step: Step, builder: ExpansionContext) -> Value:
     """Each round brings a piece."""
     shape = builder.shape_of(value)
     part = shape[step.dim] // step.outer // step.pieces
@@ -133,7 +175,7 @@ def _match(value: Value, step: Match, builder: ExpansionContext) -> Value:
     return builder.reshape(value, shape)
 
 
-def _spread(value: Value, step: Spread, builder: ExpansionContext) -> Value:
+def _spread(value: Value, step: Step, builder: ExpansionContext) -> Value:
     shape, _ = builder.read_type(value.type)
     dim, parts = step.dim, math.prod(axis.size for axis in step.axes)
     rest = shape[dim] // step.outer
@@ -147,125 +189,14 @@ def _spread(value: Value, step: Spread, builder: ExpansionContext) -> Value:
     return builder.reshape(kept, (*shape[:dim], shape[dim] * parts, *shape[dim + 1 :]))
 
 
-@dataclass(frozen=True)
-class DirectExchange:
-    """An all_to_all from one dimension to another, each read as rows where need be.
-
-    Attributes:
-        operand: shape of the operand.
-        split_dim: the dimension of it that is split.
-        concat_dim: the dimension in which the parts arrive, one after the other.
-        result: shape of the result.
-        final: shape of the local tensor afterwards.
-    """
-
-    operand: Shape
-    split_dim: int
-    concat_dim: int
-    result: Shape
-    final: Shape
-
-
-def direct_exchange(step: AllToAll, shape: Shape) -> DirectExchange | None:
-    """The shapes, if all digits leave one dimension and enter another, neighbours and in order."""
-    moves = step.moves
-    source, target = moves[0].source[0], moves[0].target[0]
-    if source == target:
-        return None
-    for move, following in pairwise(moves):
-        size = move.axis.size
-        if following.source != (source, move.source[1] * size):
-            return None
-        if following.target != (target, move.target[1] * size):
-            return None
-    outers = {
-        source: local_outer(step.before, source, moves[0].source[1]),
-        target: local_outer(step.before, target, moves[0].target[1]),
-    }
-    operand: list[int] = []
-    at = {}
-    for dim, size in enumerate(shape):
-        outer = outers.get(dim, 1)
-        if outer > 1:
-            operand.append(outer)
-        at[dim] = len(operand)
-        operand.append(size // outer)
-    parts = math.prod(move.axis.size for move in moves)
-    result, final = list(operand), list(shape)
-    result[at[target]] //= parts
-    result[at[source]] *= parts
-    final[target] //= parts
-    final[source] *= parts
-    return DirectExchange(tuple(operand), at[target], at[source], tuple(result), tuple(final))
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """Any all_to_all: the split digits become the first dimension, the second one receives.
-
-    Attributes:
-        digits: shape of the operand with every digit concerned a dimension of its own.
-        to_front: permutation that brings the split digits to the front, in order of the axes.
-        front: shape with these digits as one dimension, and one element to receive into.
-        parts: shape with the received digits as dimensions at the front.
-        to_places: permutation that brings them where they belong.
-        final: shape of the local tensor afterwards.
-    """
-
-    digits: Shape
-    to_front: tuple[int, ...]
-    front: Shape
-    parts: Shape
-    to_places: tuple[int, ...]
-    final: Shape
-
-
-def exchange(step: AllToAll, shape: Shape) -> Exchange:
-    """The shapes of an all_to_all between any digits."""
-    digits: list[int] = []
-    split_at: dict[int, int] = {}  # move -> dimension of `digits`
-    order: list[tuple[str, int]] = []  # the result's digits: ("kept", dimension) or ("new", move)
-    final: list[int] = []
-    for dim, size in enumerate(shape):
-        outer_size = size
-        done = 1
-        for position, index, leaves in _events(step, dim):
-            outer = local_outer(step.before, dim, position)
-            order.append(("kept", len(digits)))
-            digits.append(outer // done)
-            done = outer
-            if leaves:
-                order.append(("new", index))
-                outer_size *= step.moves[index].axis.size
-            else:
-                split_at[index] = len(digits)
-                digits.append(step.moves[index].axis.size)
-                done *= step.moves[index].axis.size
-                outer_size //= step.moves[index].axis.size
-        order.append(("kept", len(digits)))
-        digits.append(size // done)
-        final.append(outer_size)
-    sizes = [move.axis.size for move in step.moves]
-    split = [split_at[index] for index in range(len(sizes))]
-    kept = [d for d in range(len(digits)) if d not in split]
-    kept_sizes = [digits[d] for d in kept]
-    place = {("new", index): index for index in range(len(sizes))}
-    place |= {("kept", d): len(sizes) + i for i, d in enumerate(kept)}
-    return Exchange(
-        tuple(digits),
-        (*split, *kept),
-        (math.prod(sizes), 1, *kept_sizes),
-        (*sizes, *kept_sizes),
-        tuple(place[entry] for entry in order),
-        tuple(final),
-    )
-
-
-def _events(step: AllToAll, dim: int) -> Sequence[tuple[int, int, bool]]:
-    """What happens in a dimension, by position: a digit leaves the mesh (True) or enters it."""
-    events = []
-    for index, move in enumerate(step.moves):
-        for (at, position), leaves in ((move.source, True), (move.target, False)):
-            if at == dim:
-                events.append((position, index, leaves))
-    return sorted(events)
+_REALISED: Final[dict[str, Callable[[Value, Step, ExpansionContext], Value]]] = {
+    "slice": _on_rows,
+    "gather": _on_rows,
+    "reduce_scatter": _on_rows,
+    "spread": _spread,
+    "reduce": _reduce,
+    "mask": _mask,
+    "all_to_all": _all_to_all,
+    "permute": _permute,
+    "match": _match,
+}

@@ -65,11 +65,7 @@ def forget_plans() -> None:
 
 @lru_cache(maxsize=65536)
 def _plan(
-    before: Layout,
-    after: Layout,
-    shape: tuple[int, ...],
-    itemsize: float,
-    cost: CostModel,
+    before: Layout, after: Layout, shape: tuple[int, ...], itemsize: float, cost: CostModel
 ) -> tuple[Step, ...]:
     if before == after:
         return ()

@@ -9,94 +9,13 @@ read as `outer` rows and the step works on each row.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import Final
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
 from dtensor.passes.ops.rounds import Round, elements_sent
 
-
-@dataclass(frozen=True)
-class Step:
-    """One move of a tensor from layout to layout.
-
-    Attributes:
-        result: the layout after the step.
-        wire_bytes: bytes each device sends, by the ring convention of `cost.model`.
-        is_local: whether the step needs no communication.
-    """
-
-    is_local: ClassVar[bool] = False
-
-    result: Layout
-    wire_bytes: float
-
-    @property
-    def collectives(self) -> int:
-        """How many collectives it takes, one after the other."""
-        return 0 if self.is_local else 1
-
-    if TYPE_CHECKING:
-
-        @property
-        def axes(self) -> tuple[AxisRef, ...]:
-            """The mesh axes that the step is about: it communicates over them, if it does."""
-
-
-@dataclass(frozen=True)
-class OnDimension(Step):
-    """A step on the rows of a dimension; the axes' first is major."""
-
-    dim: int
-    outer: int
-    axes: tuple[AxisRef, ...]
-
-
-@dataclass(frozen=True)
-class Slice(OnDimension):
-    """Each device keeps its part of dimension `dim`."""
-
-    is_local = True
-
-
-@dataclass(frozen=True)
-class Gather(OnDimension):
-    """Dimension `dim` is put together from the parts of the devices along `axes`."""
-
-
-@dataclass(frozen=True)
-class ReduceScatter(OnDimension):
-    """The parts held along `axes` are combined; each device gets its part of dimension `dim`."""
-
-    reduction: str
-
-
-@dataclass(frozen=True)
-class Spread(OnDimension):
-    """A split dimension becomes whole and partial: each device keeps its part, in its place."""
-
-    is_local = True
-    reduction: str
-
-
-@dataclass(frozen=True)
-class Reduce(Step):
-    """The parts held along `axes` are combined; every device gets the result."""
-
-    axes: tuple[AxisRef, ...]
-    reduction: str
-
-
-@dataclass(frozen=True)
-class Mask(Step):
-    """A complete value becomes partial: the first device along `axes` keeps it.
-
-    The others hold the identity of the reduction.
-    """
-
-    is_local = True
-    axes: tuple[AxisRef, ...]
-    reduction: str
+LOCAL: Final = ("slice", "spread", "mask")  # the kinds that need no communication
 
 
 @dataclass(frozen=True)
@@ -107,49 +26,68 @@ class AxisMove:
         axis: the mesh axis.
         source: tensor dimension and position M of the digit it splits before.
         target: likewise, after.
+        outers: local blocks that are more major than either, before.
     """
 
     axis: AxisRef
     source: tuple[int, int]
     target: tuple[int, int]
+    outers: tuple[int, int]
 
 
 @dataclass(frozen=True)
-class AllToAll(Step):
-    """Axes move from some digits of the tensor to others, all in one exchange."""
+class Step:
+    """One move of a tensor from layout to layout. Its kind is one of these.
 
-    before: Layout
-    moves: tuple[AxisMove, ...]
+    - `slice`: each device keeps its part of a dimension.
+    - `gather`: a dimension is put together from the parts of the devices.
+    - `spread`: a split dimension becomes whole and partial: each device keeps its part, where it
+      stands.
+    - `reduce`: the parts that devices hold are combined; every device gets the result.
+    - `reduce_scatter`: the same; each device gets its part of a dimension.
+    - `mask`: a complete value becomes partial: the first device keeps it, and the others hold the
+      identity of the reduction.
+    - `all_to_all`: axes move from some digits of the tensor to others, all in one exchange.
+    - `permute`: whole shards move: the one at number k along `axes` goes to number k along
+      `targets`.
+    - `match`: pieces of a dimension go from device to device, one of each in a round.
+
+    Attributes:
+        kind: which.
+        result: the layout after the step.
+        wire_bytes: bytes each device sends, by the ring convention of `cost.model`.
+        axes: the mesh axes that the step is about, the first major: it communicates over them, if
+            it does.
+        dim: the dimension whose rows it works on.
+        outer: how many rows.
+        reduction: how parts are combined.
+        moves: of an all_to_all, what becomes of each axis.
+        targets: of a permute, the axes that shards enter.
+        pieces: of a match, into how many each row falls.
+        rounds: likewise, what is sent, counted in pieces.
+    """
+
+    kind: str
+    result: Layout
+    wire_bytes: float
+    axes: tuple[AxisRef, ...]
+    dim: int = -1
+    outer: int = 1
+    reduction: str = ""
+    moves: tuple[AxisMove, ...] = ()
+    targets: tuple[AxisRef, ...] = ()
+    pieces: int = 1
+    rounds: tuple[Round, ...] = ()
 
     @property
-    def axes(self) -> tuple[AxisRef, ...]:
-        """The axes that move, first major."""
-        return tuple(move.axis for move in self.moves)
-
-
-@dataclass(frozen=True)
-class Permute(Step):
-    """Whole shards move: the one at number k along `sources` goes to number k along `targets`."""
-
-    sources: tuple[AxisRef, ...]
-    targets: tuple[AxisRef, ...]
-
-    @property
-    def axes(self) -> tuple[AxisRef, ...]:
-        """The axes that shards leave."""
-        return self.sources
-
-
-@dataclass(frozen=True)
-class Match(OnDimension):
-    """Pieces of dimension `dim` go from device to device, one of each in a round."""
-
-    pieces: int
-    rounds: tuple[Round, ...]
+    def is_local(self) -> bool:
+        """Whether the step needs no communication."""
+        return self.kind in LOCAL
 
     @property
     def collectives(self) -> int:
-        return elements_sent(self.rounds)[1]
+        """How many collectives it takes, one after the other."""
+        return elements_sent(self.rounds)[1] if self.kind == "match" else int(not self.is_local)
 
 
 def wire_bytes(steps: tuple[Step, ...]) -> float:

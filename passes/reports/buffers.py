@@ -57,10 +57,7 @@ class _Host:
 def buffers_needed(block: ir.Block, pairs: Mapping[int, int], types: OpReader) -> Need:
     """What a block needs beside its arguments.
 
-    Args:
-        block: the body of a function, a loop or a branch.
-        pairs: per result the argument that it takes the memory of; other results take their own.
-        types: reads types.
+    `pairs` has, per result, the argument that it takes the memory of; others take their own.
     """
     return _Buffers(block, pairs, types).need()
 

@@ -42,13 +42,7 @@ def lock_text(collectives: Sequence[Collective], mesh: Mesh) -> str:
 
 
 def check_lock(text: str, collectives: Sequence[Collective], mesh: Mesh, file: str) -> None:
-    """Compare a plan with what `lock_text` wrote.
-
-    Args:
-        text: the lock file.
-        collectives: the plan's.
-        mesh: its mesh.
-        file: what messages call the lock file.
+    """Compare a plan with what `lock_text` wrote to a file, which messages name.
 
     Raises:
         BudgetError: they differ, or the text is of another form.

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dtensor.dialect.mlir import ir, stablehlo
+from dtensor.dialect.mlir import ir
 from dtensor.passes.graph import OpReader
+from dtensor.passes.ops.attributes import dot_sides
 
 COLLECTIVE_DIMENSIONS = {
     "stablehlo.all_gather": "all_gather_dim",
@@ -23,13 +24,7 @@ _DOT = "stablehlo.dot_general"
 def wanted_orders(
     op: ir.Operation, name: str, types: OpReader
 ) -> list[tuple[int, tuple[int, ...]]]:
-    """The operands that are read in another order than theirs, with the dimensions in that order.
-
-    Args:
-        op: any operation.
-        name: its name.
-        types: reads types.
-    """
+    """The operands that are read in another order than theirs, and the dimensions in that order."""
     if name == _DOT:
         return _of_dot(op, types)
     if name not in COLLECTIVE_DIMENSIONS:
@@ -45,11 +40,7 @@ def wanted_orders(
 
 
 def _of_dot(op: ir.Operation, types: OpReader) -> list[tuple[int, tuple[int, ...]]]:
-    numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
-    sides = (
-        (numbers.lhs_batching_dimensions, numbers.lhs_contracting_dimensions),
-        (numbers.rhs_batching_dimensions, numbers.rhs_contracting_dimensions),
-    )
+    sides = dot_sides(op)
     shapes = [types.type_info(value.type, None).shape for value in op.operands]
     if all(map(_is_matrix, shapes, sides)):
         return []

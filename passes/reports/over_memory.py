@@ -20,10 +20,7 @@ def note_over_memory(
 ) -> None:
     """Record that the plan needs more than the machine's devices have; nothing where it fits.
 
-    Args:
-        state: the machine, and the layouts of the arguments.
-        report: what the plan needs.
-        shapes: per argument the local shape, in elements.
+    The arguments have these local shapes, in elements.
     """
     machine = state.machine
     if machine is None or report.peak_bytes <= machine.memory_bytes:

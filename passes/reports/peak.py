@@ -19,10 +19,8 @@ def memory_report(
 ) -> MemoryReport:
     """What a function of local shapes holds at most.
 
-    Args:
-        function: the program of one device.
-        donated: indices of arguments whose memory the results may take.
-        names: what arguments are called; their numbers if empty.
+    The results may take the memory of the `donated` arguments; without names, arguments are called
+    by their numbers.
     """
     types, named = OpReader(), dict(enumerate(names))
     block = function.regions[0].blocks[0]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.dim import Dim
 from dtensor.passes.graph import CARRY, CONSTRAINT, JOIN, OP, THROUGH, Graph, Node
-from dtensor.passes.ops.padding import Along, Fill, Shape, Tie
+from dtensor.passes.ops.padding import Along, Fill, Padding, Shape, Tie
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import FactorKind, OpRule
 from dtensor.passes.ops.table import opdef
@@ -77,13 +77,18 @@ def lengths_of(graph: Graph, pins: Pins) -> Lengths | None:
     return lengths
 
 
-def _let_read(graph: Graph, lengths: Lengths) -> None:
-    """Let what reads places before the true end read a longer dimension as it is."""
+def _padded(graph: Graph) -> Iterator[tuple[Node, Padding]]:
+    """The operations that cope with elements beyond the end of a dimension, and how."""
     for node in graph.nodes:
         padding = opdef(node.name).padding if node.kind == OP else None
-        if padding is None or padding.reads is None or node.rule is None:
-            continue
-        for along in padding.reads(node.info):
+        if padding is not None and node.rule is not None:
+            yield node, padding
+
+
+def _let_read(graph: Graph, lengths: Lengths) -> None:
+    """Let what reads places before the true end read a longer dimension as it is."""
+    for node, padding in _padded(graph):
+        for along in padding.reads(node.info) if padding.reads is not None else ():
             lengths.fills.setdefault((node.index, along.slot, along.dim), along.fill)
 
 
@@ -251,10 +256,7 @@ def _ties(
     out of it, or read of it in rows that are not divided, is known to be split.
     """
     ties, alike, even = list[Tied](), list[Tied](), list[Tied]()
-    for node in graph.nodes if splits else ():
-        padding = opdef(node.name).padding if node.kind == OP else None
-        if padding is None or node.rule is None:
-            continue
+    for node, padding in _padded(graph) if splits else ():
         for find, found in ((padding.ties, ties), (padding.alike, alike)):
             for tie in find(node.info) if find is not None else ():
                 sizes = {graph.types[value].shape[d] for value, d in _tied(node, tie)}
@@ -269,13 +271,11 @@ def _ties(
 def _moves(graph: Graph, splits: set[int]) -> list[Tied]:
     """Dimensions that must be whole, each with those of the others that the axes divide."""
     found: list[Tied] = []
-    for node in graph.nodes if splits else ():
-        padding = opdef(node.name).padding if node.kind == OP else None
-        if padding is None or padding.moves is None or node.rule is None:
-            continue
-        whole, *others = padding.moves(node.info)
-        taking = [along for along in others if _divides(graph, node, along, splits)]
-        found.append((node, (whole, *taking)))
+    for node, padding in _padded(graph) if splits else ():
+        if padding.moves is not None:
+            whole, *others = padding.moves(node.info)
+            taking = [along for along in others if _divides(graph, node, along, splits)]
+            found.append((node, (whole, *taking)))
     return found
 
 
@@ -302,12 +302,7 @@ def _tied(node: Node, tie: Tie) -> list[Place]:
     return [_place(node, along.slot, along.dim) for along in tie]
 
 
-def _tie(
-    classes: Classes,
-    ties: list[Tied],
-    alike: list[Tied],
-    lengths: Lengths,
-) -> None:
+def _tie(classes: Classes, ties: list[Tied], alike: list[Tied], lengths: Lengths) -> None:
     """Tie what belongs to a class that a layout splits; each tie may make others so.
 
     What can be split alike is tied only if that makes it divide.

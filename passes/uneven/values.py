@@ -83,10 +83,7 @@ class Forms:
     def replace(self, value: int, new: Value, made: Sequence[ir.Operation]) -> None:
         """Let another value stand for one, in the shape in which that is made.
 
-        Args:
-            value: number of the value.
-            new: what stands for it.
-            made: the operations that read it to make the other.
+        The operations `made` read it to make the other.
         """
         own = self.graph.values[value]
         own.replace_all_uses_except(new, list(made))
@@ -121,13 +118,7 @@ class Forms:
 
 
 class Writer(Trail):
-    """Creates operations one behind the other, and numbers them.
-
-    Args:
-        ledger: numbers them.
-        point: where the next one goes.
-        location: what they stand for.
-    """
+    """Creates operations one behind the other, and numbers them."""
 
     def __init__(self, ledger: Ledger, point: ir.InsertionPoint, location: ir.Location) -> None:
         super().__init__(point, location)

@@ -12,7 +12,7 @@ from dtensor.passes.cost.model import (
     Link,
 )
 from dtensor.passes.relayout.search import plan, steps_seconds
-from dtensor.passes.relayout.steps import AllToAll, Gather, Permute, Reduce, Slice, Step, wire_bytes
+from dtensor.passes.relayout.steps import Step, wire_bytes
 from tests.py.passes.relayout.test_plan_runs import layouts
 
 MESH = Mesh([("x", 2), ("y", 4)])
@@ -26,51 +26,51 @@ def parse(text: str, mesh: Mesh = MESH) -> Layout:
 
 
 def kinds(steps: tuple[Step, ...]) -> list[str]:
-    return [type(step).__name__ for step in steps]
+    return [step.kind for step in steps]
 
 
 @pytest.mark.parametrize(
     ("before", "after", "fraction", "names"),
     [
         ('[{"x"}, {}]', '[{"x"}, {}]', 0, []),
-        ("[{}, {}]", '[{"x"}, {"y"}]', 0, ["Slice", "Slice"]),
-        ("[{}, {}]", '[{"x", "y"}, {}]', 0, ["Slice"]),
-        ('[{"y"}, {}]', "[{}, {}]", 3 / 4, ["Gather"]),
-        ('[{"x", "y"}, {}]', "[{}, {}]", 7 / 8, ["Gather"]),
-        ('[{"x"}, {}]', '[{}, {"x"}]', 1 / 4, ["AllToAll"]),
-        ('[{"x", "y"}, {}]', '[{}, {"x", "y"}]', 7 / 64, ["AllToAll"]),
-        ('[{"x", "y"}, {}]', '[{}, {"y", "x"}]', 7 / 64, ["AllToAll"]),
-        ('[{"x", "y"}, {}]', '[{"x"}, {"y"}]', 3 / 32, ["AllToAll"]),
-        ('[{"x", "y"}, {}]', '[{"y", "x"}, {}]', 1 / 8, ["Permute"]),
-        ('[{"y"}, {}]', '[{"x", "y"}, {}]', 1 / 8, ["Slice", "Permute"]),
-        ('[{"x", "y"}, {}]', '[{"y"}, {}]', 1 / 4, ["Permute", "Gather"]),
+        ("[{}, {}]", '[{"x"}, {"y"}]', 0, ["slice", "slice"]),
+        ("[{}, {}]", '[{"x", "y"}, {}]', 0, ["slice"]),
+        ('[{"y"}, {}]', "[{}, {}]", 3 / 4, ["gather"]),
+        ('[{"x", "y"}, {}]', "[{}, {}]", 7 / 8, ["gather"]),
+        ('[{"x"}, {}]', '[{}, {"x"}]', 1 / 4, ["all_to_all"]),
+        ('[{"x", "y"}, {}]', '[{}, {"x", "y"}]', 7 / 64, ["all_to_all"]),
+        ('[{"x", "y"}, {}]', '[{}, {"y", "x"}]', 7 / 64, ["all_to_all"]),
+        ('[{"x", "y"}, {}]', '[{"x"}, {"y"}]', 3 / 32, ["all_to_all"]),
+        ('[{"x", "y"}, {}]', '[{"y", "x"}, {}]', 1 / 8, ["permute"]),
+        ('[{"y"}, {}]', '[{"x", "y"}, {}]', 1 / 8, ["slice", "permute"]),
+        ('[{"x", "y"}, {}]', '[{"y"}, {}]', 1 / 4, ["permute", "gather"]),
         # The major half of y trades places with x; its minor half follows by an all_to_all.
-        ('[{"x"}, {"y"}]', '[{"y"}, {"x"}]', 1 / 16 + 1 / 8, ["AllToAll", "Permute"]),
-        ('[{2, "y"}, {}]', '[{}, {2, "y"}]', 3 / 16, ["AllToAll"]),
+        ('[{"x"}, {"y"}]', '[{"y"}, {"x"}]', 1 / 16 + 1 / 8, ["all_to_all", "permute"]),
+        ('[{2, "y"}, {}]', '[{}, {2, "y"}]', 3 / 16, ["all_to_all"]),
         # Each device lacks two of its three pieces, which three others have.
-        ('[{3, "y"}, {}]', '[{"y"}, {}]', 1 / 6, ["Match"]),
-        ('[{"x", 3, "y"}, {}]', '[{"x", "y"}, {}]', 1 / 12, ["Match"]),
-        ('[{}, {}], partial = {sum: "y"}', "[{}, {}]", 3 / 2, ["Reduce"]),
-        ('[{}, {}], partial = {sum: ("x", "y")}', "[{}, {}]", 7 / 4, ["Reduce"]),
-        ('[{}, {}], partial = {sum: "y"}', '[{"y"}, {}]', 3 / 4, ["ReduceScatter"]),
-        ('[{}, {}], partial = {sum: ("x", "y")}', '[{"x", "y"}, {}]', 7 / 8, ["ReduceScatter"]),
+        ('[{3, "y"}, {}]', '[{"y"}, {}]', 1 / 6, ["match"]),
+        ('[{"x", 3, "y"}, {}]', '[{"x", "y"}, {}]', 1 / 12, ["match"]),
+        ('[{}, {}], partial = {sum: "y"}', "[{}, {}]", 3 / 2, ["reduce"]),
+        ('[{}, {}], partial = {sum: ("x", "y")}', "[{}, {}]", 7 / 4, ["reduce"]),
+        ('[{}, {}], partial = {sum: "y"}', '[{"y"}, {}]', 3 / 4, ["reduce_scatter"]),
+        ('[{}, {}], partial = {sum: ("x", "y")}', '[{"x", "y"}, {}]', 7 / 8, ["reduce_scatter"]),
         (
             '[{}, {}], partial = {sum: ("x", "y")}',
             '[{"y"}, {}]',
             3 / 4 + 1 / 4,
-            ["ReduceScatter", "Reduce"],
+            ["reduce_scatter", "reduce"],
         ),
-        ('[{}, {}], partial = {sum: "x"}', '[{"y"}, {}]', 1 / 4, ["Slice", "Reduce"]),
+        ('[{}, {}], partial = {sum: "x"}', '[{"y"}, {}]', 1 / 4, ["slice", "reduce"]),
         # The sum is scattered behind y first: half as much is permuted.
         (
             '[{"y"}, {}], partial = {sum: "x"}',
             '[{"x", "y"}, {}]',
             1 / 8 + 1 / 8,
-            ["ReduceScatter", "Permute"],
+            ["reduce_scatter", "permute"],
         ),
-        ('[{"x"}, {}], partial = {sum: "y"}', "[{}, {}]", 3 / 4 + 1 / 2, ["Reduce", "Gather"]),
-        ("[{}, {}]", '[{}, {}], partial = {sum: "x"}', 0, ["Mask"]),
-        ('[{"x"}, {}]', '[{}, {}], partial = {sum: "x"}', 0, ["Spread"]),
+        ('[{"x"}, {}], partial = {sum: "y"}', "[{}, {}]", 3 / 4 + 1 / 2, ["reduce", "gather"]),
+        ("[{}, {}]", '[{}, {}], partial = {sum: "x"}', 0, ["mask"]),
+        ('[{"x"}, {}]', '[{}, {}], partial = {sum: "x"}', 0, ["spread"]),
     ],
 )
 def test_known_best_plans(before: str, after: str, fraction: float, names: list[str]) -> None:
@@ -95,9 +95,8 @@ def test_axes_without_common_parts_trade_places(before: str, after: str, fractio
 def test_an_axis_gives_way_to_an_equal_one_by_one_permute() -> None:
     mesh = Mesh([("x", 4), ("y", 4)])
     steps = plan(parse('[{"x"}, {}]', mesh), parse('[{"y"}, {}]', mesh), SHAPE, 4)
-    assert kinds(steps) == ["Permute"]
-    assert isinstance(steps[0], Permute)
-    assert [a.name for a in steps[0].sources] == ["x", "y"]
+    assert kinds(steps) == ["permute"]
+    assert [a.name for a in steps[0].axes] == ["x", "y"]
     assert [a.name for a in steps[0].targets] == ["y", "x"]
 
 
@@ -105,7 +104,7 @@ def test_parts_that_do_not_divide_each_other_are_taken_out_and_put_in_again() ->
     mesh = Mesh([("z", 6)])
     before, after = parse('[{"z":(1)2}, {}]', mesh), parse('[{"z":(1)3}, {}]', mesh)
     steps = plan(before, after, SHAPE, 4)
-    assert kinds(steps) == ["Gather", "Slice"]
+    assert kinds(steps) == ["gather", "slice"]
     assert steps[-1].result == after
 
 
@@ -113,7 +112,7 @@ def test_a_slow_axis_is_reduced_after_the_fast_one_has_scattered() -> None:
     """A joint all_reduce would run at the slow network's pace throughout."""
     slow = CostModel(axis_links=(("x", Link(1e-8, 1e8)),))
     steps = plan(parse('[{}, {}], partial = {sum: ("x", "y")}'), parse("[{}, {}]"), SHAPE, 4, slow)
-    assert kinds(steps) == ["Reduce", "Reduce"]
+    assert kinds(steps) == ["reduce", "reduce"]
     joint = plan(parse('[{}, {}], partial = {sum: ("x", "y")}'), parse("[{}, {}]"), SHAPE, 4)
     assert steps_seconds(steps, slow) < steps_seconds(joint, slow)
 
@@ -140,8 +139,7 @@ def test_no_plan_costs_more_than_gathering_whole_and_slicing() -> None:
 
 def test_only_axes_that_must_go_are_gathered() -> None:
     steps = plan(parse('[{"x"}, {"y"}]'), parse('[{"x"}, {}]'), SHAPE, 4)
-    assert kinds(steps) == ["Gather"]
-    assert isinstance(steps[0], Gather)
+    assert kinds(steps) == ["gather"]
     assert [axis.name for axis in steps[0].axes] == ["y"]
     assert steps[0].wire_bytes == BYTES / 2 * 3 / 4
 
@@ -161,7 +159,7 @@ def test_steps_say_whether_they_communicate() -> None:
     for before, after in itertools.permutations(('[{"x"}, {}]', "[{}, {}]", '[{}, {"y"}]'), 2):
         for step in plan(parse(before), parse(after), SHAPE, 4):
             assert step.is_local == (step.wire_bytes == 0)
-            assert isinstance(step, Slice | Gather | AllToAll | Permute | Reduce)
+            assert step.kind in ("slice", "gather", "all_to_all", "permute", "reduce")
 
 
 def test_links_can_differ_by_axis() -> None:

@@ -20,7 +20,6 @@ from dtensor.passes.cost.model import CostModel, Link
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.relayout.realise import apply_steps
 from dtensor.passes.relayout.search import plan
-from dtensor.passes.relayout.steps import Match, Step
 from tests.py.passes.relayout.run_local import (
     Array,
     local_module,
@@ -98,7 +97,7 @@ def check(whole: Array, layout: Layout, got: list[Array]) -> None:
             np.testing.assert_array_equal(value, want)
 
 
-def run(mesh: Mesh, seed: int, dtype: Any) -> Counter[type[Step]]:
+def run(mesh: Mesh, seed: int, dtype: Any) -> Counter[str]:
     """A batch of random relayouts; what kinds of steps they took."""
     rng = random.Random(seed)
     name = str(np.dtype(dtype))
@@ -125,13 +124,13 @@ def run(mesh: Mesh, seed: int, dtype: Any) -> Counter[type[Step]]:
             check(whole, after, got)
         except AssertionError as wrong:
             raise AssertionError(f"{before} to {after} by {steps}: {wrong}") from None
-    return Counter(type(step) for steps in plans for step in steps)
+    return Counter(step.kind for steps in plans for step in steps)
 
 
 @pytest.mark.parametrize("mesh", MESHES, ids=lambda mesh: mesh.short())
 def test_any_layout_to_any_other_on_any_machine(mesh: Mesh) -> None:
     taken = run(mesh, 1, np.float32) + run(mesh, 2, np.int32)
-    assert taken[Match]
+    assert taken["match"]
     assert len(taken) > 5
 
 
@@ -141,7 +140,7 @@ def test_pieces_change_devices_behind_what_came_to_stand_in_front() -> None:
     before, after = Layout([(4, "x")], mesh), Layout([("y", "x")], mesh)
     cost = CostModel(Link(1e-6, 1e8), (("x", Link(0.0, 2e10)), ("y", Link(1e-3, 1e8))))
     steps = plan(before, after, (48,), 4, cost)
-    assert any(isinstance(step, Match) for step in steps), steps
+    assert any(step.kind == "match" for step in steps), steps
     whole = np.arange(48, dtype=np.float32)
     types, outs = [tensor_type((16,), "float32")], [((8,), "float32")]
     text = local_module(mesh, types, lambda ctx, values: [apply_steps(values[0], steps, ctx)])
