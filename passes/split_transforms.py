@@ -7,17 +7,20 @@ each has its axis elsewhere while it is transformed, which moves a share of the 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dtensor.dialect.mlir import ir, replace_op
+from dtensor.dialect.mlir import Value, ir, replace_op
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.forms.transforms import SplitTransform
+from dtensor.passes.builder import Builder
 from dtensor.passes.functions import main_function
 from dtensor.passes.ops.attributes import integers
-from dtensor.passes.ops.four_steps import LENGTH
+from dtensor.passes.ops.four_steps import LENGTH, TRANSFORM, kind_of, transform_attributes
+from dtensor.passes.ops.transform_rows import Kind, half
 
 _FFT = "stablehlo.fft"
+_FEW = 4  # of so many elements one of padding is little
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,67 @@ class SplitTransformsPass(Pass):
             batch = ir.RankedTensorType(op.operands[0].type).shape[: -len(lengths)]
             if len(lengths) < 2 or math.prod(batch) >= devices or 0 in lengths:
                 continue
-            split = SplitTransform(op, devices)
+            split = _SplitTransform(op, devices)
             replace_op(op, [split.transformed(lengths)])
             for made in split.made:
                 state.ledger.add_op(made)
             state.forget_ir()
+
+
+class _SplitTransform(Builder):
+    """Makes the transforms that stand for one."""
+
+    def __init__(self, op: ir.Operation, devices: int) -> None:
+        self.made: list[ir.Operation] = []
+        super().__init__(op, self.made)
+        self.op = op
+        self.devices = devices
+        self.kind = kind_of(op)
+
+    def transformed(self, lengths: Sequence[int]) -> Value:
+        """The last dimension first; of inverse transforms last, so that one undoes the other."""
+        value: Value = self.op.operands[0]
+        rank = len(ir.RankedTensorType(value.type).shape)
+        dims = list(range(rank - len(lengths), rank - 1))
+        result = ir.RankedTensorType(self.op.results[0].type)
+        if self.kind in (Kind.IFFT, Kind.IRFFT):
+            for d in dims:
+                value = self.along(value, d)
+            return self.last(value, self.kind, lengths[-1], list(result.shape))
+        value = self.last(value, self.kind, lengths[-1], None)
+        for d in reversed(dims):
+            value = self.along(value, d)
+        return value
+
+    def along(self, value: Value, dim: int) -> Value:
+        """A complex transform of another dimension than the last."""
+        shape = self.shape_of(value)
+        order = list(range(len(shape)))
+        order[dim], order[-1] = order[-1], order[dim]
+        value = self.transpose(self._divisible(value, dim), order)
+        value = self.last(value, self.kind.between_complex, shape[dim], None)
+        return self.cut(self.transpose(value, order), len(shape) - 1, 0, shape[-1])
+
+    def _divisible(self, value: Value, dim: int) -> Value:
+        """With zeros behind the last dimension, if else no dimension but `dim` divides.
+
+        The axes of `dim` go there while it is transformed.
+        """
+        shape = self.shape_of(value)
+        others = [size for d, size in enumerate(shape) if d != dim]
+        missing = -shape[-1] % self.devices
+        if any(size % self.devices == 0 for size in others) or missing * _FEW > shape[-1]:
+            return value
+        return self.lengthened(value, len(shape) - 1, 0, shape[-1] + missing)
+
+    def last(self, value: Value, kind: Kind, length: int, shape: list[int] | None) -> Value:
+        """A transform of the last dimension."""
+        element = self.element_of(self.op.results[0])
+        if shape is None:
+            shape = list(self.shape_of(value))
+            shape[-1] = half(length) if kind is Kind.RFFT else shape[-1]
+            if self.kind is Kind.IRFFT:
+                element = self.element_of(value)
+        return self.value(
+            TRANSFORM, [value], self.tensor_type(shape, element), transform_attributes(kind, length)
+        )

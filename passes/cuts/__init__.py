@@ -13,7 +13,7 @@ What all patterns read:
 - `windows.py`: how the windows of a convolution or a reduction walk.
 - `shards.py`: which dimensions layouts split, before anything is planned.
 
-The patterns, in the order in which `steps.py` rewrites them:
+The patterns, in the order in which `fuse.py` rewrites them:
 
 - `banded_products.py`: `jax.image.resize` and other products with few diagonals, by frames.
 - `known_positions.py`: `jnp.take(x, constants)` and updates of constant places: `runs.py` as slices
