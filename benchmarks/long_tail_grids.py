@@ -23,17 +23,7 @@ from benchmarks.long_tail_forms import (
     total_variation,
     wavelet,
 )
-from benchmarks.long_tail_row import (
-    EDGES,
-    LONG,
-    PLANE,
-    ROWS,
-    SLICE,
-    TILES,
-    Row,
-    X,
-    row,
-)
+from benchmarks.long_tail_row import EDGES, LONG, PLANE, ROWS, SLICE, TILES, Row, X, row
 
 GRIDS: dict[str, Row] = {
     **{

@@ -9,12 +9,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from dtensor.dialect import names
-from dtensor.dialect.attributes import (
-    index_attr,
-    layout_attr,
-    layouts_array_attr,
-    mesh_attr,
-)
+from dtensor.dialect.attributes import index_attr, layout_attr, layouts_array_attr, mesh_attr
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import manual_part
 from dtensor.dialect.mesh import Mesh

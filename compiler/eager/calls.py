@@ -13,13 +13,7 @@ from dtensor.compiler.calls import are_same, meshes_in, spread
 from dtensor.compiler.constraint import constrain_as
 from dtensor.compiler.default_mesh import get_default_mesh
 from dtensor.compiler.eager.arguments import Bound, mark_numbers
-from dtensor.compiler.eager.engine import (
-    NotAnArrayError,
-    Operation,
-    constant,
-    load,
-    lower,
-)
+from dtensor.compiler.eager.engine import NotAnArrayError, Operation, constant, load, lower
 from dtensor.compiler.eager.mixing import one_mesh
 from dtensor.compiler.eager.repeated import repeated
 from dtensor.compiler.program import Programs, Run

@@ -13,14 +13,7 @@ import numpy as np
 from dtensor.compiler.calls import is_dtensor
 from dtensor.compiler.stages import Lowered, Traced
 from dtensor.compiler.verification.accuracy import epsilon
-from dtensor.compiler.verification.blocks import (
-    ON_SHARDS,
-    Block,
-    Operation,
-    Program,
-    Reader,
-    Value,
-)
+from dtensor.compiler.verification.blocks import ON_SHARDS, Block, Operation, Program, Reader, Value
 from dtensor.compiler.verification.check import Checker
 from dtensor.compiler.verification.compare import difference
 from dtensor.compiler.verification.near import NEAR, TRIES, apart, moved

@@ -14,11 +14,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.runtime.client import mesh_devices
 from dtensor.runtime.placement import jax_mesh, local_devices, named_sharding
 from dtensor.runtime.tpu.topology import device_location
-from dtensor.tpu import (
-    Topology,
-    create_tpu_mesh,
-    topology_of,
-)
+from dtensor.tpu import Topology, create_tpu_mesh, topology_of
 
 pytestmark = pytest.mark.accelerators
 

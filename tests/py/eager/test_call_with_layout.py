@@ -13,15 +13,7 @@ import dtensor
 from dtensor import UNSHARDED, DTensor, LayoutError
 from dtensor.compiler import program as kept
 from dtensor.compiler.call_with_layout import call_with_layout
-from tests.py.eager.support import (
-    MESH_2X4,
-    MESH_3X2,
-    assert_same,
-    layout,
-    lowered,
-    message,
-    placed,
-)
+from tests.py.eager.support import MESH_2X4, MESH_3X2, assert_same, layout, lowered, message, placed
 
 MIB = 2**20
 XY = layout(MESH_3X2, "x", "y")

@@ -15,15 +15,7 @@ from dtensor import UNSHARDED, DTensor
 from dtensor.compiler.eager.calls import programs
 from dtensor.runtime.clients.coordination import resets
 from dtensor.runtime.eager import Engine, Slot
-from tests.py.eager.support import (
-    MESH_2X4,
-    MESH_3X2,
-    assert_same,
-    layout,
-    message,
-    placed,
-    whole,
-)
+from tests.py.eager.support import MESH_2X4, MESH_3X2, assert_same, layout, message, placed, whole
 
 FLOATS = np.linspace(0.5, 7.5, 24, dtype=np.float32).reshape(6, 4)
 OTHERS = np.linspace(3.0, 1.0, 24, dtype=np.float32).reshape(6, 4)

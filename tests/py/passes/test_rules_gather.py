@@ -9,14 +9,7 @@ import numpy as np
 import pytest
 
 from tests.py.passes.indices import ALL, kinds, odd, reduced
-from tests.py.passes.rule_oracle import (
-    NUMPY_TYPES,
-    Array,
-    Report,
-    check_rule,
-    letters,
-    op_module,
-)
+from tests.py.passes.rule_oracle import NUMPY_TYPES, Array, Report, check_rule, letters, op_module
 
 
 def gather(

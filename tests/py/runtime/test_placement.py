@@ -13,13 +13,7 @@ from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import OPEN, UNSHARDED, Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.client import create_mesh
-from dtensor.runtime.placement import (
-    jax_mesh,
-    layout_of,
-    mesh_of,
-    named_sharding,
-    refined_mesh,
-)
+from dtensor.runtime.placement import jax_mesh, layout_of, mesh_of, named_sharding, refined_mesh
 
 MESH = create_mesh([("x", 2), ("y", 4)])
 ATOMS = [AxisRef("x", 1, 2), AxisRef("y", 1, 2), AxisRef("y", 2, 2)]

@@ -10,12 +10,7 @@ import pytest
 from dtensor.compiler.api import JitFunction, jit
 from dtensor.compiler.variables.engine import DVariable
 from dtensor.dialect.errors import CompileError, LayoutError
-from tests.py.compiler.variables.support import (
-    VALUES,
-    scalar,
-    values,
-    variable,
-)
+from tests.py.compiler.variables.support import VALUES, scalar, values, variable
 
 
 def test_wrong_values_are_errors_and_change_nothing() -> None:

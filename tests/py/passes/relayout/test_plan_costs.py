@@ -7,10 +7,7 @@ import pytest
 
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.passes.cost.model import (
-    CostModel,
-    Link,
-)
+from dtensor.passes.cost.model import CostModel, Link
 from dtensor.passes.relayout.search import plan, steps_seconds
 from dtensor.passes.relayout.steps import Step, wire_bytes
 from tests.py.passes.relayout.test_plan_runs import layouts

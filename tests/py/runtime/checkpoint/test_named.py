@@ -22,15 +22,7 @@ from dtensor.runtime.checkpoint.named import (
 from dtensor.runtime.client import create_mesh
 from dtensor.runtime.placement import jax_mesh
 from dtensor.runtime.variables.variable import DVariable
-from tests.py.runtime.checkpoint.arrays import (
-    BF16,
-    bits,
-    mesh_2x4,
-    mesh_8,
-    put,
-    ramp,
-    whole,
-)
+from tests.py.runtime.checkpoint.arrays import BF16, bits, mesh_2x4, mesh_8, put, ramp, whole
 
 # Meshes to save from and to restore on, and layouts on the second.
 MESHES: dict[str, tuple[list[tuple[str, int]], list[tuple[str, int]], list[list[Any]]]] = {

@@ -16,15 +16,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import DTensor
 from dtensor.runtime.client import create_mesh
 from dtensor.runtime.transfer import fetch_layout, unpack
-from tests.py.runtime.variables.support import (
-    BOTH,
-    MESH,
-    ROWS,
-    VALUES,
-    WHOLE,
-    values,
-    variable,
-)
+from tests.py.runtime.variables.support import BOTH, MESH, ROWS, VALUES, WHOLE, values, variable
 
 
 def test_a_dtensor_gives_the_variable_its_layout() -> None:

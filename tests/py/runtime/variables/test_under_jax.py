@@ -18,14 +18,7 @@ from dtensor.dialect.errors import CompileError, LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import DTensor
 from tests.py.runtime.clients.launching import run_jax_processes
-from tests.py.runtime.variables.support import (
-    BOTH,
-    MESH,
-    VALUES,
-    WHOLE,
-    values,
-    variable,
-)
+from tests.py.runtime.variables.support import BOTH, MESH, VALUES, WHOLE, values, variable
 
 
 def test_to_jax_a_variable_is_its_value() -> None:
