@@ -184,9 +184,9 @@ class StaticArgs:
         Raises:
             ValueError: a static argument is not hashable.
         """
-        by_position = tuple((n, args[n]) for n in self.argnums if n < len(args))
-        by_name = tuple((name, kwargs[name]) for name in self.argnames if name in kwargs)
-        for where, value in (*by_position, *by_name):
+        given: list[tuple[Any, Any]] = [(n, args[n]) for n in self.argnums if n < len(args)]
+        given += [(name, kwargs[name]) for name in self.argnames if name in kwargs]
+        for where, value in given:
             try:
                 hash(value)
             except TypeError:
@@ -199,19 +199,20 @@ class StaticArgs:
                 ) from None
         dynamic = tuple(arg for n, arg in enumerate(args) if n not in self.argnums)
         named = {name: arg for name, arg in kwargs.items() if name not in self.argnames}
-        return dynamic, named, (by_position, by_name)
+        # Equal numbers of several types make several programs.
+        return dynamic, named, tuple((where, value, type(value)) for where, value in given)
 
     def merge(
         self, args: Sequence[Any], kwargs: dict[str, Any], statics: Any
     ) -> tuple[list[Any], dict[str, Any]]:
         """All arguments, in order: the inverse of `split`."""
-        if not statics:
-            return list(args), kwargs
-        by_position, by_name = statics
-        merged = list(args)
-        for n, value in by_position:
-            merged.insert(n, value)
-        return merged, {**kwargs, **dict(by_name)}
+        every, named = list(args), dict(kwargs)
+        for where, value, _ in statics or ():
+            if isinstance(where, str):
+                named[where] = value
+            else:
+                every.insert(where, value)
+        return every, named
 
     def position(self, dynamic: int) -> int:
         """The position of the `dynamic`-th argument that is not static."""

@@ -170,6 +170,19 @@ def test_static_arguments() -> None:
         jit(f, static_argnames="size")
 
 
+def test_equal_static_arguments_of_several_types_make_several_programs() -> None:
+    def f(n: Any, x: Any, *, least: Any = 0) -> Any:
+        return x + n if type(least) is int else x - n
+
+    g = jit(f, static_argnums=0, static_argnames="least", mesh=MESH)
+    whole = np.arange(6, dtype=np.int32)
+    for n in (1, 1.0, True, 1):
+        expected = jax.jit(f, static_argnums=0)(n, whole)
+        assert g(n, whole).dtype == expected.dtype
+        np.testing.assert_array_equal(g(n, whole, least=0).numpy(), expected)
+        np.testing.assert_array_equal(g(n, whole, least=0.0).numpy(), whole - n)
+
+
 def test_donated_arguments_are_gone() -> None:
     def f(n: int, state: Any, x: Any) -> Any:
         return jax.tree.map(lambda s: s + n * x, state)
