@@ -59,7 +59,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType
 from dtensor.runtime.clients.coordination import resets
 from dtensor.runtime.shardings import AnyMesh, as_mesh, context_jax_mesh, context_mesh
-from dtensor.runtime.tracing import becomes_program, current_scope, is_eager
+from dtensor.runtime.tracing import becomes_program, current_scope, is_eager, settings
 
 _flatten = default_registry.flatten
 _compiled: weakref.WeakSet[JitFunction] = weakref.WeakSet()
@@ -236,9 +236,8 @@ class JitFunction:
         # Kept short: this is what a call costs beyond jax's own dispatch. Most are known again by
         # what is cheapest to find out, and are like the one before: comparing shows it sooner than
         # hashing.
-        settings = (  # what a program depends on beside its function and its arguments
-            jax.enable_x64.value,
-            jax.default_matmul_precision.value,
+        around = (  # what a program depends on beside its function and its arguments
+            settings(),
             get_abstract_mesh().axis_names and _context(),
             registered_number(),
         )
@@ -247,7 +246,7 @@ class JitFunction:
             leaves, tree = quick_flatten([args, kwargs] if kwargs else args)
             types = quick_types(leaves)
             if types is not None:
-                key = (tree, types, settings)
+                key = (tree, types, around)
                 last, call = self._last
                 if key != last:
                     call = self._known.get(key)
@@ -255,10 +254,10 @@ class JitFunction:
                     if active_budgets():
                         self._keep_to_budgets(call)
                     return call(leaves)
-        return self._call(args, kwargs, key, settings)
+        return self._call(args, kwargs, key, around)
 
     def _call(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], known_as: Any, settings: Any
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], known_as: Any, around: Any
     ) -> Any:
         """Run the program for any arguments, which are `known_as` this from now on."""
         refs = refs_among(args, kwargs)
@@ -271,7 +270,7 @@ class JitFunction:
         types = types_of(leaves, lambda: self._leaf_names(args, kwargs, statics), of_values=True)
         if becomes_program():  # of which this is a part, as a call of jax.jit's would be
             return self._inline(args, kwargs, statics)
-        key = (tree, types, statics, settings)
+        key = (tree, types, statics, around)
         call = self._programs.get(key)
         if call is None:
             if TRACED in types or current_scope() is not None:

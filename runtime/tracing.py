@@ -1,4 +1,4 @@
-"""Whether jax is tracing the code that runs: values are then symbols of a program."""
+"""Whether jax is tracing the code that runs, where values are symbols; and what it traces by."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 # Not through jax.extend, which promises no more and takes 25 ms to load: it has Pallas with it.
+from jax._src.config import trace_context as settings
 from jax._src.core import Primitive, eval_trace, trace_ctx
 from jax._src.core import get_opaque_trace_state as trace_state
 from jax._src.core import unsafe_am_i_under_a_jit as _under_jit
@@ -33,4 +34,12 @@ def current_scope() -> Any:
     return getattr(active, "scope", None)
 
 
-__all__ = ["Primitive", "active", "becomes_program", "current_scope", "is_eager", "trace_state"]
+__all__ = [
+    "Primitive",
+    "active",
+    "becomes_program",
+    "current_scope",
+    "is_eager",
+    "settings",  # all settings of jax that a program may depend on, as a key
+    "trace_state",
+]

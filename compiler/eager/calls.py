@@ -23,11 +23,10 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType, DTensor, true_array
 from dtensor.runtime.clients.coordination import resets
-from dtensor.runtime.tracing import becomes_program, is_eager
+from dtensor.runtime.tracing import becomes_program, is_eager, settings
 from dtensor.runtime.variables.facts import is_readable, value_of
 
 _flatten = default_registry.flatten
-_config: Any = jax.config
 _is_leaf = DTensor.__instancecheck__
 
 programs = Programs()
@@ -133,8 +132,7 @@ class Request:
             tuple(layouts),
             tree,
             self.mesh,
-            _config.jax_enable_x64,
-            _config.jax_default_matmul_precision,
+            settings(),
             *bound.key,
         )
         return bound, key

@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jax
-
 from dtensor.runtime.array import DTensor
+from dtensor.runtime.tracing import settings
 
-_config: Any = jax.config
 _SETTINGS = frozenset((bool, int, str, type(None)))  # no floats: 0.0 and -0.0 are equal
 
 Repeated = tuple[tuple[Any, ...], list[Any]]
@@ -25,7 +23,7 @@ def repeated(
     fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Repeated | None:
     """The key of a call and its arrays; None for a call that has other arguments than those."""
-    key: list[Any] = [fn, _config.jax_enable_x64, _config.jax_default_matmul_precision]
+    key: list[Any] = [fn, settings()]
     arrays: list[Any] = []
     for arg in args:
         kind = type(arg)

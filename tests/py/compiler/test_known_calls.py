@@ -13,6 +13,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from dtensor import DTensor, Layout, copy_to_mesh, create_mesh, is_dtensor, jit
+from dtensor.compiler.eager.calls import call
 from dtensor.runtime.placement import jax_mesh
 
 MESH = create_mesh([("x", 2), ("y", 3)])
@@ -129,6 +130,19 @@ def test_a_setting_of_jax_that_changes_is_seen() -> None:
         assert step(x).dtype == np.float32
         with jax.enable_x64(True):
             assert step(x).dtype == np.float64
+
+
+def test_random_numbers_are_those_of_the_setting_around_the_call() -> None:
+    def step(x: Any) -> Any:
+        return x * jax.random.uniform(jax.random.key(1), x.shape)
+
+    ours, eager = jit(step), copy_to_mesh(np.ones(4, np.float32), Layout(["x"], MESH))
+    for _ in range(2):
+        for is_partitionable in (True, False):
+            with jax.threefry_partitionable(is_partitionable):
+                expected = jax.jit(step)(np.ones(4, np.float32))
+                np.testing.assert_array_equal(values(ours(eager)), expected)
+                np.testing.assert_array_equal(values(call(step, (eager,), {}, "step")), expected)
 
 
 def test_a_deleted_array_of_a_known_call_is_named() -> None:
