@@ -26,6 +26,7 @@ _FORMS = (
     ("stablehlo.scatter", "counted_rows", "replaced_counts"),
     ("stablehlo.gather", "gathered", "replaced_products"),
     (WHILE, "searches", "replaced_search"),
+    ("stablehlo.reduce_window", "turned_windows", "replaced_windows"),
 )
 
 
@@ -39,6 +40,7 @@ class FindFormsPass(Pass):
     A sort of which a few places are read becomes `dtensor.ranked`, for which the shards only count.
     The slices, pads and sums that `jax.lax.associative_scan` is become one `dtensor.scan`; those of
     its gradient, where sums and products combine elements, one that goes the other way.
+    Windows over what was reversed, `jnp.cumsum(x[::-1])[::-1]`, walk from the array's other end.
     A value that windows start from, and that changes their sum, is added to the sum instead.
     The two calls of a library that a QR of a tall matrix is become one `dtensor.qr`.
     A gather or a scatter whose index vectors count the rows, `x[jnp.arange(n), place]`, walks the
