@@ -27,6 +27,7 @@ from dtensor.passes.ops.attributes import (
     slice_numbers,
     splat_number,
 )
+from dtensor.passes.ops.elementwise import is_scalar_work
 
 Row = NDArray[np.int64]  # of two fields, one below the other
 
@@ -131,7 +132,7 @@ class Rows:
         Of whole tensors it is so only where they are put together.
         """
         is_whole = shape_of(op.results[0]) == list(self.shape)
-        is_work = op.name in ("stablehlo.multiply", "stablehlo.subtract", "stablehlo.negate")
+        is_work = is_scalar_work(op) and op.name != "stablehlo.add"
         return self.reads(op) is not None and not (is_whole and is_work)
 
     def reads(self, op: ir.Operation) -> Sequence[Value] | None:
