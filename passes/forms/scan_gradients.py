@@ -20,7 +20,7 @@ from dtensor.passes.forms.levels import Scan
 from dtensor.passes.forms.terms import Term, derivative, evaluated, leaves_of, term_of
 from dtensor.passes.ops.attributes import shape_of
 
-_MOST, _MOST_ELEMENTS = 6, 1 << 21  # values that may be what a loss changes with; elements
+_MOST, _MOST_ELEMENTS = 6, 1 << 18  # values that may be what a loss changes with; elements
 _MOST_OPERANDS = 4
 Found = tuple[Value, int, Value | None]
 
