@@ -51,7 +51,9 @@ def _value_key(value: Value, depth: int) -> object:
         return value
     definition = opdef(op.name)
     is_equal = definition.moves_only or (depth > 0 and definition.fuses and not definition.varies)
-    return _key(op, depth + 1) if is_equal and op.name not in OPS else value
+    if not is_equal or op.name in OPS:
+        return value
+    return (ir.OpResult(value).result_number, _key(op, depth + 1))
 
 
 def combine_all_reduces(work: Collectives, limit_bytes: int) -> None:

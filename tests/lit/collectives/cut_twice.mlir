@@ -17,3 +17,22 @@ func.func @main(%a: tensor<3x2xf32>) -> (tensor<3x1xf32>, tensor<3x1xf32>, tenso
   // CHECK: return %[[SENT]], %[[SENT]], %[[OTHER]]
   return %1, %3, %5 : tensor<3x1xf32>, tensor<3x1xf32>, tensor<3x1xf32>
 }
+
+// -----
+
+// Two results of one operation are two values.
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=4]>} : () -> ()
+
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<3x8xf32>, %b: tensor<3x8xf32>) -> (tensor<3x2xf32>, tensor<3x2xf32>, tensor<3x2xf32>) {
+  // CHECK: %[[BOTH:.*]]:2 = stablehlo.optimization_barrier
+  // CHECK: %[[FIRST:.*]] = "dtensor.all_slice"(%[[BOTH]]#0)
+  // CHECK: %[[SECOND:.*]] = "dtensor.all_slice"(%[[BOTH]]#1)
+  %0:2 = stablehlo.optimization_barrier %a, %b : tensor<3x8xf32>, tensor<3x8xf32>
+  %1 = "dtensor.all_slice"(%0#0) {axes = #dtensor.axes<@mesh, ["x"]>, dim = 1 : i64} : (tensor<3x8xf32>) -> tensor<3x2xf32>
+  %2 = "dtensor.all_slice"(%0#1) {axes = #dtensor.axes<@mesh, ["x"]>, dim = 1 : i64} : (tensor<3x8xf32>) -> tensor<3x2xf32>
+  %3 = "dtensor.all_slice"(%0#0) {axes = #dtensor.axes<@mesh, ["x"]>, dim = 1 : i64} : (tensor<3x8xf32>) -> tensor<3x2xf32>
+  // CHECK: return %[[FIRST]], %[[SECOND]], %[[FIRST]]
+  return %1, %2, %3 : tensor<3x2xf32>, tensor<3x2xf32>, tensor<3x2xf32>
+}
