@@ -11,14 +11,15 @@ import math
 
 import numpy as np
 
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.frames import Frames
-from dtensor.passes.cuts.names import DOT
+from dtensor.passes.cuts.names import CONVERT, DOT
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.ops.attributes import dot_sides, element_of, shape_of
 from dtensor.passes.ops.contraction import product
+from dtensor.passes.ops.elements import holds_floats
 from dtensor.passes.ops.numbers import Numbers, known_floats
 
 _LEAST = 4  # times as many elements as a frame has
@@ -85,8 +86,11 @@ def _band(weights: Value, inputs: int) -> Frames | None:
     """The frames of a known matrix, of which a dimension is the inputs.
 
     Where rounding makes a difference, a zero may be none to XLA: then frames are longer by one.
+    What is rounded to 16 bits in the end is zero where it was, and perhaps elsewhere.
     """
-    is_written = None
+    is_written, rounded = None, made_by(CONVERT, weights)
+    if rounded is not None and holds_floats(*map(element_of, (weights, rounded.operands[0]))):
+        weights = rounded.operands[0]
     for found in known_floats(weights):
         is_read = (found if inputs == 0 else found.T) != 0
         if is_written is None:

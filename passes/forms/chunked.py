@@ -32,8 +32,20 @@ _LEAST = 2  # trips of a block
 
 
 def replaced_loops(loops: Sequence[ir.Operation], shards: Shards) -> list[ir.Operation]:
-    """What stands for those loops that are cut into blocks, which are erased."""
-    found = [each for loop in loops if (each := _Chunked.of(loop, shards)) is not None]
+    """What stands for those loops that are cut into blocks, which are erased.
+
+    Args:
+        loops: the loops, in program order.
+        shards: into how many shards dimensions are known to be split.
+    """
+    found: list[_Chunked] = []
+    written: dict[tuple[Value, int], int] = {}
+    for loop in loops:
+        each = _Chunked.of(loop, shards, written)
+        if each is not None:
+            found.append(each)
+            trips, blocks = each.trips, each.turns.blocks
+            written |= {(loop.results[k], site.dim): blocks for k, site in trips.writes.items()}
     return [op for each in found for op in each.replaced()]
 
 
@@ -50,15 +62,24 @@ class _Chunked:
         self.given = {k: self.trips.given[k] for k in self.carries.affine}
 
     @staticmethod
-    def of(loop: ir.Operation, shards: Shards) -> _Chunked | None:
-        """The loop, if it walks along a split dimension and sends less so; None of any other."""
+    def of(
+        loop: ir.Operation, shards: Shards, written: Mapping[tuple[Value, int], int]
+    ) -> _Chunked | None:
+        """The loop, if it walks along a split dimension and sends less so; None of any other.
+
+        Args:
+            loop: the loop.
+            shards: into how many shards dimensions are known to be split.
+            written: and those that loops in blocks write.
+        """
         trips = Trips.of(loop)
         carries = None if trips is None else Carries.of(trips)
         if trips is None or carries is None:
             return None
         places = [(trips.array(site), site.dim) for site in trips.reads.values()]
         places += [(loop.results[k], site.dim) for k, site in trips.writes.items()]
-        split = {place: n for place in places if (n := shards.count(place)) > 1}
+        counts = {place: max(shards.count(place), written.get(place, 1)) for place in places}
+        split = {place: n for place, n in counts.items() if n > 1}
         blocks = max(split.values(), default=1)
         if blocks < 2 or trips.count < _LEAST * blocks:
             return None

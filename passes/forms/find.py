@@ -29,6 +29,7 @@ _FORMS = (
     ("stablehlo.scatter", "counted_rows", "replaced_counts"),
     ("stablehlo.gather", "gathered", "replaced_products"),
     (WHILE, "searches", "replaced_search"),
+    ("stablehlo.reduce_window", "turned_windows", "replaced_windows"),
 )
 
 
@@ -40,7 +41,9 @@ class FindFormsPass(Pass):
     it decides, and nothing else need be sent to keep the sort stable. A loop that bisects a table
     for many queries becomes a `dtensor.search`, in which each shard of the table looks by itself.
     A sort of which a few places are read becomes `dtensor.ranked`, for which the shards only count.
-    The slices, pads and sums that `jax.lax.associative_scan` is become one `dtensor.scan`.
+    The slices, pads and sums that `jax.lax.associative_scan` is become one `dtensor.scan`; those of
+    its gradient, where sums and products combine elements, one that goes the other way.
+    Windows over what was reversed, `jnp.cumsum(x[::-1])[::-1]`, walk from the array's other end.
     A value that windows start from, and that changes their sum, is added to the sum instead.
     The two calls of a library that a QR of a tall matrix is become one `dtensor.qr`.
     A gather or a scatter whose index vectors count the rows, `x[jnp.arange(n), place]`, walks the
@@ -89,7 +92,11 @@ def _named(form: str, main: ir.Operation, state: PassState) -> list[ir.Operation
 
 
 def _scans(main: ir.Operation, state: PassState) -> Sequence[ir.Operation]:
-    return replaced_scans([(op, name) for op, name, _ in state.operations(main)])
+    def read() -> list[ir.Operation]:
+        state.forget_ir()
+        return [op for op, _, _ in state.operations(main)]
+
+    return replaced_scans(read)
 
 
 def _loops(main: ir.Operation, state: PassState) -> Sequence[ir.Operation]:

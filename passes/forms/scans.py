@@ -2,39 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, is_read, maker_of, operation_of, replace_op
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.forms.levels import Scan
 from dtensor.passes.forms.scalars import Scalars
-from dtensor.passes.forms.weaves import WEAVES
-from dtensor.passes.ops.attributes import integers, splat_of
+from dtensor.passes.forms.scan_adjoints import write_gradient
+from dtensor.passes.forms.scan_gradients import Gradient
+from dtensor.passes.forms.weaves import WEAVES, is_turn, turned
+from dtensor.passes.ops.attributes import splat_of
 from dtensor.passes.ops.rows import Ties
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import copy_to, read_by
 
 
-def replaced_scans(ops: Sequence[tuple[ir.Operation, str]]) -> list[ir.Operation]:
-    """What stands for the scans among operations, which are erased; with what else was made.
+def replaced_scans(read: Callable[[], Sequence[ir.Operation]]) -> list[ir.Operation]:
+    """What stands for scans and their gradients, which are erased; with what else was made.
 
-    The operations come in program order, with their names.
+    Args:
+        read: gives the operations in program order.
+    """
+    groups, numbers = _groups(read())
+    made = _replaced_gradients(groups, list(numbers))
+    if made:
+        groups, numbers = _groups(read())
+    for group in _read_by_themselves(groups, numbers):
+        made += _replaced(group, numbers)
+    return made
+
+
+def _groups(
+    ops: Sequence[ir.Operation],
+) -> tuple[list[list[Scan]], dict[ir.Operation, int]]:
+    """The scans among operations, and the numbers of these.
+
+    A scan of more operands gives what one of fewer does, where both begin with the same: they are a
+    group, the first of which has the operands of all. One may read what another gives: that is
+    still there while the later ones, which come first, are replaced.
     """
     found: list[Scan] = []
     seen: set[ir.Operation] = set()
-    for op, name in reversed(ops):
-        if name in WEAVES and op not in seen:
+    for op in reversed(ops):
+        if op.name in WEAVES and op not in seen:
             scan = Scan.of(op)
             if scan is not None:
                 found.append(scan)
                 seen |= scan.ops
-    if not found:
-        return []
-    # A scan of more operands gives what one of fewer does, where both begin with the same.
     found.sort(key=lambda scan: -len(scan.inputs))
     groups: list[list[Scan]] = []
-    numbers = {op: i for i, (op, _) in enumerate(ops)}
+    numbers = {op: i for i, op in enumerate(ops)}
     for scan in found:
         for group in groups:
             is_given = group[0].gives(scan)
@@ -45,11 +63,28 @@ def replaced_scans(ops: Sequence[tuple[ir.Operation, str]]) -> list[ir.Operation
                 break
         else:
             groups.append([scan])
-    made: list[ir.Operation] = []
-    # One may read what another gives: that is still there while the later ones are replaced.
     groups.sort(key=lambda group: -min(numbers[scan.root] for scan in group))
-    for group in _read_by_themselves(groups, numbers):
-        made += _replaced(group, numbers)
+    return groups, numbers
+
+
+def _replaced_gradients(
+    groups: Sequence[Sequence[Scan]], ops: Sequence[ir.Operation]
+) -> list[ir.Operation]:
+    """What stands for the gradients of scans, whose operations are erased."""
+    blocks: dict[ir.Block, list[ir.Operation]] = {}
+    for op in ops if groups else []:
+        blocks.setdefault(op.block, []).append(op)
+    found = [Gradient.of(group, blocks[group[0].root.block]) for group in groups]
+    if not any(found):
+        return []
+    # An operation is another key once it reads something else: results stand for operations.
+    places: dict[Value, int] = {result: i for i, op in enumerate(ops) for result in op.results}
+    stands: dict[Value, Value] = {}
+    made = [op for gradient in found if gradient for op in write_gradient(gradient, places, stands)]
+    gone = {*stands, *[value for gradient in found if gradient for value in gradient.computed]}
+    for value in sorted(gone, key=lambda value: -places[value]):
+        if not is_read(value):
+            operation_of(value).erase()
     return made
 
 
@@ -112,7 +147,7 @@ def _reader(op: ir.Operation, block: ir.Block) -> ir.Operation:
 def _replaced(group: Sequence[Scan], numbers: dict[ir.Operation, int]) -> list[ir.Operation]:
     scan = group[0]
     first = min((each.root for each in group), key=lambda op: numbers[op])
-    given = [_turned(value, scan.dim) for value in scan.inputs]
+    given = [turned(value, scan.dim) for value in scan.inputs]
     is_reverse = all(value is not None for value in given)
     op = build.scan(
         [value for value in given if value is not None] if is_reverse else scan.inputs,
@@ -132,7 +167,7 @@ def _replaced(group: Sequence[Scan], numbers: dict[ir.Operation, int]) -> list[i
         if is_reverse:
             for use in list(root.uses):
                 user = use.owner.operation
-                if _is_turn(user, scan.dim):
+                if is_turn(user, scan.dim):
                     replace_op(user, [value])
             if is_read(root):
                 value = Builder(each.root, made).reversed(value, scan.dim)
@@ -186,13 +221,3 @@ def _copied(value: Value, known: dict[Value, Value], block: ir.Block) -> Value:
         if not missing:
             copy_to(ir.InsertionPoint(block), maker, known)
     return known[value]
-
-
-def _is_turn(op: ir.Operation, dim: int) -> bool:
-    return op.name == "stablehlo.reverse" and integers(op.attributes["dimensions"]) == [dim]
-
-
-def _turned(value: Value, dim: int) -> Value | None:
-    """What a value is the reverse of, along one dimension."""
-    maker = maker_of(value)
-    return maker.operands[0] if maker is not None and _is_turn(maker, dim) else None

@@ -52,6 +52,17 @@ def sliced_rows(
     return source
 
 
+def is_turn(op: ir.Operation, dim: int) -> bool:
+    """Whether an operation reverses one dimension, and no other."""
+    return op.name == "stablehlo.reverse" and integers(op.attributes["dimensions"]) == [dim]
+
+
+def turned(value: Value, dim: int) -> Value | None:
+    """What a value is the reverse of, along one dimension."""
+    maker = maker_of(value)
+    return maker.operands[0] if maker is not None and is_turn(maker, dim) else None
+
+
 def is_zero(value: Value) -> bool:
     """Whether a value is a constant of zeros, complex ones too."""
     maker = constant_of(value)

@@ -4,6 +4,9 @@ Shards sort their elements, deal them out to all shards one by one, sort, give t
 and sort. An element is then in its shard or in a neighbour's half next to it, and each half that
 meets one is merged with it. This holds of shards of at least 2 (p-1)^2 elements, and of as many as
 p divides: others are made longer by elements that stand behind all others, and cut off again.
+
+Of one operand alone that is in the order of numbers, codes are sorted: integers that say which of
+two equal ones stands first. All else comes with places, which decide between equal elements.
 """
 
 from __future__ import annotations
@@ -18,10 +21,12 @@ from dtensor.passes.cost.model import all_to_all_bytes, permute_bytes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import integer, shape_of, true_size
-from dtensor.passes.ops.comparators import compare_by, sorted_by
+from dtensor.passes.ops.comparators import compare_by, compare_codes, sorted_by
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.exchanges import dealt, exchanged, from_beside
+from dtensor.passes.ops.keys import Codes, orders
 from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
+from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import OpInfo, element_bytes
 
 _DIMENSION = "dimension"
@@ -71,17 +76,35 @@ def exchange_bytes(placed: Placed) -> tuple[Traffic, ...]:
     local = size // p
     more = _lengthened(local, p) - local
     elements = list(op.operand_elements)
-    tie = _tie(op.operation, elements, bool(more))
-    if tie >= 0:
+    codes, tie = _decided(op.operation, elements, size, bool(more))
+    if codes is not None:
+        elements = [codes.element]
+    elif tie >= 0:
         elements[tie : tie + 1] = [_place_element(size)]
     rows = math.prod(placed.operands[0].local_shape(op.operand_shapes[0])) // local
     wire = 0.0
     for element in elements:
         held = rows * (local + more) * element_bytes(element)
         wire += 2 * all_to_all_bytes(held, p) + permute_bytes(held)
-    results = op.operand_elements if more else ()
+    results = elements[: len(op.operand_elements)] if more else ()
     wire += sum(permute_bytes(rows * more * (p - 1) * element_bytes(e)) for e in results)
     return (Traffic(word.axes, wire, 4 * len(elements) + len(results)),)
+
+
+def _decided(
+    sort: ir.Operation, elements: Sequence[str], size: int, has_more: bool
+) -> tuple[Codes | None, int]:
+    """What decides between equal elements: the codes of one operand, or which operand has places.
+
+    Args:
+        sort: the operation.
+        elements: element types of its operands.
+        size: how many elements it sorts.
+        has_more: whether there are elements that stand behind all others.
+    """
+    tie = _tie(sort, elements, has_more)
+    order = orders(sort.regions[0].blocks[0]) if len(elements) == 1 == tie else None
+    return (None, tie) if order is None else (Codes(elements[0], size, order == "up"), -1)
 
 
 def _place_element(size: int) -> str:
@@ -137,15 +160,18 @@ class _Columns:
         self.local = self.size // self.word.split
         self.more = _lengthened(self.local, self.word.split) - self.local
         elements = [op.ctx.element_of(value) for value in op.operands]
-        self.tie = _tie(op.operation, elements, bool(self.more))
-        has_end = SIZE in given or bool(self.more)
-        self.end = true_size(op.operation, self.size) if has_end else None
+        self.codes, self.tie = _decided(op.operation, elements, self.size, bool(self.more))
+        self.true = true_size(op.operation, self.size)
+        has_end = self.tie >= 0 and (SIZE in given or bool(self.more))
+        self.end = self.true if has_end else None
 
     def sorted(self) -> list[Value]:
         """The columns of the result, of each operand and of what decides between equal ones."""
         values = self.op.operands
-        if self.tie >= 0:
-            values[self.tie : self.tie + 1] = [self._places()]
+        if self.codes is not None:
+            values = [self._coded(self.codes, *values)]
+        elif self.tie >= 0:
+            values[self.tie : self.tie + 1] = [self._places(_place_element(self.size))]
         ctx, d = self.ctx, self.dim
         values = self._each_sorted(self._longer(values))
         values = [dealt(ctx, value, d, self.word.split) for value in values]
@@ -154,8 +180,18 @@ class _Columns:
         for _ in range(2):
             values = [exchanged(ctx, value, self.layout, d, shape) for value in values]
             values = self._each_sorted(values)
-        values = self._merged(values)
-        return self._cut_off(values[: len(self.op.result_layouts)]) if self.more else values
+        values = self._merged(values)[: len(self.op.result_layouts)]
+        values = self._cut_off(values) if self.more else values
+        return [self.codes.numbers(ctx, value) for value in values] if self.codes else values
+
+    def _coded(self, codes: Codes, value: Value) -> Value:
+        """The codes of a column; the largest integer beyond the end."""
+        place = self._places(codes.element)
+        code = codes.of(self.ctx, value, place)
+        if self.true == self.size:
+            return code
+        is_here = self.ctx.compare("LT", place, self.ctx.constant_like(self.true, place))
+        return self.ctx.select(is_here, code, self.ctx.identity(Reduction.MIN, code.type))
 
     def _longer(self, values: Sequence[Value]) -> list[Value]:
         """Columns of as many elements as there are shards for, the last of them beyond the end."""
@@ -168,6 +204,7 @@ class _Columns:
                 (*shape[: self.dim], self.more, *shape[self.dim + 1 :]), element
             )
             behind = ctx.constant(self.size, type_) if k == self.tie else ctx.zeros(type_)
+            behind = ctx.identity(Reduction.MIN, type_) if self.codes is not None else behind
             found.append(ctx.joined([value, behind], self.dim))
         return found
 
@@ -184,9 +221,8 @@ class _Columns:
             found.append(ctx.stretch(ctx.joined([before, value], d), d, start, self.local))
         return found
 
-    def _places(self) -> Value:
+    def _places(self, element: str) -> Value:
         """Where each element stands in the whole dimension."""
-        element = _place_element(self.size)
         index = self.ctx.global_index(self.layout, self.dim, self.size, element)
         return self.ctx.broadcast(index, self.ctx.shape_of(self.op.operands[0]), [self.dim])
 
@@ -217,6 +253,11 @@ class _Columns:
             if name in self.op.operation.attributes
         }
         given = self.op.operation.regions[0].blocks[0]
-        return sorted_by(
-            self.ctx, values, attributes, lambda body: compare_by(given, body, self.tie, self.end)
-        )
+
+        def compare(body: ir.Block) -> None:
+            if self.codes is not None:
+                compare_codes(body)
+            else:
+                compare_by(given, body, self.tie, self.end)
+
+        return sorted_by(self.ctx, values, attributes, compare)

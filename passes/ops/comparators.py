@@ -66,6 +66,12 @@ def compare_by(given: ir.Block, body: ir.Block, tie: int, end: int | None = None
     trail.create("stablehlo.return", [less], [])
 
 
+def compare_codes(body: ir.Block) -> None:
+    """Fill `body`, which takes a pair of unsigned integers: the smaller stands first."""
+    trail = Trail(ir.InsertionPoint(body), body.owner.location)
+    trail.create("stablehlo.return", [trail.compare("LT", *body.arguments)], [])
+
+
 def on_tensors(make: Builder, body: ir.Block, arguments: Sequence[Value]) -> list[Value]:
     """What a body of scalars gives of the elements of tensors of one shape, one by one.
 

@@ -38,6 +38,11 @@ def element_kind(element: str) -> tuple[str, int]:
     return "other", 0
 
 
+def float_bits(element: str) -> tuple[int, int]:
+    """Bits of the exponent and of the mantissa of floats."""
+    return _FLOATS[element]
+
+
 def holds_floats(narrow: str, wide: str) -> bool:
     """Whether float type `wide` has every value of float type `narrow`."""
     if narrow == wide:

@@ -7,7 +7,7 @@ import math
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of, terminator
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops.attributes import element_of, splat_number
-from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.elements import element_kind, float_bits
 
 _FLOATS = ("f16", "bf16", "f32", "f64")
 
@@ -87,6 +87,88 @@ def keys_of(make: Builder, value: Value, is_up: bool) -> Value:
             mixed = make.select(is_negative, turned(make, key), mixed)
         key = mixed
     return key if is_up else turned(make, key)
+
+
+class Codes:
+    """Unsigned integers in the order of numbers; of equal ones, in that of their places.
+
+    Floats are equal to a body where both are zero, or both NaN; which of them comes first is seen
+    by their signs alone. A number whose bits are `a` without its sign becomes `most - a` or
+    `most + 2 n - 1 + a`, if `most` are those of infinity. In between stand two codes for each of
+    `n` places, of zeros of either sign. As many of NaNs, whose other bits are lost, stand behind
+    all that, or ahead where the order is down. The largest integer is the code of no float.
+    """
+
+    def __init__(self, element: str, count: int, is_up: bool) -> None:
+        """Of numbers of an element type, at so many places, ordered up or down."""
+        self.given, self.is_up = element, is_up
+        kind, self.bits = element_kind(element)
+        self.is_float, wide = kind == "float", self.bits
+        self.sign = kind != "unsigned" and 1 << (self.bits - 1)
+        if self.is_float:
+            exponent, mantissa = float_bits(element)
+            self.nan, self.most = 1 << (mantissa - 1), ((1 << exponent) - 1) << mantissa
+            while 2 * self.most + 4 * count >= 1 << wide:
+                wide *= 2
+            nans = 0 if is_up else 2 * count  # that stand ahead
+            self.zeros, self.above = nans + self.most, nans + self.most + 2 * count
+            self.nans = self.above + self.most if is_up else 0
+        self.bits_of_code = wide
+
+    @property
+    def element(self) -> str:
+        """The element type of the integers."""
+        return f"ui{self.bits_of_code}"
+
+    def of(self, make: Builder, value: Value, place: Value) -> Value:
+        """The codes of numbers at places, which are of the element type of codes."""
+        if not self.is_float:
+            return keys_of(make, value, self.is_up)
+        raw = bits_of(make, value)
+        is_negative = make.compare("GE", raw, make.constant_like(self.sign, raw))
+        size = make.convert(make.modulo(raw, self.sign), self.element)
+        none = make.zeros(size.type)
+        own = make.select(is_negative, make.constant_like(1, none), none)
+        own = make.binary("add", make.times(place, 2), own)
+        low = make.binary("subtract", make.constant_like(self.zeros, size), size)
+        high = self._raised(make, size, self.above - 1)
+        code = make.select(is_negative, *((low, high) if self.is_up else (high, low)))
+        code = make.select(
+            make.compare("EQ", size, none), self._raised(make, own, self.zeros), code
+        )
+        is_nan = make.compare("GT", size, make.constant_like(self.most, size))
+        return make.select(is_nan, self._raised(make, own, self.nans), code)
+
+    def numbers(self, make: Builder, code: Value) -> Value:
+        """The numbers that have these codes."""
+        if not self.is_float:
+            raw = code if self.is_up else turned(make, code)
+            if self.sign:
+                raw = make.binary("xor", raw, make.constant_like(self.sign, raw))
+            return make.bitcast(raw, self.given)
+        zeros, above, nans = (
+            make.constant_like(number, code) for number in (self.zeros, self.above, self.nans)
+        )
+        is_low, is_high = make.compare("LT", code, zeros), make.compare("GE", code, above)
+        is_nan = (
+            make.compare("GE", code, nans)
+            if self.is_up
+            else make.compare("LT", code, make.constant_like(self.zeros - self.most, code))
+        )
+        low = make.binary("subtract", zeros, code)
+        high = make.binary("subtract", code, make.constant_like(self.above - 1, code))
+        size = make.select(is_low, low, make.select(is_high, high, make.zeros(code.type)))
+        size = make.select(is_nan, make.constant_like(self.most + self.nan, code), size)
+        is_odd = make.compare("EQ", make.modulo(code, 2), make.constant_like(1, code))
+        is_zero = make.compare("EQ", size, make.zeros(code.type))
+        is_own = make.binary("or", is_nan, is_zero)
+        is_negative = make.select(is_own, is_odd, is_low if self.is_up else is_high)
+        size = make.convert(size, f"ui{self.bits}")
+        signed = make.binary("or", size, make.constant_like(self.sign, size))
+        return make.bitcast(make.select(is_negative, signed, size), self.given)
+
+    def _raised(self, make: Builder, value: Value, number: int) -> Value:
+        return make.binary("add", value, make.constant_like(number, value)) if number else value
 
 
 def bits_of(make: Builder, value: Value) -> Value:

@@ -76,24 +76,61 @@ func.func @main(%a: tensor<12xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x
 
 "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
 
+// In the order of JAX a float has a code, in which its place stands if it is a zero or NaN: 2 * 12
+// codes of zeros begin at 2139095040. Nothing but they is sent.
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<12xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}]>})
+    -> (tensor<12xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}]>}) {
+  // CHECK: %[[BITS:.*]] = stablehlo.bitcast_convert %arg0 : (tensor<6xf32>) -> tensor<6xui32>
+  // CHECK: %[[ABOVE:.*]] = stablehlo.constant dense<2139095063> : tensor<6xui32>
+  // CHECK: %[[CODES:.*]] = stablehlo.select
+  // CHECK: %{{.*}} = "stablehlo.sort"(%{{.*}}) <{dimension = 0 : i64, is_stable = true}>
+  // CHECK-NEXT: ^bb0(%{{.*}}: tensor<ui32>, %{{.*}}: tensor<ui32>):
+  // CHECK: "dtensor.all_to_all"(%{{.*}}) {{.*}} : (tensor<1x2x3xui32>) -> tensor<2x1x3xui32>
+  // CHECK: stablehlo.bitcast_convert %{{.*}} : (tensor<6xui32>) -> tensor<6xf32>
+  %0 = "stablehlo.sort"(%a) <{dimension = 0 : i64, is_stable = true}> ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %nan = stablehlo.constant dense<0x7FC00000> : tensor<f32>
+    %1 = stablehlo.compare EQ, %p, %zero : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %2 = stablehlo.select %1, %zero, %p : tensor<i1>, tensor<f32>
+    %3 = stablehlo.compare NE, %p, %p : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %4 = stablehlo.select %3, %nan, %2 : tensor<i1>, tensor<f32>
+    %5 = stablehlo.compare EQ, %q, %zero : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %6 = stablehlo.select %5, %zero, %q : tensor<i1>, tensor<f32>
+    %7 = stablehlo.compare NE, %q, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %8 = stablehlo.select %7, %nan, %6 : tensor<i1>, tensor<f32>
+    %9 = stablehlo.compare LT, %4, %8, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %9 : tensor<i1>
+  }) {dtensor.results = [#dtensor.layout<@mesh, [{"x"}]>]} : (tensor<12xf32>) -> tensor<12xf32>
+  return %0 : tensor<12xf32>
+}
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+
 // Shards of five are made six; what is behind the ninth element stands behind all others. The second
 // shard begins one element before its long one does.
 // CHECK-LABEL: func.func @main
 func.func @main(%a: tensor<10xi32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}]>})
     -> (tensor<10xi32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}]>}) {
-  // CHECK: %[[LONG:.*]] = stablehlo.concatenate %arg0, %{{.*}}, dim = 0 : (tensor<5xi32>, tensor<1xi32>) -> tensor<6xi32>
-  // CHECK: %[[BEYOND:.*]] = stablehlo.constant dense<10> : tensor<1xui16>
-  // CHECK: %[[PLACES:.*]] = stablehlo.concatenate %{{.*}}, %[[BEYOND]], dim = 0
-  // CHECK: "stablehlo.sort"(%[[LONG]], %[[PLACES]])
-  // CHECK: %[[END:.*]] = stablehlo.constant dense<9> : tensor<ui16>
-  // CHECK: %[[BEHIND:.*]] = stablehlo.compare GE, %{{.*}}, %[[END]]
-  // CHECK: %[[LESS:.*]] = stablehlo.or %[[BEHIND]], %{{.*}} : tensor<i1>
+  // CHECK: %[[CODE:.*]] = stablehlo.xor
+  // CHECK: %[[END:.*]] = stablehlo.constant dense<9> : tensor<5xui32>
   // CHECK: %[[INSIDE:.*]] = stablehlo.compare LT, %{{.*}}, %[[END]]
-  // CHECK: stablehlo.and %[[INSIDE]], %[[LESS]] : tensor<i1>
-  // CHECK: %[[LAST:.*]] = stablehlo.slice %[[SORTED:.*]] [5:6] : (tensor<6xi32>) -> tensor<1xi32>
+  // CHECK: %[[LARGEST:.*]] = stablehlo.constant dense<4294967295> : tensor<5xui32>
+  // CHECK: %[[CODES:.*]] = stablehlo.select %[[INSIDE]], %[[CODE]], %[[LARGEST]]
+  // CHECK: %[[BEYOND:.*]] = stablehlo.constant dense<4294967295> : tensor<1xui32>
+  // CHECK: %[[LONG:.*]] = stablehlo.concatenate %[[CODES]], %[[BEYOND]], dim = 0 : (tensor<5xui32>, tensor<1xui32>) -> tensor<6xui32>
+  // CHECK: "stablehlo.sort"(%[[LONG]])
+  // CHECK: ^bb0(%[[A:.*]]: tensor<ui32>, %[[B:.*]]: tensor<ui32>):
+  // CHECK: %[[LESS:.*]] = stablehlo.compare LT, %[[A]], %[[B]]
+  // CHECK: stablehlo.return %[[LESS]] : tensor<i1>
+  // CHECK: %[[LAST:.*]] = stablehlo.slice %[[SORTED:.*]] [5:6] : (tensor<6xui32>) -> tensor<1xui32>
   // CHECK: %[[BEFORE:.*]] = "dtensor.shard_permute"(%[[LAST]]) {axes = #dtensor.axes<@mesh, ["x"]>, sources = array<i64: -1, 0>}
   // CHECK: %[[BOTH:.*]] = stablehlo.concatenate %[[BEFORE]], %[[SORTED]], dim = 0
-  // CHECK: stablehlo.dynamic_slice %[[BOTH]], %{{.*}}, sizes = [5]
+  // CHECK: %[[KEPT:.*]] = stablehlo.dynamic_slice %[[BOTH]], %{{.*}}, sizes = [5]
+  // CHECK: stablehlo.xor %[[KEPT]]
   %0 = "stablehlo.sort"(%a) <{dimension = 0 : i64, is_stable = true}> ({
   ^bb0(%p: tensor<i32>, %q: tensor<i32>):
     %1 = stablehlo.compare LT, %p, %q : (tensor<i32>, tensor<i32>) -> tensor<i1>

@@ -1,4 +1,4 @@
-// RUN: dtensor-opt %s --dtensor-find-forms --cse | filecheck %s
+// RUN: dtensor-opt %s --split-input-file --dtensor-find-forms --cse | filecheck %s
 
 // A scan of four elements as `jax.lax.associative_scan` writes it, by what does not commute.
 
@@ -46,4 +46,135 @@ func.func @scan_of_pairs(%a: tensor<4x3xf32>, %b: tensor<4x3xf32>) -> tensor<4x3
   %30 = stablehlo.pad %21, %zero, low = [1, 0], high = [0, 0], interior = [1, 0] : (tensor<2x3xf32>, tensor<f32>) -> tensor<4x3xf32>
   %31 = stablehlo.add %29, %30 : tensor<4x3xf32>
   return %31 : tensor<4x3xf32>
+}
+
+// -----
+
+// Its gradient reads what stands in between; it is a scan from the other end on, of what the loss
+// changes with each element, and two shifts by one.
+
+// CHECK-LABEL: func.func @gradient_of_a_scan
+func.func @gradient_of_a_scan(%a: tensor<4x3xf32>, %b: tensor<4x3xf32>, %c: tensor<4x3xf32>) -> (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>) {
+  // CHECK: %[[SCAN:.*]]:2 = "dtensor.scan"(%arg1, %arg0)
+  // CHECK: reverse = 0 : i64
+  // CHECK-NEXT: %[[START:.*]] = stablehlo.multiply %arg0, %arg2
+  // CHECK-NEXT: %[[BACK:.*]]:2 = "dtensor.scan"(%arg0, %[[START]]) ({
+  // CHECK-NEXT: ^bb0(%[[A:.*]]: tensor<f32>, %[[H:.*]]: tensor<f32>, %[[NEXT_A:.*]]: tensor<f32>, %[[NEXT_H:.*]]: tensor<f32>):
+  // CHECK: %[[BOTH:.*]] = stablehlo.multiply %[[NEXT_A]], %[[A]]
+  // CHECK: %[[PART:.*]] = stablehlo.multiply %[[NEXT_A]], %[[H]]
+  // CHECK: %[[SUM:.*]] = stablehlo.add %[[NEXT_H]], %[[PART]]
+  // CHECK: stablehlo.return %[[BOTH]], %[[SUM]]
+  // CHECK: }) {dim = 0 : i64, reverse = 1 : i64}
+  // CHECK: %[[LATER:.*]] = stablehlo.slice %[[BACK]]#1 [1:4, 0:3]
+  // CHECK: %[[MOVED:.*]] = stablehlo.concatenate %[[LATER]], %[[ZERO:.*]], dim = 0
+  // CHECK: %[[DB:.*]] = stablehlo.add %arg2, %[[MOVED]]
+  // CHECK: %[[EARLIER:.*]] = stablehlo.slice %[[SCAN]]#0 [0:3, 0:3]
+  // CHECK: %[[BEFORE:.*]] = stablehlo.concatenate %[[ZERO]], %[[EARLIER]], dim = 0
+  // CHECK: %[[DA:.*]] = stablehlo.multiply %[[BEFORE]], %[[DB]]
+  // CHECK: return %[[SCAN]]#0, %[[DA]], %[[DB]]
+  %0 = stablehlo.slice %a [0:3:2, 0:3] : (tensor<4x3xf32>) -> tensor<2x3xf32>
+  %1 = stablehlo.slice %b [0:3:2, 0:3] : (tensor<4x3xf32>) -> tensor<2x3xf32>
+  %2 = stablehlo.slice %a [1:4:2, 0:3] : (tensor<4x3xf32>) -> tensor<2x3xf32>
+  %3 = stablehlo.slice %b [1:4:2, 0:3] : (tensor<4x3xf32>) -> tensor<2x3xf32>
+  %4 = stablehlo.multiply %0, %2 : tensor<2x3xf32>
+  %5 = stablehlo.multiply %1, %2 : tensor<2x3xf32>
+  %6 = stablehlo.add %5, %3 : tensor<2x3xf32>
+  %7 = stablehlo.slice %6 [0:1:2, 0:3] : (tensor<2x3xf32>) -> tensor<1x3xf32>
+  %8 = stablehlo.slice %4 [1:2:2, 0:3] : (tensor<2x3xf32>) -> tensor<1x3xf32>
+  %9 = stablehlo.slice %6 [1:2:2, 0:3] : (tensor<2x3xf32>) -> tensor<1x3xf32>
+  %10 = stablehlo.multiply %7, %8 : tensor<1x3xf32>
+  %11 = stablehlo.add %10, %9 : tensor<1x3xf32>
+  %12 = stablehlo.slice %11 [0:0, 0:3] : (tensor<1x3xf32>) -> tensor<0x3xf32>
+  %13 = stablehlo.slice %4 [2:2:2, 0:3] : (tensor<2x3xf32>) -> tensor<0x3xf32>
+  %14 = stablehlo.slice %6 [2:2:2, 0:3] : (tensor<2x3xf32>) -> tensor<0x3xf32>
+  %15 = stablehlo.multiply %12, %13 : tensor<0x3xf32>
+  %16 = stablehlo.add %15, %14 : tensor<0x3xf32>
+  %17 = stablehlo.slice %6 [0:1, 0:3] : (tensor<2x3xf32>) -> tensor<1x3xf32>
+  %18 = stablehlo.concatenate %17, %16, dim = 0 : (tensor<1x3xf32>, tensor<0x3xf32>) -> tensor<1x3xf32>
+  %cst = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %19 = stablehlo.pad %18, %cst, low = [0, 0], high = [1, 0], interior = [1, 0] : (tensor<1x3xf32>, tensor<f32>) -> tensor<2x3xf32>
+  %cst_0 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %20 = stablehlo.pad %11, %cst_0, low = [1, 0], high = [0, 0], interior = [1, 0] : (tensor<1x3xf32>, tensor<f32>) -> tensor<2x3xf32>
+  %21 = stablehlo.add %19, %20 : tensor<2x3xf32>
+  %22 = stablehlo.slice %21 [0:1, 0:3] : (tensor<2x3xf32>) -> tensor<1x3xf32>
+  %23 = stablehlo.slice %a [2:4:2, 0:3] : (tensor<4x3xf32>) -> tensor<1x3xf32>
+  %24 = stablehlo.slice %b [2:4:2, 0:3] : (tensor<4x3xf32>) -> tensor<1x3xf32>
+  %25 = stablehlo.multiply %22, %23 : tensor<1x3xf32>
+  %26 = stablehlo.add %25, %24 : tensor<1x3xf32>
+  %27 = stablehlo.slice %b [0:1, 0:3] : (tensor<4x3xf32>) -> tensor<1x3xf32>
+  %28 = stablehlo.concatenate %27, %26, dim = 0 : (tensor<1x3xf32>, tensor<1x3xf32>) -> tensor<2x3xf32>
+  %cst_1 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %29 = stablehlo.pad %28, %cst_1, low = [0, 0], high = [1, 0], interior = [1, 0] : (tensor<2x3xf32>, tensor<f32>) -> tensor<4x3xf32>
+  %cst_2 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %30 = stablehlo.pad %21, %cst_2, low = [1, 0], high = [0, 0], interior = [1, 0] : (tensor<2x3xf32>, tensor<f32>) -> tensor<4x3xf32>
+  %31 = stablehlo.add %29, %30 : tensor<4x3xf32>
+  %cst_3 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %32 = stablehlo.pad %c, %cst_3, low = [-1, 0], high = [0, 0], interior = [0, 0] : (tensor<4x3xf32>, tensor<f32>) -> tensor<3x3xf32>
+  %33 = stablehlo.slice %32 [0:3:2, 0:3] : (tensor<3x3xf32>) -> tensor<2x3xf32>
+  %cst_4 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %34 = stablehlo.pad %c, %cst_4, low = [0, 0], high = [-1, 0], interior = [0, 0] : (tensor<4x3xf32>, tensor<f32>) -> tensor<3x3xf32>
+  %35 = stablehlo.slice %34 [0:3:2, 0:3] : (tensor<3x3xf32>) -> tensor<2x3xf32>
+  %36 = stablehlo.slice %35 [0:1, 0:3] : (tensor<2x3xf32>) -> tensor<1x3xf32>
+  %37 = stablehlo.slice %35 [1:2, 0:3] : (tensor<2x3xf32>) -> tensor<1x3xf32>
+  %cst_5 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %38 = stablehlo.pad %36, %cst_5, low = [0, 0], high = [3, 0], interior = [0, 0] : (tensor<1x3xf32>, tensor<f32>) -> tensor<4x3xf32>
+  %39 = stablehlo.multiply %22, %37 : tensor<1x3xf32>
+  %40 = stablehlo.multiply %37, %23 : tensor<1x3xf32>
+  %cst_6 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %41 = stablehlo.pad %37, %cst_6, low = [2, 0], high = [1, 0], interior = [1, 0] : (tensor<1x3xf32>, tensor<f32>) -> tensor<4x3xf32>
+  %42 = stablehlo.add %38, %41 : tensor<4x3xf32>
+  %cst_7 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %43 = stablehlo.pad %39, %cst_7, low = [2, 0], high = [1, 0], interior = [1, 0] : (tensor<1x3xf32>, tensor<f32>) -> tensor<4x3xf32>
+  %cst_8 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %44 = stablehlo.pad %40, %cst_8, low = [0, 0], high = [1, 0], interior = [0, 0] : (tensor<1x3xf32>, tensor<f32>) -> tensor<2x3xf32>
+  %45 = stablehlo.add %33, %44 : tensor<2x3xf32>
+  %cst_9 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %46 = stablehlo.pad %45, %cst_9, low = [-1, 0], high = [0, 0], interior = [0, 0] : (tensor<2x3xf32>, tensor<f32>) -> tensor<1x3xf32>
+  %47 = stablehlo.slice %46 [0:1:2, 0:3] : (tensor<1x3xf32>) -> tensor<1x3xf32>
+  %cst_10 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %48 = stablehlo.pad %45, %cst_10, low = [0, 0], high = [-1, 0], interior = [0, 0] : (tensor<2x3xf32>, tensor<f32>) -> tensor<1x3xf32>
+  %49 = stablehlo.slice %48 [0:1:2, 0:3] : (tensor<1x3xf32>) -> tensor<1x3xf32>
+  %50 = stablehlo.slice %49 [0:1, 0:3] : (tensor<1x3xf32>) -> tensor<1x3xf32>
+  %51 = stablehlo.slice %49 [1:1, 0:3] : (tensor<1x3xf32>) -> tensor<0x3xf32>
+  %cst_11 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %52 = stablehlo.pad %50, %cst_11, low = [0, 0], high = [1, 0], interior = [0, 0] : (tensor<1x3xf32>, tensor<f32>) -> tensor<2x3xf32>
+  %53 = stablehlo.multiply %12, %51 : tensor<0x3xf32>
+  %54 = stablehlo.multiply %51, %13 : tensor<0x3xf32>
+  %cst_12 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %55 = stablehlo.pad %51, %cst_12, low = [2, 0], high = [0, 0], interior = [1, 0] : (tensor<0x3xf32>, tensor<f32>) -> tensor<2x3xf32>
+  %56 = stablehlo.add %52, %55 : tensor<2x3xf32>
+  %cst_13 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %57 = stablehlo.pad %53, %cst_13, low = [2, 0], high = [0, 0], interior = [1, 0] : (tensor<0x3xf32>, tensor<f32>) -> tensor<2x3xf32>
+  %cst_14 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %58 = stablehlo.pad %54, %cst_14, low = [0, 0], high = [1, 0], interior = [0, 0] : (tensor<0x3xf32>, tensor<f32>) -> tensor<1x3xf32>
+  %59 = stablehlo.add %47, %58 : tensor<1x3xf32>
+  %60 = stablehlo.multiply %7, %59 : tensor<1x3xf32>
+  %61 = stablehlo.multiply %59, %8 : tensor<1x3xf32>
+  %cst_15 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %62 = stablehlo.pad %59, %cst_15, low = [1, 0], high = [0, 0], interior = [1, 0] : (tensor<1x3xf32>, tensor<f32>) -> tensor<2x3xf32>
+  %63 = stablehlo.add %56, %62 : tensor<2x3xf32>
+  %cst_16 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %64 = stablehlo.pad %60, %cst_16, low = [1, 0], high = [0, 0], interior = [1, 0] : (tensor<1x3xf32>, tensor<f32>) -> tensor<2x3xf32>
+  %65 = stablehlo.add %57, %64 : tensor<2x3xf32>
+  %cst_17 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %66 = stablehlo.pad %61, %cst_17, low = [0, 0], high = [1, 0], interior = [1, 0] : (tensor<1x3xf32>, tensor<f32>) -> tensor<2x3xf32>
+  %67 = stablehlo.add %63, %66 : tensor<2x3xf32>
+  %68 = stablehlo.multiply %1, %67 : tensor<2x3xf32>
+  %69 = stablehlo.multiply %67, %2 : tensor<2x3xf32>
+  %70 = stablehlo.multiply %0, %65 : tensor<2x3xf32>
+  %71 = stablehlo.add %68, %70 : tensor<2x3xf32>
+  %72 = stablehlo.multiply %65, %2 : tensor<2x3xf32>
+  %cst_18 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %73 = stablehlo.pad %67, %cst_18, low = [1, 0], high = [0, 0], interior = [1, 0] : (tensor<2x3xf32>, tensor<f32>) -> tensor<4x3xf32>
+  %74 = stablehlo.add %42, %73 : tensor<4x3xf32>
+  %cst_19 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %75 = stablehlo.pad %71, %cst_19, low = [1, 0], high = [0, 0], interior = [1, 0] : (tensor<2x3xf32>, tensor<f32>) -> tensor<4x3xf32>
+  %76 = stablehlo.add %43, %75 : tensor<4x3xf32>
+  %cst_20 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %77 = stablehlo.pad %69, %cst_20, low = [0, 0], high = [1, 0], interior = [1, 0] : (tensor<2x3xf32>, tensor<f32>) -> tensor<4x3xf32>
+  %78 = stablehlo.add %74, %77 : tensor<4x3xf32>
+  %cst_21 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %79 = stablehlo.pad %72, %cst_21, low = [0, 0], high = [1, 0], interior = [1, 0] : (tensor<2x3xf32>, tensor<f32>) -> tensor<4x3xf32>
+  %80 = stablehlo.add %76, %79 : tensor<4x3xf32>
+  return %31, %80, %78 : tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>
 }

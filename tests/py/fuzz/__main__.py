@@ -2,9 +2,10 @@
 
     python -m tests.py.fuzz --seconds 600 [--first SEED]
 
-Programs are made from seeds, one after another. Each runs in a process that a failure of XLA may
-end; what was running then is told too. A program that differs or fails is made smaller and printed
-as a program to be run by itself; all are kept in build/fuzz. Exit status 1 says that there was one.
+Programs are made from seeds, one after another, and planned by one of three costs in turn. Each
+runs in a process that a failure of XLA may end; what was running then is told too. A program that
+differs or fails is made smaller and printed as a program to be run by itself; all are kept in
+build/fuzz. Exit status 1 says that there was one.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 FOLDER = Path("build/fuzz")
@@ -75,12 +77,13 @@ def supervise(first: int, end: float) -> int:
 def work(first: int, count: int, end: float) -> int:
     """Run programs in this process."""
     from tests.py.fuzz.judge import judge, smallest
-    from tests.py.fuzz.programs import program
+    from tests.py.fuzz.programs import COSTS, program
 
+    costs = list(COSTS)
     for seed in range(first, first + count):
         if time.monotonic() > end:
             break
-        made = program(seed)
+        made = replace(program(seed), cost=costs[seed % len(costs)])
         faulthandler.dump_traceback_later(_LONGEST, exit=True)
         (FOLDER / "current.py").write_text(made.script(), encoding="utf-8")
         look = seed % _LOOKED_INTO == 0

@@ -43,13 +43,13 @@ def judge(program: Program, look: bool = False) -> Verdict:
     except Exception as refused:  # jax itself cannot
         return Verdict(SKIPPED, str(refused)[:200])
     mesh = dtensor.create_mesh(program.mesh)
-    layouts = program.layouts(mesh)
+    how: Any = {"in_layouts": program.layouts(mesh), "mesh": mesh, "options": program.options}
     try:
-        compiled = dtensor.jit(program.function, in_layouts=layouts, mesh=mesh).lower(*values)
+        compiled = dtensor.jit(program.function, **how).lower(*values)
         found = [np.asarray(r.to_jax()) for r in compiled.compile()(*values)]
         if not look and all(_close(f, e) for f, e in zip(found, expected, strict=True)):
             return Verdict(RIGHT, "", _fallbacks(compiled))
-        report = dtensor.verify(program.function, *values, in_layouts=layouts, mesh=mesh)
+        report = dtensor.verify(program.function, *values, **how)
     except Exception as failure:
         return Verdict(CRASH, f"{type(failure).__name__}: {failure}")
     if not report.ok:

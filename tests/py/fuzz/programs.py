@@ -26,6 +26,13 @@ MESHES: tuple[tuple[tuple[str, int], ...], ...] = (
 )
 SIZES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 8, 10, 11, 12, 13, 15, 16, 16, 24)
 MAX_ELEMENTS = 3000
+# Small programs under the default hardly use what is distributed: most of it starts too much.
+COSTS = {
+    "default": "dtensor.CompileOptions()",
+    "bytes alone": "dtensor.CompileOptions(cost=dtensor.CostModel(link=dtensor.Link(0.0, 1e6)))",
+    "work alone": "dtensor.CompileOptions(cost=dtensor.CostModel(link=dtensor.Link(0.0, 1e11), "
+    "peak_flops=1e9, hbm_bytes_per_second=1e9))",
+}
 KINDS = {
     "float32": "f",
     "bfloat16": "h",
@@ -91,13 +98,20 @@ class Line:
 
 @dataclass(frozen=True)
 class Program:
-    """A function, its arguments, and the mesh."""
+    """A function, its arguments, the mesh, and by which cost it is planned."""
 
     seed: int
     mesh: tuple[tuple[str, int], ...]
     arguments: tuple[Argument, ...]
     lines: tuple[Line, ...]
     results: tuple[str, ...]
+    cost: str = "default"
+
+    @property
+    def options(self) -> dtensor.CompileOptions:
+        """How it is compiled."""
+        found: dtensor.CompileOptions = eval(COSTS[self.cost])
+        return found
 
     @property
     def source(self) -> str:
@@ -145,7 +159,9 @@ class Program:
                 f"arguments = {list(self.arguments)}",
                 f"values = [argument.value({self.seed}) for argument in arguments]",
                 f"layouts = ({', '.join(layouts)},)",
-                "print(dtensor.verify(program, *values, in_layouts=layouts, mesh=mesh))",
+                f"options = {COSTS[self.cost]}",
+                "how = {'in_layouts': layouts, 'mesh': mesh, 'options': options}",
+                "print(dtensor.verify(program, *values, **how))",
             ]
         )
 

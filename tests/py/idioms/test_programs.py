@@ -306,3 +306,23 @@ def test_grain_feeds_a_step() -> None:
         return params
 
     check(program)
+
+
+def layers(weights: list[tuple[Any, Any]], x: Any) -> Any:
+    for up, down in weights:
+        x = x + jax.nn.gelu(x @ up) @ down
+    return x
+
+
+@pytest.mark.parametrize("policy", ["dots_saveable", "everything_saveable", "nothing_saveable"])
+def test_layers_keep_what_a_policy_of_checkpoint_names(policy: str) -> None:
+    numbers = np.random.default_rng(0)
+    shapes = [*[(8, 16), (16, 8)] * 3, (24, 8)]
+    *parts, x = [numbers.normal(size=shape).astype(np.float32) * 0.5 for shape in shapes]
+    weights = list(zip(parts[::2], parts[1::2], strict=True))
+    kept = jax.checkpoint(layers, policy=getattr(jax.checkpoint_policies, policy))
+    gradient = jax.grad(lambda weights, x: (kept(weights, x) ** 2).mean())
+    layouts = [(P(None, "model"), P("model"))] * 3, DATA
+    found = dtensor.jit(gradient, in_layouts=layouts, mesh=MESH, returns="jax")(weights, x)
+    for array, expected in zip(*map(jax.tree.leaves, (found, gradient(weights, x))), strict=True):
+        np.testing.assert_allclose(array, expected, rtol=1e-4, atol=1e-6)  # sums of other orders

@@ -176,6 +176,22 @@ def test_both_loops_of_a_gradient_send_totals() -> None:
     assert totals_alone(run(of_weights, LINE, [ROWS, None], whole(320), signs[5]), 2)
 
 
+def test_states_that_a_loop_keeps_for_its_gradient_stay_where_they_are() -> None:
+    """They are larger than what is given, and split as the trips that write them."""
+
+    def loss(keys: Any, values: Any) -> Any:
+        def step(state: Any, now: Any) -> Any:
+            key, value = now
+            state = state / 2 + key[:, None] * value
+            return state, jnp.sum(state**2, 0)
+
+        return jnp.sum(lax.scan(step, jnp.zeros((6, 6)), (keys, values))[1])
+
+    given = jax.grad(loss, (0, 1)), LINE, [ROWS, ROWS], whole(512) / 4, whole(512) / 8
+    compiled = run(*given, error=1e-5, absolute=1e-5)
+    assert sent(compiled) <= 16 * 6 * SLICE  # a few states, of 512 that the trips keep
+
+
 def test_generalised_advantages() -> None:
     def advantages(rewards: Any, values: Any, done: Any) -> Any:
         def step(carry: Any, now: Any) -> Any:

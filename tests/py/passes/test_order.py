@@ -120,12 +120,12 @@ def test_sorts_move_the_axis_to_another_dimension_and_back() -> None:
 SPLITS = [(LINE, "x"), (GRID, ("y", "x")), (THREE, ("x", "y"))]  # gathering sends less on fewer
 
 
-def awkward(size: int, seed: int = 0) -> np.ndarray[Any, Any]:
-    """Many equal numbers, both zeros, both infinities and NaN."""
+def awkward(size: int, seed: int = 0, least: float = -1e-40) -> np.ndarray[Any, Any]:
+    """Many equal numbers, both zeros, both infinities and NaN, and one next to zero."""
     rng = np.random.default_rng(seed)
     x = rng.integers(-3, 4, size).astype(np.float32)
     x[rng.integers(0, size, size // 4)] = -0.0
-    x[rng.integers(0, size, 7)] = [np.nan, -np.nan, np.inf, -np.inf, np.nan, 1e-30, -1e-40]
+    x[rng.integers(0, size, 7)] = [np.nan, -np.nan, np.inf, -np.inf, np.nan, 1e-30, least]
     return x
 
 
@@ -135,9 +135,24 @@ def test_sorts_of_a_split_dimension_exchange_it(mesh: Mesh, axes: Any) -> None:
         found = jnp.sort(a)
         return found, jnp.signbit(found)
 
-    for seed, function in enumerate((sort, jnp.argsort, lambda a: jnp.sort(a, descending=True))):
-        compiled = run(function, mesh, [[axes]], awkward(1152, seed))
+    def down(a: Any) -> Any:
+        found = jnp.sort(a, descending=True)
+        return found, jnp.signbit(found)
+
+    for seed, (function, least) in enumerate([(sort, -1e-30), (jnp.argsort, -1e-40), (down, 1e-9)]):
+        compiled = run(function, mesh, [[axes]], awkward(1152, seed, least))
         assert {"all_to_all", "shard_permute"} <= kinds(compiled)
+        compiled = run(function, mesh, [[axes]], awkward(1152, seed, least)[:1147])
+        assert {"all_to_all", "shard_permute"} <= kinds(compiled)
+
+
+def test_numbers_next_to_zero_are_sorted() -> None:
+    """As by NumPy: XLA's CPU compares them as zeros, and leaves them where they are."""
+    x = np.tile(np.array([1e-40, 0, -1e-40, 2, -0.0, -1, 3e-45, -2e-42], np.float32), 144)
+    layout = Layout(["x"], LINE)
+    found = np.asarray(jit(jnp.sort, mesh=LINE, in_layouts=(layout,))(x).to_jax())
+    np.testing.assert_array_equal(found, np.sort(x))
+    assert np.signbit(found[found == 0]).tolist() == [False, True] * 144
 
 
 @pytest.mark.parametrize(
@@ -183,9 +198,10 @@ def test_a_sort_sends_what_columnsort_does() -> None:
     share = 2 * 7 / 8 + 1  # of a shard: two exchanges, and a half there and back
     compiled = run(jnp.sort, LINE, [["x"]], x, out=["x"])
     assert sent(compiled) == share * x.nbytes / 8
-    for sort in (jnp.sort, jnp.argsort):
-        compiled = run(sort, LINE, [["x"]], x.astype(np.float32), out=["x"])
-        assert sent(compiled) == share * (4 + 2) * size / 8
+    compiled = run(jnp.sort, LINE, [["x"]], x.astype(np.float32), out=["x"])
+    assert sent(compiled) == share * x.nbytes / 8
+    compiled = run(jnp.argsort, LINE, [["x"]], x.astype(np.float32), out=["x"])
+    assert sent(compiled) == share * (4 + 2) * size / 8
 
 
 @pytest.mark.parametrize("size", [8, 96, 780, 1000])

@@ -134,3 +134,25 @@ def test_an_associative_scan_of_truth_values_and_of_columns() -> None:
         )
 
     run(scan, GRID, [["x", "y"]], numbers((32, 16)))
+
+
+def test_what_is_reversed_before_and_after_is_scanned_from_its_end() -> None:
+    """Returns, as `jnp.cumsum(rewards[::-1])[::-1]`: no row changes its place."""
+
+    def returns(x: Any) -> Any:
+        both = jnp.cumsum(jnp.flip(x), 0)[::-1, ::-1]
+        return jnp.cumsum(x[::-1], 0)[::-1], jnp.cumprod(-x[::-1] * 1, 0)[::-1] + both
+
+    for mesh, specs, rows in ((LINE, ROWS, 48), (GRID, [("x", "y"), UNSHARDED], 45)):
+        compiled = run(returns, mesh, [specs], numbers((rows, 3)))
+        assert kinds(compiled) == {"shard_permute"}
+        assert sent(compiled) == 3 * 3 * 3 * 4  # three scans of log2(8) rows each
+
+
+def test_what_is_reversed_on_one_side_alone_is_so_still() -> None:
+    def sums(x: Any) -> Any:
+        found = jnp.cumsum(x[::-1], 0)
+        strided = jax.lax.reduce_window(x[::-1], 0.0, jax.lax.add, (3, 1), (2, 1), "SAME")
+        return found, found[::-1], jnp.cumsum(x, 0)[::-1], strided[::-1]
+
+    run(sums, LINE, [ROWS], numbers((48, 3)))

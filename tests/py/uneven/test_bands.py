@@ -104,6 +104,21 @@ def test_batches_of_any_floats(element: str) -> None:
     check(function, x, mesh=GRID, in_layouts=(layout,), error=1e-2, absolute=1e-2)
 
 
+@pytest.mark.parametrize("element", ["float16", "bfloat16"])
+def test_rows_of_sixteen_bits_beside_a_shard_are_sent(element: str) -> None:
+    """Their weights are computed in 32 bits, and rounded."""
+    x, layout = jnp.asarray(X, element), Layout(["x", UNSHARDED], LINE)
+    compiled = check(
+        lambda x: resized(64, 96)(x).astype("float32"),
+        x,
+        mesh=LINE,
+        in_layouts=(layout,),
+        error=1e-2,
+        absolute=1e-2,
+    )
+    assert sent(compiled) <= (1 + COUNTS) * ROW  # half as long as those of 32 bits
+
+
 def test_infinities_reach_what_they_reach_on_one_device() -> None:
     x = X.copy()
     x[40, 3], x[70, 5], x[71, 5], x[9, 7], x[100, 7] = np.inf, np.nan, 1, -np.inf, np.inf

@@ -1,0 +1,248 @@
+"""The gradient of a scan, written as scans that go the other way.
+
+What the loss changes with the scans before an element, through that element, is H[t] = J[t] G[t] =
+J[t] (L[t] + H[t+1]): affine maps of H, which a `dtensor.scan` combines from the other end on. Then
+G[t] = L[t] + H[t+1], and an operand's gradient is G[t] times the derivatives of f by x[t].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dtensor.dialect import build
+from dtensor.dialect.mlir import Value, ir, operation_of
+from dtensor.passes.builder import Builder, Trail
+from dtensor.passes.forms.scan_gradients import Gradient
+from dtensor.passes.forms.terms import Term, evaluated
+from dtensor.passes.forms.weaves import is_turn, turned
+
+
+def write_gradient(
+    gradient: Gradient, places: dict[Value, int], stands: dict[Value, Value]
+) -> list[ir.Operation]:
+    """What stands for a gradient, whose operations are left; nothing where it stays.
+
+    Args:
+        gradient: the gradient.
+        places: of the operations that values come from, in program order; more are added.
+        stands: what stands for values that somebody still has in hand; more are added.
+    """
+    gradient.cotangents = [None if v is None else stands.get(v, v) for v in gradient.cotangents]
+    gradient.scans = {k: stands.get(value, value) for k, value in gradient.scans.items()}
+    gradient.scan.inputs = [stands.get(value, value) for value in gradient.scan.inputs]
+    writing = _Writing.of(gradient, places, stands)
+    return [] if writing is None else writing.written()
+
+
+class _Writing:
+    """The gradient as it is written: in the order of the array, of which a scan may begin last."""
+
+    def __init__(
+        self,
+        gradient: Gradient,
+        first: Value,
+        places: dict[Value, int],
+        stands: dict[Value, Value],
+    ) -> None:
+        """All is written ahead of the first value that it stands for."""
+        self.made: list[ir.Operation] = []
+        self.gradient, self.places, self.stands = gradient, places, stands
+        self.first, self.place = operation_of(first), places[first]
+        self.make = Builder(self.first, self.made)
+        self.dim = gradient.scan.dim
+        self.is_reverse = all(turned(v, self.dim) is not None for v in gradient.scan.inputs)
+        self.x = [self._straight(value) for value in gradient.scan.inputs]
+        self.size = self.make.shape_of(self.x[0])[self.dim]
+        self._before: dict[int, Value] = {}
+
+    @staticmethod
+    def of(
+        gradient: Gradient, places: dict[Value, int], stands: dict[Value, Value]
+    ) -> _Writing | None:
+        """Where all that is read is there, ahead of the first gradient; None if it is not."""
+        first = min((value for value, _, _ in gradient.found), key=places.__getitem__)
+        read = [*gradient.scan.inputs, *gradient.scans.values()]
+        read += [value for value in gradient.cotangents if value is not None]
+        if any(places.get(value, -1) >= places[first] for value in read):
+            return None  # an argument of the block has no place
+        types = {str(value.type) for value in read}
+        if len(types) > 1 or not gradient.reads <= set(gradient.scans):
+            return None
+        return _Writing(gradient, first, places, stands)
+
+    def written(self) -> list[ir.Operation]:
+        """The operations that were written."""
+        found = self.gradients()
+        self.places |= {result: self.place for op in self.made for result in op.results}
+        for value, k, rest in self.gradient.found:
+            self._put(value, found[k], rest)
+        return self.made
+
+    def gradients(self) -> dict[int, Value]:
+        """The gradient of each operand that is asked for."""
+        gradient, active = self.gradient, self.gradient.active
+        given = {
+            k: self._straight(value)
+            for k, value in enumerate(gradient.cotangents)
+            if value is not None
+        }
+        steps = {(k, j): gradient.derivative(j, 0, k) for k in active for j in active}
+        whole = dict(given)
+        for block in _blocks(active, steps):
+            for k, later in self._passed_on(block, steps, given).items():
+                moved = self._moved(later, -1, 0)
+                whole[k] = self.make.binary("add", whole[k], moved) if k in whole else moved
+        found: dict[int, Value] = {}
+        for k in sorted({k for _, k, _ in gradient.found}):
+            total = None
+            for j in active:
+                total = self._plus(total, self._times(gradient.derivative(j, 1, k), whole[j]))
+            assert total is not None, "what was recognised is not zero"
+            found[k] = total
+        return found
+
+    def _passed_on(
+        self, block: Sequence[int], steps: dict[tuple[int, int], Term], given: dict[int, Value]
+    ) -> dict[int, Value]:
+        """What the loss changes with the scans before each element, through that element."""
+        make, first = self.make, self.x[0]
+        starts: list[Value] = []
+        for k in block:
+            total = None
+            for j in block:
+                if j in given:
+                    total = self._plus(total, self._times(steps[k, j], given[j]))
+            starts.append(make.zeros(first.type) if total is None else total)
+        is_sum = len(block) == 1 and steps[block[0], block[0]] == 1
+        matrix = [] if is_sum else [steps[k, j] for k in block for j in block]
+        factors = [self._value(term) for term in matrix]
+        op = build.scan(
+            [*factors, *starts],
+            self.dim,
+            not self.is_reverse,
+            loc=make.location,
+            ip=ir.InsertionPoint(self.first),
+        )
+        self.made.append(op)
+        _write_affine(op, len(block), is_sum)
+        return dict(zip(block, list(op.results)[len(factors) :], strict=True))
+
+    def _value(self, term: Term) -> Value:
+        """A derivative."""
+        make, names = self.make, {"+": "add", "*": "multiply"}
+        value: Value = evaluated(
+            term,
+            self._leaf,
+            lambda number: self._constant(number, self.x[0]),
+            lambda name, a, b: make.binary(names[name], a, b),
+        )
+        return value
+
+    def _times(self, term: Term, value: Value) -> Value | None:
+        """A derivative times a value; None of zero."""
+        if term == 0:
+            return None
+        return value if term == 1 else self.make.binary("multiply", self._value(term), value)
+
+    def _plus(self, left: Value | None, right: Value | None) -> Value | None:
+        if left is None or right is None:
+            return right if left is None else left
+        return self.make.binary("add", left, right)
+
+    def _leaf(self, side: int, k: int) -> Value:
+        """An operand, or its scan up to the element before."""
+        if side:
+            return self.x[k]
+        if k not in self._before:
+            scan = self._straight(self.gradient.scans[k])
+            self._before[k] = self._moved(scan, 1, self.gradient.firsts[k])
+        return self._before[k]
+
+    def _moved(self, value: Value, by: int, fill: int) -> Value:
+        """A value one place further on in the order of the scan, or back."""
+        make, d = self.make, self.dim
+        shape, element = make.read_type(value.type)
+        row = make.zeros(make.tensor_type((*shape[:d], 1, *shape[d + 1 :]), element))
+        end = self._constant(fill, row) if fill else row
+        if (by > 0) != self.is_reverse:
+            return make.joined([end, make.cut(value, d, 0, self.size - 1)], d)
+        return make.joined([make.cut(value, d, 1, self.size - 1), end], d)
+
+    def _straight(self, value: Value) -> Value:
+        """A value in the order of the array, where the first operation is to be written."""
+        if not self.is_reverse:
+            return value
+        found = turned(value, self.dim)
+        if found is not None:
+            return found
+        for use in value.uses:
+            user = use.owner.operation
+            if is_turn(user, self.dim):
+                straight: Value = user.results[0]
+                if self.places.get(straight, self.place) < self.place:
+                    return straight
+        return self.make.reversed(value, self.dim)
+
+    def _put(self, value: Value, new: Value, rest: Value | None) -> None:
+        """Let who reads a gradient, and what was added to it, read another value."""
+        make = Builder(operation_of(value), self.made)
+        turns = [use.owner.operation for use in value.uses] if self.is_reverse else []
+        for turn in turns if rest is None else []:
+            if is_turn(turn, self.dim):
+                self._stand(turn.results[0], new)
+        if self.is_reverse:
+            new = make.reversed(new, self.dim)
+        if rest is not None:
+            new = make.binary("add", self.stands.get(rest, rest), new)
+        self._stand(value, new)
+
+    def _stand(self, value: Value, new: Value) -> None:
+        value.replace_all_uses_with(new)
+        self.stands[value] = new
+        self.places.setdefault(new, self.places[value])
+
+    def _constant(self, number: float, like: Value) -> Value:
+        """A constant of the type of a value, of complex numbers perhaps."""
+        make = self.make
+        shape, element = make.read_type(like.type)
+        if not element.startswith("complex<"):
+            return make.constant(number, like.type)
+        part = make.tensor_type(shape, element[8:-1])
+        return make.complex(make.constant(number, part), make.zeros(part))
+
+
+def _blocks(active: Sequence[int], steps: dict[tuple[int, int], Term]) -> list[list[int]]:
+    """Those of some scans that depend on one another, together."""
+    found = [[k] for k in active]
+    for (k, j), term in steps.items():
+        if term != 0:
+            one, other = (next(block for block in found if i in block) for i in (k, j))
+            if one is not other:
+                one += other
+                found.remove(other)
+    return [sorted(block) for block in found]
+
+
+def _write_affine(op: ir.Operation, count: int, is_sum: bool) -> None:
+    """Let a scan combine affine maps of `count` numbers, matrices row by row and then vectors."""
+    block = op.regions[0].blocks[0]
+    make = Trail(ir.InsertionPoint(block), op.location)
+    arguments = list(block.arguments)
+    half, size = len(arguments) // 2, 0 if is_sum else count * count
+    earlier, later = arguments[:half], arguments[half:]
+
+    def summed(terms: Sequence[tuple[Value, Value]]) -> Value:
+        return make.combined("add", [make.binary("multiply", a, b) for a, b in terms])
+
+    if is_sum:
+        results = [make.binary("add", earlier[0], later[0])]
+    else:
+        rows = [later[k * count : (k + 1) * count] for k in range(count)]
+        columns = [earlier[j:size:count] for j in range(count)]
+        results = [
+            summed(list(zip(row, column, strict=True))) for row in rows for column in columns
+        ]
+        for k, row in enumerate(rows):
+            moved = summed(list(zip(row, earlier[size:], strict=True)))
+            results.append(make.binary("add", later[size + k], moved))
+    make.create("stablehlo.return", results, [])
