@@ -92,6 +92,8 @@ def smallest(program: Program, kind: str, look: bool = False) -> Program:
 
 
 def _smaller(program: Program) -> Iterator[Program]:
+    if program.nest:
+        yield replace(program, nest="")
     if len(program.results) > 1:
         for name in program.results:
             yield needed(replace(program, results=(name,)))

@@ -45,6 +45,20 @@ KINDS = {
     "complex64": "c",
 }
 Specs = tuple[tuple[str, ...], ...]
+# What some lines of a program, as a function `part` of what they read, may stand in.
+NESTS = (
+    "jax.jit(part)(*given)",
+    "jax.lax.optimization_barrier(part(*given))",
+    "jax.lax.cond(jnp.sum(given[0]).real > 0, part, lambda *t: part(*t), *given)",
+    "jax.lax.switch(jnp.sum(given[0] != 0) % 3, [part, jax.checkpoint(part), part], *given)",
+    "jax.lax.fori_loop(0, jnp.sum(given[0] != 0) % 3, lambda i, c: part(*given), part(*given))",
+    "[t[1] for t in jax.lax.scan(lambda c, i: (part(*given), c), part(*given), length=2)[1]]",
+    "[t[1] for t in jax.lax.map(lambda i: part(*given), jnp.arange(2))]",
+    "[t[1] for t in jax.vmap(part)(*[jnp.stack([t[::-1] if t.ndim else t, t]) for t in given])]",
+    "[t + d for t, d in zip(*jax.jvp(part, given, given))]",
+    "(lambda out, back: [t + sum(map(jnp.sum, back(out))) for t in out])"
+    "(*jax.vjp(jax.checkpoint(part, policy=jax.checkpoint_policies.everything_saveable), *given))",
+)
 
 
 def _templates() -> dict[str, list[str]]:
@@ -98,7 +112,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Program:
-    """A function, its arguments, the mesh, and by which cost it is planned."""
+    """A function, its arguments, the mesh, by which cost it is planned, what nests some lines."""
 
     seed: int
     mesh: tuple[tuple[str, int], ...]
@@ -106,6 +120,8 @@ class Program:
     lines: tuple[Line, ...]
     results: tuple[str, ...]
     cost: str = "default"
+    nest: str = ""
+    nested: tuple[str, ...] = ()
 
     @property
     def options(self) -> dtensor.CompileOptions:
@@ -118,6 +134,19 @@ class Program:
         """The function as text."""
         names = ", ".join(argument.name for argument in self.arguments)
         body = [f"    {line.name} = {line.text}" for line in self.lines]
+        inner = [k for k, line in enumerate(self.lines) if self.nest and line.name in self.nested]
+        if inner:
+            first, end = inner[0], inner[-1] + 1
+            part = self.lines[first:end]
+            made = "".join(f"{line.name}, " for line in part)
+            read = "".join(f"{name}, " for name in sorted(_read(part)))
+            body[first:end] = [
+                f"    def part({read}):",
+                *[f"    {text}" for text in body[first:end]],
+                f"        return ({made})",
+                f"    given = ({read})",
+                f"    {made}= {self.nest}",
+            ]
         results = "".join(f"{name}, " for name in self.results)
         return "\n".join([f"def program({names}):", *body, f"    return ({results})"])
 
@@ -196,7 +225,28 @@ def program(seed: int) -> Program:
     names = [line.name for line in lines] or [arguments[0].name]
     kept = {names[-1], *rng.sample(names, min(len(names), rng.randint(0, 2)))}
     found = Program(seed, mesh, tuple(arguments), tuple(lines), tuple(sorted(kept)))
-    return needed(found)
+    return needed(_nested(rng, found, known))
+
+
+def _nested(rng: random.Random, program: Program, known: dict[str, Any]) -> Program:
+    """The program with some of its lines in a loop, a branch or the like; sometimes as it is."""
+    names = [line.name for line in program.lines]
+    if not names or rng.random() < 0.5:
+        return program
+    first = rng.randrange(len(names))
+    some = tuple(names[first : rng.randint(first, len(names)) + 1])
+    found = replace(program, nest=rng.choice(NESTS), nested=some)
+    try:
+        made = jax.eval_shape(replace(found, results=tuple(names)).function, *program.values)
+    except Exception:  # whatever jax says
+        return program
+    types = [(value.shape, value.dtype) for value in made]
+    return found if types == [(known[n].shape, known[n].dtype) for n in names] else program
+
+
+def _read(lines: Sequence[Line]) -> set[str]:
+    """What lines read that they do not make."""
+    return {name for line in lines for name in line.reads} - {line.name for line in lines}
 
 
 def needed(program: Program) -> Program:

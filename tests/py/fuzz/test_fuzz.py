@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from dtensor.passes.ops import table
 from tests.py.fuzz.judge import CRASH, RIGHT, WRONG, judge, smallest
-from tests.py.fuzz.programs import TEMPLATES, Argument, Line, Program, needed, program
+from tests.py.fuzz.programs import NESTS, TEMPLATES, Argument, Line, Program, needed, program
 
 MESH = (("x", 2), ("y", 4))
 
@@ -61,6 +62,16 @@ def test_what_cannot_be_compiled_is_a_defect(monkeypatch: pytest.MonkeyPatch) ->
     verdict = judge(flips())
     assert (verdict.kind, verdict.is_defect) == (CRASH, True)
     assert verdict.text.startswith("IndexError: no such dimension")
+
+
+@pytest.mark.parametrize("nest", NESTS)
+def test_some_lines_stand_in_a_loop_or_the_like(nest: str) -> None:
+    made = replace(flips(), nest=nest, nested=("v1", "v2", "v3"))
+    assert made.source.count("\n        v") == 3
+    verdict = judge(made)
+    assert verdict.kind == RIGHT, verdict.text
+    fewer = needed(replace(made, results=("v1",)))
+    assert "return (v1, )" in fewer.source
 
 
 def test_a_program_keeps_what_its_results_need() -> None:
