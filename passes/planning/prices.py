@@ -92,8 +92,7 @@ class Prices:
         if steps is None:
             names = [axis.name for axis in self.specs.subaxes]
             steps = self._steps[len(shape)] = Steps(specs, sizes, self.cost, names)
-        elif steps.count < len(specs):
-            steps.take_in()
+        steps.take_in()
         legal = np.array([is_legal(places, sizes, shape) for places in specs.places])
         on, last = steps.on.leading_to(legal), steps.last.leading_to(legal)
         shortest = _by_scipy if len(specs) > _MANY else _by_rounds

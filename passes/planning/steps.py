@@ -98,8 +98,10 @@ class Steps:
         self.take_in()
 
     def take_in(self) -> None:
-        """Find the steps from and to the specs that have come."""
+        """Find the steps from and to the specs that have come, if any have."""
         specs, had, self.count = self.specs, self.count, len(self.specs)
+        if had == self.count:
+            return
         self._splits = np.array(specs.splits, float)
         self._places = np.array(specs.places, np.int64).reshape(self.count, len(self.sizes))
         self._kept = self._axes_where(self._places == WHOLE)

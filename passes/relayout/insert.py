@@ -225,12 +225,13 @@ class _Inserter:
 def _stand_for_one(producer: Node, user: Node) -> bool:
     """Whether two operations stand for one of the program: a move between them is part of that.
 
-    What blocks of a loop leave, say, moves to the scan that combines it.
+    What blocks of a loop leave, say, moves to the scan that combines it. Neither is the program's
+    own: what is only put behind one of those, to mask its padding, hides no move of it.
     """
     if producer.operation == user.operation or {producer.kind, user.kind} & set(BORDERS):
         return False  # a loop that hands one carry on as another, say
     ids = [all_ids(node.operation.location) for node in (producer, user)]
-    return not set(ids[0]).isdisjoint(ids[1])
+    return min(map(len, ids)) > 1 and not set(ids[0]).isdisjoint(ids[1])
 
 
 def _changed_axes(before: Layout, after: Layout) -> tuple[str, ...]:

@@ -2,13 +2,15 @@
 
 import itertools
 
+import numpy as np
 import pytest
 
 from dtensor.dialect.layout import REDUCTIONS
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.planning.all_places import all_places
-from dtensor.passes.planning.prices import Prices
+from dtensor.passes.planning.prices import Prices, _by_rounds, _by_scipy
+from dtensor.passes.planning.steps import Steps, Ways
 from dtensor.passes.propagation.places import WHOLE, split_place
 from dtensor.passes.relayout.search import plan, steps_seconds
 from dtensor.passes.sharding.specs import Specs
@@ -73,3 +75,43 @@ def test_a_copy_is_made_from_the_nearest_one() -> None:
     both = prices.copies(cls, rows, tuple(sorted((columns, whole))))
     gathered = prices.move(cls, rows, whole)
     assert gathered <= both <= gathered + 5 * FREE_START
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_both_searches_find_the_same_ways(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    count = int(random.integers(2, 40))
+    which = random.random((count, count)) < 0.2
+    seconds = np.where(random.random((count, count)) < 0.5, 0.0, random.random((count, count)))
+    ways = Ways.of(which, seconds, np.zeros((count, count)), 0)
+    sources = np.unique(random.integers(0, count, 3))
+    found = [search(sources, ways, ways.start) for search in (_by_rounds, _by_scipy)]
+    np.testing.assert_allclose(*found, rtol=1e-12)
+
+
+@pytest.mark.parametrize("ends", [(1, 30), (5, 6, 29), (20, 300)])
+def test_steps_that_grow_are_those_made_at_once(ends: tuple[int, ...]) -> None:
+    mesh = Mesh([("x", 2), ("y", 2), ("z", 2)])
+    names = list(mesh.axis_names)
+    specs, others = (Specs([mesh.axis(name) for name in names], mesh) for _ in range(2))
+    kinds = 1 << REDUCTIONS.index("sum")
+    every = list(all_places((16, 8), specs.sizes, (), kinds))[: ends[-1]]
+    grown, whole = specs.rank(2), others.rank(2)
+    steps = Steps(grown, specs.sizes, COST, names)
+    for end in ends:
+        for places in every[:end]:
+            grown.of(places)
+        steps.take_in()
+    for places in every:
+        whole.of(places)
+    made = Steps(whole, specs.sizes, COST, names)
+    assert grown.places == whole.places
+    for one, other in ((steps.on, made.on), (steps.last, made.last)):
+        np.testing.assert_array_equal(one.first, other.first)
+        for spec in range(len(whole)):
+            here = slice(one.first[spec], one.first[spec + 1])
+            rows = [
+                sorted(zip(w.to[here], w.start[here], w.rate[here], strict=True))
+                for w in (one, other)
+            ]
+            assert rows[0] == rows[1]
