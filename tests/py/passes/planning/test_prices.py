@@ -85,8 +85,8 @@ def test_both_searches_find_the_same_ways(seed: int) -> None:
     seconds = np.where(random.random((count, count)) < 0.5, 0.0, random.random((count, count)))
     ways = Ways.of(which, seconds, np.zeros((count, count)), 0)
     sources = np.unique(random.integers(0, count, 3))
-    found = [search(sources, ways, ways.start) for search in (_by_rounds, _by_scipy)]
-    np.testing.assert_allclose(*found, rtol=1e-12)
+    by_rounds, by_scipy = (f(sources, ways, ways.start) for f in (_by_rounds, _by_scipy))
+    np.testing.assert_allclose(by_rounds, by_scipy, rtol=1e-12)
 
 
 @pytest.mark.parametrize("ends", [(1, 30), (5, 6, 29), (20, 300)])
