@@ -9,6 +9,8 @@ VENV ?= .venv
 PYTHON ?=
 SECONDS ?= 600
 FIRST ?= 0
+CLIENTS ?= 8
+SHARED ?= $(if $(wildcard /dev/nvidia0),--clients-per-gpu $(CLIENTS))
 candidates := $(if $(PYTHON),$(PYTHON),python3.11 python3.12 python3.13 python3 python)
 usable := import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))
 python := $(VENV)/bin/python
@@ -18,7 +20,7 @@ python := $(VENV)/bin/python
 install := PYTHONUNBUFFERED=1 $(python) -m pip install --no-compile --disable-pip-version-check --editable
 progress := awk '/^ *(Collecting|Downloading|Building|Installing|Successfully)/ { print; fflush() }'
 
-.PHONY: help demo test check bench fuzz docs test-accelerators accelerators clean
+.PHONY: help demo test check bench fuzz several docs test-accelerators accelerators clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' Makefile
@@ -37,6 +39,9 @@ bench: $(VENV)/bench.stamp ## set up, then compare with jax.jit: a table, build/
 
 fuzz: $(VENV)/test.stamp ## random programs against one device, for SECONDS=600; those that differ are made small
 	$(python) -m tests.py.fuzz --seconds $(SECONDS) --first $(FIRST)
+
+several: $(VENV)/test.stamp ## forms, models and random programs on CLIENTS=8 processes, which may share a GPU
+	$(python) -m dtensor.tools.dtensor_launch -n $(CLIENTS) $(SHARED) -m tests.py.several --seconds $(SECONDS)
 
 docs: $(VENV)/test.stamp ## set up, then build the documentation into build/docs
 	$(python) -m sphinx -W -q -d build/doctrees docs build/docs

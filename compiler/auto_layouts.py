@@ -16,7 +16,7 @@ from dtensor.compiler.layouts import path_text
 from dtensor.compiler.options import CompileOptions
 from dtensor.compiler.program import ArrayInfo
 from dtensor.compiler.source import Source
-from dtensor.compiler.summary import common, quantity, without_numbers
+from dtensor.compiler.summary import common, without_numbers
 from dtensor.compiler.targets.target import machine_of
 from dtensor.dialect.context import make_context, parse_module
 from dtensor.dialect.diagnostics import error
@@ -27,6 +27,7 @@ from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import ARG_ATTRS, PROPAGATION_BARRIER, RES_ATTRS
 from dtensor.passes.base import PassState
 from dtensor.passes.cost.machine import Machine
+from dtensor.passes.cost.units import quantity, seconds_text
 from dtensor.passes.functions import main_function, set_boundary_layouts
 from dtensor.passes.graph import Graph, read_graph
 from dtensor.passes.pipeline import Pipeline
@@ -74,7 +75,7 @@ class AutoLayouts:
         gap = self.gap
         known = "" if gap is None else f", no layouts take more than {gap:.2%} less"
         head = (
-            f"{self.cost * 1e6:.4g} us planned per call on {self.mesh.short()}{known}; "
+            f"{seconds_text(self.cost)} planned per call on {self.mesh.short()}{known}; "
             f"{quantity(self.bytes_per_device, 'B')} of arguments per device"
         )
         return "\n".join([head, *self._lines])
@@ -322,7 +323,8 @@ def _lines(infos: Sequence[ArrayInfo], plan: AutoPlan, free: Sequence[bool]) -> 
         )
     if plan.price:
         lines.append(
-            f"  to make the arguments fit, each kB on a device counts as {plan.price * 1e9:.3g} us"
+            "  to make the arguments fit, each kB on a device counts as "
+            f"{seconds_text(plan.price * 1e3)}"
         )
     return lines
 
@@ -332,4 +334,4 @@ def _why(argument: Argument, is_free: bool) -> str:
         return "given"
     if argument.other is None:
         return "it has no other layout"
-    return f"{argument.other.short()} would take {argument.more * 1e6:.3g} us more"
+    return f"{argument.other.short()} would take {seconds_text(argument.more)} more"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dtensor.compiler.summary import quantity
+from dtensor.passes.cost.units import quantity
 from dtensor.passes.reports.lock import difference
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dtensor.compiler.summary import common, quantity, without_numbers
+from dtensor.compiler.summary import common, without_numbers
+from dtensor.passes.cost.units import quantity
 
 if TYPE_CHECKING:
     from dtensor.compiler.program import ArrayInfo

@@ -32,7 +32,7 @@ from dtensor.compiler.program import CompiledProgram
 from dtensor.compiler.progress import phases
 from dtensor.compiler.shipping import check_can_be_pickled, exported
 from dtensor.compiler.source import Source
-from dtensor.compiler.targets.target import Target, machine_of, not_callable
+from dtensor.compiler.targets.target import Target, machine_of, not_callable, unknown_machine
 from dtensor.compiler.variables.calls import Bound, bound_call
 from dtensor.compiler.variables.use import Use, pattern_of
 from dtensor.dialect.context import make_context, parse_module
@@ -107,7 +107,7 @@ class Lowered(Planned):
     def _run(self, after: Callable[..., None] | None) -> driver.DriverResult:
         source = self._source
         with phases(f"planning {source.name}") as begin:
-            return driver.compile_module(
+            result = driver.compile_module(
                 source.module,
                 source.filename,
                 source.mesh,
@@ -122,6 +122,10 @@ class Lowered(Planned):
                 _platform(source),
                 begin,
             )
+        unknown = unknown_machine(source.mesh, source.target)
+        if unknown and source.options.machine is None and source.options.cost is None:
+            result.ledger.warn(None, unknown)
+        return result
 
     def as_text(self, after: str | None = None) -> str:
         """The module as text.

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dtensor.passes.cost.units import quantity, seconds_text
 from dtensor.passes.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ _WARNINGS = 5
 # The gravest first.
 _WARNED = ("over_memory", "not_parallel", "fallback", "warning", "moved argument")
 _NUMBERS = re.compile(r"(\d+)")
-_UNITS = ("", "k", "M", "G", "T", "P")
 
 
 @dataclass(frozen=True)
@@ -173,23 +173,6 @@ def _group_line(group: Group) -> str:
 def plan_lines(ledger: Ledger) -> list[str]:
     """How long a call takes as planned, indented; nothing where nothing is sent."""
     return [f"  {record.text}" for record in ledger.of_kind("plan") if record.communication]
-
-
-def seconds_text(seconds: float) -> str:
-    """A time with three digits, in the unit that fits: `14.7 us`."""
-    for unit, size in (("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3)):
-        if seconds < 999.5 * size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds:.3g} s"
-
-
-def quantity(number: float, unit: str) -> str:
-    """A number with three digits and a decimal prefix: `14.7 MB`."""
-    power = 0
-    while number >= 999.5 and power < len(_UNITS) - 1:
-        number /= 1000
-        power += 1
-    return f"{number:.3g} {_UNITS[power]}{unit}"
 
 
 def _totals(result: DriverResult) -> str:

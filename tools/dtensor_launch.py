@@ -180,6 +180,11 @@ def _environment(options: argparse.Namespace, number: int, jobs: str) -> dict[st
         first = number * options.gpus_per_client
         gpus = range(first, first + options.gpus_per_client)
         variables["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
+    if options.clients_per_gpu is not None:
+        variables["CUDA_VISIBLE_DEVICES"] = str(number // options.clients_per_gpu)
+        # NCCL refuses two ranks of one host on one GPU, so each client says it is another host.
+        variables |= {"NCCL_HOSTID": f"client{rank}", "NCCL_NET": "Socket"}
+        variables.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     return variables
 
 

@@ -22,6 +22,7 @@ examples:
   dtensor-launch -n 4 train.py --steps 100           4 clients, with the devices each one finds
   dtensor-launch -n 2 --devices-per-client 4 train.py   each with 4 virtual CPU devices
   dtensor-launch -n 2 --gpus-per-client 4 train.py      each with 4 of this machine's GPUs
+  dtensor-launch -n 8 --clients-per-gpu 8 train.py      8 clients on one GPU, to try what takes 8
   dtensor-launch -n 2 -m package.train               a module
   dtensor-launch -n 8 --max-restarts 3 train.py      that goes on from its last checkpoint
   srun --ntasks-per-node=1 dtensor-launch -n 8 train.py   8 clients on each machine of the job
@@ -52,6 +53,9 @@ def parser() -> argparse.ArgumentParser:
     add("-n", "--clients", type=int, required=True, metavar="N", help="how many clients")
     add("--devices-per-client", type=int, metavar="K", help="virtual CPU devices of each client")
     add("--gpus-per-client", type=int, metavar="K", help="GPUs of each client: 0 to K-1, K to ...")
+    add(
+        "--clients-per-gpu", type=int, metavar="K", help="clients that share a GPU; slow, for tests"
+    )
     add("--port", type=int, metavar="P", help="port of client 0, the others follow; default: free")
     add("--nnodes", type=int, metavar="M", help="machines, each with N clients; default: 1")
     add("--node-rank", type=int, metavar="R", help="which of them this is, from 0 on")
@@ -66,7 +70,12 @@ def parser() -> argparse.ArgumentParser:
 
 def problem(options: argparse.Namespace) -> str | None:
     """What is wrong with a command line; None if it can be followed."""
-    for name in ("clients", "nnodes", "devices_per_client", "gpus_per_client", "timeout"):
+    if options.gpus_per_client is not None and options.clients_per_gpu is not None:
+        return "--gpus-per-client and --clients-per-gpu say two things; give one"
+    for name in (
+        *("clients", "nnodes", "devices_per_client", "gpus_per_client", "clients_per_gpu"),
+        "timeout",
+    ):
         value = getattr(options, name)
         if value is not None and not 0 < value <= _LONGEST_SECONDS:
             return f"--{name.replace('_', '-')} is {value}; it must be above 0, up to 1000000"

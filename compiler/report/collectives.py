@@ -6,7 +6,8 @@ from dtensor.compiler.explain import collective_lines
 from dtensor.compiler.report.facts import Facts
 from dtensor.compiler.report.markup import Html, join, table, tag
 from dtensor.compiler.report.numbers import bars
-from dtensor.compiler.summary import Group, count_text, quantity
+from dtensor.compiler.summary import Group, count_text
+from dtensor.passes.cost.units import quantity
 
 _SHOWN = 200  # groups; a page of more is slow to read and to draw
 

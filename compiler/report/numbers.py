@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 from dtensor.compiler.report.facts import Facts, Total
 from dtensor.compiler.report.markup import Html, tag
-from dtensor.compiler.summary import quantity
-
-_MICRO = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6))
+from dtensor.passes.cost.units import quantity, seconds_text
 
 
 def totals(programs: Sequence[Facts]) -> Html:
@@ -26,14 +24,8 @@ def totals(programs: Sequence[Facts]) -> Html:
 def amount(total: Total) -> str:
     """`14.7 kB`, `12`, `3.2 us`."""
     if total.unit == "s":
-        return seconds(total.value)
+        return seconds_text(total.value)
     return quantity(total.value, total.unit) if total.unit else f"{total.value:,}"
-
-
-def seconds(value: float) -> str:
-    """A time in the unit that fits it."""
-    unit, scale = next((pair for pair in _MICRO if value >= pair[1]), _MICRO[-1])
-    return f"{value / scale:.3g} {unit}"
 
 
 def _beside(total: Total, other: Total) -> str:

@@ -14,7 +14,7 @@ from dtensor.compiler.report.facts import Facts, facts_of
 from dtensor.compiler.report.lines import source_files
 from dtensor.compiler.report.markup import Html, join, table, tag
 from dtensor.compiler.report.numbers import bars, totals
-from dtensor.compiler.summary import quantity
+from dtensor.passes.cost.units import quantity
 
 if TYPE_CHECKING:
     from dtensor.compiler.planned import Planned

@@ -96,15 +96,15 @@ GPU_KINDS: Mapping[str, GpuKind] = {
         shared_bytes_per_core=233_472,
     ),
     "h200": GpuKind(
-        name="NVIDIA H200 141GB HBM3e",
+        name="NVIDIA H200",
         capability=(9, 0),
         accelerated=True,
         cores=132,
         units_per_core=128,
         clock_ghz=1.98,
-        memory_bytes=151_397_597_184,
+        memory_bytes=150_108_897_280,
         memory_bytes_per_second=4_800_000_000_000,
-        l2_bytes=52_428_800,
+        l2_bytes=62_914_560,
         shared_bytes_per_core=233_472,
     ),
 }

@@ -171,10 +171,26 @@ def machine_of(mesh: Mesh | None, target: Target | None) -> Machine | None:
 
     Looking starts no runtime. Devices of the CPU are no machine: they stand in for others.
     """
-    if target is not None:
-        return machine_of_kind(target.kind)
-    kind = "" if mesh is None else bound_kind(mesh)
+    kind = _kind(mesh, target)
     return machine_of_kind(kind) if kind else None
+
+
+def unknown_machine(mesh: Mesh | None, target: Target | None) -> str:
+    """What to say of accelerators that plans cannot be made for by name; "" of others."""
+    kind = _kind(mesh, target)
+    if kind in ("", "cpu") or machine_of_kind(kind) is not None:
+        return ""
+    return (
+        f"the speed of {kind} is not known: planned by bytes, as for CPU devices; "
+        "CompileOptions(machine=...) names a machine, or a file that describes one"
+    )
+
+
+def _kind(mesh: Mesh | None, target: Target | None) -> str:
+    """What jax calls the devices, or the target; "" where that is not known."""
+    if target is not None:
+        return target.kind
+    return "" if mesh is None else bound_kind(mesh)
 
 
 def not_callable(name: str, target: Target) -> CompileError:

@@ -35,28 +35,25 @@ def _tpu(
     return Machine(name, levels, peaks, vector_flops, *memory)
 
 
+def _hopper(name: str, memory_bytes_per_second: float, memory_bytes: int) -> Machine:
+    """An H100 or H200 by NVIDIA's data sheets, SXM, and that of DGX H100.
+
+    NVLink 900 GB/s both ways together, 8 devices per host, one 400 Gb/s NDR port each; Tflop/s:
+    989.4 bf16, 494.7 TF32, 1,978.9 fp8, 66.9 fp32 and fp64 tensor.
+    """
+    levels = (
+        Level("NVLink", 8, Link(1.2e-5, 450e9)),
+        Level("InfiniBand", None, Link(2.5e-5, 50e9)),
+    )
+    halves = (("bf16", 989.4e12), ("f16", 989.4e12))
+    bytes_ = (("f8", 1978.9e12), ("i8", 1978.9e12))
+    peaks = (("f64", 66.9e12), ("f32", 494.7e12), *halves, *bytes_)
+    return Machine(name, levels, peaks, 66.9e12, memory_bytes_per_second, memory_bytes)
+
+
 MACHINES: Final[dict[str, Machine]] = {
-    # NVIDIA H100 data sheet, SXM: NVLink 900 GB/s both ways together, 989.4 Tflop/s bf16, 494.7
-    # TF32, 1,978.9 fp8, 66.9 fp32 and fp64 tensor, 3.35 TB/s, 80 GB; DGX H100: 8 per host, one
-    # 400 Gb/s NDR port each.
-    "h100": Machine(
-        "h100",
-        (
-            Level("NVLink", 8, Link(1.2e-5, 450e9)),
-            Level("InfiniBand", None, Link(2.5e-5, 50e9)),
-        ),
-        (
-            ("f64", 66.9e12),
-            ("f32", 494.7e12),
-            ("bf16", 989.4e12),
-            ("f16", 989.4e12),
-            ("f8", 1978.9e12),
-            ("i8", 1978.9e12),
-        ),
-        66.9e12,
-        3.35e12,
-        80_000_000_000,
-    ),
+    "h100": _hopper("h100", 3.35e12, 80_000_000_000),
+    "h200": _hopper("h200", 4.8e12, 141_000_000_000),
     # NVIDIA A100 80GB data sheet, SXM: NVLink 600 GB/s both ways together, 312 Tflop/s bf16, 156
     # TF32, 624 int8, 19.5 fp32 and fp64 tensor, 2.039 TB/s; DGX A100: 200 Gb/s HDR per GPU.
     "a100": Machine(
@@ -105,6 +102,7 @@ MACHINES: Final[dict[str, Machine]] = {
 # What jax calls the devices, where it can tell; longer texts first.
 DEVICE_KINDS: Final[tuple[tuple[str, str], ...]] = (
     ("h100", "h100"),
+    ("h200", "h200"),
     ("a100", "a100"),
     ("tpu v4", "v4"),
     ("tpu v5 lite", "v5e"),

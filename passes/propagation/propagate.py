@@ -10,6 +10,7 @@ from dtensor.dialect.callbacks import is_callback
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassOptionError, PassState
+from dtensor.passes.cost.units import seconds_text
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import OP, Graph, Node, read_graph
 from dtensor.passes.ledger import Ledger, NodeFacts
@@ -224,7 +225,7 @@ def _record_plan(plan: Plan, priorities: Sequence[int], ledger: Ledger) -> None:
     """What the plan costs, and how near it is to the cheapest."""
     ledger.add(
         "plan",
-        f"{plan.seconds * 1e6:.3g} us planned, {plan.communication * 1e6:.3g} us of them to "
+        f"{seconds_text(plan.seconds)} planned, {seconds_text(plan.communication)} of them to "
         f"communicate{_order(priorities)}{_proven(plan)}",
         seconds=plan.seconds,
         communication=plan.communication,

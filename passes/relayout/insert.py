@@ -11,6 +11,7 @@ from dtensor.dialect.mlir import Value, forget, ir, replace_op
 from dtensor.dialect.names import OPERANDS, RESULTS
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.builder import place_behind
+from dtensor.passes.cost.units import seconds_text
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import (
     ARGUMENT,
@@ -182,7 +183,7 @@ class _Inserter:
         who = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
         is_maker = found.nodes[0] == self.graph.producer[number]
         verb = "give" if is_maker else "take"
-        more = f"{found.seconds * 1e6:.3g} us more" if found.seconds else "as much time"
+        more = f"{seconds_text(found.seconds)} more" if found.seconds else "as much time"
         return f"{who} could {verb} it as {found.layout.short()}, for {more}"
 
     def _name(self, node: Node) -> str:

@@ -297,9 +297,9 @@ def test_rules_are_endings_of_names_where_these_tell_layouts_apart() -> None:
 def test_what_is_printed_says_why() -> None:
     text = str(found("mlp", "2x4"))
     first, *lines = text.split("\n")
-    assert "us planned per call on mesh(data=2, model=4)" in first
+    assert "ns planned per call on mesh(data=2, model=4)" in first
     assert any(line.startswith("  2x params[*]['up']: float32 32x128, [") for line in lines)
-    assert all("us more" in line or line.endswith("; given") for line in lines)
+    assert all("s more" in line or line.endswith("; given") for line in lines)
     gap = found("mlp", "2x4").gap
     assert gap is not None
     assert gap < 0.01

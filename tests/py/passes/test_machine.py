@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import dtensor
@@ -118,6 +120,7 @@ def test_an_unknown_machine_is_refused() -> None:
     [
         ("NVIDIA H100 80GB HBM3", "h100"),
         ("NVIDIA A100-SXM4-80GB", "a100"),
+        ("NVIDIA H200", "h200"),
         ("TPU v4", "v4"),
         ("TPU v5 lite", "v5e"),
         ("TPU v5", "v5p"),
@@ -134,6 +137,15 @@ def test_the_machine_is_that_of_the_target_or_of_the_devices() -> None:
     assert machine_of(mesh, None) is None  # CPU devices stand in for others
     assert machine_of(None, None) is None
     assert machine_of_kind("cpu") is None
+
+
+def test_accelerators_of_unknown_speed_are_told() -> None:
+    step = dtensor.jit(jnp.sum, mesh=dtensor.Mesh.abstract([("x", 256)]))
+    lowered = step.lower(np.ones(8, np.float32), target="tpu:v2:16x16")
+    assert "the speed of v2 is not known: planned by bytes" in str(lowered)
+    options = dtensor.CompileOptions(machine="v4")
+    step = dtensor.jit(jnp.sum, mesh=dtensor.Mesh.abstract([("x", 256)]), options=options)
+    assert "not known" not in str(step.lower(np.ones(8, np.float32), target="tpu:v2:16x16"))
 
 
 # A plan depends on the machine: between equal bytes, fewer collectives; else fewer seconds.

@@ -312,7 +312,7 @@ def test_a_move_names_what_could_be_done_instead() -> None:
         for move in moves:
             assert re.fullmatch(
                 r"(argument \d|add|tanh|multiply) could (take|give) it as \[.*\], "
-                r"for (as much time|[\d.e-]+ us more)",
+                r"for (as much time|[\d.]+ [nu]s more)",
                 move,
             )
 

@@ -85,6 +85,19 @@ def test_clients_get_their_variables(program: Path, monkeypatch: pytest.MonkeyPa
     assert ports[0] != ports[1]
 
 
+def test_clients_that_share_a_gpu_are_hosts_of_their_own_for_nccl(program: Path) -> None:
+    names = ["CUDA_VISIBLE_DEVICES", "NCCL_HOSTID", "XLA_PYTHON_CLIENT_PREALLOCATE"]
+    program.write_text(f"import os; print(*map(os.environ.get, {names}))")
+    done = launch("-n", "3", "--clients-per-gpu", "2", str(program))
+    assert sorted(done.stdout.splitlines()) == [
+        "[0] 0 client0 false",
+        "[1] 0 client1 false",
+        "[2] 1 client2 false",
+    ]
+    both = launch("-n", "2", "--clients-per-gpu", "2", "--gpus-per-client", "1", str(program))
+    assert "--gpus-per-client and --clients-per-gpu say two things; give one" in both.stderr
+
+
 def test_a_module_can_be_launched(program: Path) -> None:
     done = launch("-n", "1", "-m", "platform", "--terse")
     assert done.returncode == 0, done.stderr
