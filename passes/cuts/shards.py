@@ -54,27 +54,38 @@ class Shards:
         """A value is split as another one is, if it was made since the function was read."""
         self._made[value, dim] = self._made.get(as_of, as_of)
 
+    def split(self, value: Value, dim: int, shards: int) -> None:
+        """A dimension will be split, and so are those that walk together with it."""
+        graph, splits = self._known()
+        place = (graph.number[value], dim)
+        if place not in splits:
+            splits[place] = shards
+            self._spread(splits, [place])
+
     def count(self, *places: tuple[Value, int]) -> int:
         """The most shards that one of the dimensions has; 1 where no layout leads to them."""
-        if self._splits is None:
-            self._splits = self._read()
-        assert self.graph is not None
+        graph, splits = self._known()
         found = 1
         for place in places:
-            value, dim = place if place[0] in self.graph.number else self._made.get(place, place)
-            number = self.graph.number.get(value)
-            found = max(found, 1 if number is None else self._splits.get((number, dim), 1))
+            value, dim = place if place[0] in graph.number else self._made.get(place, place)
+            number = graph.number.get(value)
+            found = max(found, 1 if number is None else splits.get((number, dim), 1))
         return found
 
-    def _read(self) -> dict[Place, int]:
+    def _known(self) -> tuple[Graph, dict[Place, int]]:
         """The shards of each dimension that walks together with one that a layout given splits."""
-        self.graph = read_graph(self._function)
-        found: dict[Place, int] = {}
-        for index, layout in read_pins(self.graph, self._meshes).layouts.items():
-            for d, dim in enumerate(layout.dims):
-                if dim.split > 1:
-                    found.setdefault((self.graph.nodes[index].subject, d), dim.split)
-        left = list(found)
+        if self.graph is None or self._splits is None:
+            self.graph, self._splits = read_graph(self._function), {}
+            for index, layout in read_pins(self.graph, self._meshes).layouts.items():
+                for d, dim in enumerate(layout.dims):
+                    if dim.split > 1:
+                        place = (self.graph.nodes[index].subject, d)
+                        self._splits.setdefault(place, dim.split)
+            self._spread(self._splits, list(self._splits))
+        return self.graph, self._splits
+
+    def _spread(self, found: dict[Place, int], left: list[Place]) -> None:
+        assert self.graph is not None
         near = neighbours(self.graph)
         while left:
             place = left.pop()
@@ -82,7 +93,6 @@ class Shards:
                 if other not in found:
                     found[other] = found[place]
                     left.append(other)
-        return found
 
     def _of_blocks(self, place: Place, shards: int) -> Iterator[Place]:
         """What one element of each block of a dimension is kept in, or is kept of."""

@@ -3,7 +3,8 @@
 A carry that passes through additions, products with what does not depend on any carry, and
 selections by that, comes out of many trips as `M * carry + offset`, element by element. Where
 several carries depend on one another, or elements along a dimension of theirs do, M is a matrix
-of them: each is a part by itself.
+of them: each is a part by itself. Others, of whatever kind, may depend on themselves alone, as the
+variance of a Kalman filter does: what they are in each trip is known without the arrays.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class Carries:
         trips: the loop.
         affine: numbers of the carried values that each trip maps.
         sums: numbers of those that each trip adds something to, and reads for nothing else.
+        own: numbers of those that depend on each other alone, and on no array that is walked.
         sources: on which carried values of `affine` a value of the body depends; None where that
             is no affine map of their elements.
         pairs: `(k, j)` where carry k may depend on carry j of some trips before; and all `(k, k)`.
@@ -50,6 +52,7 @@ class Carries:
     trips: Trips
     affine: list[int] = field(default_factory=list)
     sums: list[int] = field(default_factory=list)
+    own: list[int] = field(default_factory=list)
     sources: dict[Value, frozenset[int] | None] = field(default_factory=dict)
     pairs: list[Pair] = field(default_factory=list)
     mixed: dict[int, list[int]] = field(default_factory=dict)
@@ -57,12 +60,17 @@ class Carries:
     @staticmethod
     def of(trips: Trips) -> Carries | None:
         """Those of a loop; None if some carried value is neither, or nothing is affine."""
-        found = Carries(trips)
         if any(_does_more(view.operation) for view in trips.body.operations):
             return None
-        for k in trips.carried:
-            (found.sums if found._adds_up(k) else found.affine).append(k)
-        return found if found.affine and found._maps() else None
+        own = _own(trips)
+        for apart in ([], own) if own else ([],):
+            found = Carries(trips, own=apart)
+            for k in trips.carried:
+                if k not in apart:
+                    (found.sums if found._adds_up(k) else found.affine).append(k)
+            if found.affine and found._maps():
+                return found
+        return None
 
     def _adds_up(self, k: int) -> bool:
         """Whether nothing but sums of a carried value is made of it, and the last is returned."""
@@ -91,7 +99,7 @@ class Carries:
         if len({str(ir.RankedTensorType(type_).element_type) for type_ in types}) > 1:
             return False
         sources.update(dict.fromkeys(trips.body.arguments))  # others may not be read
-        known = {*trips.fixed, *trips.counters}
+        known = {*trips.fixed, *trips.counters, *self.own}
         sources |= {trips.body.arguments[k]: _NOTHING for k in known}
         sources |= {trips.body.arguments[k]: frozenset([k]) for k in self.affine}
         groups, other = Groups(), Groups()
@@ -183,6 +191,27 @@ class Carries:
                 value = found.get(trips.given[k])
                 after[k, part] = to.make.zeros(given[k, part].type) if value is None else value
         return [after[column] for column in given]
+
+
+def _own(trips: Trips) -> list[int]:
+    """The carried values that depend on nothing but each other, counters and what never changes."""
+    arguments = trips.body.arguments
+    found = list(trips.carried)
+    while True:
+        known = {arguments[k] for k in (*found, *trips.fixed, *trips.counters)}
+        kept = [k for k in found if _reads_only(trips, trips.given[k], known)]
+        if len(kept) == len(found):
+            return kept
+        found = kept
+
+
+def _reads_only(trips: Trips, value: Value, known: set[Value]) -> bool:
+    """Whether a value of the body is made of these arguments of it, and of no array."""
+    ops = needed(trips, [value])
+    read = [value, *(each for op in ops for each in read_by(op))]
+    return not any(op in trips.reads for op in ops) and all(
+        each in known for each in read if each in trips.body.arguments
+    )
 
 
 def _kind(type_: ir.Type) -> str:

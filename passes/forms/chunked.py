@@ -24,7 +24,6 @@ from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.carries import Carries, Column, Part
 from dtensor.passes.forms.trips import Trips
 from dtensor.passes.forms.turns import NotBatched, Turns, Values
-from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.ops.loops import counted_loop
 from dtensor.passes.ops.rule import element_bytes
 
@@ -39,13 +38,12 @@ def replaced_loops(loops: Sequence[ir.Operation], shards: Shards) -> list[ir.Ope
         shards: into how many shards dimensions are known to be split.
     """
     found: list[_Chunked] = []
-    written: dict[tuple[Value, int], int] = {}
     for loop in loops:
-        each = _Chunked.of(loop, shards, written)
+        each = _Chunked.of(loop, shards)
         if each is not None:
             found.append(each)
-            trips, blocks = each.trips, each.turns.blocks
-            written |= {(loop.results[k], site.dim): blocks for k, site in trips.writes.items()}
+            for k, site in each.trips.writes.items():
+                shards.split(loop.results[k], site.dim, each.turns.blocks)
     return [op for each in found for op in each.replaced()]
 
 
@@ -56,21 +54,20 @@ class _Chunked:
     carries: Carries
     turns: Turns
     made: list[ir.Operation] = field(default_factory=list)
+    own: Values = field(default_factory=dict)  # what comes into the blocks, of Carries.own
+    last: Values = field(default_factory=dict)  # and what comes out of the loop
 
     def __post_init__(self) -> None:
         self.trips, self.loop = self.turns.trips, self.turns.trips.loop
-        self.given = {k: self.trips.given[k] for k in self.carries.affine}
+        self.given = {k: self.trips.given[k] for k in (*self.carries.affine, *self.carries.own)}
 
     @staticmethod
-    def of(
-        loop: ir.Operation, shards: Shards, written: Mapping[tuple[Value, int], int]
-    ) -> _Chunked | None:
+    def of(loop: ir.Operation, shards: Shards) -> _Chunked | None:
         """The loop, if it walks along a split dimension and sends less so; None of any other.
 
         Args:
             loop: the loop.
             shards: into how many shards dimensions are known to be split.
-            written: and those that loops in blocks write.
         """
         trips = Trips.of(loop)
         carries = None if trips is None else Carries.of(trips)
@@ -78,7 +75,7 @@ class _Chunked:
             return None
         places = [(trips.array(site), site.dim) for site in trips.reads.values()]
         places += [(loop.results[k], site.dim) for k, site in trips.writes.items()]
-        counts = {place: max(shards.count(place), written.get(place, 1)) for place in places}
+        counts = {place: shards.count(place) for place in places}
         split = {place: n for place, n in counts.items() if n > 1}
         blocks = max(split.values(), default=1)
         if blocks < 2 or trips.count < _LEAST * blocks:
@@ -109,10 +106,33 @@ class _Chunked:
     def _written(self, make: Builder) -> Values:
         """What stands for the results of the loop that anybody reads."""
         self.turns.cut(make)
+        self.own, self.last = self._alone(make)
         ahead = self._ahead(make, self._ends(make, *self._maps(make)))
         is_finite = [_is_finite(make, value) for value in ahead.values()]
         ahead = self._one_by_one(make, ahead, make.combined("and", is_finite))
         return self._results(make, ahead)
+
+    def _alone(self, make: Builder) -> tuple[Values, Values]:
+        """Of the carries by themselves, what comes into each block, and what all trips give."""
+        own, trips, begin = self.carries.own, self.trips, list[Value]()
+        for count in (1, self.turns.blocks):
+            for value in (self.loop.operands[k] for k in own):
+                shape = make.shape_of(value)
+                begin.append(make.broadcast(value, (count, *shape), range(1, len(shape) + 1)))
+        every = Turns(trips, 1, trips.count)
+
+        def step(inner: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
+            given = dict(zip(own, carried, strict=False))
+            to = every.of(inner, number, given, [trips.given[k] for k in own])
+            after = [to.all(trips.given[k]) for k in own]
+            block = inner.over(every.place(inner, number), self.turns.size)
+            for value, array in zip([*after], carried[len(own) :], strict=True):
+                after.append(inner.updated(array, value, inner.starts_along(array, 0, block)))
+            return after
+
+        found = counted_loop(make, trips.count, begin, step, self.made) if own else []
+        ends = dict(zip(own, found[len(own) :], strict=True))
+        return self._ahead(make, ends), dict(zip(own, found, strict=False))
 
     def _maps(self, make: Builder) -> tuple[dict[Column, Value], Values]:
         """What the trips of each block do to a carry: the linear parts, and what they give of 0.
@@ -131,17 +151,17 @@ class _Chunked:
                 linear[k, part] = self._one(make, zeros[k], part) if k == part[0] else zeros[k]
 
         def step(inner: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
-            given = dict(zip(carries.affine, carried[len(linear) :], strict=True))
+            given = dict(zip(self.given, carried[len(linear) :], strict=True))
             to = self.turns.of(inner, number, given, list(self.given.values()))
             after = carries.tangents(to, dict(zip(linear, carried, strict=False)))
             after += map(to.all, self.given.values())
             return self.turns.kept(inner, number, carried, after)
 
-        begin = [*linear.values(), *offsets.values()]
+        begin = [*linear.values(), *offsets.values(), *self.own.values()]
         found = counted_loop(make, self.turns.size, begin, step, self.made)
         return (
             dict(zip(linear, found, strict=False)),
-            dict(zip(carries.affine, found[len(linear) :], strict=True)),
+            dict(zip(carries.affine, found[len(linear) :], strict=False)),
         )
 
     def _one(self, make: Builder, zero: Value, part: Part) -> Value:
@@ -243,14 +263,15 @@ class _Chunked:
         rounds = make.select(is_finite, make.zeros(scalar), most)
 
         def step(inner: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
-            given = dict(zip(ahead, carried, strict=True))
+            given = dict(zip(self.given, carried, strict=True))
             to = self.turns.of(inner, number, given, list(self.given.values()))
             after = [*map(to.all, self.given.values())]
             return self.turns.kept(inner, number, carried, after)
 
         def again(inner: Builder, _: Value, carried: Sequence[Value]) -> list[Value]:
-            ends = counted_loop(inner, self.turns.size, carried, step, self.made)
-            return list(self._ahead(inner, dict(zip(ahead, ends, strict=True))).values())
+            begin = [*carried, *self.own.values()]
+            ends = counted_loop(inner, self.turns.size, begin, step, self.made)
+            return list(self._ahead(inner, dict(zip(ahead, ends, strict=False))).values())
 
         found = counted_loop(make, rounds, list(ahead.values()), again, self.made)
         operation_of(found[0]).attributes[TRIPS] = index_attr(1)  # it seldom runs at all
@@ -264,7 +285,7 @@ class _Chunked:
         written = {k: site for k, site in trips.writes.items() if k in read}
         changed = self.given | summed
         roots = [*changed.values(), *(site.value for site in written.values())]
-        begin = list(ahead.values())
+        begin = [*ahead.values(), *self.own.values()]
         for k in summed:
             shape = (turns.blocks, *make.shape_of(loop.operands[k]))
             begin.append(make.zeros(make.tensor_type(shape, make.element_of(loop.operands[k]))))
@@ -285,22 +306,25 @@ class _Chunked:
 
         ends = counted_loop(make, turns.size, begin, step, self.made)
         after = dict(zip([*changed, *written], ends, strict=True))
-        found: Values = {}
-        for k in read:
-            given, result = loop.operands[k], loop.results[k]
-            if k in written:
-                found[k] = turns.joined(make, after[k], written[k].dim)
-            elif k in summed:
-                found[k] = make.binary("add", given, make.reduced(after[k], 0, "sum"))
-            elif k in self.given:
-                last = make.cut(after[k], 0, 0 if trips.is_reverse else turns.blocks - 1, 1)
-                found[k] = make.reshape(last, shape_of(result))
-            elif k in trips.counters:
-                start, size = trips.counters[k]
-                found[k] = make.constant(start + size * trips.count, result.type)
-            else:
-                found[k] = given
-        return found
+        return {k: self._result(make, k, after.get(k)) for k in read}
+
+    def _result(self, make: Builder, k: int, after: Value | None) -> Value:
+        """A result of the loop, of what the trips of all blocks give."""
+        trips, type_ = self.trips, self.loop.results[k].type
+        given: Value = self.loop.operands[k]
+        if k in self.last:
+            return make.reshape(self.last[k], make.read_type(type_)[0])
+        if after is None:
+            if k not in trips.counters:
+                return given
+            start, size = trips.counters[k]
+            return make.constant(start + size * trips.count, type_)
+        if k in trips.writes:
+            return self.turns.joined(make, after, trips.writes[k].dim)
+        if k in self.carries.sums:
+            return make.binary("add", given, make.reduced(after, 0, "sum"))
+        last = make.cut(after, 0, 0 if trips.is_reverse else self.turns.blocks - 1, 1)
+        return make.reshape(last, make.read_type(type_)[0])
 
 
 def _one(make: Builder, zero: Value) -> Value:

@@ -97,7 +97,26 @@ def by_hand(a: jax.Array, b: jax.Array) -> Any:
     return lax.fori_loop(0, a.shape[1], step, (jnp.zeros_like(a[:, 0]), jnp.zeros_like(a)))
 
 
+def filtered(a: jax.Array, b: jax.Array, reverse: bool = False) -> Any:
+    """By gains that depend on one another and on nothing else, as those of a Kalman filter."""
+
+    def step(carry: Any, ab: Any) -> Any:
+        h, gain, n = carry
+        h = gain * h + ab[0] * ab[1]
+        n = (n * n + 3) % 7
+        after = (h, jnp.where(n > 3, 1 / gain, -gain).astype(b.dtype), n)
+        return after, (h, gain)
+
+    start = (jnp.ones_like(b[0]), jnp.full_like(b[0], 0.5), jnp.int32(5))
+    return lax.scan(step, start, (a, b), reverse=reverse)
+
+
+def filtered_backwards(a: jax.Array, b: jax.Array) -> Any:
+    return filtered(a, b, True)
+
+
 PROGRAMS: list[Callable[..., Any]] = [linear, stopped, several, products, by_hand]
+PROGRAMS += [filtered, filtered_backwards]
 
 
 def totals_alone(compiled: Compiled, carries: int = 1) -> bool:
@@ -174,6 +193,18 @@ def test_both_loops_of_a_gradient_send_totals() -> None:
         return jax.grad(loss)(w)
 
     assert totals_alone(run(of_weights, LINE, [ROWS, None], whole(320), signs[5]), 2)
+
+
+@pytest.mark.parametrize("out", [ROWS, None])
+def test_a_loop_over_what_another_loop_in_blocks_gives_is_in_blocks(out: Any) -> None:
+    """Also where no layout given leads there, but for that of the first loop."""
+
+    def smoothed(b: Any) -> Any:
+        once = lax.scan(lambda h, x: (h / 2 + x,) * 2, 0 * b[0], b)[1]
+        return lax.scan(lambda h, x: (x - h / 2,) * 2, 0 * b[0], jnp.abs(once) * 2, reverse=True)[1]
+
+    compiled = run(smoothed, LINE, [ROWS], whole(320), out=out, error=1e-6, absolute=1e-5)
+    assert totals_alone(compiled, 2)
 
 
 def test_states_that_a_loop_keeps_for_its_gradient_stay_where_they_are() -> None:
