@@ -17,7 +17,7 @@ from dataclasses import replace
 from dtensor.dialect.ends import read_padding
 from dtensor.dialect.mlir import Value, ir, made_by, users
 from dtensor.dialect.names import ENDS, FILL
-from dtensor.passes.builder import matrix_attr
+from dtensor.passes.builder import Builder, matrix_attr
 from dtensor.passes.cuts.names import CONVERT, CONVOLUTION, CUTS, PAD, SELECT_AND_SCATTER, WINDOWED
 from dtensor.passes.cuts.pieces import kept_of
 from dtensor.passes.cuts.rewriting import Rewriting
@@ -28,9 +28,13 @@ _EXACT = 2**53  # no two integers up to it are the same as floats
 
 
 def drop_idle(function: Rewriting) -> None:
-    """Leave out cuts that cut nothing off and add nothing."""
+    """Leave out cuts that cut nothing off and add nothing, and pads of nothing."""
     for op in function.named(*CUTS):
-        function.replace(op, op.operands[0] if _does_nothing(op) else None)
+        if op.name == PAD and 0 in shape_of(op.operands[0]):
+            make = Builder(op, function.made)
+            function.replace(op, make.broadcast(op.operands[1], shape_of(op.results[0])))
+        else:
+            function.replace(op, op.operands[0] if _does_nothing(op) else None)
 
 
 def fuse_padding(function: Rewriting) -> None:

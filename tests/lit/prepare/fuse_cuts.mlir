@@ -1,4 +1,4 @@
-// RUN: dtensor-opt %s -p dtensor-fuse-cuts | filecheck %s
+// RUN: dtensor-opt %s -p dtensor-fuse-cuts --split-input-file | filecheck %s
 
 // A roll is two slices put together the other way round: stretches of one value.
 // CHECK-LABEL: func.func @main
@@ -30,5 +30,19 @@ func.func @main(%u: tensor<8x6xf32>, %v: tensor<2x6xf32>, %zero: tensor<f32>) ->
   %long = stablehlo.concatenate %u, %v, dim = 0 : (tensor<8x6xf32>, tensor<2x6xf32>) -> tensor<10x6xf32>
   // CHECK: return %[[ROLL]], %[[UP]], %[[BOTH]], %[[IN]], %[[LONG]], %[[SHORT]]
   return %roll, %up, %both, %in, %long, %2 : tensor<8x6xf32>, tensor<8x6xf32>, tensor<8x6xf32>, tensor<8x6xf32>, tensor<10x6xf32>, tensor<6x6xf32>
+}
+}
+
+// -----
+
+// A slice without elements is read by nobody, and what it is padded to is the padding.
+// CHECK-LABEL: func.func @main
+module {
+func.func @main(%u: tensor<8x6xf32>, %one: tensor<f32>) -> tensor<8x6xf32> {
+  // CHECK-NEXT: %[[ALL:.*]] = stablehlo.broadcast_in_dim %arg1, dims = [] : (tensor<f32>) -> tensor<8x6xf32>
+  // CHECK-NEXT: return %[[ALL]]
+  %none = stablehlo.slice %u [8:8, 0:6] : (tensor<8x6xf32>) -> tensor<0x6xf32>
+  %all = stablehlo.pad %none, %one, low = [0, 0], high = [8, 0], interior = [0, 0] : (tensor<0x6xf32>, tensor<f32>) -> tensor<8x6xf32>
+  return %all : tensor<8x6xf32>
 }
 }

@@ -224,3 +224,14 @@ def test_interiors_send_what_stencils_send() -> None:
     assert sent(compiled) == 2 * (24 + 32) * 4
     compiled = run(jax.grad(lambda v: jnp.sum(heat(v) ** 2)), GRID, [["x", "y"]], u)
     assert sent(compiled) == 2 * 2 * (24 + 32) * 4
+
+
+def test_the_gradient_of_rolls_side_by_side_moves_rows() -> None:
+    """JAX writes that of `jnp.roll(x, 0)` with a slice that has no rows, padded to all of them."""
+
+    def total(x: Any) -> Any:
+        delayed = jnp.stack([jnp.roll(x, k, 0) for k in range(3)], 1)
+        return jnp.sum(delayed * jnp.arange(3.0)[:, None] * delayed)
+
+    compiled = run(jax.grad(total), LINE, [["x", UNSHARDED]], numbers((64, 6)))
+    assert sent(compiled) <= 2 * 3 * 6 * 4
