@@ -56,9 +56,11 @@ def known_integers(value: Value) -> Numbers | None:
 def known_floats(value: Value) -> Iterator[Numbers]:
     """The elements of an array of floats, as written, with inverses, in a wider type; or nothing.
 
-    What XLA computes may be rounded like any of them.
+    What XLA computes may be rounded like any of them, and what sines and the like give a bit
+    otherwise; nothing is decided by that.
     """
-    for reader in (_Reader(), _Reader(by_inverse=True), _Reader(wide=True)):
+    for way in ((False, False), (True, False), (False, True)):
+        reader = _Reader(*way, has_functions=True)
         found = reader.read(value)
         if found is None or found.dtype.kind != "f":
             return
@@ -72,13 +74,16 @@ class _Reader:
     Attributes:
         by_inverse: whether to multiply with inverses instead of dividing.
         wide: whether floats have more bits than the program says.
-        has_floats: whether there were any.
+        has_functions: whether to compute what XLA may compute less or more exactly.
+        has_floats: whether there were any floats.
     """
 
     by_inverse: bool = False
     wide: bool = False
+    has_functions: bool = False
     has_floats: bool = False
     _known: dict[Value, Numbers | None] = field(default_factory=dict)
+    _inexact: set[Value] = field(default_factory=set)
     _depth: int = 0
 
     def read(self, value: Value) -> Numbers | None:
@@ -96,7 +101,7 @@ class _Reader:
             return None if carried is None else self.read(carried)
         if not isinstance(type_, ir.RankedTensorType):
             return None
-        compute = _COMPUTED.get(op.name)
+        compute = _COMPUTED.get(op.name) or (self.has_functions and _FUNCTIONS.get(op.name)) or None
         dtype = _dtype(str(type_.element_type), self.wide)
         if compute is None or dtype is None or np.prod(type_.shape, dtype=float) > MOST:
             return None
@@ -107,6 +112,10 @@ class _Reader:
                 return None
             given.append(found)
         self.has_floats |= dtype.kind == "f"
+        if op.name in _FUNCTIONS or any(operand in self._inexact for operand in op.operands):
+            if not _is_safe(op, given, dtype):
+                return None
+            self._inexact |= {value} if dtype.kind == "f" else set()
         if self.by_inverse and op.name == _DIVIDE and dtype.kind == "f":
             compute = _times_inverse
         with np.errstate(all="ignore"):
@@ -114,6 +123,14 @@ class _Reader:
         if found is None or found.shape != tuple(type_.shape):
             return None
         return found.astype(dtype, copy=False)
+
+
+def _is_safe(op: ir.Operation, given: Sequence[Numbers], dtype: np.dtype[Any]) -> bool:
+    """Whether what comes of inexact numbers is the same but for rounding, however they were."""
+    if op.name == "stablehlo.compare":
+        most = max(1.0, *(np.abs(side).max(initial=0.0) for side in given))
+        return bool(np.all(np.abs(given[0] - given[1]) > _FAR * most))
+    return op.name not in _DECIDING and dtype.kind == "f"
 
 
 def _dtype(element: str, wide: bool) -> np.dtype[Any] | None:
@@ -252,6 +269,17 @@ _ELEMENT_WISE: Final[Mapping[str, Compute]] = {
     "stablehlo.xor": _plain(np.bitwise_xor),
     "stablehlo.not": _plain(np.invert),
 }
+# Those of which XLA and NumPy may round the last bits otherwise.
+_FUNCTIONS: Final[Mapping[str, Compute]] = {
+    "stablehlo.sine": _plain(np.sin),
+    "stablehlo.cosine": _plain(np.cos),
+    "stablehlo.exponential": _plain(np.exp),
+    "stablehlo.sqrt": _plain(np.sqrt),
+}
+_FAR = 1e-3  # apart, relative to the largest or 1: no rounding changes which of two is larger
+_DECIDING = frozenset(
+    f"stablehlo.{name}" for name in ("sign", "floor", "ceil", "round_nearest_even", "remainder")
+)
 _COMPUTED: Final[Mapping[str, Compute]] = {
     **_ELEMENT_WISE,
     "stablehlo.constant": _constant,

@@ -42,6 +42,7 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Any], float]] = {
     "half of the rows, of two each": (resized(64, 48, antialias=False), 0),
     "three halves of the rows": (resized(192, 96), 2),
     "twice as many, of four each": (resized(256, 96, "cubic"), 6),
+    "half of the rows, by sines": (resized(64, 96, "lanczos3"), 12),
     "the gradient of twice as many": (gradient(resized(256, 96)), 4 + COUNTS),
 }
 
@@ -58,7 +59,7 @@ SIZES = [(90, 60), (60, 24), (45, 30)]
 # Every second one is differentiated, so that each method, size and layout is.
 RESIZED = [
     pytest.param(method, size, layout, (i + j + k) % 2 == 0, id=f"{method}-{size}-{name}")
-    for i, method in enumerate(["bilinear", "cubic"])
+    for i, method in enumerate(["bilinear", "cubic", "lanczos3"])
     for j, size in enumerate(SIZES)
     for k, (layout, name) in enumerate(zip(LAYOUTS, ["2x4", "5", "3x2"], strict=True))
 ]
@@ -135,3 +136,18 @@ def test_a_matrix_that_is_not_of_a_band_is_multiplied_with_all_of_it() -> None:
 
     layout = Layout(["x", UNSHARDED], LINE)
     check(function, X, mesh=LINE, in_layouts=(layout,), error=1e-3, absolute=1e-3)
+
+
+def test_a_blur_by_a_matrix_of_exponentials() -> None:
+    layout = Layout(["x", UNSHARDED], LINE)
+
+    def blurred(x: Any) -> Any:
+        apart = (jnp.arange(128.0)[:, None] - jnp.arange(128.0)) / 2
+        weights = jnp.where(jnp.abs(apart) <= 2, jnp.exp(-(apart**2)), 0.0)
+        return weights / weights.sum(1, keepdims=True) @ x
+
+    compiled = check(blurred, X, mesh=LINE, in_layouts=(layout,), error=1e-5, absolute=1e-5)
+    assert sent(compiled) <= (8 + COUNTS) * ROW
+    # Where a sine decides, rounding might: what is not known stays as it was.
+    decided = lambda x: jnp.where(jnp.sin(jnp.pi * near(128, 2)) > 1e-7, 1.0, 0.0) @ x  # noqa: E731
+    assert sent(check(decided, X, mesh=LINE, in_layouts=(layout,), error=1e-5)) > 20 * ROW
