@@ -49,6 +49,7 @@ _ERASED |= {RESHAPE, TRANSPOSE, REVERSE, BROADCAST, REDUCE, DOT, SELECT_AND_SCAT
 STEPS: tuple[Step, ...] = (
     # What hides slices and pads is written as those.
     write_as_cuts,
+    write_in_blocks,
     move_parts,
     cut_rows,
     drop_idle,
@@ -107,13 +108,11 @@ class FuseCutsPass(Pass):
 def _run_steps(module: ir.Module, ops: Sequence[Visit], state: PassState) -> None:
     """Rewrite `@main`, whose operations these are, in place."""
     shards = Shards(main_function(module), state.meshes)
-    # It rewrites one product at a time.
-    while (found := _applied(write_in_blocks, module, Rewriting(ops, shards), state)) is not None:
-        ops, shards = found, Shards(main_function(module), state.meshes)
     for step in STEPS:
-        found = _applied(step, module, Rewriting(ops, shards), state)
-        if found is not None:
+        while (found := _applied(step, module, Rewriting(ops, shards), state)) is not None:
             ops, shards = found, Shards(main_function(module), state.meshes)
+            if step is not write_in_blocks:  # which rewrites one product at a time
+                break
     state.graph = shards.graph
 
 

@@ -16,7 +16,7 @@ from dtensor.passes.graph import Graph, read_graph
 from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.propagation.task import read_pins
 from dtensor.passes.uneven.classes import Place
-from dtensor.passes.uneven.components import neighbours
+from dtensor.passes.uneven.components import neighbours, split_alike
 
 _TIMES = 2  # as long, of what nobody is known to split
 _SHARE = 2  # of a shard are moved at most for more than that
@@ -89,9 +89,15 @@ class Shards:
         near = neighbours(self.graph)
         while left:
             place = left.pop()
-            for other in (*near(place), *self._of_blocks(place, found[place])):
+            shards = found[place]
+            alike = [
+                (value, d)
+                for value, d in split_alike(self.graph, place)
+                if self.graph.types[value].shape[d] % shards == 0
+            ]
+            for other in (*near(place), *self._of_blocks(place, shards), *alike):
                 if other not in found:
-                    found[other] = found[place]
+                    found[other] = shards
                     left.append(other)
 
     def _of_blocks(self, place: Place, shards: int) -> Iterator[Place]:

@@ -17,7 +17,7 @@ from dtensor.dialect.dim import Dim
 from dtensor.passes.graph import CARRY, CONSTRAINT, JOIN, OP, THROUGH, Graph, Node
 from dtensor.passes.ops.padding import Along, Fill, Padding, Shape, Tie
 from dtensor.passes.ops.reduction import Reduction
-from dtensor.passes.ops.rule import FactorKind, OpRule
+from dtensor.passes.ops.rule import DimMap, FactorKind, OpRule
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.propagation.task import Pins
 from dtensor.passes.uneven.classes import Classes, Place, Places
@@ -143,6 +143,23 @@ def neighbours(graph: Graph) -> Callable[[Place], Iterator[Place]]:
     return beside
 
 
+def split_alike(graph: Graph, place: Place) -> Iterator[Place]:
+    """The dimensions that operations around a value could split as one of its own.
+
+    Unlike those that walk together they may have other sizes: windows walk in steps.
+    """
+    value, dim = place
+    maker = graph.producer[value], ~graph.producer_slot[value]
+    for index, slot in (*graph.uses[value], maker):
+        node = graph.nodes[index]
+        if node.kind != OP or node.rule is None:
+            continue
+        m = _map_of(node.rule, slot, dim)
+        carriers = [] if m is None else _major_dims(node.rule, m.factor)
+        if (slot, dim) in carriers:
+            yield from [_place(node, *carrier) for carrier in carriers]
+
+
 def _joined(graph: Graph, lengths: Lengths) -> Places:
     """The classes that values and factors make; `lengths` is told what factors need."""
     places = Places(graph)
@@ -265,7 +282,43 @@ def _ties(
                     found.append((node, tie))
                 if divides and (find is padding.alike or len(sizes) == 1 < len(tie)):
                     even.append((node, tie))
-    return ties, alike, even
+    return ties, alike, [*even, *_resized(graph, splits)]
+
+
+def _resized(graph: Graph, splits: set[int]) -> Iterator[Tied]:
+    """The dimensions of other sizes that an operation splits alike, where all of them divide."""
+    known: dict[int, list[Carriers]] = {}
+    for node in graph.nodes if splits else ():
+        if node.kind != OP or node.rule is None:
+            continue
+        if id(node.rule) not in known:
+            known[id(node.rule)] = [*_resized_dims(node.rule)]
+        for carriers in known[id(node.rule)]:
+            tie = tuple([Along(k, d) for k, d in carriers])
+            sizes = {graph.types[value].shape[d] for value, d in _tied(node, tie)}
+            if len(sizes) > 1 and not any(size % split for size in sizes for split in splits):
+                yield node, tie
+
+
+def _resized_dims(rule: OpRule) -> Iterator[Carriers]:
+    for f, factor in enumerate(rule.factors):
+        found = _major_dims(rule, f)
+        sizes = {m.outer * m.size for at in found if (m := _map_of(rule, *at)) is not None}
+        if factor.kind is FactorKind.WINDOW or len(sizes) > 1:
+            yield found
+
+
+def _major_dims(rule: OpRule, factor: int) -> Carriers:
+    """The dimensions whose shards are those of a factor, which is local or of windows."""
+    kind = rule.factors[factor].kind
+    if not kind.is_local and kind is not FactorKind.WINDOW:
+        return []
+    carriers = rule.dims_of_factor[factor]
+    return [at for at in carriers if (m := _map_of(rule, *at)) is not None and m.before == 1]
+
+
+def _map_of(rule: OpRule, slot: int, dim: int) -> DimMap | None:
+    return (rule.operands[slot] if slot >= 0 else rule.results[~slot])[dim]
 
 
 def _moves(graph: Graph, splits: set[int]) -> list[Tied]:
