@@ -179,6 +179,20 @@ def test_x64_is_part_of_what_a_program_is_for() -> None:
     assert (x * 2.5).dtype == x.astype(float).dtype == np.float32
 
 
+def test_operators_take_the_settings_of_jax_of_their_call() -> None:
+    x, ints = placed(FLOATS, MESH_2X4, "x"), placed(INTS, MESH_2X4, "x")
+    row = placed(FLOATS[0], MESH_2X4)
+    mixed: list[Callable[[], Any]] = [lambda: x + ints, lambda: ints * 2.5]
+    for run in (*mixed, lambda: x + row):
+        run()
+    with jax.numpy_dtype_promotion("strict"):
+        for run in mixed:
+            assert "strict" in message(run, Exception)
+    with jax.numpy_rank_promotion("raise"):
+        assert "rank_promotion" in message(lambda: x + row, ValueError)
+    assert_same(x + ints, FLOATS + INTS)
+
+
 def test_programs_can_be_forgotten() -> None:
     x = placed(FLOATS, MESH_3X2, "x", "y")
     assert_same(x * 2.5 + x.sum(), FLOATS * 2.5 + FLOATS.sum(), 1e-5)
