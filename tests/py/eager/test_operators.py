@@ -184,7 +184,7 @@ def test_operators_take_the_settings_of_jax_of_their_call() -> None:
     row = placed(FLOATS[0], MESH_2X4)
     mixed: list[Callable[[], Any]] = [lambda: x + ints, lambda: ints * 2.5]
     for run in (*mixed, lambda: x + row):
-        run()
+        run()  # type: ignore[no-untyped-call]
     with jax.numpy_dtype_promotion("strict"):
         for run in mixed:
             assert "strict" in message(run, Exception)
