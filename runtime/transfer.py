@@ -14,6 +14,7 @@ import numpy as np
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import DTensor, array_type, dtensor_of, keys_like, with_layout
+from dtensor.runtime.array_type import as_weak, is_weak
 from dtensor.runtime.clients.agreement import clients_of, exchange
 from dtensor.runtime.donation import note_alias, refuse_deleted
 from dtensor.runtime.keys import data_of, key_kind
@@ -197,6 +198,7 @@ def place(array: Any, layout: Layout) -> DTensor:
         TypeError: not a numeric array.
     """
     source = array.to_jax() if isinstance(array, DTensor) else array
+    weak = is_weak(array)
     refuse_deleted((source,), ("array",))
     if isinstance(source, jax.Array) and (kind := key_kind(source.dtype)) is not None:
         layout = layout.for_rank(source.ndim)
@@ -223,7 +225,8 @@ def place(array: Any, layout: Layout) -> DTensor:
         return shards[ranges]
 
     result = jax.make_array_from_callback(whole.shape, sharding, shard, dtype=source.dtype)
-    return dtensor_of(result, array_type(source.shape, result.dtype, layout))
+    type_ = array_type(source.shape, result.dtype, layout, None, weak)
+    return dtensor_of(as_weak(result, weak), type_)
 
 
 def host_array(value: Any) -> np.ndarray[Any, Any]:

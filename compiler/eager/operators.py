@@ -112,6 +112,7 @@ def binary(name: str, x: Any, y: Any) -> Any:
             return _BINARY[name](constant, y)
         placed = _placed(name, x, y)
         if placed is None:
+            _refuse_container(name, y)
             return NotImplemented
         type_, array = placed
     key = (name, x._type, type_, settings())
@@ -119,6 +120,15 @@ def binary(name: str, x: Any, y: Any) -> Any:
     if run is None:
         run = _programs[key] = compiled(_BINARY[name], _SYMBOLS[name], (x._type, type_))
     return run(x._array, array)
+
+
+def _refuse_container(name: str, y: Any) -> None:
+    """Refuse what Python would find unequal to any array, whatever is in it."""
+    if name in ("eq", "ne") and isinstance(y, list | tuple | set | dict):
+        kind = type(y).__name__
+        raise TypeError(
+            f"a DTensor {_SYMBOLS[name]} a {kind} compares no elements; make an array of the {kind}"
+        )
 
 
 def _placed(name: str, x: Any, y: Any) -> tuple[ArrayType, Any] | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -191,6 +192,24 @@ def test_operators_take_the_settings_of_jax_of_their_call() -> None:
     with jax.numpy_rank_promotion("raise"):
         assert "rank_promotion" in message(lambda: x + row, ValueError)
     assert_same(x + ints, FLOATS + INTS)
+
+
+def test_what_holds_values_but_is_no_array_is_not_compared() -> None:
+    x = placed(INTS, MESH_2X4, "x")
+    for other in ((0, 1, 2, 3), {1}, {}, [x]):
+        for op in (operator.eq, operator.ne):
+            found = message(lambda op=op, other=other: op(x, other), TypeError)  # type: ignore[misc]
+            assert f"a {type(other).__name__} compares no elements" in found
+    assert not (x == "text")
+    assert x != None  # noqa: E711
+
+
+def test_round_gives_integers_unless_decimals_are_asked_for() -> None:
+    x = placed(FLOATS, MESH_2X4, "x")
+    for args in ((), (1,), (0,)):
+        expected = round(jnp.asarray(FLOATS), *args)
+        assert_same(round(x, *args), expected)
+        assert round(x, *args).dtype == expected.dtype
 
 
 def test_programs_can_be_forgotten() -> None:
