@@ -26,7 +26,7 @@ from dtensor.runtime.context import has_explicit_axes, sharding_on, typed_on
 from dtensor.runtime.donation import note_alias, refuse_deleted
 from dtensor.runtime.keys import KeyKind, data_of, is_key, key_kind
 from dtensor.runtime.operators import Operators, asked_by_operator, named
-from dtensor.runtime.padding import cut, padded, true_part, true_ranges
+from dtensor.runtime.padding import cut, even_layout, padded, true_part, true_ranges
 from dtensor.runtime.placement import layout_of, local_devices, named_sharding
 from dtensor.runtime.shardings import AnyMesh, as_mesh
 from dtensor.runtime.tracing import becomes_program
@@ -438,6 +438,9 @@ def _unflatten(of: Kind, children: tuple[Any]) -> Any:
         return with_layout(child, kind.layout)
     mesh = None if kind.layout is None else kind.layout.mesh
     layout = layout_of(child.sharding, child.ndim, mesh) or layout_of(child.sharding, child.ndim)
+    if kind.layout is not None and kind.is_padded and child.shape == kind.shape:
+        if layout == even_layout(kind.layout, kind.shape):  # what `to_jax` gave of it
+            layout = kind.layout
     return child if layout is None else with_layout(child, layout)
 
 

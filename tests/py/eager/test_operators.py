@@ -196,7 +196,8 @@ def test_operators_take_the_settings_of_jax_of_their_call() -> None:
 
 def test_what_holds_values_but_is_no_array_is_not_compared() -> None:
     x = placed(INTS, MESH_2X4, "x")
-    for other in ((0, 1, 2, 3), {1}, {}, [x]):
+    others: tuple[Any, ...] = ((0, 1, 2, 3), {1}, {}, [x])
+    for other in others:
         for op in (operator.eq, operator.ne):
             found = message(lambda op=op, other=other: op(x, other), TypeError)  # type: ignore[misc]
             assert f"a {type(other).__name__} compares no elements" in found

@@ -109,6 +109,15 @@ def test_trees_see_the_array_beneath() -> None:
     assert gradient["w"].layout == SHARDED
 
 
+def test_trees_keep_a_layout_that_does_not_divide_the_array() -> None:
+    layout = Layout(["y", "x"], MESH)
+    x = place(VALUES[:, :5], layout)
+    for same in (jax.tree.map(lambda a: a * 2, x), jax.grad(lambda a: (a**2).sum())(x)):
+        assert same.layout == layout
+        np.testing.assert_array_equal(np.asarray(same.to_jax()), VALUES[:, :5] * 2)
+    assert jax.tree.map(jnp.transpose, x).layout.short() == '[{}, {"y"}]'  # as jax laid it out
+
+
 def test_a_gradient_that_lies_nowhere_takes_the_layout_of_its_array() -> None:
     x, mask = place(VALUES, SHARDED), np.arange(24).reshape(4, 6) % 3 == 0
     gradient = jax.grad(lambda x: jnp.where(mask, x, 0).sum())(x)
