@@ -94,7 +94,7 @@ def test_a_run_that_fails_says_whether_the_values_are_lost(monkeypatch: Any) -> 
     with pytest.raises(RuntimeError, match="value of variable 'w' is lost"):
         v.value()
     # XLA may leave the buffer that NumPy looks into and take the others: that is lost too.
-    v.assign(VALUES)
+    v.assign(variable().value())
     seen = np.asarray(v._held.addressable_data(0))
     with pytest.raises(MemoryError):
         compiled(v)
