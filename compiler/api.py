@@ -34,7 +34,6 @@ from dtensor.compiler.calls import (
     quick_types,
     spread,
     struct_of,
-    type_of,
     types_of,
     without_auto,
 )
@@ -335,7 +334,8 @@ class JitFunction:
         """Shape and element type of each result, as ShapeDtypeStructs; needs no mesh."""
         args, kwargs, statics = self._static.split(args, kwargs)
         leaves, tree = _flatten((args, kwargs), is_dtensor)
-        args, kwargs = tree.unflatten([struct_of(type_of(leaf)) for leaf in leaves])
+        types = types_of(leaves, lambda: self._leaf_names(args, kwargs, statics))
+        args, kwargs = tree.unflatten(map(struct_of, types))
 
         def call(args: Any, kwargs: Any) -> Any:
             every, named = self._static.merge(args, kwargs, statics)

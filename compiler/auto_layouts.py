@@ -9,11 +9,11 @@ from typing import Any
 import jax
 from jax.tree_util import PyTreeDef
 
-from dtensor.compiler.calls import is_dtensor, struct_of, type_of
-from dtensor.compiler.jax_frontend import TracedArray
+from dtensor.compiler.calls import is_dtensor, struct_of, types_of
+from dtensor.compiler.jax_frontend import TracedArray, argument_names
 from dtensor.compiler.layout_rules import Rule, shortest_rules
 from dtensor.compiler.layouts import path_text
-from dtensor.compiler.options import CompileOptions
+from dtensor.compiler.options import CompileOptions, check_arguments
 from dtensor.compiler.program import ArrayInfo
 from dtensor.compiler.source import Source
 from dtensor.compiler.summary import common, without_numbers
@@ -85,7 +85,13 @@ class AutoLayouts:
 
         Args:
             argnum: position of the argument.
+
+        Raises:
+            IndexError: the function was given no such argument by position.
         """
+        if not 0 <= argnum < len(self._trees):
+            given = len(self._trees)
+            raise IndexError(f"argnum is {argnum}, and {given} arguments were given by position")
         leaves = jax.tree_util.tree_leaves_with_path(self._trees[argnum], is_leaf=is_dtensor)
         layouts = jax.tree.leaves(self.in_layouts[argnum], is_leaf=_is_layout)
         return shortest_rules([path_text(path) for path, _ in leaves], layouts)
@@ -129,8 +135,12 @@ def auto_layouts(
     """
     from dtensor.compiler.api import jit
 
+    check_arguments(fn, mesh, options)
     CompileOptions(max_bytes_per_device=max_bytes_per_device)  # says what it may be
-    structs = jax.tree.map(lambda leaf: struct_of(type_of(leaf)), args, is_leaf=is_dtensor)
+    tree: Any
+    leaves, tree = jax.tree.flatten(args, is_leaf=is_dtensor)
+    types = types_of(leaves, lambda: argument_names(fn, args, (), {}))
+    structs = tree.unflatten(map(struct_of, types))
     jitted = jit(fn, in_layouts=fixed, mesh=mesh, options=options)
     source = jitted.trace(*structs)._source
     free = [layout is None or layout.has_open for layout in source.in_layouts]

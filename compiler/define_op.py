@@ -12,6 +12,7 @@ from typing import Any, Self
 import jax
 import numpy as np
 
+from dtensor.compiler.jax_frontend import drop_dead_code
 from dtensor.dialect.context import make_context
 from dtensor.dialect.errors import CompileError
 from dtensor.dialect.mlir import bytecode_of, ir
@@ -211,11 +212,9 @@ def _body(
             raise CompileError(f"'{op.name}' has an operand of {element}, which jax has no type of")
     structs = [jax.ShapeDtypeStruct(shape, np.dtype(_DTYPES[e])) for shape, e in types]
     try:
-        lowered = (
-            jax.jit(op.fn, keep_unused=True)
-            .trace(*structs)
-            .lower(lowering_platforms=None if platform is None else (platform,))
-        )
+        traced = jax.jit(op.fn, keep_unused=True).trace(*structs)
+        drop_dead_code(traced)
+        lowered = traced.lower(lowering_platforms=None if platform is None else (platform,))
     except Exception as wrong:
         shapes = ", ".join(
             str(struct.str_short())

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.interpreters import partial_eval
 from jax.tree_util import PyTreeDef
 
 from dtensor.compiler.constraint import relayout_p
@@ -151,9 +152,10 @@ def trace(
     except TypeError as error:
         refuse_outside(error)
         raise
-    equations = list(equations_of(traced.jaxpr.jaxpr))
-    refuse_effects(traced.jaxpr.jaxpr, traced.jaxpr.effects, equations)
-    constraints = [equation for equation in equations if _is_constraint(equation)]
+    constraints = list(filter(_is_constraint, equations_of(traced.jaxpr.jaxpr)))
+    live = drop_dead_code(traced)
+    equations = list(equations_of(live))
+    refuse_effects(live, live.effects, equations)
     _refuse_other_meshes(mesh, constraints)
     _refuse_other_shardings(mesh, equations)
     if target is None:
@@ -188,6 +190,24 @@ def trace(
         placements(equations),
         traced.jaxpr,
     )
+
+
+def drop_dead_code(traced: Any) -> Any:
+    """Leave out what neither a result nor an effect needs, as `jax.jit` does; all arguments stay.
+
+    Such code need not have a lowering: the tangent of a `jax.custom_vjp` function has none.
+
+    Args:
+        traced: a `jax.stages.Traced`, of which `lower` is then without that code.
+
+    Returns:
+        The jaxpr that is lowered.
+    """
+    lowest = traced.lojax
+    closed = lowest.jaxpr
+    live, _ = partial_eval.dce_jaxpr(closed.jaxpr, True, instantiate=True)
+    lowest._params = {**lowest._params, "jaxpr": closed.replace(jaxpr=live)}
+    return live
 
 
 def argument_names(

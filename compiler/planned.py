@@ -114,7 +114,7 @@ class Planned(ABC):
             raise FileNotFoundError(
                 f"there is no lock file {os.fspath(path)}; make one with compiled.lock(file)"
             )
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
         check_lock(text, self.collectives, self._plan().mesh, os.fspath(path))
 
     def report(self, path: str | os.PathLike[str], other: Planned | None = None) -> None:

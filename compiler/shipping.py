@@ -55,6 +55,10 @@ def check_can_be_pickled(source: Source) -> None:
         ) from None
 
 
+# XLA's own, which stand around transforms; jax lists only what it writes itself.
+_STABLE = (export.DisabledSafetyCheck.custom_call("LayoutConstraint"),)
+
+
 def exported(
     source: Source, program: CompiledProgram, run: Callable[..., Sequence[jax.Array]]
 ) -> export.Exported:
@@ -95,7 +99,9 @@ def exported(
     layouts = [_even_layout(info.type) for info in results]
     shardings = out_tree.unflatten([named_sharding(layout) for layout in layouts])
     with without_mesh():
-        return export.export(jax.jit(call, out_shardings=shardings))(*args, **kwargs)
+        return export.export(jax.jit(call, out_shardings=shardings), disabled_checks=_STABLE)(
+            *args, **kwargs
+        )
 
 
 def _even_layout(type_: ArrayType) -> Layout:

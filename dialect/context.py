@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from dtensor.dialect.borders import settle_border
 from dtensor.dialect.diagnostics import Diagnostic, LocatedError, Place, from_mlir, name_source
 from dtensor.dialect.mlir import every, extend_context, ir
 from dtensor.dialect.modules import read_module
@@ -50,11 +51,12 @@ def parse_module(source: str | bytes, filename: str = "<string>", first_line: in
         module = read_module(source)
     except ir.MLIRError as failure:
         found = [item if item.place else _at_start(item, filename) for item in from_mlir(failure)]
-        raise LocatedError.of(found) from None
+        raise LocatedError.of([_explained(item) for item in found]) from None
     except ValueError as failure:  # truncated bytecode
         raise LocatedError(Place(filename, 1, 1), str(failure)) from None
     if is_bytecode or (isinstance(source, str) and _PROPERTIES.search(source)):
         _properties_to_attributes(module)
+    settle_border(module)
     return module
 
 
@@ -63,10 +65,18 @@ def _at_start(item: Diagnostic, filename: str) -> Diagnostic:
     return replace(item, place=Place(filename, 1, 1))
 
 
+def _explained(item: Diagnostic) -> Diagnostic:
+    """An error with what to do about quantised types, which jaxlib reads as unknown ones."""
+    if "!quant." not in item.message or item.severity != "error":
+        return item
+    hint = "; jaxlib has no quantised types: run stablehlo-legalize-quant-to-math first"
+    return replace(item, message=item.message + hint)
+
+
 def _decoded(source: bytes, filename: str) -> str:
     bad = source.find(b"\0")  # where MLIR would stop reading
     try:
-        text = source.decode("utf-8")
+        text = source.decode("utf-8-sig")
     except UnicodeDecodeError as wrong:
         bad = wrong.start
     if bad < 0:

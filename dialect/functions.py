@@ -28,14 +28,15 @@ def entry_function(module: ir.Module) -> ir.Operation | None:
     for function in found:
         if function_name(function) == names.MAIN:
             return function
-    public = [function for function in found if _is_public(function)]
+    public = [function for function in found if is_public(function)]
     if len(public) > 1:
         named = {name for function in found for _, name in named_functions(function)}
         public = [function for function in public if function_name(function) not in named]
     return public[0] if len(public) == 1 else None
 
 
-def _is_public(function: ir.Operation) -> bool:
+def is_public(function: ir.Operation) -> bool:
+    """Whether other modules may call it."""
     if names.SYM_VISIBILITY not in function.attributes:
         return True
     return ir.StringAttr(function.attributes[names.SYM_VISIBILITY]).value == "public"

@@ -21,11 +21,12 @@ from dtensor.runtime import texts
 from dtensor.runtime.array_type import TRACED as TRACED
 from dtensor.runtime.array_type import ArrayType as ArrayType
 from dtensor.runtime.array_type import array_type as array_type
+from dtensor.runtime.array_type import as_weak, is_weak
 from dtensor.runtime.context import has_explicit_axes, sharding_on, typed_on
 from dtensor.runtime.donation import note_alias, refuse_deleted
 from dtensor.runtime.keys import KeyKind, data_of, is_key, key_kind
 from dtensor.runtime.operators import Operators, asked_by_operator, named
-from dtensor.runtime.padding import cut, padded, true_part, true_ranges
+from dtensor.runtime.padding import cut, even_layout, padded, true_part, true_ranges
 from dtensor.runtime.placement import layout_of, local_devices, named_sharding
 from dtensor.runtime.shardings import AnyMesh, as_mesh
 from dtensor.runtime.tracing import becomes_program
@@ -146,7 +147,7 @@ class DTensor(Operators):
         array, type_ = self._array, self._type
         if type_.is_padded:
             data = data_of_keys(self)
-            array = cut(array, data.shape, data.layout)
+            array = as_weak(cut(array, data.shape, data.layout), type_.weak_type)
         if type_.key is not None:
             array = type_.key.keys(array)
         return typed_on(get_abstract_mesh(), array) if has_explicit_axes() else array
@@ -238,7 +239,8 @@ class DTensor(Operators):
                 "it; save it with dtensor.name_based_save"
             )
         refuse_deleted((self._array,), ("x",))
-        return _unpickled, (np.asarray(data_of(self.to_jax())), self.layout, self._type.key)
+        values = np.asarray(data_of(self.to_jax()))
+        return _unpickled, (values, self.layout, self._type.key, self.weak_type)
 
     def block_until_ready(self) -> DTensor:
         """Wait until the array is computed; returns the array."""
@@ -366,12 +368,12 @@ def with_layout(array: jax.Array, layout: Layout) -> DTensor:
     jax can write one placement in several ways and would compile a program again for each, so the
     array's sharding becomes the one that `named_sharding` writes.
     """
-    type_ = array_type(array.shape, array.dtype, layout)
+    type_ = array_type(array.shape, array.dtype, layout, None, is_weak(array))
     if type_.key is not None:
         data = with_layout(jax.random.key_data(array), type_.key.data_layout(layout))
         return dtensor_of(data._array, type_)
     if type_.is_padded:
-        array = padded(array, layout)
+        array = as_weak(padded(array, layout), type_.weak_type)
     sharding = named_sharding(layout)
     if array.sharding != sharding:
         array = jax.device_put(array, sharding)
@@ -401,11 +403,12 @@ def true_array(array: jax.Array, type: ArrayType) -> jax.Array:
 
 
 def _unpickled(
-    values: np.ndarray[Any, Any], layout: Layout, kind: KeyKind | None = None
+    values: np.ndarray[Any, Any], layout: Layout, kind: KeyKind | None = None, weak: bool = False
 ) -> DTensor:
     whole = layout if kind is None else kind.data_layout(layout)
-    array = jax.device_put(padded(values, whole), named_sharding(whole))
-    return keys_like(kind, dtensor_of(array, array_type(values.shape, array.dtype, whole)))
+    array = as_weak(jax.device_put(padded(values, whole), named_sharding(whole)), weak)
+    type_ = array_type(values.shape, array.dtype, whole, None, weak)
+    return keys_like(kind, dtensor_of(array, type_))
 
 
 @dataclass(frozen=True)
@@ -435,6 +438,9 @@ def _unflatten(of: Kind, children: tuple[Any]) -> Any:
         return with_layout(child, kind.layout)
     mesh = None if kind.layout is None else kind.layout.mesh
     layout = layout_of(child.sharding, child.ndim, mesh) or layout_of(child.sharding, child.ndim)
+    if kind.layout is not None and kind.is_padded and child.shape == kind.shape:
+        if layout == even_layout(kind.layout, kind.shape):  # what `to_jax` gave of it
+            layout = kind.layout
     return child if layout is None else with_layout(child, layout)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax._src.array import ArrayImpl
 
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.keys import KeyKind, key_kind
@@ -85,3 +86,18 @@ def array_type(
         found = ArrayType(shape, dtype, layout, sharding, weak_type, padded, kind)
         found = _types.setdefault(key, found)  # another thread may have been first
     return found
+
+
+def is_weak(array: Any) -> bool:
+    """Whether an array, or a number of Python's, has a type that gives way to others."""
+    number = isinstance(array, int | float | complex) and not isinstance(array, bool | np.generic)
+    return number or getattr(array, "weak_type", False)  # random keys have none
+
+
+def as_weak(array: jax.Array, weak: bool = True) -> jax.Array:
+    """The array, in the same buffers, of a type that gives way to others if `weak` says so."""
+    if not weak or isinstance(array, jax.core.Tracer) or array.weak_type:
+        return array
+    held: Any = array
+    aval = held.aval.update(weak_type=True)
+    return ArrayImpl(aval, array.sharding, held._arrays, array.committed, _skip_checks=True)

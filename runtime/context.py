@@ -15,6 +15,7 @@ from typing import Any
 import jax
 from jax.sharding import AbstractMesh, AxisType, NamedSharding, Sharding, get_abstract_mesh
 
+from dtensor.runtime.array_type import as_weak, is_weak
 from dtensor.runtime.clients.coordination import resets
 from dtensor.runtime.donation import note_alias
 
@@ -70,4 +71,5 @@ def typed_on(mesh: AbstractMesh, array: jax.Array) -> jax.Array:
         return array
     note_alias(array)
     shards = [shard.data for shard in array.addressable_shards]
-    return jax.make_array_from_single_device_arrays(array.shape, sharding, shards)
+    typed = jax.make_array_from_single_device_arrays(array.shape, sharding, shards)
+    return as_weak(typed, is_weak(array))

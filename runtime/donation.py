@@ -75,12 +75,13 @@ def _donating(
     jax does not call the array deleted if the first was left.
     """
     refuse_twice(arrays, names, donated)
-    results = run(*arrays)
-    for array in (arrays[i] for i in donated):
-        if _is_concrete(array) and not array.is_deleted():
-            if any(shard.data.is_deleted() for shard in array.addressable_shards):
-                array.delete()
-    return results
+    try:
+        return run(*arrays)
+    finally:  # a run may fail when it has taken them
+        for array in (arrays[i] for i in donated):
+            if _is_concrete(array) and not array.is_deleted():
+                if any(shard.data.is_deleted() for shard in array.addressable_shards):
+                    array.delete()
 
 
 def _is_concrete(array: Any) -> bool:

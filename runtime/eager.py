@@ -22,8 +22,8 @@ class Engine(SimpleNamespace):
     binary: Callable[[str, Any, Any], DTensor]  # NotImplemented for what is no array, no number
     divmod: Callable[[Any, Any], tuple[DTensor, DTensor]]
     method: Callable[[str, Any, tuple[Any, ...], dict[str, Any]], DTensor]  # of jax.Array
-    get: Callable[[Any, Any], DTensor]  # x[index]
-    update: Callable[[Any, Any, str, Any], DTensor]  # x.at[index].set(value), of "set"
+    get: Callable[..., DTensor]  # x[index], of x and the index; and keywords of x.at[index].get
+    update: Callable[..., DTensor]  # x.at[index].set(value, **how): x, index, "set", value, how
     to_device: Callable[[Any, Any], DTensor]  # to another mesh, or in another layout
     namespace: Callable[[str | None], Any]  # of a version of the array API
     numpy_ufunc: Callable[[Any, str, tuple[Any, ...], dict[str, Any]], Any]

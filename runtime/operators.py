@@ -56,8 +56,11 @@ def _method(name: str, what: str) -> Callable[..., DTensor]:
     return named(lambda self, *args, **kwargs: self._call(name, args, kwargs), name, what)
 
 
-def _update(name: str, what: str) -> Callable[[Any, Any], DTensor]:
-    return named(lambda at, value: Slot.engine.update(at._x, at._index, name, value), name, what)
+def _update(name: str, what: str) -> Callable[..., DTensor]:
+    def update(at: Any, value: Any, **how: Any) -> DTensor:
+        return Slot.engine.update(at._x, at._index, name, value, how)
+
+    return named(update, name, what)
 
 
 def _refuse_item(self: Any, index: Any, value: Any = None) -> None:
@@ -209,7 +212,8 @@ class Operators(Methods):
         return Slot.engine.divmod(other, self)
 
     def __round__(self, ndigits: int | None = None) -> DTensor:
-        return self.round(ndigits or 0)
+        rounded = self.round(ndigits or 0)
+        return rounded.astype(int) if ndigits is None else rounded
 
     def __index__(self: Any) -> int:
         if self.shape or self.dtype.kind not in "iu":
@@ -252,7 +256,11 @@ class At:
 
 
 class Part:
-    """`x.at[index]`: a part of an array that a method gives new values to."""
+    """`x.at[index]`: a part of an array that a method gives new values to.
+
+    Methods take `mode` and the other keywords of jax's. Without a `mode`, a number or a host array
+    that is out of bounds is an error.
+    """
 
     __slots__ = ("_index", "_x")
 
@@ -266,15 +274,16 @@ class Part:
             f"x.at[index] has no method '{name}'{did_you_mean(name, methods)}", name=name, obj=self
         )
 
-    def get(self) -> DTensor:
-        """The elements there, as `x[index]`."""
-        return self._x[self._index]
+    def get(self, **how: Any) -> DTensor:
+        """The elements there, as `x[index]`; `fill_value` for those out of bounds, by `mode`."""
+        return Slot.engine.get(self._x, self._index, how)
 
     set = _update("set", "The array with `value` there.")
     add = _update("add", "The array with `value` added there.")
     subtract = _update("subtract", "The array with `value` subtracted there.")
-    multiply = _update("multiply", "The array multiplied by `value` there.")
+    multiply = mul = _update("multiply", "The array multiplied by `value` there.")
     divide = _update("divide", "The array divided by `value` there.")
     power = _update("power", "The array raised to `value` there.")
     min = _update("min", "The array, no greater than `value` there.")
     max = _update("max", "The array, no less than `value` there.")
+    apply = _update("apply", "The array with `value`, a function, of what is there.")

@@ -11,9 +11,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.errors import LayoutError, MeshError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import DTensor, array_type, dtensor_of, keys_like, with_layout
+from dtensor.runtime.array_type import as_weak, is_weak
 from dtensor.runtime.clients.agreement import clients_of, exchange
 from dtensor.runtime.donation import note_alias, refuse_deleted
 from dtensor.runtime.keys import data_of, key_kind
@@ -197,6 +198,7 @@ def place(array: Any, layout: Layout) -> DTensor:
         TypeError: not a numeric array.
     """
     source = array.to_jax() if isinstance(array, DTensor) else array
+    weak = is_weak(array)
     refuse_deleted((source,), ("array",))
     if isinstance(source, jax.Array) and (kind := key_kind(source.dtype)) is not None:
         layout = layout.for_rank(source.ndim)
@@ -207,8 +209,10 @@ def place(array: Any, layout: Layout) -> DTensor:
     sharding = named_sharding(layout)
     layout.verify(source.shape, "an array", uneven=True)
     if isinstance(source, jax.Array):
-        is_readable = source.is_fully_addressable or source.is_fully_replicated
+        is_whole_here = source.is_fully_replicated and source.addressable_shards
+        is_readable = source.is_fully_addressable or is_whole_here
         if not is_readable or source.sharding.is_equivalent_to(sharding, source.ndim):
+            _refuse_between_clients(source, layout)
             return with_layout(source, layout)
         # By the host: jax.device_put keeps the buffers of a device that has its shard already,
         # with may_alias=False too (0.10.2), and whoever donates the copy would take the source's.
@@ -223,7 +227,22 @@ def place(array: Any, layout: Layout) -> DTensor:
         return shards[ranges]
 
     result = jax.make_array_from_callback(whole.shape, sharding, shard, dtype=source.dtype)
-    return dtensor_of(result, array_type(source.shape, result.dtype, layout))
+    type_ = array_type(source.shape, result.dtype, layout, None, weak)
+    return dtensor_of(as_weak(result, weak), type_)
+
+
+def _refuse_between_clients(source: jax.Array, layout: Layout) -> None:
+    """Refuse an array that lies on other devices, of which this client does not drive all.
+
+    Raises:
+        MeshError: it does: jax moves arrays of several clients among the same devices only.
+    """
+    if source.sharding.device_set != named_sharding(layout).device_set:
+        raise MeshError(
+            f"cannot copy an array that other clients have a part of to {layout.mesh.short()}, "
+            "which has other devices; relayout it replicated on its own mesh first, if each client "
+            "has a device there, or save it and restore it in the new layout"
+        )
 
 
 def host_array(value: Any) -> np.ndarray[Any, Any]:

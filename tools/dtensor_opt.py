@@ -239,7 +239,8 @@ class _Session:
         if report is None or mesh is None:
             raise UsageError("--lock and --check need dtensor-report-cost, which does not run")
         if check is not None:
-            check_lock(Path(check).read_text(encoding="utf-8"), report.collectives, mesh, check)
+            text = Path(check).read_text(encoding="utf-8", errors="replace")
+            check_lock(text, report.collectives, mesh, check)
         if lock is not None:
             Path(lock).write_text(lock_text(report.collectives, mesh), encoding="utf-8")
 

@@ -71,7 +71,7 @@ def _said(wrong: Exception) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = CommandLine(_NAME, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
-    add("file", metavar="FILE", help="the module")
+    add("file", metavar="FILE", help="the module; - is standard input")
     random = "arguments; random ones if left out"
     add("arguments", nargs="*", default=[], metavar="ARGUMENT.npy", help=random)
     add("--mesh", metavar="x=2,y=4", help="mesh to run on, major axis first, in devices")
@@ -84,15 +84,18 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> int:
-    source = Path(options.file).read_bytes()
+    is_piped = options.file == "-"
+    source = sys.stdin.buffer.read() if is_piped else Path(options.file).read_bytes()
+    if options.seed < 0:
+        raise UsageError(f"--seed {options.seed} is negative; give a number of 0 or more")
     mesh = None if options.mesh is None else parse_mesh(options.mesh)
     import dtensor
 
-    count = _device_count(source, options.file, mesh)
+    count = _device_count(source, "<stdin>" if is_piped else options.file, mesh)
     virtual = count if options.device_type.upper() == "CPU" else None
     dtensor.initialize_accelerator_system(options.device_type, num_logical_cpu_devices=virtual)
     on = None if mesh is None else dtensor.create_mesh(mesh.axes)
-    lowered = dtensor.lower_mlir(options.file, mesh=on)
+    lowered = dtensor.lower_mlir(source if is_piped else options.file, mesh=on)
     arguments = _arguments(options, lowered.args)
     if options.verify:
         from dtensor.compiler.verification.verify import verify_lowered
@@ -130,7 +133,12 @@ def _arguments(options: argparse.Namespace, infos: Sequence[TracedArray]) -> lis
 
 
 def _read(name: str, info: TracedArray) -> Array:
-    array = np.load(name)
+    try:
+        array = np.load(name)
+    except (ValueError, EOFError):
+        array = None
+    if not isinstance(array, np.ndarray):
+        raise UsageError(f"{name} is no .npy file of numbers; write one with numpy.save")
     if array.dtype.kind == "V":  # numpy writes types that are not its own as bytes
         array = array.view(np.dtype(info.dtype))
     if (array.shape, array.dtype) != (info.shape, np.dtype(info.dtype)):
@@ -169,7 +177,9 @@ def _range(array: Array) -> str:
     if not math.prod(array.shape) or array.dtype.kind == "c":
         return ""
     wide = array.astype(np.float64)
-    return f"; from {wide.min():.6g} to {wide.max():.6g}, mean {wide.mean():.6g}"
+    with np.errstate(invalid="ignore"):  # of infinities
+        mean = wide.mean()
+    return f"; from {wide.min():.6g} to {wide.max():.6g}, mean {mean:.6g}"
 
 
 if __name__ == "__main__":

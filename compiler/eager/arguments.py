@@ -23,6 +23,7 @@ from dtensor.compiler.eager.positions import array_positions
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType, DTensor
 from dtensor.runtime.keys import is_key
+from dtensor.runtime.tracing import settings
 
 
 class Number:
@@ -133,7 +134,7 @@ def _dtype_beside(value: Any, leaves: Sequence[Any]) -> np.dtype[Any]:
         OverflowError: an integer is outside of the type of the arrays: it would wrap around.
     """
     kind: Any = type(value)
-    dtype = number_dtype(kind, jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+    dtype = number_dtype(kind, settings())
     if kind is not int:
         return dtype
     types = {leaf._type.dtype for leaf in leaves if isinstance(leaf, DTensor)}
@@ -145,7 +146,7 @@ def _dtype_beside(value: Any, leaves: Sequence[Any]) -> np.dtype[Any]:
 
 
 @lru_cache
-def number_dtype(kind: Any, x64: bool) -> np.dtype[Any]:
+def number_dtype(kind: Any, around: Any) -> np.dtype[Any]:
     """The element type of Python's numbers of a kind, where nothing stands beside them."""
     return np.dtype(jax.dtypes.result_type(kind(0)))
 

@@ -12,6 +12,7 @@ from jax.tree_util import PyTreeDef, default_registry
 from dtensor.compiler.calls import are_same, meshes_in, spread
 from dtensor.compiler.constraint import constrain_as
 from dtensor.compiler.default_mesh import get_default_mesh
+from dtensor.compiler.define_op import registered_number
 from dtensor.compiler.eager.arguments import Bound, mark_numbers
 from dtensor.compiler.eager.engine import NotAnArrayError, Operation, constant, load, lower
 from dtensor.compiler.eager.mixing import one_mesh
@@ -133,6 +134,7 @@ class Request:
             tree,
             self.mesh,
             settings(),
+            registered_number(),
             *bound.key,
         )
         return bound, key

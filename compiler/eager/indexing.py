@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -12,32 +12,52 @@ import numpy as np
 
 from dtensor.compiler.eager.arguments import Number
 from dtensor.compiler.eager.calls import call
-from dtensor.compiler.eager.mixing import array_of_list, is_host_array
+from dtensor.compiler.eager.mixing import SMALL, array_of_list, is_host_array
+from dtensor.dialect.errors import LayoutError
 from dtensor.runtime.array import DTensor
 
 # An index is a tuple of slices, None, Ellipsis, integers and arrays. Integers are arguments of the
 # program, so that a loop over x[i] compiles once; slices are static.
 
 
-def get(x: Any, index: Any) -> Any:
+_NOTHING: Mapping[str, Any] = {}
+
+
+def get(x: Any, index: Any, how: Mapping[str, Any] = _NOTHING) -> Any:
     """`x[index]`, as jax.numpy has it; an index out of bounds is an error.
+
+    Args:
+        x: the array.
+        index: what stands in the brackets.
+        how: the keywords of `x.at[index].get`; with a `mode`, that says what is out of bounds.
 
     Raises:
         IndexError: out of bounds, too many, or of a kind that is no index.
         TypeError: a boolean DTensor, whose count of True would be the shape of the result.
     """
-    parts = _parts(x.shape, index)
+    parts = _parts(x.shape, index, _is_checked(how))
+    if how:
+        return call(_getter, (x, *parts), dict(how), "x.at[index].get")
     if any(isinstance(part, DTensor | np.ndarray) for part in parts):
         return call(_take, (x, *map(_static_integer, parts)), {}, "x[index]")
     return call(_slice, (x, *parts), {}, "x[index]")
 
 
-def update(x: Any, index: Any, name: str, value: Any) -> Any:
-    """`x.at[index].set(value)`, or another method of that name."""
-    parts = _parts(x.shape, index)
+def update(x: Any, index: Any, name: str, value: Any, how: Mapping[str, Any] = _NOTHING) -> Any:
+    """`x.at[index].set(value, **how)`, or another method of that name."""
+    parts = _parts(x.shape, index, _is_checked(how))
     if type(value) in (bool, int, float, complex):
         value = Number(value)
-    return call(_updater(name), (x, value, *parts), {}, f"x.at[index].{name}")
+    return call(_updater(name), (x, value, *parts), dict(how), f"x.at[index].{name}")
+
+
+def _is_checked(how: Mapping[str, Any]) -> bool:
+    """Whether an index out of bounds is an error: jax's keywords do not say what it is."""
+    return how.get("mode") is None and how.get("wrap_negative_indices", True) is True
+
+
+def _getter(x: Any, *parts: Any, **how: Any) -> Any:
+    return x.at[parts].get(**how)
 
 
 def _take(x: Any, *parts: Any) -> Any:
@@ -59,14 +79,14 @@ def _slice(x: Any, *parts: Any) -> Any:
 
 @cache
 def _updater(name: str) -> Callable[..., Any]:
-    def update(x: Any, value: Any, *parts: Any) -> Any:
-        return getattr(x.at[parts], name)(value)
+    def update(x: Any, value: Any, *parts: Any, **how: Any) -> Any:
+        return getattr(x.at[parts], name)(value, **how)
 
     return update
 
 
-def _parts(shape: tuple[int, ...], index: Any) -> list[Any]:
-    """The parts of an index, checked: slices, None, Ellipsis, Numbers, and integer arrays."""
+def _parts(shape: tuple[int, ...], index: Any, checked: bool) -> list[Any]:
+    """The parts of an index: slices, None, Ellipsis, Numbers, and integer arrays, in bounds."""
     given = [_entry(part) for part in (index if isinstance(index, tuple) else (index,))]
     if sum(part is Ellipsis for part in given) > 1:
         raise IndexError("an index can have one ellipsis")
@@ -85,7 +105,7 @@ def _parts(shape: tuple[int, ...], index: Any) -> list[Any]:
         elif part is None:
             parts.append(part)
         else:
-            parts.append(_in_bounds(part, shape[axis], axis))
+            parts.append(_in_bounds(part, shape[axis], axis) if checked else _position(part))
             axis += 1
     return parts
 
@@ -133,7 +153,14 @@ def _true_elements(
     for dim, count in enumerate(mask.shape, axis):
         if shape[dim] != count:
             raise IndexError(f"a mask of {count} elements indexes axis {dim} of {shape[dim]}")
-    return np.nonzero(mask)
+    found = np.nonzero(mask)
+    if len(found[0]) >= SMALL:
+        raise LayoutError(
+            f"a mask of {len(found[0])} elements that are True: only positions of fewer than "
+            f"{SMALL} are copied to the mesh by themselves; use dtensor.numpy.where with the mask "
+            "as a DTensor, or copy each array of np.nonzero(mask) there, and index with these"
+        )
+    return found
 
 
 def _checked_dtensor(part: Any) -> Any:
@@ -180,6 +207,10 @@ def _in_bounds(part: Any, size: int, axis: int) -> Any:
             bad = low if low < -size else high
             raise IndexError(f"index {bad} is out of bounds for axis {axis} of {size} elements")
     return part
+
+
+def _position(part: Any) -> Any:
+    return Number(part, is_index=True) if isinstance(part, int) else part
 
 
 def _static_integer(part: Any) -> Any:

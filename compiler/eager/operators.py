@@ -21,9 +21,8 @@ from dtensor.compiler.eager.mixing import (
 from dtensor.compiler.program import Programs
 from dtensor.runtime.array import ArrayType, true_array
 from dtensor.runtime.clients.coordination import resets
-from dtensor.runtime.tracing import becomes_program
+from dtensor.runtime.tracing import becomes_program, settings
 
-_config: Any = jax.config
 _programs = Programs()
 resets.append(_programs.clear)
 
@@ -93,7 +92,7 @@ _UNARY: dict[str, Callable[..., Any]] = {
 
 def unary(name: str, x: Any) -> Any:
     """The operator or property `name` of one operand."""
-    key = (name, x._type, _config.jax_enable_x64)
+    key = (name, x._type, settings())
     run = _programs.get(key)
     if run is None:
         run = _programs[key] = compiled(_UNARY[name], name, (x._type,))
@@ -113,26 +112,30 @@ def binary(name: str, x: Any, y: Any) -> Any:
             return _BINARY[name](constant, y)
         placed = _placed(name, x, y)
         if placed is None:
+            _refuse_container(name, y)
             return NotImplemented
         type_, array = placed
-    key = (
-        name,
-        x._type,
-        type_,
-        _config.jax_enable_x64,
-        _config.jax_default_matmul_precision,
-    )
+    key = (name, x._type, type_, settings())
     run = _programs.get(key)
     if run is None:
         run = _programs[key] = compiled(_BINARY[name], _SYMBOLS[name], (x._type, type_))
     return run(x._array, array)
 
 
+def _refuse_container(name: str, y: Any) -> None:
+    """Refuse what Python would find unequal to any array, whatever is in it."""
+    if name in ("eq", "ne") and isinstance(y, list | tuple | set | dict):
+        kind = type(y).__name__
+        raise TypeError(
+            f"a DTensor {_SYMBOLS[name]} a {kind} compares no elements; make an array of the {kind}"
+        )
+
+
 def _placed(name: str, x: Any, y: Any) -> tuple[ArrayType, Any] | None:
     """What is no DTensor, on the mesh of `x`; None if it is no array and no number."""
     kind: Any = type(y)
     if kind in NUMBERS:
-        return place_number(y, _common_dtype(x.dtype, kind, _config.jax_enable_x64), x.mesh)
+        return place_number(y, _common_dtype(x.dtype, kind, settings()), x.mesh)
     if kind is list:
         y = array_of_list(y)
     if not is_host_array(y):
@@ -141,7 +144,7 @@ def _placed(name: str, x: Any, y: Any) -> tuple[ArrayType, Any] | None:
 
 
 @lru_cache
-def _common_dtype(dtype: np.dtype[Any], kind: Any, x64: bool) -> np.dtype[Any]:
+def _common_dtype(dtype: np.dtype[Any], kind: Any, around: Any) -> np.dtype[Any]:
     """The element type that a number of a kind takes beside an array; it gives way to it."""
     return np.dtype(jnp.result_type(dtype, kind(0)))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dtensor.compiler.define_op import registered_number
 from dtensor.runtime.array import DTensor
 from dtensor.runtime.tracing import settings
 
@@ -23,7 +24,7 @@ def repeated(
     fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Repeated | None:
     """The key of a call and its arrays; None for a call that has other arguments than those."""
-    key: list[Any] = [fn, settings()]
+    key: list[Any] = [fn, settings(), registered_number()]
     arrays: list[Any] = []
     for arg in args:
         kind = type(arg)

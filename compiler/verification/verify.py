@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from dtensor.compiler.calls import is_dtensor
-from dtensor.compiler.options import CompileOptions
+from dtensor.compiler.options import CompileOptions, check_arguments
 from dtensor.compiler.source import Source
 from dtensor.compiler.stages import Lowered
 from dtensor.compiler.verification.blocks import Planned, Reader, planned
@@ -59,6 +59,7 @@ def verify(
     """
     from dtensor.compiler.api import JitFunction, jit
 
+    check_arguments(fn, mesh, options)
     as_it_is = all(given is None for given in (in_layouts, out_layouts, mesh, options))
     if not (as_it_is and isinstance(fn, JitFunction)):
         fn = jit(fn, in_layouts=in_layouts, out_layouts=out_layouts, mesh=mesh, options=options)

@@ -135,8 +135,13 @@ def checked(path: object) -> Path:
     epath = importlib.import_module("etils.epath")
     try:
         place: Path = epath.Path(text if "://" in text else os.path.abspath(text))
-    except (OSError, ValueError, KeyError) as error:
-        raise CheckpointError(f"checkpoint path {text!r} cannot be used: {error}") from None
+        if "://" in text:
+            importlib.import_module("fsspec").get_filesystem_class(text.partition("://")[0])
+    except (ImportError, OSError, ValueError, KeyError) as error:
+        what: object = error
+        if isinstance(error, KeyError):
+            what = "a URL begins with gs://, s3:// or az://"
+        raise CheckpointError(f"checkpoint path {text!r} cannot be used: {what}") from None
     return place
 
 

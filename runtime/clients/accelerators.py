@@ -125,7 +125,16 @@ def _checked_count(count: int | None) -> int | None:
         return None
     if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
         raise ConfigError(f"num_logical_cpu_devices is {count!r}; it must be a positive integer")
+    if count > _MOST_CPU_DEVICES:
+        raise ConfigError(
+            f"{count:,} logical CPU devices were asked for, and jax has at most "
+            f"{_MOST_CPU_DEVICES:,} in a process; plan for more on a Mesh.abstract, or with "
+            "dtensor-opt"
+        )
     return int(count)
+
+
+_MOST_CPU_DEVICES = 2048  # the ids that jax gives those of one process
 
 
 def _choose(kind: str | None, count: int | None) -> str:

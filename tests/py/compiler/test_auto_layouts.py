@@ -273,6 +273,15 @@ def test_rules_say_the_same(model: str) -> None:
     assert dtensor.layouts_by_name(params, rules, MESHES["2x4"]) == auto.in_layouts[0]
     different = {x for x in jax.tree.leaves(auto.in_layouts[0]) if x.axes}
     assert len(rules) == len(different)
+    with pytest.raises(IndexError, match=r"argnum is -1, and \d arguments were given by position"):
+        auto.as_rules(-1)
+
+
+def test_what_is_no_function_and_no_array_is_named() -> None:
+    with pytest.raises(TypeError, match="compiles a function, and got a value of type NoneType"):
+        dtensor.auto_layouts(None, 1.0, mesh=MESHES["2x4"])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="argument mode of type str is not an array"):
+        dtensor.auto_layouts(lambda x, mode: x, 1.0, "mean", mesh=MESHES["2x4"])
 
 
 def test_rules_are_endings_of_names_where_these_tell_layouts_apart() -> None:

@@ -272,3 +272,26 @@ def test_a_loop_that_never_runs() -> None:
     layouts = [Layout(["x", "y"], MESH), None]
     (found,) = compile_mlir(program, mesh=MESH, in_layouts=layouts)(a, np.int32(1))
     np.testing.assert_array_equal(found.to_jax(), a[1:2, 1:3])
+
+
+def test_tuples_at_the_border_are_arrays_by_themselves() -> None:
+    program = """
+    func.func private @main(%a: tuple<tensor<4x8xf32>, tensor<8xf32>>)
+        -> tuple<tensor<4x8xf32>, tensor<4xf32>> {
+      %zero = stablehlo.constant dense<0.0> : tensor<f32>
+      %0 = stablehlo.get_tuple_element %a[0]
+        : (tuple<tensor<4x8xf32>, tensor<8xf32>>) -> tensor<4x8xf32>
+      %1 = stablehlo.get_tuple_element %a[1]
+        : (tuple<tensor<4x8xf32>, tensor<8xf32>>) -> tensor<8xf32>
+      %2 = stablehlo.broadcast_in_dim %1, dims = [1] : (tensor<8xf32>) -> tensor<4x8xf32>
+      %3 = stablehlo.add %0, %2 : tensor<4x8xf32>
+      %4 = stablehlo.reduce(%3 init: %zero) applies stablehlo.add across dimensions = [1]
+        : (tensor<4x8xf32>, tensor<f32>) -> tensor<4xf32>
+      %5 = stablehlo.tuple %3, %4 : tuple<tensor<4x8xf32>, tensor<4xf32>>
+      return %5 : tuple<tensor<4x8xf32>, tensor<4xf32>>
+    }
+    """
+    file = b"\xef\xbb\xbf" + program.encode()  # as some editors begin a file
+    whole, sums = compile_mlir(file, mesh=MESH, in_layouts=[ROWS, Layout(["y"], MESH)])(A, A[1])
+    np.testing.assert_array_equal(whole.to_jax(), A + A[1])
+    np.testing.assert_array_equal(sums.to_jax(), (A + A[1]).sum(1))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec
 
+import dtensor
 from dtensor.compiler.jax_frontend import TracedArray, TracedProgram, trace
 from dtensor.compiler.relayout import relayout
 from dtensor.dialect.context import make_context, parse_module
@@ -52,6 +53,26 @@ def test_unused_arguments_stay_and_locations_are_kept() -> None:
     text = text_of(program)
     assert "%arg1: tensor<4x8xf32>" in text
     assert "test_jax_frontend.py" in text
+
+
+def test_code_that_no_result_needs_is_left_out_before_it_is_lowered() -> None:
+    @jax.custom_vjp
+    def double(x: Any) -> Any:
+        return x * 2
+
+    double.defvjp(lambda x: (x * 2, x), lambda x, g: (g * 2,))
+
+    def step(x: Any, unused: Any) -> Any:
+        def body(c: Any, _: Any) -> Any:  # its tangent has no lowering
+            return jax.jvp(double, (c,), (c,))[0], None
+
+        return jax.lax.scan(body, x, None, length=3)[0]
+
+    program = traced(step, MATRIX, NUMBER)
+    assert [a.name for a in program.args] == ["x", "unused"]
+    x = np.arange(32, dtype=np.float32).reshape(4, 8)
+    result = dtensor.jit(step, mesh=MESH)(x, 1)
+    assert np.array_equal(result.to_jax(), jax.jit(step)(x, 1))
 
 
 def test_static_arguments_are_compiled_in() -> None:

@@ -263,6 +263,9 @@ def test_a_program_writes_and_checks_its_file(tmp_path: Path) -> None:
     other.lock(file)
     with pytest.raises(dtensor.BudgetError, match="which the plan has not; lock the plan again"):
         plan.check_lock(file)
+    file.write_bytes(b"\x9f\x00\xff")
+    with pytest.raises(dtensor.BudgetError, match="is no lock file; make one"):
+        plan.check_lock(file)
 
 
 def test_a_lock_file_is_of_one_mesh() -> None:

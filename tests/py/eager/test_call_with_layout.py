@@ -165,6 +165,20 @@ def test_programs_of_functions_made_for_one_call_leave_again(
     assert list(table) == [6, 7, 8]
 
 
+def test_operations_defined_between_two_calls() -> None:
+    def twice(x: Any) -> Any:
+        return jax.lax.composite(lambda x: x * 2, "calls.twice")(x)
+
+    x = placed(np.arange(24.0).reshape(6, 4), MESH_3X2, "x", "y")
+    assert_same(call_with_layout(twice, XY, x), x.to_jax() * 2)
+    defined = dtensor.define_op("calls.twice", "i j -> i j", fn=lambda x: x * 5)
+    try:
+        assert_same(call_with_layout(twice, XY, x), x.to_jax() * 5)
+    finally:
+        defined.unregister()
+    assert_same(call_with_layout(twice, XY, x), x.to_jax() * 2)
+
+
 def test_a_program_keeps_no_context_of_mlir() -> None:
     compiled = lowered(lambda: jnp.ones((6, 4)) * 3, XY).compile()
     ledger = compiled._result.ledger

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dtensor import UNSHARDED, DTensor
+from dtensor import UNSHARDED, DTensor, LayoutError
 from dtensor.compiler.eager.calls import programs
 from tests.py.eager.support import MESH_2X4, MESH_3X2, assert_same, layout, message, placed, whole
 
 VALUES = np.arange(6 * 4 * 2, dtype=np.float32).reshape(6, 4, 2)
 S = np.s_
+FAR = np.array([0, 3, -1, 7, -9])
 
 
 @pytest.mark.parametrize("specs", [("x", "y", UNSHARDED), (UNSHARDED, "y", "x")])
@@ -53,6 +55,33 @@ def test_elements_are_those_of_numpy(index: Any, specs: Any) -> None:
 def test_masks_of_several_dimensions() -> None:
     mask = VALUES[:3, :4, 0] % 5 == 0
     assert_same(placed(VALUES[:3, :4], MESH_3X2, "x")[mask], VALUES[:3, :4][mask])
+
+
+def test_a_mask_of_many_elements_says_how_they_get_to_the_mesh() -> None:
+    x, mask = placed(VALUES, MESH_3X2, "x"), VALUES > 20
+    found = message(lambda: x[mask], LayoutError)
+    assert found.startswith("a mask of 27 elements that are True")
+    where = tuple(placed(positions.astype(np.int32), MESH_3X2) for positions in np.nonzero(mask))
+    assert_same(x[where], VALUES[mask])
+
+
+@pytest.mark.parametrize("specs", [("x", "y"), (UNSHARDED, ("x", "y"))], ids=str)
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x: x.at[9].get(mode="fill", fill_value=-1),
+        lambda x: x.at[-2].get(mode="clip", wrap_negative_indices=False),
+        lambda x: x.at[:, FAR].get(mode="fill"),
+        lambda x: x.at[FAR].get(mode="clip", indices_are_sorted=False),
+        lambda x: x.at[9].set(5, mode="drop"),
+        lambda x: x.at[1:3, FAR].add(2, mode="drop"),
+        lambda x: x.at[2].mul(3, indices_are_sorted=True, unique_indices=True),
+        lambda x: x.at[1:, ::2].apply(jnp.square),
+    ],
+)
+def test_keywords_of_updates_and_reads_are_those_of_jax(read: Any, specs: Any) -> None:
+    # 6 and 4 rows and columns: the second layout does not divide the columns.
+    assert_same(read(placed(VALUES, MESH_3X2, *specs)), np.asarray(read(jnp.asarray(VALUES))))
 
 
 def test_dtensors_index_dtensors() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -177,6 +178,39 @@ def test_x64_is_part_of_what_a_program_is_for() -> None:
     with jax.enable_x64(True):
         assert (x * 2.5).dtype == x.astype(float).dtype == np.float64
     assert (x * 2.5).dtype == x.astype(float).dtype == np.float32
+
+
+def test_operators_take_the_settings_of_jax_of_their_call() -> None:
+    x, ints = placed(FLOATS, MESH_2X4, "x"), placed(INTS, MESH_2X4, "x")
+    row = placed(FLOATS[0], MESH_2X4)
+    mixed: list[Callable[[], Any]] = [lambda: x + ints, lambda: ints * 2.5]
+    for run in (*mixed, lambda: x + row):
+        run()  # type: ignore[no-untyped-call]
+    with jax.numpy_dtype_promotion("strict"):
+        for run in mixed:
+            assert "strict" in message(run, Exception)
+    with jax.numpy_rank_promotion("raise"):
+        assert "rank_promotion" in message(lambda: x + row, ValueError)
+    assert_same(x + ints, FLOATS + INTS)
+
+
+def test_what_holds_values_but_is_no_array_is_not_compared() -> None:
+    x = placed(INTS, MESH_2X4, "x")
+    others: tuple[Any, ...] = ((0, 1, 2, 3), {1}, {}, [x])
+    for other in others:
+        for op in (operator.eq, operator.ne):
+            found = message(lambda op=op, other=other: op(x, other), TypeError)  # type: ignore[misc]
+            assert f"a {type(other).__name__} compares no elements" in found
+    assert not (x == "text")
+    assert x != None  # noqa: E711
+
+
+def test_round_gives_integers_unless_decimals_are_asked_for() -> None:
+    x = placed(FLOATS, MESH_2X4, "x")
+    for args in ((), (1,), (0,)):
+        expected = round(jnp.asarray(FLOATS), *args)
+        assert_same(round(x, *args), expected)
+        assert round(x, *args).dtype == expected.dtype
 
 
 def test_programs_can_be_forgotten() -> None:

@@ -137,6 +137,8 @@ def test_the_stages_are_those_of_jax() -> None:
     same(traced.lower().compile()(X, w=W), jax.jit(affine)(X, W))
     shape = jit(affine).eval_shape(copy_to_mesh(X, ROWS), w=jax.ShapeDtypeStruct((4, 8), np.int8))
     assert shape == jax.ShapeDtypeStruct((6, 8), np.float32)
+    with pytest.raises(TypeError, match="argument w of type str is not an array"):
+        jit(affine).eval_shape(X, w="w")
     static = jit(jnp.sum, static_argnames="axis").eval_shape(X, axis=0)
     assert static.shape == (4,)
     key = jit(jax.random.split, mesh=MESH).trace(jax.random.key(0)).out_info

@@ -324,5 +324,8 @@ def test_layers_keep_what_a_policy_of_checkpoint_names(policy: str) -> None:
     gradient = jax.grad(lambda weights, x: (kept(weights, x) ** 2).mean())
     layouts = [(P(None, "model"), P("model"))] * 3, DATA
     found = dtensor.jit(gradient, in_layouts=layouts, mesh=MESH, returns="jax")(weights, x)
-    for array, expected in zip(*map(jax.tree.leaves, (found, gradient(weights, x))), strict=True):
-        np.testing.assert_allclose(array, expected, rtol=1e-4, atol=1e-6)  # sums of other orders
+    with jax.enable_x64(True):
+        true = gradient(*jax.tree.map(np.float64, (weights, x)))
+    for array, expected in zip(*map(jax.tree.leaves, (found, true)), strict=True):
+        # One device's float32 is up to 3e-6 away too, each release of jax elsewhere.
+        np.testing.assert_allclose(array, expected, rtol=1e-4, atol=5e-6)

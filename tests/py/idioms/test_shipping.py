@@ -68,6 +68,13 @@ def test_a_program_can_be_exported() -> None:
     check(jax.jit(exported.call)({"w": w}, v, key=key))
 
 
+def test_a_program_with_a_transform_can_be_exported() -> None:
+    program = jit(jnp.fft.rfft, in_layouts=Layout(["x", None], MESH)).lower(X).compile()
+    x = jax.device_put(X, NamedSharding(jax_mesh(MESH), P("x")))
+    found = jax.jit(program.export().call)(x)
+    np.testing.assert_allclose(found, np.fft.rfft(X), rtol=1e-5, atol=1e-5)
+
+
 def test_what_stays_behind_is_named() -> None:
     total = dtensor.DVariable(copy_to_mesh(V, LAYOUTS[1]))
 

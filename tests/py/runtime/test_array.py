@@ -109,6 +109,15 @@ def test_trees_see_the_array_beneath() -> None:
     assert gradient["w"].layout == SHARDED
 
 
+def test_trees_keep_a_layout_that_does_not_divide_the_array() -> None:
+    layout = Layout(["y", "x"], MESH)
+    x = place(VALUES[:, :5], layout)
+    for same in (jax.tree.map(lambda a: a * 2, x), jax.grad(lambda a: (a**2).sum())(x)):
+        assert same.layout == layout
+        np.testing.assert_array_equal(np.asarray(same.to_jax()), VALUES[:, :5] * 2)
+    assert jax.tree.map(jnp.transpose, x).layout.short() == '[{}, {"y"}]'  # as jax laid it out
+
+
 def test_a_gradient_that_lies_nowhere_takes_the_layout_of_its_array() -> None:
     x, mask = place(VALUES, SHARDED), np.arange(24).reshape(4, 6) % 3 == 0
     gradient = jax.grad(lambda x: jnp.where(mask, x, 0).sum())(x)
@@ -130,6 +139,23 @@ def test_a_copy_and_a_pickle_lie_as_the_array_does(layout: Layout, dtype: str) -
     deep = copy.deepcopy(x)
     x.to_jax().delete()
     assert not deep.to_jax().is_deleted()
+
+
+@pytest.mark.parametrize(
+    "layout", [SHARDED, Layout([("x", "y"), UNSHARDED], MESH)], ids=Layout.short
+)
+def test_a_type_that_gives_way_stays_so(layout: Layout) -> None:
+    weak = jnp.broadcast_to(2.0, (4, 6))  # the second layout does not divide it
+    x = place(weak, layout)
+    for same in (x, from_jax(x.to_jax()), pickle.loads(pickle.dumps(x)), jax.tree.map(abs, x)):
+        assert same.weak_type
+        assert same.to_jax().weak_type
+        assert (same * jnp.bfloat16(3)).dtype == jnp.bfloat16
+    assert place(0.5, Layout.replicated(MESH, 0)).weak_type
+    for strong in (np.float32(0.5), True, np.ones((4, 6), np.float32), weak.astype(np.float32)):
+        assert not place(strong, Layout.replicated(MESH, np.ndim(strong))).weak_type
+    with jax.set_mesh(jax.make_mesh((2, 4), ("x", "y"))):
+        assert x.to_jax().weak_type
 
 
 def test_types_are_one_object_in_all_threads() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,9 @@ def test_a_module_runs_on_given_arguments_and_its_results_are_kept(tmp_path: Pat
         ),
         ([LAYER, "--mesh", "x:2"], "--mesh 'x:2': 'x:2' is no axis; the form is x=2,y=4"),
         ([], "the following arguments are required: FILE; see dtensor-run --help"),
+        ([LAYER, LAYER, LAYER], "layer.mlir is no .npy file of numbers; write one with numpy.save"),
+        ([LAYER, "--seed", "-1"], "--seed -1 is negative; give a number of 0 or more"),
+        ([LAYER, "--mesh", "x=4096"], "4,096 logical CPU devices were asked for, and jax has at"),
     ],
 )
 def test_what_cannot_be_run_is_one_line(words: list[object], said: str) -> None:
@@ -66,6 +70,14 @@ def test_a_module_without_a_mesh_runs_on_that_of_the_command_line(tmp_path: Path
     done = run(file, "--mesh", "x=3,y=2", "--verify", "--device-type", "cpu")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("plain on mesh(x=3, y=2): 1 values of 1 operations are those of")
+    piped = subprocess.run(
+        [sys.executable, "-m", "dtensor.tools.dtensor_run", "-", "--mesh", "x=3,y=2"],
+        input=PLAIN,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert piped.stdout.startswith("result[0]: float32 5x6, [{}, {}]; from -")
 
 
 MESH = '"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()\n'

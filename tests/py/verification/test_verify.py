@@ -261,6 +261,8 @@ def test_what_jit_made_is_verified_with_its_own_layouts() -> None:
 
 def test_arrays_are_needed() -> None:
     shape = jax.ShapeDtypeStruct((8,), np.float32)
+    with pytest.raises(TypeError, match="compiles a function, and got a value of type NoneType"):
+        dtensor.verify(None)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="give arrays, not ShapeDtypeStructs"):
         dtensor.verify(lambda a: a, shape, in_layouts=laid(("y",)))
 

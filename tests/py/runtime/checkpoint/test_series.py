@@ -152,7 +152,7 @@ def test_what_is_no_checkpoint_is_named(tmp_path: Path) -> None:
         (None, "is a Path or a text that is not empty, not None; there is no checkpoint yet"),
         (3, "is a Path or a text that is not empty, not 3"),
         ("", "is a Path or a text that is not empty"),
-        ("ftp://host/c", "path 'ftp://host/c' cannot be used: "),
+        ("ftp://host/c", "path 'ftp://host/c' cannot be used: a URL begins with gs://, s3:// or"),
     ]:
         with pytest.raises(CheckpointError, match=match):
             list_checkpoint(path)

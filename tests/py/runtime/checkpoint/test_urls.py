@@ -49,3 +49,12 @@ def test_a_checkpoint_in_a_bucket_is_replaced() -> None:
     for step in (1, 2):
         DTensorCheckpoint(mesh_8(), step=step).write("s3://bucket/c")
         assert list_checkpoint("s3://bucket/c").plain == {"step": step}
+
+
+def test_a_bucket_whose_package_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacking(scheme: str) -> None:
+        raise ImportError("Install s3fs to access S3")
+
+    monkeypatch.setattr(fsspec, "get_filesystem_class", lacking)
+    with pytest.raises(CheckpointError, match="'s3://bucket/c' cannot be used: Install s3fs"):
+        latest_checkpoint("s3://bucket/c")

@@ -72,6 +72,8 @@ def test_a_malformed_number_of_cpu_devices_is_an_error(count: int) -> None:
 
 
 def test_more_cpu_devices_than_jax_runs_with_is_an_error() -> None:
+    with pytest.raises(ConfigError, match=r"4,096 logical CPU .* at most 2,048 in a process"):
+        initialize_accelerator_system("CPU", num_logical_cpu_devices=4096)
     with pytest.raises(ConfigError, match="9 logical CPU devices were asked for, but jax already"):
         initialize_accelerator_system("CPU", num_logical_cpu_devices=9)
 

@@ -48,6 +48,16 @@ first = dtensor.create_mesh([("w", 2)])  # all of client 0
 assert first.num_local_devices() == (0 if me else 2)
 b = dtensor.copy_to_mesh(np.arange(4.0), Layout(["w"], first)) + 1
 total = b.sum()
+elsewhere = [(a, Layout(["w", UNSHARDED], first))]
+if me == 1:  # which has no part of these
+    elsewhere += [(total, Layout.replicated(mesh, 0)), (b, Layout.replicated(mesh, 1))]
+for array, to in elsewhere:
+    with pytest.raises(dtensor.MeshError, match="that other clients have a part of to mesh"):
+        dtensor.relayout(array, to)
+moved = dtensor.relayout(dtensor.relayout(a, whole), Layout(["w", UNSHARDED], first))
+assert moved.layout == Layout(["w", UNSHARDED], first)
+if me == 0:
+    np.testing.assert_array_equal(moved.unpack()[1], values[4:])
 if me == 0:
     assert float(total) == 10
     assert repr(b).endswith("[0:2] [1. 2.]\n[2:4] [3. 4.]")
