@@ -12,12 +12,14 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.chunked import replaced_loops
+from dtensor.passes.forms.owned_rows import replaced_rows
 from dtensor.passes.forms.scans import replaced_scans
 from dtensor.passes.functions import main_function
 from dtensor.passes.ops.opdef import Anew
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import CUSTOM_CALL, WHILE
 
+_GATHER = "stablehlo.gather"
 _PAD = "stablehlo.pad"  # a scan of associative_scan weaves elements with pads
 
 
@@ -25,9 +27,9 @@ _PAD = "stablehlo.pad"  # a scan of associative_scan weaves elements with pads
 _FORMS = (
     ("stablehlo.sort", "ranks", "replaced_sort"),
     (CUSTOM_CALL, "factors", "replaced_qr"),
-    ("stablehlo.gather", "counted_rows", "replaced_counts"),
+    (_GATHER, "counted_rows", "replaced_counts"),
     ("stablehlo.scatter", "counted_rows", "replaced_counts"),
-    ("stablehlo.gather", "gathered", "replaced_products"),
+    (_GATHER, "gathered", "replaced_products"),
     (WHILE, "searches", "replaced_search"),
     ("stablehlo.reduce_window", "turned_windows", "replaced_windows"),
 )
@@ -48,8 +50,10 @@ class FindFormsPass(Pass):
     The two calls of a library that a QR of a tall matrix is become one `dtensor.qr`.
     A gather or a scatter whose index vectors count the rows, `x[jnp.arange(n), place]`, walks the
     rows together with the other indices.
-    A gather that products alone read becomes one `dtensor.gather_dot` with each of them: the shards
-    of the table multiply what they own.
+    What is computed of rows that a gather picks from a table, split by layouts given, and is
+    reduced over the indices then, attention to pages of a cache say, is computed by each shard of
+    its own rows, if less is sent so. A gather that products alone read becomes one
+    `dtensor.gather_dot` with each of them: the shards of the table multiply what they own.
     A loop along a dimension that layouts given split, whose carries each trip multiplies and adds
     to, becomes loops of blocks side by side, of which a `dtensor.scan` combines the totals.
     What StableHLO says in other operations too, `einsum`, `torch_index_select`, the batch_norm
@@ -103,8 +107,12 @@ def _loops(main: ir.Operation, state: PassState) -> Sequence[ir.Operation]:
     return replaced_loops(_named(WHILE, main, state), Shards(main, state.meshes))
 
 
+def _rows(main: ir.Operation, state: PassState) -> Sequence[ir.Operation]:
+    return replaced_rows(_named(_GATHER, main, state), Shards(main, state.meshes))
+
+
 # What is found by looking at all operations, once one of these is met.
-_OF_MANY = {_PAD: _scans, WHILE: _loops}
+_OF_MANY = {_PAD: _scans, WHILE: _loops, _GATHER: _rows}
 
 
 def _replaced(op: ir.Operation, anew: Anew) -> list[ir.Operation]:
