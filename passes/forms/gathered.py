@@ -14,7 +14,7 @@ from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.dialect.names import DOT_NUMBERS, GATHER_NUMBERS, PRECISION, SLICE_SIZES
 from dtensor.passes.builder import Builder
-from dtensor.passes.forms.walked import Walks, is_marked, labels_of, moved_dims
+from dtensor.passes.forms.walked import Walks, is_marked, labels_of, moved_walks
 from dtensor.passes.ops.attributes import dot_sides, element_of, integers, shape_of, splat_number
 from dtensor.passes.ops.contraction import dot_numbers
 from dtensor.passes.ops.elements import element_kind, holds_floats
@@ -229,7 +229,7 @@ class _Reading:
     def _moved(self, op: ir.Operation, dims: Dims) -> Dims | None:
         sizes = shape_of(self.gather.results[0])
         given: Walks = [[(r, sizes[r]) for r in walked if sizes[r] != 1] for walked in dims]
-        found = moved_dims(op, {op.operands[0]: given})
+        found = moved_walks(op, {op.operands[0]: given})
         return None if found is None else [labels_of([walked]) for walked in found]
 
 

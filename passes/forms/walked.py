@@ -30,7 +30,7 @@ def is_marked(op: ir.Operation) -> bool:
     return any("." in name for name in op.attributes)
 
 
-def plain_dims(value: Value) -> Walks:
+def plain_walks(value: Value) -> Walks:
     """Those of a value that has nothing to do with the indices."""
     return [_plain(size) for size in shape_of(value)]
 
@@ -44,26 +44,26 @@ def labels_of(dims: Walks) -> list[int]:
     return [label for walked in dims for label, _ in walked if label is not None]
 
 
-def walks_alike(one: Walks, other: Walks, pairs: Sequence[tuple[int, int]]) -> bool:
+def walk_alike(one: Walks, other: Walks, pairs: Sequence[tuple[int, int]]) -> bool:
     """Whether dimensions of two values, in pairs, walk the same indices."""
     return all(one[d] == other[e] for d, e in pairs if labels_of([one[d]]) or labels_of([other[e]]))
 
 
-def moved_dims(op: ir.Operation, known: dict[Value, Walks]) -> Walks | None:
+def moved_walks(op: ir.Operation, known: dict[Value, Walks]) -> Walks | None:
     """The dimensions of an op's one result, whose operands walk what is known; None if not seen."""
     given = [known[value] for value in op.operands if value in known]
     first, result = given[0], shape_of(op.results[0])
     if is_scalar_work(op):
         pairs = [(d, d) for d in range(len(result))]
         is_alike = all(len(each) == len(result) for each in given)
-        return first if is_alike and all(walks_alike(first, e, pairs) for e in given) else None
+        return first if is_alike and all(walk_alike(first, e, pairs) for e in given) else None
     match op.name:
         case "stablehlo.transpose":
             return [first[d] for d in integers(op.attributes["permutation"])]
         case "stablehlo.reshape":
             return _reshaped(first, result)
         case "stablehlo.broadcast_in_dim":
-            found = plain_dims(op.results[0])
+            found = plain_walks(op.results[0])
             for d, walked in zip(
                 integers(op.attributes["broadcast_dimensions"]), first, strict=True
             ):
@@ -79,7 +79,7 @@ def moved_dims(op: ir.Operation, known: dict[Value, Walks]) -> Walks | None:
         case "stablehlo.concatenate":
             kept = [d != integer(op.attributes["dimension"]) for d in range(len(result))]
             pairs = [(d, d) for d, is_kept in enumerate(kept) if is_kept]
-            if not all(walks_alike(first, each, pairs) for each in given):
+            if not all(walk_alike(first, each, pairs) for each in given):
                 return None
         case _:
             return None
@@ -116,7 +116,7 @@ def _reshaped(dims: Walks, shape: Sequence[int]) -> Walks | None:
     return found
 
 
-def product_dims(op: ir.Operation, sides: Sequence[Walks]) -> Walks:
+def product_walks(op: ir.Operation, sides: Sequence[Walks]) -> Walks:
     """Those of the result of a product, by those of its operands."""
     (batching, summed), (beside, others) = dot_sides(op)
     found = [sides[0][d] or sides[1][e] for d, e in zip(batching, beside, strict=True)]
