@@ -12,6 +12,7 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.chunked import replaced_loops
+from dtensor.passes.forms.orders import replaced_orders
 from dtensor.passes.forms.owned_rows import replaced_rows
 from dtensor.passes.forms.scans import replaced_scans
 from dtensor.passes.functions import main_function
@@ -20,12 +21,13 @@ from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import CUSTOM_CALL, WHILE
 
 _GATHER = "stablehlo.gather"
+_SORT = "stablehlo.sort"
 _PAD = "stablehlo.pad"  # a scan of associative_scan weaves elements with pads
 
 
 # What is replaced with what: files and functions, read once an operation is met.
 _FORMS = (
-    ("stablehlo.sort", "ranks", "replaced_sort"),
+    (_SORT, "ranks", "replaced_sort"),
     (CUSTOM_CALL, "factors", "replaced_qr"),
     (_GATHER, "counted_rows", "replaced_counts"),
     ("stablehlo.scatter", "counted_rows", "replaced_counts"),
@@ -40,8 +42,10 @@ class FindFormsPass(Pass):
     """Finds searches, orders, scans and factorisations that are written in several operations.
 
     A sort of which one operand counts the places of the elements says so: where elements are equal
-    it decides, and nothing else need be sent to keep the sort stable. A loop that bisects a table
-    for many queries becomes a `dtensor.search`, in which each shard of the table looks by itself.
+    it decides, and nothing else need be sent to keep the sort stable. What is read of a sorted
+    array in its order is what the sort gives, and other split arrays are sorted with it. A loop
+    that bisects a table for many queries becomes a `dtensor.search`, in which each shard of the
+    table looks by itself.
     A sort of which a few places are read becomes `dtensor.ranked`, for which the shards only count.
     The slices, pads and sums that `jax.lax.associative_scan` is become one `dtensor.scan`; those of
     its gradient, where sums and products combine elements, one that goes the other way.
@@ -111,8 +115,12 @@ def _rows(main: ir.Operation, state: PassState) -> Sequence[ir.Operation]:
     return replaced_rows(_named(_GATHER, main, state), Shards(main, state.meshes))
 
 
+def _orders(main: ir.Operation, state: PassState) -> Sequence[ir.Operation]:
+    return replaced_orders(_named(_SORT, main, state), Shards(main, state.meshes))
+
+
 # What is found by looking at all operations, once one of these is met.
-_OF_MANY = {_PAD: _scans, WHILE: _loops, _GATHER: _rows}
+_OF_MANY = {_PAD: _scans, WHILE: _loops, _GATHER: _rows, _SORT: _orders}
 
 
 def _replaced(op: ir.Operation, anew: Anew) -> list[ir.Operation]:
