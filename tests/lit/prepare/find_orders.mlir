@@ -2,6 +2,8 @@
 
 // What is sorted, at the places of the sort, is what the sort gives; nobody reads the places then.
 
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+
 // CHECK-LABEL: func.func @main
 // CHECK: %[[SORTED:.*]] = "stablehlo.sort"(%arg0) <{dimension = 0 : i64, is_stable = true}>
 // CHECK-NEXT: ^bb0(%[[P:.*]]: tensor<f32>, %[[Q:.*]]: tensor<f32>):
