@@ -12,22 +12,26 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.chunked import replaced_loops
+from dtensor.passes.forms.orders import replaced_orders
+from dtensor.passes.forms.owned_rows import replaced_rows
 from dtensor.passes.forms.scans import replaced_scans
 from dtensor.passes.functions import main_function
 from dtensor.passes.ops.opdef import Anew
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import CUSTOM_CALL, WHILE
 
+_GATHER = "stablehlo.gather"
+_SORT = "stablehlo.sort"
 _PAD = "stablehlo.pad"  # a scan of associative_scan weaves elements with pads
 
 
 # What is replaced with what: files and functions, read once an operation is met.
 _FORMS = (
-    ("stablehlo.sort", "ranks", "replaced_sort"),
+    (_SORT, "ranks", "replaced_sort"),
     (CUSTOM_CALL, "factors", "replaced_qr"),
-    ("stablehlo.gather", "counted_rows", "replaced_counts"),
+    (_GATHER, "counted_rows", "replaced_counts"),
     ("stablehlo.scatter", "counted_rows", "replaced_counts"),
-    ("stablehlo.gather", "gathered", "replaced_products"),
+    (_GATHER, "gathered", "replaced_products"),
     (WHILE, "searches", "replaced_search"),
     ("stablehlo.reduce_window", "turned_windows", "replaced_windows"),
 )
@@ -38,8 +42,10 @@ class FindFormsPass(Pass):
     """Finds searches, orders, scans and factorisations that are written in several operations.
 
     A sort of which one operand counts the places of the elements says so: where elements are equal
-    it decides, and nothing else need be sent to keep the sort stable. A loop that bisects a table
-    for many queries becomes a `dtensor.search`, in which each shard of the table looks by itself.
+    it decides, and nothing else need be sent to keep the sort stable. What is read of a sorted
+    array in its order is what the sort gives, and other split arrays are sorted with it. A loop
+    that bisects a table for many queries becomes a `dtensor.search`, in which each shard of the
+    table looks by itself.
     A sort of which a few places are read becomes `dtensor.ranked`, for which the shards only count.
     The slices, pads and sums that `jax.lax.associative_scan` is become one `dtensor.scan`; those of
     its gradient, where sums and products combine elements, one that goes the other way.
@@ -48,8 +54,10 @@ class FindFormsPass(Pass):
     The two calls of a library that a QR of a tall matrix is become one `dtensor.qr`.
     A gather or a scatter whose index vectors count the rows, `x[jnp.arange(n), place]`, walks the
     rows together with the other indices.
-    A gather that products alone read becomes one `dtensor.gather_dot` with each of them: the shards
-    of the table multiply what they own.
+    What is computed of rows that a gather picks from a table, split by layouts given, and is
+    reduced over the indices then, attention to pages of a cache say, is computed by each shard of
+    its own rows, if less is sent so. A gather that products alone read becomes one
+    `dtensor.gather_dot` with each of them: the shards of the table multiply what they own.
     A loop along a dimension that layouts given split, whose carries each trip multiplies and adds
     to, becomes loops of blocks side by side, of which a `dtensor.scan` combines the totals.
     What StableHLO says in other operations too, `einsum`, `torch_index_select`, the batch_norm
@@ -103,8 +111,16 @@ def _loops(main: ir.Operation, state: PassState) -> Sequence[ir.Operation]:
     return replaced_loops(_named(WHILE, main, state), Shards(main, state.meshes))
 
 
+def _rows(main: ir.Operation, state: PassState) -> Sequence[ir.Operation]:
+    return replaced_rows(_named(_GATHER, main, state), Shards(main, state.meshes))
+
+
+def _orders(main: ir.Operation, state: PassState) -> Sequence[ir.Operation]:
+    return replaced_orders(_named(_SORT, main, state), Shards(main, state.meshes))
+
+
 # What is found by looking at all operations, once one of these is met.
-_OF_MANY = {_PAD: _scans, WHILE: _loops}
+_OF_MANY = {_PAD: _scans, WHILE: _loops, _GATHER: _rows, _SORT: _orders}
 
 
 def _replaced(op: ir.Operation, anew: Anew) -> list[ir.Operation]:

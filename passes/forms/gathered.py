@@ -14,6 +14,7 @@ from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.dialect.names import DOT_NUMBERS, GATHER_NUMBERS, PRECISION, SLICE_SIZES
 from dtensor.passes.builder import Builder
+from dtensor.passes.forms.walked import Walks, is_marked, labels_of, moved_walks
 from dtensor.passes.ops.attributes import dot_sides, element_of, integers, shape_of, splat_number
 from dtensor.passes.ops.contraction import dot_numbers
 from dtensor.passes.ops.elements import element_kind, holds_floats
@@ -40,9 +41,7 @@ def replaced_products(gather: ir.Operation) -> list[ir.Operation]:
     if dims.cut or dims.partly or not dims.picked or 0 in shape:
         return []
     reading = _Reading(gather)
-    if _is_marked(gather) or not reading.follow(
-        gather.results[0], [[r] for r in range(len(shape))]
-    ):
+    if is_marked(gather) or not reading.follow(gather.results[0], [[r] for r in range(len(shape))]):
         return []
     indexed = {r for *_, r in (*dims.batching, *dims.spread)}
     for product in reading.products:
@@ -56,11 +55,6 @@ def replaced_products(gather: ir.Operation) -> list[ir.Operation]:
     for op in (*reversed(reading.moves), gather):
         op.erase()
     return made
-
-
-def _is_marked(op: ir.Operation) -> bool:
-    """Whether an operation says more than StableHLO's own attributes: that must not be lost."""
-    return any("." in name for name in op.attributes)
 
 
 @dataclass
@@ -211,16 +205,14 @@ class _Reading:
         return bool(uses) and all([self._reads(op, side, dims, fills) for op, side in uses])
 
     def _reads(self, op: ir.Operation, side: int, dims: Dims, fills: tuple[Fill, ...]) -> bool:
-        if op.block != self.gather.block or _is_marked(op):
+        if op.block != self.gather.block or is_marked(op):
             return False  # a loop would gather in each turn
         match op.name:
             case "stablehlo.multiply" | "stablehlo.dot_general":
                 self.products.append(_Product(op, side, dims, fills))
                 return True
-            case "stablehlo.transpose":
-                moved: Dims | None = [dims[d] for d in integers(op.attributes["permutation"])]
-            case "stablehlo.reshape":
-                moved = _reshaped(dims, shape_of(self.gather.results[0]), shape_of(op.results[0]))
+            case "stablehlo.transpose" | "stablehlo.reshape":
+                moved = self._moved(op, dims)
             case "stablehlo.convert" if holds_floats(
                 *map(element_of, (op.operands[0], op.results[0]))
             ):
@@ -233,6 +225,12 @@ class _Reading:
                 return False
         self.moves.append(op)
         return moved is not None and self.follow(op.results[0], moved, fills)
+
+    def _moved(self, op: ir.Operation, dims: Dims) -> Dims | None:
+        sizes = shape_of(self.gather.results[0])
+        given: Walks = [[(r, sizes[r]) for r in walked if sizes[r] != 1] for walked in dims]
+        found = moved_walks(op, {op.operands[0]: given})
+        return None if found is None else [labels_of([walked]) for walked in found]
 
 
 def _fill(select: ir.Operation, dims: Dims) -> Fill | None:
@@ -249,17 +247,3 @@ def _fill(select: ir.Operation, dims: Dims) -> Fill | None:
     walked = [r for d in places for r in dims[d]]
     is_whole = [full[d] for d in places] == sizes and len(walked) == len(sizes)
     return (mask, tuple(walked)) if is_whole else None
-
-
-def _reshaped(dims: Dims, sizes: Sequence[int], shape: Sequence[int]) -> Dims | None:
-    """The dimensions after a reshape that joins whole ones; None if it takes one apart."""
-    left = [r for walked in dims for r in walked if sizes[r] != 1]
-    found: Dims = []
-    for size in shape:
-        walked: list[int] = []
-        while left and math.prod([sizes[r] for r in walked]) < size:
-            walked.append(left.pop(0))
-        if math.prod([sizes[r] for r in walked]) != size:
-            return None
-        found.append(walked)
-    return found

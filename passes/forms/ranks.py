@@ -1,41 +1,29 @@
-"""Sorts one of whose operands counts places, and those of which only a few places are read.
-
-The first are argsort, as JAX writes it; the others medians, quantiles, the k-th element.
-"""
+"""Sorts of which only a few places are read: medians, quantiles, the k-th element."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Any
 
 from dtensor.dialect import build
-from dtensor.dialect.attributes import index_attr
-from dtensor.dialect.mlir import Value, ir, made_by, maker_of, replace_op, users
-from dtensor.dialect.names import PLACES
+from dtensor.dialect.mlir import Value, ir, replace_op, users
 from dtensor.passes.builder import Builder, integers_attr
+from dtensor.passes.forms.orders import stands_before
 from dtensor.passes.forms.row_places import RowPlaces
 from dtensor.passes.ops.attributes import integer, integers, shape_of, splat_of
-from dtensor.passes.ops.columnsort import sorted_dimension
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.comparators import compare_by
 from dtensor.passes.ops.counting import known_places
-from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.elementwise import is_scalar_work
 from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.keys import orders
 from dtensor.passes.ops.loops import numbered
-from dtensor.passes.ops.rule import OpInfo
 
 _MOST = 16  # places; of more, sorting is simpler
 
 
 def replaced_sort(sort: ir.Operation) -> list[ir.Operation]:
-    """What stands for a sort of which few places are read, which is erased; nothing of others.
-
-    Others say which of their operands counts the places.
-    """
-    _mark_places(sort)
+    """What stands for a sort of which few places are read, which is erased; nothing of others."""
     if len(sort.operands) != 1 or orders(sort.regions[0].blocks[0]) is None:
         return []
     dim = integer(sort.attributes["dimension"]) if "dimension" in sort.attributes else -1
@@ -54,7 +42,7 @@ def replaced_sort(sort: ir.Operation) -> list[ir.Operation]:
         return []
     numbers = {view.operation: i for i, view in enumerate(sort.block.operations)}
     reads.sort(key=lambda read: numbers[read.op])
-    if not all(_stands_before(read.op.operands[1:], reads[0].op, numbers) for read in reads):
+    if not all(stands_before(read.op.operands[1:], reads[0].op, numbers) for read in reads):
         return []
     for op, k in counts:
         op.operands[k] = sort.operands[0]
@@ -119,21 +107,6 @@ def _forgets_order(op: ir.Operation, dim: int, shape: list[int]) -> bool:
         return False
     found = users(op.results[0])
     return bool(found) and all(_forgets_order(user, dim, shape) for user in found)
-
-
-def _stands_before(values: Any, op: ir.Operation, numbers: dict[ir.Operation, int]) -> bool:
-    """Whether values can be computed before an operation; moves what makes them there."""
-    for value in values:
-        maker = maker_of(value)
-        if maker is None or maker.block != op.block or numbers[maker] < numbers[op]:
-            continue
-        if maker == op or len(maker.regions) or maker.name == "stablehlo.gather":
-            return False
-        if not _stands_before(maker.operands, op, numbers):
-            return False
-        maker.move_before(op)
-        numbers[maker] = numbers[op] - 1
-    return True
 
 
 def _replaced(sort: ir.Operation, dim: int, reads: list[_Read]) -> list[ir.Operation]:
@@ -203,25 +176,3 @@ def _read_ranked(make: Builder, read: _Read, ranked: Value, dim: int, index: lis
     read.op.operands[1] = make.reshape(numbers, shape_of(read.op.operands[1]))
     sizes = [1 if d == dim else size for d, size in enumerate(make.shape_of(ranked))]
     read.op.attributes["slice_sizes"] = integers_attr(sizes)
-
-
-def _mark_places(sort: ir.Operation) -> None:
-    """Say which operand of a sort counts the places along the dimension that is sorted."""
-    info = OpInfo.of(sort)
-    if info is None or not info.operand_shapes[0]:
-        return
-    dim = sorted_dimension(info)
-    for k, value in enumerate(sort.operands):
-        if _counts(value, dim, info.operand_shapes[0][dim], info.operand_elements[k]):
-            sort.attributes[PLACES] = index_attr(k)
-            return
-
-
-def _counts(value: ir.Value[Any], dim: int, size: int, element: str) -> bool:
-    """Whether each element is its index along a dimension."""
-    maker = made_by("stablehlo.iota", value)
-    if maker is None:
-        return False
-    kind, bits = element_kind(element)
-    is_counted = kind in ("signed", "unsigned") and size <= 1 << (bits - (kind == "signed"))
-    return is_counted and integer(maker.attributes["iota_dimension"]) == dim

@@ -35,7 +35,7 @@ class Batched:
         if len(op.regions) and captured(op, self.known):
             return False
         if not any(operand in self.many for operand in op.operands):
-            copy = _copied(self.make, op, [self.one(operand) for operand in op.operands])
+            copy = copied(self.make, op, [self.one(operand) for operand in op.operands])
             self.known.update(zip(op.results, copy.results, strict=True))
             return True
         found = self._written(op)
@@ -67,12 +67,12 @@ class Batched:
         shapes = [self.make.shape_of(result) for result in op.results]
         if is_scalar_work(op) or op.name == "stablehlo.optimization_barrier":
             given = [self.all(v, None if len(shapes) > 1 else shapes[0]) for v in op.operands]
-            return list(_copied(self.make, op, given, [(self.count, *s) for s in shapes]).results)
+            return list(copied(self.make, op, given, [(self.count, *s) for s in shapes]).results)
         rule = _RULES.get(op.name)
         return None if rule is None else rule(self, op, shapes[0])
 
 
-def _copied(
+def copied(
     make: Builder,
     op: ir.Operation,
     operands: Sequence[Value],
@@ -143,7 +143,7 @@ def _along(to: Batched, op: ir.Operation, shape: Shape) -> list[Value] | None:
     given = [*map(to.all, values[:count]), *map(to.one, values[count:])]
     dims = integers_attr([d + 1 for d in integers(op.attributes["dimensions"])])
     shapes = [(to.count, *to.make.shape_of(result)) for result in op.results]
-    return list(_copied(to.make, op, given, shapes, {"dimensions": dims}).results)
+    return list(copied(to.make, op, given, shapes, {"dimensions": dims}).results)
 
 
 def _dot(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
@@ -156,7 +156,7 @@ def _dot(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
         batching[:] = [*([0] if all(many) else []), *(d + has for d in batching)]
         contracting[:] = [d + has for d in contracting]
     (lb, lc), (rb, rc) = sides
-    made = _copied(
+    made = copied(
         to.make,
         op,
         [to.one(operand) for operand in op.operands],

@@ -9,6 +9,7 @@ from typing import Any
 
 from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.dialect.names import GATHER_DOT
+from dtensor.passes.builder import Builder
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.expansion.indices import signed_index
 from dtensor.passes.ops.attributes import integers
@@ -195,7 +196,7 @@ def say_whole(
         builder.whole(indices, dims.vector_dim, _VECTOR)
 
 
-def clamped(ctx: ExpansionContext, index: Value, size: int) -> Value:
+def clamped(ctx: Builder, index: Value, size: int) -> Value:
     """The index of the element that a gather takes: the nearest one, if out of range."""
     kind, bits = element_kind(ctx.element_of(index))
     highest = 2 ** (bits - (kind == "signed")) - 1
@@ -204,7 +205,7 @@ def clamped(ctx: ExpansionContext, index: Value, size: int) -> Value:
     return ctx.value("stablehlo.clamp", [low, index, high], index.type)
 
 
-def index_columns(ctx: ExpansionContext, indices: Value, vector_dim: int) -> list[Value]:
+def index_columns(ctx: Builder, indices: Value, vector_dim: int) -> list[Value]:
     """The components of the index vectors, each a tensor without `vector_dim`."""
     shape = ctx.shape_of(indices)
     if vector_dim == len(shape):
@@ -216,9 +217,7 @@ def index_columns(ctx: ExpansionContext, indices: Value, vector_dim: int) -> lis
     return [ctx.reshape(ctx.cut(indices, vector_dim, k, 1), rest) for k in range(count)]
 
 
-def index_vectors(
-    ctx: ExpansionContext, columns: Sequence[Value], vector_dim: int, rank: int
-) -> Value:
+def index_vectors(ctx: Builder, columns: Sequence[Value], vector_dim: int, rank: int) -> Value:
     """Index vectors from their components, of one type; undoes `index_columns`."""
     shape = ctx.shape_of(columns[0])
     if vector_dim == rank:

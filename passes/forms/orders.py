@@ -1,0 +1,221 @@
+"""Sorts one of whose operands counts places, and what is read or written in their order.
+
+`x[jnp.argsort(x)]` is what the sort gives besides the places, and `y[jnp.argsort(x)]` what it would
+give of one array more. Where that is split, shards sort it with the keys, and look up no place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dtensor.dialect.attributes import index_attr
+from dtensor.dialect.mlir import Value, ir, is_read, made_by, maker_of, replace_op, users
+from dtensor.dialect.names import PLACES
+from dtensor.passes.builder import Builder, Trail
+from dtensor.passes.cuts.shards import Shards
+from dtensor.passes.forms.walked import is_marked
+from dtensor.passes.ops.attributes import element_of, integer, integers, shape_of, splat_number
+from dtensor.passes.ops.columnsort import sorted_dimension
+from dtensor.passes.ops.comparators import applied, is_stable, sorted_by
+from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.indexing import IndexNumbers
+from dtensor.passes.ops.rule import OpInfo
+
+_DEEP = 6  # operations between places and what is read there
+_LEAST = 8  # shards: of fewer, all that is read is sent as fast as it is sorted
+
+
+def replaced_orders(sorts: Sequence[ir.Operation], shards: Shards) -> list[ir.Operation]:
+    """What stands for sorts in whose order other arrays are read, which are erased with the reads.
+
+    All that stay say which of their operands counts the places.
+
+    Args:
+        sorts: those of a program, in order.
+        shards: into how many shards dimensions are known to be split.
+    """
+    made = []
+    for sort in sorts:
+        info = OpInfo.of(sort)
+        place = None if info is None or not info.operand_shapes[0] else _mark_places(sort, info)
+        if info is not None and place is not None:
+            made += _replaced(sort, place, sorted_dimension(info), shards)
+    return made
+
+
+def _replaced(sort: ir.Operation, place: int, dim: int, shards: Shards) -> list[ir.Operation]:
+    """What stands for a sort that carries what is read, and no places that nobody does."""
+    values, results = list(sort.operands), list(sort.results)
+    numbers = {view.operation: i for i, view in enumerate(sort.block.operations)}
+    reads: list[tuple[ir.Operation, int]] = []
+    for read in _read_in_order(results[place], dim):
+        value, alike = read.operands[0], _alike(values, read.operands[0])
+        if alike is None:
+            is_split = read.block == sort.block and shards.count((value, dim)) >= _LEAST
+            if not is_split or not stands_before([value], sort, numbers):
+                continue
+            alike = len(values)
+            values.append(value)
+        reads.append((read, alike))
+    if not reads:
+        return []
+    if len(values) > len(sort.operands):
+        sort = _rebuilt(sort, values, range(len(values)))
+    for read, k in reads:
+        replace_op(read, [sort.results[k]])
+    unread = _unread(sort.results[place], _DEEP)
+    arguments = list(sort.regions[0].blocks[0].arguments)[2 * place : 2 * place + 2]
+    if unread is not None and is_stable(sort) and not any(map(is_read, arguments)):
+        for op in unread:
+            op.erase()
+        sort = _rebuilt(sort, values, [k for k in range(len(values)) if k != place])
+    return [sort]
+
+
+def _alike(values: Sequence[Value], value: Value) -> int | None:
+    """Which of some values has the elements of another one, of its shape, in their order."""
+    bare = [_bare(each) for each in (*values, value)]
+    return bare.index(bare[-1]) if bare.index(bare[-1]) < len(values) else None
+
+
+def _bare(value: Value) -> Value:
+    """What a value is but for operations that leave all elements in their order."""
+    while (op := maker_of(value)) is not None and _keeps_order(op):
+        value = op.operands[0]
+    return value
+
+
+def _keeps_order(op: ir.Operation) -> bool:
+    """Whether an op does no more than add or drop dimensions of one element."""
+    if len(op.operands) != 1 or not isinstance(op.operands[0].type, ir.RankedTensorType):
+        return False
+    shape = shape_of(op.operands[0])
+    match op.name:
+        case "stablehlo.reshape":
+            return True
+        case "stablehlo.transpose":
+            moved = [d for d in integers(op.attributes["permutation"]) if shape[d] != 1]
+            return moved == sorted(moved)
+        case "stablehlo.reverse":
+            return all(shape[d] == 1 for d in integers(op.attributes["dimensions"]))
+        case "stablehlo.slice":
+            return shape_of(op.results[0]) == shape
+    return False
+
+
+def _rebuilt(sort: ir.Operation, values: Sequence[Value], kept: Sequence[int]) -> ir.Operation:
+    """A sort of some of these values, of which the first are its own, in the place of a sort."""
+    given, made = sort.regions[0].blocks[0], list[ir.Operation]()
+    attributes = {name: sort.attributes[name] for name in sort.attributes}
+    if integer(attributes[PLACES]) not in kept:
+        del attributes[PLACES]
+
+    def compare(body: ir.Block) -> None:
+        arguments = list(given.arguments)  # those of what is not kept are not read
+        for i, k in enumerate(kept):
+            arguments[2 * k : 2 * k + 2] = list(body.arguments)[2 * i : 2 * i + 2]
+        less = applied(given, arguments[: len(given.arguments)], ir.InsertionPoint(body))
+        Trail(ir.InsertionPoint(body), sort.location).create("stablehlo.return", less, [])
+
+    found = sorted_by(Builder(sort, made), [values[k] for k in kept], attributes, compare)
+    for k, value in zip(kept, found, strict=True):
+        if k < len(sort.results):
+            sort.results[k].replace_all_uses_with(value)
+    sort.erase()
+    return made[0]
+
+
+def _unread(value: Value, deep: int) -> list[ir.Operation] | None:
+    """All that reads a value, if nobody reads that: the last first; None if anybody does."""
+    found: list[ir.Operation] = []
+    for op in users(value):
+        behind = [_unread(result, deep - 1) for result in op.results] if deep else [None]
+        if len(op.regions) or not behind or None in behind:
+            return None
+        found += [each for ops in behind for each in ops or () if each not in found]
+        found += [op] if op not in found else []
+    return found
+
+
+def _mark_places(sort: ir.Operation, info: OpInfo) -> int | None:
+    """Say which operand of a sort counts the places along the dimension that is sorted."""
+    dim = sorted_dimension(info)
+    for k, value in enumerate(sort.operands):
+        if _counts(value, dim, info.operand_shapes[0][dim], info.operand_elements[k]):
+            sort.attributes[PLACES] = index_attr(k)
+            return k
+    return None
+
+
+def _counts(value: ir.Value[Any], dim: int, size: int, element: str) -> bool:
+    """Whether each element is its index along a dimension."""
+    maker = made_by("stablehlo.iota", value)
+    if maker is None:
+        return False
+    kind, bits = element_kind(element)
+    is_counted = kind in ("signed", "unsigned") and size <= 1 << (bits - (kind == "signed"))
+    return is_counted and integer(maker.attributes["iota_dimension"]) == dim
+
+
+def _read_in_order(places: Value, dim: int) -> Iterator[ir.Operation]:
+    """The gathers that read, along a dimension, an array of their shape in the order of places."""
+    left, shape = [places], shape_of(places)
+    while left:
+        value = left.pop()
+        for use in list(value.uses):
+            op, k = use.owner.operation, use.operand_number
+            if op.name == "stablehlo.gather" and k == 1:
+                if _reads_each(op, dim, shape):
+                    yield op
+            elif _says_as_much(op, k, value, shape):
+                left.append(op.results[0])
+
+
+def _says_as_much(op: ir.Operation, k: int, value: Value, shape: Sequence[int]) -> bool:
+    """Whether an op says the places of another value, as vectors perhaps."""
+    match op.name:
+        case "stablehlo.convert":
+            return element_kind(element_of(op.results[0]))[0] in ("signed", "unsigned")
+        case "stablehlo.reshape":
+            return shape_of(op.results[0]) in (list(shape), [*shape, 1])
+        case "stablehlo.broadcast_in_dim":
+            in_order = integers(op.attributes["broadcast_dimensions"]) == list(range(len(shape)))
+            return in_order and shape_of(op.results[0]) == [*shape, 1]
+        case "stablehlo.select" if k == 2:  # what JAX makes of places that are negative
+            compare = made_by("stablehlo.compare", op.operands[0])
+            return (
+                compare is not None
+                and "LT" in str(compare.attributes["comparison_direction"])
+                and compare.operands[0] == value
+                and splat_number(compare.operands[1]) == 0
+            )
+    return False
+
+
+def _reads_each(gather: ir.Operation, dim: int, shape: Sequence[int]) -> bool:
+    """Whether a gather reads one element for each place, of the same row."""
+    numbers, others = IndexNumbers.of(gather), [d for d in range(len(shape)) if d != dim]
+    return (
+        shape_of(gather.operands[0]) == list(shape)
+        and set(integers(gather.attributes["slice_sizes"])) == {1}
+        and numbers.named == [dim]
+        and numbers.walked == numbers.beside == others
+        and numbers.vector_dim == len(shape)
+        and not is_marked(gather)
+    )
+
+
+def stands_before(values: Any, op: ir.Operation, numbers: dict[ir.Operation, int]) -> bool:
+    """Whether values can be computed before an operation; moves what makes them there."""
+    for value in values:
+        maker = maker_of(value)
+        if maker is None or maker.block != op.block or numbers[maker] < numbers[op]:
+            continue
+        if maker == op or len(maker.regions) or maker.name == "stablehlo.gather":
+            return False
+        if not stands_before(maker.operands, op, numbers):
+            return False
+        maker.move_before(op)
+        numbers[maker] = numbers[op] - 1
+    return True

@@ -1,0 +1,367 @@
+"""Rows that indices pick from a split table, and what is computed of them: paged attention.
+
+The table is cut into its shards, side by side along a first dimension, and each picks a row for
+every index. What is computed of the rows is computed of those of each shard, until it is reduced
+over the indices: that goes over the shards too, of the rows that each of them owns. So a shard
+attends to its own pages, and maxima, sums and weighted values are all that is sent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dtensor.dialect.mlir import Value, ir, stablehlo
+from dtensor.dialect.names import DOT_NUMBERS, SLICE_SIZES
+from dtensor.passes.builder import Builder, integers_attr
+from dtensor.passes.cuts.shards import Shards
+from dtensor.passes.expansion.indices import signed_index
+from dtensor.passes.forms.walked import (
+    Walks,
+    is_marked,
+    labels_of,
+    moved_walks,
+    plain_walks,
+    product_walks,
+    walk_alike,
+)
+from dtensor.passes.ops.attributes import dot_sides, element_of, integers, shape_of
+from dtensor.passes.ops.batched import Batched, copied
+from dtensor.passes.ops.combiners import combiner
+from dtensor.passes.ops.elements import holds_floats
+from dtensor.passes.ops.indexing import (
+    IndexedDims,
+    IndexNumbers,
+    clamped,
+    gather_dims,
+    index_columns,
+    index_vectors,
+)
+from dtensor.passes.ops.numbers import known_integers
+from dtensor.passes.ops.reduction import Reduction
+
+_MOST = 16  # operations per element that is picked: more of them had better be divided
+_LEAST = 2  # times as much would be sent otherwise
+
+_LINEAR = tuple(
+    f"stablehlo.{name}"
+    for name in "add broadcast_in_dim negate reshape slice subtract transpose".split()
+)
+
+
+def replaced_rows(gathers: Sequence[ir.Operation], shards: Shards) -> list[ir.Operation]:
+    """What stands for what is computed of the rows that gathers pick, which is erased with them.
+
+    Args:
+        gathers: those of a program, in order.
+        shards: into how many shards dimensions are known to be split.
+    """
+    groups: dict[tuple[Value, int], list[_Picked]] = {}
+    for op in gathers:
+        each = _Picked.of(op)
+        if each is not None:
+            groups.setdefault((op.operands[1], each.dims.vector_dim), []).append(each)
+    made: list[ir.Operation] = []
+    for rows in groups.values():
+        region = _Region.of(rows)
+        split = None if region is None else _Split.of(rows, shards)
+        if region is not None and split is not None:
+            made += _Written(region, split).replaced()
+    return made
+
+
+@dataclass(frozen=True)
+class _Picked:
+    """Rows that a gather picks, with the dimensions of the gather."""
+
+    gather: ir.Operation
+    dims: IndexedDims
+
+    @staticmethod
+    def of(op: ir.Operation) -> _Picked | None:
+        """The rows that a gather picks; None if they are none, or at known places."""
+        table, indices = op.operands
+        dims = gather_dims(op, shape_of(table), len(shape_of(indices)))
+        sizes = shape_of(op.results[0])
+        if is_marked(op) or dims.cut or dims.partly or not dims.picked or 0 in sizes:
+            return None
+        if all(sizes[r] == 1 for _, r in dims.full):
+            return None  # single numbers are sent with what else is summed
+        return _Picked(op, dims) if known_integers(indices) is None else None
+
+    @property
+    def walked(self) -> Walks:
+        """What the dimensions of the gather walk."""
+        pairs = [*self.dims.spread, *((i, r) for _, i, r in self.dims.batching)]
+        labels: dict[int, int | None] = {r: i for i, r in pairs}
+        sizes = enumerate(shape_of(self.gather.results[0]))
+        return [[(labels.get(r), size)] if size != 1 else [] for r, size in sizes]
+
+
+@dataclass(frozen=True)
+class _Split:
+    """How the tables are split of which gathers pick rows.
+
+    Attributes:
+        component: that of the index vectors that names the row.
+        dims: the dimension of each table that is split.
+        size: how many rows there are.
+        shards: into how many shards.
+    """
+
+    component: int
+    dims: Sequence[int]
+    size: int
+    shards: int
+
+    @staticmethod
+    def of(rows: Sequence[_Picked], shards: Shards) -> _Split | None:
+        """How all tables are split; None if they are not, or not all alike."""
+        found: dict[tuple[int, int, int], list[int]] = {}
+        for each in rows:
+            table = each.gather.operands[0]
+            for dim, component in each.dims.picked:
+                key = component, shape_of(table)[dim], shards.count((table, dim))
+                found.setdefault(key, []).append(dim)
+        split = [(key, dims) for key, dims in found.items() if key[-1] > 1]
+        if len(split) != 1 or len(split[0][1]) != len(rows):
+            return None
+        (component, size, count), dims = split[0]
+        return _Split(component, dims, size, count)
+
+    @property
+    def rows(self) -> int:
+        """How many a shard has."""
+        return -(-self.size // self.shards)
+
+    def owned(self, make: Builder, row: _Picked) -> tuple[Value, Value]:
+        """The index vectors of each shard, and which of them it owns, without the vectors."""
+        indices = row.gather.operands[1]
+        columns = index_columns(make, indices, row.dims.vector_dim)
+        element = signed_index(make.element_of(indices))
+        columns[self.component] = clamped(make, columns[self.component], self.size)
+        shape = (self.shards, *make.shape_of(columns[0]))
+        dims = range(1, len(shape))
+        columns = [make.broadcast(make.convert(c, element), shape, dims) for c in columns]
+        first = make.times(make.iota(shape, 0, element), self.rows)
+        local = make.binary("subtract", columns[self.component], first)
+        columns[self.component] = local
+        rank = len(shape_of(indices)) + 1
+        vectors = index_vectors(make, columns, row.dims.vector_dim + 1, rank)
+        return vectors, make.within(local, 0, self.rows)
+
+    def picked(self, make: Builder, op: ir.Operation, dim: int, vectors: Value) -> Value:
+        """What each shard picks of a table that is split along a dimension."""
+        numbers = IndexNumbers.of(op)
+        table = make.lengthened(op.operands[0], dim, 0, self.rows * self.shards)
+        shape = make.shape_of(table)
+        table = make.reshape(table, (*shape[:dim], self.shards, self.rows, *shape[dim + 1 :]))
+        table = make.transpose(table, [dim, *(d for d in range(len(shape) + 1) if d != dim)])
+        made = stablehlo.GatherDimensionNumbers.get(
+            _behind(numbers.windows),
+            _behind(numbers.gone),
+            [0, *_behind(numbers.walked)],
+            [0, *_behind(numbers.beside)],
+            _behind(numbers.named),
+            numbers.vector_dim + 1,
+        )
+        sizes = [1, *integers(op.attributes[SLICE_SIZES])]
+        return make.gather(table, vectors, sizes, made, (self.shards, *shape_of(op.results[0])))
+
+
+@dataclass
+class _Region:
+    """All that is computed of what gathers by the same indices pick.
+
+    Attributes:
+        rows: the gathers.
+        ops: they, and what is computed of them.
+        walks: what the values walk that each shard computes by itself.
+        joins: the operations that go over the shards, with what their operands walk.
+        linear: the values that are the sum of what shards have, with zero for others' rows.
+        sent: how many elements are reduced over the shards.
+        spared: how many would be, if no more than parts of sums were: of which value.
+    """
+
+    rows: Sequence[_Picked]
+    ops: list[ir.Operation] = field(default_factory=list)
+    walks: dict[Value, Walks] = field(default_factory=dict)
+    joins: dict[ir.Operation, list[Walks]] = field(default_factory=dict)
+    linear: set[Value] = field(default_factory=set)
+    sent: int = 0
+    spared: dict[Value, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.most = _MOST * max(_size(row.gather.results[0]) for row in self.rows)
+        self.labels = sorted(labels_of(self.rows[0].walked))
+
+    @staticmethod
+    def of(rows: Sequence[_Picked]) -> _Region | None:
+        """The region, if all of it is reduced, and less is sent than of parts of sums."""
+        region = _Region(rows)
+        is_seen = region._read()
+        return region if is_seen and _LEAST * region.sent <= sum(region.spared.values()) else None
+
+    def _read(self) -> bool:
+        first = self.rows[0].gather
+        gathers = {row.gather: row for row in self.rows}
+        if any(op.block != first.block for op in gathers):
+            return False
+        after = [view.operation for view in first.block.operations]
+        for op in after[after.index(first) :]:
+            if op in gathers:
+                self.walks[op.results[0]] = gathers[op].walked
+                self.linear.add(op.results[0])
+            elif not any(value in self.walks for value in op.operands):
+                continue
+            elif len(op.results) != 1 or is_marked(op) or not self._reads(op):
+                return False
+            if any(use.owner.operation.block != op.block for use in op.results[0].uses):
+                return False
+            self.ops.append(op)
+        return True
+
+    def _reads(self, op: ir.Operation) -> bool:
+        """Whether an op that reads rows does so for each shard, or reduces them."""
+        is_linear = self._is_linear(op)
+        if not is_linear:
+            self.spared |= {v: _size(v) for v in op.operands if v in self.linear}
+        match op.name:
+            case "stablehlo.dot_general":
+                found = self._product(op)
+            case "stablehlo.reduce":
+                found = self._reduced(op)
+            case _:
+                found = moved_walks(op, self.walks)
+        result = op.results[0]
+        if op in self.joins:
+            self.sent += _size(result)
+            self.spared |= {result: _size(result)} if is_linear else {}
+            return True
+        if found is None or sorted(labels_of(found)) != self.labels or _size(result) > self.most:
+            return False
+        self.walks[result] = found
+        self.linear |= {result} if is_linear else set()
+        return True
+
+    def _reduced(self, op: ir.Operation) -> Walks | None:
+        """What the result walks; None if that is nothing, and of what is not seen."""
+        value, *starts = op.operands
+        walks, summed = self.walks.get(value), integers(op.attributes["dimensions"])
+        if walks is None or starts[0] in self.walks:
+            return None
+        if not labels_of([walks[d] for d in summed]):
+            return [walked for d, walked in enumerate(walks) if d not in summed]
+        if combiner(op.regions[0]) is not None:
+            self.joins[op] = [walks]
+        return None
+
+    def _product(self, op: ir.Operation) -> Walks | None:
+        """As `_reduced`."""
+        batching, summed = ([*zip(*pair, strict=True)] for pair in zip(*dot_sides(op), strict=True))
+        walks = [self.walks.get(value) or plain_walks(value) for value in op.operands]
+        for k in [k for k in (0, 1) if op.operands[k] not in self.walks]:
+            for pair in (*batching, *summed):
+                walks[k][pair[k]] = walks[1 - k][pair[1 - k]]
+        if not walk_alike(walks[0], walks[1], (*batching, *summed)):
+            return None
+        lengths = shape_of(op.operands[0])
+        if _size(op.results[0]) * math.prod(lengths[d] for d, _ in summed) > self.most:
+            return None
+        if not labels_of([walks[0][d] for d, _ in summed]):
+            return product_walks(op, walks)
+        if all(sorted(labels_of(each)) == self.labels for each in walks):
+            self.joins[op] = walks
+        return None
+
+    def _is_linear(self, op: ir.Operation) -> bool:
+        """Whether an op gives parts of a sum, as rows of a split table are."""
+        values = [op.operands[0]] if op.name == "stablehlo.reduce" else list(op.operands)
+        parts = [value in self.linear for value in values]
+        match op.name:
+            case "stablehlo.multiply" | "stablehlo.dot_general":
+                return sum(parts) == 1
+            case "stablehlo.reduce":
+                return parts == [True] and combiner(op.regions[0]) is Reduction.SUM
+            case "stablehlo.convert":
+                return all(parts) and holds_floats(*map(element_of, (values[0], op.results[0])))
+        return all(parts) and op.name in _LINEAR
+
+
+class _Written:
+    """A region, as the shards compute it."""
+
+    def __init__(self, region: _Region, split: _Split) -> None:
+        self.region, self.split = region, split
+        self.made: list[ir.Operation] = []
+        self.make = Builder(region.ops[0], self.made)
+        self.to = Batched(self.make, split.shards)
+
+    def replaced(self) -> list[ir.Operation]:
+        """What stands for it, and for the region, which is erased; nothing where it stays."""
+        region, split = self.region, self.split
+        vectors, self.is_mine = split.owned(self.make, region.rows[0])
+        dims = {row.gather: dim for row, dim in zip(region.rows, split.dims, strict=True)}
+        for op in region.ops:
+            self.make.move_to(op)
+            if op in dims:
+                self.to.say(op.results, [split.picked(self.make, op, dims[op], vectors)])
+            elif op in region.joins:
+                self.to.known[op.results[0]] = self._joined(op)
+            elif not self.to.write(op):
+                for made in reversed(self.made):
+                    made.erase()
+                return []
+        for op in reversed(region.ops):
+            if op in region.joins:
+                op.results[0].replace_all_uses_with(self.to.known[op.results[0]])
+            op.erase()
+        return self.made
+
+    def _joined(self, op: ir.Operation) -> Value:
+        """The one result of an op that goes over the shards."""
+        kind = Reduction.SUM
+        if op.name == "stablehlo.reduce":
+            summed = [0, *_behind(integers(op.attributes["dimensions"]))]
+            attributes = {"dimensions": integers_attr(summed)}
+            kind = combiner(op.regions[0]) or kind
+        else:
+            (left, summed_left), (right, summed_right) = dot_sides(op)
+            attributes = {
+                DOT_NUMBERS: stablehlo.DotDimensionNumbers.get(
+                    _behind(left),
+                    _behind(right),
+                    [0, *_behind(summed_left)],
+                    [0, *_behind(summed_right)],
+                )
+            }
+        walks = self.region.joins[op]
+        given = [
+            self._mine(value, each, kind) for value, each in zip(op.operands, walks, strict=False)
+        ]
+        given += map(self.to.one, list(op.operands)[len(walks) :])
+        shape = self.make.shape_of(op.results[0])
+        result: Value = copied(self.make, op, given, [shape], attributes).results[0]
+        return result
+
+    def _mine(self, value: Value, walks: Walks, kind: Reduction) -> Value:
+        """A value of each shard, with what a reduction does not notice for rows of others."""
+        make, shape = self.make, (self.to.count, *shape_of(value))
+        walked = [each for dim in walks for each in dim]
+        places = {label: k + 1 for k, (label, _) in enumerate(walked) if label is not None}
+        order = [places[label] for label in self.region.labels]
+        sizes = [self.to.count, *(size for _, size in walked)]
+        mine = make.reshape(self.is_mine, [sizes[k] for k in (0, *order)])
+        mine = make.reshape(make.spread(mine, sizes, [0, *order]), shape)
+        given = self.to.all(value)
+        return make.select(mine, given, make.identity(kind, given.type))
+
+
+def _size(value: Value) -> int:
+    return math.prod(shape_of(value))
+
+
+def _behind(dims: Sequence[int]) -> list[int]:
+    """Dimensions, behind that of the shards."""
+    return [d + 1 for d in dims]
