@@ -1,0 +1,141 @@
+"""Programs for machines that are not here, run on CPUs: what these lack is done in another way.
+
+A program is lowered and planned for a target. Then each call of a library of the target is replaced
+by what JAX writes for a CPU, of the same local shapes: its twin.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+import dtensor
+from dtensor.compiler.stages import Compiled
+from dtensor.dialect.callbacks import target_of
+from dtensor.dialect.context import make_context, parse_module
+from dtensor.dialect.mlir import bytecode_of, chlo, ir, passmanager
+from tests.py.passes.rule_labels import NUMPY_TYPES
+
+Twin = Callable[..., Any]
+
+
+def run_for(
+    target: str,
+    function: Callable[..., Any],
+    mesh: dtensor.Mesh,
+    specs: Sequence[Sequence[Any]],
+    *values: Any,
+    error: float = 0.0,
+    out: Sequence[Any] | None = None,
+) -> Compiled:
+    """A function planned for a target and run on the CPUs of a mesh, against one device.
+
+    Args:
+        target: such as "gpu:h100:8".
+        function: of arrays.
+        mesh: CPUs.
+        specs: per argument what splits each dimension.
+        values: the arguments.
+        error: how far results may lie apart, relative to their largest element.
+        out: how every result is laid out; None leaves it open.
+    """
+    layouts = tuple([dtensor.Layout(list(spec), mesh) for spec in specs])
+    result = None if out is None else dtensor.Layout(list(out), mesh)
+    jitted = dtensor.jit(function, mesh=mesh, in_layouts=layouts, out_layouts=result)
+    lowered = jitted.lower(*values, target=target)
+    plan = lowered._plan()
+    with make_context():
+        module = parse_module(plan.bytecode)
+        replace_twins(module)
+        bytecode = bytecode_of(module)
+    source = dataclasses.replace(lowered._source, target=None)
+    compiled = Compiled(source, dataclasses.replace(plan, bytecode=bytecode))
+    wanted, got = jax.jit(function)(*values), compiled(*values)
+    for want, have in zip(jax.tree.leaves(wanted), jax.tree.leaves(got), strict=True):
+        scale = float(jnp.max(jnp.where(jnp.isfinite(want), jnp.abs(want), 0), initial=0))
+        np.testing.assert_allclose(np.asarray(have), np.asarray(want), rtol=0, atol=error * scale)
+    return compiled
+
+
+def replace_twins(module: ir.Module) -> None:
+    """Replace what CPUs lack."""
+    found: list[tuple[ir.Operation, Twin]] = []
+
+    def find(op: ir.Operation) -> ir.WalkResult:
+        twin = twin_of(op)
+        found.extend([] if twin is None else [(op, twin)])
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(find)
+    for op, twin in found:
+        _replace(op, twin)
+
+
+def _replace(op: ir.Operation, twin: Twin) -> None:
+    with op.context:
+        types = [ir.RankedTensorType(value.type) for value in op.operands]
+        shapes = [
+            jax.ShapeDtypeStruct(tuple(t.shape), NUMPY_TYPES[str(t.element_type)]) for t in types
+        ]
+        with jax.enable_x64(True):
+            text = jax.jit(twin).lower(*shapes).as_text()
+        other = ir.Module.parse(text)
+        passmanager.PassManager.parse("builtin.module(inline,symbol-dce)").run(other.operation)
+        (function,) = other.body.operations
+        block = function.operation.regions[0].blocks[0]
+        for argument, value in zip(block.arguments, op.operands, strict=True):
+            argument.replace_all_uses_with(value)
+        *inner, last = [view.operation for view in block.operations]
+        for each in inner:
+            each.move_before(op)
+        for result, value in zip(op.results, last.operands, strict=True):
+            assert result.type == value.type, f"{result.type} of {op}, {value.type} of its twin"
+            result.replace_all_uses_with(value)
+        op.erase()
+
+
+def twin_of(op: ir.Operation) -> Twin | None:
+    """What does the same as an operation that CPUs lack; None of others."""
+    if op.name == "chlo.ragged_dot":
+        return _ragged_dot(op)
+    twin = TWINS.get(target_of(op)) if op.name == "stablehlo.custom_call" else None
+    return None if twin is None else twin(_config(op))
+
+
+def _config(op: ir.Operation) -> dict[str, Any]:
+    name = "mhlo.backend_config"
+    if name not in op.attributes:
+        return {}
+    config = ir.DictAttr(op.attributes[name])
+    entries = [config[i] for i in range(len(config))]
+    return {entry.name: getattr(entry.attr, "value", entry.attr) for entry in entries}
+
+
+def _ragged_dot(op: ir.Operation) -> Twin:
+    numbers = chlo.RaggedDotDimensionNumbers(op.attributes["ragged_dot_dimension_numbers"])
+    dims = lax.RaggedDotDimensionNumbers(
+        (
+            (list(numbers.lhs_contracting_dimensions), list(numbers.rhs_contracting_dimensions)),
+            (list(numbers.lhs_batching_dimensions), list(numbers.rhs_batching_dimensions)),
+        ),
+        list(numbers.lhs_ragged_dimensions),
+        list(numbers.rhs_group_dimensions),
+    )
+    element = str(ir.RankedTensorType(op.results[0].type).element_type)
+
+    def twin(left: Any, right: Any, sizes: Any) -> Any:
+        return lax.ragged_dot_general(
+            left, right, sizes, dims, preferred_element_type=NUMPY_TYPES[element]
+        )
+
+    return twin
+
+
+# By the name of what is called, of what it is told.
+TWINS: Mapping[str, Callable[[dict[str, Any]], Twin]] = {}
