@@ -14,6 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax._src.lax import linalg
+from jax.extend.random import threefry2x32_p
 
 import dtensor
 from dtensor.compiler.stages import Compiled
@@ -137,5 +139,28 @@ def _ragged_dot(op: ir.Operation) -> Twin:
     return twin
 
 
+def _lu(a: Any) -> Any:
+    lu, pivots, _ = lax.linalg.lu(a)
+    return lu, pivots + 1, jnp.zeros(a.shape[:-2], jnp.int32)
+
+
+def _syrk(a: Any, c: Any, alpha: Any, beta: Any) -> Any:
+    return alpha * jnp.matmul(a, a.mT, precision="highest") + beta * c
+
+
+def _qr_with_pivots(a: Any, pivots: Any) -> Any:
+    return linalg.geqp3(a, pivots)
+
+
 # By the name of what is called, of what it is told.
-TWINS: Mapping[str, Callable[[dict[str, Any]], Twin]] = {}
+TWINS: Mapping[str, Callable[[dict[str, Any]], Twin]] = {
+    "cu_lu_pivots_to_permutation": lambda config: (
+        lambda pivots: lax.linalg.lu_pivots_to_permutation(pivots, pivots.shape[-1])
+    ),
+    "cu_threefry2x32_ffi": lambda config: lambda *words: threefry2x32_p.bind(*words),
+    "cuhybrid_geqp3": lambda config: _qr_with_pivots,
+    "cusolver_getrf_ffi": lambda config: _lu,
+    "cusolver_orgqr_ffi": lambda config: lax.linalg.householder_product,
+    "cusolver_syrk_ffi": lambda config: _syrk,
+    "cusparse_gtsv2_ffi": lambda config: lax.linalg.tridiagonal_solve,
+}

@@ -1,0 +1,94 @@
+"""What JAX calls on GPUs, planned for them and run on CPUs by what does the same there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.scipy.linalg as scipy
+import numpy as np
+import pytest
+from jax import lax
+
+from dtensor.compiler.stages import Compiled
+from tests.py.passes.on_mesh import GRID
+from tests.py.twins import run_for
+
+U = None
+GPU = "gpu:h100:8"
+
+
+def values(*shape: int) -> Any:
+    return jnp.asarray(np.random.default_rng(0).normal(size=shape), jnp.float32)
+
+
+def records(compiled: Compiled) -> set[str]:
+    return {record["kind"] for record in compiled.ledger["records"]}
+
+
+def tridiagonal(bands: Any, right: Any) -> Any:
+    return lax.linalg.tridiagonal_solve(
+        bands[..., 0, :], bands[..., 1, :] + 8, bands[..., 2, :], right
+    )
+
+
+FORMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[list[Any]]]] = {
+    "QR with pivots": (
+        lambda a: scipy.qr(a, pivoting=True),
+        (values(8, 6, 4),),
+        [[("x", "y"), U, U]],
+    ),
+    "tridiagonal systems": (
+        tridiagonal,
+        (values(8, 3, 7), values(8, 7, 12)),
+        [["x", U, U], ["x", U, "y"]],
+    ),
+    "right sides of one": (tridiagonal, (values(3, 7), values(7, 16)), [[U, U], [U, "y"]]),
+    "solve": (
+        lambda a, b: jnp.linalg.solve(a, b),
+        (values(8, 5, 5), values(8, 5, 12)),
+        [["x", U, U], ["x", U, "y"]],
+    ),
+    "symmetric products": (
+        lambda a, c: lax.linalg.symmetric_product(a, c, alpha=2.0, beta=3.0),
+        (values(8, 5, 4), values(8, 5, 5)),
+        [["y", U, U], ["y", U, U]],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_calls_of_a_batch_are_made_for_each_part_of_it(name: str) -> None:
+    function, arguments, specs = FORMS[name]
+    compiled = run_for(GPU, function, GRID, specs, *arguments, error=1e-5)
+    assert not compiled.collectives
+    assert "fallback" not in records(compiled)
+
+
+def test_gradients_of_tridiagonal_systems_send_nothing() -> None:
+    def gradients(bands: Any, right: Any) -> Any:
+        return jax.grad(lambda *both: jnp.sin(tridiagonal(*both)).sum(), argnums=(0, 1))(
+            bands, right
+        )
+
+    arguments, specs = (values(8, 3, 7), values(8, 7, 4)), [["y", U, U], ["y", U, U]]
+    assert not run_for(GPU, gradients, GRID, specs, *arguments, error=1e-5).collectives
+
+
+def test_random_numbers_of_the_kernel_are_made_where_they_are_read() -> None:
+    def noise(words: Any, x: Any) -> Any:
+        key = jax.random.wrap_key_data(words)
+        return jax.random.normal(key, x.shape) + x
+
+    with jax.enable_x64(False):
+        jax.config.update("jax_threefry_gpu_kernel_lowering", True)
+        try:
+            specs: list[list[Any]] = [[U], ["x", "y"]]
+            words = jnp.array([3, 5], jnp.uint32)
+            compiled = run_for(GPU, noise, GRID, specs, words, values(8, 12))
+        finally:
+            jax.config.update("jax_threefry_gpu_kernel_lowering", False)
+    assert not compiled.collectives
+    assert "fallback" not in records(compiled)
