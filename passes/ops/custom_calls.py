@@ -100,9 +100,12 @@ def _split_right_sides(op: OpInfo, builder: RuleBuilder) -> None:
 
 
 def expand_custom_call(op: LocalOp) -> Sequence[Value] | None:
-    """A call of Python is made once; a body is made for local sizes."""
+    """A call of Python is made once; a body, and what a call says, is made for local sizes."""
     if calls_once(op):
         return expand_once(op)
+    named = NAMED_CALLS.get(target_of(op.operation))
+    if named is not None and named.expand is not None:
+        named.expand(op)
     if DEFINED not in op.operation.attributes or op.ctx.state is None:
         return None
     make = op.ctx.state.bodies.get(target_of(op.operation))

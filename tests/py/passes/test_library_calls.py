@@ -92,3 +92,29 @@ def test_random_numbers_of_the_kernel_are_made_where_they_are_read() -> None:
             jax.config.update("jax_threefry_gpu_kernel_lowering", False)
     assert not compiled.collectives
     assert "fallback" not in records(compiled)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [(["x", "y", U], ["x", U, U]), (["x", U, "y"], ["x", U, "y"])]
+)
+def test_products_of_scaled_blocks_are_split_in_all_dimensions(
+    left: list[Any], right: list[Any]
+) -> None:
+    a, b = (values(2, rows, 256).astype(jnp.float8_e4m3fn) for rows in (8, 12))
+    scales = [
+        jnp.exp2(jnp.round(values(2, rows, 8))).astype(jnp.float8_e8m0fnu) for rows in (8, 12)
+    ]
+
+    def product(a: Any, b: Any, c: Any, d: Any) -> Any:
+        return jax.nn.scaled_matmul(a, b, c, d, preferred_element_type=jnp.float32)
+
+    def written_out(a: Any, b: Any, *scales: Any) -> Any:
+        sides = zip((a, b), scales, strict=True)
+        wide = [x.astype(jnp.float32) * jnp.repeat(s.astype(jnp.float32), 32, 2) for x, s in sides]
+        return jnp.matmul(wide[0], wide[1].mT, precision="highest")
+
+    specs = [left, right, left, right]
+    compiled = run_for(GPU, product, GRID, specs, a, b, *scales, error=1e-5, instead=written_out)
+    assert "fallback" not in records(compiled)
+    assert bool(compiled.collectives) == (left[2] is not None)
+    assert compiled.local_flops < 2 * 2 * 8 * 12 * 256 / 4
