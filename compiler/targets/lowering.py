@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from traceback import extract_tb
 from typing import Any
 
 from dtensor.compiler.equations import line_of
 from dtensor.compiler.targets.compilers import first_line
 from dtensor.compiler.targets.target import Target
+from dtensor.dialect.diagnostics import Place
 from dtensor.dialect.errors import CompileError
 
+_ASKED = re.compile(r"operation \w+\(.*\) failed")
 _CALLBACKS = ("debug_callback", "debug_print", "io_callback", "pure_callback")
 
 
@@ -34,6 +38,22 @@ def lower_for(target: Target, traced: Any, equations: Iterable[Any]) -> Any:
     try:
         return traced.lower(lowering_platforms=(platform,))
     except (NotImplementedError, RuntimeError) as error:
+        answer = first_line(error)
+        if _ASKED.search(answer) is not None:
+            answer = (
+                answer.rstrip(".")
+                + "; it asks CUDA's libraries about this operation, which need a GPU here"
+            )
         raise CompileError(
-            f"{target} cannot do what the function asks for; jax answers: {first_line(error)}"
+            f"{_line_of_cause(error)}{target} cannot do what the function asks for; jax answers: "
+            f"{answer}"
         ) from error
+
+
+def _line_of_cause(error: BaseException) -> str:
+    """The line of the user that an error of jax is about: `file:line: `, "" where jax says none."""
+    cause = error.__cause__
+    for frame in reversed(extract_tb(None if cause is None else cause.__traceback__)):
+        if not Place(frame.filename, frame.lineno or 0, 0).is_library:
+            return f"{frame.filename}:{frame.lineno}: "
+    return ""
