@@ -10,7 +10,6 @@ from typing import Any
 from dtensor.compiler.equations import line_of
 from dtensor.compiler.targets.compilers import first_line
 from dtensor.compiler.targets.target import Target
-from dtensor.dialect.diagnostics import Place
 from dtensor.dialect.errors import CompileError
 
 _ASKED = re.compile(r"operation \w+\(.*\) failed")
@@ -44,16 +43,26 @@ def lower_for(target: Target, traced: Any, equations: Iterable[Any]) -> Any:
                 answer.rstrip(".")
                 + "; it asks CUDA's libraries about this operation, which need a GPU here"
             )
+        line = _line_of_cause(error, equations)
         raise CompileError(
-            f"{_line_of_cause(error)}{target} cannot do what the function asks for; jax answers: "
-            f"{answer}"
+            f"{line}{target} cannot do what the function asks for; jax answers: {answer}"
         ) from error
 
 
-def _line_of_cause(error: BaseException) -> str:
-    """The line of the user that an error of jax is about: `file:line: `, "" where jax says none."""
-    cause = error.__cause__
-    for frame in reversed(extract_tb(None if cause is None else cause.__traceback__)):
-        if not Place(frame.filename, frame.lineno or 0, 0).is_library:
-            return f"{frame.filename}:{frame.lineno}: "
+def _line_of_cause(error: BaseException, equations: Iterable[Any]) -> str:
+    """The line of the user that an error of jax is about: `file:line: `, "" where jax says none.
+
+    jax says where an equation of a function of its own was traced. The line is then that of the
+    call of this function, the last equation ahead of it that has one.
+    """
+    cause, line = error.__cause__, ""
+    frames = extract_tb(None if cause is None else cause.__traceback__)
+    if not frames:
+        return ""
+    wanted = frames[-1].filename, frames[-1].lineno
+    for equation in equations:
+        line = line_of(equation) or line
+        stack = equation.source_info.traceback
+        if stack is not None and wanted in [(f.file_name, f.line_num) for f in stack.frames]:
+            return line
     return ""
