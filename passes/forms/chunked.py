@@ -82,7 +82,7 @@ class _Chunked:
             return None
         moved = sum(_bytes(array) for array, _ in split) / blocks
         parts = carries.parts()
-        each = sum(_bytes(loop.operands[k]) for k in carries.affine) / len(parts)
+        each = sum(_bytes(loop.operands[k]) for k in carries.affine) / max(len(parts), 1)
         numbers = len(parts) + sum((k, j) in carries.pairs for k, _ in parts for j, _ in parts)
         if numbers * each * (blocks - 1).bit_length() >= moved:
             return None
@@ -107,6 +107,8 @@ class _Chunked:
         """What stands for the results of the loop that anybody reads."""
         self.turns.cut(make)
         self.own, self.last = self._alone(make)
+        if not self.carries.affine:
+            return self._results(make, {})
         ahead = self._ahead(make, self._ends(make, *self._maps(make)))
         is_finite = [_is_finite(make, value) for value in ahead.values()]
         ahead = self._one_by_one(make, ahead, make.combined("and", is_finite))

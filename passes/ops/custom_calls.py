@@ -15,7 +15,7 @@ from dtensor.passes.ops.accuracy import factorised
 from dtensor.passes.ops.bodies import inline_body
 from dtensor.passes.ops.callbacks import calls_once, expand_once
 from dtensor.passes.ops.definition import Definition, definition_of
-from dtensor.passes.ops.named_calls import NAMED_CALLS
+from dtensor.passes.ops.named_calls import MATRIX_CALLS, NAMED_CALLS
 from dtensor.passes.ops.opdef import OpDef, local, says
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
@@ -97,6 +97,39 @@ def _split_right_sides(op: OpInfo, builder: RuleBuilder) -> None:
     side = ir.IntegerAttr(config["side"]).value
     dim = len(op.operand_shapes[1]) - (1 if side == ord("L") else 2)
     builder.share((1, dim), (~0, dim))
+
+
+def widened_call(op: ir.Operation) -> dict[str, ir.Attribute] | None:
+    """What a call of a library says of one more dimension of a batch, ahead of the others.
+
+    None where it is not known that there may be more.
+    """
+    info, target = OpInfo.of(op), target_of(op)
+    if info is None:
+        return None
+    batch = 0 if target in MATRIX_CALLS else None
+    said: dict[str, ir.Attribute] = {}
+    if batch is None and target not in _TOGETHER:
+        batch = _batch_dims(info, target)
+        if batch is not None:
+            old = ir.DictAttr(op.attributes[_SAID])
+            entries = {old[i].name: old[i].attr for i in range(len(old))}
+            entries[_BATCH] = ir.StringAttr.get(str(batch + 1))
+            said[_SAID] = ir.DictAttr.get(entries)
+    if batch is None or any(len(shape) < batch for shape in info.result_shapes):
+        return None
+    for name in ("operand_layouts", "result_layouts"):
+        if name in op.attributes:
+            said[name] = ir.ArrayAttr.get(
+                [_longer(row) for row in ir.ArrayAttr(op.attributes[name])]
+            )
+    return said
+
+
+def _longer(layout: ir.Attribute) -> ir.Attribute:
+    """The order of dimensions in memory, minor first, with a major one more."""
+    order = [*(d + 1 for d in ir.DenseIntElementsAttr(layout)), 0]
+    return ir.Attribute.parse(f"dense<{order}> : tensor<{len(order)}xindex>")
 
 
 def expand_custom_call(op: LocalOp) -> Sequence[Value] | None:

@@ -121,17 +121,17 @@ _MATRICES = NamedCall(matrices_rule, matrices_flops)
 _IN_PLACE = NamedCall(in_place_rule, lambda op: 0.0)
 _ATTENTION = NamedCall(fused_attention_rule, fused_attention_flops, expand_fused_attention)
 
+# Those that take any number of matrices, along first dimensions.
+MATRIX_CALLS = ("Eigh", "LuDecomposition", "ProductOfElementaryHouseholderReflectors", "Qr")
+
 # By the name of the target. What is called is the same for a shard as for the whole.
 NAMED_CALLS: Mapping[str, NamedCall] = {
     "AllocateBuffer": NamedCall(buffer_rule, lambda op: 0.0),
     "ApproxTopK": NamedCall(approx_top_k_rule, approx_top_k_flops),
-    "Eigh": _MATRICES,
     "LayoutConstraint": _IN_PLACE,
-    "LuDecomposition": _MATRICES,
-    "ProductOfElementaryHouseholderReflectors": _MATRICES,
-    "Qr": _MATRICES,
     "__op$block_scaled_dot": NamedCall(scaled_dot_rule, scaled_dot_flops),
     "annotate_device_placement": _IN_PLACE,
     **dict.fromkeys(FUSED_ATTENTION, _ATTENTION),
+    **dict.fromkeys(MATRIX_CALLS, _MATRICES),
     "mhlo.topk": NamedCall(whole_top_k_rule, lambda op: comparisons(op, -1)),
 }
