@@ -128,7 +128,8 @@ def widened_call(op: ir.Operation) -> dict[str, ir.Attribute] | None:
 
 def _longer(layout: ir.Attribute) -> ir.Attribute:
     """The order of dimensions in memory, minor first, with a major one more."""
-    order = [*(d + 1 for d in ir.DenseIntElementsAttr(layout)), 0]
+    row = ir.DenseIntElementsAttr(layout)
+    order = [*(row[i] + 1 for i in range(len(row))), 0]
     return ir.Attribute.parse(f"dense<{order}> : tensor<{len(order)}xindex>")
 
 
