@@ -27,7 +27,7 @@ from dtensor.passes.forms.turns import NotBatched, Turns, Values
 from dtensor.passes.ops.loops import counted_loop
 from dtensor.passes.ops.rule import element_bytes
 
-_LEAST = 2  # trips of a block
+_LEAST = 2  # trips of a block, if it passes anything on
 
 
 def replaced_loops(loops: Sequence[ir.Operation], shards: Shards) -> list[ir.Operation]:
@@ -78,7 +78,7 @@ class _Chunked:
         counts = {place: shards.count(place) for place in places}
         split = {place: n for place, n in counts.items() if n > 1}
         blocks = max(split.values(), default=1)
-        if blocks < 2 or trips.count < _LEAST * blocks:
+        if blocks < 2 or trips.count < (_LEAST if carries.affine else 1) * blocks:
             return None
         moved = sum(_bytes(array) for array, _ in split) / blocks
         parts = carries.parts()

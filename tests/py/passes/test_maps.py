@@ -73,6 +73,15 @@ def test_a_map_over_both_axes_and_its_gradient() -> None:
     assert not compiled.collectives
 
 
+def test_a_map_with_a_trip_for_each_shard() -> None:
+    """As of parts of a batch, which are rows of several."""
+    x = jnp.tile(MATRICES, (2, 1, 1))
+    compiled = run(
+        lambda x: lax.map(TRIPS["product"], x, batch_size=4), LINE, [["x", U, U]], x, error=1e-5
+    )
+    assert not compiled.collectives
+
+
 def test_a_map_from_the_end_on_counts() -> None:
     def function(x: Any) -> Any:
         numbered = jnp.arange(16.0), x
