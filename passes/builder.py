@@ -71,6 +71,10 @@ class Builder:
         self._point = ir.InsertionPoint(operation)
         self.location = operation.location
 
+    def inside(self, block: ir.Block) -> Trail:
+        """Creates operations in a block, and lists them with those that are created here."""
+        return Trail(ir.InsertionPoint(block), self.location, self._made)
+
     # Types.
 
     def tensor_type(self, shape: Sequence[int], element: str) -> ir.Type:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from traceback import extract_tb
 from typing import Any
 
 from dtensor.compiler.equations import line_of
@@ -10,6 +12,7 @@ from dtensor.compiler.targets.compilers import first_line
 from dtensor.compiler.targets.target import Target
 from dtensor.dialect.errors import CompileError
 
+_ASKED = re.compile(r"operation \w+\(.*\) failed")
 _CALLBACKS = ("debug_callback", "debug_print", "io_callback", "pure_callback")
 
 
@@ -34,6 +37,32 @@ def lower_for(target: Target, traced: Any, equations: Iterable[Any]) -> Any:
     try:
         return traced.lower(lowering_platforms=(platform,))
     except (NotImplementedError, RuntimeError) as error:
+        answer = first_line(error)
+        if _ASKED.search(answer) is not None:
+            answer = (
+                answer.rstrip(".")
+                + "; it asks CUDA's libraries about this operation, which need a GPU here"
+            )
+        line = _line_of_cause(error, equations)
         raise CompileError(
-            f"{target} cannot do what the function asks for; jax answers: {first_line(error)}"
+            f"{line}{target} cannot do what the function asks for; jax answers: {answer}"
         ) from error
+
+
+def _line_of_cause(error: BaseException, equations: Iterable[Any]) -> str:
+    """The line of the user that an error of jax is about: `file:line: `, "" where jax says none.
+
+    jax says where an equation of a function of its own was traced. The line is then that of the
+    call of this function, the last equation ahead of it that has one.
+    """
+    cause, line = error.__cause__, ""
+    frames = extract_tb(None if cause is None else cause.__traceback__)
+    if not frames:
+        return ""
+    wanted = frames[-1].filename, frames[-1].lineno
+    for equation in equations:
+        line = line_of(equation) or line
+        stack = equation.source_info.traceback
+        if stack is not None and wanted in [(f.file_name, f.line_num) for f in stack.frames]:
+            return line
+    return ""

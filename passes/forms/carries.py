@@ -18,10 +18,11 @@ from dtensor.passes.forms.trips import Trips
 from dtensor.passes.forms.turns import NotBatched, needed
 from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.ops.batched import Batched
+from dtensor.passes.ops.custom_calls import widened_call
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.linear import Groups, adds_to, kept_dims
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.program import BARRIER, CALLS, CUSTOM_CALL, RETURNS, read_by
+from dtensor.passes.program import BARRIER, CALLS, CUSTOM_CALL, RETURNS, read_by, walk
 
 _SUMS = ("stablehlo.add", "stablehlo.subtract")
 _NOTHING: frozenset[int] = frozenset()
@@ -59,8 +60,13 @@ class Carries:
 
     @staticmethod
     def of(trips: Trips) -> Carries | None:
-        """Those of a loop; None if some carried value is neither, or nothing is affine."""
-        if any(_does_more(view.operation) for view in trips.body.operations):
+        """Those of a loop; None if some carried value is neither, or all only add up.
+
+        What is added up of parts of a batch is computed part by part to hold less: each trip is
+        divided then, and not the trips.
+        """
+        inside = [op for view in trips.body.operations for op in _with_inner(view.operation)]
+        if any(map(_does_more, inside)):
             return None
         own = _own(trips)
         for apart in ([], own) if own else ([],):
@@ -68,7 +74,8 @@ class Carries:
             for k in trips.carried:
                 if k not in apart:
                     (found.sums if found._adds_up(k) else found.affine).append(k)
-            if found.affine and found._maps():
+            is_map = not found.sums and bool(trips.writes)
+            if (found.affine or is_map) and found._maps():
                 return found
         return None
 
@@ -113,7 +120,7 @@ class Carries:
                 return False
             reached[k] |= {j for each in found for j in reached[each]}
         self.pairs = [(k, j) for k in self.affine for j in self.affine if j in reached[k]]
-        return self._parts(groups)
+        return not self.affine or self._parts(groups)
 
     def _follow(self, op: ir.Operation, groups: Groups) -> None:
         """Find on which carries the results of an operation depend, and how."""
@@ -219,9 +226,13 @@ def _kind(type_: ir.Type) -> str:
     return element_kind(str(ir.RankedTensorType(type_).element_type))[0] if is_tensor else ""
 
 
+def _with_inner(op: ir.Operation) -> list[ir.Operation]:
+    return [op, *(inner for inner, _, _ in walk(op, combiners=True))]
+
+
 def _does_more(op: ir.Operation) -> bool:
     """Whether an operation may do something besides giving its results."""
-    is_call = op.name in CALLS or op.name == CUSTOM_CALL
+    is_call = op.name in CALLS or (op.name == CUSTOM_CALL and widened_call(op) is None)
     return is_call or bool(opdef(op.name).varies) or not (len(op.results) or op.name in RETURNS)
 
 

@@ -27,7 +27,7 @@ from dtensor.passes.forms.turns import NotBatched, Turns, Values
 from dtensor.passes.ops.loops import counted_loop
 from dtensor.passes.ops.rule import element_bytes
 
-_LEAST = 2  # trips of a block
+_LEAST = 2  # trips of a block, if it passes anything on
 
 
 def replaced_loops(loops: Sequence[ir.Operation], shards: Shards) -> list[ir.Operation]:
@@ -78,11 +78,11 @@ class _Chunked:
         counts = {place: shards.count(place) for place in places}
         split = {place: n for place, n in counts.items() if n > 1}
         blocks = max(split.values(), default=1)
-        if blocks < 2 or trips.count < _LEAST * blocks:
+        if blocks < 2 or trips.count < (_LEAST if carries.affine else 1) * blocks:
             return None
         moved = sum(_bytes(array) for array, _ in split) / blocks
         parts = carries.parts()
-        each = sum(_bytes(loop.operands[k]) for k in carries.affine) / len(parts)
+        each = sum(_bytes(loop.operands[k]) for k in carries.affine) / max(len(parts), 1)
         numbers = len(parts) + sum((k, j) in carries.pairs for k, _ in parts for j, _ in parts)
         if numbers * each * (blocks - 1).bit_length() >= moved:
             return None
@@ -107,6 +107,8 @@ class _Chunked:
         """What stands for the results of the loop that anybody reads."""
         self.turns.cut(make)
         self.own, self.last = self._alone(make)
+        if not self.carries.affine:
+            return self._results(make, {})
         ahead = self._ahead(make, self._ends(make, *self._maps(make)))
         is_finite = [_is_finite(make, value) for value in ahead.values()]
         ahead = self._one_by_one(make, ahead, make.combined("and", is_finite))

@@ -9,7 +9,6 @@ from dtensor.dialect.callbacks import target_of
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of, users
 from dtensor.passes.forms.weaves import is_zero
 from dtensor.passes.ops.attributes import integer, integers, shape_of, slice_numbers, splat_number
-from dtensor.passes.ops.custom_calls import SHARDING_RULE
 
 # What gives reflectors and R, and what multiplies the reflectors.
 _CALLS = {
@@ -62,9 +61,9 @@ def replaced_qr(factor: ir.Operation) -> list[ir.Operation]:
 
 
 def _call(op: ir.Operation) -> ir.DictAttr:
-    """The attributes of a call, without what Shardy's rule says of sizes."""
-    names = [name for name in op.attributes if name != SHARDING_RULE]
-    kept = {name: op.attributes[name] for name in names if not name.startswith("dtensor.")}
+    """The attributes of a call."""
+    names = [name for name in op.attributes if not name.startswith("dtensor.")]
+    kept = {name: op.attributes[name] for name in names}
     return ir.DictAttr.get(kept)
 
 

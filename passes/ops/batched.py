@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from dtensor.dialect.mlir import Value, ir, stablehlo
+from dtensor.dialect.ends import read_padding
+from dtensor.dialect.mlir import Value, ir, stablehlo, terminator
 from dtensor.dialect.names import DOT_NUMBERS
-from dtensor.passes.builder import Builder, Shape, integers_attr
+from dtensor.passes.builder import Builder, Shape, integer_attr, integers_attr, matrix_attr
 from dtensor.passes.ops.attributes import dot_sides, integer, integers, pad_numbers, slice_numbers
+from dtensor.passes.ops.custom_calls import widened_call
 from dtensor.passes.ops.elementwise import is_scalar_work
-from dtensor.passes.program import captured
+from dtensor.passes.ops.indexing import IndexNumbers
+from dtensor.passes.program import WHILE, captured, read_by
 
 
 @dataclass
@@ -32,6 +35,8 @@ class Batched:
 
     def write(self, op: ir.Operation) -> bool:
         """Write an operation of which all operands are known; whether that can be done."""
+        if op.name == WHILE and any(value in self.many for value in read_by(op)):
+            return self._loop(op)
         if len(op.regions) and captured(op, self.known):
             return False
         if not any(operand in self.many for operand in op.operands):
@@ -62,6 +67,53 @@ class Batched:
         return self.make.broadcast(
             found, (self.count, *shape), [0, *dims] if value in self.many else dims
         )
+
+    def _loop(self, loop: ir.Operation) -> bool:
+        """Write a loop that has as many trips in all blocks."""
+        make, many = self.make, self._many_carried(loop)
+        if many is None:
+            return False
+        values = list(loop.operands)
+        given = [self.all(v) if k in many else self.one(v) for k, v in enumerate(values)]
+        types = [value.type for value in given]
+        copy = make.create(loop.name, given, types, regions=2)
+        for number, region in enumerate(copy.regions):
+            block = region.blocks.append(*types, arg_locs=[loop.location] * len(types))
+            inner = Batched(make.inside(block), self.count, dict(self.known), set(self.many))
+            old = loop.regions[number].blocks[0]
+            inner.known.update(zip(old.arguments, block.arguments, strict=True))
+            inner.many.update([old.arguments[k] for k in many])
+            *ops, last = [view.operation for view in old.operations]
+            if not all([inner.write(op) for op in ops]):
+                return False
+            after = [
+                inner.all(value) if number and k in many else inner.one(value)
+                for k, value in enumerate(last.operands)
+            ]
+            inner.make.create(last.name, after, [])
+        self.known.update(zip(loop.results, copy.results, strict=True))
+        self.many.update([loop.results[k] for k in many])
+        return True
+
+    def _many_carried(self, loop: ir.Operation) -> set[int] | None:
+        """What a loop carries that is not the same in all blocks; None if they stop apart."""
+        condition, body = (region.blocks[0] for region in loop.regions)
+        many = {k for k, value in enumerate(loop.operands) if value in self.many}
+        size = -1
+        while len(many) > size:
+            size = len(many)
+            found = self._differing(body, many)
+            many |= {k for k, value in enumerate(terminator(body).operands) if value in found}
+        (predicate,) = terminator(condition).operands
+        return None if predicate in self._differing(condition, many) else many
+
+    def _differing(self, block: ir.Block, many: set[int]) -> set[Value]:
+        """The values that are not the same in all blocks, of these arguments of a region."""
+        found = self.many | {block.arguments[k] for k in many}
+        for view in block.operations:
+            if any(value in found for value in read_by(view.operation)):
+                found.update(view.operation.results)
+        return found
 
     def _written(self, op: ir.Operation) -> Sequence[Value] | None:
         shapes = [self.make.shape_of(result) for result in op.results]
@@ -115,12 +167,19 @@ def _slice(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
 
 
 def _dynamic_slice(to: Batched, op: ir.Operation, shape: Shape) -> list[Value] | None:
-    starts = list(op.operands)[1:]
-    if any(start in to.many for start in starts) or not starts:
+    """A slice of all blocks at once, or a gather where each has a place of its own."""
+    value, *starts = op.operands
+    if not starts:
         return None
-    first = to.one(starts[0])
-    places = [to.make.constant_like(0, first), *map(to.one, starts)]
-    return [to.make.dynamic_slice(to.all(op.operands[0]), places, (to.count, *shape))]
+    if not any(start in to.many for start in starts):
+        first = to.one(starts[0])
+        places = [to.make.constant_like(0, first), *map(to.one, starts)]
+        return [to.make.dynamic_slice(to.all(value), places, (to.count, *shape))]
+    rows = [to.make.reshape(to.all(start), (to.count, 1)) for start in starts]
+    dims = list(range(1, len(shape) + 1))
+    numbers = stablehlo.GatherDimensionNumbers.get(dims, [], [0], [0], dims, 1)
+    index, sizes = to.make.joined(rows, 1), [1, *shape]
+    return [to.make.gather(to.all(value), index, sizes, numbers, (to.count, *shape))]
 
 
 def _concatenate(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
@@ -167,17 +226,91 @@ def _dot(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
     return [to.make.transpose(made.results[0], [place, *others])]
 
 
+def _as_it_stands(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
+    """What takes any number of first dimensions, and each element of these by itself."""
+    return _widened(to, op, {})
+
+
+def _widened(to: Batched, op: ir.Operation, said: Mapping[str, ir.Attribute]) -> list[Value]:
+    """The op on all operands, with one more dimension, ahead of the others."""
+    shapes = [(to.count, *to.make.shape_of(result)) for result in op.results]
+    return list(_copied(to.make, op, [*map(to.all, op.operands)], shapes, said).results)
+
+
+def _sorted(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
+    return _widened(to, op, {"dimension": integer_attr(integer(op.attributes["dimension"]) + 1)})
+
+
+def _updated(to: Batched, op: ir.Operation, shape: Shape) -> list[Value] | None:
+    value, new, *starts = op.operands
+    if any(start in to.many for start in starts) or not starts:
+        return None
+    places = [to.make.constant_like(0, to.one(starts[0])), *map(to.one, starts)]
+    return [to.make.updated(to.all(value), to.all(new), places)]
+
+
+def _windows(to: Batched, op: ir.Operation, shape: Shape) -> list[Value] | None:
+    """A reduce_window: all but the init values, which are half of its operands."""
+    values, count = list(op.operands), len(op.results)
+    if any(value in to.many for value in values[count:]):
+        return None
+    said: dict[str, ir.Attribute] = {}
+    for name in ("window_dimensions", "window_strides", "base_dilations", "window_dilations"):
+        if name in op.attributes:
+            said[name] = integers_attr([1, *integers(op.attributes[name])])
+    if "padding" in op.attributes:
+        said["padding"] = matrix_attr([(0, 0), *read_padding(op, len(shape))])
+    given = [*map(to.all, values[:count]), *map(to.one, values[count:])]
+    shapes = [(to.count, *to.make.shape_of(result)) for result in op.results]
+    return list(_copied(to.make, op, given, shapes, said).results)
+
+
+def _gathered(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
+    """Blocks walk together with those of the operand, or are more places in the only one."""
+    numbers, (operand, indices) = IndexNumbers.of(op), op.operands
+    sizes = integers(op.attributes["slice_sizes"])
+    is_many = operand in to.many
+    given = [to.all(operand) if is_many else to.one(operand), to.all(indices)]
+    copy = _copied(to.make, op, given, [(to.count, *shape)])
+    numbers.widened(is_many).write(copy)
+    copy.attributes["slice_sizes"] = integers_attr([1, *sizes] if is_many else sizes)
+    return list(copy.results)
+
+
+def _scattered(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
+    numbers = IndexNumbers.of(op)
+    shapes = [(to.count, *to.make.shape_of(result)) for result in op.results]
+    copy = _copied(to.make, op, [*map(to.all, op.operands)], shapes)
+    numbers.widened(True).write(copy)
+    return list(copy.results)
+
+
+def _called(to: Batched, op: ir.Operation, shape: Shape) -> list[Value] | None:
+    said = widened_call(op)
+    return None if said is None else _widened(to, op, said)
+
+
 _Rule = Callable[[Batched, ir.Operation, Shape], "Sequence[Value] | None"]
 
 _RULES: Final[dict[str, _Rule]] = {
+    "chlo.top_k": _as_it_stands,
     "stablehlo.broadcast_in_dim": _spread,
+    "stablehlo.cholesky": _as_it_stands,
     "stablehlo.concatenate": _concatenate,
+    "stablehlo.custom_call": _called,
     "stablehlo.dot_general": _dot,
     "stablehlo.dynamic_slice": _dynamic_slice,
+    "stablehlo.dynamic_update_slice": _updated,
+    "stablehlo.fft": _as_it_stands,
+    "stablehlo.gather": _gathered,
     "stablehlo.pad": _pad,
     "stablehlo.reduce": _along,
+    "stablehlo.reduce_window": _windows,
     "stablehlo.reshape": _reshape,
     "stablehlo.reverse": _along,
+    "stablehlo.scatter": _scattered,
     "stablehlo.slice": _slice,
+    "stablehlo.sort": _sorted,
     "stablehlo.transpose": _transpose,
+    "stablehlo.triangular_solve": _as_it_stands,
 }

@@ -11,11 +11,11 @@ from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.dialect.names import DOT_NUMBERS
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops import padding
-from dtensor.passes.ops.accuracy import series, summed
+from dtensor.passes.ops.accuracy import summed
 from dtensor.passes.ops.attributes import dot_sides
 from dtensor.passes.ops.elements import element_kind, keeps_sums
 from dtensor.passes.ops.known import never_infinite
-from dtensor.passes.ops.opdef import UNKNOWN, OpDef
+from dtensor.passes.ops.opdef import OpDef
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
@@ -117,4 +117,3 @@ DOT = replace(
     flops=lambda op: products_flops(op, op.operand_shapes[0][-1]),
     accuracy=summed(lambda op: op.operand_shapes[0][-1]),
 )
-RAGGED_DOT = replace(UNKNOWN, accuracy=series)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from dtensor.dialect.callbacks import target_of
-from dtensor.dialect.mlir import Value, forget, ir, sdy
+from dtensor.dialect.mlir import Value, forget, ir, is_read
 from dtensor.dialect.names import DEFINED
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.functions import tensor_shape
@@ -14,26 +15,37 @@ from dtensor.passes.ops.accuracy import factorised
 from dtensor.passes.ops.bodies import inline_body
 from dtensor.passes.ops.callbacks import calls_once, expand_once
 from dtensor.passes.ops.definition import Definition, definition_of
-from dtensor.passes.ops.named_calls import NAMED_CALLS
+from dtensor.passes.ops.named_calls import MATRIX_CALLS, NAMED_CALLS
 from dtensor.passes.ops.opdef import OpDef, local, says
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
-SHARDING_RULE = "sdy.sharding_rule"
-
-# Targets that are called on a shard as they are called on the whole: each matrix by itself.
-_BATCHED = ("lapack_", "cusolver_", "hipsolver_", "cu_", "hip_")
-# Solves, of one matrix and any number of right sides: triangular ones, and tridiagonal ones.
-_SOLVES, _BANDS = (
-    frozenset(f"lapack_{element}{kind}_ffi" for element in "sdcz") for kind in ("trsm", "gtsv")
+# The libraries that JAX calls. It says along how many first dimensions each matrix is by itself:
+# a part of these is called for alike.
+_LIBRARIES = (
+    "lapack_",
+    "tridiagonal_solve_",
+    *(f"{gpu}{name}_" for gpu in ("cu", "hip") for name in ("", "hybrid", "solver", "sparse")),
 )
+_SAID, _BATCH = "mhlo.frontend_attributes", "num_batch_dims"
+# Where it does not: how many last dimensions are taken together.
+_TOGETHER = {
+    f"{library}{name}": dims
+    for name, dims in (("solver_syrk_ffi", 2), ("_threefry2x32_ffi", 0))
+    for library in ("cu", "hip")
+}
+# Triangular solves, of one matrix and any number of right sides.
+_SOLVES = frozenset(f"lapack_{element}trsm_ffi" for element in "sdcz")
+# Tridiagonal ones, of operand 3, and which result is the solution.
+_BANDS = {f"lapack_{element}gtsv_ffi": 3 for element in "sdcz"}
+_BANDS |= {"cusparse_gtsv2_ffi": 0, "hipsparse_gtsv2_ffi": 0}
 
 
 def custom_call_rule(op: OpInfo) -> OpRule | None:
-    """As a user defined it; XLA's own by name; for LAPACK's the batch that JAX names; else None.
+    """As a user defined it; XLA's own by name; of LAPACK and its kin the batch; else None.
 
-    A batch dimension is a factor of which every result has its part, and that is neither reduced
-    nor said to be replicated; it stands alone in its dimension wherever it stands. Other targets
-    may carry a rule as well, but need their own partitioner to be called on a shard.
+    A batch dimension is one of the first of all tensors that have it; a result without it must be
+    one that nobody reads. Other targets may carry a rule of Shardy, but need their own partitioner
+    to be called on a shard.
     """
     defined = definition_of(op)
     if defined is not None:
@@ -43,30 +55,36 @@ def custom_call_rule(op: OpInfo) -> OpRule | None:
 
 
 def _batch_rule(op: OpInfo, target: str) -> OpRule | None:
-    """What JAX says of a call of LAPACK or its kin."""
-    if not target.startswith(_BATCHED) or not op.has(SHARDING_RULE):
+    """What JAX says of a call of a library."""
+    batch = _batch_dims(op, target)
+    if batch is None:
         return None
-    if op.has("has_side_effect") and ir.BoolAttr(op.attribute("has_side_effect")).value:
-        return None
-    rule = sdy.OpShardingRuleAttr(op.attribute(SHARDING_RULE))
-    operands, results = _factors(rule.operand_mappings), _factors(rule.result_mappings)
-    special = {*rule.reduction_factors, *rule.need_replication_factors, *rule.permutation_factors}
-    sizes = list(rule.factor_sizes)
     builder = RuleBuilder(op)
-    for number, size in enumerate(sizes):
-        places = [_place(dims, number) for dims in (*operands, *results)]
-        in_operands, in_results = places[: len(operands)], places[len(operands) :]
-        if number in special or None in places or -1 in in_results or set(in_operands) == {-1}:
-            continue  # what no operand has is made by the call: matrix dimensions of results
-        read = [(k, d) for k, d in enumerate(in_operands) if d is not None and d >= 0]
-        made = [(~k, d) for k, d in enumerate(in_results) if d is not None]
-        builder.share(*read, *made, size=size)
+    read = [k for k, result in enumerate(op.operation.results) if is_read(result)]
+    if all(len(op.result_shapes[k]) >= batch for k in read):
+        slots = [*range(len(op.operand_shapes)), *(~k for k in range(len(op.result_shapes)))]
+        slots = [slot for slot in slots if len(op.shape(slot)) >= batch]
+        for d in range(batch if slots else 0):
+            builder.share(*((slot, d) for slot in slots))
     if target in _SOLVES:
         _split_right_sides(op, builder)
     elif target in _BANDS:
         dim = len(op.operand_shapes[3]) - 1
-        builder.share((3, dim), (~3, dim))
+        builder.share((3, dim), (~_BANDS[target], dim))
     return builder.build()
+
+
+def _batch_dims(op: OpInfo, target: str) -> int | None:
+    """Of how many first dimensions a library takes each matrix by itself; None of other calls."""
+    if target in _TOGETHER:
+        return len(op.operand_shapes[0]) - _TOGETHER[target]
+    if not target.startswith(_LIBRARIES) or not op.has(_SAID):
+        return None
+    if op.has("has_side_effect") and ir.BoolAttr(op.attribute("has_side_effect")).value:
+        return None
+    said = ir.DictAttr(op.attribute(_SAID))
+    text = ir.StringAttr(said[_BATCH]).value if _BATCH in said else ""
+    return int(text) if text.isdecimal() else None
 
 
 def _split_right_sides(op: OpInfo, builder: RuleBuilder) -> None:
@@ -81,30 +99,47 @@ def _split_right_sides(op: OpInfo, builder: RuleBuilder) -> None:
     builder.share((1, dim), (~0, dim))
 
 
-def _factors(mappings: list[ir.Attribute]) -> list[list[list[int]]]:
-    """Per tensor and dimension the factors, major first."""
-    return [
-        [
-            list(sdy.DimMappingAttr(dim).factor_indices)
-            for dim in sdy.TensorMappingAttr(tensor).dim_mappings
-        ]
-        for tensor in mappings
-    ]
+def widened_call(op: ir.Operation) -> dict[str, ir.Attribute] | None:
+    """What a call of a library says of one more dimension of a batch, ahead of the others.
+
+    None where it is not known that there may be more.
+    """
+    info, target = OpInfo.of(op), target_of(op)
+    if info is None:
+        return None
+    batch = 0 if target in MATRIX_CALLS else None
+    said: dict[str, ir.Attribute] = {}
+    if batch is None and target not in _TOGETHER:
+        batch = _batch_dims(info, target)
+        if batch is not None:
+            old = ir.DictAttr(op.attributes[_SAID])
+            entries = {old[i].name: old[i].attr for i in range(len(old))}
+            entries[_BATCH] = ir.StringAttr.get(str(batch + 1))
+            said[_SAID] = ir.DictAttr.get(entries)
+    if batch is None or any(len(shape) < batch for shape in info.result_shapes):
+        return None
+    for name in ("operand_layouts", "result_layouts"):
+        if name in op.attributes:
+            said[name] = ir.ArrayAttr.get(
+                [_longer(row) for row in ir.ArrayAttr(op.attributes[name])]
+            )
+    return said
 
 
-def _place(dims: list[list[int]], factor: int) -> int | None:
-    """The dimension that is this factor; -1 if no dimension has it, None if one has more."""
-    found = [d for d, factors in enumerate(dims) if factor in factors]
-    if not found:
-        return -1
-    return found[0] if len(found) == 1 and dims[found[0]] == [factor] else None
+def _longer(layout: ir.Attribute) -> ir.Attribute:
+    """The order of dimensions in memory, minor first, with a major one more."""
+    row = ir.DenseIntElementsAttr(layout)
+    order = [*(row[i] + 1 for i in range(len(row))), 0]
+    return ir.Attribute.parse(f"dense<{order}> : tensor<{len(order)}xindex>")
 
 
 def expand_custom_call(op: LocalOp) -> Sequence[Value] | None:
-    """Shardy's rule speaks of global sizes, and has served; a body is made for local ones."""
+    """A call of Python is made once; a body, and what a call says, is made for local sizes."""
     if calls_once(op):
         return expand_once(op)
-    forget(op.operation, SHARDING_RULE)
+    named = NAMED_CALLS.get(target_of(op.operation))
+    if named is not None and named.expand is not None:
+        named.expand(op)
     if DEFINED not in op.operation.attributes or op.ctx.state is None:
         return None
     make = op.ctx.state.bodies.get(target_of(op.operation))
@@ -150,12 +185,25 @@ def _unnamed(type_: ir.Type) -> str:
 
 
 def custom_call_flops(op: OpInfo) -> float:
-    """Known of calls that are defined or have a name here; 0 of others."""
+    """Of a library's call their order; of others as defined, or 0 where nothing is known."""
     defined = definition_of(op)
     if defined is not None:
         return defined.count_flops(op)
-    known = NAMED_CALLS.get(target_of(op.operation))
-    return 0.0 if known is None or known.rule(op) is None else known.flops(op)
+    target = target_of(op.operation)
+    if target in NAMED_CALLS:
+        known = NAMED_CALLS[target]
+        return 0.0 if known.rule(op) is None else known.flops(op)
+    batch = _batch_dims(op, target)
+    return 0.0 if batch is None else _library_flops(op, batch)
+
+
+def _library_flops(op: OpInfo, batch: int) -> float:
+    """Of the largest matrices m n min(m, n), if the first operand has matrices, else m n."""
+    shapes = [shape for shape in op.operand_shapes if len(shape) - batch == 2]
+    sizes = [size for shape in shapes for size in shape[batch:]]
+    largest = max([math.prod(shape) for shape in op.operand_shapes])
+    is_first = len(op.operand_shapes[0]) - batch == 2
+    return float(largest) * (min(sizes) if is_first else 1)
 
 
 def custom_call_fill(rule: OpRule, factor: int) -> padding.Fill | None:
@@ -163,27 +211,14 @@ def custom_call_fill(rule: OpRule, factor: int) -> padding.Fill | None:
     return None if rule.info.has(DEFINED) else padding.passing(rule, factor)
 
 
-def lengthen_custom_call(op: padding.Grown) -> None:
-    """Shardy's rule speaks of sizes."""
-    if SHARDING_RULE not in op.operation.attributes:
-        return
-    rule = sdy.OpShardingRuleAttr(op.operation.attributes[SHARDING_RULE])
-    mappings = [*rule.operand_mappings, *rule.result_mappings]
-    sizes = list(rule.factor_sizes)
-    for dims, shape in zip(_factors(mappings), (*op.operands, *op.results), strict=True):
-        for numbers, size in zip(dims, shape, strict=True):
-            if len(numbers) == 1:
-                sizes[numbers[0]] = size
-    op.operation.attributes[SHARDING_RULE] = sdy.OpShardingRuleAttr.get(
-        sizes,
-        list(rule.operand_mappings),
-        list(rule.result_mappings),
-        list(rule.reduction_factors),
-        list(rule.need_replication_factors),
-        list(rule.permutation_factors),
-        list(rule.blocked_propagation_factors),
-        rule.is_custom,
-    )
+def forget_rule(op: ir.Operation) -> None:
+    """Shardy's rule speaks of sizes, and of nothing that is not known without it."""
+    forget(op, "sdy.sharding_rule")
+
+
+def _known(operation: ir.Operation) -> tuple[object, ...]:
+    """What a definition says, and which results are read."""
+    return (*says(DEFINED)(operation), tuple([is_read(result) for result in operation.results]))
 
 
 CUSTOM_CALL = OpDef(
@@ -191,6 +226,7 @@ CUSTOM_CALL = OpDef(
     (local(expand_custom_call),),
     flops=custom_call_flops,
     accuracy=factorised,
-    known=says(DEFINED),
-    padding=padding.Padding(custom_call_fill, lengthen_custom_call),
+    known=_known,
+    padding=padding.Padding(custom_call_fill),
+    settle=forget_rule,
 )

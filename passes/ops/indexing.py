@@ -110,6 +110,21 @@ class IndexNumbers:
         windows, gone, walked, beside, named = (list(getattr(numbers, name)) for name in names)
         return cls(windows, gone, walked, beside, named, numbers.index_vector_dim)
 
+    def widened(self, of_operand: bool) -> IndexNumbers:
+        """Those of indices and slices that have one more dimension, ahead of the others.
+
+        Where the operand has it too, the three walk along it together.
+        """
+        more = int(of_operand)
+        return IndexNumbers(
+            windows=[d + 1 for d in self.windows],
+            gone=[d + more for d in self.gone],
+            walked=[0] * more + [d + more for d in self.walked],
+            beside=[0] * more + [d + 1 for d in self.beside],
+            named=[d + more for d in self.named],
+            vector_dim=self.vector_dim + 1,
+        )
+
     def write(self, op: ir.Operation) -> None:
         """Let a gather or a scatter have these numbers."""
         attribute, kind, _ = _NUMBERS[op.name]

@@ -7,9 +7,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dtensor.dialect.mlir import ir
+from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.attributes import integer
+from dtensor.passes.ops.contraction import products_flops
+from dtensor.passes.ops.fused_attention import (
+    FUSED_ATTENTION,
+    expand_fused_attention,
+    fused_attention_flops,
+    fused_attention_rule,
+)
 from dtensor.passes.ops.linalg import MATRIX, leading
 from dtensor.passes.ops.opdef import comparisons
+from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 from dtensor.passes.ops.sorting import whole_top_k_rule
 
@@ -63,25 +72,66 @@ def in_place_rule(op: OpInfo) -> OpRule:
     return leading(op, len(op.operand_shapes[0]), "").build()
 
 
+def buffer_rule(op: OpInfo) -> OpRule:
+    """`->ij`: room for an array, which holds anything."""
+    builder = RuleBuilder(op)
+    for d in range(len(op.result_shapes[0])):
+        builder.share((~0, d))
+    return builder.build()
+
+
+def scaled_dot_rule(op: OpInfo) -> OpRule | None:
+    """`bmk,bnk,bmk',bnk'->bmn`, where k' walks along blocks of k that have a scale each.
+
+    A shard's product is a part of the sum, if it has whole blocks.
+    """
+    shapes = op.operand_shapes
+    if [len(shape) for shape in shapes] != [3] * 4 or shapes[0][2] % max(shapes[2][2], 1):
+        return None
+    builder = RuleBuilder(op)
+    builder.share(*builder.everywhere(0))
+    builder.share((0, 1), (2, 1), (~0, 1))
+    builder.share((1, 1), (3, 1), (~0, 2))
+    summed = Reduction.SUM.on(op.result_elements[0])
+    builder.share(*((k, 2) for k in range(4)), reduction=summed)
+    return builder.build()
+
+
+def scaled_dot_flops(op: OpInfo) -> float:
+    """2 m n k."""
+    return products_flops(op, op.operand_shapes[0][-1])
+
+
 @dataclass(frozen=True)
 class NamedCall:
-    """A custom call: its rule, which may say None about some, and its floating-point operations."""
+    """A custom call.
+
+    Attributes:
+        rule: its rule, which may say None about some.
+        flops: its floating-point operations.
+        expand: adapts what the call says of whole dimensions; None where it says nothing.
+    """
 
     rule: Callable[[OpInfo], OpRule | None]
     flops: Callable[[OpInfo], float]
+    expand: Callable[[LocalOp], None] | None = None
 
 
 _MATRICES = NamedCall(matrices_rule, matrices_flops)
 _IN_PLACE = NamedCall(in_place_rule, lambda op: 0.0)
+_ATTENTION = NamedCall(fused_attention_rule, fused_attention_flops, expand_fused_attention)
+
+# Those that take any number of matrices, along first dimensions.
+MATRIX_CALLS = ("Eigh", "LuDecomposition", "ProductOfElementaryHouseholderReflectors", "Qr")
 
 # By the name of the target. What is called is the same for a shard as for the whole.
 NAMED_CALLS: Mapping[str, NamedCall] = {
+    "AllocateBuffer": NamedCall(buffer_rule, lambda op: 0.0),
     "ApproxTopK": NamedCall(approx_top_k_rule, approx_top_k_flops),
-    "Eigh": _MATRICES,
     "LayoutConstraint": _IN_PLACE,
-    "LuDecomposition": _MATRICES,
-    "ProductOfElementaryHouseholderReflectors": _MATRICES,
-    "Qr": _MATRICES,
+    "__op$block_scaled_dot": NamedCall(scaled_dot_rule, scaled_dot_flops),
     "annotate_device_placement": _IN_PLACE,
+    **dict.fromkeys(FUSED_ATTENTION, _ATTENTION),
+    **dict.fromkeys(MATRIX_CALLS, _MATRICES),
     "mhlo.topk": NamedCall(whole_top_k_rule, lambda op: comparisons(op, -1)),
 }

@@ -53,7 +53,7 @@ OPS: Final[dict[str, str]] = {
     "chlo.digamma": "elementwise.GAMMA",
     "chlo.lgamma": "elementwise.GAMMA",
     "chlo.mulhi": "rewritten.HIGH_HALF",
-    "chlo.ragged_dot": "contraction.RAGGED_DOT",
+    "chlo.ragged_dot": "ragged.RAGGED_DOT",
     "chlo.top_k": "sorting.TOP_K",
     "dtensor.alike": "elementwise.ALIKE",
     "dtensor.fft": "fourier.PADDED_FFT",

@@ -34,15 +34,3 @@ func.func @contracted_channels(%a: tensor<2x5x6xf32> {dtensor.layout = #dtensor.
       {batch_group_count = 1 : i64, feature_group_count = 1 : i64, dtensor.results = [#dtensor.layout<@mesh, [{}, {}, {}], partial = {sum: "x"}>]} : (tensor<2x5x6xf32>, tensor<3x6x12xf32>) -> tensor<2x3x12xf32>
   return %0 : tensor<2x3x12xf32>
 }
-
-// Shardy's rule has served, and its sizes are no longer true.
-// CHECK-LABEL: func.func @lapack
-func.func @lapack(%a: tensor<4x3x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}, {}]>})
-    -> (tensor<4x3x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}, {}]>}) {
-  // CHECK: stablehlo.custom_call @lapack_spotrf_ffi
-  // CHECK-NOT: sdy.sharding_rule
-  // CHECK-SAME: (tensor<2x3x3xf32>) -> (tensor<2x3x3xf32>, tensor<2xi32>)
-  %0:2 = stablehlo.custom_call @lapack_spotrf_ffi(%a) {sdy.sharding_rule = #sdy.op_sharding_rule<([i, j, k])->([i, l, m], [i]) {i=4, j=3, k=3, l=3, m=3}, custom>,
-    dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}, {}]>, #dtensor.layout<@mesh, [{"x"}]>]} : (tensor<4x3x3xf32>) -> (tensor<4x3x3xf32>, tensor<4xi32>)
-  return %0#0 : tensor<4x3x3xf32>
-}

@@ -20,6 +20,7 @@ from dtensor.compiler.targets.compilers import defaults, explained, first_line
 from dtensor.compiler.targets.gpu import target_config
 from dtensor.compiler.targets.kinds import GPU_KINDS
 from dtensor.compiler.targets.libtpu import check_libtpu, fitting_release
+from dtensor.compiler.targets.lowering import lower_for
 from dtensor.compiler.targets.target import Target, check_mesh, take_target
 
 GRID = dtensor.Mesh([("x", 2), ("y", 4)])
@@ -255,10 +256,31 @@ def test_python_functions_are_refused_with_the_line_that_calls_them(function: An
         step.lower(jax.ShapeDtypeStruct((8,), jnp.float32), target="tpu:v5e:2x4")
 
 
+def eigenvalues(a: Any) -> Any:
+    return jnp.linalg.eigvals(jnp.sin(a))
+
+
 def test_an_operation_that_jax_cannot_lower_for_the_target() -> None:
-    eigenvalues = dtensor.jit(jnp.linalg.eigvals, in_layouts=dtensor.Layout(["x", None], GRID))
-    with pytest.raises(dtensor.CompileError, match=r"tpu:v5e:2x4 cannot do what .* 'eig'"):
-        eigenvalues.lower(jax.ShapeDtypeStruct((8, 8), jnp.float32), target="tpu:v5e:2x4")
+    step = dtensor.jit(eigenvalues, in_layouts=dtensor.Layout(["x", None], GRID))
+    line = eigenvalues.__code__.co_firstlineno + 1
+    with pytest.raises(
+        dtensor.CompileError, match=rf"test_targets\.py:{line}: tpu:v5e:2x4 cannot do .* 'eig'"
+    ):
+        step.lower(jax.ShapeDtypeStruct((8, 8), jnp.float32), target="tpu:v5e:2x4")
+
+
+def test_an_operation_of_which_jax_asks_the_libraries_of_a_gpu() -> None:
+    class Traced:
+        def lower(self, lowering_platforms: Any) -> None:
+            raise RuntimeError(
+                "INTERNAL: operation gpusparseCreate(&handle) failed: none was found."
+            )
+
+    with pytest.raises(
+        dtensor.CompileError,
+        match=r"jax answers: operation .* none was found; it asks CUDA's libraries about this",
+    ):
+        lower_for(Target.parse("gpu:h100:8"), Traced(), [])
 
 
 def test_complex128_at_the_border_of_a_tpu_program() -> None:

@@ -35,6 +35,8 @@ NUMPY_TYPES: dict[str, Any] = {
     "ui16": np.uint16,
     "ui32": np.uint32,
     "ui64": np.uint64,
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+    "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
     "f16": np.float16,
     "bf16": ml_dtypes.bfloat16,
     "f32": np.float32,

@@ -17,6 +17,7 @@ from dtensor.dialect.mlir import ir, passmanager
 from dtensor.passes.base import PassState
 from dtensor.passes.expansion.expand import ExpandPass
 from tests.py.passes.rule_labels import Array
+from tests.py.twins import replace_twins
 
 _ROUNDS = 32
 
@@ -210,6 +211,7 @@ def _signature(text: str) -> tuple[list[str], list[str]]:
 
 def _without_chlo(text: str) -> str:
     module = ir.Module.parse(text)
+    replace_twins(module)
     pipeline = "builtin.module(func.func(chlo-legalize-to-stablehlo))"
     passmanager.PassManager.parse(pipeline).run(module.operation)
     return str(module)

@@ -381,6 +381,7 @@ LINEAR: list[Callable[..., Any]] = [
     lambda h, a, b: jnp.where(a > -2, h[::-1], -b),
     lambda h, a, b: h[2] * a - lax.dynamic_slice(h, (1,), (1,)) * jnp.eye(6)[2] + b,
     lambda h, a, b: jnp.stack([h[1], h[0] * a[0], *h[2:]]) + b,
+    lambda h, a, b: lax.cumsum(jnp.where(jnp.arange(6) == 0, a, 0)) * h[::-1] + b,
     lambda h, a, b: lax.reduce(h[None] * jnp.eye(6)[::-1], 1.0, lax.add, (1,)) - 1 + b,
 ]
 
@@ -415,7 +416,7 @@ UNLIKE: list[Callable[..., Any]] = [
     lambda h, a, b: (h * h[::-1]) + b,
     lambda h, a, b: jnp.outer(h, h) @ b,
     lambda h, a, b: jnp.pad(h[1:], (0, 1), constant_values=1) * jnp.exp(h),
-    lambda h, a, b: lax.cumsum(a) * h + b,  # it is affine, but has no rule for blocks
+    lambda h, a, b: jnp.convolve(a, jnp.ones(3), mode="same") * h + b,  # has no rule for blocks
 ]
 
 

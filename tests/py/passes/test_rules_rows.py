@@ -265,9 +265,10 @@ def custom_call(target: str, attributes: str) -> str:
 
 
 @pytest.mark.usefixtures("lapack")
-def test_lapack_call_splits_batch_dimensions() -> None:
+@pytest.mark.parametrize("attributes", [ATTRIBUTES, ATTRIBUTES.partition(", sdy.")[0]])
+def test_lapack_call_splits_batch_dimensions(attributes: str) -> None:
     report = check_rule(
-        custom_call("lapack_spotrf_ffi", ATTRIBUTES),
+        custom_call("lapack_spotrf_ffi", attributes),
         inputs={0: well_conditioned(4, 6, 3, 3)},
         tolerance=F32_EPS * 8,
         max_pairs=30,
@@ -278,7 +279,8 @@ def test_lapack_call_splits_batch_dimensions() -> None:
 @pytest.mark.parametrize(
     ("target", "attributes"),
     [
-        ("lapack_spotrf_ffi", ATTRIBUTES.partition(", sdy.")[0]),
+        ("lapack_spotrf_ffi", ATTRIBUTES.replace("num_batch_dims", "batch")),
+        ("lapack_spotrf_ffi", ATTRIBUTES.replace('= "2"', '= "two"')),
         ("CustomSPMDPartitioning", ATTRIBUTES),
         ("xla_ffi_python_cpu_callback", ATTRIBUTES),
         ("lapack_spotrf_ffi", ATTRIBUTES + ", has_side_effect = true"),
@@ -291,24 +293,3 @@ def test_other_calls_have_no_rule(target: str, attributes: str) -> None:
         op = next(iter(function.regions[0].blocks[0].operations)).operation
         shapes = ((4, 6, 3, 3),), ((4, 6, 3, 3), (4, 6))
         assert rule_of(OpInfo(op, op.name, *shapes, ("f32",), ("f32", "i32"))) is None
-
-
-@pytest.mark.usefixtures("lapack")
-@pytest.mark.parametrize(
-    "rule",
-    [
-        "([i, j, k, l])->([i, j, m, n], [i, j]) {i=4, j=6, k=3, l=3, m=3, n=3} "
-        "need_replication={i}, custom",
-        "([i, j, k, l])->([o, j, m, n], [i, j]) {i=4, j=6, k=3, l=3, m=3, n=3, o=4}, custom",
-        "([ij, k, l, m])->([ij, k, n, o], [ij, k]) {i=2, j=2, k=6, l=3, m=3, n=3, o=3}, custom",
-    ],
-)
-def test_factors_that_are_special_or_share_a_dimension_are_left_whole(rule: str) -> None:
-    attributes = ATTRIBUTES.partition("#sdy")[0] + f"#sdy.op_sharding_rule<{rule}>"
-    report = check_rule(
-        custom_call("lapack_spotrf_ffi", attributes),
-        inputs={0: well_conditioned(4, 6, 3, 3)},
-        tolerance=F32_EPS * 8,
-        max_pairs=0,
-    )
-    assert factor_sizes(report) == [6]
