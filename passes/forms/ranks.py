@@ -8,6 +8,7 @@ from itertools import accumulate, pairwise
 from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, replace_op, users
 from dtensor.passes.builder import Builder, integers_attr
+from dtensor.passes.forms.few_places import MOST
 from dtensor.passes.forms.orders import stands_before
 from dtensor.passes.forms.row_places import RowPlaces
 from dtensor.passes.ops.attributes import integer, integers, shape_of, splat_of
@@ -18,8 +19,6 @@ from dtensor.passes.ops.elementwise import is_scalar_work
 from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.keys import orders
 from dtensor.passes.ops.loops import numbered
-
-_MOST = 16  # places; of more, sorting is simpler
 
 
 def replaced_sort(sort: ir.Operation) -> list[ir.Operation]:
@@ -38,7 +37,7 @@ def replaced_sort(sort: ir.Operation) -> list[ir.Operation]:
         if read is None or read.op.block != sort.block:
             return []
         reads.append(read)
-    if not reads or sum(read.count for read in reads) > _MOST or shape[dim] <= _MOST:
+    if not reads or sum(read.count for read in reads) > MOST or shape[dim] <= MOST:
         return []
     numbers = {view.operation: i for i, view in enumerate(sort.block.operations)}
     reads.sort(key=lambda read: numbers[read.op])
