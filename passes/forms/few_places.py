@@ -58,16 +58,16 @@ class FewPlaces:
 
     def reads(self, op: ir.Operation) -> bool:
         """Whether an op reads places at known ranks, with all of the other dimensions."""
+        if op.name not in ("stablehlo.slice", "stablehlo.dynamic_slice"):
+            return False
         shape, result = shape_of(self.sort.operands[0]), shape_of(op.results[0])
         if op.name == "stablehlo.slice":
             starts, _, strides = slice_numbers(op)
             rank = starts[self.dim] if strides[self.dim] == 1 else None
-        elif op.name == "stablehlo.dynamic_slice":
+        else:
             start = known_integers(op.operands[1 + self.dim])
             last = shape[self.dim] - result[self.dim]
             rank = None if start is None else min(max(int(start), 0), last)
-        else:
-            return False
         others = [n for d, n in enumerate(shape) if d != self.dim]
         if rank is None or others != [n for d, n in enumerate(result) if d != self.dim]:
             return False

@@ -48,6 +48,14 @@ def test_places_of_equal_numbers_are_in_order() -> None:
     assert "all_to_all" not in kinds(run(few, LINE, [["x"]], awkward(1608)))
 
 
+def test_places_that_are_all_read_are_sorted() -> None:
+    def every(x: Any) -> Any:
+        order = jnp.argsort(x)
+        return order, order[:3]
+
+    assert "all_to_all" in kinds(run(every, LINE, [["x"]], integers(4608).astype(np.float32)))
+
+
 def test_places_of_rows_are_their_own() -> None:
     def rows(x: Any) -> Any:
         return jnp.argsort(x, axis=0)[4:6], jnp.argsort(-x.T, axis=1)[:, :2]
