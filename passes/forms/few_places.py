@@ -19,8 +19,6 @@ from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.ops.reduction import Reduction
 
-MOST = 16  # places; of more, sorting is simpler
-
 
 @dataclass(frozen=True)
 class _Term:

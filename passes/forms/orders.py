@@ -14,7 +14,8 @@ from dtensor.dialect.mlir import Value, ir, is_read, made_by, maker_of, replace_
 from dtensor.dialect.names import PLACES
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.cuts.shards import Shards
-from dtensor.passes.forms.few_places import MOST, FewPlaces
+from dtensor.passes.forms.few_places import FewPlaces
+from dtensor.passes.forms.ranks import MOST, reads_few, stands_before
 from dtensor.passes.forms.walked import is_marked
 from dtensor.passes.ops.attributes import element_of, integer, integers, shape_of, splat_number
 from dtensor.passes.ops.columnsort import sorted_dimension
@@ -24,7 +25,6 @@ from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.rule import OpInfo
 
 _DEEP = 6  # operations between places and what is read there
-_FEW = ("stablehlo.dynamic_slice", "stablehlo.gather", "stablehlo.slice")  # what reads a few
 _LEAST = 8  # shards: of fewer, all that is read is sent as fast as it is sorted
 
 
@@ -85,8 +85,8 @@ def _counted(sort: ir.Operation, place: int, dim: int, shards: Shards) -> list[i
         is_add = op.name == "stablehlo.scatter" and k == 1
         if op.block != sort.block or not (few.writes(op) if is_add else few.reads(op)):
             return []
-    is_read_whole = any(op.name not in _FEW for op in users(sort.results[1 - place]))
-    if is_read_whole or not 0 < few.ranks <= MOST:
+    values = users(sort.results[1 - place])
+    if not all(reads_few(op, dim, shape) for op in values) or not 0 < few.ranks <= MOST:
         return []
     ordered = _copy(sort, list(sort.operands), [1 - place])
     written = few.write(ordered.results[0])
@@ -250,18 +250,3 @@ def _reads_each(gather: ir.Operation, dim: int, shape: Sequence[int]) -> bool:
         and numbers.vector_dim == len(shape)
         and not is_marked(gather)
     )
-
-
-def stands_before(values: Any, op: ir.Operation, numbers: dict[ir.Operation, int]) -> bool:
-    """Whether values can be computed before an operation; moves what makes them there."""
-    for value in values:
-        maker = maker_of(value)
-        if maker is None or maker.block != op.block or numbers[maker] < numbers[op]:
-            continue
-        if maker == op or len(maker.regions) or maker.name == "stablehlo.gather":
-            return False
-        if not stands_before(maker.operands, op, numbers):
-            return False
-        maker.move_before(op)
-        numbers[maker] = numbers[op] - 1
-    return True
