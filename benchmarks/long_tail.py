@@ -31,7 +31,6 @@ from benchmarks.long_tail_forms import (
     affine,
     alternating,
     append,
-    beam_search,
     complex_product,
     conv,
     conv_around,
@@ -54,6 +53,7 @@ from benchmarks.long_tail_forms import (
 )
 from benchmarks.long_tail_grids import GRIDS
 from benchmarks.long_tail_loops import LOOPS
+from benchmarks.long_tail_orders import ORDERS
 from benchmarks.long_tail_row import (
     CACHE,
     CHUNK,
@@ -222,59 +222,7 @@ ROWS_OF_TABLE: dict[str, Row] = {
     ),
     **GRIDS,
     **LOOPS,
-    "sort": row(2 * R * 2048 + 2048, "2 r L + L, columnsort", jnp.sort, VECTOR, out=X),
-    "argsort": row(
-        2 * R * 512 * (4 + 2) + 256 * (4 + 2) + 256 * 2,
-        "the same on keys and places of 16 bits; half of the places come back",
-        jnp.argsort,
-        VECTOR,
-        out=X,
-    ),
-    "top_k": row(
-        128 * 8 * 3.0,
-        "k (value and place) log2 p",
-        lambda x: lax.top_k(x, 128),
-        (array(131072), X),
-        out=[WHOLE, WHOLE],
-    ),
-    "beam_search": row(
-        2 * 2 * R * 32 * 4 + 3 * 32 * 8.0,
-        "all_reduces of maximum and sum, and k (value and place) log2 p",
-        beam_search,
-        (array(8, 4, 32768), P(None, None, "x")),
-        (array(8, 4), WHOLE),
-        out=[WHOLE, WHOLE],
-    ),
-    "argmax": row(
-        2 * 2 * R * 64 * 4,
-        "2 all_reduces, of values and of places",
-        lambda x: jnp.argmax(x, 1),
-        (array(64, 32768), COLUMNS),
-        out=WHOLE,
-    ),
-    "categorical": row(
-        2 * 2 * R * 64 * 4,
-        "as argmax",
-        lambda x: jax.random.categorical(jax.random.key(0), x),
-        (array(64, 32768), COLUMNS),
-        out=WHOLE,
-    ),
-    "median": row(32 * 2 * R * 4, "32 scalar all_reduces", jnp.median, VECTOR, out=WHOLE),
-    "nanmedian_of_columns": row(
-        32 * 2 * R * 16 * 4,
-        "32 all_reduces of two counts of 16 bits for each of 16 columns",
-        lambda x: jnp.nanmedian(x, 0),
-        LONG,
-        out=WHOLE,
-    ),
-    "searchsorted": row(
-        2 * R * 256,
-        "one all_reduce of the counts",
-        lambda t, q: jnp.searchsorted(t, q),
-        VECTOR,
-        (array(64), WHOLE),
-        out=WHOLE,
-    ),
+    **ORDERS,
     "histogram": row(
         2 * R * 64 * 4 + 2 * 2 * R * 4,
         "all_reduces of the bins and the range",

@@ -14,6 +14,8 @@ from dtensor.dialect.mlir import Value, ir, is_read, made_by, maker_of, replace_
 from dtensor.dialect.names import PLACES
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.cuts.shards import Shards
+from dtensor.passes.forms.few_places import FewPlaces
+from dtensor.passes.forms.ranks import MOST, reads_few, stands_before
 from dtensor.passes.forms.walked import is_marked
 from dtensor.passes.ops.attributes import element_of, integer, integers, shape_of, splat_number
 from dtensor.passes.ops.columnsort import sorted_dimension
@@ -59,18 +61,56 @@ def _replaced(sort: ir.Operation, place: int, dim: int, shards: Shards) -> list[
             values.append(value)
         reads.append((read, alike))
     if not reads:
-        return []
+        return _counted(sort, place, dim, shards)
     if len(values) > len(sort.operands):
         sort = _rebuilt(sort, values, range(len(values)))
     for read, k in reads:
         replace_op(read, [sort.results[k]])
     unread = _unread(sort.results[place], _DEEP)
-    arguments = list(sort.regions[0].blocks[0].arguments)[2 * place : 2 * place + 2]
-    if unread is not None and is_stable(sort) and not any(map(is_read, arguments)):
+    if unread is not None and _ignores_places(sort, place):
         for op in unread:
             op.erase()
         sort = _rebuilt(sort, values, [k for k in range(len(values)) if k != place])
     return [sort]
+
+
+def _counted(sort: ir.Operation, place: int, dim: int, shards: Shards) -> list[ir.Operation]:
+    """What stands for an argsort of which few places are read; nothing of others."""
+    shape, places = shape_of(sort.operands[0]), sort.results[place]
+    is_plain = len(sort.operands) == 2 and shape[dim] > MOST and _ignores_places(sort, place)
+    if not is_plain or not shards.splits((sort.operands[1 - place], dim)):
+        return []
+    few = FewPlaces(sort, place, dim)
+    for op, k in _uses(places, shape):
+        is_add = op.name == "stablehlo.scatter" and k == 1
+        if op.block != sort.block or not (few.writes(op) if is_add else few.reads(op)):
+            return []
+    values = users(sort.results[1 - place])
+    if not all(reads_few(op, dim, shape) for op in values) or not 0 < few.ranks <= MOST:
+        return []
+    ordered = _copy(sort, list(sort.operands), [1 - place])
+    written = few.write(ordered.results[0])
+    for op in _unread(places, _DEEP) or ():
+        op.erase()
+    sort.results[1 - place].replace_all_uses_with(ordered.results[0])
+    sort.erase()
+    return [ordered, *written]
+
+
+def _ignores_places(sort: ir.Operation, place: int) -> bool:
+    """Whether of equal elements that which stood first does so after, whatever the places say."""
+    pair = list(sort.regions[0].blocks[0].arguments)[2 * place : 2 * place + 2]
+    return is_stable(sort) and not any(map(is_read, pair))
+
+
+def _uses(places: Value, shape: Sequence[int]) -> Iterator[tuple[ir.Operation, int]]:
+    """What reads places, as vectors perhaps, and as which operand."""
+    for use in places.uses:
+        op, k = use.owner.operation, use.operand_number
+        if op.name != "stablehlo.select" and _says_as_much(op, k, places, shape):
+            yield from _uses(op.results[0], shape)
+        else:
+            yield op, k
 
 
 def _alike(values: Sequence[Value], value: Value) -> int | None:
@@ -106,6 +146,16 @@ def _keeps_order(op: ir.Operation) -> bool:
 
 def _rebuilt(sort: ir.Operation, values: Sequence[Value], kept: Sequence[int]) -> ir.Operation:
     """A sort of some of these values, of which the first are its own, in the place of a sort."""
+    new = _copy(sort, values, kept)
+    for k, value in zip(kept, new.results, strict=True):
+        if k < len(sort.results):
+            sort.results[k].replace_all_uses_with(value)
+    sort.erase()
+    return new
+
+
+def _copy(sort: ir.Operation, values: Sequence[Value], kept: Sequence[int]) -> ir.Operation:
+    """As `_rebuilt`, beside the sort."""
     given, made = sort.regions[0].blocks[0], list[ir.Operation]()
     attributes = {name: sort.attributes[name] for name in sort.attributes}
     if integer(attributes[PLACES]) not in kept:
@@ -118,11 +168,7 @@ def _rebuilt(sort: ir.Operation, values: Sequence[Value], kept: Sequence[int]) -
         less = applied(given, arguments[: len(given.arguments)], ir.InsertionPoint(body))
         Trail(ir.InsertionPoint(body), sort.location).create("stablehlo.return", less, [])
 
-    found = sorted_by(Builder(sort, made), [values[k] for k in kept], attributes, compare)
-    for k, value in zip(kept, found, strict=True):
-        if k < len(sort.results):
-            sort.results[k].replace_all_uses_with(value)
-    sort.erase()
+    sorted_by(Builder(sort, made), [values[k] for k in kept], attributes, compare)
     return made[0]
 
 
@@ -204,18 +250,3 @@ def _reads_each(gather: ir.Operation, dim: int, shape: Sequence[int]) -> bool:
         and numbers.vector_dim == len(shape)
         and not is_marked(gather)
     )
-
-
-def stands_before(values: Any, op: ir.Operation, numbers: dict[ir.Operation, int]) -> bool:
-    """Whether values can be computed before an operation; moves what makes them there."""
-    for value in values:
-        maker = maker_of(value)
-        if maker is None or maker.block != op.block or numbers[maker] < numbers[op]:
-            continue
-        if maker == op or len(maker.regions) or maker.name == "stablehlo.gather":
-            return False
-        if not stands_before(maker.operands, op, numbers):
-            return False
-        maker.move_before(op)
-        numbers[maker] = numbers[op] - 1
-    return True

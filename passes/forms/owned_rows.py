@@ -38,16 +38,12 @@ from dtensor.passes.ops.indexing import (
     index_columns,
     index_vectors,
 )
+from dtensor.passes.ops.linear import kept_dims
 from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.ops.reduction import Reduction
 
 _MOST = 16  # operations per element that is picked: more of them had better be divided
 _LEAST = 2  # times as much would be sent otherwise
-
-_LINEAR = tuple(
-    f"stablehlo.{name}"
-    for name in "add broadcast_in_dim negate reshape slice subtract transpose".split()
-)
 
 
 def replaced_rows(gathers: Sequence[ir.Operation], shards: Shards) -> list[ir.Operation]:
@@ -277,16 +273,17 @@ class _Region:
 
     def _is_linear(self, op: ir.Operation) -> bool:
         """Whether an op gives parts of a sum, as rows of a split table are."""
-        values = [op.operands[0]] if op.name == "stablehlo.reduce" else list(op.operands)
-        parts = [value in self.linear for value in values]
-        match op.name:
-            case "stablehlo.multiply" | "stablehlo.dot_general":
-                return sum(parts) == 1
-            case "stablehlo.reduce":
-                return parts == [True] and combiner(op.regions[0]) is Reduction.SUM
-            case "stablehlo.convert":
-                return all(parts) and holds_floats(*map(element_of, (values[0], op.results[0])))
-        return all(parts) and op.name in _LINEAR
+        sides = [k for k, value in enumerate(op.operands) if value in self.linear]
+        match op.name.removeprefix("stablehlo."):
+            case "convert":
+                return bool(sides) and holds_floats(*map(element_of, (*op.operands, *op.results)))
+            case "select":
+                is_sum = sides == [1, 2]
+            case "multiply" | "dot_general" | "divide" | "reduce":
+                is_sum = bool(sides)
+            case _:
+                is_sum = len(sides) == len(op.operands)
+        return is_sum and kept_dims(op, sides) is not None
 
 
 class _Written:

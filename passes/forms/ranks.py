@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from typing import Any
 
 from dtensor.dialect import build
-from dtensor.dialect.mlir import Value, ir, replace_op, users
+from dtensor.dialect.mlir import Value, ir, maker_of, replace_op, users
 from dtensor.passes.builder import Builder, integers_attr
-from dtensor.passes.forms.orders import stands_before
 from dtensor.passes.forms.row_places import RowPlaces
 from dtensor.passes.ops.attributes import integer, integers, shape_of, splat_of
 from dtensor.passes.ops.combiners import combiner
@@ -19,7 +19,7 @@ from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.keys import orders
 from dtensor.passes.ops.loops import numbered
 
-_MOST = 16  # places; of more, sorting is simpler
+MOST = 16  # places; of more, sorting is simpler
 
 
 def replaced_sort(sort: ir.Operation) -> list[ir.Operation]:
@@ -38,7 +38,7 @@ def replaced_sort(sort: ir.Operation) -> list[ir.Operation]:
         if read is None or read.op.block != sort.block:
             return []
         reads.append(read)
-    if not reads or sum(read.count for read in reads) > _MOST or shape[dim] <= _MOST:
+    if not reads or sum(read.count for read in reads) > MOST or shape[dim] <= MOST:
         return []
     numbers = {view.operation: i for i, view in enumerate(sort.block.operations)}
     reads.sort(key=lambda read: numbers[read.op])
@@ -91,6 +91,12 @@ def _read(op: ir.Operation, dim: int, shape: list[int]) -> _Read | None:
     return _Read(op, indices[0], op.operands[1])
 
 
+def reads_few(op: ir.Operation, dim: int, shape: list[int]) -> bool:
+    """Whether a use of a sorted value reads few places along the dimension."""
+    found = _read(op, dim, shape)
+    return found is not None and found.count <= MOST
+
+
 def _forgets_order(op: ir.Operation, dim: int, shape: list[int]) -> bool:
     """Whether all that is made of a use is reduced along the dimension, element by element.
 
@@ -107,6 +113,21 @@ def _forgets_order(op: ir.Operation, dim: int, shape: list[int]) -> bool:
         return False
     found = users(op.results[0])
     return bool(found) and all(_forgets_order(user, dim, shape) for user in found)
+
+
+def stands_before(values: Any, op: ir.Operation, numbers: dict[ir.Operation, int]) -> bool:
+    """Whether values can be computed before an operation; moves what makes them there."""
+    for value in values:
+        maker = maker_of(value)
+        if maker is None or maker.block != op.block or numbers[maker] < numbers[op]:
+            continue
+        if maker == op or len(maker.regions) or maker.name == "stablehlo.gather":
+            return False
+        if not stands_before(maker.operands, op, numbers):
+            return False
+        maker.move_before(op)
+        numbers[maker] = numbers[op] - 1
+    return True
 
 
 def _replaced(sort: ir.Operation, dim: int, reads: list[_Read]) -> list[ir.Operation]:

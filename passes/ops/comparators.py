@@ -80,7 +80,8 @@ def compare_codes(body: ir.Block) -> None:
 def on_tensors(make: Builder, body: ir.Block, arguments: Sequence[Value]) -> list[Value]:
     """What a body of scalars gives of the elements of tensors of one shape, one by one.
 
-    It has constants and operations on single elements, and an argument for each tensor.
+    It has constants and operations on single elements, and an argument for each tensor. Scalars
+    that stand ahead of it are those of all elements.
     """
     shape = make.shape_of(arguments[0])
     known: dict[Value, Value] = dict(zip(body.arguments, arguments, strict=True))
@@ -94,7 +95,7 @@ def on_tensors(make: Builder, body: ir.Block, arguments: Sequence[Value]) -> lis
             scalar = make.value(op.name, [], make.tensor_type((), element), attributes)
             known[op.results[0]] = make.broadcast(scalar, shape)
             continue
-        operands = [known[value] for value in op.operands]
+        operands = [known[v] if v in known else make.broadcast(v, shape) for v in op.operands]
         type_ = make.tensor_type(shape, element)
         known[op.results[0]] = make.value(op.name, operands, type_, attributes)
     return [known[value] for value in terminator(body).operands]
