@@ -19,9 +19,9 @@ from dtensor.compiler.report.facts import facts_of
 from dtensor.compiler.report.lines import source_files
 from dtensor.compiler.report.markup import Html, join, table, tag
 from dtensor.compiler.report.page import report_html
-from dtensor.compiler.summary import groups_of, quantity
+from dtensor.compiler.summary import groups_of
 from dtensor.dialect.layout import Layout
-from dtensor.passes.cost.units import seconds_text
+from dtensor.passes.cost.units import quantity, seconds_text
 
 MESH = dtensor.Mesh.abstract([("x", 2), ("y", 4)])
 ROWS = Layout(["x", None], MESH)
