@@ -234,7 +234,7 @@ def _as_it_stands(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
 def _widened(to: Batched, op: ir.Operation, said: Mapping[str, ir.Attribute]) -> list[Value]:
     """The op on all operands, with one more dimension, ahead of the others."""
     shapes = [(to.count, *to.make.shape_of(result)) for result in op.results]
-    return list(_copied(to.make, op, [*map(to.all, op.operands)], shapes, said).results)
+    return list(copied(to.make, op, [*map(to.all, op.operands)], shapes, said).results)
 
 
 def _sorted(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
@@ -262,7 +262,7 @@ def _windows(to: Batched, op: ir.Operation, shape: Shape) -> list[Value] | None:
         said["padding"] = matrix_attr([(0, 0), *read_padding(op, len(shape))])
     given = [*map(to.all, values[:count]), *map(to.one, values[count:])]
     shapes = [(to.count, *to.make.shape_of(result)) for result in op.results]
-    return list(_copied(to.make, op, given, shapes, said).results)
+    return list(copied(to.make, op, given, shapes, said).results)
 
 
 def _gathered(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
@@ -271,7 +271,7 @@ def _gathered(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
     sizes = integers(op.attributes["slice_sizes"])
     is_many = operand in to.many
     given = [to.all(operand) if is_many else to.one(operand), to.all(indices)]
-    copy = _copied(to.make, op, given, [(to.count, *shape)])
+    copy = copied(to.make, op, given, [(to.count, *shape)])
     numbers.widened(is_many).write(copy)
     copy.attributes["slice_sizes"] = integers_attr([1, *sizes] if is_many else sizes)
     return list(copy.results)
@@ -280,7 +280,7 @@ def _gathered(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
 def _scattered(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
     numbers = IndexNumbers.of(op)
     shapes = [(to.count, *to.make.shape_of(result)) for result in op.results]
-    copy = _copied(to.make, op, [*map(to.all, op.operands)], shapes)
+    copy = copied(to.make, op, [*map(to.all, op.operands)], shapes)
     numbers.widened(True).write(copy)
     return list(copy.results)
 

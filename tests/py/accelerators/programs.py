@@ -91,6 +91,20 @@ def gather_and_scatter(mesh: dtensor.Mesh) -> Program:
     return program, args, (table, rows, update), (update, table)
 
 
+def experts(mesh: dtensor.Mesh) -> Program:
+    """Rows in groups, each with a matrix of its own, and the gradients of the matrices."""
+
+    def step(rows: Any, weights: Any, sizes: Any) -> Any:
+        def loss(weights: Any) -> Any:
+            return jnp.square(jax.lax.ragged_dot(rows, weights, sizes)).sum()
+
+        return weights - 0.1 * jax.grad(loss)(weights)
+
+    rows, weights, sizes = layouts(mesh, ["data", U], ["model", U, U], [U])
+    args = (shaped(4096, 512), shaped(8, 512, 1024), shaped(8, dtype=jnp.int32))
+    return step, args, (rows, weights, sizes), weights
+
+
 def gpt(mesh: dtensor.Mesh) -> Program:
     """A training step of a GPT of one layer with the layouts of Megatron."""
     params = gpt_step.parameters(1)
@@ -110,5 +124,6 @@ PROGRAMS: dict[str, Callable[[dtensor.Mesh], Program]] = {
     "all five kinds": all_kinds,
     "while loop": loop,
     "gather and scatter": gather_and_scatter,
+    "groups of rows": experts,
     "GPT training step": gpt,
 }

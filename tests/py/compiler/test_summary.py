@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import dtensor
-from dtensor.compiler.summary import common, groups_of, quantity, seconds_text, summary
+from dtensor.compiler.summary import common, groups_of, summary
 from dtensor.dialect.layout import Layout
+from dtensor.passes.cost.units import quantity, seconds_text
 from dtensor.runtime.client import create_mesh
 
 MESH = create_mesh([("x", 2), ("y", 4)])
