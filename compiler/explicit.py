@@ -26,14 +26,15 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType
 from dtensor.runtime.context import has_explicit_axes
+from dtensor.runtime.padding import even_layout
 from dtensor.runtime.placement import jax_mesh
 
 
-def explicit_sharding(layout: Layout | None) -> NamedSharding | None:
+def explicit_sharding(layout: Layout | None, shape: Sequence[int]) -> NamedSharding | None:
     """The sharding of an argument in jax's types; None for one of which they say nothing.
 
     That is an argument without a layout, on another mesh than jax's, or split over parts of axes,
-    which jax cannot name.
+    which jax cannot name. In its types a dimension that the layout does not divide is whole.
     """
     context = get_abstract_mesh()
     if layout is None or layout.mesh.axes != tuple(
@@ -45,7 +46,7 @@ def explicit_sharding(layout: Layout | None) -> NamedSharding | None:
     )
     kinds = dict(zip(context.axis_names, context.axis_types, strict=True))
     entries: list[tuple[str, ...]] = []
-    for dim in layout.dims:
+    for dim in even_layout(layout, tuple(shape)).dims:
         if any(axis.size != layout.mesh.axis_size(axis.name) for axis in dim.axes):
             return None
         entries.append(tuple(a.name for a in dim.axes if kinds[a.name] == AxisType.Explicit))
@@ -63,7 +64,9 @@ def explicit_shardings(
     if mesh is None or not has_explicit_axes():
         return [None] * len(types)
     layouts = argument_layouts(in_layouts, types, names, tree, mesh)
-    return [explicit_sharding(layout) for layout in layouts]
+    return [
+        explicit_sharding(layout, type_.shape) for layout, type_ in zip(layouts, types, strict=True)
+    ]
 
 
 def explicit_mesh(shardings: Iterable[Sharding | None]) -> AbstractMesh | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ from dtensor.dialect.mlir import bytecode_of
 from dtensor.dialect.of_torch import instead_of_torch
 from dtensor.passes.functions import main_function
 from dtensor.runtime.array import DTensor
+from dtensor.runtime.context import has_explicit_axes, without_mesh
 from dtensor.runtime.keys import KeyKind, key_kind
 from dtensor.runtime.placement import platform_of
 from dtensor.runtime.splicing import python_callbacks
@@ -148,7 +150,8 @@ def trace(
         keep_unused=True,
     )
     try:
-        traced = _trace(jitted, args, kwargs, mesh)
+        with _without_other_mesh(mesh):
+            traced = _trace(jitted, args, kwargs, mesh)
     except TypeError as error:
         refuse_outside(error)
         raise
@@ -247,6 +250,13 @@ def _key(path: Any) -> str:
 def _infos(names: Sequence[str], tree: Any) -> list[TracedArray]:
     leaves = jax.tree_util.tree_leaves(tree)
     return [TracedArray.of(leaf, name) for name, leaf in zip(names, leaves, strict=True)]
+
+
+def _without_other_mesh(mesh: Mesh | None) -> AbstractContextManager[Any]:
+    """No mesh with Explicit axes around a program of another one: what it makes would lie there."""
+    around = tuple(jax.sharding.get_abstract_mesh().shape.items())
+    is_other = mesh is not None and has_explicit_axes() and around != mesh.axes
+    return without_mesh() if is_other else nullcontext()
 
 
 def _trace(jitted: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: Mesh | None) -> Any:

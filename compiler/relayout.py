@@ -20,7 +20,7 @@ from dtensor.runtime.array import DTensor
 from dtensor.runtime.clients.coordination import resets
 from dtensor.runtime.shardings import AnyLayout, as_layout
 from dtensor.runtime.tracing import is_eager
-from dtensor.runtime.transfer import fetch_layout, host_array, place
+from dtensor.runtime.transfer import asked_for, fetch_layout, host_array, place
 from dtensor.runtime.variables.facts import value_of
 
 
@@ -60,12 +60,12 @@ def relayout(tensor: Any, layout: AnyLayout, name: str | None = None) -> Any:
             return constrain_as(tensor, layout, None)
     layout = _whole_layout(tensor, layout)
     if not isinstance(tensor, DTensor):
-        placed = place(tensor, layout)
+        placed = _placed(tensor, layout)
         return placed.to_jax() if isinstance(tensor, jax.Array) or not is_eager() else placed
     if tensor.layout == layout:
         return tensor
     if tensor.mesh != layout.mesh:
-        return place(tensor, layout)
+        return _placed(tensor, layout)
     layout.verify(tensor.shape, "relayout: an array", uneven=True)
     move = _moves[tensor._type, given] = _move(tensor, layout)
     return move(tensor._array)
@@ -115,7 +115,12 @@ def copy_to_mesh(tensor: Any, layout: AnyLayout) -> DTensor:
     if isinstance(tensor, DTensor):
         moved: DTensor = relayout(tensor, layout)
         return moved
-    return place(tensor, _whole_layout(tensor, layout))
+    return _placed(tensor, _whole_layout(tensor, layout))
+
+
+def _placed(tensor: Any, layout: Layout) -> DTensor:
+    with asked_for():
+        return place(tensor, layout)
 
 
 def _whole_layout(tensor: Any, layout: Any) -> Layout:

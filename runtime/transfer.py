@@ -6,6 +6,7 @@ import json
 import math
 import operator
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import jax
@@ -229,6 +230,14 @@ def place(array: Any, layout: Layout) -> DTensor:
     result = jax.make_array_from_callback(whole.shape, sharding, shard, dtype=source.dtype)
     type_ = array_type(source.shape, result.dtype, layout, None, weak)
     return dtensor_of(as_weak(result, weak), type_)
+
+
+def asked_for() -> AbstractContextManager[Any]:
+    """Around copies that were asked for: to jax's transfer guard explicit, as jax.device_put is."""
+    how: Any = jax.config
+    if how.jax_transfer_guard_host_to_device in ("disallow", "log"):  # explicit ones are allowed
+        return jax.transfer_guard("allow")
+    return nullcontext()
 
 
 def _refuse_between_clients(source: jax.Array, layout: Layout) -> None:

@@ -77,8 +77,10 @@ def problem(options: argparse.Namespace) -> str | None:
         "timeout",
     ):
         value = getattr(options, name)
-        if value is not None and not 0 < value <= _LONGEST_SECONDS:
-            return f"--{name.replace('_', '-')} is {value}; it must be above 0, up to 1000000"
+        # jax numbers the CPU devices of a process so that there can be no more.
+        most = 2048 if name == "devices_per_client" else _LONGEST_SECONDS
+        if value is not None and not 0 < value <= most:
+            return f"--{name.replace('_', '-')} is {value}; it must be above 0, up to {most:.0f}"
     if options.max_restarts < 0:
         return f"--max-restarts is {options.max_restarts}; it must be 0 or more"
     if options.port is not None and not 1 <= options.port <= 65536 - options.clients:

@@ -30,7 +30,7 @@ from dtensor.runtime.data.elements import (
 from dtensor.runtime.data.sources import END, Arrays, Indexed, Iterated, Source
 from dtensor.runtime.padding import Ranges, true_ranges
 from dtensor.runtime.placement import named_sharding
-from dtensor.runtime.transfer import host_array
+from dtensor.runtime.transfer import asked_for, host_array
 
 Chunk = tuple[int, Sequence[Any]]
 """Consecutive examples: the number of the first one in its batch, which is below 0 where the arrays
@@ -95,9 +95,11 @@ class Batching:
         """
         tensors = []
         for i, (layout, shape) in enumerate(zip(self.layouts, self.shapes(examples), strict=True)):
-            array = jax.make_array_from_callback(
-                layout.padded_shape(shape), named_sharding(layout), self._reader(i, chunks, shape)
-            )
+            read = self._reader(i, chunks, shape)
+            with asked_for():
+                array = jax.make_array_from_callback(
+                    layout.padded_shape(shape), named_sharding(layout), read
+                )
             tensors.append(dtensor_of(array, array_type(shape, self.spec.dtypes[i], layout)))
         chunks.clear()
         return jax.tree.unflatten(self.spec.structure, tensors)

@@ -14,7 +14,7 @@ from dtensor.runtime.array import ArrayType, DTensor, from_jax
 from dtensor.runtime.donation import refuse_deleted
 from dtensor.runtime.eager import Slot
 from dtensor.runtime.placement import layout_of
-from dtensor.runtime.transfer import host_array, outside, place
+from dtensor.runtime.transfer import asked_for, host_array, outside, place
 
 SMALL = 20
 """Integer and boolean arrays of fewer elements need no layout, as in single operations."""
@@ -44,7 +44,8 @@ def initial_tensor(value: Any, dtype: Any, layout: Layout | None, who: str) -> D
                 f"{who} has no layout: give layout=, or a DTensor as the initial value, not one of "
                 f"type {type(value).__name__}"
             )
-        return place(_host_values(value, dtype, who), layout)
+        with asked_for():
+            return place(_host_values(value, dtype, who), layout)
     refuse_deleted((found._array,), ("initial_value",))
     if layout is not None and found.layout != layout:
         raise LayoutError(

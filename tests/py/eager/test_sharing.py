@@ -13,7 +13,7 @@ import dtensor
 import dtensor.numpy as dnp
 from dtensor import UNSHARDED, DTensor, Layout
 from dtensor.compiler.eager.sharing import can_run_once, run_once
-from tests.py.eager.support import MESH_3X2, assert_same, placed, whole
+from tests.py.eager.support import MESH_2X4, MESH_3X2, assert_same, layout, placed, whole
 from tests.py.runtime.programs import program, sum_over_rows
 
 WHOLE = Layout([UNSHARDED, UNSHARDED], MESH_3X2)
@@ -179,3 +179,21 @@ def test_no_transfer_is_seen_where_transfers_are_refused() -> None:
     with jax.transfer_guard("disallow"):
         doubled = x + x
     assert_same(doubled, np.full((6, 4), 2, np.float32))
+
+
+def test_copies_that_are_asked_for_are_explicit_to_the_transfer_guard() -> None:
+    values = np.arange(24, dtype=np.float32).reshape(6, 4)
+    with jax.transfer_guard("disallow"):
+        x = placed(values, MESH_3X2, "x", "y")
+        moved = dtensor.relayout(x, layout(MESH_2X4, "y", "x"))  # its rows do not divide
+        variable = dtensor.DVariable(values, layout=x.layout)
+        data = dtensor.DTensorDataset(values, mesh=x.mesh, layouts=x.layout, global_batch_size=3)
+        batches = list(data)
+        with pytest.raises(jax.errors.JaxRuntimeError, match="Disallowed host-to-device"):
+            dtensor.jit(lambda a: a + 1, in_layouts=x.layout)(values)
+    for same in (x, moved, variable.value()):
+        assert_same(same, values)
+    assert_same(batches, [values[:3], values[3:]])
+    with jax.transfer_guard("disallow_explicit"):
+        with pytest.raises(jax.errors.JaxRuntimeError, match="Disallowed host-to-device"):
+            placed(values, MESH_3X2, "x", "y")

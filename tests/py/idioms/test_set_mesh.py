@@ -189,6 +189,22 @@ def test_programs_of_other_devices_run_in_the_context(mesh: jax.sharding.Mesh) -
     same(again(x, W), jax.jit(layer)(X, W))
 
 
+def test_programs_of_another_mesh_make_arrays_on_their_own() -> None:
+    x = dtensor.copy_to_mesh(X, Layout(["x", "y"], MESH))
+    with jax.set_mesh(jax.make_mesh((8,), ("q",), axis_types=(AxisType.Explicit,))):
+        same(x * 2 + 1, X * 2 + 1)
+        same(x.at[3].set(4), jnp.asarray(X).at[3].set(4))
+        same(jit(lambda x: x + jnp.ones((8, 12)))(x), X + 1)
+
+
+def test_arrays_that_explicit_axes_do_not_divide(mesh: jax.sharding.Mesh) -> None:
+    layout = Layout(["y", "x"], MESH)
+    odd = dtensor.copy_to_mesh(X[:7, :5], layout)
+    same(odd * 2, X[:7, :5] * 2)
+    same(odd.sum(0), X[:7, :5].sum(0))
+    same(jit(layer, in_layouts=(layout, None))(X[:7, :5], W[:5]), jax.jit(layer)(X[:7, :5], W[:5]))
+
+
 def test_a_spec_without_a_mesh_is_refused() -> None:
     with pytest.raises(LayoutError, match=r"names axes, but no mesh is known; give a mesh"):
         dtensor.copy_to_mesh(X, P("x"))

@@ -243,6 +243,7 @@ def test_on_a_terminal_clients_have_colours(program: Path) -> None:
     [
         (["-n", "0", "program.py"], "--clients is 0; it must be above 0"),
         (["-n", "2", "--devices-per-client", "-1", "x.py"], "--devices-per-client is -1; it must"),
+        (["-n", "2", "--devices-per-client", "4096", "x.py"], "--devices-per-client is 4096; it"),
         (["-n", "2", "--timeout", "nan", "x.py"], "--timeout is nan; it must be above 0"),
         (["-n", "2", "--timeout", "inf", "x.py"], "--timeout is inf; it must be above 0, up to 1"),
         (["-n", "2", "--port", "65535", "x.py"], "--port is 65535; it must be 1 to 65534"),
