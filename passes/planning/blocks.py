@@ -3,32 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from dtensor.dialect.layout import REDUCTIONS
 from dtensor.passes.graph import CARRY, JOINTS, Graph, Node
 from dtensor.passes.ops.rule import OpRule
 
 MAX_BLOCKS = 3  # block counts offered per dimension
+_MOST_SPECS = 5_000  # about, of one rank, where any are offered
 
 Blocks = tuple[tuple[int, ...], ...]  # per factor or dimension, block counts to stand behind
 
 
-def block_counts(graph: Graph, smallest: int) -> tuple[list[Blocks], dict[int, Blocks]]:
+def block_counts(
+    graph: Graph, smallest: int, subaxes: int
+) -> tuple[list[Blocks], dict[int, Blocks], bool]:
     """Behind how many blocks sub-axes may have to stand, per value and per node.
 
     Where a reshape joins or cuts dimensions, its factor has edges inside; they spread along factors
-    to every dimension that carries them.
+    to every dimension that carries them. Where that leads to thousands of specs, only the blocks of
+    the plan at which the search starts are left: among so many, a search takes minutes, and does
+    not find better plans.
+
+    Args:
+        graph: of the program.
+        smallest: size of the smallest sub-axis.
+        subaxes: how many of them may be used.
 
     Returns:
-        Per value, per dimension, the block counts; and per node that has any, per factor.
+        Per value, per dimension, the block counts; per node that has any, per factor; and whether
+        they were left out.
     """
     spread = _BlockSpread(graph, smallest)
     spread.run()
     values = [
         () if dims is None else tuple([tuple(sorted(d)) for d in dims]) for dims in spread.values
     ]
+    if _places(values) ** subaxes > _MOST_SPECS:
+        return [()] * len(values), {}, True
     nodes = {n: tuple([tuple(sorted(f)) for f in factors]) for n, factors in spread.nodes.items()}
-    return values, nodes
+    return values, nodes, False
+
+
+def _places(values: Sequence[Blocks]) -> int:
+    """In how many ways one sub-axis can stand on the values of one rank, at most."""
+    by_rank: dict[int, set[Blocks]] = {}
+    for blocks in values:
+        by_rank.setdefault(len(blocks), set()).add(blocks)
+    dims = [zip(*every, strict=True) for every in by_rank.values()]
+    return max([1 + sum([1 + len(set(chain(*each))) for each in of]) for of in dims], default=1)
 
 
 class _BlockSpread:

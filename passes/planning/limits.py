@@ -32,7 +32,8 @@ class Limits:
         passes: rounds of messages, there and back, that may prove a plan the cheapest.
         turns: how often each of many mesh axes is laid out anew, the others held.
         specs: about, of one tensor, where all of many mesh axes may change at once.
-        choices: of two neighbours, summed over all, where they may with no strategy left out.
+        most: choices of two neighbours, summed over all, where one or two axes change together.
+        choices: the same, where more axes may with no strategy left out.
         small: nodes of the problems where they may, and that are searched from a second start.
         pairs: whether two of many are laid out anew together in larger ones too.
         effort: of the elimination, where they do not; None leaves it at what they lead to.
@@ -44,6 +45,7 @@ class Limits:
     passes: int = 4
     turns: int = 4
     specs: int = 300
+    most: int = 4_000_000
     choices: int = 2_000_000
     small: int = 200
     pairs: bool = False
@@ -56,6 +58,8 @@ class Limits:
 EFFORTS: Final[Mapping[str, Limits]] = {
     "fast": Limits(passes=16, turns=2, specs=0, effort=None),
     "normal": Limits(),
-    "best": Limits(specs=2000, choices=20_000_000, pairs=True, polish=8, bound=True),
+    "best": Limits(
+        specs=2000, most=40_000_000, choices=20_000_000, pairs=True, polish=8, bound=True
+    ),
 }
 """How hard to search, by name; docs/propagation.md has the table."""

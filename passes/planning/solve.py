@@ -1,9 +1,10 @@
 """The cheapest plan of a problem that is found within limits, and what no plan falls below.
 
-One or two mesh axes are searched together, and so are more in small programs. Otherwise there are
-too many strategies: each node has the choice of some alone, and one axis after another, or one pair
-of them, is laid out anew while the others stay, until none gains; in small programs from two
-starts. That is block coordinate descent (Bertsekas 1999, "Nonlinear Programming", section 2.7).
+One or two mesh axes are searched together, where there are not millions of choices, and so are more
+in small programs. Otherwise there are too many strategies: each node has the choice of some alone,
+and one axis after another, or one pair of them, is laid out anew while the others stay, until none
+gains; in small programs from two starts. That is block coordinate descent (Bertsekas 1999,
+"Nonlinear Programming", section 2.7).
 
 Where elimination had to drop states (`eliminate`), its plan need not be the cheapest. Then windows
 of it are solved anew, around what the rest of the plan does: a few dozen variables that share
@@ -40,7 +41,7 @@ def solve_within(problem: Problem, limits: Limits, has_choice: bool) -> float | 
         Seconds that no plan falls below, if asked for or known.
     """
     is_least = has_choice and solve(problem, limits)
-    if problem.maker.has_left_out:
+    if problem.maker.has_left_out or problem.maker.lacks_blocks:
         return None  # what was left out may be cheaper
     if limits.polish:
         return polish(problem, limits.polish, limits.sweeps)
@@ -54,7 +55,7 @@ def solve_within(problem: Problem, limits: Limits, has_choice: bool) -> float | 
 def solve(problem: Problem, limits: Limits) -> bool:
     """Leave the cheapest plan found in `problem.now`; whether its model has none cheaper."""
     axes = problem.maker.mesh_axes
-    if len(axes) < _MANY_AXES:
+    if len(axes) < _MANY_AXES and _has_few_choices(problem, limits.most):
         is_least = _search(problem, limits)
         if not problem.maker.has_left_out:
             return is_least

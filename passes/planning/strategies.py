@@ -58,11 +58,12 @@ class Maker:
         self.result_places = result_places
         self._groups = groups_of(specs.subaxes)
         self._joint = JointLabels(specs, self._groups)
-        self._blocks, self._factor_blocks = block_counts(graph, min(specs.sizes, default=1))
         self._kinds = partial_kinds(graph)
         self._memo: dict[object, tuple[Strategy, ...]] = {}
         self._computed: dict[tuple[int, Strategy], Computed | None] = {}
         self._used = [self._is_used(axis) for axis in range(len(specs.sizes))]
+        found = block_counts(graph, min(specs.sizes, default=1), sum(self._used))
+        self._blocks, self._factor_blocks, self.lacks_blocks = found
         self.most = _MOST
         self.has_left_out = False  # whether some node had more strategies than were considered
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.passes.planning import solve as solving
 from dtensor.passes.planning import strategies
 from dtensor.passes.planning.limits import Limits
+from dtensor.passes.planning.prices import Prices
 from dtensor.passes.planning.problem import Problem
 from tests.py.passes.planning.small_graphs import small_program
 from tests.py.passes.run_passes import after
@@ -106,3 +108,58 @@ def test_where_one_axis_may_change_the_others_stay(
     monkeypatch.setattr(solving, "solve", solve)
     with after(PASSES, small_program(seed, ("x", "y", "z")), THREE):
         assert sum(compared) > 5
+
+
+def second_derivatives(weights: Any, x: Any) -> Any:
+    """Their many reshapes cut and join dimensions in many ways."""
+
+    def loss(weights: Any) -> Any:
+        one, two, three = weights
+        return jnp.mean((jnp.tanh(jnp.tanh(x @ one) @ two) @ three) ** 2)
+
+    return jax.hessian(loss)(weights)
+
+
+def test_blocks_behind_which_an_axis_may_stand_are_not_searched_by_the_thousand(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searched: list[int] = []
+    shortest = Prices._shortest
+
+    def counted(self: Prices, cls: int, sources: Any) -> Any:
+        found = shortest(self, cls, sources)
+        searched.append(found.size)
+        return found
+
+    monkeypatch.setattr(Prices, "_shortest", counted)
+    mesh = dtensor.Mesh.abstract([("data", 2), ("model", 4)])
+    array: Any = jax.ShapeDtypeStruct
+    weights = [array(shape, jnp.float32) for shape in ((8, 16), (16, 16), (16, 8))]
+    columns = [dtensor.Layout([None, "model"], mesh)] * 3
+    layouts = (columns, dtensor.Layout(["data", None], mesh))
+    planned = dtensor.jit(second_derivatives, in_layouts=layouts).lower(
+        weights, array((64, 8), jnp.float32)
+    )
+    assert planned.wire_bytes < 300_000
+    assert sum(searched) < 5_000_000
+    assert "cheaper" not in planned.explain()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_among_millions_of_choices_two_axes_are_laid_out_one_by_one(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = small_program(seed, ("x", "y"))
+    together = planned_seconds(text, TWO)
+    solve, apart = solving.solve, []
+
+    def among_many(problem: Problem, limits: Limits) -> bool:
+        before = problem.total()
+        is_least = solve(problem, replace(limits, most=0))
+        apart.append(problem.maker.has_left_out)
+        assert problem.total() <= before
+        return is_least
+
+    monkeypatch.setattr(solving, "solve", among_many)
+    assert planned_seconds(text, TWO) >= together * (1 - 1e-9)
+    assert apart
