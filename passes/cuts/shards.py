@@ -90,15 +90,21 @@ class Shards:
         while left:
             place = left.pop()
             shards = found[place]
-            alike = [
-                (value, d)
-                for value, d in split_alike(self.graph, place)
-                if self.graph.types[value].shape[d] % shards == 0
+            size = self._size(place)
+            alike = [  # in steps, or with gaps: what is cut off otherwise need not be split
+                other
+                for other in split_alike(self.graph, place)
+                if not (size % shards or self._size(other) % shards)
+                and max(size, self._size(other)) % min(size, self._size(other)) == 0
             ]
             for other in (*near(place), *self._of_blocks(place, shards), *alike):
                 if other not in found:
                     found[other] = shards
                     left.append(other)
+
+    def _size(self, place: Place) -> int:
+        assert self.graph is not None
+        return self.graph.types[place[0]].shape[place[1]]
 
     def _of_blocks(self, place: Place, shards: int) -> Iterator[Place]:
         """What one element of each block of a dimension is kept in, or is kept of."""

@@ -152,7 +152,7 @@ def split_alike(graph: Graph, place: Place) -> Iterator[Place]:
     maker = graph.producer[value], ~graph.producer_slot[value]
     for index, slot in (*graph.uses[value], maker):
         node = graph.nodes[index]
-        if node.kind != OP or node.rule is None:
+        if node.kind != OP or node.rule is None or _regroups(node):
             continue
         m = _map_of(node.rule, slot, dim)
         carriers = [] if m is None else _major_dims(node.rule, m.factor)
@@ -292,12 +292,18 @@ def _resized(graph: Graph, splits: set[int]) -> Iterator[Tied]:
         if node.kind != OP or node.rule is None:
             continue
         if id(node.rule) not in known:
-            known[id(node.rule)] = [*_resized_dims(node.rule)]
+            known[id(node.rule)] = [] if _regroups(node) else [*_resized_dims(node.rule)]
         for carriers in known[id(node.rule)]:
             tie = tuple([Along(k, d) for k, d in carriers])
             sizes = {graph.types[value].shape[d] for value, d in _tied(node, tie)}
             if len(sizes) > 1 and not any(size % split for size in sizes for split in splits):
                 yield node, tie
+
+
+def _regroups(node: Node) -> bool:
+    """Whether an operation joins dimensions or takes them apart, and moves no element."""
+    padding = opdef(node.name).padding
+    return padding is not None and padding.regroups
 
 
 def _resized_dims(rule: OpRule) -> Iterator[Carriers]:
