@@ -116,6 +116,20 @@ GRIDS: dict[str, Row] = {
         )
         for name, by in {"up": 2.0, "down": 0.5}.items()
     },
+    "resize_lanczos": row(
+        11 * 256 * 4,
+        "five rows, and six",
+        lambda u: jax.image.resize(u, (128, 256), "lanczos3"),
+        (array(256, 256), ROWS),
+        out=ROWS,
+    ),
+    "resize_of_patches": row(
+        2 * 128 * 4,
+        "two rows of a half",
+        lambda u: resize(2.0)(u.reshape(128, 2, 128, 2).max((1, 3))),
+        (array(256, 256), ROWS),
+        out=ROWS,
+    ),
     "resize_up_gradient": row(
         2 * 2 * 256 * 4,
         "two rows there and back",

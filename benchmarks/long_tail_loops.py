@@ -49,6 +49,20 @@ def retention(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.Array:
     return lax.scan(step, start, (query, key, value))[1]
 
 
+def kalman(measured: jax.Array) -> jax.Array:
+    """What a filter estimates, whose gains depend on no measurement."""
+
+    def step(carry: Any, now: Any) -> Any:
+        estimate, variance = carry
+        variance += 0.1
+        gain = variance / (variance + 1)
+        estimate += gain * (now - estimate)
+        return (estimate, (1 - gain) * variance), estimate
+
+    zeros = jnp.zeros_like(measured[0])
+    return lax.scan(step, (zeros, zeros + 1), measured)[1]
+
+
 TOKENS = (array(4096, 2, 16), P("x"))
 
 LOOPS: dict[str, Row] = {
@@ -74,6 +88,13 @@ LOOPS: dict[str, Row] = {
         advantages,
         LONG,
         LONG,
+        LONG,
+        out=ROWS,
+    ),
+    "kalman_loop": row(
+        5 * SLICE,
+        "S log2 p, and S (log2 p - 1) of products",
+        kalman,
         LONG,
         out=ROWS,
     ),
