@@ -75,9 +75,22 @@ def settle(problem: Problem, state: State) -> tuple[State, list[Move]]:
         state = _with(state, run, goal)
         done.append(Move("slice", run, state, 0.0, 0.0))
     for kind in sorted(masked):
+        if _is_combined_otherwise(problem, state, kind):
+            continue
         state = _with(state, masked[kind], goal)
         done.append(Move("mask", tuple(masked[kind]), state, 0.0, 0.0))
     return state, done
+
+
+def _is_combined_otherwise(problem: Problem, state: State, kind: str) -> bool:
+    """Whether parts are still to be combined by another reduction than this one.
+
+    That would combine the identities of this one, too: of those of a product a sum makes two.
+    """
+    return any(
+        place == PARTIAL and target != PARTIAL and other != kind
+        for place, target, other in zip(state, problem.goal, problem.kinds, strict=True)
+    )
 
 
 def _with(state: State, atoms: Iterable[int], new: State) -> State:
@@ -178,7 +191,8 @@ def _gathers(problem: Problem, state: State, movable: list[int]) -> Iterator[Mov
             if any(state[a] == goal[a] for a in atoms) or all(a in movable for a in atoms):
                 continue
             if all(goal[a] == PARTIAL for a in atoms):
-                if len({problem.kinds[a] for a in atoms}) == 1:
+                kinds = {problem.kinds[a] for a in atoms}
+                if len(kinds) == 1 and not _is_combined_otherwise(problem, state, *kinds):
                     yield Move("spread", atoms, _with(state, atoms, goal), 0.0, 0.0)
                 continue
             parts = problem.split(atoms)

@@ -136,7 +136,8 @@ def check(whole: Array, layout: Layout, kind: str, got: list[Array]) -> None:
             np.testing.assert_array_equal(got[device], shard(whole, layout, device))
 
 
-def run(moves: list[tuple[Layout, Layout]], dtype: Any, kind: str) -> None:
+def run(moves: list[tuple[Layout, Layout]], dtype: Any, kind: str, end: str | None = None) -> None:
+    """Relayouts of values that are partial with `kind` before, and with `end`, or it, after."""
     dtype = np.dtype(dtype)
     name = str(dtype)
     wholes = [whole_array(dtype, kind, i) for i in range(len(moves))]
@@ -154,7 +155,7 @@ def run(moves: list[tuple[Layout, Layout]], dtype: Any, kind: str) -> None:
     results = run_text(MESH, text, inputs, outs)
     for whole, (before, after), got in zip(wholes, moves, results, strict=True):
         try:
-            check(whole, after, kind, got)
+            check(whole, after, kind if end is None else end, got)
         except AssertionError as wrong:
             steps = plan(before, after, SHAPE, dtype.itemsize)
             raise AssertionError(f"{before} to {after} by {steps}: {wrong}") from None
@@ -185,6 +186,24 @@ def test_any_layout_to_any_other_in_f32(batch: int) -> None:
 )
 def test_every_element_type_and_reduction(dtype: Any, kind: str) -> None:
     run(pairs(kind, 24, 100), dtype, kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "end"), [("sum", "prod"), ("sum", "max"), ("max", "sum"), ("min", "max")]
+)
+def test_parts_of_one_reduction_become_parts_of_another(kind: str, end: str) -> None:
+    """What is combined by one reduction has none of the other's identities among it."""
+    chosen = random.Random(end)
+    befores = [layout for layout in layouts(kind) if layout.partial]
+    afters = [layout for layout in layouts(end) if layout.partial]
+    moves = [(chosen.choice(befores), chosen.choice(afters)) for _ in range(40)]
+    run([pair for pair in moves if _are_apart(*pair)], np.float32, kind, end)
+
+
+def _are_apart(before: Layout, after: Layout) -> bool:
+    """Whether no axis is partial on both sides."""
+    names = [{axis.name for axis, _ in layout.partial} for layout in (before, after)]
+    return not names[0] & names[1]
 
 
 def test_a_chain_of_layouts_and_the_same_chain_optimised() -> None:
