@@ -29,7 +29,7 @@ from dtensor.dialect.names import (
     SYM_NAME,
 )
 from dtensor.passes.functions import main_function, set_boundary_layouts
-from dtensor.passes.ops.attributes import CONSTANT
+from dtensor.passes.ops.attributes import CONSTANT, constant_of
 from dtensor.passes.program import BARRIER, CONTROL, RETURNS, free_axes, walk
 
 Value = ir.Value[Any]
@@ -121,9 +121,8 @@ def extracted(module: ir.Module, number: int, mesh: Mesh) -> Extracted:
     numbers = numbering.numbers
     block = numbering.blocks[number]
     outside = _read_from_outside(block)
-    constants = [value for value in outside if _is_constant(value)]
-    inner = _passed_on(block)
-    given = [value for value in outside if value in inner or not _is_constant(value)]
+    passed_on = _passed_on(block)
+    given = [value for value in outside if value in passed_on or not _is_constant(value)]
     values = [*block.arguments, *given]
     main = main_function(module)
     function = ir.Operation.create(
@@ -138,10 +137,13 @@ def extracted(module: ir.Module, number: int, mesh: Mesh) -> Extracted:
     )
     types = [value.type for value in values]
     copy = function.regions[0].blocks.append(*types)
-    known: dict[Value, Value] = dict(zip(values, copy.arguments, strict=True))
-    for value in constants:  # a combiner may read them, which must not read an argument
-        maker = maker_of(value)
-        assert maker is not None
+    arguments: dict[Value, Value] = dict(zip(values, copy.arguments, strict=True))
+    known = dict(arguments)
+    # A combiner may read them, which must not read an argument; others say what is known of them.
+    for value in outside:
+        maker = constant_of(value)
+        if maker is None or maker.results[0].type != value.type:
+            continue
         made = maker.clone(ip=ir.InsertionPoint(copy)).operation
         known[value] = made.results[0]
     free = numbering.free(number)
@@ -153,7 +155,7 @@ def extracted(module: ir.Module, number: int, mesh: Mesh) -> Extracted:
             passed = list(op.operands)
             continue
         clone = op.clone(ip=ir.InsertionPoint(copy)).operation
-        _rewire(clone, known)
+        _rewire(clone, known, arguments)
         known.update(zip(op.results, clone.results, strict=True))
         if free != ():  # no operation of another region has numbers
             originals.append(op)
@@ -169,7 +171,7 @@ def extracted(module: ir.Module, number: int, mesh: Mesh) -> Extracted:
         tuple([tuple([numbers[value] for value in op.results]) for op in originals]),
         tuple([numbering.regions.get(op, ()) for op in originals]),
         tuple([numbers[value] for value in passed]),
-        tuple([known.get(value, value) for value in passed]),
+        tuple([(known | arguments).get(value, value) for value in passed]),
         mesh,
         free,
     )
@@ -200,22 +202,26 @@ def _read_from_outside(block: ir.Block) -> list[Value]:
     return [value for value in read if value not in made]
 
 
+_PASSING = (*RETURNS, *CONTROL)
+
+
 def _passed_on(block: ir.Block) -> set[Value]:
     """What this block, or one inside of it, passes on as it is, or starts a loop from."""
     everything = (op for view in block.operations for op in inside(view.operation))
-    names = (*RETURNS, *CONTROL)
-    return {value for op in everything if op.name in names for value in op.operands}
+    return {value for op in everything if op.name in _PASSING for value in op.operands}
 
 
 def _is_constant(value: Value) -> bool:
     return made_by(CONSTANT, value) is not None
 
 
-def _rewire(clone: ir.Operation, known: dict[Value, Value]) -> None:
+def _rewire(clone: ir.Operation, known: dict[Value, Value], arguments: dict[Value, Value]) -> None:
+    """Let a clone read what is known here; what only passes values on, the arguments."""
     for op in inside(clone):
+        first = arguments if op.name in _PASSING else known
         for k, value in enumerate(op.operands):
             if value in known:
-                op.operands[k] = known[value]
+                op.operands[k] = first.get(value, known[value])
 
 
 def hold_results(module: ir.Module) -> None:

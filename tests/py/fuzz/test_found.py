@@ -240,3 +240,44 @@ def test_a_value_that_two_axes_would_make_partial_in_two_ways_is_not() -> None:
 
     report = dtensor.verify(program, numbers(6, 12), in_layouts=dtensor.Layout(["x", "y"], MESH))
     assert report.ok, str(report)
+
+
+def test_a_product_with_the_rows_that_one_shard_has() -> None:
+    # A part of a sum becomes a part of a product: its ones must not be summed.
+    grid = dtensor.create_mesh([("x", 2), ("y", 4)])
+
+    def program(a: Any) -> Any:
+        rows = jnp.take(a, jnp.array([3, 9]), axis=0)
+        return dtensor.relayout(rows.at[jnp.array([1, 0])].multiply(3), halves)
+
+    halves = dtensor.Layout([(dtensor.AxisRef("y", 1, 2),)], grid)
+    value = Argument("a0", (10,), "complex64", None).value(901121)
+    work = dtensor.CostModel(dtensor.Link(0.0, 1e11), peak_flops=1e9, hbm_bytes_per_second=1e9)
+    report = dtensor.verify(
+        program,
+        value,
+        in_layouts=(dtensor.Layout(["x"], grid),),
+        options=dtensor.CompileOptions(cost=work),
+    )
+    assert report.ok, str(report)
+
+
+def test_a_running_sum_in_a_loop_of_what_a_constant_starts() -> None:
+    # The first value of the sum is a constant outside of the loop, in another shape.
+    mesh = dtensor.create_mesh([("x", 2), ("y", 2), ("z", 2)])
+
+    def program(a: Any) -> Any:
+        tiled = dtensor.relayout(a, dtensor.Layout([(2, "z"), ("y", "x")], mesh))
+
+        def part(_: Any) -> Any:
+            kept = tiled[:, 1:]
+            return kept, jnp.cumsum(kept[::-1], 0)[::-1]
+
+        count = jnp.sum(tiled != 0) % 3
+        return jax.lax.fori_loop(0, count, lambda _, c: part(c), part(None))[1]
+
+    work = dtensor.CostModel(dtensor.Link(0.0, 1e11), peak_flops=1e9, hbm_bytes_per_second=1e9)
+    value = Argument("v0", (24, 4), "uint32", None).value(901160)
+    options = dtensor.CompileOptions(cost=work)
+    report = dtensor.verify(program, value, mesh=mesh, options=options)
+    assert report.ok, str(report)
