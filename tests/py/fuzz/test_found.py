@@ -247,8 +247,8 @@ def test_a_product_with_the_rows_that_one_shard_has() -> None:
     grid = dtensor.create_mesh([("x", 2), ("y", 4)])
 
     def program(a: Any) -> Any:
-        rows = jnp.take(a, jnp.array([3, 9]), axis=0)
-        return dtensor.relayout(rows.at[jnp.array([1, 0])].multiply(3), halves)
+        rows = jnp.take(a, jnp.array([3, 9]), axis=0, mode="wrap")
+        return dtensor.relayout(rows.at[..., jnp.array([1, 0])].multiply(3), halves)
 
     halves = dtensor.Layout([(dtensor.AxisRef("y", 1, 2),)], grid)
     value = Argument("a0", (10,), "complex64", None).value(901121)
