@@ -95,7 +95,7 @@ class Shards:
                 other
                 for other in split_alike(self.graph, place)
                 if not (size % shards or self._size(other) % shards)
-                and max(size, self._size(other)) % min(size, self._size(other)) == 0
+                and 0 in (size % max(self._size(other), 1), self._size(other) % max(size, 1))
             ]
             for other in (*near(place), *self._of_blocks(place, shards), *alike):
                 if other not in found:

@@ -96,10 +96,31 @@ class _Writing:
         for k in sorted({k for _, k, _ in gradient.found}):
             total = None
             for j in active:
-                total = self._plus(total, self._times(gradient.derivative(j, 1, k), whole[j]))
+                derivative = gradient.derivative(j, 1, k)
+                term = self._times(derivative, whole[j])
+                if term is not None and self._starts_with_zero(derivative):
+                    term = self._without_first(term)
+                total = self._plus(total, term)
             assert total is not None, "what was recognised is not zero"
             found[k] = total
         return found
+
+    def _starts_with_zero(self, term: Term) -> bool:
+        """Whether a derivative is zero at the first element, whatever the operands are."""
+        found: float = evaluated(
+            term,
+            lambda side, k: 0.7 + 0.1 * k if side else float(self.gradient.firsts[k]),
+            float,
+            lambda name, a, b: a + b if name == "+" else a * b,
+        )
+        return found == 0
+
+    def _without_first(self, value: Value) -> Value:
+        """A value that is zero at the first element: infinity times zero would not be."""
+        make, shape = self.make, self.make.shape_of(value)
+        index = make.iota(shape, self.dim, "i32")
+        first = make.constant_like(self.size - 1 if self.is_reverse else 0, index)
+        return make.select(make.compare("EQ", index, first), make.zeros(value.type), value)
 
     def _passed_on(
         self, block: Sequence[int], steps: dict[tuple[int, int], Term], given: dict[int, Value]

@@ -281,3 +281,35 @@ def test_a_running_sum_in_a_loop_of_what_a_constant_starts() -> None:
     options = dtensor.CompileOptions(cost=work)
     report = dtensor.verify(program, value, mesh=mesh, options=options)
     assert report.ok, str(report)
+
+
+def test_maps_of_nothing_along_a_split_dimension() -> None:
+    def program(a: Any, b: Any) -> Any:
+        def picked(_: Any) -> Any:
+            pairs = jnp.stack([b, sums], 1)
+            return jax.vmap(lambda row, i: jax.lax.dynamic_index_in_dim(row, i, 0, False))(
+                pairs, jnp.arange(b.shape[0]) % 2
+            )
+
+        sums = jnp.cumsum(jax.grad(lambda t: jnp.sum(jnp.sin(t) * jnp.cos(t * a)))(a) ** 2, 0)
+        return jax.lax.map(picked, jnp.arange(2))[1]
+
+    nothing = np.zeros(0, np.float32)
+    layouts = dtensor.Layout(["x"], LINE), None
+    link = dtensor.CompileOptions(cost=dtensor.CostModel(dtensor.Link(0.0, 1e6)))
+    report = dtensor.verify(program, nothing, nothing, in_layouts=layouts, mesh=LINE, options=link)
+    assert report.ok, str(report)
+
+
+def test_the_gradient_of_a_recurrence_is_zero_where_nothing_comes_before() -> None:
+    # What comes behind is infinite: its cosine is NaN, and nothing is multiplied by that there.
+    def program(t: Any, b: Any) -> Any:
+        def both(p: Any, q: Any) -> Any:
+            return p[0] * q[0], q[0] * p[1] + q[1]
+
+        return jnp.sin(jax.lax.associative_scan(both, (jnp.tanh(t), b), axis=1)[1]).sum()
+
+    given = numbers(6, 24), np.full((6, 24), np.inf, np.float32)
+    rows = dtensor.Layout(["x", None], MESH)
+    report = dtensor.verify(jax.grad(program), *given, in_layouts=rows)
+    assert report.ok, str(report)
