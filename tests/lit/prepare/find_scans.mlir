@@ -70,7 +70,11 @@ func.func @gradient_of_a_scan(%a: tensor<4x3xf32>, %b: tensor<4x3xf32>, %c: tens
   // CHECK: %[[DB:.*]] = stablehlo.add %arg2, %[[MOVED]]
   // CHECK: %[[EARLIER:.*]] = stablehlo.slice %[[SCAN]]#0 [0:3, 0:3]
   // CHECK: %[[BEFORE:.*]] = stablehlo.concatenate %[[ZERO]], %[[EARLIER]], dim = 0
-  // CHECK: %[[DA:.*]] = stablehlo.multiply %[[BEFORE]], %[[DB]]
+  // CHECK: %[[PRODUCT:.*]] = stablehlo.multiply %[[BEFORE]], %[[DB]]
+  // Zero at the first element, whatever it would be multiplied by.
+  // CHECK: %[[INDEX:.*]] = stablehlo.iota dim = 0
+  // CHECK: %[[FIRST:.*]] = stablehlo.compare EQ, %[[INDEX]]
+  // CHECK: %[[DA:.*]] = stablehlo.select %[[FIRST]], %{{.*}}, %[[PRODUCT]]
   // CHECK: return %[[SCAN]]#0, %[[DA]], %[[DB]]
   %0 = stablehlo.slice %a [0:3:2, 0:3] : (tensor<4x3xf32>) -> tensor<2x3xf32>
   %1 = stablehlo.slice %b [0:3:2, 0:3] : (tensor<4x3xf32>) -> tensor<2x3xf32>
