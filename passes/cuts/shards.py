@@ -57,8 +57,8 @@ class Shards:
     def split(self, value: Value, dim: int, shards: int) -> None:
         """A dimension will be split, and so are those that walk together with it."""
         graph, splits = self._known()
-        place = (graph.number[value], dim)
-        if place not in splits:
+        place = (graph.number.get(value, -1), dim)
+        if value in graph.number and place not in splits:
             splits[place] = shards
             self._spread(splits, [place])
 

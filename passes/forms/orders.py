@@ -199,9 +199,13 @@ def _counts(value: ir.Value[Any], dim: int, size: int, element: str) -> bool:
     maker = made_by("stablehlo.iota", value)
     if maker is None:
         return False
+    return _holds_places(element, size) and integer(maker.attributes["iota_dimension"]) == dim
+
+
+def _holds_places(element: str, size: int) -> bool:
+    """Whether a type of elements has a number for each place of a dimension."""
     kind, bits = element_kind(element)
-    is_counted = kind in ("signed", "unsigned") and size <= 1 << (bits - (kind == "signed"))
-    return is_counted and integer(maker.attributes["iota_dimension"]) == dim
+    return kind in ("signed", "unsigned") and size <= 1 << (bits - (kind == "signed"))
 
 
 def _read_in_order(places: Value, dim: int) -> Iterator[ir.Operation]:
@@ -222,7 +226,7 @@ def _says_as_much(op: ir.Operation, k: int, value: Value, shape: Sequence[int]) 
     """Whether an op says the places of another value, as vectors perhaps."""
     match op.name:
         case "stablehlo.convert":
-            return element_kind(element_of(op.results[0]))[0] in ("signed", "unsigned")
+            return _holds_places(element_of(op.results[0]), max(shape))
         case "stablehlo.reshape":
             return shape_of(op.results[0]) in (list(shape), [*shape, 1])
         case "stablehlo.broadcast_in_dim":

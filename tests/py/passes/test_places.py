@@ -96,3 +96,15 @@ def test_unique_numbers_of_a_split_dimension_are_sorted() -> None:
 def test_what_all_devices_have_is_looked_up() -> None:
     compiled = run(lambda x, y: y[jnp.argsort(x)], LINE, [["x"], None], keys(), keys(seed=1))
     assert sent(compiled) < SORTED * COUNT // 8 * (4 + 2 + 4)
+
+
+@pytest.mark.parametrize("element", [jnp.int8, jnp.uint8, jnp.int16])
+@pytest.mark.parametrize("read", [slice(None), slice(3)], ids=["all", "few"])
+def test_places_that_a_type_does_not_hold_are_what_they_became(element: Any, read: slice) -> None:
+    x = np.random.default_rng(0).normal(size=304).astype(np.float32)
+
+    def wrapped(x: Any, y: Any) -> Any:
+        order = jnp.argsort(x).astype(element).astype(jnp.int32)[read]
+        return order, bits(x[order]), y[order]
+
+    run(wrapped, LINE, [["x"], ["x"]], x, np.arange(304, dtype=np.float32))
