@@ -7,13 +7,9 @@ split as many as make each device compute no more than if all computed the whole
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import Value, ir
-from dtensor.passes.cuts.names import SLICE
 from dtensor.passes.graph import Graph, read_graph
-from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.propagation.task import read_pins
 from dtensor.passes.uneven.classes import Place
 from dtensor.passes.uneven.components import neighbours, split_alike
@@ -97,7 +93,7 @@ class Shards:
                 if not (size % shards or self._size(other) % shards)
                 and 0 in (size % max(self._size(other), 1), self._size(other) % max(size, 1))
             ]
-            for other in (*near(place), *self._of_blocks(place, shards), *alike):
+            for other in (*near(place), *alike):
                 if other not in found:
                     found[other] = shards
                     left.append(other)
@@ -105,24 +101,3 @@ class Shards:
     def _size(self, place: Place) -> int:
         assert self.graph is not None
         return self.graph.types[place[0]].shape[place[1]]
-
-    def _of_blocks(self, place: Place, shards: int) -> Iterator[Place]:
-        """What one element of each block of a dimension is kept in, or is kept of."""
-        assert self.graph is not None
-        value, dim = place
-        for index in (self.graph.producer[value], *(index for index, _ in self.graph.uses[value])):
-            op = self.graph.nodes[index].operation
-            if op is None or op.name != SLICE or strided_dim(op) != dim:
-                continue
-            if shape_of(op.results[0])[dim] % shards == 0:
-                yield from [(self.graph.number[v], dim) for v in (op.operands[0], op.results[0])]
-
-
-def strided_dim(op: ir.Operation) -> int | None:
-    """The one dimension that a slice changes, if it keeps one element of each block there."""
-    strides = integers(op.attributes["strides"])
-    sizes, kept = shape_of(op.operands[0]), shape_of(op.results[0])
-    changed = [d for d, size in enumerate(sizes) if size != kept[d]]
-    if len(changed) != 1 or strides[changed[0]] * kept[changed[0]] != sizes[changed[0]]:
-        return None
-    return changed[0]

@@ -18,7 +18,6 @@ from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.names import CUTS, PAD, SLICE
 from dtensor.passes.cuts.pieces import kept_of
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.cuts.shards import strided_dim
 from dtensor.passes.ops.attributes import pad_numbers, shape_of, slice_numbers
 
 
@@ -53,7 +52,7 @@ class _Splitter:
         starts, limits, strides = slice_numbers(op)
         kept = shape_of(op.results[0])
         for before in self._blocks.get((op.operands[0], op.block), ()):
-            dim = strided_dim(before)
+            dim = _strided_dim(before)
             if dim is None or kept[dim] != 1:
                 continue
             phases, _, steps = slice_numbers(before)
@@ -63,6 +62,15 @@ class _Splitter:
                 limits[dim] = starts[dim] + 1
                 return [_sliced(op, before, starts, limits, strides)]
         return []
+
+
+def _strided_dim(op: ir.Operation) -> int | None:
+    """The one dimension that a slice changes, if it keeps one element of each block there."""
+    _, _, strides = slice_numbers(op)
+    sizes, kept = shape_of(op.operands[0]), shape_of(op.results[0])
+    changed = [d for d, size in enumerate(sizes) if size != kept[d]]
+    is_whole = len(changed) == 1 and strides[changed[0]] * kept[changed[0]] == sizes[changed[0]]
+    return changed[0] if is_whole else None
 
 
 def _of_cropped(op: ir.Operation) -> list[ir.Operation]:
