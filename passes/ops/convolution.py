@@ -77,7 +77,6 @@ def _groups(
     builder: RuleBuilder, numbers: stablehlo.ConvDimensionNumbers, groups: int, is_batch: bool
 ) -> None:
     """The group index is the major digit of the grouped dimensions."""
-    op = builder.op
     lhs = numbers.input_batch_dimension if is_batch else numbers.input_feature_dimension
     rhs, result = numbers.kernel_output_feature_dimension, numbers.output_feature_dimension
     builder.share((0, lhs), (1, rhs), (~0, result), size=groups)

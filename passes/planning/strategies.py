@@ -77,6 +77,11 @@ class Maker:
         """Consider fewer strategies from now on."""
         self.most = max(_LEAST, _ALL // max(len(self.graph.nodes), 1))
 
+    def keep_parts_together(self, whether: bool) -> None:
+        """From now on, let all parts of a mesh axis do the same, or each what it likes."""
+        self._joint.together = whether
+        self._memo = {}
+
     def _is_used(self, axis: int) -> bool:
         """Whether a sub-axis may split anything: the user names it, or large ops call for it.
 
@@ -316,7 +321,7 @@ class Maker:
         found = self._memo.get(key)
         if found is None:
             specs = self.specs.rank(len(shape))
-            places = all_places(shape, self.specs.sizes, blocks, kinds, self._groups, held)
+            places = self._places_on(shape, blocks, kinds, held)
             used = self._used_at(node)
             places = [p for p in places if _keeps_to(used, held, p)]
             if is_border:
@@ -328,6 +333,12 @@ class Maker:
             made = [Strategy((i,) * sides[0], (i,) * sides[1], 1) for i in ids]
             found = self._memo[key] = tuple(made)
         return self._computed_ones(node, found, key)
+
+    def _places_on(
+        self, shape: tuple[int, ...], blocks: Blocks, kinds: int, held: Sequence[int | None]
+    ) -> list[Places]:
+        sizes, together = self.specs.sizes, self._joint.together
+        return all_places(shape, sizes, blocks, kinds, self._groups, held, together)
 
     def _used_at(self, node: Node) -> tuple[bool, ...]:
         """Per sub-axis, whether the node may use it."""
@@ -350,7 +361,7 @@ class Maker:
         if found is None:
             specs, made = self.specs.rank(len(shape)), []
             may_move = list(zip(self.specs.subaxes, self._used_at(node), strict=True))
-            for places in all_places(shape, self.specs.sizes, blocks, 0, self._groups, held):
+            for places in self._places_on(shape, blocks, 0, held):
                 layout = specs.layout(specs.of(places))
                 added = zip(places, may_move, strict=True)
                 if _extends(given, layout) and all(
