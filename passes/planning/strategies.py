@@ -26,6 +26,7 @@ from dtensor.passes.planning.options import (
     keeper,
     kept_by_node,
 )
+from dtensor.passes.planning.work import work_seconds
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.places import WHOLE, place_of
 from dtensor.passes.propagation.task import Task
@@ -42,7 +43,11 @@ _ALIKE = (*BORDERS, *JOINTS)  # without a rule: one spec everywhere
 
 
 class Maker:
-    """Makes the strategies of nodes; equal ops share one list."""
+    """Makes the strategies of nodes; equal ops share one list.
+
+    Attributes:
+        work: per node, seconds of its work on one device, per execution.
+    """
 
     def __init__(
         self,
@@ -58,6 +63,7 @@ class Maker:
         self.result_places = result_places
         self._groups = groups_of(specs.subaxes)
         self._joint = JointLabels(specs, self._groups)
+        self.work = work_seconds(graph, task.cost)
         self._kinds = partial_kinds(graph)
         self._memo: dict[object, tuple[Strategy, ...]] = {}
         self._computed: dict[tuple[int, Strategy], Computed | None] = {}
@@ -146,8 +152,7 @@ class Maker:
             return tuple([s for s in found if s.split == most or s.split > small])
         if self.is_constant(node):
             return found
-        traffic = sum([self.graph.bytes(v) for v in (*node.operands, *node.results)])
-        seconds = _REPEATED * self.task.cost.local_seconds(rule.flops, traffic)
+        seconds = _REPEATED * self.work[node.index]
 
         def priced(strategy: Strategy) -> Strategy:
             more = 1 / strategy.split - 1 / start.split
