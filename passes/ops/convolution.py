@@ -47,8 +47,7 @@ def group_count(operation: ir.Operation, name: str) -> int:
 def convolution_rule(op: OpInfo) -> OpRule:
     """`bic,cio->bio` reduce `c`, where `i` are spatial dimensions whose windows tile them.
 
-    With groups, `c` and `o` fall into one block per group, and the groups can be split where one
-    side has no other features (depthwise convolutions, and their gradients by batch groups).
+    With groups, `c` and `o` fall into one block per group, and the groups can be split.
     It is linear in each side, if the other is finite.
     """
     numbers = stablehlo.ConvDimensionNumbers(op.attribute("dimension_numbers"))
@@ -78,15 +77,9 @@ def _groups(
     builder: RuleBuilder, numbers: stablehlo.ConvDimensionNumbers, groups: int, is_batch: bool
 ) -> None:
     """The group index is the major digit of the grouped dimensions."""
-    op = builder.op
     lhs = numbers.input_batch_dimension if is_batch else numbers.input_feature_dimension
     rhs, result = numbers.kernel_output_feature_dimension, numbers.output_feature_dimension
-    places = (0, lhs), (1, rhs), (~0, result)
-    if groups in (op.operand_shapes[0][lhs], op.result_shapes[0][result]):
-        builder.share(*places, size=groups)
-        return
-    for place in places:
-        builder.whole(*place, f"falls into {groups} groups of several features on each side")
+    builder.share((0, lhs), (1, rhs), (~0, result), size=groups)
 
 
 def _spatial(builder: RuleBuilder, numbers: stablehlo.ConvDimensionNumbers) -> None:
@@ -200,7 +193,7 @@ def convolution_ties(op: OpInfo) -> list[padding.Tie]:
             op.operand_shapes[1][kernel],
             op.result_shapes[0][result],
         )
-        if groups > 1 and groups in (sizes[0], sizes[2]) and len(set(sizes)) > 1:
+        if groups > 1 and {groups} != set(sizes):
             places = ((0, lhs), (1, kernel), (~0, result))
             pairs = zip(places, sizes, strict=True)
             ties.append(tuple(padding.Along(*place, size // groups) for place, size in pairs))

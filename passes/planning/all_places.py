@@ -3,7 +3,8 @@
 Many sub-axes could be used in more ways than anybody could list. Where there are four or more,
 those that split one dimension stand in the order of the mesh. The parts of a mesh axis that is cut
 into many moreover stand side by side, and change what they do once at most: the first of them split
-one dimension, say, and the others none.
+one dimension, say, and the others none. Where a search begins with parts that go together, all of
+them do the same, side by side.
 """
 
 from __future__ import annotations
@@ -32,11 +33,17 @@ def groups_of(subaxes: Sequence[AxisRef]) -> Groups:
     return tuple(found)
 
 
-def uses(choices: Sequence[Sequence[Choice]], groups: Groups) -> Iterator[tuple[Choice, ...]]:
-    """One choice for each sub-axis, from those that it has."""
+def uses(
+    choices: Sequence[Sequence[Choice]], groups: Groups, together: bool = False
+) -> Iterator[tuple[Choice, ...]]:
+    """One choice for each sub-axis, from those that it has; one for all of a group together."""
     ways = []
     for group in groups:
         mine = [choices[axis] for axis in group]
+        if together:
+            common = [choice for choice in mine[0] if all([choice in has for has in mine])]
+            ways.append([(choice,) * len(mine) for choice in common])
+            continue
         if len(group) < _MANY:
             ways.append(list(product(*mine)))
             continue
@@ -52,7 +59,12 @@ def uses(choices: Sequence[Sequence[Choice]], groups: Groups) -> Iterator[tuple[
 
 
 def words(
-    size: int, blocks: Sequence[int], axes: Sequence[int], sizes: Sequence[int], groups: Groups = ()
+    size: int,
+    blocks: Sequence[int],
+    axes: Sequence[int],
+    sizes: Sequence[int],
+    groups: Groups = (),
+    together: bool = False,
 ) -> Iterator[tuple[tuple[int, int], ...]]:
     """Orders of some sub-axes in one factor, each behind those before it, or behind blocks.
 
@@ -62,12 +74,14 @@ def words(
         axes: numbers of the sub-axes.
         sizes: of all sub-axes, in devices.
         groups: of all sub-axes.
+        together: whether those of a group stand side by side, in the order of the mesh.
 
     Yields:
         Per sub-axis its number and how many combinations are more major.
     """
-    is_ordered = len(sizes) >= _MANY
-    group_of = {axis: group for group in groups if len(group) >= _MANY for axis in group}
+    many = 2 if together else _MANY
+    is_ordered = len(sizes) >= many
+    group_of = {axis: group for group in groups if len(group) >= many for axis in group}
 
     def walk(
         left: Sequence[int], end: int, done: list[tuple[int, int]]
@@ -93,6 +107,7 @@ def all_places(
     kinds: int,
     groups: Groups = (),
     held: Sequence[int | None] = (),
+    together: bool = False,
 ) -> list[Places]:
     """Every spec of a tensor, replicated first, with the partial values of the given kinds.
 
@@ -103,14 +118,16 @@ def all_places(
         kinds: of partial values, as `bit` numbers them.
         groups: the sub-axes of each mesh axis; one each if left out.
         held: per sub-axis the place that it has, None if it may have any.
+        together: whether the sub-axes of a mesh axis all do the same.
     """
     held = held or (None,) * len(sizes)
     groups = groups or tuple([range(axis, axis + 1) for axis in range(len(sizes))])
+    ahead = blocks or ((),) * len(shape)
     parts = [partial_place(kind) for kind in REDUCTIONS if kinds & bit(kind)]
     found: dict[Places, None] = {}
     every = [WHOLE, *range(len(shape)), *parts]
     ways = [every if at is None else [at % MAX_RANK if at > WHOLE else at] for at in held]
-    for combination in uses(ways, groups):
+    for combination in uses(ways, groups, together):
         if len({p for p in combination if p < WHOLE}) > 1:
             continue
         by_dim: dict[int, list[int]] = {}
@@ -118,7 +135,7 @@ def all_places(
             if place > WHOLE:
                 by_dim.setdefault(place, []).append(axis)
         options = [
-            [(d, w) for w in words(shape[d], blocks[d] if blocks else (), axes, sizes, groups)]
+            [(d, w) for w in words(shape[d], ahead[d], axes, sizes, groups, together)]
             for d, axes in by_dim.items()
         ]
         for picked in product(*options):

@@ -23,10 +23,15 @@ Held = tuple[tuple[int, ...] | None, ...]  # per sub-axis its places on a node; 
 
 
 class JointLabels:
-    """Puts labels of all sub-axes together."""
+    """Puts labels of all sub-axes together.
+
+    Attributes:
+        together: whether the sub-axes of a mesh axis all do the same.
+    """
 
     def __init__(self, specs: Specs, groups: Groups) -> None:
         self.specs = specs
+        self.together = False
         self._groups = groups
         self._tables = {n: LabelTable(n) for n in set(specs.sizes)}
 
@@ -58,7 +63,7 @@ class JointLabels:
         ]
         alone = [{choice: _label(mine, choice, 1) for choice in choices} for mine in labels]
         found: dict[Strategy, None] = {}
-        for combination in uses(ways, self._groups):
+        for combination in uses(ways, self._groups, self.together):
             split = [choice for choice in combination if choice >= 0]
             if len(set(split)) == len(split) and not any([blocks and blocks[f] for f in split]):
                 options = [[of[choice] for of, choice in zip(alone, combination, strict=True)]]
@@ -92,6 +97,7 @@ class JointLabels:
                     axes,
                     self.specs.sizes,
                     self._groups,
+                    self.together,
                 )
             )
             for f, axes in by_factor.items()

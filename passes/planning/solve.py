@@ -67,12 +67,22 @@ _MOST_CHOICES = 800_000  # of two neighbours, summed over all, where some are le
 
 
 def _solve_by_axes(problem: Problem, axes: Moves, limits: Limits) -> bool:
-    """As `solve`, with many mesh axes: all of them at once only where that is quick."""
+    """As `solve`, with many mesh axes: all of them at once only where that is quick.
+
+    The parts of a single mesh axis are laid out together first: one after another would seldom
+    move the axis from one dimension to another, which gains only once all of them have moved.
+    """
     maker = problem.maker
     everything = frozenset[int]().union(*axes)
     rank = max([len(problem.graph.types[v.example].shape) for v in problem.values], default=0)
     has_few = (rank + 1) ** len(everything) <= limits.specs
     is_small = len(problem.now) <= limits.small
+    if len(axes) == 1:
+        maker.keep_parts_together(True)
+        problem.let_change(axes)
+        _search(problem, limits)
+        maker.keep_parts_together(False)
+        problem.let_change(axes)
     if not (has_few and is_small and _has_few_choices(problem, limits.choices)):
         maker.keep_few()
         maker.has_left_out = True

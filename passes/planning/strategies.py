@@ -26,6 +26,7 @@ from dtensor.passes.planning.options import (
     keeper,
     kept_by_node,
 )
+from dtensor.passes.planning.work import work_seconds
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.places import WHOLE, place_of
 from dtensor.passes.propagation.task import Task
@@ -42,7 +43,11 @@ _ALIKE = (*BORDERS, *JOINTS)  # without a rule: one spec everywhere
 
 
 class Maker:
-    """Makes the strategies of nodes; equal ops share one list."""
+    """Makes the strategies of nodes; equal ops share one list.
+
+    Attributes:
+        work: per node, seconds of its work on one device, per execution.
+    """
 
     def __init__(
         self,
@@ -58,6 +63,7 @@ class Maker:
         self.result_places = result_places
         self._groups = groups_of(specs.subaxes)
         self._joint = JointLabels(specs, self._groups)
+        self.work = work_seconds(graph, task.cost)
         self._kinds = partial_kinds(graph)
         self._memo: dict[object, tuple[Strategy, ...]] = {}
         self._computed: dict[tuple[int, Strategy], Computed | None] = {}
@@ -76,6 +82,11 @@ class Maker:
     def keep_few(self) -> None:
         """Consider fewer strategies from now on."""
         self.most = max(_LEAST, _ALL // max(len(self.graph.nodes), 1))
+
+    def keep_parts_together(self, whether: bool) -> None:
+        """From now on, let all parts of a mesh axis do the same, or each what it likes."""
+        self._joint.together = whether
+        self._memo = {}
 
     def _is_used(self, axis: int) -> bool:
         """Whether a sub-axis may split anything: the user names it, or large ops call for it.
@@ -141,8 +152,7 @@ class Maker:
             return tuple([s for s in found if s.split == most or s.split > small])
         if self.is_constant(node):
             return found
-        traffic = sum([self.graph.bytes(v) for v in (*node.operands, *node.results)])
-        seconds = _REPEATED * self.task.cost.local_seconds(rule.flops, traffic)
+        seconds = _REPEATED * self.work[node.index]
 
         def priced(strategy: Strategy) -> Strategy:
             more = 1 / strategy.split - 1 / start.split
@@ -316,7 +326,7 @@ class Maker:
         found = self._memo.get(key)
         if found is None:
             specs = self.specs.rank(len(shape))
-            places = all_places(shape, self.specs.sizes, blocks, kinds, self._groups, held)
+            places = self._places_on(shape, blocks, kinds, held)
             used = self._used_at(node)
             places = [p for p in places if _keeps_to(used, held, p)]
             if is_border:
@@ -328,6 +338,12 @@ class Maker:
             made = [Strategy((i,) * sides[0], (i,) * sides[1], 1) for i in ids]
             found = self._memo[key] = tuple(made)
         return self._computed_ones(node, found, key)
+
+    def _places_on(
+        self, shape: tuple[int, ...], blocks: Blocks, kinds: int, held: Sequence[int | None]
+    ) -> list[Places]:
+        sizes, together = self.specs.sizes, self._joint.together
+        return all_places(shape, sizes, blocks, kinds, self._groups, held, together)
 
     def _used_at(self, node: Node) -> tuple[bool, ...]:
         """Per sub-axis, whether the node may use it."""
@@ -350,7 +366,7 @@ class Maker:
         if found is None:
             specs, made = self.specs.rank(len(shape)), []
             may_move = list(zip(self.specs.subaxes, self._used_at(node), strict=True))
-            for places in all_places(shape, self.specs.sizes, blocks, 0, self._groups, held):
+            for places in self._places_on(shape, blocks, 0, held):
                 layout = specs.layout(specs.of(places))
                 added = zip(places, may_move, strict=True)
                 if _extends(given, layout) and all(

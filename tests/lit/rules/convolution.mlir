@@ -18,8 +18,9 @@ func.func @depthwise(%a: tensor<2x5x6xf32>, %k: tensor<3x1x12xf32>) -> tensor<2x
   return %0 : tensor<2x3x12xf32>
 }
 
+// Three groups, each of two channels with three results: it is the major digit of both.
 func.func @groups(%a: tensor<2x5x6xf32>, %k: tensor<3x2x9xf32>) -> tensor<2x3x9xf32> {
-  // CHECK: remark: stablehlo.convolution: [a, b:(1)5 window, *], [*, *, *] -> [a, b window, *]; dimension 2 of operand 0 falls into 3 groups of several features on each side
+  // CHECK: remark: stablehlo.convolution: [a, c:(1)5 window, b:(1)6], [*, *, b:(1)9] -> [a, c window, b:(1)9];
   %0 = stablehlo.convolution(%a, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {}
       {batch_group_count = 1 : i64, feature_group_count = 3 : i64} : (tensor<2x5x6xf32>, tensor<3x2x9xf32>) -> tensor<2x3x9xf32>
   return %0 : tensor<2x3x9xf32>

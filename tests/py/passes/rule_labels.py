@@ -140,7 +140,8 @@ def labels_of(rule: OpRule, sizes: Sequence[int]) -> list[Label]:
         for n in sizes:
             for position in range(1, max(factor.size, 1) + 1):
                 label = Label(n, number, position)
-                if factor.size % position == 0 and places_of(rule, label) is not None:
+                fits = factor.size % (position * n) == 0
+                if fits and places_of(rule, label) is not None:
                     found.append(label)
     return found
 

@@ -343,6 +343,22 @@ def test_gradients_of_grouped_convolutions_over_split_rows(groups: int) -> None:
     assert {c.kind for c in compiled.collectives} == {"halo_exchange", "all_reduce"}
 
 
+def test_images_with_kernels_of_their_own_are_split() -> None:
+    def convolve(a: Any, w: Any) -> Any:
+        return jax.vmap(lambda a, w: jax.lax.conv(a[None], w, (1, 1), "SAME")[0])(a, w)
+
+    def gradients(a: Any, w: Any, cotangent: Any) -> Any:
+        return jax.vjp(convolve, a, w)[1](cotangent)
+
+    images, weights = values((8, 3, 6, 10)), values((8, 2, 3, 3, 5))
+    specs = [[("y", "x"), *[UNSHARDED] * n] for n in (3, 4, 3)]
+    for function, arrays in (
+        (convolve, (images, weights)),
+        (gradients, (images, weights, values((8, 2, 6, 10)) + 1)),
+    ):
+        assert not run(function, specs[: len(arrays)], *arrays).collectives
+
+
 @pytest.mark.parametrize("left", [True, False])
 @pytest.mark.parametrize("batch", [(), (3,)])
 def test_right_sides_of_a_triangular_solve_are_split(left: bool, batch: tuple[int, ...]) -> None:

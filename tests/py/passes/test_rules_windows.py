@@ -176,7 +176,7 @@ def test_patches_and_pointwise_windows_split_space() -> None:
         ("2x5x8", "3x1x8", "2x3x8", [2, 8]),  # depthwise
         ("2x5x8", "3x1x24", "2x3x24", [2, 8]),  # depthwise, three results per channel
         ("2x5x24", "3x3x8", "2x3x8", [2, 8]),  # three channels per group, one result each
-        ("2x5x24", "3x3x16", "2x3x16", [2]),  # several on both sides
+        ("2x5x24", "3x3x16", "2x3x16", [2, 8]),  # several on both sides
     ],
 )
 def test_grouped_features(lhs: str, rhs: str, result: str, sizes: list[int]) -> None:
@@ -192,7 +192,7 @@ def test_grouped_features(lhs: str, rhs: str, result: str, sizes: list[int]) -> 
         ("8x5x6", "3x6x8", "1x3x8", [6, 8]),  # the gradient of a depthwise kernel
         ("16x5x6", "3x6x8", "2x3x8", [6, 8]),
         ("8x5x6", "3x6x24", "1x3x24", [6, 8]),
-        ("16x5x6", "3x6x16", "2x3x16", [6]),
+        ("16x5x6", "3x6x16", "2x3x16", [6, 8]),
     ],
 )
 def test_grouped_batches(lhs: str, rhs: str, result: str, sizes: list[int]) -> None:

@@ -183,6 +183,24 @@ def test_convolutions_of_features_that_do_not_divide(features: int) -> None:
         assert not gathered(compiled) or features > 1
 
 
+def test_groups_of_several_features_that_do_not_divide() -> None:
+    x = RANDOM.normal(size=(13, 2, 6)).astype(np.float32)
+    kernel = RANDOM.normal(size=(13, 3, 2, 3)).astype(np.float32)
+    layouts = Layout(["x", None, None], LINE), Layout(["x", None, None, None], LINE)
+
+    def convolve(x: Any, kernel: Any) -> Any:
+        rows, kernels = x.reshape(26, 6), kernel.reshape(39, 2, 3)
+        made = lax.conv_general_dilated(rows[None], kernels, (1,), "SAME", feature_group_count=13)
+        return made.reshape(13, 3, 6)
+
+    loss = jax.value_and_grad(lambda x, k: (convolve(x, k) ** 2).sum(), (0, 1))
+    for function in (convolve, loss):
+        compiled = check(
+            function, x, kernel, mesh=LINE, in_layouts=layouts, error=1e-5, absolute=1e-5
+        )
+        assert not gathered(compiled)
+
+
 def test_what_is_left_of_an_even_dimension_is_uneven() -> None:
     x = RANDOM.normal(size=(ROWS, 64)).astype(np.float32)
     for function in (lambda x: conv(x, "VALID"), lambda x: jnp.diff(x, axis=1)):

@@ -35,6 +35,15 @@ def test_a_part_that_may_do_nothing_leaves_the_others_their_choices() -> None:
     assert found == {(7, 7, 7, 7, 7), (7, 7, 7, 7, 8), (7, 7, 7, 8, 8)}
 
 
+def test_parts_that_go_together_do_the_same_side_by_side() -> None:
+    groups = (range(3),)
+    assert list(uses([range(2)] * 3, groups, together=True)) == [(0, 0, 0), (1, 1, 1)]
+    found = list(words(48, (3,), range(3), (2, 2, 4), groups, together=True))
+    assert found == [((0, 1), (1, 2), (2, 4)), ((0, 3), (1, 6), (2, 12))]
+    places = all_places((32, 5, 16), (2, 2, 4), (), 0, groups, together=True)
+    assert places[1:] == [tuple([split_place(d, end) for end in (1, 2, 4)]) for d in (0, 2)]
+
+
 def test_few_sub_axes_stand_in_every_order() -> None:
     found = {tuple(major for _, major in word) for word in words(64, (), range(3), (2, 2, 4))}
     assert found == {(1, 2, 4), (2, 1, 4), (1, 8, 2), (8, 1, 2), (4, 8, 1), (8, 4, 1)}

@@ -16,11 +16,14 @@ from dtensor.passes.planning import strategies
 from dtensor.passes.planning.limits import Limits
 from dtensor.passes.planning.prices import Prices
 from dtensor.passes.planning.problem import Problem
+from dtensor.passes.propagation import propagate
+from dtensor.passes.propagation.turns import in_turn
 from tests.py.passes.planning.small_graphs import small_program
 from tests.py.passes.run_passes import after
 
 TWO = Mesh([("x", 2), ("y", 4)])
 THREE = Mesh([("x", 2), ("y", 2), ("z", 2)])
+CUT = {"x": {2, 4}}
 PASSES = "builtin.module(dtensor-import, dtensor-propagate)"
 
 
@@ -143,6 +146,23 @@ def test_blocks_behind_which_an_axis_may_stand_are_not_searched_by_the_thousand(
     assert planned.wire_bytes < 300_000
     assert sum(searched) < 5_000_000
     assert "cheaper" not in planned.explain()
+
+
+@pytest.mark.parametrize("seed", range(0, 60, 2))
+def test_parts_laid_out_one_by_one_make_no_dearer_plan_than_the_axis(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, eight = small_program(seed, ("x",)), Mesh([("x", 8)])
+    whole = planned_seconds(text, eight)
+    solve = solving.solve
+
+    def one_by_one(problem: Problem, limits: Limits) -> bool:
+        assert [len(axis) for axis in problem.maker.mesh_axes] in ([], [3])
+        return solve(problem, replace(limits, most=0, specs=0))
+
+    monkeypatch.setattr(solving, "solve", one_by_one)
+    monkeypatch.setattr(propagate, "in_turn", lambda task, _, done: in_turn(task, CUT, done))
+    assert planned_seconds(text, eight) <= whole * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("seed", range(4))
