@@ -15,6 +15,7 @@ from dtensor.passes.forms.chunked import replaced_loops
 from dtensor.passes.forms.orders import replaced_orders
 from dtensor.passes.forms.owned_rows import replaced_rows
 from dtensor.passes.forms.scans import replaced_scans
+from dtensor.passes.forms.tall_svd import replaced_svds
 from dtensor.passes.functions import main_function
 from dtensor.passes.ops.opdef import Anew
 from dtensor.passes.ops.table import opdef
@@ -53,6 +54,7 @@ class FindFormsPass(Pass):
     Windows over what was reversed, `jnp.cumsum(x[::-1])[::-1]`, walk from the array's other end.
     A value that windows start from, and that changes their sum, is added to the sum instead.
     The two calls of a library that a QR of a tall matrix is become one `dtensor.qr`.
+    Of a matrix whose rows, or columns, are split, singular values and vectors are those of R of a QR.
     A gather or a scatter whose index vectors count the rows, `x[jnp.arange(n), place]`, walks the
     rows together with the other indices.
     What is computed of rows that a gather picks from a table, split by layouts given, and is
@@ -112,6 +114,10 @@ def _loops(main: ir.Operation, state: PassState) -> Sequence[ir.Operation]:
     return replaced_loops(_named(WHILE, main, state), Shards(main, state.meshes))
 
 
+def _svds(main: ir.Operation, state: PassState) -> Sequence[ir.Operation]:
+    return replaced_svds(_named(CUSTOM_CALL, main, state), Shards(main, state.meshes))
+
+
 def _rows(main: ir.Operation, state: PassState) -> Sequence[ir.Operation]:
     return replaced_rows(_named(_GATHER, main, state), Shards(main, state.meshes))
 
@@ -121,7 +127,7 @@ def _orders(main: ir.Operation, state: PassState) -> Sequence[ir.Operation]:
 
 
 # What is found by looking at all operations, once one of these is met.
-_OF_MANY = {_PAD: _scans, WHILE: _loops, _GATHER: _rows, _SORT: _orders}
+_OF_MANY = {_PAD: _scans, WHILE: _loops, _GATHER: _rows, _SORT: _orders, CUSTOM_CALL: _svds}
 
 
 def _replaced(op: ir.Operation, anew: Anew) -> list[ir.Operation]:
