@@ -54,7 +54,8 @@ class FindFormsPass(Pass):
     Windows over what was reversed, `jnp.cumsum(x[::-1])[::-1]`, walk from the array's other end.
     A value that windows start from, and that changes their sum, is added to the sum instead.
     The two calls of a library that a QR of a tall matrix is become one `dtensor.qr`.
-    Of a matrix whose rows, or columns, are split, singular values and vectors are those of R of a QR.
+    The singular values and vectors of a matrix whose rows, or columns, are split are found of R
+    of its QR.
     A gather or a scatter whose index vectors count the rows, `x[jnp.arange(n), place]`, walks the
     rows together with the other indices.
     What is computed of rows that a gather picks from a table, split by layouts given, and is

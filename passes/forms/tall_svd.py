@@ -15,6 +15,7 @@ from dtensor.dialect.mlir import Value, ir, is_read
 from dtensor.dialect.names import FACTOR, PRODUCT, QR
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.shards import Shards
+from dtensor.passes.forms.factors import reflectors
 from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.ops.contraction import matrix_product
 from dtensor.passes.program import CUSTOM_CALL
@@ -23,7 +24,7 @@ _CALL = re.compile(r"lapack_([sdcz])gesdd_ffi\Z")
 _CONFIG: Final = "mhlo.backend_config"
 _LAYOUTS: Final = ("operand_layouts", "result_layouts")
 _MODES = (ord("N"), ord("S"))  # singular values alone, or as many vectors too
-_ALIASES: Final = "output_operand_aliases"
+_SAID: Final = (_CONFIG, *_LAYOUTS, "output_operand_aliases")
 _OVERWRITTEN, _VALUES, _LEFT, _RIGHT = range(4)  # of the results; the last is whether all went well
 
 
@@ -36,34 +37,37 @@ def replaced_svds(calls: Sequence[ir.Operation], shards: Shards) -> list[ir.Oper
     """
     made: list[ir.Operation] = []
     for call in calls:
-        if _CALL.match(target_of(call)) and _is_split(call, shards):
-            _replace(call, Builder(call, made))
+        found = _CALL.match(target_of(call))
+        if found and _is_split(call, shards):
+            _replace(call, found[1], Builder(call, made))
     return made
 
 
 def _is_split(call: ir.Operation, shards: Shards) -> bool:
     """Whether shards of the long dimension are known to have as many elements as the short one."""
+    if any(name not in call.attributes for name in _SAID) or is_read(call.results[_OVERWRITTEN]):
+        return False
     *batch, rows, columns = shape_of(call.operands[0])
-    mode = ir.IntegerAttr(ir.DictAttr(call.attributes[_CONFIG])["mode"]).value
-    if mode not in _MODES or is_read(call.results[_OVERWRITTEN]):
+    config = ir.DictAttr(call.attributes[_CONFIG])
+    if "mode" not in config or ir.IntegerAttr(config["mode"]).value not in _MODES:
         return False
     count = shards.count((call.operands[0], len(batch) + int(columns > rows)))
     return count > 1 and max(rows, columns) // count >= min(rows, columns) > 0
 
 
-def _replace(call: ir.Operation, make: Builder) -> None:
+def _replace(call: ir.Operation, element: str, make: Builder) -> None:
     matrix, results = call.operands[0], call.results
     *batch, rows, columns = make.shape_of(matrix)
     order = [*range(len(batch)), len(batch) + 1, len(batch)]
     is_wide, size = columns > rows, min(rows, columns)
     if is_wide:
         matrix = make.transpose(matrix, order)
-    factor, reflectors = _calls(call)
     square = make.tensor_type((*batch, size, size), make.element_of(matrix))
-    said = {FACTOR: factor, PRODUCT: reflectors}
-    q, r = make.create(QR, [matrix], [matrix.type, square], said).results
+    factor = _factor(call, element)
+    pair = {FACTOR: ir.DictAttr.get(factor), PRODUCT: ir.DictAttr.get(reflectors(factor))}
+    q, r = make.create(QR, [matrix], [matrix.type, square], pair).results
     types = [square, results[_VALUES].type, square, square, results[-1].type]
-    said = _kept(call, (_CONFIG, *_LAYOUTS, _ALIASES, TARGET))
+    said = _kept(call, *_SAID, TARGET)
     core = make.transpose(r, order) if is_wide else r
     found = make.create(CUSTOM_CALL, [core], types, said)
     values: dict[int, Value] = dict(enumerate(found.results))
@@ -79,30 +83,19 @@ def _replace(call: ir.Operation, make: Builder) -> None:
     call.erase()
 
 
-def _calls(call: ir.Operation) -> tuple[ir.DictAttr, ir.DictAttr]:
-    """What LAPACK calls of the same element type and batch say: of a QR, and of its reflectors."""
-    found = _CALL.match(target_of(call))
-    assert found is not None
-    element = found[1]
-    matrix, scales = list(ir.ArrayAttr(call.attributes["result_layouts"]))[: _VALUES + 1]
-    empty = ir.DictAttr.get({})
-    calls = []
-    for name, operands, results in (
-        ("geqrf", [matrix], [matrix, scales]),
-        ("ungqr" if element in "cz" else "orgqr", [matrix, scales], [matrix]),
-    ):
-        said = {
-            TARGET: ir.StringAttr.get(f"lapack_{element}{name}_ffi"),
-            _CONFIG: empty,
-            _LAYOUTS[0]: ir.ArrayAttr.get(operands),
-            _LAYOUTS[1]: ir.ArrayAttr.get(results),
-        }
-        calls.append(ir.DictAttr.get({**_kept(call, ()), **said}))
-    return calls[0], calls[1]
+def _factor(call: ir.Operation, element: str) -> dict[str, ir.Attribute]:
+    """What LAPACK's QR of the same matrices says."""
+    matrix, scales = list(ir.ArrayAttr(call.attributes[_LAYOUTS[1]]))[: _VALUES + 1]
+    return {
+        **_kept(call),
+        TARGET: ir.StringAttr.get(f"lapack_{element}geqrf_ffi"),
+        _CONFIG: ir.DictAttr.get({}),
+        _LAYOUTS[0]: ir.ArrayAttr.get([matrix]),
+        _LAYOUTS[1]: ir.ArrayAttr.get([matrix, scales]),
+    }
 
 
-def _kept(call: ir.Operation, more: Sequence[str]) -> dict[str, ir.Attribute]:
+def _kept(call: ir.Operation, *more: str) -> dict[str, ir.Attribute]:
     """What a call says of how to call and of its batch, and more."""
     names = ("api_version", "backend_config", "mhlo.frontend_attributes", *more)
     return {name: call.attributes[name] for name in names if name in call.attributes}
-

@@ -22,6 +22,7 @@ from dtensor.passes.ops.accuracy import factorised
 from dtensor.passes.ops.contraction import matrix_product
 from dtensor.passes.ops.loops import counted_loop
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, is_whole
+from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
 
 
@@ -33,6 +34,12 @@ def qr_rule(op: OpInfo) -> OpRule:
     builder.share((0, rows), (~0, rows), kind=FactorKind.TRANSFORM)
     builder.whole(0, rows + 1, "is made orthogonal column by column")
     return builder.build()
+
+
+def qr_ties(op: OpInfo) -> list[padding.Tie]:
+    """Rows of zeros are rows of zeros of Q, and change nothing else."""
+    rows = len(op.operand_shapes[0]) - 2
+    return [(padding.Along(0, rows, fill=Reduction.SUM), padding.Along(~0, rows))]
 
 
 def qr_flops(op: OpInfo) -> float:
@@ -222,5 +229,5 @@ TALL_QR = OpDef(
     ),
     flops=qr_flops,
     accuracy=factorised,
-    padding=padding.ANY,
+    padding=padding.Padding(ties=qr_ties),
 )
