@@ -34,9 +34,9 @@ def _replace(function: Rewriting, op: ir.Operation, dim: int) -> None:
         if source == rows and ends == [left]:
             continue
         count = function.shards.count(*((value, dim) for value in (source, *ends)))
-        if count < 2 or any(shape_of(value)[dim] % count for value in (source, *ends)):
+        if count < 2 or not all(_divides(count, value, dim) for value in (source, *ends)):
             continue
-        if not any(shape_of(value)[dim] % count for value in (rows, left)):
+        if all(_divides(count, value, dim) for value in (rows, left)):
             continue  # each shard has whole rows as it is
         flat = Elements.of(dim, [shape_of(value) for value in (source, rows, left, *ends)])
         if flat is None:
@@ -47,6 +47,11 @@ def _replace(function: Rewriting, op: ir.Operation, dim: int) -> None:
             end.replace_all_uses_with(make.reshape(value, shape_of(end)))
         function.has_changed = True
         return
+
+
+def _divides(count: int, value: Value, dim: int) -> bool:
+    shape = shape_of(value)
+    return dim < len(shape) and shape[dim] % count == 0
 
 
 def _cut_dim(op: ir.Operation) -> int | None:
@@ -94,8 +99,6 @@ class Elements:
 
         None where they are not rows along that dimension.
         """
-        if any(len(shape) <= dim for shape in shapes):
-            return None
         behind = 0
         while len({tuple(shape[-behind - 1 :]) for shape in shapes}) == 1 and all(
             len(shape) > dim + 1 + behind for shape in shapes
