@@ -62,8 +62,9 @@ class FindFormsPass(Pass):
     reduced over the indices then, attention to pages of a cache say, is computed by each shard of
     its own rows, if less is sent so. A gather that products alone read becomes one
     `dtensor.gather_dot` with each of them: the shards of the table multiply what they own.
-    A loop along a dimension that layouts given split, whose carries each trip multiplies and adds
-    to, becomes loops of blocks side by side, of which a `dtensor.scan` combines the totals.
+    A loop along a dimension that layouts given split, whose carries each trip multiplies, adds to
+    or keeps between bounds, becomes loops of blocks side by side, of which a `dtensor.scan` combines
+    the totals.
     What StableHLO says in other operations too, `einsum`, `torch_index_select`, the batch_norm
     operations and CHLO's that broadcast, is said in those. A reduce of several arrays that have
     nothing to do with one another is several.
