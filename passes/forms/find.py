@@ -35,6 +35,7 @@ _FORMS = (
     (_GATHER, "gathered", "replaced_products"),
     (WHILE, "searches", "replaced_search"),
     ("stablehlo.reduce_window", "turned_windows", "replaced_windows"),
+    ("stablehlo.convolution", "turned_windows", "replaced_convolution"),
 )
 
 
@@ -51,7 +52,8 @@ class FindFormsPass(Pass):
     A sort of which a few places are read becomes `dtensor.ranked`, for which the shards only count.
     The slices, pads and sums that `jax.lax.associative_scan` is become one `dtensor.scan`; those of
     its gradient, where sums and products combine elements, one that goes the other way.
-    Windows over what was reversed, `jnp.cumsum(x[::-1])[::-1]`, walk from the array's other end.
+    Windows over what was reversed, `jnp.cumsum(x[::-1])[::-1]`, walk from the array's other end,
+    and so does the kernel of a convolution.
     A value that windows start from, and that changes their sum, is added to the sum instead.
     The two calls of a library that a QR of a tall matrix is become one `dtensor.qr`.
     The singular values and vectors of a matrix whose rows, or columns, are split are found of R
@@ -63,8 +65,8 @@ class FindFormsPass(Pass):
     its own rows, if less is sent so. A gather that products alone read becomes one
     `dtensor.gather_dot` with each of them: the shards of the table multiply what they own.
     A loop along a dimension that layouts given split, whose carries each trip multiplies, adds to
-    or keeps between bounds, becomes loops of blocks side by side, of which a `dtensor.scan` combines
-    the totals.
+    or keeps between bounds, becomes loops of blocks side by side, whose totals a `dtensor.scan`
+    combines.
     What StableHLO says in other operations too, `einsum`, `torch_index_select`, the batch_norm
     operations and CHLO's that broadcast, is said in those. A reduce of several arrays that have
     nothing to do with one another is several.
