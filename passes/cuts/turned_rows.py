@@ -17,6 +17,7 @@ from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.names import PAD, RESHAPE, SLICE
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.ops.attributes import pad_numbers, shape_of, slice_numbers
+from dtensor.passes.ops.padding import PART
 
 
 def cut_elements(function: Rewriting) -> None:
@@ -55,12 +56,19 @@ def _divides(count: int, value: Value, dim: int) -> bool:
 
 
 def _cut_dim(op: ir.Operation) -> int | None:
-    """The one dimension that a slice or a pad changes, at its ends alone."""
+    """The one dimension that a slice or a pad changes, by little, and at its ends alone."""
     before, after = shape_of(op.operands[0]), shape_of(op.results[0])
     changed = [d for d, sizes in enumerate(zip(before, after, strict=True)) if len({*sizes}) > 1]
-    steps = [gap + 1 for gap in pad_numbers(op)[2]] if op.name == PAD else slice_numbers(op)[2]
-    is_one = len(changed) == 1 and steps[changed[0]] == 1 and 0 not in after
-    return changed[0] if is_one else None
+    if len(changed) != 1 or 0 in after:
+        return None
+    dim = changed[0]
+    if op.name == PAD:
+        low, high, gap = (numbers[dim] for numbers in pad_numbers(op))
+        is_whole = not gap
+    else:
+        low, limit, stride = (numbers[dim] for numbers in slice_numbers(op))
+        high, is_whole = before[dim] - limit, stride == 1
+    return dim if is_whole and PART * max(abs(low), abs(high)) <= before[dim] else None
 
 
 def _sources(value: Value) -> Iterator[Value]:

@@ -22,14 +22,14 @@ func.func @main(%a: tensor<2x8x9x3xf32> {dtensor.layout = #dtensor.layout<@mesh,
 // So it is with a pad, as the gradient has it, and with what is read as rows of a third length.
 
 // CHECK-LABEL: func.func @main
-func.func @main(%a: tensor<8x7xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) -> tensor<8x8xf32> {
+func.func @main(%a: tensor<16x15xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) -> tensor<16x16xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
-  // CHECK: %[[ALL:.*]] = stablehlo.reshape %arg0 : (tensor<8x7xf32>) -> tensor<56xf32>
-  // CHECK: %[[PADDED:.*]] = stablehlo.pad %[[ALL]], %{{.*}}, low = [8], high = [0], interior = [0]
-  // CHECK: stablehlo.reshape %[[PADDED]] : (tensor<64xf32>) -> tensor<8x8xf32>
-  %0 = stablehlo.reshape %a : (tensor<8x7xf32>) -> tensor<7x8xf32>
-  %1 = stablehlo.pad %0, %zero, low = [1, 0], high = [0, 0], interior = [0, 0] : (tensor<7x8xf32>, tensor<f32>) -> tensor<8x8xf32>
-  return %1 : tensor<8x8xf32>
+  // CHECK: %[[ALL:.*]] = stablehlo.reshape %arg0 : (tensor<16x15xf32>) -> tensor<240xf32>
+  // CHECK: %[[PADDED:.*]] = stablehlo.pad %[[ALL]], %{{.*}}, low = [16], high = [0], interior = [0]
+  // CHECK: stablehlo.reshape %[[PADDED]] : (tensor<256xf32>) -> tensor<16x16xf32>
+  %0 = stablehlo.reshape %a : (tensor<16x15xf32>) -> tensor<15x16xf32>
+  %1 = stablehlo.pad %0, %zero, low = [1, 0], high = [0, 0], interior = [0, 0] : (tensor<15x16xf32>, tensor<f32>) -> tensor<16x16xf32>
+  return %1 : tensor<16x16xf32>
 }
 
 // -----
