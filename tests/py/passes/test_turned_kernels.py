@@ -18,12 +18,12 @@ KERNEL = np.random.default_rng(3).integers(-2, 3, (5, 4)).astype(np.float32)
 BELOW = ["x", UNSHARDED]
 
 
-def correlated(mode: str) -> Callable[[Any], Any]:
+def correlated(mode: Any) -> Callable[[Any], Any]:
     return lambda x: jax.scipy.signal.correlate2d(x, jnp.asarray(KERNEL), mode=mode)
 
 
 @pytest.mark.parametrize("mode", ["same", "full", "valid"])
-def test_correlations_and_their_gradients_send_halos(mode: str) -> None:
+def test_correlations_and_their_gradients_send_halos(mode: Any) -> None:
     program = correlated(mode)
     gradient = jax.grad(lambda x: jnp.sum(program(x) ** 2))
     for x in (numbers((192, 24)), numbers((189, 23))):
