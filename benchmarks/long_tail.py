@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.scipy import signal
 from jax.sharding import PartitionSpec as P
 from rich.progress import track
 from rich.table import Table
@@ -49,6 +50,7 @@ from benchmarks.long_tail_forms import (
     poisson,
     pool,
     recurrence,
+    relative_shift,
     unet,
 )
 from benchmarks.long_tail_grids import GRIDS
@@ -203,6 +205,13 @@ ROWS_OF_TABLE: dict[str, Row] = {
         (array(4, 4, 8, 8), WHOLE),
         out=WHOLE,
     ),
+    "correlation": row(
+        4 * 64 * 4.0,
+        "2 rows of both neighbours",
+        lambda x: signal.correlate2d(x, jnp.ones((5, 5)), mode="same"),
+        (array(512, 64), ROWS),
+        out=ROWS,
+    ),
     "convolution_wrap_gradient": row(
         4 * EDGE + 2 * R * 4 * 9 * 64,
         "two rows there and two back; all_reduce of the gradient of the kernel",
@@ -278,6 +287,14 @@ ROWS_OF_TABLE: dict[str, Row] = {
         lambda x: jnp.linalg.qr(x)[0],
         (array(3, 1024, 32), P(None, "x")),
         out=P(None, "x"),
+    ),
+    "least_squares": row(
+        2 * 2 * R * 16 * 16 * 4 + 2 * R * 16 * 4,
+        "2 all_reduces of n^2, and one of n",
+        lambda a, b: jnp.linalg.lstsq(a, b)[0],
+        LONG,
+        VECTOR,
+        out=WHOLE,
     ),
     "triangular_solve": row(
         0,
@@ -360,6 +377,13 @@ ROWS_OF_TABLE: dict[str, Row] = {
         CACHE,
         PLACES,
         out=WHOLE,
+    ),
+    "relative_shift": row(
+        2 * R * 512 * 4,
+        "a row of the next shard, but for what the first one moves by",
+        relative_shift,
+        (array(2, 512, 512), P(None, "x")),
+        out=P(None, "x"),
     ),
     "decode": row(
         2 * R * 2 * 4 * (16 + 1 + 1) * 4,

@@ -155,6 +155,13 @@ def unet(x: jax.Array, down: jax.Array, up: jax.Array) -> jax.Array:
     return jnp.mean((high + jax.image.resize(low, high.shape, "nearest")) ** 2)
 
 
+def relative_shift(scores: jax.Array) -> jax.Array:
+    """Transformer-XL: the scores of query i are moved by n - 1 - i places."""
+    many, n, keys = scores.shape
+    padded = jnp.pad(scores, ((0, 0), (0, 0), (1, 0)))
+    return padded.reshape(many, keys + 1, n)[:, 1:].reshape(scores.shape)
+
+
 def decode(
     q: jax.Array, keys: jax.Array, values: jax.Array, k: jax.Array, v: jax.Array, at: jax.Array
 ) -> Any:

@@ -1,4 +1,4 @@
-"""Loops of affine carries over a split dimension, for `benchmarks.long_tail`."""
+"""Loops of carries that trips map simply, over a split dimension, for `benchmarks.long_tail`."""
 
 from __future__ import annotations
 
@@ -63,6 +63,26 @@ def kalman(measured: jax.Array) -> jax.Array:
     return lax.scan(step, (zeros, zeros + 1), measured)[1]
 
 
+def envelope(x: jax.Array) -> jax.Array:
+    """How loud a signal was of late."""
+
+    def step(level: Any, now: Any) -> Any:
+        level = jnp.maximum(jnp.abs(now), 0.99 * level)
+        return level, level
+
+    return lax.scan(step, jnp.zeros_like(x[0]), x)[1]
+
+
+def waiting(work: jax.Array, gap: jax.Array) -> jax.Array:
+    """How long each waits in a queue."""
+
+    def step(wait: Any, now: Any) -> Any:
+        wait = jnp.maximum(0, wait + now[0] - now[1])
+        return wait, wait
+
+    return lax.scan(step, jnp.zeros_like(work[0]), (work, gap))[1]
+
+
 TOKENS = (array(4096, 2, 16), P("x"))
 
 LOOPS: dict[str, Row] = {
@@ -95,6 +115,15 @@ LOOPS: dict[str, Row] = {
         5 * SLICE,
         "S log2 p, and S (log2 p - 1) of products",
         kalman,
+        LONG,
+        out=ROWS,
+    ),
+    "envelope_loop": row(3 * SLICE, "S log2 p of levels", envelope, LONG, out=ROWS),
+    "waiting_loop": row(
+        5 * SLICE,
+        "S log2 p of bounds, and S (log2 p - 1) of sums",
+        waiting,
+        LONG,
         LONG,
         out=ROWS,
     ),

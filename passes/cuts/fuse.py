@@ -32,6 +32,7 @@ from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.cuts.sliced_scans import scan_what_is_kept
 from dtensor.passes.cuts.strides import split_strides
+from dtensor.passes.cuts.turned_rows import cut_elements
 from dtensor.passes.cuts.unit_reductions import keep_units
 from dtensor.passes.cuts.window_padding import drop_idle, fuse_padding
 from dtensor.passes.functions import main_function
@@ -52,6 +53,7 @@ STEPS: tuple[Step, ...] = (
     write_in_blocks,
     move_parts,
     cut_rows,
+    cut_elements,
     drop_idle,
     scan_within,
     scan_what_is_kept,

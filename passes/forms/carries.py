@@ -9,7 +9,7 @@ variance of a Kalman filter does: what they are in each trip is known without th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -58,50 +58,11 @@ class Carries:
     pairs: list[Pair] = field(default_factory=list)
     mixed: dict[int, list[int]] = field(default_factory=dict)
 
-    @staticmethod
-    def of(trips: Trips) -> Carries | None:
-        """Those of a loop; None if some carried value is neither, or all only add up.
-
-        What is added up of parts of a batch is computed part by part to hold less: each trip is
-        divided then, and not the trips.
-        """
-        inside = [op for view in trips.body.operations for op in _with_inner(view.operation)]
-        if any(map(_does_more, inside)):
-            return None
-        own = _own(trips)
-        for apart in ([], own) if own else ([],):
-            found = Carries(trips, own=apart)
-            for k in trips.carried:
-                if k not in apart:
-                    (found.sums if found._adds_up(k) else found.affine).append(k)
-            is_map = not found.sums and bool(trips.writes)
-            if (found.affine or is_map) and found._maps():
-                return found
-        return None
-
-    def _adds_up(self, k: int) -> bool:
-        """Whether nothing but sums of a carried value is made of it, and the last is returned."""
-        value: Value = self.trips.body.arguments[k]
-        last = self.trips.given[k]
-        if _kind(value.type) not in (*_INEXACT, "signed", "unsigned"):
-            return False
-        while True:
-            uses = list(value.uses)
-            if len(uses) != 1:
-                return False
-            op = uses[0].owner.operation
-            if value == last:
-                return True
-            is_first = uses[0].operand_number == 0 or op.name == _SUMS[0]
-            if op.block != self.trips.body or op.name not in _SUMS or not is_first:
-                return False
-            value = op.results[0]
-
-    def _maps(self) -> bool:
+    def maps(self) -> bool:
         """Find what depends on what; whether all is affine, of elements of one type."""
         trips, sources = self.trips, self.sources
         types = [trips.body.arguments[k].type for k in self.affine]
-        if not all(_kind(type_) in _INEXACT for type_ in types):
+        if not all(kind_of(type_) in _INEXACT for type_ in types):
             return False
         if len({str(ir.RankedTensorType(type_).element_type) for type_ in types}) > 1:
             return False
@@ -176,6 +137,12 @@ class Carries:
             found += [(k, at) for at in product(*(range(shape[d]) for d in self.mixed[k]))]
         return found
 
+    @property
+    def numbers(self) -> int:
+        """Arrays that stand for what some trips do, of the size of one part."""
+        parts = self.parts()
+        return len(parts) + sum((k, j) in self.pairs for k, _ in parts for j, _ in parts)
+
     def tangents(self, to: Batched, given: Mapping[Column, Value]) -> list[Value]:
         """What a trip maps the linear parts of the trips before it to, in their order.
 
@@ -200,6 +167,51 @@ class Carries:
         return [after[column] for column in given]
 
 
+def carries_of(trips: Trips, kinds: Sequence[type[Carries]]) -> Carries | None:
+    """The carries of a loop; None if some are of no kind, or all only add up.
+
+    What is added up of parts of a batch is computed part by part to hold less: each trip is
+    divided then, and not the trips.
+
+    Args:
+        trips: the loop.
+        kinds: what a trip may do to them, the first that fits is taken.
+    """
+    inside = [op for view in trips.body.operations for op in _with_inner(view.operation)]
+    if any(map(_does_more, inside)):
+        return None
+    own = _own(trips)
+    for apart in ([], own) if own else ([],):
+        sums = [k for k in trips.carried if k not in apart and _adds_up(trips, k)]
+        mapped = [k for k in trips.carried if k not in apart and k not in sums]
+        if not mapped and (sums or not trips.writes):
+            continue
+        for kind in kinds:
+            found = kind(trips, mapped, sums, apart)
+            if found.maps():
+                return found
+    return None
+
+
+def _adds_up(trips: Trips, k: int) -> bool:
+    """Whether nothing but sums of a carried value is made of it, and the last is returned."""
+    value: Value = trips.body.arguments[k]
+    last = trips.given[k]
+    if kind_of(value.type) not in (*_INEXACT, "signed", "unsigned"):
+        return False
+    while True:
+        uses = list(value.uses)
+        if len(uses) != 1:
+            return False
+        op = uses[0].owner.operation
+        if value == last:
+            return True
+        is_first = uses[0].operand_number == 0 or op.name == _SUMS[0]
+        if op.block != trips.body or op.name not in _SUMS or not is_first:
+            return False
+        value = op.results[0]
+
+
 def _own(trips: Trips) -> list[int]:
     """The carried values that depend on nothing but each other, counters and what never changes."""
     arguments = trips.body.arguments
@@ -221,7 +233,8 @@ def _reads_only(trips: Trips, value: Value, known: set[Value]) -> bool:
     )
 
 
-def _kind(type_: ir.Type) -> str:
+def kind_of(type_: ir.Type) -> str:
+    """The kind of the elements of a tensor; nothing of anything else."""
     is_tensor = isinstance(type_, ir.RankedTensorType)
     return element_kind(str(ir.RankedTensorType(type_).element_type))[0] if is_tensor else ""
 

@@ -1,4 +1,4 @@
-"""Loops along a split dimension whose carries are affine: each shard runs trips of its own.
+"""Loops along a split dimension whose carries are mapped simply: each shard runs its own trips.
 
 The trips are cut into as many blocks as there are shards, which stand side by side. Each runs its
 trips from a carry of zero, and finds what they do to any other one. Of that a `dtensor.scan` makes
@@ -21,7 +21,8 @@ from dtensor.dialect.mlir import Value, ir, operation_of
 from dtensor.dialect.names import TRIPS
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.cuts.shards import Shards
-from dtensor.passes.forms.carries import Carries, Column, Part
+from dtensor.passes.forms.carries import Carries, Column, Part, carries_of
+from dtensor.passes.forms.clamps import Clamps, clamped_ends
 from dtensor.passes.forms.trips import Trips
 from dtensor.passes.forms.turns import NotBatched, Turns, Values
 from dtensor.passes.ops.loops import counted_loop
@@ -70,7 +71,7 @@ class _Chunked:
             shards: into how many shards dimensions are known to be split.
         """
         trips = Trips.of(loop)
-        carries = None if trips is None else Carries.of(trips)
+        carries = None if trips is None else carries_of(trips, (Carries, Clamps))
         if trips is None or carries is None:
             return None
         places = [(trips.array(site), site.dim) for site in trips.reads.values()]
@@ -83,8 +84,7 @@ class _Chunked:
         moved = sum(_bytes(array) for array, _ in split) / blocks
         parts = carries.parts()
         each = sum(_bytes(loop.operands[k]) for k in carries.affine) / max(len(parts), 1)
-        numbers = len(parts) + sum((k, j) in carries.pairs for k, _ in parts for j, _ in parts)
-        if numbers * each * (blocks - 1).bit_length() >= moved:
+        if carries.numbers * each * (blocks - 1).bit_length() >= moved:
             return None
         return _Chunked(carries, Turns(trips, blocks, -(-trips.count // blocks)))
 
@@ -109,7 +109,11 @@ class _Chunked:
         self.own, self.last = self._alone(make)
         if not self.carries.affine:
             return self._results(make, {})
-        ahead = self._ahead(make, self._ends(make, *self._maps(make)))
+        if isinstance(self.carries, Clamps):
+            ends = clamped_ends(make, self.carries, self.turns, self.own, self.made)
+        else:
+            ends = self._ends(make, *self._maps(make))
+        ahead = self._ahead(make, ends)
         is_finite = [_is_finite(make, value) for value in ahead.values()]
         ahead = self._one_by_one(make, ahead, make.combined("and", is_finite))
         return self._results(make, ahead)

@@ -7,7 +7,9 @@ what is found. As a batching dimension the rows stay where they are, as in `jnp.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from dtensor.dialect.mlir import Value, ir, made_by, replace_op
 from dtensor.passes.builder import Builder
@@ -20,7 +22,7 @@ from dtensor.passes.ops.numbers import known_integers
 def replaced_counts(op: ir.Operation) -> list[ir.Operation]:
     """What stands for a gather or a scatter, which is erased; nothing where it stays.
 
-    It stays where all of its indices are known, for it is slices then.
+    It stays where what it reads of each row is known and the same, for it is slices then.
     """
     place = len(op.operands) // 2  # one table and its indices, or as many updates as tables
     table, indices = shape_of(op.operands[0]), op.operands[place]
@@ -29,7 +31,7 @@ def replaced_counts(op: ir.Operation) -> list[ir.Operation]:
     if joined is None or len(joined.operands) != len(numbers.named):
         return []
     counts = _counts(op, numbers, table, indices)
-    if not counts or len(counts) == len(numbers.named) or known_integers(indices) is not None:
+    if not counts or len(counts) == len(numbers.named) or _are_alike(indices, numbers, counts):
         return []
     made: list[ir.Operation] = []
     rest = [k for k in range(len(numbers.named)) if k not in counts]
@@ -49,6 +51,16 @@ def replaced_counts(op: ir.Operation) -> list[ir.Operation]:
     ).write(new)
     replace_op(op, new.results)
     return [*made, new]
+
+
+def _are_alike(indices: Value, numbers: IndexNumbers, counts: Mapping[int, int]) -> bool:
+    """Whether it is known that the other components are the same in all rows."""
+    known = known_integers(indices)
+    if known is None:
+        return False
+    rest = [k for k in range(len(numbers.named)) if k not in counts]
+    others = np.take(known, rest, numbers.vector_dim)
+    return all(bool((others == np.take(others, [0], dim)).all()) for dim in counts.values())
 
 
 def _counts(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dtensor.dialect import build
-from dtensor.dialect.callbacks import target_of
+from dtensor.dialect.callbacks import TARGET, target_of
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of, users
 from dtensor.passes.forms.weaves import is_zero
 from dtensor.passes.ops.attributes import integer, integers, shape_of, slice_numbers, splat_number
@@ -20,6 +20,8 @@ _CALLS = {
     "hipsolver_geqrf_ffi": "hipsolver_orgqr_ffi",
     "Qr": "ProductOfElementaryHouseholderReflectors",
 }
+_LAYOUTS = ("operand_layouts", "result_layouts")
+_OF_ONE = ("output_operand_aliases", "sdy.sharding_rule")  # they speak of its own operands
 _ELEMENTS = ("f32", "f64", "complex<f32>", "complex<f64>")
 
 
@@ -27,11 +29,9 @@ def replaced_qr(factor: ir.Operation) -> list[ir.Operation]:
     """A `dtensor.qr` in the place of the calls and of the mask of R; nothing if more is read."""
     wanted = _CALLS.get(target_of(factor))
     type_ = ir.RankedTensorType(factor.operands[0].type) if wanted is not None else None
-    if type_ is None or type_.rank < 2 or str(type_.element_type) not in _ELEMENTS:
+    if type_ is None or not _is_tall(type_):
         return []
-    *batch, rows, columns = type_.shape
-    if rows <= columns or not columns:
-        return []
+    *batch, _, columns = type_.shape
     products, triangles = [], []
     for user in users(factor.results[0]):
         if target_of(user) == wanted and list(user.operands) == list(factor.results):
@@ -41,30 +41,54 @@ def replaced_qr(factor: ir.Operation) -> list[ir.Operation]:
         else:
             return []
     others = [user for user in users(factor.results[1]) if user not in products]
-    is_whole = all(product.results[0].type == type_ for product in products)
-    if len(products) != 1 or others or not is_whole or not all(map(_is_triangle, triangles)):
+    given = [product.results[0].type for product in products]
+    says_enough = given == [type_] or (not given and triangles and _LAYOUTS[1] in factor.attributes)
+    if others or not says_enough or not all(map(_is_triangle, triangles)):
         return []
+    call = _call(factor)
     made = build.qr(
         factor.operands[0],
-        _call(factor),
-        _call(products[0]),
+        ir.DictAttr.get(call),
+        ir.DictAttr.get(_call(products[0]) if products else reflectors(call)),
         loc=factor.location,
         ip=ir.InsertionPoint(factor),
     )
-    products[0].results[0].replace_all_uses_with(made.results[0])
+    for product in products:
+        product.results[0].replace_all_uses_with(made.results[0])
     cuts = {maker_of(triangle.operands[2]) for triangle in triangles}
     for triangle in triangles:
         triangle.results[0].replace_all_uses_with(made.results[1])
-    for op in (*triangles, *[cut for cut in cuts if cut is not None], products[0], factor):
+    for op in (*triangles, *[cut for cut in cuts if cut is not None], *products, factor):
         op.erase()
     return [made]
 
 
-def _call(op: ir.Operation) -> ir.DictAttr:
+def _is_tall(type_: ir.RankedTensorType) -> bool:
+    """Whether a type is that of matrices of more rows than columns, of known elements."""
+    if type_.rank < 2 or str(type_.element_type) not in _ELEMENTS:
+        return False
+    return bool(type_.shape[-2] > type_.shape[-1] > 0)
+
+
+def reflectors(factor: Mapping[str, ir.Attribute]) -> dict[str, ir.Attribute]:
+    """What the call says that multiplies the reflectors that this one gives, of a library.
+
+    Args:
+        factor: what that one says, the layouts of operands and results included.
+    """
+    matrix, scales = ir.ArrayAttr(factor[_LAYOUTS[1]])
+    return {
+        **{name: said for name, said in factor.items() if name not in _OF_ONE},
+        TARGET: ir.StringAttr.get(_CALLS[ir.StringAttr(factor[TARGET]).value]),
+        _LAYOUTS[0]: ir.ArrayAttr.get([matrix, scales]),
+        _LAYOUTS[1]: ir.ArrayAttr.get([matrix]),
+    }
+
+
+def _call(op: ir.Operation) -> dict[str, ir.Attribute]:
     """The attributes of a call."""
     names = [name for name in op.attributes if not name.startswith("dtensor.")]
-    kept = {name: op.attributes[name] for name in names}
-    return ir.DictAttr.get(kept)
+    return {name: op.attributes[name] for name in names}
 
 
 def _is_top(op: ir.Operation, shape: Sequence[int]) -> bool:

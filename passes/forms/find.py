@@ -15,6 +15,7 @@ from dtensor.passes.forms.chunked import replaced_loops
 from dtensor.passes.forms.orders import replaced_orders
 from dtensor.passes.forms.owned_rows import replaced_rows
 from dtensor.passes.forms.scans import replaced_scans
+from dtensor.passes.forms.tall_svd import replaced_svds
 from dtensor.passes.functions import main_function
 from dtensor.passes.ops.opdef import Anew
 from dtensor.passes.ops.table import opdef
@@ -34,6 +35,7 @@ _FORMS = (
     (_GATHER, "gathered", "replaced_products"),
     (WHILE, "searches", "replaced_search"),
     ("stablehlo.reduce_window", "turned_windows", "replaced_windows"),
+    ("stablehlo.convolution", "turned_windows", "replaced_convolution"),
 )
 
 
@@ -50,17 +52,21 @@ class FindFormsPass(Pass):
     A sort of which a few places are read becomes `dtensor.ranked`, for which the shards only count.
     The slices, pads and sums that `jax.lax.associative_scan` is become one `dtensor.scan`; those of
     its gradient, where sums and products combine elements, one that goes the other way.
-    Windows over what was reversed, `jnp.cumsum(x[::-1])[::-1]`, walk from the array's other end.
+    Windows over what was reversed, `jnp.cumsum(x[::-1])[::-1]`, walk from the array's other end,
+    and so does the kernel of a convolution.
     A value that windows start from, and that changes their sum, is added to the sum instead.
     The two calls of a library that a QR of a tall matrix is become one `dtensor.qr`.
+    The singular values and vectors of a matrix whose rows, or columns, are split are found of R
+    of its QR.
     A gather or a scatter whose index vectors count the rows, `x[jnp.arange(n), place]`, walks the
     rows together with the other indices.
     What is computed of rows that a gather picks from a table, split by layouts given, and is
     reduced over the indices then, attention to pages of a cache say, is computed by each shard of
     its own rows, if less is sent so. A gather that products alone read becomes one
     `dtensor.gather_dot` with each of them: the shards of the table multiply what they own.
-    A loop along a dimension that layouts given split, whose carries each trip multiplies and adds
-    to, becomes loops of blocks side by side, of which a `dtensor.scan` combines the totals.
+    A loop along a dimension that layouts given split, whose carries each trip multiplies, adds to
+    or keeps between bounds, becomes loops of blocks side by side, whose totals a `dtensor.scan`
+    combines.
     What StableHLO says in other operations too, `einsum`, `torch_index_select`, the batch_norm
     operations and CHLO's that broadcast, is said in those. A reduce of several arrays that have
     nothing to do with one another is several.
@@ -112,6 +118,10 @@ def _loops(main: ir.Operation, state: PassState) -> Sequence[ir.Operation]:
     return replaced_loops(_named(WHILE, main, state), Shards(main, state.meshes))
 
 
+def _svds(main: ir.Operation, state: PassState) -> Sequence[ir.Operation]:
+    return replaced_svds(_named(CUSTOM_CALL, main, state), Shards(main, state.meshes))
+
+
 def _rows(main: ir.Operation, state: PassState) -> Sequence[ir.Operation]:
     return replaced_rows(_named(_GATHER, main, state), Shards(main, state.meshes))
 
@@ -121,7 +131,7 @@ def _orders(main: ir.Operation, state: PassState) -> Sequence[ir.Operation]:
 
 
 # What is found by looking at all operations, once one of these is met.
-_OF_MANY = {_PAD: _scans, WHILE: _loops, _GATHER: _rows, _SORT: _orders}
+_OF_MANY = {_PAD: _scans, WHILE: _loops, _GATHER: _rows, _SORT: _orders, CUSTOM_CALL: _svds}
 
 
 def _replaced(op: ir.Operation, anew: Anew) -> list[ir.Operation]:

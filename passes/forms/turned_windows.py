@@ -1,20 +1,33 @@
 """Windows over what was reversed, whose results are reversed again: sums from the end on.
 
 `jnp.cumsum(rewards[::-1])[::-1]` is how returns are computed, and every reversal of a split
-dimension moves all of it. Windows over the array itself give the same, from its other end on.
+dimension moves all of it. Windows over the array itself give the same, from its other end on. So
+do convolutions, with a kernel that is reversed: `jax.scipy.signal.correlate2d` is written so.
 """
 
 from __future__ import annotations
 
-from dtensor.dialect.ends import read_padding
-from dtensor.dialect.mlir import Value, ir, is_read, maker_of, operation_of
-from dtensor.passes.builder import matrix_attr
+from collections.abc import Sequence
+
+from dtensor.dialect.ends import read_padding, read_steps
+from dtensor.dialect.mlir import (
+    Value,
+    ir,
+    is_read,
+    made_by,
+    maker_of,
+    operation_of,
+    stablehlo,
+    users,
+)
+from dtensor.passes.builder import Builder, matrix_attr
 from dtensor.passes.ops.attributes import integers, shape_of, splat_of
 from dtensor.passes.ops.combiners import commutes
 from dtensor.passes.ops.elementwise import is_scalar_work
 from dtensor.passes.program import copy_to
 
 _REVERSE, _STRIDES = "stablehlo.reverse", "window_strides"
+_MOVES = ("stablehlo.reshape", "stablehlo.broadcast_in_dim")
 _MOST = 16  # operations in between
 
 
@@ -52,6 +65,113 @@ def replaced_windows(windows: ir.Operation) -> list[ir.Operation]:
         if not is_read(op.results[0]):
             op.erase()
     return new
+
+
+def replaced_convolution(convolution: ir.Operation) -> list[ir.Operation]:
+    """A convolution of what was not reversed in the place of one of what was, which is erased.
+
+    Dimensions of one element may come or go between the reversals and the convolution.
+    """
+    given, kernel = convolution.operands
+    value, last, between = given, convolution.results[0], [convolution]
+    while (maker := maker_of(value)) is not None and maker.name in _MOVES and _has_units(maker):
+        value = maker.operands[0]
+        between.append(maker)
+    while len(readers := users(last)) == 1 and _has_units(readers[0]):
+        last = readers[0].results[0]
+    first, turns = made_by(_REVERSE, value), users(last)
+    if first is None or not turns or any(turn.name != _REVERSE for turn in turns):
+        return []
+    dims = integers(turns[0].attributes["dimensions"])
+    turned = _turned_windows(
+        convolution,
+        _placed(value, given, integers(first.attributes["dimensions"])),
+        _placed(last, convolution.results[0], dims),
+    )
+    if not turned or not all(_turns(turn, dims) for turn in turns):
+        return []
+    made: list[ir.Operation] = []
+    make = Builder(convolution, made)
+    numbers = _numbers_of(convolution)
+    for i in turned:
+        kernel = make.reversed(kernel, numbers.kernel_spatial_dimensions[i])
+    straight = make.reshape(first.operands[0], shape_of(given))
+    new = convolution.clone(ip=ir.InsertionPoint(convolution)).operation
+    new.operands[0], new.operands[1] = straight, kernel
+    pairs = read_padding(convolution, len(numbers.input_spatial_dimensions))
+    rows = [pair[::-1] if i in turned else pair for i, pair in enumerate(pairs)]
+    new.attributes["padding"] = matrix_attr(rows)
+    made.append(new)
+    convolution.results[0].replace_all_uses_with(new.results[0])
+    if last == convolution.results[0]:
+        last = new.results[0]
+    for turn in turns:
+        turn.results[0].replace_all_uses_with(last)
+        turn.erase()
+    for op in (*between, first):
+        if not is_read(op.results[0]):
+            op.erase()
+    return made
+
+
+def _turned_windows(
+    convolution: ir.Operation, before: set[int] | None, after: set[int] | None
+) -> list[int]:
+    """Which windows walk backwards if these dimensions are not reversed; none if it is not so.
+
+    Args:
+        convolution: the convolution.
+        before: the dimensions of its operand that are reversed.
+        after: the dimensions of its result that are.
+    """
+    numbers, found = _numbers_of(convolution), []
+    if before is None or after is None:
+        return []
+    sizes, counts = shape_of(convolution.operands[0]), shape_of(convolution.results[0])
+    kernel = shape_of(convolution.operands[1])
+    rows = zip(
+        numbers.input_spatial_dimensions,
+        numbers.kernel_spatial_dimensions,
+        numbers.output_spatial_dimensions,
+        read_steps(convolution, _STRIDES, len(sizes) - 2),
+        strict=True,
+    )
+    for i, (source, k, result, stride) in enumerate(rows):
+        is_before, is_after = source in before, result in after
+        if not (is_before or is_after):
+            continue
+        is_both = (is_before or sizes[source] == 1) and (is_after or counts[result] == 1)
+        if not is_both or stride != 1 or 2 * kernel[k] > max(sizes[source], 2):
+            return []
+        before.discard(source)
+        after.discard(result)
+        found.append(i)
+    return [] if before or after else found
+
+
+def _numbers_of(convolution: ir.Operation) -> stablehlo.ConvDimensionNumbers:
+    return stablehlo.ConvDimensionNumbers(convolution.attributes["dimension_numbers"])
+
+
+def _has_units(op: ir.Operation) -> bool:
+    """Whether an operation gives what it is given, with dimensions of one element more or less."""
+    if op.name not in (*_MOVES, "stablehlo.reduce") or len(op.results) != 1:
+        return False
+    shapes = [shape_of(value) for value in (op.operands[0], op.results[0])]
+    if [n for n in shapes[0] if n != 1] != [n for n in shapes[1] if n != 1]:
+        return False
+    name = "broadcast_dimensions"
+    dims = integers(op.attributes[name]) if name in op.attributes else []
+    return dims == sorted(dims)
+
+
+def _placed(value: Value, other: Value, dims: Sequence[int]) -> set[int] | None:
+    """Where dimensions of a value are in what differs in those of one element alone, or None."""
+    here, there = ([(d, n) for d, n in enumerate(shape_of(v)) if n != 1] for v in (value, other))
+    if [n for _, n in here] != [n for _, n in there]:
+        return None
+    places = {d: place for (d, _), (place, _) in zip(here, there, strict=True)}
+    return {places[d] for d in dims if d in places}
 
 
 def _is_turned(

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dtensor.dialect.mlir import Value, ir, stablehlo
-from dtensor.dialect.names import DOT_NUMBERS
+from dtensor.dialect.names import DOT_NUMBERS, PRECISION
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import summed
@@ -86,6 +86,16 @@ def product(
         shape += [size for d, size in enumerate(shapes[k]) if d not in gone]
     attributes = {DOT_NUMBERS: dot_numbers(batching, summed), **said}
     return make.value("stablehlo.dot_general", sides, make.tensor_type(shape, element), attributes)
+
+
+def matrix_product(make: Builder, left: Value, right: Value) -> Value:
+    """The products of matrices of a batch, to the precision of their elements."""
+    many = len(make.shape_of(left)) - 2
+    highest = ir.Attribute.parse("#stablehlo<precision HIGHEST>")
+    said = {PRECISION: ir.ArrayAttr.get([highest, highest])}
+    batching = [(d, d) for d in range(many)]
+    element = make.element_of(left)
+    return product(make, [left, right], batching, [(many + 1, many)], said, element)
 
 
 def known_finite(operation: ir.Operation) -> tuple[bool, ...]:

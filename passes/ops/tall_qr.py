@@ -13,15 +13,16 @@ from collections.abc import Sequence
 from dtensor.dialect.dim import WHOLE
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, ir
-from dtensor.dialect.names import FACTOR, PRECISION, PRODUCT
+from dtensor.dialect.names import FACTOR, PRODUCT
 from dtensor.passes.builder import Builder
 from dtensor.passes.cost.model import all_gather_bytes, all_reduce_bytes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import factorised
-from dtensor.passes.ops.contraction import product
+from dtensor.passes.ops.contraction import matrix_product
 from dtensor.passes.ops.loops import counted_loop
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, is_whole
+from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
 
 
@@ -33,6 +34,12 @@ def qr_rule(op: OpInfo) -> OpRule:
     builder.share((0, rows), (~0, rows), kind=FactorKind.TRANSFORM)
     builder.whole(0, rows + 1, "is made orthogonal column by column")
     return builder.build()
+
+
+def qr_ties(op: OpInfo) -> list[padding.Tie]:
+    """Rows of zeros are rows of zeros of Q, and change nothing else."""
+    rows = len(op.operand_shapes[0]) - 2
+    return [(padding.Along(0, rows, fill=Reduction.SUM), padding.Along(~0, rows))]
 
 
 def qr_flops(op: OpInfo) -> float:
@@ -87,7 +94,7 @@ def expand_triangles(op: LocalOp) -> Sequence[Value]:
     above, triangle = _factorised(op, stacked)
     complete = Layout.of((*batch, WHOLE, WHOLE), layout.mesh)
     above = ctx.relayout(above, complete, layout, (*batch_sizes, p * columns, columns))
-    q = _product(op, own, above)
+    q = matrix_product(ctx, own, above)
     square = (*local, columns, columns)
     signs = _signs(op, ctx.slice(q, [0] * len(square), square), triangle)
     signs = ctx.convert(signs, ctx.element_of(q))
@@ -144,15 +151,6 @@ def _unpacked(op: LocalOp, packed: Value, size: int) -> Value:
     lower = ctx.reversed(ctx.reversed(lower, rank - 2), rank - 1)
     both = ctx.joined([upper, lower], rank - 2) if size > height else upper
     return ctx.select(_upper(ctx, (*many, size, size)), both, ctx.zeros(both.type))
-
-
-def _product(op: LocalOp, left: Value, right: Value) -> Value:
-    many = len(op.ctx.shape_of(left)) - 2
-    highest = ir.Attribute.parse("#stablehlo<precision HIGHEST>")
-    precision = {PRECISION: ir.ArrayAttr.get([highest, highest])}
-    batching = [(d, d) for d in range(many)]
-    element = op.ctx.element_of(left)
-    return product(op.ctx, [left, right], batching, [(many + 1, many)], precision, element)
 
 
 def _signs(op: LocalOp, top: Value, triangle: Value) -> Value:
@@ -231,5 +229,5 @@ TALL_QR = OpDef(
     ),
     flops=qr_flops,
     accuracy=factorised,
-    padding=padding.ANY,
+    padding=padding.Padding(ties=qr_ties),
 )

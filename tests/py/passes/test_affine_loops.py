@@ -411,7 +411,7 @@ UNLIKE: list[Callable[..., Any]] = [
     lambda h, a, b: a / (2 + h),
     lambda h, a, b: jnp.where(h > 0, h, b),
     lambda h, a, b: h.astype(jnp.bfloat16).astype(jnp.float32) + b,
-    lambda h, a, b: jnp.maximum(h, b),
+    lambda h, a, b: jnp.maximum(h, h * b),
     lambda h, a, b: jnp.max(h) + b,
     lambda h, a, b: (h * h[::-1]) + b,
     lambda h, a, b: jnp.outer(h, h) @ b,

@@ -109,3 +109,26 @@ def test_what_only_looks_like_a_count_is_read_as_it_is() -> None:
         return x[jnp.arange(4), i[:4]]
 
     run(some, LINE, [["x", UNSHARDED], ["x"]], x, i)
+
+
+def near(x: Any) -> Any:
+    """Of each row those about its own number."""
+    rows = jnp.arange(len(x))[:, None]
+    return x[rows, jnp.clip(rows + jnp.arange(5) - 2, 0, x.shape[1] - 1)]
+
+
+def distances(x: Any) -> Any:
+    """Of each query, the keys that lie so far behind it: a relative position."""
+    n = len(x)
+    return x[np.arange(n)[:, None], n - 1 - np.arange(n)[:, None] + np.arange(n)]
+
+
+@pytest.mark.parametrize("program", [near, distances])
+@pytest.mark.parametrize(("mesh", "axes", "rows"), [(LINE, "x", 24), (GRID, ("y", "x"), 13)])
+def test_known_places_that_are_others_in_each_row_stay_in_it(
+    program: Callable[..., Any], mesh: Mesh, axes: Any, rows: int
+) -> None:
+    x = numbers((rows, 2 * rows - 1, 3))
+    for function in (program, jax.grad(lambda x: jnp.sum(program(x) ** 2))):
+        compiled = run(function, mesh, [[axes, UNSHARDED, UNSHARDED]], x)
+        assert sent(compiled) == 0

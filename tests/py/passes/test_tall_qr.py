@@ -43,6 +43,13 @@ def test_shards_that_are_no_tall_matrices_are_put_together() -> None:
     run(both, LINE, [["x", UNSHARDED]], matrix(64, 9), absolute=2e-5)
 
 
+@pytest.mark.parametrize("rows", [97, 103, 41])
+def test_rows_that_the_devices_do_not_divide(rows: int) -> None:
+    for columns in (1, 4):
+        compiled = run(both, LINE, [["x", UNSHARDED]], matrix(rows, columns), absolute=2e-5)
+        assert kinds(compiled) == {"all_gather", "all_reduce"}
+
+
 def test_only_triangles_and_signs_are_sent() -> None:
     specs = ["x", UNSHARDED]
     for columns in (32, 7):
@@ -94,9 +101,9 @@ def test_an_ill_conditioned_matrix_keeps_orthogonal_columns() -> None:
 
 
 def test_r_alone_and_double_precision() -> None:
-    run(
-        lambda a: jnp.linalg.qr(a, mode="r"), LINE, [["x", UNSHARDED]], matrix(96, 4), absolute=1e-5
-    )
+    specs = [["x", UNSHARDED]]
+    compiled = run(lambda a: jnp.linalg.qr(a, mode="r"), LINE, specs, matrix(96, 4), absolute=1e-5)
+    assert kinds(compiled) == {"all_gather", "all_reduce"}
     with jax.enable_x64(True):
         a = matrix(96, 4).astype(np.float64)
         run(both, LINE, [["x", UNSHARDED]], a, absolute=1e-13)

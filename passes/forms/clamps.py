@@ -1,0 +1,246 @@
+"""Loops whose carries each trip multiplies, adds to and keeps between bounds.
+
+`jnp.maximum(x, 0.99 * level)`, `jnp.clip(sum + x, low, high)` and the waiting time in a queue,
+`jnp.maximum(0, wait + work - gap)`, are `min(max(factor * c + offset, low), high)` of what is
+carried, c, and so is what many trips make of it: element by element, four numbers say it all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from dtensor.dialect import build
+from dtensor.dialect.mlir import Value, ir
+from dtensor.passes.builder import Builder, Trail
+from dtensor.passes.forms.carries import Carries, Part, kind_of
+from dtensor.passes.forms.turns import Turns, Values, needed
+from dtensor.passes.ops.batched import Batched
+from dtensor.passes.ops.loops import counted_loop
+
+_NOTHING: frozenset[int] = frozenset()
+# Which operands may depend on what is carried, and how many of them at once.
+_SIDES = {
+    "add": ((0, 1), 1),
+    "subtract": ((0, 1), 1),
+    "multiply": ((0, 1), 1),
+    "divide": ((0,), 1),
+    "negate": ((0,), 1),
+    "convert": ((0,), 1),  # jax writes some that change nothing
+    "maximum": ((0, 1), 1),
+    "minimum": ((0, 1), 1),
+    "clamp": ((1,), 1),
+    "select": ((1, 2), 2),
+}
+
+
+class Map(NamedTuple):
+    """What becomes of c: `min(max(factor * c + offset, low), high)`, element by element."""
+
+    factor: Value
+    offset: Value
+    low: Value
+    high: Value
+
+
+@dataclass
+class Clamps(Carries):
+    """The carried values of a loop that are mapped so, and those that only add up."""
+
+    def parts(self) -> list[Part]:
+        """Each carried value is one."""
+        return [(k, ()) for k in self.affine]
+
+    def maps(self) -> bool:
+        """Whether every trip maps each of `affine` so, by itself."""
+        arguments = self.trips.body.arguments
+        if not self.affine or any(kind_of(arguments[k].type) != "float" for k in self.affine):
+            return False
+        self.sources = {arguments[k]: frozenset([k]) for k in self.affine}
+        for op in self._path():
+            if not self._follow_one(op):
+                return False
+        return all(self.sources.get(self.trips.given[k], {k}) == {k} for k in self.affine)
+
+    def _path(self) -> list[ir.Operation]:
+        return needed(self.trips, [self.trips.given[k] for k in self.affine])
+
+    def _follow_one(self, op: ir.Operation) -> bool:
+        """Find on which carried value an operation depends; whether it is one that maps it."""
+        sides = [k for k, value in enumerate(op.operands) if self.sources.get(value)]
+        if not sides:
+            return not any(value in self.sources for value in op.operands) and len(op.regions) == 0
+        found = {self.sources[op.operands[k]] for k in sides}
+        allowed, most = _SIDES.get(op.name.removeprefix("stablehlo."), ((), 0))
+        if len(sides) > most or not {*sides} <= {*allowed} or len(found) > 1:
+            return False
+        if any(op.operands[k].type != op.results[0].type for k in sides):
+            return False
+        self.sources[op.results[0]] = found.pop()
+        return True
+
+    @property
+    def numbers(self) -> int:
+        """Four of each carried value."""
+        return len(Map._fields) * len(self.affine)
+
+    def roots(self) -> list[Value]:
+        """What a trip reads that does not depend on what it maps."""
+        path = [op for op in self._path() if self.sources.get(op.results[0])]
+        read = [value for op in path for value in op.operands if not self.sources.get(value)]
+        last = [self.trips.given[k] for k in self.affine]
+        return [*read, *(value for value in last if not self.sources.get(value))]
+
+    def trip(self, to: Batched, before: Mapping[int, Map]) -> dict[int, Map]:
+        """What the trips before a trip and that do, of those before it.
+
+        Args:
+            to: knows the values of the trip.
+            before: what those before it do to each of `affine`.
+        """
+        known = {self.trips.body.arguments[k]: each for k, each in before.items()}
+        for op in self._path():
+            if self.sources.get(op.results[0]):
+                known[op.results[0]] = _mapped(to, op, known)
+        after = {}
+        for k in before:
+            last = self.trips.given[k]
+            after[k] = known[last] if last in known else _constant(to.make, to.all(last))
+        return after
+
+
+def clamped_ends(
+    make: Builder, clamps: Clamps, turns: Turns, own: Values, made: list[ir.Operation]
+) -> Values:
+    """What each block passes on.
+
+    Args:
+        make: writes before the loop.
+        clamps: what its trips do.
+        turns: its blocks.
+        own: what comes into the blocks, of carried values that depend on themselves alone.
+        made: takes the operations that are created.
+    """
+    loop, count = turns.trips.loop, len(Map._fields)
+    given = {k: turns.trips.given[k] for k in clamps.own}
+    roots = [*clamps.roots(), *given.values()]
+    begin: list[Value] = []
+    for k in clamps.affine:
+        shape = (turns.blocks, *make.shape_of(loop.operands[k]))
+        begin += _nothing(make, make.tensor_type(shape, make.element_of(loop.operands[k])))
+
+    def each(values: Sequence[Value]) -> dict[int, Map]:
+        return {k: Map(*values[i * count : (i + 1) * count]) for i, k in enumerate(clamps.affine)}
+
+    def step(inner: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
+        last = dict(zip(given, carried[len(begin) :], strict=True))
+        to = turns.of(inner, number, last, roots)
+        after = [value for each in clamps.trip(to, each(carried)).values() for value in each]
+        return turns.kept(inner, number, carried, [*after, *map(to.all, given.values())])
+
+    found = counted_loop(make, turns.size, [*begin, *own.values()], step, made)
+    scan = build.scan(
+        found[: len(begin)],
+        0,
+        turns.trips.is_reverse,
+        loc=loop.location,
+        ip=ir.InsertionPoint(loop),
+    )
+    made.append(scan)
+    block = scan.regions[0].blocks[0]
+    inner, values = Trail(ir.InsertionPoint(block), scan.location), list(block.arguments)
+    first, second = each(values[: len(begin)]), each(values[len(begin) :])
+    both = [_composed(inner, first[k], second[k]) for k in clamps.affine]
+    inner.create("stablehlo.return", [value for each in both for value in each], [])
+    ends = {}
+    for k, total in each(list(scan.results)).items():
+        shape = make.shape_of(total.factor)
+        start = make.broadcast(loop.operands[k], shape, range(1, len(shape)))
+        product = make.binary("multiply", total.factor, start)
+        value = make.binary("add", product, total.offset)
+        value = make.binary("maximum", value, total.low)
+        ends[k] = make.binary("minimum", value, total.high)
+    return ends
+
+
+def _mapped(to: Batched, op: ir.Operation, known: Mapping[Value, Map]) -> Map:
+    """What an operation makes of what stands for its operands."""
+    make, shape, name = to.make, to.make.shape_of(op.results[0]), op.name[len("stablehlo.") :]
+    maps = [known.get(value) for value in op.operands]
+    pairs = zip(op.operands, maps, strict=True)
+    given = [to.all(value, shape) if each is None else each.factor for value, each in pairs]
+    if name == "select":
+        choices = zip(maps[1:], given[1:], strict=True)
+        rows = [_constant(make, value) if each is None else each for each, value in choices]
+        return Map(*(make.select(given[0], *pair) for pair in zip(*rows, strict=True)))
+    side = next(k for k, each in enumerate(maps) if each is not None)
+    value = next(each for each in maps if each is not None)
+    if name == "convert":
+        return value
+    if name == "clamp":
+        return _kept(make, value, given[0], given[2])
+    if name == "negate":
+        return _turned(make, value)
+    if name == "subtract" and side == 1:
+        value, name = _turned(make, value), "add"
+    other = given[1 - side]
+    if name in ("multiply", "divide"):
+        return _scaled(make, value, other, name)
+    if name in ("add", "subtract"):
+        return _moved(make, value, other, name)
+    bounds = _constant(make, other)
+    return _kept(make, value, *((other, bounds.high) if name == "maximum" else (bounds.low, other)))
+
+
+def _constant(make: Builder, value: Value) -> Map:
+    """What gives a value, whatever is carried."""
+    type_ = value.type
+    bounds = make.identity("max", type_), make.identity("min", type_)
+    return Map(make.zeros(type_), value, *bounds)
+
+
+def _nothing(make: Builder, type_: ir.Type) -> Map:
+    """What leaves c as it is."""
+    return _constant(make, make.zeros(type_))._replace(factor=make.constant(1, type_))
+
+
+def _composed(make: Builder, first: Map, second: Map) -> Map:
+    """One after the other."""
+    value = _moved(make, _scaled(make, first, second.factor, "multiply"), second.offset, "add")
+    return _kept(make, value, second.low, second.high)
+
+
+def _moved(make: Builder, value: Map, by: Value, name: str) -> Map:
+    """What is added to, or subtracted from."""
+    offset, low, high = (make.binary(name, each, by) for each in value[1:])
+    return Map(value.factor, offset, low, high)
+
+
+def _turned(make: Builder, value: Map) -> Map:
+    """What has the other sign."""
+    factor, offset, high, low = (
+        make.value("stablehlo.negate", [each], each.type) for each in value
+    )
+    return Map(factor, offset, low, high)
+
+
+def _scaled(make: Builder, value: Map, by: Value, name: str) -> Map:
+    """What is multiplied or divided; a factor that is negative turns the bounds round.
+
+    Where there is no bound there is none of a product with zero.
+    """
+    factor, offset, *ends = (make.binary(name, each, by) for each in value)
+    if name == "multiply":
+        is_zero = make.compare("EQ", by, make.zeros(by.type))
+        none = _constant(make, offset)[2:]
+        for k, (old, bound) in enumerate(zip(value[2:], none, strict=True)):
+            is_none = make.binary("and", is_zero, make.compare("EQ", old, bound))
+            ends[k] = make.select(is_none, bound, ends[k])
+    return Map(factor, offset, *(make.binary(side, *ends) for side in ("minimum", "maximum")))
+
+
+def _kept(make: Builder, value: Map, low: Value, high: Value) -> Map:
+    """What is no less than one number, then no more than another."""
+    bounds = [make.binary("minimum", make.binary("maximum", each, low), high) for each in value[2:]]
+    return Map(value.factor, value.offset, *bounds)

@@ -1,0 +1,65 @@
+"""Convolutions of what is reversed, whose results are reversed again, on 8 devices against one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from dtensor.dialect.layout import UNSHARDED
+from tests.py.passes.on_mesh import GRID, LINE, kinds, numbers, run
+
+KERNEL = np.random.default_rng(3).integers(-2, 3, (5, 4)).astype(np.float32)
+BELOW = ["x", UNSHARDED]
+
+
+def correlated(mode: Any) -> Callable[[Any], Any]:
+    return lambda x: jax.scipy.signal.correlate2d(x, jnp.asarray(KERNEL), mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["same", "full", "valid"])
+def test_correlations_and_their_gradients_send_halos(mode: Any) -> None:
+    program = correlated(mode)
+    gradient = jax.grad(lambda x: jnp.sum(program(x) ** 2))
+    for x in (numbers((192, 24)), numbers((189, 23))):
+        for function in (program, gradient):
+            compiled = run(function, LINE, [BELOW], x, out=BELOW)
+            assert kinds(compiled) <= {"halo_exchange"}
+    run(program, GRID, [["y", "x"]], numbers((192, 24)))
+
+
+def test_a_kernel_that_is_given_has_its_gradient() -> None:
+    def loss(k: Any, x: Any) -> Any:
+        return jnp.sum(jax.scipy.signal.correlate2d(x, k, mode="same") ** 2)
+
+    compiled = run(jax.grad(loss), LINE, [None, BELOW], KERNEL, numbers((192, 24)))
+    assert compiled.wire_bytes < 192 * 24 * 4
+
+
+def walked(x: Any, dims: tuple[int, ...], **how: Any) -> Any:
+    """Along some dimensions of images, with channels behind."""
+    kernel = jnp.arange(24.0).reshape(3, 2, 2, 2) - 9
+    found = lax.conv_general_dilated(
+        jnp.flip(x, dims), kernel, dimension_numbers=("NHWC", "HWIO", "NHWC"), **how
+    )
+    return jnp.flip(found, dims)
+
+
+@pytest.mark.parametrize("dims", [(1,), (1, 2), (2,), (0, 1), (1, 3)])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"window_strides": (1, 1), "padding": [(2, 1), (0, 3)]},
+        {"window_strides": (1, 1), "padding": [(0, 2), (1, 0)], "rhs_dilation": (2, 3)},
+        {"window_strides": (1, 1), "padding": [(1, 2), (2, 0)], "lhs_dilation": (2, 1)},
+        {"window_strides": (2, 1), "padding": [(1, 2), (2, 0)]},
+    ],
+)
+def test_windows_of_images(how: dict[str, Any], dims: tuple[int, ...]) -> None:
+    x = numbers((2, 16, 9, 2))
+    run(lambda x: walked(x, dims, **how), LINE, [[UNSHARDED, "x", UNSHARDED, UNSHARDED]], x)
