@@ -345,7 +345,8 @@ class Builder:
             return value
         starts, limits, strides = [0] * len(shape), list(shape), [1] * len(shape)
         strides[dim] = stride if count > 1 else 1
-        starts[dim], limits[dim] = start, start + (count - 1) * stride + 1
+        starts[dim] = start
+        limits[dim] = start + (count - 1) * stride + 1 if count else start
         return self.slice(value, starts, limits, strides)
 
     def dynamic_slice(self, value: Value, starts: Sequence[Value], sizes: Sequence[int]) -> Value:

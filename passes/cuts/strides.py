@@ -95,7 +95,7 @@ def _of_joined(op: ir.Operation) -> list[ir.Operation]:
     for d, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
         count = stride * kept[d]
         phase = max(0, starts[d] + count - size)
-        if stride > 1 and count < size and phase < min(stride, starts[d] + 1):
+        if stride > 1 and 0 < count < size and phase < min(stride, starts[d] + 1):
             whole[d] = starts[d] - phase, starts[d] - phase + count
             starts[d], limits[d] = phase, phase + count - stride + 1
     if whole == [(0, size) for size in sizes]:

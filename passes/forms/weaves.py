@@ -43,7 +43,7 @@ def sliced_rows(
         return None
     source: Value = op.operands[0]
     before, after = shape_of(source), shape_of(op.results[0])
-    if before[dim] != size or after != [*before[:dim], count, *before[dim + 1 :]]:
+    if before[dim : dim + 1] != [size] or after != [*before[:dim], count, *before[dim + 1 :]]:
         return None
     if count and integers(op.attributes["start_indices"])[dim] != start:
         return None

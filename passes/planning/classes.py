@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dtensor.passes.graph import ARGUMENT, Graph, Node
+from dtensor.passes.graph import Graph, Node
 
 ROUNDS = 2
 
@@ -54,8 +54,8 @@ def classes_of(graph: Graph, start: Sequence[object], fixed: Sequence[bool]) -> 
 
 
 def _shape(graph: Graph, node: Node) -> tuple[int, ...] | None:
-    """Of what a node without a rule lays out; arguments of one start are alike at any rank."""
-    if node.rule is not None or node.kind == ARGUMENT or not (node.operands or node.results):
+    """Of what a node without a rule lays out."""
+    if node.rule is not None or not (node.operands or node.results):
         return None
     return graph.types[node.subject].shape
 

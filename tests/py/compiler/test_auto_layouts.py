@@ -210,6 +210,18 @@ def test_arguments_that_cost_nothing_are_split_to_fit() -> None:
     assert auto.cost == 0.0
 
 
+def test_arguments_that_nothing_reads_have_layouts_of_their_own_shapes() -> None:
+    mesh, x = MESHES["2x4"], array(16, 8)
+    for other in (array(5), array(6, 16), array(3, 7)):
+        args = (array(8, 4), other, x)
+        step = dtensor.jit(lambda a, b, c: c * 2, in_layouts=AUTO, mesh=mesh)
+        np.testing.assert_array_equal(step(*args).to_jax(), x * 2)
+        auto = dtensor.auto_layouts(
+            lambda a, b, c: c * 2, *args, mesh=mesh, max_bytes_per_device=550
+        )
+        assert auto.in_layouts[1].padded_shape(other.shape) == other.shape
+
+
 @pytest.mark.parametrize("model", BOTH)
 def test_values_are_those_of_one_device(model: str) -> None:
     args = arguments(model)

@@ -313,3 +313,15 @@ def test_the_gradient_of_a_recurrence_is_zero_where_nothing_comes_before() -> No
     rows = dtensor.Layout(["x", None], MESH)
     report = dtensor.verify(jax.grad(program), *given, in_layouts=rows)
     assert report.ok, str(report)
+
+
+def test_a_slice_in_steps_of_what_was_joined_may_take_nothing() -> None:
+    def fn(a: Any) -> Any:
+        joined = jnp.stack([a, a * 2], 2)
+        nothing = jax.lax.slice(joined, (2, 0, 0), (2, 5, 2), (2, 1, 1))
+        return nothing.sum(0), jnp.concatenate([joined[:1], nothing * 3])
+
+    a = numbers(2, 5)
+    found = dtensor.jit(fn, in_layouts=dtensor.Layout(["x", None], LINE))(a)
+    for one, other in zip(found, jax.jit(fn)(a), strict=True):
+        np.testing.assert_array_equal(np.asarray(one.to_jax()), np.asarray(other))

@@ -238,3 +238,13 @@ def test_a_scan_of_matrices_from_the_last_one_of_thirteen() -> None:
         out_layouts=layout,
     )
     assert not gathered(compiled)
+
+
+def test_what_combines_elements_may_read_one_of_a_vector() -> None:
+    def scaled(a: Any, w: Any) -> Any:
+        def larger(p: Any, q: Any) -> Any:
+            return jnp.maximum(p * w[0], q * w[0]) / w[0]
+
+        return lax.associative_scan(larger, a, axis=1)
+
+    run(scaled, LINE, [[UNSHARDED, "x"], None], signs((3, 16)), np.array([2, 3], np.float32))
