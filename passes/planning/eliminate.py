@@ -28,7 +28,9 @@ _LARGE = 10_000  # entries; a variable with larger tables is not searched either
 _TINY = 1e-8  # microseconds
 _STAY = 1e-7  # microseconds by which the present plan is preferred among equals
 _GAP = 5e-4  # of the cost; messages stop when the bound is as near as that
-_SHARES = (0.01, 0.003)  # of what they leave open; states that score less are tried by themselves
+_NEAR = 0.2  # of the cost; when it is as near as that after the first rounds, more follow
+_LITTLE = 1_000_000  # entries of all tables; or where these are so few
+_SHARE = 0.003  # of what they leave open; states that score less are tried by themselves
 
 
 @dataclass
@@ -83,10 +85,13 @@ class Elimination:
     def regret(self, x: int, state: int) -> float:
         """What the cheapest plan with a variable's state costs above the bound, about.
 
-        The state is one that was not dropped.
+        Infinite for a state that was dropped, 0 for a variable that messages did not reach.
         """
         scores = self.scores.get(x)
-        return 0.0 if scores is None else float(scores[np.searchsorted(self.alive[x], state)])
+        if scores is None:
+            return 0.0
+        at = np.flatnonzero(self.alive[x] == state)
+        return float(scores[at[0]]) if len(at) else math.inf
 
     def reduce(self) -> None:
         """Eliminate what stands between two others at most: the tables stay over pairs."""
@@ -103,9 +108,11 @@ class Elimination:
         now = self._of_start()
         messages = self.messages(now + self.done + _TINY)
         messages.run(self.effort.passes, _GAP, looks=True)
-        for share in _SHARES:
-            if messages.gap > _GAP:
-                messages.dive(share)
+        is_little = sum([table.size for table in self.tables.values()]) <= _LITTLE
+        if messages.gap > _GAP and self.effort.more and (is_little or messages.gap <= _NEAR):
+            messages.run(self.effort.more, _GAP, looks=True)
+        if messages.gap > _GAP:
+            messages.dive(_SHARE)
         messages.upper = min(now, messages.least) + _TINY
         if messages.least < now:
             for x, state in messages.states.items():

@@ -14,14 +14,18 @@ class Effort:
     Attributes:
         table: entries of the table that eliminating a variable may visit.
         passes: rounds of messages, there and back.
+        more: further rounds where the bound has come near the cheapest plan met.
         windows: how many parts of the variables are solved anew where states were dropped.
         window: variables of each.
+        rounds: how often all variables are solved anew among a few states around the plan.
     """
 
     table: int = 60_000
-    passes: int = 40
-    windows: int = 30
+    passes: int = 20
+    more: int = 20
+    windows: int = 10
     window: int = 40
+    rounds: int = 3
 
 
 @dataclass(frozen=True)

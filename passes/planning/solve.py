@@ -6,18 +6,13 @@ and one axis after another, or one pair of them, is laid out anew while the othe
 gains; in small programs from two starts. That is block coordinate descent (Bertsekas 1999,
 "Nonlinear Programming", section 2.7).
 
-Where elimination had to drop states (`eliminate`), its plan need not be the cheapest. Then windows
-of it are solved anew, around what the rest of the plan does: a few dozen variables that share
-tables, around one whose state costs more than messages promise, are solved alone with all their
-states, the others held; as long as this finds something cheaper. That is large neighbourhood search
-(Shaw 1998, "Using constraint programming and local search methods to solve vehicle routing
-problems") with an exact search of each neighbourhood.
+Where elimination had to drop states (`eliminate`), its plan need not be the cheapest: cheaper ones
+near it are looked for (`refine`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations, cycle, islice
 
 import numpy as np
@@ -28,6 +23,7 @@ from dtensor.passes.planning.limits import Effort, Limits
 from dtensor.passes.planning.messages import promising
 from dtensor.passes.planning.model import COARSE, FINE, Model, make_model
 from dtensor.passes.planning.problem import Problem
+from dtensor.passes.planning.refine import refine
 from dtensor.passes.planning.relax import fixed_cost, relaxed_model
 from dtensor.passes.planning.strategies import Moves
 
@@ -153,7 +149,7 @@ def _eliminate(model: Model, effort: Effort) -> tuple[list[int], bool]:
     found = elimination.run()
     if not found.narrowed:
         return found.states, True
-    return improve(model, found.states, elimination.regret, effort), False
+    return refine(model, found.states, elimination.regret, effort), False
 
 
 _GAIN = 1e-6  # relative to the plan; a round that gains less is the last
@@ -234,7 +230,7 @@ def lower_bound(
         passes: rounds of messages at most; more make it tighter.
         max_table: entries that minimising one variable away may visit.
     """
-    core = Elimination(model, Effort(max_table, passes))
+    core = Elimination(model, Effort(table=max_table))
     core.reduce()
     if not core.left:
         return Bound(core.done, core.back({}), 0, 0)
@@ -247,69 +243,3 @@ def lower_bound(
         bound = max(bound, min(core.done, least, upper))
         states = core.back({}) if core.done < least else states
     return Bound(bound, states, count, left)
-
-
-_PASSES = 4  # rounds of messages in a window
-_CHEAPER = 1e-7  # microseconds; what is found must be cheaper by more
-
-
-def improve(
-    model: Model, states: Sequence[int], regret: Callable[[int, int], float], effort: Effort
-) -> list[int]:
-    """States of all variables that cost no more than those given.
-
-    Args:
-        model: unchanged.
-        states: per variable, its state now.
-        regret: of a variable and its state, by how much another may be cheaper; the windows begin
-            with the largest.
-        effort: how many windows, of how many variables.
-    """
-    now = list(states)
-    order = sorted(range(len(now)), key=lambda x: (-regret(x, now[x]), x))
-    tried: set[int] = set()
-    least: set[tuple[int, ...]] = set()  # centers, and states in and around their windows
-    each = replace(effort, passes=_PASSES)
-    for _ in range(effort.windows):
-        center = next((x for x in order if x not in tried), None)
-        if center is None:
-            break
-        window = _around(model, center, effort.window)
-        seen = dict.fromkeys([*window, *(y for x in window for y in model.near[x])])
-        key = center, *(now[x] for x in seen)
-        if key not in least:
-            part = _part(model, now, window)
-            solution = Elimination(part, each).run()
-            if part.cost(solution.states) < part.cost(part.start) - _CHEAPER:
-                for x, state in zip(window, solution.states, strict=True):
-                    now[x] = state
-                tried.clear()
-            else:
-                least.add(key)
-        tried |= {center, *model.near[center]}
-    return now
-
-
-def _around(model: Model, center: int, size: int) -> list[int]:
-    """The variables nearest to one, in program order."""
-    found = {center: None}
-    for x in (queue := [center]):
-        for y in model.near[x]:
-            if y not in found and len(found) < size:
-                found[y] = None
-                queue.append(y)
-    return sorted(found)
-
-
-def _part(model: Model, states: Sequence[int], window: Sequence[int]) -> Model:
-    """A model of some variables; what the others hold costs is added to theirs."""
-    part = Model()
-    number = {x: part.variable(model.unary[x], states[x]) for x in window}
-    for x, mine in number.items():
-        for y in model.near[x]:
-            table = model.table(x, y)
-            if y not in number:
-                part.unary[mine] = part.unary[mine] + table[:, states[y]]
-            elif x < y:
-                part.add(mine, number[y], table)
-    return part
