@@ -52,8 +52,8 @@ def fft_rule(op: OpInfo) -> OpRule:
 
 def _check_lengths(op: OpInfo, shape: Shape, lengths: list[int]) -> None:
     read = list(lengths)
-    if kind_of(op.operation) is Kind.IRFFT and read[-1]:
-        read[-1] = read[-1] // 2 + 1
+    if kind_of(op.operation) is Kind.IRFFT:  # of length 0 nothing is read; jax gives one element
+        read[-1] = read[-1] // 2 + 1 if read[-1] else min(shape[-1], 1)
     if list(shape[len(shape) - len(read) :]) != read:
         error(
             op.operation,

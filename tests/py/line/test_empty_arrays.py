@@ -43,6 +43,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], Shapes]] = {
     "convolution": (_convolution, ((8, 4, 2, 8), (4, 4, 3, 3))),
     "convolution_of_no_channels": (_convolution, ((8, 0, 8, 8), (4, 0, 3, 3))),
     "fft": (lambda a: lax.fft(a.astype(np.complex64), "FFT", (0,)), ((8, 0),)),
+    "irfft_to_nothing": (lambda a: jnp.fft.irfft(a.astype(np.complex64)), ((8, 1),)),
     "reshape": (lambda a: (a.reshape(4, 0, 2), a.reshape(0)), ((0, 8),)),
     "broadcast": (lambda a: jnp.broadcast_to(a[:, None], (8, 0, 16)), ((8, 16),)),
     "loop": (lambda a: lax.fori_loop(0, 3, lambda _, c: c * 2, a), ((0, 8),)),

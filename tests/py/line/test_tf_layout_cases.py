@@ -28,9 +28,9 @@ BETTER = {
     # 144, 170, 298: a slice, its gradient and a gather of a sharded dimension, whose axis moves to
     # another.
     # 202 to 284: an axis wanted by two of the rows, columns, batch and contracted dimensions of a
-    # product, where TensorFlow shards neither. 318: a diagonal, which stays in its rows. 320, 326: a
-    # cumulative sum along a sharded dimension, whose axis moves to another. 348, 350: what is added
-    # to is sharded where it is scattered to, which TensorFlow gathers.
+    # product, where TensorFlow shards neither. 318: a diagonal, which stays in its rows. 320, 326:
+    # a cumulative sum along a sharded dimension, whose axis moves to another. 348, 350: what is
+    # added to is sharded where it is scattered to, which TensorFlow gathers.
     "more shards: each device holds fewer bytes, and sends no more": [
         *(42, 102, 106, 144, 170, 202, 204, 242, 244, 258, 260, 270, 272, 284),
         *(298, 318, 320, 326, 348, 350),
