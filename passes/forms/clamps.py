@@ -158,9 +158,12 @@ def clamped_ends(
         shape = make.shape_of(total.factor)
         start = make.broadcast(loop.operands[k], shape, range(1, len(shape)))
         product = make.binary("multiply", total.factor, start)
-        value = make.binary("add", product, total.offset)
-        value = make.binary("maximum", value, total.low)
-        ends[k] = make.binary("minimum", value, total.high)
+        free = make.binary("add", product, total.offset)
+        value = make.binary("maximum", free, total.low)
+        value = make.binary("minimum", value, total.high)
+        # Factors of many trips may overflow where the carry does not, and bounds would hide it.
+        is_finite = make.value("stablehlo.is_finite", [free], make.tensor_type(shape, "i1"))
+        ends[k] = make.select(is_finite, value, free)
     return ends
 
 

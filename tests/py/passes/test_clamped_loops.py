@@ -114,6 +114,19 @@ def test_what_is_not_finite_goes_where_it_goes_on_one_device(
             run(program, LINE, [ROWS] * 2, *given)
 
 
+def test_a_bound_does_not_hide_that_the_factors_of_a_shard_overflow() -> None:
+    """2 ** 128 is no float32; of what is carried, 2 ** -120, it makes 256, below the bound."""
+
+    def program(factors: Any, start: Any) -> Any:
+        return lax.scan(lambda c, f: (jnp.minimum(f * c, 1000.0),) * 2, start, factors)
+
+    factors = np.ones((2048, 3), np.float32)
+    factors[:128] = 2
+    start = np.full(3, 2.0**-120, np.float32)
+    compiled = run(program, LINE, [ROWS, None], factors, start)
+    assert sent(compiled) < factors.nbytes / 8
+
+
 @pytest.mark.parametrize(
     "step",
     [
