@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dtensor.passes.ledger import Ledger
     from dtensor.passes.ops.bodies import BodyMaker
     from dtensor.passes.ops.definition import Definition
-    from dtensor.passes.program import Visit
+    from dtensor.passes.program import Operations
     from dtensor.passes.propagation.planned import PlannedLayouts
     from dtensor.passes.reports.cost import CostReport
 
@@ -87,7 +87,7 @@ class PassState:
     arg_layouts: Sequence[Layout | None] = ()
     result_layouts: Sequence[Layout | None] = ()
     cost_report: CostReport | None = None
-    _operations: list[Visit] | None = field(default=None, repr=False)
+    _operations: Operations | None = field(default=None, repr=False)
 
     def cost_model(self) -> CostModel:
         """What plans cost: as given, or on the machine, or by default."""
@@ -99,12 +99,12 @@ class PassState:
             self.cost = self.machine.cost_model(self.mesh)
         return self.cost
 
-    def operations(self, function: ir.Operation) -> list[Visit]:
-        """What `walk` gives of the main function, read once for passes that leave it as it is."""
+    def operations(self, function: ir.Operation) -> Operations:
+        """Those of the main function, read once for passes that leave it as it is."""
         if self._operations is None:
-            from dtensor.passes.program import walk
+            from dtensor.passes.program import Operations
 
-            self._operations = list(walk(function))
+            self._operations = Operations(function)
         return self._operations
 
     def forget_ir(self) -> None:

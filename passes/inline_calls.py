@@ -13,6 +13,9 @@ from dtensor.passes.base import Pass, PassState
 from dtensor.passes.ops.attributes import integer
 from dtensor.passes.program import CALLS, COMPOSITE, dissolve, walk
 
+_TUPLE = "stablehlo.tuple"
+_ELEMENT = "stablehlo.get_tuple_element"
+
 
 @dataclass(frozen=True)
 class InlinePass(Pass):
@@ -32,11 +35,12 @@ class InlinePass(Pass):
         inliner = _Inliner(by_name, kept, set())
         for name in by_name:
             inliner.inline_into(name, [])
-            _open_tuples(by_name[name])
+        for function in by_name.values() if inliner.has_tuples else ():
+            _open_tuples(function)
         state.forget_ir()
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Inliner:
     """The functions of a module by name, and those in which no call is left.
 
@@ -44,11 +48,13 @@ class _Inliner:
         by_name: all functions.
         kept: names of the composites that stay.
         finished: names of functions without calls; grows.
+        has_tuples: whether tuples are made in one of the functions.
     """
 
     by_name: dict[str, ir.Operation]
     kept: frozenset[str]
     finished: set[str]
+    has_tuples: bool = False
 
     def inline_into(self, name: str, callers: list[str]) -> None:
         """Inline every call in the function `name`, its callees first."""
@@ -71,6 +77,8 @@ class _Inliner:
                 found.append((op, ir.FlatSymbolRefAttr(op.attributes["callee"]).value))
             elif kind == COMPOSITE and ir.StringAttr(op.attributes["name"]).value not in self.kept:
                 found.append((op, ir.FlatSymbolRefAttr(op.attributes["decomposition"]).value))
+            elif kind in (_TUPLE, _ELEMENT):
+                self.has_tuples = True
         return found
 
 
@@ -87,11 +95,11 @@ def _open_tuples(function: ir.Operation) -> None:
     """Let what reads an element of a tuple read what the tuple was made of."""
     made = []
     for op, kind, _ in walk(function):
-        if kind == "stablehlo.tuple":
+        if kind == _TUPLE:
             made.append(op)
-        elif kind == "stablehlo.get_tuple_element":
+        elif kind == _ELEMENT:
             maker = maker_of(op.operands[0])
-            if maker is not None and maker.name == "stablehlo.tuple":
+            if maker is not None and maker.name == _TUPLE:
                 element = maker.operands[integer(op.attributes["index"])]
                 replace_op(op, [element])
     for op in reversed(made):

@@ -26,7 +26,7 @@ class Record:
 
     Attributes:
         id: number of the record, from `FIRST_RECORD`.
-        kind: `plan`, `relayout`, `fallback`, `refusal`, `moved argument`, `warning`, ...
+        kind: `plan`, `relayout`, `cut`, `fallback`, `refusal`, `moved argument`, `warning`, ...
         text: the reason, one sentence.
         ops: ids of the ops concerned, the responsible one first.
         axes: names of the mesh axes concerned.

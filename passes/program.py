@@ -7,7 +7,7 @@ values a loop or a branch ties together, asks here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, KeysView, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -89,6 +89,30 @@ def walk(owner: ir.Operation, combiners: bool = False) -> Iterator[Visit]:
                 break
         else:
             stack.pop()
+
+
+class Operations:
+    """The operations of a function in program order, and by name.
+
+    Attributes:
+        visits: what `walk` gives.
+    """
+
+    def __init__(self, function: ir.Operation) -> None:
+        self.visits = list(walk(function))
+        self._numbers: dict[str, list[int]] = {}
+        for number, (_, name, _) in enumerate(self.visits):
+            self._numbers.setdefault(name, []).append(number)
+
+    @property
+    def names(self) -> KeysView[str]:
+        """The names that operations have."""
+        return self._numbers.keys()
+
+    def named(self, *names: str) -> list[ir.Operation]:
+        """The operations of these names, in program order."""
+        numbers = sorted([number for name in names for number in self._numbers.get(name, ())])
+        return [self.visits[number][0] for number in numbers]
 
 
 def holds_program(op: ir.Operation, name: str) -> bool:

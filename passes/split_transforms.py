@@ -37,9 +37,7 @@ class SplitTransformsPass(Pass):
     def run(self, module: ir.Module, state: PassState) -> None:
         """Rewrite `@main` in place."""
         devices = state.mesh.size if state.mesh is not None else 1
-        for op, name, _ in state.operations(main_function(module)):
-            if name != _FFT:
-                continue
+        for op in state.operations(main_function(module)).named(_FFT):
             lengths = integers(op.attributes[LENGTH])
             batch = ir.RankedTensorType(op.operands[0].type).shape[: -len(lengths)]
             if len(lengths) < 2 or math.prod(batch) >= devices or 0 in lengths:

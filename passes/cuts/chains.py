@@ -24,7 +24,7 @@ def fuse_chains(function: Rewriting) -> None:
     if not function.named(*CUTS):
         return
     fuser = Fuser(function)
-    for op, name, scope in function.ops:
+    for op, name, scope in function.ops.visits:
         if name in CUTS:
             fuser.fuse(op, scope.number)
         elif name in USES:

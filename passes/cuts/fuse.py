@@ -37,7 +37,7 @@ from dtensor.passes.cuts.unit_reductions import keep_units
 from dtensor.passes.cuts.window_padding import drop_idle, fuse_padding
 from dtensor.passes.functions import main_function
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.program import Visit
+from dtensor.passes.program import Operations
 
 # Each rewrites what it finds of one pattern.
 Step = Callable[[Rewriting], None]
@@ -102,12 +102,12 @@ class FuseCutsPass(Pass):
     def run(self, module: ir.Module, state: PassState) -> None:
         """Rewrite `@main` in place."""
         ops = state.operations(main_function(module))
-        if not any(name in _CUTTING for _, name, _ in ops):
+        if _CUTTING.isdisjoint(ops.names):
             return
         _run_steps(module, ops, state)
 
 
-def _run_steps(module: ir.Module, ops: Sequence[Visit], state: PassState) -> None:
+def _run_steps(module: ir.Module, ops: Operations, state: PassState) -> None:
     """Rewrite `@main`, whose operations these are, in place."""
     shards = Shards(main_function(module), state.meshes)
     for step in STEPS:
@@ -120,12 +120,13 @@ def _run_steps(module: ir.Module, ops: Sequence[Visit], state: PassState) -> Non
 
 def _applied(
     step: Step, module: ir.Module, function: Rewriting, state: PassState
-) -> list[Visit] | None:
+) -> Operations | None:
     """The operations after a step, without those that nobody reads; None if it changed nothing."""
     step(function)
     if not function.has_changed:
         return None
-    old = [op for op, name, _ in function.ops if name in _ERASED or opdef(name).resizes]
+    erased = [name for name in function.ops.names if name in _ERASED or opdef(name).resizes]
+    old = function.ops.named(*erased)
     is_gone = _erase_unused([*old, *function.made])[len(old) :]
     for op, gone in zip(function.made, is_gone, strict=True):
         if not gone:

@@ -19,7 +19,7 @@ from dtensor.passes.forms.tall_svd import replaced_svds
 from dtensor.passes.functions import main_function
 from dtensor.passes.ops.opdef import Anew
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.program import CUSTOM_CALL, WHILE
+from dtensor.passes.program import CUSTOM_CALL, WHILE, Operations
 
 _GATHER = "stablehlo.gather"
 _SORT = "stablehlo.sort"
@@ -78,9 +78,11 @@ class FindFormsPass(Pass):
         """Rewrite `@main` in place."""
         main = main_function(module)
 
-        named = [(op, opdef(name).anew) for op, name, _ in state.operations(main)]
-        anew = [(op, write) for op, write in named if write is not None]
-        for op, write in anew:
+        ops = state.operations(main)
+        anew = ops.named(*[name for name in ops.names if opdef(name).anew is not None])
+        for op in anew:
+            write = opdef(op.name).anew
+            assert write is not None
             _note(_replaced(op, write), state)
         if anew:
             state.forget_ir()  # what stands for one may have been there before
@@ -103,15 +105,15 @@ def _note(made: Sequence[ir.Operation], state: PassState) -> None:
 
 
 def _named(form: str, main: ir.Operation, state: PassState) -> list[ir.Operation]:
-    return [op for op, name, _ in state.operations(main) if name == form]
+    return state.operations(main).named(form)
 
 
 def _scans(main: ir.Operation, state: PassState) -> Sequence[ir.Operation]:
-    def read() -> list[ir.Operation]:
+    def read_anew() -> Operations:
         state.forget_ir()
-        return [op for op, _, _ in state.operations(main)]
+        return state.operations(main)
 
-    return replaced_scans(read)
+    return replaced_scans(state.operations(main), read_anew)
 
 
 def _loops(main: ir.Operation, state: PassState) -> Sequence[ir.Operation]:

@@ -15,28 +15,29 @@ from dtensor.passes.forms.weaves import WEAVES, is_turn, turned
 from dtensor.passes.ops.attributes import splat_of
 from dtensor.passes.ops.rows import Ties
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.program import copy_to, read_by
+from dtensor.passes.program import Operations, copy_to, read_by
 
 
-def replaced_scans(read: Callable[[], Sequence[ir.Operation]]) -> list[ir.Operation]:
+def replaced_scans(program: Operations, read_anew: Callable[[], Operations]) -> list[ir.Operation]:
     """What stands for scans and their gradients, which are erased; with what else was made.
 
     Args:
-        read: gives the operations in program order.
+        program: the operations.
+        read_anew: gives them after a change.
     """
-    groups, numbers = _groups(read())
+    groups, numbers = _groups(program)
     made = _replaced_gradients(groups, list(numbers))
     if made:
-        groups, numbers = _groups(read())
+        groups, numbers = _groups(read_anew())
     for group in _read_by_themselves(groups, numbers):
         made += _replaced(group, numbers)
     return made
 
 
 def _groups(
-    ops: Sequence[ir.Operation],
+    program: Operations,
 ) -> tuple[list[list[Scan]], dict[ir.Operation, int]]:
-    """The scans among operations, and the numbers of these.
+    """The scans among operations, and if there are any the numbers of all operations.
 
     A scan of more operands gives what one of fewer does, where both begin with the same: they are a
     group, the first of which has the operands of all. One may read what another gives: that is
@@ -44,15 +45,15 @@ def _groups(
     """
     found: list[Scan] = []
     seen: set[ir.Operation] = set()
-    for op in reversed(ops):
-        if op.name in WEAVES and op not in seen:
+    for op in reversed(program.named(*WEAVES)):
+        if op not in seen:
             scan = Scan.of(op)
             if scan is not None:
                 found.append(scan)
                 seen |= scan.ops
     found.sort(key=lambda scan: -len(scan.inputs))
     groups: list[list[Scan]] = []
-    numbers = {op: i for i, op in enumerate(ops)}
+    numbers = {op: i for i, (op, _, _) in enumerate(program.visits)} if found else {}
     for scan in found:
         for group in groups:
             is_given = group[0].gives(scan)

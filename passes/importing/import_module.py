@@ -77,7 +77,7 @@ class ImportPass(Pass):
             layouts = boundary_layouts(function, side, state.meshes)
             check_boundary_layouts(function, side, layouts)
         state.forget_ir()
-        _number_ops(state.operations(function), state)
+        _number_ops(state.operations(function).visits, state)
         state.plan_checker = None
 
 

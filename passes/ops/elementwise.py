@@ -207,10 +207,11 @@ ELEMENTWISE = OpDef(
     fuses=True,
     resizes=True,
     padding=padding.ANY,
-    known=known_scales,
     accuracy=elementwise_accuracy,
 )
 COSTLY = replace(ELEMENTWISE, costly=True)
+MULTIPLY = replace(ELEMENTWISE, known=known_scales)
+DIVIDE = replace(COSTLY, known=known_scales)
 GAMMA = replace(COSTLY, accuracy=cancelling)  # zero at 1 and 2, and between
 CONVERT = OpDef(convert_rule, fuses=True, resizes=True, padding=padding.ANY)
 BITCAST_CONVERT = OpDef(bitcast_convert_rule, fuses=True, padding=padding.ANY)

@@ -16,15 +16,15 @@ _ELEMENTWISE = """
 chlo.conj chlo.constant_like chlo.is_inf chlo.is_neg_inf chlo.is_pos_inf chlo.next_after chlo.square
 stablehlo.abs stablehlo.add stablehlo.and stablehlo.ceil stablehlo.clamp stablehlo.compare
 stablehlo.complex stablehlo.count_leading_zeros stablehlo.floor stablehlo.imag stablehlo.is_finite
-stablehlo.map stablehlo.maximum stablehlo.minimum stablehlo.multiply stablehlo.negate stablehlo.not
-stablehlo.or stablehlo.popcnt stablehlo.real stablehlo.reduce_precision stablehlo.round_nearest_afz
+stablehlo.map stablehlo.maximum stablehlo.minimum stablehlo.negate stablehlo.not stablehlo.or
+stablehlo.popcnt stablehlo.real stablehlo.reduce_precision stablehlo.round_nearest_afz
 stablehlo.round_nearest_even stablehlo.select stablehlo.shift_left stablehlo.shift_right_arithmetic
 stablehlo.shift_right_logical stablehlo.sign stablehlo.subtract stablehlo.xor
 """
 _COSTLY = """
 chlo._asin_acos_kernel chlo.acos chlo.acosh chlo.asin chlo.asinh chlo.atan chlo.atanh
 chlo.bessel_i1e chlo.cosh chlo.erf chlo.erf_inv chlo.erfc chlo.polygamma chlo.sinh chlo.tan
-chlo.zeta stablehlo.atan2 stablehlo.cbrt stablehlo.cosine stablehlo.divide stablehlo.exponential
+chlo.zeta stablehlo.atan2 stablehlo.cbrt stablehlo.cosine stablehlo.exponential
 stablehlo.exponential_minus_one stablehlo.log stablehlo.log_plus_one stablehlo.logistic
 stablehlo.power stablehlo.remainder stablehlo.rsqrt stablehlo.sine stablehlo.sqrt stablehlo.tan
 stablehlo.tanh
@@ -75,6 +75,7 @@ OPS: Final[dict[str, str]] = {
     "stablehlo.convert": "elementwise.CONVERT",
     "stablehlo.convolution": "convolution.CONVOLUTION",
     "stablehlo.custom_call": "custom_calls.CUSTOM_CALL",
+    "stablehlo.divide": "elementwise.DIVIDE",
     "stablehlo.dot": "contraction.DOT",
     "stablehlo.dot_general": "contraction.DOT_GENERAL",
     "stablehlo.dynamic_slice": "dynamic.DYNAMIC_SLICE",
@@ -84,6 +85,7 @@ OPS: Final[dict[str, str]] = {
     "stablehlo.gather": "gather.GATHER",
     "stablehlo.infeed": "manual.HOST",
     "stablehlo.iota": "nullary.IOTA",
+    "stablehlo.multiply": "elementwise.MULTIPLY",
     "stablehlo.optimization_barrier": "elementwise.OPTIMIZATION_BARRIER",
     "stablehlo.outfeed": "manual.HOST",
     "stablehlo.pad": "cutting.PAD",

@@ -26,7 +26,8 @@ from dtensor.passes.graph import (
     Node,
     read_graph,
 )
-from dtensor.passes.locations import all_ids, operation_name, tag
+from dtensor.passes.ledger import Record
+from dtensor.passes.locations import all_ids, operation_name, tag, tagged_id
 from dtensor.passes.propagation.planned import PlannedLayouts, read_planned
 from dtensor.passes.propagation.task import is_free
 from dtensor.passes.relayout.copies import copies_in_order
@@ -60,6 +61,7 @@ class InsertRelayoutsPass(Pass):
         inserter = _Inserter(graph, planned, state)
         for value in range(len(graph.values)):
             inserter.visit(value)
+        inserter.note_fallbacks()
         for node in graph.nodes:
             op = node.operation
             if node.kind == CONSTRAINT:  # it and its operand agree now
@@ -78,6 +80,7 @@ class _Inserter:
         self.planned = planned
         self.state = state
         self.cost = state.cost_model()
+        self.moves: dict[tuple[int, Layout], Record] = {}  # by the value that is moved, and how
 
     def visit(self, number: int) -> None:
         """Give every use of one value the layout it wants."""
@@ -158,7 +161,49 @@ class _Inserter:
                 or _stand_for_one(producer, user)
             ),
         )
+        self.moves[number, after] = record
         return new_relayout(value, after, tag(location, record.id), place_behind(value)[0])
+
+    def note_fallbacks(self) -> None:
+        """Say where an uneven dimension is put together for what does not know of padding.
+
+        It may be put together ahead of what is computed element by element before it is cut.
+        """
+        ledger = self.state.ledger
+        cuts = {cut.ops[0]: cut for cut in ledger.of_kind("cut")}
+        for node in self.graph.nodes if cuts else ():
+            cut = cuts.get(tagged_id(node.operation.location) or -1)
+            moved = self._gathered_before(node) if cut is not None else None
+            if cut is not None and moved is not None:
+                ledger.add(
+                    "fallback",
+                    f"{cut.text}, is put together for it; leave that dimension whole there, or "
+                    "give it a size that they divide",
+                    ops=cut.ops[1:],
+                    location=cut.location,
+                    parents=(moved.id, cut.id),
+                    bytes=moved.bytes,
+                )
+
+    def _gathered_before(self, cut: Node) -> Record | None:
+        """The relayout that puts together a dimension that a slice makes shorter, if one does."""
+        graph, value = self.graph, cut.operands[0]
+        shape = graph.types[value].shape
+        pairs = enumerate(zip(shape, graph.types[cut.results[0]].shape, strict=True))
+        shorter = [d for d, (long, true) in pairs if long != true]
+        readers = [cut]
+        for node in readers:
+            for value, wanted in zip(node.operands, self.planned.operands[node.index], strict=True):
+                if graph.types[value].shape != shape:
+                    continue
+                record, have = self.moves.get((value, wanted)), self._given(value)
+                if record is None:
+                    maker = graph.nodes[graph.producer[value]]
+                    if maker.kind == OP and maker not in readers:
+                        readers.append(maker)
+                elif any(have.dims[d].split > wanted.dims[d].split for d in shorter):
+                    return record
+        return None
 
     def _reason(
         self, before: Layout, after: Layout, origin: Node, producer: Node, user: Node

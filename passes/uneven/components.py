@@ -97,6 +97,8 @@ def _reach_split(graph: Graph, pins: Pins, ties: list[Tied], even: list[Tied]) -
 
     It is not for most programs, and what ties lead to is little of them; `_joined` reads all.
     """
+    if not ties:
+        return False
     split = {
         (graph.nodes[index].subject, d)
         for index, layout in pins.layouts.items()
@@ -273,31 +275,45 @@ def _ties(
     out of it, or read of it in rows that are not divided, is known to be split.
     """
     ties, alike, even = list[Tied](), list[Tied](), list[Tied]()
-    for node, padding in _padded(graph) if splits else ():
-        for find, found in ((padding.ties, ties), (padding.alike, alike)):
-            for tie in find(node.info) if find is not None else ():
-                sizes = {graph.types[value].shape[d] for value, d in _tied(node, tie)}
-                divides = not any(size % split for size in sizes for split in splits)
-                if is_uneven or not divides:
-                    found.append((node, tie))
-                if divides and (find is padding.alike or len(sizes) == 1 < len(tie)):
-                    even.append((node, tie))
-    return ties, alike, [*even, *_resized(graph, splits)]
-
-
-def _resized(graph: Graph, splits: set[int]) -> Iterator[Tied]:
-    """The dimensions of other sizes that an operation splits alike, where all of them divide."""
-    known: dict[int, list[Carriers]] = {}
+    known: dict[int, tuple[list[Tie], list[Tie], list[Tie]]] = {}  # of ops with one rule
     for node in graph.nodes if splits else ():
         if node.kind != OP or node.rule is None:
             continue
-        if id(node.rule) not in known:
-            known[id(node.rule)] = [] if _regroups(node) else [*_resized_dims(node.rule)]
-        for carriers in known[id(node.rule)]:
-            tie = tuple([Along(k, d) for k, d in carriers])
-            sizes = {graph.types[value].shape[d] for value, d in _tied(node, tie)}
-            if len(sizes) > 1 and not any(size % split for size in sizes for split in splits):
-                yield node, tie
+        of_rule = known.get(id(node.rule))
+        if of_rule is None:
+            of_rule = known[id(node.rule)] = _ties_of(graph, node, node.rule, splits, is_uneven)
+        for found, those in zip((ties, alike, even), of_rule, strict=True):
+            if those:
+                found += [(node, tie) for tie in those]
+    return ties, alike, even
+
+
+def _ties_of(
+    graph: Graph, node: Node, rule: OpRule, splits: set[int], is_uneven: bool
+) -> tuple[list[Tie], list[Tie], list[Tie]]:
+    """What `_ties` says of one operation."""
+    ties, alike, even = list[Tie](), list[Tie](), list[Tie]()
+    padding = opdef(node.name).padding
+
+    def sizes_of(tie: Tie) -> set[int]:
+        return {graph.types[value].shape[d] for value, d in _tied(node, tie)}
+
+    def divides(sizes: set[int]) -> bool:
+        return not any(size % split for size in sizes for split in splits)
+
+    for find, found in ((padding.ties, ties), (padding.alike, alike)) if padding else ():
+        for tie in find(node.info) if find is not None else ():
+            sizes = sizes_of(tie)
+            if is_uneven or not divides(sizes):
+                found.append(tie)
+            if divides(sizes) and (found is alike or len(sizes) == 1 < len(tie)):
+                even.append(tie)
+    for carriers in () if _regroups(node) else _resized_dims(rule):
+        tie = tuple([Along(k, d) for k, d in carriers])
+        sizes = sizes_of(tie)
+        if len(sizes) > 1 and divides(sizes):
+            even.append(tie)
+    return ties, alike, even
 
 
 def _regroups(node: Node) -> bool:

@@ -130,11 +130,10 @@ class Rewriter:
             shape, masks = self._wanted(node, k, value)
             operands.append(shape)
             owner, number = node.site(k)
-            form = self.forms.form(value, shape, masks, node.operation)
+            reader = node.operation if node.kind == OP else None
+            form = self.forms.form(value, shape, masks, reader)
             if form is not owner.operands[number]:
                 owner.operands[number] = form
-        if node.kind == OP:
-            self._note_cut(node)
         if node.kind == OP and node.rule is not None:
             self._refit(node, tuple(operands), tuple(results))
 
@@ -174,29 +173,6 @@ class Rewriter:
             self.forms.replace(node.results[k], value, grown.made)
         if grown.instead:
             self._replaced.append(op)
-
-    def _note_cut(self, node: Node) -> None:
-        """Say of an operation that reads all of an uneven dimension that it does."""
-        cut = [
-            f"{self.true[v][d]}"
-            for v in node.operands
-            for d, size in enumerate(self.forms.made[v])
-            if size != self.true[v][d] and self._is_cut(node, v, d)
-        ]
-        if cut:
-            self.ledger.add(
-                "fallback",
-                f"{node.name} does not know of padding: a dimension of {cut[0]} elements, which "
-                "its mesh axes do not divide, is put together for it; leave that dimension whole "
-                "there, or give it a size that they divide",
-                node.operation,
-            )
-
-    def _is_cut(self, node: Node, value: int, dim: int) -> bool:
-        return any(
-            v == value and self._wanted(node, k, v)[0][dim] == self.true[v][dim]
-            for k, v in enumerate(node.operands)
-        )
 
     def _write_signature(self) -> None:
         """The function's type, of its arguments and of what it returns now."""

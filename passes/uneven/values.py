@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, operation_of
 from dtensor.passes.builder import Trail, place_behind
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.graph import Graph
 from dtensor.passes.ledger import Ledger
+from dtensor.passes.locations import tagged_id
+from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.padding import Shape
 from dtensor.passes.ops.reduction import Reduction
@@ -55,7 +57,7 @@ class Forms:
             shape: the shape that is needed; longer dimensions than are made hold anything there.
             masks: by dimension, what must stand beyond its end: the identity of a reduction, or a
                 scalar.
-            reader: the operation that reads it.
+            reader: the operation that reads it; None if it is no operation.
         """
         masks = {d: mask for d, mask in masks.items() if shape[d] != self.true[value][d]}
         key = (value, shape, tuple(masks.items()))
@@ -63,7 +65,7 @@ class Forms:
         if found is not None:
             return found
         if not masks:
-            found = self._resized(value, shape)
+            found = self._resized(value, shape, reader)
         else:
             found = self.form(value, shape, {}, reader)
             is_given = any(isinstance(mask, ir.Value) for mask in masks.values())
@@ -92,7 +94,7 @@ class Forms:
             if form == own:
                 self._forms[key] = new
 
-    def _resized(self, value: int, shape: Shape) -> Value:
+    def _resized(self, value: int, shape: Shape, reader: ir.Operation | None) -> Value:
         made = self.made[value]
         if shape == made:
             return self.graph.values[value]
@@ -101,11 +103,25 @@ class Forms:
         shorter: Shape = tuple(map(min, made, shape))
         if shorter != made:
             found = writer.slice(found, [0] * len(shape), shorter)
+            if reader is not None:
+                self._note_cut(operation_of(found), reader)
         if shorter != shape:
             fill = writer.nan(found) if self.poison else writer.neutral(Reduction.SUM, found)
             behind = [n - m for n, m in zip(shape, shorter, strict=True)]
             found = writer.pad(found, fill, [0] * len(shape), behind)
         return found
+
+    def _note_cut(self, cut: ir.Operation, reader: ir.Operation) -> None:
+        """Record that a slice leaves the true elements to what does not know of padding."""
+        before, after = shape_of(cut.operands[0]), shape_of(cut.results[0])
+        size = next(true for long, true in zip(before, after, strict=True) if long != true)
+        self.ledger.add(
+            "cut",
+            f"{reader.name} does not know of padding: a dimension of {size} elements, which its "
+            "mesh axes do not divide",
+            reader,
+            ops=[n for op in (cut, reader) if (n := tagged_id(op.location)) is not None],
+        )
 
     def _longer(self, value: int, shape: Shape) -> list[int]:
         return [d for d, size in enumerate(self.true[value]) if shape[d] != size]

@@ -116,5 +116,4 @@ def gathered(compiled: Compiled) -> list[str]:
 
 def cuts(compiled: Compiled) -> list[str]:
     """The operations that padding is cut off for."""
-    records = compiled.ledger["records"]
-    return [r["text"] for r in records if r["kind"] == "fallback" and "padding" in r["text"]]
+    return [r["text"] for r in compiled.ledger["records"] if r["kind"] == "cut"]

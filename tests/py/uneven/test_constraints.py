@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from tests.py.uneven.on_meshes import FIVE, GRID, LINE, SIX, check, cuts, split
 
@@ -185,6 +186,23 @@ def test_what_does_not_know_of_padding_is_told_of() -> None:
     (text,) = cuts(check(lambda x: jnp.fft.fft(rows(x), axis=0).real, x, error=1e-5, absolute=1e-5))
     assert text.startswith("stablehlo.fft does not know of padding: a dimension of 7 elements")
     assert not cuts(check(lambda x: jnp.sort(rows(x), 1), X))
+
+
+def test_a_cut_is_a_fallback_where_it_puts_a_dimension_together() -> None:
+    def fallbacks(function: Callable[[Any], Any], x: Any) -> list[tuple[str, float]]:
+        layouts = (Layout(["x"], LINE),)
+        found = check(function, x, mesh=LINE, in_layouts=layouts, error=1e-5, absolute=1e-5)
+        assert len(cuts(found)) == 1
+        records = found.ledger["records"]
+        return [(r["text"], r["bytes"]) for r in records if r["kind"] == "fallback"]
+
+    def energy(x: Any) -> Any:
+        return jnp.abs(jax.scipy.signal.stft(x, nperseg=16, noverlap=8)[2]).sum()
+
+    ((text, moved),) = fallbacks(jnp.fft.fft, RANDOM.normal(size=11).astype(np.float32))
+    assert "a dimension of 11 elements, which its mesh axes do not divide, is put together" in text
+    assert moved == 7 * 2 * 4
+    assert not fallbacks(jax.grad(energy), RANDOM.normal(size=96).astype(np.float32))
 
 
 def test_with_sharding_constraint() -> None:
