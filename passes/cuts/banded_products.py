@@ -134,7 +134,7 @@ def _blocks(make: Builder, weights: Value, band: Frames) -> Value:
     """What is not zero of a matrix [inputs, outputs], as [block, element of the frame, output]."""
     count, outputs = band.count, make.shape_of(weights)[1] // band.count
     apart = make.reshape(weights, [count, band.hop, count, outputs])
-    zero = make.zeros(make.tensor_type((), make.element_of(weights)))
+    zero = make.zero_of(weights)
     pieces = []
     for ahead, first, end in band.steps(band.start):
         shape = [count, end - first, count, outputs]

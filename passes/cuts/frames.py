@@ -77,7 +77,7 @@ class Frames:
             start = 0
         count = make.shape_of(value)[dim] // self.hop
         value = make.reshape(value, (*shape[:dim], count, self.hop, *shape[dim + 1 :]))
-        zero, parts = make.zeros(make.tensor_type((), make.element_of(value))), []
+        zero, parts = make.zero_of(value), []
         for ahead, first, end in self.steps(start):
             low, high = max(ahead, 0), min(ahead + self.count, count)
             part = make.cut(make.cut(value, dim + 1, first, end - first), dim, low, high - low)

@@ -108,7 +108,7 @@ class _Overlap:
     def written(self, make: Builder) -> Value:
         """The sum of the parts, each padded to its place."""
         sizes, dim = shape_of(self.parts), self.dim
-        zero = make.zeros(make.tensor_type((), make.element_of(self.parts)))
+        zero = make.zero_of(self.parts)
         low, high = [0] * (len(sizes) - 1), [0] * (len(sizes) - 1)
         found = make.broadcast(zero, [*sizes[:dim], self.rows, *sizes[dim + 2 :]])
         for j in range(sizes[dim]):

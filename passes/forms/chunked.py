@@ -172,7 +172,7 @@ class _Chunked:
 
     def _one(self, make: Builder, zero: Value, part: Part) -> Value:
         """One in a part of a carry, zero in the others."""
-        found = _one(make, zero)
+        found = make.constant_like(1, zero)
         for d, place in zip(self.carries.mixed[part[0]], part[1], strict=True):
             index = make.iota(make.shape_of(zero), d + 1, "i32")
             is_here = make.compare("EQ", index, make.constant_like(place, index))
@@ -331,14 +331,6 @@ class _Chunked:
             return make.binary("add", given, make.reduced(after, 0, "sum"))
         last = make.cut(after, 0, 0 if trips.is_reverse else self.turns.blocks - 1, 1)
         return make.reshape(last, make.read_type(type_)[0])
-
-
-def _one(make: Builder, zero: Value) -> Value:
-    """Ones, of the type of zeros."""
-    if not make.element_of(zero).startswith("complex<"):
-        return make.constant_like(1, zero)
-    real, imaginary = make.parts(zero)
-    return make.complex(make.constant_like(1, real), imaginary)
 
 
 def _is_finite(make: Builder, value: Value) -> Value:

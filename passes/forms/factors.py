@@ -7,8 +7,16 @@ from collections.abc import Mapping, Sequence
 from dtensor.dialect import build
 from dtensor.dialect.callbacks import TARGET, target_of
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of, users
+from dtensor.passes.forms.scalars import attributes_of
 from dtensor.passes.forms.weaves import is_zero
-from dtensor.passes.ops.attributes import integer, integers, shape_of, slice_numbers, splat_number
+from dtensor.passes.ops.attributes import (
+    direction_of,
+    integer,
+    integers,
+    shape_of,
+    slice_numbers,
+    splat_number,
+)
 
 # What gives reflectors and R, and what multiplies the reflectors.
 _CALLS = {
@@ -45,11 +53,11 @@ def replaced_qr(factor: ir.Operation) -> list[ir.Operation]:
     says_enough = given == [type_] or (not given and triangles and _LAYOUTS[1] in factor.attributes)
     if others or not says_enough or not all(map(_is_triangle, triangles)):
         return []
-    call = _call(factor)
+    call = attributes_of(factor)
     made = build.qr(
         factor.operands[0],
         ir.DictAttr.get(call),
-        ir.DictAttr.get(_call(products[0]) if products else reflectors(call)),
+        ir.DictAttr.get(attributes_of(products[0]) if products else reflectors(call)),
         loc=factor.location,
         ip=ir.InsertionPoint(factor),
     )
@@ -85,12 +93,6 @@ def reflectors(factor: Mapping[str, ir.Attribute]) -> dict[str, ir.Attribute]:
     }
 
 
-def _call(op: ir.Operation) -> dict[str, ir.Attribute]:
-    """The attributes of a call."""
-    names = [name for name in op.attributes if not name.startswith("dtensor.")]
-    return {name: op.attributes[name] for name in names}
-
-
 def _is_top(op: ir.Operation, shape: Sequence[int]) -> bool:
     """Whether an op takes the upper square of each matrix."""
     rank = len(shape)
@@ -111,9 +113,9 @@ def _is_triangle(op: ir.Operation) -> bool:
     compare = made_by("stablehlo.compare", mask)
     if compare is None:
         return False
-    direction = str(compare.attributes["comparison_direction"])
     row, column = map(_index, compare.operands)
-    return "GE" in direction and row == (rank - 2, -1) and column == (rank - 1, 0)
+    is_ahead = direction_of(compare) == "GE"
+    return is_ahead and row == (rank - 2, -1) and column == (rank - 1, 0)
 
 
 def _index(value: Value) -> tuple[int, int] | None:

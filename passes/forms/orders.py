@@ -17,7 +17,14 @@ from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.few_places import FewPlaces
 from dtensor.passes.forms.ranks import MOST, reads_few, stands_before
 from dtensor.passes.forms.walked import is_marked
-from dtensor.passes.ops.attributes import element_of, integer, integers, shape_of, splat_number
+from dtensor.passes.ops.attributes import (
+    direction_of,
+    element_of,
+    integer,
+    integers,
+    shape_of,
+    splat_number,
+)
 from dtensor.passes.ops.columnsort import sorted_dimension
 from dtensor.passes.ops.comparators import applied, is_stable, sorted_by
 from dtensor.passes.ops.elements import element_kind
@@ -157,7 +164,7 @@ def _rebuilt(sort: ir.Operation, values: Sequence[Value], kept: Sequence[int]) -
 def _copy(sort: ir.Operation, values: Sequence[Value], kept: Sequence[int]) -> ir.Operation:
     """As `_rebuilt`, beside the sort."""
     given, made = sort.regions[0].blocks[0], list[ir.Operation]()
-    attributes = {name: sort.attributes[name] for name in sort.attributes}
+    attributes = dict(sort.attributes)
     if integer(attributes[PLACES]) not in kept:
         del attributes[PLACES]
 
@@ -236,7 +243,7 @@ def _says_as_much(op: ir.Operation, k: int, value: Value, shape: Sequence[int]) 
             compare = made_by("stablehlo.compare", op.operands[0])
             return (
                 compare is not None
-                and "LT" in str(compare.attributes["comparison_direction"])
+                and direction_of(compare) == "LT"
                 and compare.operands[0] == value
                 and splat_number(compare.operands[1]) == 0
             )

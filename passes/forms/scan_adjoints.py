@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dtensor.dialect import build
-from dtensor.dialect.mlir import Value, ir, operation_of
+from dtensor.dialect.mlir import Value, ir, operation_of, users
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.forms.scan_gradients import Gradient
 from dtensor.passes.forms.terms import Term, evaluated
@@ -154,7 +154,7 @@ class _Writing:
         value: Value = evaluated(
             term,
             self._leaf,
-            lambda number: self._constant(number, self.x[0]),
+            lambda number: make.constant_like(number, self.x[0]),
             lambda name, a, b: make.binary(names[name], a, b),
         )
         return value
@@ -184,7 +184,7 @@ class _Writing:
         make, d = self.make, self.dim
         shape, element = make.read_type(value.type)
         row = make.zeros(make.tensor_type((*shape[:d], 1, *shape[d + 1 :]), element))
-        end = self._constant(fill, row) if fill else row
+        end = make.constant_like(fill, row) if fill else row
         if (by > 0) != self.is_reverse:
             return make.joined([end, make.cut(value, d, 0, self.size - 1)], d)
         return make.joined([make.cut(value, d, 1, self.size - 1), end], d)
@@ -196,8 +196,7 @@ class _Writing:
         found = turned(value, self.dim)
         if found is not None:
             return found
-        for use in value.uses:
-            user = use.owner.operation
+        for user in users(value):
             if is_turn(user, self.dim):
                 straight: Value = user.results[0]
                 if self.places.get(straight, self.place) < self.place:
@@ -207,7 +206,7 @@ class _Writing:
     def _put(self, value: Value, new: Value, rest: Value | None) -> None:
         """Let who reads a gradient, and what was added to it, read another value."""
         make = Builder(operation_of(value), self.made)
-        turns = [use.owner.operation for use in value.uses] if self.is_reverse else []
+        turns = users(value) if self.is_reverse else []
         for turn in turns if rest is None else []:
             if is_turn(turn, self.dim):
                 self._stand(turn.results[0], new)
@@ -221,15 +220,6 @@ class _Writing:
         value.replace_all_uses_with(new)
         self.stands[value] = new
         self.places.setdefault(new, self.places[value])
-
-    def _constant(self, number: float, like: Value) -> Value:
-        """A constant of the type of a value, of complex numbers perhaps."""
-        make = self.make
-        shape, element = make.read_type(like.type)
-        if not element.startswith("complex<"):
-            return make.constant(number, like.type)
-        part = make.tensor_type(shape, element[8:-1])
-        return make.complex(make.constant(number, part), make.zeros(part))
 
 
 def _blocks(active: Sequence[int], steps: dict[tuple[int, int], Term]) -> list[list[int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dtensor.dialect import build
-from dtensor.dialect.mlir import Value, ir, is_read, maker_of, operation_of, replace_op
+from dtensor.dialect.mlir import Value, ir, is_read, maker_of, operation_of, replace_op, users
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.forms.levels import Scan
 from dtensor.passes.forms.scalars import Scalars
@@ -165,8 +165,7 @@ def _replaced(group: Sequence[Scan], numbers: dict[ir.Operation, int]) -> list[i
         value = op.results[scan.inputs.index(each.inputs[0])]
         root: Value = each.root.results[0]
         if is_reverse:
-            for use in list(root.uses):
-                user = use.owner.operation
+            for user in users(root):
                 if is_turn(user, scan.dim):
                     replace_op(user, [value])
             if is_read(root):

@@ -17,11 +17,10 @@ from dtensor.dialect.mlir import (
     made_by,
     maker_of,
     operation_of,
-    stablehlo,
     users,
 )
 from dtensor.passes.builder import Builder, matrix_attr
-from dtensor.passes.ops.attributes import integers, shape_of, splat_of
+from dtensor.passes.ops.attributes import convolution_numbers, integers, shape_of, splat_of
 from dtensor.passes.ops.combiners import commutes
 from dtensor.passes.ops.elementwise import is_scalar_work
 from dtensor.passes.program import copy_to
@@ -36,7 +35,7 @@ def replaced_windows(windows: ir.Operation) -> list[ir.Operation]:
 
     Which of two elements comes first must not matter, for windows are walked backwards.
     """
-    turns = [use.owner.operation for use in windows.results[0].uses]
+    turns = users(windows.results[0])
     if not turns or turns[0].name != _REVERSE or len(windows.results) != 1:
         return []
     dims, named = integers(turns[0].attributes["dimensions"]), windows.attributes
@@ -92,7 +91,7 @@ def replaced_convolution(convolution: ir.Operation) -> list[ir.Operation]:
         return []
     made: list[ir.Operation] = []
     make = Builder(convolution, made)
-    numbers = _numbers_of(convolution)
+    numbers = convolution_numbers(convolution)
     for i in turned:
         kernel = make.reversed(kernel, numbers.kernel_spatial_dimensions[i])
     straight = make.reshape(first.operands[0], shape_of(given))
@@ -124,7 +123,7 @@ def _turned_windows(
         before: the dimensions of its operand that are reversed.
         after: the dimensions of its result that are.
     """
-    numbers, found = _numbers_of(convolution), []
+    numbers, found = convolution_numbers(convolution), []
     if before is None or after is None:
         return []
     sizes, counts = shape_of(convolution.operands[0]), shape_of(convolution.results[0])
@@ -147,10 +146,6 @@ def _turned_windows(
         after.discard(result)
         found.append(i)
     return [] if before or after else found
-
-
-def _numbers_of(convolution: ir.Operation) -> stablehlo.ConvDimensionNumbers:
-    return stablehlo.ConvDimensionNumbers(convolution.attributes["dimension_numbers"])
 
 
 def _has_units(op: ir.Operation) -> bool:

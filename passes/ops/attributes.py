@@ -183,3 +183,13 @@ def dot_sides(op: ir.Operation) -> list[tuple[list[int], list[int]]]:
 def integer(attribute: ir.Attribute) -> int:
     """The number of `n : i64`."""
     return int(ir.IntegerAttr(attribute).value)
+
+
+def direction_of(compare: ir.Operation) -> str:
+    """EQ, NE, LT, LE, GT or GE."""
+    return str(compare.attributes["comparison_direction"]).removesuffix(">").split()[-1]
+
+
+def convolution_numbers(op: ir.Operation) -> stablehlo.ConvDimensionNumbers:
+    """Which dimensions of a convolution's operands and result are spatial, and which not."""
+    return stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])

@@ -136,7 +136,7 @@ def copied(
     if shapes is not None:
         elements = map(make.element_of, op.results)
         types = [make.tensor_type(*pair) for pair in zip(shapes, elements, strict=True)]
-    own = {name: op.attributes[name] for name in op.attributes}
+    own = dict(op.attributes)
     new = make.create(op.name, operands, types, own | dict(attributes or {}), len(op.regions))
     if len(op.regions):
         copy = op.clone(ip=ir.InsertionPoint(new)).operation

@@ -14,7 +14,7 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mlir import Value, ir, is_read, operation_of, terminator
 from dtensor.passes.cost.model import all_reduce_bytes
 from dtensor.passes.expansion.context import LocalOp
-from dtensor.passes.ops.attributes import element_of
+from dtensor.passes.ops.attributes import direction_of, element_of
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.keys import bits_of, keys_of
 from dtensor.passes.ops.opdef import Placed, Traffic
@@ -58,7 +58,7 @@ def _written(value: Value, numbers: dict[Value, Any]) -> Any:
         maker = operation_of(value)
         name = maker.name.removeprefix("stablehlo.")
         if name == "compare":
-            name = str(maker.attributes["comparison_direction"]).removesuffix(">").split()[-1]
+            name = direction_of(maker)
         numbers[value] = (name, *[_written(operand, numbers) for operand in maker.operands])
     return numbers[value]
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.ops.attributes import (
     constant_attribute,
+    direction_of,
     integer,
     integers,
     shape_of,
@@ -208,8 +209,7 @@ _DIRECTIONS: Final[Mapping[str, Callable[[Numbers, Numbers], Numbers]]] = {
 def _compare(op: ir.Operation, given: Sequence[Numbers], _: np.dtype[Any]) -> Numbers | None:
     if "TOTALORDER" in str(op.attributes.get("compare_type", "")):
         return None
-    word = str(op.attributes["comparison_direction"]).rpartition(" ")[2].rstrip(">")
-    return _DIRECTIONS[word](*given)
+    return _DIRECTIONS[direction_of(op)](*given)
 
 
 def _clamp(_: ir.Operation, given: Sequence[Numbers], __: np.dtype[Any]) -> Numbers:

@@ -24,6 +24,7 @@ from dtensor.passes.builder import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import all_of, summed
+from dtensor.passes.ops.attributes import direction_of
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.exchanges import from_beside
 from dtensor.passes.ops.halo import exchange
@@ -76,9 +77,8 @@ def _compares(body: ir.Region) -> bool:
     operations = [view.operation for view in block.operations]
     if len(operations) != 2 or operations[0].name != "stablehlo.compare":
         return False
-    direction = str(operations[0].attributes["comparison_direction"])
     return (
-        any(f" {name}>" in direction for name in _DIRECTIONS)
+        direction_of(operations[0]) in _DIRECTIONS
         and set(operations[0].operands) == set(block.arguments)
         and operations[1].operands[0] == operations[0].results[0]
     )

@@ -171,7 +171,7 @@ def flagged(
     count, flag = len(types), make.tensor_type((), "i1")
     flags = make.tensor_type(make.read_type(types[0])[0], "i1")
     inits = [*op.operands[count:], make.constant(start, flag)]
-    attributes = {name: op.attributes[name] for name in op.attributes}
+    attributes = dict(op.attributes)
     new = make.create(
         op.name, [*op.operands[:count], valid, *inits], [*types, flags], attributes, regions=1
     )
