@@ -43,8 +43,8 @@ def scan_rule(op: OpInfo) -> OpRule:
                 continue
             if group not in factors:
                 factors[group] = builder.factor(size, kind=FactorKind.SCAN if d == dim else None)
-            builder.operand(k, d, factors[group])
-            builder.result(k, d, factors[group])
+            builder.carry(k, d, factors[group])
+            builder.carry(~k, d, factors[group])
     return builder.build()
 
 

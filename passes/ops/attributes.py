@@ -180,6 +180,12 @@ def dot_sides(op: ir.Operation) -> list[tuple[list[int], list[int]]]:
     ]
 
 
+def dot_pairs(op: ir.Operation) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """The same in pairs, a dimension of each operand: those that the result keeps, those summed."""
+    batching, summed = zip(*dot_sides(op), strict=True)
+    return [*zip(*batching, strict=True)], [*zip(*summed, strict=True)]
+
+
 def integer(attribute: ir.Attribute) -> int:
     """The number of `n : i64`."""
     return int(ir.IntegerAttr(attribute).value)
