@@ -10,7 +10,7 @@ import math
 from dtensor.dialect.mlir import ir, maker_of
 from dtensor.passes.cuts.names import BROADCAST, REDUCE, RESHAPE, TRANSPOSE
 from dtensor.passes.cuts.pieces import At
-from dtensor.passes.ops.attributes import integers, shape_of
+from dtensor.passes.ops.attributes import integers, shape_of, spread_dims
 from dtensor.passes.ops.table import opdef
 
 
@@ -23,7 +23,7 @@ def read_along(op: ir.Operation, dim: int) -> dict[int, int] | None:
     """
     shape, sizes = shape_of(op.results[0]), shape_of(op.operands[0]) if len(op.operands) else []
     if op.name == BROADCAST:
-        dims = integers(op.attributes["broadcast_dimensions"])
+        dims = spread_dims(op)
         is_given = dim in dims and sizes[dims.index(dim)] != 1
         return {0: dims.index(dim)} if is_given else {}
     if op.name == REDUCE and len(op.operands) == 2:

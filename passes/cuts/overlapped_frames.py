@@ -19,7 +19,7 @@ from dtensor.passes.cuts.pieces import kept_of
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.windows import fill_number
 from dtensor.passes.ops.attributes import integers, is_identity, pad_numbers, shape_of
-from dtensor.passes.ops.combiners import combiner
+from dtensor.passes.ops.patterns import adds
 from dtensor.passes.ops.reduction import Reduction
 
 _MOST = 16  # parts that are moved one by one
@@ -62,7 +62,7 @@ class _Overlap:
         ):
             return None
         value, start = total.operands
-        is_sum = combiner(total.regions[0]) is Reduction.SUM
+        is_sum = adds(total)
         (dim,), shape = integers(total.attributes["dimensions"]), shape_of(value)
         fewer = made_by(RESHAPE, value)
         cut = None if fewer is None else made_by(SLICE, fewer.operands[0])

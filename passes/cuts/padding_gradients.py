@@ -28,9 +28,8 @@ from dtensor.passes.cuts.names import (
 )
 from dtensor.passes.cuts.pieces import Piece, Reader
 from dtensor.passes.cuts.windows import Windows
-from dtensor.passes.ops.attributes import integers, shape_of, splat_number
-from dtensor.passes.ops.combiners import combiner
-from dtensor.passes.ops.reduction import Reduction
+from dtensor.passes.ops.attributes import integers, shape_of, splat_number, spread_dims
+from dtensor.passes.ops.patterns import adds
 
 _DEEPEST = 30  # operations one behind the other
 _MOST = 30  # pieces that are added
@@ -98,7 +97,7 @@ def _is_nothing(op: ir.Operation) -> bool:
     for _ in range(_DEEPEST):
         if op.name == REDUCE:
             is_sum = len(op.operands) == 2 and splat_number(op.operands[1]) == 0
-            return is_sum and 0 in shape_of(op.operands[0]) and _adds(op)
+            return is_sum and 0 in shape_of(op.operands[0]) and adds(op)
         is_kept = op.name in (BROADCAST, RESHAPE, SLICE, REVERSE)
         if not is_kept and not (op.name == PAD and splat_number(op.operands[1]) == 0):
             return False
@@ -107,10 +106,6 @@ def _is_nothing(op: ir.Operation) -> bool:
             return False
         op = maker
     return False
-
-
-def _adds(op: ir.Operation) -> bool:
-    return combiner(op.regions[0]) is Reduction.SUM
 
 
 def _summed(op: ir.Operation, dim: int) -> Value | None:
@@ -122,10 +117,10 @@ def _summed(op: ir.Operation, dim: int) -> Value | None:
     if op.name not in (BROADCAST, RESHAPE) or shape_of(result)[dim] != 1:
         return None
     reduce = made_by(REDUCE, op.operands[0])
-    if reduce is None or len(reduce.operands) != 2 or not _adds(reduce):
+    if reduce is None or len(reduce.operands) != 2 or not adds(reduce):
         return None
     others = [d for d in range(len(shape_of(result))) if d != dim]
-    is_back = op.name == RESHAPE or integers(op.attributes["broadcast_dimensions"]) == others
+    is_back = op.name == RESHAPE or spread_dims(op) == others
     sizes = shape_of(reduce.results[0])
     is_back &= [shape_of(result)[d] for d in others] == sizes
     if splat_number(reduce.operands[1]) != 0 or not is_back:
@@ -168,7 +163,7 @@ def _of_windows(
 def _can_fold(windows: Windows, row: int) -> bool:
     """Whether windows add up, one at each place, and their padding adds nothing."""
     op = windows.op
-    is_sum = op.name == CONVOLUTION or (_adds(op) and splat_number(op.operands[1]) == 0)
+    is_sum = op.name == CONVOLUTION or (adds(op) and splat_number(op.operands[1]) == 0)
     return is_sum and windows.each[row].stride == 1
 
 

@@ -13,7 +13,14 @@ from dataclasses import dataclass, replace
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.names import BROADCAST, CONCATENATE, CUTS, PAD, RESHAPE, REVERSE, SLICE
-from dtensor.passes.ops.attributes import integer, integers, pad_numbers, shape_of, slice_numbers
+from dtensor.passes.ops.attributes import (
+    integer,
+    integers,
+    pad_numbers,
+    shape_of,
+    slice_numbers,
+    spread_dims,
+)
 
 _DEEPEST = 100  # operations one behind the other
 _MOST_ROWS = 8  # that are put around a value one by one
@@ -281,7 +288,7 @@ def repeated_row(op: ir.Operation, dim: int) -> Value | None:
     if spread is None:
         return None
     value: Value = spread.operands[0]
-    before, dims = shape_of(value), integers(spread.attributes["broadcast_dimensions"])
+    before, dims = shape_of(value), spread_dims(spread)
     wanted, order = [*shape[:dim], 1, *shape[dim + 1 :]], list(range(len(shape)))
     if spread is not op:
         longer = [*shape[:dim], 1, shape[dim], *shape[dim + 1 :]]

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dtensor.dialect.mlir import Value, ir, users
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.names import BROADCAST, CUTS, REDUCE, RESHAPE
+from dtensor.passes.cuts.names import CUTS, REDUCE
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.ops.combiners import combiner
+from dtensor.passes.ops.patterns import adds_ones
 from dtensor.passes.ops.reduction import Reduction
 
 
@@ -29,7 +30,7 @@ def _reduces_units(op: ir.Operation) -> bool:
     dims = integers(op.attributes["dimensions"])
     if len(op.operands) != 2 or not dims or not all(sizes[d] == 1 for d in dims):
         return False
-    readers = filter(_adds_units, users(op.results[0]))
+    readers = filter(adds_ones, users(op.results[0]))
     return any(user.name in CUTS for reader in readers for user in users(reader.results[0]))
 
 
@@ -38,16 +39,7 @@ def _replace(op: ir.Operation, kind: Reduction, function: Rewriting) -> None:
     make, (value, start) = Builder(op, function.made), op.operands
     result: Value = op.results[0]
     value = make.value(kind.op, [make.broadcast(start, shape_of(value)), value], value.type)
-    for reader in filter(_adds_units, users(result)):
+    for reader in filter(adds_ones, users(result)):
         at = Builder(reader, function.made)
         function.replace(reader, at.reshape(value, shape_of(reader.results[0])))
     function.replace(op, make.reshape(value, shape_of(result)))
-
-
-def _adds_units(op: ir.Operation) -> bool:
-    """Whether a broadcast or a reshape adds dimensions of one element, and nothing else."""
-    if op.name not in (BROADCAST, RESHAPE):
-        return False
-    before, after = ([n for n in shape_of(v) if n != 1] for v in (op.operands[0], op.results[0]))
-    order = integers(op.attributes["broadcast_dimensions"]) if op.name == BROADCAST else []
-    return before == after and order == sorted(order)

@@ -12,11 +12,12 @@ from dtensor.passes.forms.scalars import attributes_of, is_constant
 from dtensor.passes.ops.attributes import (
     dot_sides,
     element_of,
-    integers,
     repeat_alike,
     shape_of,
     splat_of,
+    spread_dims,
 )
+from dtensor.passes.ops.patterns import adds_ones, without_ones
 from dtensor.passes.ops.rows import fit_rows
 from dtensor.passes.ops.rule import OpInfo
 from dtensor.passes.ops.table import rule_of
@@ -176,30 +177,9 @@ def _repeats_one(op: ir.Operation, rows: int) -> bool:
     if op.name != "stablehlo.broadcast_in_dim":
         return False
     before, after = shape_of(op.operands[0]), shape_of(op.results[0])
-    if integers(op.attributes["broadcast_dimensions"]) != list(range(len(after))):
+    if spread_dims(op) != list(range(len(after))):
         return False
     return all(n == m or (n, m) == (1, rows) for n, m in zip(before, after, strict=True))
-
-
-def without_ones(value: Value) -> tuple[Value, list[ir.Operation]]:
-    """What a value is but for dimensions of one element; and what adds and leaves out those."""
-    ops: list[ir.Operation] = []
-    while (op := maker_of(value)) is not None and adds_ones(op):
-        ops.append(op)
-        value = op.operands[0]
-    return value, ops
-
-
-def adds_ones(op: ir.Operation) -> bool:
-    """Whether an op does nothing but add dimensions of one element, or leave some out."""
-    if op.name == "stablehlo.broadcast_in_dim":
-        dims = integers(op.attributes["broadcast_dimensions"])
-        if dims != sorted(dims):
-            return False
-    elif op.name != "stablehlo.reshape":
-        return False
-    before, after = shape_of(op.operands[0]), shape_of(op.results[0])
-    return [n for n in before if n != 1] == [n for n in after if n != 1]
 
 
 def is_dot_of_one(wanted: ir.Operation, op: ir.Operation) -> bool:

@@ -8,15 +8,15 @@ from dtensor.dialect import build
 from dtensor.dialect.callbacks import TARGET, target_of
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of, users
 from dtensor.passes.forms.scalars import attributes_of
-from dtensor.passes.forms.weaves import is_zero
 from dtensor.passes.ops.attributes import (
     direction_of,
     integer,
-    integers,
     shape_of,
     slice_numbers,
     splat_number,
+    spread_dims,
 )
+from dtensor.passes.ops.patterns import is_zero
 
 # What gives reflectors and R, and what multiplies the reflectors.
 _CALLS = {
@@ -107,7 +107,7 @@ def _is_triangle(op: ir.Operation) -> bool:
     mask, rank = op.operands[0], len(shape_of(op.results[0]))
     spread = made_by("stablehlo.broadcast_in_dim", mask)
     if spread is not None:
-        if integers(spread.attributes["broadcast_dimensions"]) != [rank - 2, rank - 1]:
+        if spread_dims(spread) != [rank - 2, rank - 1]:
             return False
         mask, rank = spread.operands[0], 2
     compare = made_by("stablehlo.compare", mask)

@@ -13,10 +13,10 @@ from dtensor.dialect.mlir import Value, ir, maker_of, replace_op
 from dtensor.passes.builder import Builder, integers_attr, matrix_attr
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import pad_numbers, shape_of, slice_numbers, splat_number
-from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.comparators import on_tensors
 from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.numbers import known_integers
+from dtensor.passes.ops.patterns import adds
 from dtensor.passes.ops.reduction import Reduction
 
 
@@ -182,8 +182,7 @@ class FewPlaces:
 
 
 def _adds_to_zeros(scatter: ir.Operation) -> bool:
-    is_zero = splat_number(scatter.operands[0]) == 0
-    return is_zero and combiner(scatter.regions[0]) is Reduction.SUM
+    return splat_number(scatter.operands[0]) == 0 and adds(scatter)
 
 
 def _sums(make: Builder, value: Value, dim: int) -> Value:

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtensor.dialect.mlir import Value, ir, maker_of
-from dtensor.passes.forms.weaves import is_zero
 from dtensor.passes.ops.attributes import (
     integer,
     pad_numbers,
@@ -28,6 +27,7 @@ from dtensor.passes.ops.attributes import (
     splat_number,
 )
 from dtensor.passes.ops.elementwise import is_scalar_work
+from dtensor.passes.ops.patterns import is_zero
 
 Row = NDArray[np.int64]  # of two fields, one below the other
 
@@ -138,9 +138,7 @@ class Rows:
     def reads(self, op: ir.Operation) -> Sequence[Value] | None:
         """The operands that an operation computes a row of; None where it cannot be said."""
         match op.name.removeprefix("stablehlo."):
-            case "add" | "subtract" | "multiply" | "negate" | "concatenate":
-                return list(op.operands)
-            case "slice":
+            case "add" | "subtract" | "multiply" | "negate" | "concatenate" | "slice":
                 return list(op.operands)
             case "pad":
                 return list(op.operands)[:1] if is_zero(op.operands[1]) else None

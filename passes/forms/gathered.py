@@ -15,7 +15,7 @@ from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.dialect.names import DOT_NUMBERS, GATHER_NUMBERS, PRECISION, SLICE_SIZES
 from dtensor.passes.builder import Builder
 from dtensor.passes.forms.walked import Walks, is_marked, labels_of, moved_walks
-from dtensor.passes.ops.attributes import dot_sides, element_of, integers, shape_of, splat_number
+from dtensor.passes.ops.attributes import dot_sides, element_of, shape_of, splat_number, spread_dims
 from dtensor.passes.ops.contraction import dot_numbers
 from dtensor.passes.ops.elements import element_kind, holds_floats
 from dtensor.passes.ops.indexing import gather_dims
@@ -242,7 +242,7 @@ def _fill(select: ir.Operation, dims: Dims) -> Fill | None:
     spread = made_by("stablehlo.broadcast_in_dim", mask)
     places = list(range(len(shape_of(mask))))
     if spread is not None:
-        mask, places = spread.operands[0], integers(spread.attributes["broadcast_dimensions"])
+        mask, places = spread.operands[0], spread_dims(spread)
     sizes, full = shape_of(mask), shape_of(other)
     walked = [r for d in places for r in dims[d]]
     is_whole = [full[d] for d in places] == sizes and len(walked) == len(sizes)

@@ -24,6 +24,7 @@ from dtensor.passes.ops.attributes import (
     integers,
     shape_of,
     splat_number,
+    spread_dims,
 )
 from dtensor.passes.ops.columnsort import sorted_dimension
 from dtensor.passes.ops.comparators import applied, is_stable, sorted_by
@@ -237,7 +238,7 @@ def _says_as_much(op: ir.Operation, k: int, value: Value, shape: Sequence[int]) 
         case "stablehlo.reshape":
             return shape_of(op.results[0]) in (list(shape), [*shape, 1])
         case "stablehlo.broadcast_in_dim":
-            in_order = integers(op.attributes["broadcast_dimensions"]) == list(range(len(shape)))
+            in_order = spread_dims(op) == list(range(len(shape)))
             return in_order and shape_of(op.results[0]) == [*shape, 1]
         case "stablehlo.select" if k == 2:  # what JAX makes of places that are negative
             compare = made_by("stablehlo.compare", op.operands[0])

@@ -14,7 +14,7 @@ from dtensor.dialect.mlir import Value, ir, operation_of, users
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.forms.scan_gradients import Gradient
 from dtensor.passes.forms.terms import Term, evaluated
-from dtensor.passes.forms.weaves import is_turn, turned
+from dtensor.passes.ops.patterns import reverses, turned
 
 
 def write_gradient(
@@ -197,7 +197,7 @@ class _Writing:
         if found is not None:
             return found
         for user in users(value):
-            if is_turn(user, self.dim):
+            if reverses(user, [self.dim]):
                 straight: Value = user.results[0]
                 if self.places.get(straight, self.place) < self.place:
                     return straight
@@ -208,7 +208,7 @@ class _Writing:
         make = Builder(operation_of(value), self.made)
         turns = users(value) if self.is_reverse else []
         for turn in turns if rest is None else []:
-            if is_turn(turn, self.dim):
+            if reverses(turn, [self.dim]):
                 self._stand(turn.results[0], new)
         if self.is_reverse:
             new = make.reversed(new, self.dim)

@@ -11,8 +11,9 @@ from dtensor.passes.forms.levels import Scan
 from dtensor.passes.forms.scalars import Scalars
 from dtensor.passes.forms.scan_adjoints import write_gradient
 from dtensor.passes.forms.scan_gradients import Gradient
-from dtensor.passes.forms.weaves import WEAVES, is_turn, turned
+from dtensor.passes.forms.weaves import WEAVES
 from dtensor.passes.ops.attributes import splat_of
+from dtensor.passes.ops.patterns import reverses, turned
 from dtensor.passes.ops.rows import Ties
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import copy_to, read_by
@@ -166,7 +167,7 @@ def _replaced(group: Sequence[Scan], numbers: dict[ir.Operation, int]) -> list[i
         root: Value = each.root.results[0]
         if is_reverse:
             for user in users(root):
-                if is_turn(user, scan.dim):
+                if reverses(user, [scan.dim]):
                     replace_op(user, [value])
             if is_read(root):
                 value = Builder(each.root, made).reversed(value, scan.dim)

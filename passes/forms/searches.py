@@ -8,7 +8,7 @@ from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, is_read, made_by, maker_of, replace_op, terminator
 from dtensor.passes.builder import Trail
 from dtensor.passes.forms.scalars import Scalars
-from dtensor.passes.ops.attributes import integers, shape_of, splat_of
+from dtensor.passes.ops.attributes import integers, shape_of, splat_of, spread_dims
 from dtensor.passes.ops.elementwise import is_scalar_work
 from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.numbers import known_integers
@@ -178,6 +178,6 @@ def _looked_up(value: Value, middle: Value) -> Value | None:
     if _made_by(indices, "broadcast_in_dim") == [middle]:
         spread = maker_of(indices)
         assert spread is not None
-        in_order = integers(spread.attributes["broadcast_dimensions"]) == list(range(len(shape)))
+        in_order = spread_dims(spread) == list(range(len(shape)))
         return operands[0] if in_order else None
     return operands[0] if _made_by(indices, "reshape") == [middle] else None

@@ -10,23 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dtensor.dialect.ends import read_padding, read_steps
-from dtensor.dialect.mlir import (
-    Value,
-    ir,
-    is_read,
-    made_by,
-    maker_of,
-    operation_of,
-    users,
-)
+from dtensor.dialect.mlir import Value, ir, is_read, made_by, maker_of, operation_of, users
 from dtensor.passes.builder import Builder, matrix_attr
 from dtensor.passes.ops.attributes import convolution_numbers, integers, shape_of, splat_of
 from dtensor.passes.ops.combiners import commutes
 from dtensor.passes.ops.elementwise import is_scalar_work
+from dtensor.passes.ops.patterns import adds_ones, is_alike_but_for_ones, reverses, without_ones
 from dtensor.passes.program import copy_to
 
 _REVERSE, _STRIDES = "stablehlo.reverse", "window_strides"
-_MOVES = ("stablehlo.reshape", "stablehlo.broadcast_in_dim")
 _MOST = 16  # operations in between
 
 
@@ -39,7 +31,7 @@ def replaced_windows(windows: ir.Operation) -> list[ir.Operation]:
     if not turns or turns[0].name != _REVERSE or len(windows.results) != 1:
         return []
     dims, named = integers(turns[0].attributes["dimensions"]), windows.attributes
-    if not all(_turns(user, dims) and user.block == windows.block for user in turns):
+    if not all(reverses(user, dims) and user.block == windows.block for user in turns):
         return []
     if any("." in name for name in named) or not commutes(windows.regions[0], 1):
         return []
@@ -59,7 +51,7 @@ def replaced_windows(windows: ir.Operation) -> list[ir.Operation]:
         user.results[0].replace_all_uses_with(made.results[0])
         user.erase()
     new = [*[operation_of(known[op.results[0]]) for op in works], made]
-    sources = [operation_of(value) for value in known if _turns(operation_of(value), dims)]
+    sources = [operation_of(value) for value in known if reverses(operation_of(value), dims)]
     for op in (windows, *reversed(works), *sources):
         if not is_read(op.results[0]):
             op.erase()
@@ -73,9 +65,8 @@ def replaced_convolution(convolution: ir.Operation) -> list[ir.Operation]:
     """
     given, kernel = convolution.operands
     value, last, between = given, convolution.results[0], [convolution]
-    while (maker := maker_of(value)) is not None and maker.name in _MOVES and _has_units(maker):
-        value = maker.operands[0]
-        between.append(maker)
+    value, moves = without_ones(value)
+    between += moves
     while len(readers := users(last)) == 1 and _has_units(readers[0]):
         last = readers[0].results[0]
     first, turns = made_by(_REVERSE, value), users(last)
@@ -87,7 +78,7 @@ def replaced_convolution(convolution: ir.Operation) -> list[ir.Operation]:
         _placed(value, given, integers(first.attributes["dimensions"])),
         _placed(last, convolution.results[0], dims),
     )
-    if not turned or not all(_turns(turn, dims) for turn in turns):
+    if not turned or not all(reverses(turn, dims) for turn in turns):
         return []
     made: list[ir.Operation] = []
     make = Builder(convolution, made)
@@ -150,14 +141,9 @@ def _turned_windows(
 
 def _has_units(op: ir.Operation) -> bool:
     """Whether an operation gives what it is given, with dimensions of one element more or less."""
-    if op.name not in (*_MOVES, "stablehlo.reduce") or len(op.results) != 1:
-        return False
-    shapes = [shape_of(value) for value in (op.operands[0], op.results[0])]
-    if [n for n in shapes[0] if n != 1] != [n for n in shapes[1] if n != 1]:
-        return False
-    name = "broadcast_dimensions"
-    dims = integers(op.attributes[name]) if name in op.attributes else []
-    return dims == sorted(dims)
+    if op.name != "stablehlo.reduce" or len(op.results) != 1:
+        return adds_ones(op)
+    return is_alike_but_for_ones(op.operands[0], op.results[0])
 
 
 def _placed(value: Value, other: Value, dims: Sequence[int]) -> set[int] | None:
@@ -185,7 +171,7 @@ def _is_turned(
         return True
     if op is None or len(works) > _MOST:
         return False
-    if _turns(op, dims):
+    if reverses(op, dims):
         known[value] = op.operands[0]
         return True
     if not is_scalar_work(op) or len(op.results) != 1:
@@ -195,8 +181,3 @@ def _is_turned(
     if op not in works:
         works.append(op)
     return True
-
-
-def _turns(op: ir.Operation, dims: list[int]) -> bool:
-    """Whether an operation reverses these dimensions, and no others."""
-    return op.name == _REVERSE and sorted(integers(op.attributes["dimensions"])) == sorted(dims)

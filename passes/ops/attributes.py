@@ -168,6 +168,11 @@ def pad_numbers(op: ir.Operation) -> tuple[list[int], list[int], list[int]]:
     return lows, highs, gaps
 
 
+def spread_dims(op: ir.Operation) -> list[int]:
+    """Which dimension of its result each dimension of a broadcast's operand becomes."""
+    return integers(op.attributes["broadcast_dimensions"])
+
+
 def dot_sides(op: ir.Operation) -> list[tuple[list[int], list[int]]]:
     """Of each operand of a product the dimensions that the result keeps of both, and those summed.
 

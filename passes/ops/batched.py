@@ -10,7 +10,14 @@ from dtensor.dialect.ends import read_padding
 from dtensor.dialect.mlir import Value, ir, stablehlo, terminator
 from dtensor.dialect.names import DOT_NUMBERS
 from dtensor.passes.builder import Builder, Shape, integer_attr, integers_attr, matrix_attr
-from dtensor.passes.ops.attributes import dot_sides, integer, integers, pad_numbers, slice_numbers
+from dtensor.passes.ops.attributes import (
+    dot_sides,
+    integer,
+    integers,
+    pad_numbers,
+    slice_numbers,
+    spread_dims,
+)
 from dtensor.passes.ops.custom_calls import widened_call
 from dtensor.passes.ops.elementwise import is_scalar_work
 from dtensor.passes.ops.indexing import IndexNumbers
@@ -147,7 +154,7 @@ def copied(
 
 
 def _spread(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
-    dims = [0, *(d + 1 for d in integers(op.attributes["broadcast_dimensions"]))]
+    dims = [0, *(d + 1 for d in spread_dims(op))]
     return [to.make.broadcast(to.all(op.operands[0]), (to.count, *shape), dims)]
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.ops.attributes import shape_of
-from dtensor.passes.ops.combiners import combiner
-from dtensor.passes.ops.reduction import Reduction
+from dtensor.passes.ops.patterns import adds
 from dtensor.passes.ops.rule import OpInfo
 from dtensor.passes.ops.table import rule_of
 
@@ -33,7 +32,8 @@ def kept_dims(op: ir.Operation, sides: Sequence[int]) -> Kept | None:
             is_one = op.operands[0].type == op.results[0].type
         case name:
             is_one = name in _MOVES
-    if not is_one or (op.name == "stablehlo.reduce" and not _adds(op)):
+    is_other = op.name == "stablehlo.reduce" and not (len(op.operands) == 2 and adds(op))
+    if not is_one or is_other:
         return None
     return _kept(op, sides[0])
 
@@ -49,10 +49,6 @@ def _kept(op: ir.Operation, side: int) -> Kept:
     own = {rule.passed_on(side, d): d for d in range(len(rule.operands[side]))}
     own.pop(None, None)
     return [own.get(rule.passed_on(~0, r)) for r in range(len(rule.results[0]))]
-
-
-def _adds(op: ir.Operation) -> bool:
-    return len(op.operands) == 2 and combiner(op.regions[0]) is Reduction.SUM
 
 
 def adds_to(op: ir.Operation, k: int) -> bool:

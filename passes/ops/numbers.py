@@ -22,10 +22,10 @@ from dtensor.passes.ops.attributes import (
     integers,
     shape_of,
     slice_numbers,
+    spread_dims,
 )
-from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.elements import element_kind
-from dtensor.passes.ops.reduction import Reduction
+from dtensor.passes.ops.patterns import adds
 from dtensor.passes.program import never_changed
 
 MOST = 1 << 22  # elements of an array that is computed here
@@ -176,7 +176,7 @@ def _iota(op: ir.Operation, _: Sequence[Numbers], dtype: np.dtype[Any]) -> Numbe
 
 
 def _broadcast(op: ir.Operation, given: Sequence[Numbers], _: np.dtype[Any]) -> Numbers:
-    shape, dims = _shape(op), integers(op.attributes["broadcast_dimensions"])
+    shape, dims = _shape(op), spread_dims(op)
     sizes = [1] * len(shape)
     for d, size in zip(dims, given[0].shape, strict=True):
         sizes[d] = size
@@ -234,7 +234,7 @@ def _times_inverse(_: ir.Operation, given: Sequence[Numbers], dtype: np.dtype[An
 
 def _reduce(op: ir.Operation, given: Sequence[Numbers], _: np.dtype[Any]) -> Numbers | None:
     """A sum, in another order."""
-    if len(given) != 2 or combiner(op.regions[0]) is not Reduction.SUM:
+    if len(given) != 2 or not adds(op):
         return None
     found: Numbers = given[1] + given[0].sum(tuple(integers(op.attributes["dimensions"])))
     return found
