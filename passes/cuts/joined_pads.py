@@ -1,8 +1,7 @@
-"""Sums of what zeros were put around, said as what they put together.
+"""Sums of values that are padded with zeros where the others stand, written as concatenations.
 
-The gradient of `jnp.roll(x, 2)`, of `jnp.split(x, 2)` or of slices side by side adds values, each
-with zeros where the others stand. As a concatenation it is known to move nothing but what stands
-elsewhere.
+The gradient of `jnp.roll(x, 2)`, of `jnp.split(x, 2)` or of slices side by side is such a sum. Of a
+concatenation it is known that only those elements move that stand elsewhere.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ def join_pads(function: Rewriting) -> None:
 def _with_terms_joined(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     """A sum whose terms are joined; None if none can be."""
     if _goes_on(op):
-        return None  # the last add of a sum tells of all its terms
+        return None  # the last addition of a sum is looked at, which has all terms
     if element_of(op.results[0]).startswith("complex"):
         return None  # whose parts have a sign of zero each
     terms = list(_terms(op))

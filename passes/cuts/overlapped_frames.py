@@ -1,9 +1,9 @@
-"""Sums of overlapping frames, as TensorFlow and JAX write them, as sums of rows that were moved.
+"""Sums of overlapping frames, as TensorFlow and JAX write them: sums of parts moved by rows.
 
-`jax.scipy.signal.istft` moves part j of all frames by j rows: it pads the parts with zeros, lays
-them one after another, cuts some zeros off the end and reads what is left as parts of fewer rows.
-Each part then begins a row later than the one before. Moved by themselves the parts fetch few rows
-of other shards, and what was laid one after another is put together nowhere.
+`jax.scipy.signal.istft` moves part j of all frames by j rows. For that it pads the parts with
+zeros, lays them one after another, cuts some zeros off the end and reads what is left as parts of
+fewer rows: so each part begins a row later than the one before. Here each part is moved by itself.
+It fetches few rows of other shards, and the parts are nowhere laid one after another.
 """
 
 from __future__ import annotations

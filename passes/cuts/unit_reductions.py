@@ -1,7 +1,7 @@
 """Reductions along dimensions of one element, which are none.
 
-The gradient of a row that was repeated once, as `jnp.pad(x, 1, mode="edge")` does, sums one row. If
-the row keeps its dimension, what is computed of it is known to be computed of a slice.
+The gradient of a row that was repeated once, as by `jnp.pad(x, 1, mode="edge")`, sums a single row.
+If the row keeps its dimension, it is seen that what is computed of it is computed of a slice.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def keep_units(function: Rewriting) -> None:
 
 
 def _reduces_units(op: ir.Operation) -> bool:
-    """Whether dimensions of one element go, which come back where others cut or pad them."""
+    """Whether only dimensions of one element are reduced, which come back and are cut or padded."""
     sizes = shape_of(op.operands[0])
     dims = integers(op.attributes["dimensions"])
     if len(op.operands) != 2 or not dims or not all(sizes[d] == 1 for d in dims):
@@ -35,7 +35,7 @@ def _reduces_units(op: ir.Operation) -> bool:
 
 
 def _replace(op: ir.Operation, kind: Reduction, function: Rewriting) -> None:
-    """Let what reads a reduction read a value that has its dimensions still."""
+    """Let the readers of a reduction read a value that still has those dimensions."""
     make, (value, start) = Builder(op, function.made), op.operands
     result: Value = op.results[0]
     value = make.value(kind.op, [make.broadcast(start, shape_of(value)), value], value.type)

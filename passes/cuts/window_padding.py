@@ -1,12 +1,12 @@
 """Padding that a window op reads, and what is cut off its results, said by the window op itself.
 
-`jnp.pad(x, 1)` before a convolution makes a size that no mesh axis divides, and so does the
-gradient of an average: it spreads what it got with gaps. Windows know padding and gaps; then input
-and result have the sizes that they began with.
+`jnp.pad(x, 1)` before a convolution makes a size that no mesh axis divides. So does the gradient of
+average pooling, which spreads what it got with gaps. Windows can have padding and gaps themselves;
+then input and result keep the sizes that they began with.
 
-JAX writes the gradient of max-pooling padded, then sliced to the size before. The padding goes into
-the operation, with the value that it holds: unlike the padding that select_and_scatter knows, it
-may be selected.
+JAX writes the gradient of max-pooling on a padded value, and slices the result to the size before.
+Here the padding goes into the operation, with the value that it holds: unlike the padding that
+select_and_scatter has by itself, it may be selected.
 """
 
 from __future__ import annotations

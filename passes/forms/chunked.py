@@ -1,12 +1,13 @@
-"""Loops along a split dimension whose carries are mapped simply: each shard runs its own trips.
+"""Loops along a split dimension that map their carried values simply: shards run their own trips.
 
-The trips are cut into as many blocks as there are shards, which stand side by side. Each runs its
-trips from a carry of zero, and finds what they do to any other one. Of that a `dtensor.scan` makes
-the carries that come in, and each block runs its trips from there, as the program has them.
+The trips are cut into blocks, one for each shard, which run side by side. First each block finds
+what its trips do to any carried value: it starts them from zero, and keeps the linear part. A
+`dtensor.scan` combines these maps and so finds the carried values that come into each block. Then
+each block runs its trips from there, as the program has them.
 
-What overflows cannot be found so, nor what a program stops by selecting something else. Where
-anything on the way is not finite, the blocks run one after another, each from what that before it
-gives.
+This goes wrong where a value overflows on the way, and where a program keeps it from doing so by
+selecting something else. Where anything on the way is not finite, the blocks run one after another
+instead, each from what the block before it gives.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ class _Chunked:
         return self._results(make, ahead)
 
     def _alone(self, make: Builder) -> tuple[Values, Values]:
-        """Of the carries by themselves, what comes into each block, and what all trips give."""
+        """Values that depend on themselves alone: those into each block, and the last ones."""
         own, trips, begin = self.carries.own, self.trips, list[Value]()
         for count in (1, self.turns.blocks):
             for value in (self.loop.operands[k] for k in own):
@@ -141,9 +142,9 @@ class _Chunked:
         return self._ahead(make, ends), dict(zip(own, found, strict=False))
 
     def _maps(self, make: Builder) -> tuple[dict[Column, Value], Values]:
-        """What the trips of each block do to a carry: the linear parts, and what they give of 0.
+        """What the trips of each block do to a carry: the linear parts, and what they make of 0.
 
-        The first block starts with what the loop does.
+        The first block starts from what the loop starts from, and not from 0.
         """
         carries, zeros = self.carries, Values()
         for k in carries.affine:
@@ -171,7 +172,7 @@ class _Chunked:
         )
 
     def _one(self, make: Builder, zero: Value, part: Part) -> Value:
-        """One in a part of a carry, zero in the others."""
+        """A carried value of all blocks that is one in this part, and zero elsewhere."""
         found = make.constant_like(1, zero)
         for d, place in zip(self.carries.mixed[part[0]], part[1], strict=True):
             index = make.iota(make.shape_of(zero), d + 1, "i32")
@@ -180,7 +181,7 @@ class _Chunked:
         return found
 
     def _ends(self, make: Builder, linear: Mapping[Column, Value], offsets: Values) -> Values:
-        """What each block passes on."""
+        """The carried values at the end of each block."""
         carries, parts = self.carries, self.carries.parts()
         maps: dict[tuple[Part, Part], Value] = {}
         for (k, column), value in linear.items():
@@ -219,7 +220,7 @@ class _Chunked:
         return {k: self._together(make, k, ends, offsets[k]) for k in carries.affine}
 
     def _apart(self, make: Builder, k: int, value: Value) -> dict[Part, Value]:
-        """The parts of a carry, of all blocks."""
+        """A carried value of all blocks, taken apart."""
         mixed, shape = self.carries.mixed[k], make.shape_of(value)
         rest = [size for d, size in enumerate(shape) if d - 1 not in mixed]
         found = {}
@@ -231,7 +232,7 @@ class _Chunked:
         return found
 
     def _together(self, make: Builder, k: int, parts: Mapping[Part, Value], like: Value) -> Value:
-        """A carry of its parts, of the shape of another value."""
+        """A carried value put together of its parts, in the shape of `like`."""
         mixed, shape = self.carries.mixed[k], make.shape_of(like)
         own = [value for part, value in parts.items() if part[0] == k]
         if not mixed:
@@ -244,7 +245,7 @@ class _Chunked:
         return make.transpose(value, [places.index(d) for d in range(len(shape))])
 
     def _ahead(self, make: Builder, ends: Values) -> Values:
-        """What comes into each block: what that before it passes on."""
+        """The carried values that come into each block: those at the end of the block before."""
         found, is_reverse, last = {}, self.trips.is_reverse, self.turns.blocks - 1
         for k, value in ends.items():
             others = make.cut(value, 0, int(is_reverse), last)
@@ -254,7 +255,7 @@ class _Chunked:
         return found
 
     def _started(self, make: Builder, k: int, others: Value) -> Value:
-        """A carry of all blocks, of which the first begins with what the loop does."""
+        """A carried value of all blocks: `others`, but in the first what the loop starts from."""
         blocks, shape = self.turns.blocks, make.shape_of(others)
         start = make.broadcast(self.loop.operands[k], shape, range(1, len(shape)))
         index = make.iota((blocks,), 0, "i32")
@@ -263,7 +264,7 @@ class _Chunked:
         return make.select(is_first, start, others)
 
     def _one_by_one(self, make: Builder, ahead: Values, is_finite: Value) -> Values:
-        """What comes into each block, of blocks run one after another unless all is finite."""
+        """What comes into each block; unless all is finite, by running one block after another."""
         scalar = make.tensor_type((), "i32")
         most = make.constant(self.turns.blocks - 1, scalar)
         rounds = make.select(is_finite, make.zeros(scalar), most)

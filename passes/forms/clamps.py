@@ -1,8 +1,8 @@
 """Loops whose carries each trip multiplies, adds to and keeps between bounds.
 
 `jnp.maximum(x, 0.99 * level)`, `jnp.clip(sum + x, low, high)` and the waiting time in a queue,
-`jnp.maximum(0, wait + work - gap)`, are `min(max(factor * c + offset, low), high)` of what is
-carried, c, and so is what many trips make of it: element by element, four numbers say it all.
+`jnp.maximum(0, wait + work - gap)`, are `min(max(factor * c + offset, low), high)` of the carried
+value c. So is what many trips make of c: four numbers for each element say it all.
 """
 
 from __future__ import annotations
@@ -93,11 +93,11 @@ class Clamps(Carries):
         return [*read, *(value for value in last if not self.sources.get(value))]
 
     def trip(self, to: Batched, before: Mapping[int, Map]) -> dict[int, Map]:
-        """What the trips before a trip and that do, of those before it.
+        """What the trips up to this one do together.
 
         Args:
             to: knows the values of the trip.
-            before: what those before it do to each of `affine`.
+            before: what the trips before this one do to each of `affine`.
         """
         known = {self.trips.body.arguments[k]: each for k, each in before.items()}
         for op in self._path():
@@ -113,13 +113,13 @@ class Clamps(Carries):
 def clamped_ends(
     make: Builder, clamps: Clamps, turns: Turns, own: Values, made: list[ir.Operation]
 ) -> Values:
-    """What each block passes on.
+    """The carried values at the end of each block.
 
     Args:
         make: writes before the loop.
         clamps: what its trips do.
         turns: its blocks.
-        own: what comes into the blocks, of carried values that depend on themselves alone.
+        own: of carried values that depend on themselves alone, those that come into the blocks.
         made: takes the operations that are created.
     """
     loop, count = turns.trips.loop, len(Map._fields)
@@ -168,7 +168,7 @@ def clamped_ends(
 
 
 def _mapped(to: Batched, op: ir.Operation, known: Mapping[Value, Map]) -> Map:
-    """What an operation makes of what stands for its operands."""
+    """The map up to the result of an operation, of the maps up to its operands."""
     make, shape, name = to.make, to.make.shape_of(op.results[0]), op.name[len("stablehlo.") :]
     maps = [known.get(value) for value in op.operands]
     pairs = zip(op.operands, maps, strict=True)
@@ -197,31 +197,31 @@ def _mapped(to: Batched, op: ir.Operation, known: Mapping[Value, Map]) -> Map:
 
 
 def _constant(make: Builder, value: Value) -> Map:
-    """What gives a value, whatever is carried."""
+    """The map that gives this value, whatever is carried."""
     type_ = value.type
     bounds = make.identity("max", type_), make.identity("min", type_)
     return Map(make.zeros(type_), value, *bounds)
 
 
 def _nothing(make: Builder, type_: ir.Type) -> Map:
-    """What leaves c as it is."""
+    """The map that leaves c as it is."""
     return _constant(make, make.zeros(type_))._replace(factor=make.constant(1, type_))
 
 
 def _composed(make: Builder, first: Map, second: Map) -> Map:
-    """One after the other."""
+    """The map that does what two do, one after the other."""
     value = _moved(make, _scaled(make, first, second.factor, "multiply"), second.offset, "add")
     return _kept(make, value, second.low, second.high)
 
 
 def _moved(make: Builder, value: Map, by: Value, name: str) -> Map:
-    """What is added to, or subtracted from."""
+    """A map whose result something is added to, or subtracted from."""
     offset, low, high = (make.binary(name, each, by) for each in value[1:])
     return Map(value.factor, offset, low, high)
 
 
 def _turned(make: Builder, value: Map) -> Map:
-    """What has the other sign."""
+    """A map whose result has the other sign."""
     factor, offset, high, low = (
         make.value("stablehlo.negate", [each], each.type) for each in value
     )
@@ -229,7 +229,7 @@ def _turned(make: Builder, value: Map) -> Map:
 
 
 def _scaled(make: Builder, value: Map, by: Value, name: str) -> Map:
-    """What is multiplied or divided; a factor that is negative turns the bounds round.
+    """A map whose result is multiplied or divided; a negative factor swaps the bounds.
 
     Where there is no bound there is none of a product with zero.
     """
@@ -244,6 +244,6 @@ def _scaled(make: Builder, value: Map, by: Value, name: str) -> Map:
 
 
 def _kept(make: Builder, value: Map, low: Value, high: Value) -> Map:
-    """What is no less than one number, then no more than another."""
+    """A map whose result is no less than one number, and then no more than another."""
     bounds = [make.binary("minimum", make.binary("maximum", each, low), high) for each in value[2:]]
     return Map(value.factor, value.offset, *bounds)

@@ -1,9 +1,9 @@
 """Rows that indices pick from a split table, and what is computed of them: paged attention.
 
-The table is cut into its shards, side by side along a first dimension, and each picks a row for
-every index. What is computed of the rows is computed of those of each shard, until it is reduced
-over the indices: that goes over the shards too, of the rows that each of them owns. So a shard
-attends to its own pages, and maxima, sums and weighted values are all that is sent.
+The table is cut into its shards, side by side along a new first dimension, and each picks a row for
+every index. All that is computed of the rows is computed for each shard, until it is reduced over
+the indices: that reduction goes over the shards too, and counts for each the rows that it owns. So
+a shard attends to its own pages, and maxima, sums and weighted values are all that is sent.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _LEAST = 2  # times as much would be sent otherwise
 
 
 def replaced_rows(gathers: Sequence[ir.Operation], shards: Shards) -> list[ir.Operation]:
-    """What stands for what is computed of the rows that gathers pick, which is erased with them.
+    """Write anew what is computed of the rows that gathers pick; the old is erased with them.
 
     Args:
         gathers: those of a program, in order.
@@ -98,7 +98,7 @@ class _Picked:
 
 @dataclass(frozen=True)
 class _Split:
-    """How the tables are split of which gathers pick rows.
+    """How the tables are split from which gathers pick rows.
 
     Attributes:
         component: that of the index vectors that names the row.
@@ -174,7 +174,8 @@ class _Region:
         joins: the operations that go over the shards, with what their operands walk.
         linear: the values that are the sum of what shards have, with zero for others' rows.
         sent: how many elements are reduced over the shards.
-        spared: how many would be, if no more than parts of sums were: of which value.
+        spared: by value, how many elements the shards would reduce if sums alone could stay in
+            parts.
     """
 
     rows: Sequence[_Picked]
@@ -191,7 +192,7 @@ class _Region:
 
     @staticmethod
     def of(rows: Sequence[_Picked]) -> _Region | None:
-        """The region, if all of it is reduced, and less is sent than of parts of sums."""
+        """The region, if all of it is reduced and so less is sent than as parts of sums."""
         region = _Region(rows)
         is_seen = region._read()
         return region if is_seen and _LEAST * region.sent <= sum(region.spared.values()) else None
@@ -333,7 +334,7 @@ class _Written:
         return result
 
     def _mine(self, value: Value, walks: Walks, kind: Reduction) -> Value:
-        """A value of each shard, with what a reduction does not notice for rows of others."""
+        """A value of each shard; for rows of other shards, the identity of a reduction."""
         make, shape = self.make, (self.to.count, *shape_of(value))
         walked = [each for dim in walks for each in dim]
         places = {label: k + 1 for k, (label, _) in enumerate(walked) if label is not None}

@@ -1,4 +1,4 @@
-"""What is computed of tensors element by element, written as what is computed of one of each."""
+"""A computation of tensors, element by element, written as one of scalars."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Scalars:
     Attributes:
         make: creates what is written.
         known: the scalars of tensors that are given.
-        other: that of any tensor that is neither given nor computed element by element.
+        other: the scalar of any tensor that is neither given nor computed element by element.
     """
 
     make: Trail

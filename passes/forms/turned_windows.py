@@ -1,8 +1,8 @@
 """Windows over what was reversed, whose results are reversed again: sums from the end on.
 
 `jnp.cumsum(rewards[::-1])[::-1]` is how returns are computed, and every reversal of a split
-dimension moves all of it. Windows over the array itself give the same, from its other end on. So
-do convolutions, with a kernel that is reversed: `jax.scipy.signal.correlate2d` is written so.
+dimension moves all of it. Windows over the array itself, from its other end on, give the same. So
+does a convolution of it with the kernel reversed: `jax.scipy.signal.correlate2d` is written so.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def replaced_convolution(convolution: ir.Operation) -> list[ir.Operation]:
 def _turned_windows(
     convolution: ir.Operation, before: set[int] | None, after: set[int] | None
 ) -> list[int]:
-    """Which windows walk backwards if these dimensions are not reversed; none if it is not so.
+    """Which windows must walk backwards if these dimensions are not reversed; none if it cannot be.
 
     Args:
         convolution: the convolution.

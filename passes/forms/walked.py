@@ -1,7 +1,7 @@
 """Which dimensions of some indices the dimensions of what is computed with them walk.
 
-Of a value that has an element for each index, several perhaps, an operation may give one that has
-them at other places, joined with other dimensions by a reshape, say.
+A value may have an element for each index, or several. An operation on it may give a value that has
+them along other dimensions, which a reshape has joined with others, say.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows that are taken apart by slices, and put together in turns by pads and a sum."""
+"""Rows that slices take apart, and that pads and a sum interleave again."""
 
 from __future__ import annotations
 
