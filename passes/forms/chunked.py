@@ -16,14 +16,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dtensor.dialect import build
 from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.mlir import Value, ir, operation_of
 from dtensor.dialect.names import TRIPS
-from dtensor.passes.builder import Builder, Trail
+from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.carries import Carries, Column, Part, carries_of
 from dtensor.passes.forms.clamps import Clamps, clamped_ends
+from dtensor.passes.forms.scalars import scanned
 from dtensor.passes.forms.trips import Trips
 from dtensor.passes.forms.turns import NotBatched, Turns, Values
 from dtensor.passes.ops.loops import counted_loop
@@ -190,33 +190,22 @@ class _Chunked:
         starts: dict[Part, Value] = {}
         for k in carries.affine:
             starts |= self._apart(make, k, offsets[k])
-        scan = build.scan(
-            [*maps.values(), *starts.values()],
-            0,
-            self.trips.is_reverse,
-            loc=self.loop.location,
-            ip=ir.InsertionPoint(self.loop),
-        )
-        self.made.append(scan)
-        block = scan.regions[0].blocks[0]
-        inner, values = Trail(ir.InsertionPoint(block), scan.location), list(block.arguments)
-        sides = values[: len(values) // 2], values[len(values) // 2 :]
-        before, after = (dict(zip(maps, side, strict=False)) for side in sides)
-        given, added = (dict(zip(parts, side[len(maps) :], strict=True)) for side in sides)
 
-        def mapped(row: Part, column: Mapping[Part, Value]) -> list[Value]:
-            found = [(after[row, i], value) for i, value in column.items() if (row, i) in after]
-            return [inner.binary("multiply", *pair) for pair in found]
+        def both(inner: Builder, *sides: Sequence[Value]) -> list[Value]:
+            before, after = (dict(zip(maps, side, strict=False)) for side in sides)
+            given, added = (dict(zip(parts, side[len(maps) :], strict=True)) for side in sides)
 
-        found = [
-            inner.combined(
-                "add", mapped(row, {i: v for (i, c), v in before.items() if c == column})
-            )
-            for row, column in maps
-        ]
-        found += [inner.combined("add", [*mapped(row, given), added[row]]) for row in parts]
-        inner.create("stablehlo.return", found, [])
-        ends = dict(zip(parts, list(scan.results)[len(maps) :], strict=True))
+            def mapped(row: Part, column: Mapping[Part, Value]) -> list[Value]:
+                found = [(after[row, i], value) for i, value in column.items() if (row, i) in after]
+                return [inner.binary("multiply", *pair) for pair in found]
+
+            columns = {c: {i: v for (i, d), v in before.items() if d == c} for _, c in maps}
+            found = [inner.combined("add", mapped(row, columns[c])) for row, c in maps]
+            return found + [inner.combined("add", [*mapped(r, given), added[r]]) for r in parts]
+
+        values = [*maps.values(), *starts.values()]
+        found = scanned(self.loop, values, 0, self.trips.is_reverse, both, self.made)
+        ends = dict(zip(parts, found[len(maps) :], strict=True))
         return {k: self._together(make, k, ends, offsets[k]) for k in carries.affine}
 
     def _apart(self, make: Builder, k: int, value: Value) -> dict[Part, Value]:

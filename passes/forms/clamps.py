@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir
-from dtensor.passes.builder import Builder, Trail
+from dtensor.passes.builder import Builder
 from dtensor.passes.forms.carries import Carries, Part, kind_of
+from dtensor.passes.forms.scalars import scanned
 from dtensor.passes.forms.turns import Turns, Values, needed
 from dtensor.passes.ops.batched import Batched
 from dtensor.passes.ops.loops import counted_loop
@@ -139,22 +139,14 @@ def clamped_ends(
         after = [value for each in clamps.trip(to, each(carried)).values() for value in each]
         return turns.kept(inner, number, carried, [*after, *map(to.all, given.values())])
 
+    def both(inner: Builder, first: Sequence[Value], second: Sequence[Value]) -> list[Value]:
+        maps = zip(each(first).values(), each(second).values(), strict=True)
+        return [value for pair in maps for value in _composed(inner, *pair)]
+
     found = counted_loop(make, turns.size, [*begin, *own.values()], step, made)
-    scan = build.scan(
-        found[: len(begin)],
-        0,
-        turns.trips.is_reverse,
-        loc=loop.location,
-        ip=ir.InsertionPoint(loop),
-    )
-    made.append(scan)
-    block = scan.regions[0].blocks[0]
-    inner, values = Trail(ir.InsertionPoint(block), scan.location), list(block.arguments)
-    first, second = each(values[: len(begin)]), each(values[len(begin) :])
-    both = [_composed(inner, first[k], second[k]) for k in clamps.affine]
-    inner.create("stablehlo.return", [value for each in both for value in each], [])
+    totals = scanned(loop, found[: len(begin)], 0, turns.trips.is_reverse, both, made)
     ends = {}
-    for k, total in each(list(scan.results)).items():
+    for k, total in each(totals).items():
         shape = make.shape_of(total.factor)
         start = make.broadcast(loop.operands[k], shape, range(1, len(shape)))
         product = make.binary("multiply", total.factor, start)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.builder import Trail
 from dtensor.passes.ops.attributes import CONSTANT, splat_of
@@ -52,3 +54,27 @@ class Scalars:
 def attributes_of(op: ir.Operation) -> dict[str, ir.Attribute]:
     """The attributes of an op that belong to it."""
     return {name: op.attributes[name] for name in op.attributes if not name.startswith("dtensor.")}
+
+
+Combine = Callable[[Trail, list[Value], list[Value]], Sequence[Value]]
+
+
+def scanned(
+    before: ir.Operation,
+    values: Sequence[Value],
+    dim: int,
+    is_reverse: bool,
+    combine: Combine,
+    made: list[ir.Operation],
+) -> list[Value]:
+    """The scan of some values, ahead of an operation, which is put into `made`.
+
+    `combine` writes what the scalars of an earlier and of a later element combine to.
+    """
+    point = ir.InsertionPoint(before)
+    scan = build.scan(values, dim, is_reverse, loc=before.location, ip=point)
+    made.append(scan)
+    block, count = scan.regions[0].blocks[0], len(values)
+    inner, arguments = Trail(ir.InsertionPoint(block), scan.location), list(block.arguments)
+    inner.create("stablehlo.return", combine(inner, arguments[:count], arguments[count:]), [])
+    return list(scan.results)

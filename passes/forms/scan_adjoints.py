@@ -8,10 +8,11 @@ G[t] = L[t] + H[t+1], and an operand's gradient is G[t] times the derivatives of
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, operation_of, users
-from dtensor.passes.builder import Builder, Trail
+from dtensor.passes.builder import Builder
+from dtensor.passes.forms.scalars import scanned
 from dtensor.passes.forms.scan_gradients import Gradient
 from dtensor.passes.forms.terms import Term, evaluated
 from dtensor.passes.ops.patterns import reverses, turned
@@ -137,16 +138,11 @@ class _Writing:
         is_sum = len(block) == 1 and steps[block[0], block[0]] == 1
         matrix = [] if is_sum else [steps[k, j] for k in block for j in block]
         factors = [self._value(term) for term in matrix]
-        op = build.scan(
-            [*factors, *starts],
-            self.dim,
-            not self.is_reverse,
-            loc=make.location,
-            ip=ir.InsertionPoint(self.first),
+        both = _plus if is_sum else partial(_composed, len(block))
+        found = scanned(
+            self.first, [*factors, *starts], self.dim, not self.is_reverse, both, self.made
         )
-        self.made.append(op)
-        _write_affine(op, len(block), is_sum)
-        return dict(zip(block, list(op.results)[len(factors) :], strict=True))
+        return dict(zip(block, found[len(factors) :], strict=True))
 
     def _value(self, term: Term) -> Value:
         """A derivative."""
@@ -234,26 +230,23 @@ def _blocks(active: Sequence[int], steps: dict[tuple[int, int], Term]) -> list[l
     return [sorted(block) for block in found]
 
 
-def _write_affine(op: ir.Operation, count: int, is_sum: bool) -> None:
-    """Let a scan combine affine maps of `count` numbers, matrices row by row and then vectors."""
-    block = op.regions[0].blocks[0]
-    make = Trail(ir.InsertionPoint(block), op.location)
-    arguments = list(block.arguments)
-    half, size = len(arguments) // 2, 0 if is_sum else count * count
-    earlier, later = arguments[:half], arguments[half:]
+def _plus(make: Builder, earlier: Sequence[Value], later: Sequence[Value]) -> list[Value]:
+    return [make.binary("add", earlier[0], later[0])]
 
-    def summed(terms: Sequence[tuple[Value, Value]]) -> Value:
-        return make.combined("add", [make.binary("multiply", a, b) for a, b in terms])
 
-    if is_sum:
-        results = [make.binary("add", earlier[0], later[0])]
-    else:
-        rows = [later[k * count : (k + 1) * count] for k in range(count)]
-        columns = [earlier[j:size:count] for j in range(count)]
-        results = [
-            summed(list(zip(row, column, strict=True))) for row in rows for column in columns
-        ]
-        for k, row in enumerate(rows):
-            moved = summed(list(zip(row, earlier[size:], strict=True)))
-            results.append(make.binary("add", later[size + k], moved))
-    make.create("stablehlo.return", results, [])
+def _composed(
+    count: int, make: Builder, earlier: Sequence[Value], later: Sequence[Value]
+) -> list[Value]:
+    """Two affine maps of `count` numbers as one: matrices row by row, and then vectors."""
+
+    def summed(row: Sequence[Value], column: Sequence[Value]) -> Value:
+        pairs = zip(row, column, strict=True)
+        return make.combined("add", [make.binary("multiply", a, b) for a, b in pairs])
+
+    size = count * count
+    rows = [later[k * count : (k + 1) * count] for k in range(count)]
+    columns = [earlier[j:size:count] for j in range(count)]
+    results = [summed(row, column) for row in rows for column in columns]
+    for row, offset in zip(rows, later[size:], strict=True):
+        results.append(make.binary("add", offset, summed(row, earlier[size:])))
+    return results

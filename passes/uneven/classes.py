@@ -170,7 +170,7 @@ class Classes:
         return one, scale_of
 
     def _keeps(self, number: int) -> bool:
-        """Whether a class, as it is, keeps the lengths of arguments and results; that of `number`."""
+        """Whether the class of a dimension, as it is, keeps the lengths at the program border."""
         one = self._of(number)
         scale_of = dict(self._scales(one.members))
         return not one.asked or _keeps_borders(one, scale_of, self._length(one, scale_of))
