@@ -103,6 +103,12 @@ def users(value: ir.Value[Any]) -> list[ir.Operation]:
     return [use.owner.operation for use in value.uses]
 
 
+def reader_of(value: ir.Value[Any]) -> ir.Operation | None:
+    """The operation that reads a value, if there is one, and reads it once."""
+    readers = users(value)
+    return readers[0] if len(readers) == 1 else None
+
+
 def is_read(value: ir.Value[Any]) -> bool:
     """Whether any operation reads a value."""
     return next(iter(value.uses), None) is not None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dtensor.dialect.mlir import Value, ir, made_by
+from dtensor.dialect.mlir import Value, ir, made_by, reader_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.names import ADD, PAD
 from dtensor.passes.cuts.pieces import Piece, Source
@@ -40,12 +40,10 @@ def _with_terms_joined(op: ir.Operation, made: list[ir.Operation]) -> Value | No
 
 def _goes_on(op: ir.Operation) -> bool:
     """Whether the one reader of a sum adds a further term to it, in the same block."""
-    uses = list(op.results[0].uses)
-    if len(uses) != 1:
+    reader = reader_of(op.results[0])
+    if reader is None or reader.name != ADD or reader.operands[0] != op.results[0]:
         return False
-    reader = uses[0].owner
-    is_first = reader.name == ADD and reader.operands[0] == op.results[0]
-    return bool(is_first and reader.parent == op.parent)
+    return bool(reader.parent == op.parent)
 
 
 def _terms(op: ir.Operation) -> Iterator[Value]:

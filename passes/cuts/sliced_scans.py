@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dtensor.dialect.mlir import Value, ir, maker_of
+from dtensor.dialect.mlir import Value, ir, maker_of, reader_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.early_slices import Part, Parts
 from dtensor.passes.cuts.names import PAD, SLICE
@@ -26,7 +26,7 @@ def scan_what_is_kept(function: Rewriting) -> None:
     """Scan what is kept where little is cut off along a dimension that is split once it is cut."""
     for op in function.named(SLICE, PAD):
         kept, scan = kept_of(op), Scan.of(maker_of(op.operands[0]))
-        if kept is None or scan is None or not _is_read_once(scan):
+        if kept is None or scan is None or reader_of(scan.op.results[0]) is None:
             continue
         split = _split(op, kept, function)
         if split:
@@ -34,10 +34,6 @@ def scan_what_is_kept(function: Rewriting) -> None:
             parts = Parts(function.shards, function.made)
             write = _Kept(Builder(op, function.made), parts, least)
             function.replace(op, write.scanned(scan, kept))
-
-
-def _is_read_once(scan: Scan) -> bool:
-    return len(list(scan.op.results[0].uses)) == 1
 
 
 def _split(op: ir.Operation, kept: Kept, function: Rewriting) -> list[int]:
@@ -87,7 +83,7 @@ class _Kept:
             return self._cut(
                 maker.operands[0], [(a + first, a + end) for (a, _), (first, end) in moved]
             )
-        if scan is not None and _is_read_once(scan):
+        if scan is not None and reader_of(scan.op.results[0]) is not None:
             return self.scanned(scan, kept)
         for d, least in self.split.items():
             first, end = kept[d]

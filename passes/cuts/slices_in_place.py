@@ -18,8 +18,7 @@ from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.cuts.elementwise import computed_of, read_along
 from dtensor.passes.cuts.pieces import At, Piece, Pieces, Source, cut, merged, without
 from dtensor.passes.cuts.shards import Shards
-from dtensor.passes.ops.attributes import CONSTANT, constant_attribute, integer, shape_of
-from dtensor.passes.ops.rule import element_bytes
+from dtensor.passes.ops.attributes import CONSTANT, constant_attribute, integer, itemsize, shape_of
 
 _DEEPEST = 100  # operations one behind the other
 _NEAREST = 20  # values that are looked at for a slice among them
@@ -245,9 +244,8 @@ class Aligner:
 
 def _row_bytes(at: At) -> float:
     """What one element along a dimension is."""
-    type_ = ir.RankedTensorType(at[0].type)
-    size = math.prod(n for d, n in enumerate(type_.shape) if d != at[1])
-    return size * element_bytes(str(type_.element_type))
+    size = math.prod(n for d, n in enumerate(shape_of(at[0])) if d != at[1])
+    return size * itemsize(at[0])
 
 
 def _ring(source: Source, shift: int, first: int, end: int) -> Iterator[Piece]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, reader_of
 from dtensor.passes.forms.trips import Trips
 from dtensor.passes.forms.turns import NotBatched, needed
 from dtensor.passes.ops.attributes import shape_of
@@ -200,13 +200,12 @@ def _adds_up(trips: Trips, k: int) -> bool:
     if kind_of(value.type) not in (*_INEXACT, "signed", "unsigned"):
         return False
     while True:
-        uses = list(value.uses)
-        if len(uses) != 1:
+        op = reader_of(value)
+        if op is None:
             return False
-        op = uses[0].owner.operation
         if value == last:
             return True
-        is_first = uses[0].operand_number == 0 or op.name == SUMS[0]
+        is_first = op.operands[0] == value or op.name == SUMS[0]
         if op.block != trips.body or op.name not in SUMS or not is_first:
             return False
         value = op.results[0]

@@ -12,12 +12,11 @@ instead, each from what the block before it gives.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dtensor.dialect.attributes import index_attr
-from dtensor.dialect.mlir import Value, ir, operation_of
+from dtensor.dialect.mlir import Value, ir, is_read, operation_of
 from dtensor.dialect.names import TRIPS
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.shards import Shards
@@ -26,8 +25,8 @@ from dtensor.passes.forms.clamps import Clamps, clamped_ends
 from dtensor.passes.forms.scalars import scanned
 from dtensor.passes.forms.trips import Trips
 from dtensor.passes.forms.turns import NotBatched, Turns, Values
+from dtensor.passes.ops.attributes import size_bytes
 from dtensor.passes.ops.loops import counted_loop
-from dtensor.passes.ops.rule import element_bytes
 
 _LEAST = 2  # trips of a block, if it passes anything on
 
@@ -82,9 +81,9 @@ class _Chunked:
         blocks = max(split.values(), default=1)
         if blocks < 2 or trips.count < (_LEAST if carries.affine else 1) * blocks:
             return None
-        moved = sum(_bytes(array) for array, _ in split) / blocks
+        moved = sum(size_bytes(array) for array, _ in split) / blocks
         parts = carries.parts()
-        each = sum(_bytes(loop.operands[k]) for k in carries.affine) / max(len(parts), 1)
+        each = sum(size_bytes(loop.operands[k]) for k in carries.affine) / max(len(parts), 1)
         if carries.numbers * each * (blocks - 1).bit_length() >= moved:
             return None
         return _Chunked(carries, Turns(trips, blocks, -(-trips.count // blocks)))
@@ -276,7 +275,7 @@ class _Chunked:
     def _results(self, make: Builder, ahead: Values) -> Values:
         """The results of the loop that anybody reads, of the trips of all blocks."""
         trips, turns, loop = self.trips, self.turns, self.loop
-        read = [k for k, result in enumerate(loop.results) if any(True for _ in result.uses)]
+        read = [k for k, result in enumerate(loop.results) if is_read(result)]
         summed = {k: trips.given[k] for k in self.carries.sums if k in read}
         written = {k: site for k, site in trips.writes.items() if k in read}
         changed = self.given | summed
@@ -332,8 +331,3 @@ def _is_finite(make: Builder, value: Value) -> Value:
     for _ in shape:
         found = make.reduced(found, 0, "and")
     return found
-
-
-def _bytes(value: Value) -> float:
-    type_ = ir.RankedTensorType(value.type)
-    return math.prod(type_.shape) * element_bytes(str(type_.element_type))

@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dtensor.dialect.ends import read_padding, read_steps
-from dtensor.dialect.mlir import Value, ir, is_read, made_by, maker_of, operation_of, users
+from dtensor.dialect.mlir import (
+    Value,
+    ir,
+    is_read,
+    made_by,
+    maker_of,
+    operation_of,
+    reader_of,
+    users,
+)
 from dtensor.passes.builder import Builder, matrix_attr
 from dtensor.passes.ops.attributes import convolution_numbers, integers, shape_of, splat_of
 from dtensor.passes.ops.combiners import commutes
@@ -67,8 +76,8 @@ def replaced_convolution(convolution: ir.Operation) -> list[ir.Operation]:
     value, last, between = given, convolution.results[0], [convolution]
     value, moves = without_ones(value)
     between += moves
-    while len(readers := users(last)) == 1 and _has_units(readers[0]):
-        last = readers[0].results[0]
+    while (reader := reader_of(last)) is not None and _has_units(reader):
+        last = reader.results[0]
     first, turns = made_by(_REVERSE, value), users(last)
     if first is None or not turns or any(turn.name != _REVERSE for turn in turns):
         return []

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 from dtensor.dialect.mlir import Value, ir, maker_of, stablehlo
 from dtensor.dialect.names import DOT_NUMBERS, SIZE
 from dtensor.passes.ops.reduction import Reduction, reductions_of
+from dtensor.passes.ops.rule import element_bytes
 
 CONSTANT = "stablehlo.constant"
 SLICE_NUMBERS = ("start_indices", "limit_indices", "strides")
@@ -23,6 +26,16 @@ def shape_of(value: Value) -> list[int]:
 def element_of(value: Value) -> str:
     """The element type of a value, as written."""
     return str(ir.RankedTensorType(value.type).element_type)
+
+
+def itemsize(value: Value) -> float:
+    """Bytes of one element of a value."""
+    return element_bytes(element_of(value))
+
+
+def size_bytes(value: Value) -> float:
+    """Bytes of a value."""
+    return math.prod(shape_of(value)) * itemsize(value)
 
 
 def constant_of(value: Value) -> ir.Operation | None:
