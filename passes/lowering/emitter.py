@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder, Trail, matrix_attr
@@ -22,7 +21,7 @@ class Over(NamedTuple):
     @property
     def parts(self) -> int:
         """How many devices they tell apart."""
-        return math.prod(axis.size for axis in self.axes)
+        return devices_along(self.axes)
 
 
 class Emitter(Builder):

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.mlir import Value, ir, is_read, operation_of, terminator
 from dtensor.passes.cost.model import all_reduce_bytes
 from dtensor.passes.expansion.context import LocalOp
@@ -66,7 +66,7 @@ def _written(value: Value, numbers: dict[Value, Any]) -> Any:
 def extreme_bytes(placed: Placed, axes: Sequence[AxisRef]) -> tuple[Traffic, ...]:
     """A key and a place for each row; and the value where it is read."""
     op = placed.op
-    devices = math.prod(axis.size for axis in axes)
+    devices = devices_along(axes)
     rows = math.prod(placed.results[0].local_shape(op.result_shapes[0]))
     keys, places = map(element_bytes, (_key(op.result_elements[0]), op.result_elements[1]))
     sizes = [keys, places, *([keys] if is_read(op.operation.results[0]) else [])]

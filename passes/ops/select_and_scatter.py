@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.mlir import Value, forget, ir
 from dtensor.dialect.names import FILL
 from dtensor.passes.builder import matrix_attr
@@ -210,7 +210,7 @@ def _with_border(
 
 def _is_at(ctx: ExpansionContext, axes: Sequence[AxisRef], end: int) -> Value:
     """Whether this shard is the first (0) or the last (-1) along some axes."""
-    return ctx.is_shard(axes, end % math.prod(axis.size for axis in axes))
+    return ctx.is_shard(axes, end % devices_along(axes))
 
 
 def _own(
