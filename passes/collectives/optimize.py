@@ -40,7 +40,7 @@ class OptimizeCollectivesPass(Pass):
             if item.is_alive and work.is_unused(item):
                 work.erase(item)
         while work.worklist:
-            rewrite(work, work.items[work.worklist.pop()])
+            rewrite(work, work.worklist.pop())
         share_edges(work)
         if self.combine_bytes:
             combine_all_reduces(work, self.combine_bytes)
