@@ -5,16 +5,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 
+from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.passes.ops.elements import real_element
 from dtensor.passes.ops.reduction import Reduction
 
 Shape = tuple[int, ...]
-
-
-def integer_attr(value: int) -> ir.Attribute:
-    """`value : i64`."""
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
 def integers_attr(values: Sequence[int]) -> ir.Attribute:
@@ -203,7 +199,7 @@ class Builder:
 
     def iota(self, shape: Sequence[int], dim: int, element: str) -> Value:
         """A tensor whose elements are their index along `dim`."""
-        attributes = {"iota_dimension": integer_attr(dim)}
+        attributes = {"iota_dimension": index_attr(dim)}
         return self.value("stablehlo.iota", [], self.tensor_type(shape, element), attributes)
 
     # Element by element.
@@ -404,7 +400,7 @@ class Builder:
         shape, element = self.read_type(values[0].type)
         size = sum(self.shape_of(value)[dim] for value in values)
         type_ = self.tensor_type((*shape[:dim], size, *shape[dim + 1 :]), element)
-        return self.value("stablehlo.concatenate", values, type_, {"dimension": integer_attr(dim)})
+        return self.value("stablehlo.concatenate", values, type_, {"dimension": index_attr(dim)})
 
     def pad(
         self,

@@ -10,6 +10,7 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.functions import functions
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import Value, ir, is_read, users
+from dtensor.passes.ops.attributes import integer
 from dtensor.passes.program import Scope, walk
 
 
@@ -36,9 +37,7 @@ class Collective:
         attributes = op.attributes
         axes = names.FROM if self.name == names.COLLECTIVE_PERMUTE else names.AXES
         self.mesh, self.axes = mesh_and_axes(attributes[axes], meshes)
-        self.dim = -1
-        if names.DIM in attributes:
-            self.dim = int(ir.IntegerAttr(attributes[names.DIM]).value)
+        self.dim = integer(attributes[names.DIM]) if names.DIM in attributes else -1
         self.reduction = ""
         if names.REDUCTION in attributes:
             self.reduction = str(ir.StringAttr(attributes[names.REDUCTION]).value)

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.ends import read_padding
 from dtensor.dialect.mlir import Value, ir, stablehlo, terminator
 from dtensor.dialect.names import DOT_NUMBERS
-from dtensor.passes.builder import Builder, Shape, integer_attr, integers_attr, matrix_attr
+from dtensor.passes.builder import Builder, Shape, integers_attr, matrix_attr
 from dtensor.passes.ops.attributes import (
     dot_sides,
     integer,
@@ -256,7 +257,7 @@ def _wider(
 
 
 def _sorted(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
-    return _widened(to, op, {"dimension": integer_attr(integer(op.attributes["dimension"]) + 1)})
+    return _widened(to, op, {"dimension": index_attr(integer(op.attributes["dimension"]) + 1)})
 
 
 def _updated(to: Batched, op: ir.Operation, shape: Shape) -> list[Value] | None:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.ends import read_ends, read_folds
 from dtensor.dialect.mlir import Value, ir, stablehlo
-from dtensor.passes.builder import integer_attr
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import longer_windows, padding
 from dtensor.passes.ops.accuracy import all_of, summed
@@ -159,7 +159,7 @@ def _scale_groups(operation: ir.Operation, name: str, times: int, over: int) -> 
     """Write a number of groups in proportion to the dimension that falls into them."""
     groups = group_count(operation, name)
     if groups > 1 and times != over:
-        operation.attributes[name] = integer_attr(groups * times // over)
+        operation.attributes[name] = index_attr(groups * times // over)
 
 
 def convolution_ties(op: OpInfo) -> list[padding.Tie]:
