@@ -85,6 +85,12 @@ def maker_of(value: ir.Value[Any]) -> ir.Operation | None:
     return None if isinstance(owner, ir.Block) else owner.operation
 
 
+def block_of(value: ir.Value[Any]) -> ir.Block:
+    """The block that a value is an argument of, or computed in."""
+    owner = value.owner
+    return owner if isinstance(owner, ir.Block) else owner.operation.block
+
+
 def operation_of(value: Value) -> ir.Operation:
     """The operation that makes a value that is no argument."""
     maker = maker_of(value)

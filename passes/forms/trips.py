@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from dtensor.dialect.mlir import Value, ir, maker_of, terminator
+from dtensor.dialect.mlir import Value, block_of, ir, maker_of, terminator
 from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.indexing import IndexNumbers
@@ -122,7 +122,7 @@ class Trips:
                 self._note(op.results[0], numbers)
 
     def _number(self, value: Value) -> Numbers | None:
-        if value not in self._numbers and self._is_outside(value):
+        if value not in self._numbers and block_of(value) != self.body:
             self._read_known(value, value)
         return self._numbers.get(value)
 
@@ -138,12 +138,6 @@ class Trips:
             self._numbers[value] = numbers.astype(f"{'i' if kind == 'signed' else 'u'}{bits // 8}")
         elif kind == "bool":
             self._numbers[value] = numbers.astype(bool)
-
-    def _is_outside(self, value: Value) -> bool:
-        """Whether a value that the body reads is computed before the loop."""
-        owner = value.owner
-        block = owner if isinstance(owner, ir.Block) else owner.operation.block
-        return bool(block != self.body)
 
     def _direction(self, site: Site) -> int:
         """1 where the numbers count up, -1 where they count down."""
@@ -172,7 +166,7 @@ class Trips:
         if op.name != _READ:
             return None
         array: Value = op.operands[0]
-        is_fixed = self._is_outside(array) or (
+        is_fixed = block_of(array) != self.body or (
             isinstance(array.owner, ir.Block) and ir.BlockArgument(array).arg_number in self.fixed
         )
         if not is_fixed:

@@ -18,7 +18,7 @@ from dtensor.passes.lowering.ordered import (
     reduce_scatter_bits,
     to_keys,
 )
-from dtensor.passes.ops.attributes import integer
+from dtensor.passes.ops.attributes import integer, integers
 from dtensor.passes.ops.reduction import Reduction
 
 Meshes = dict[str, Mesh]
@@ -173,7 +173,7 @@ def _neighbours(over: Over, hop: int) -> list[tuple[int, int]]:
 
 def shard_permute(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
     """One collective_permute; a device that no pair names as a target receives zeros."""
-    sources = list(ir.DenseI64ArrayAttr(op.attributes[names.SOURCES]))
+    sources = integers(op.attributes[names.SOURCES])
     pairs = [
         (group[source], group[k])
         for group in over.mesh.groups(over.axes)
